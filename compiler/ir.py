@@ -1,0 +1,131 @@
+"""The IR: every node there is.  Immutable; compared by identity (see ``structural_equal`` for the other question).
+
+A node's ``ty`` is its type once ``infer_type`` has run, else None.  ``span`` is its place in the source, or None.
+Sharing means sharing: an expression object that occurs twice is evaluated once (``%0`` in the text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..ops.op import Op
+from ..ops.ty import Type
+from ..vm.source import SourceText, Span
+
+__all__ = [
+    "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "Var",
+    "let_chain", "make_lets", "replace",
+]  # fmt: skip
+
+_node = dataclass(frozen=True, eq=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Expr:
+    """An expression.  Python's operators on expressions build calls (see ``builder``)."""
+
+    span: Span | None = field(default=None, repr=False)
+    ty: Type | None = field(default=None, repr=False)
+
+
+@_node
+class Var(Expr):
+    """A local variable ``%name``; its identity, not its name, says which.  ``annotation`` is the declared type."""
+
+    name: str
+    annotation: Type | None = None
+
+
+@_node
+class GlobalVar(Expr):
+    """``@name``: a function of the module."""
+
+    name: str
+
+
+@_node
+class Constant(Expr):
+    """A tensor known at compile time (C-contiguous, read-only)."""
+
+    data: np.ndarray
+
+
+@_node
+class Tuple(Expr):
+    fields: tuple[Expr, ...]
+
+
+@_node
+class TupleGetItem(Expr):
+    tuple_value: Expr
+    index: int
+
+
+@_node
+class Call(Expr):
+    """``op`` is an operator, or an expression whose value is a function.  ``attrs`` is the operator's attrs object."""
+
+    op: Op | Expr
+    args: tuple[Expr, ...]
+    attrs: Any = None
+
+
+@_node
+class Let(Expr):
+    """``let %var = value; body``.  Chains are long: walk them with ``let_chain``, never by recursion."""
+
+    var: Var
+    value: Expr
+    body: Expr
+
+
+@_node
+class If(Expr):
+    cond: Expr
+    true_branch: Expr
+    false_branch: Expr
+
+
+@_node
+class Function(Expr):
+    """``fn (params) -> ret_type { body }``.  ``attrs["Primitive"] = 1`` marks a fused kernel."""
+
+    params: tuple[Var, ...]
+    body: Expr
+    ret_type: Type | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_primitive(self) -> bool:
+        return bool(self.attrs.get("Primitive"))
+
+
+@dataclass(frozen=True, eq=False)
+class IRModule:
+    """Functions by name, ``main`` among them as a rule."""
+
+    functions: Mapping[str, Function]
+    source: SourceText | None = None
+
+    def __getitem__(self, name: str) -> Function:
+        return self.functions[name]
+
+
+def let_chain(expr: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:
+    """The bindings of a chain of lets, and what it ends in."""
+    bindings = []
+    while isinstance(expr, Let):
+        bindings.append((expr.var, expr.value))
+        expr = expr.body
+    return bindings, expr
+
+
+def make_lets(bindings: list[tuple[Var, Expr]], result: Expr) -> Expr:
+    """The chain of lets with these bindings."""
+    for var, value in reversed(bindings):
+        result = Let(var, value, result, span=value.span, ty=result.ty)
+    return result

@@ -1,0 +1,113 @@
+"""A primitive, as data: the operators fused into one kernel and how they are wired.
+
+This is what an executable holds instead of code.  From a group come its shape program (``ops.relate``), its kernel
+source (``ops.kernels``) and the key under which the compiled kernel is cached.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ..shape_funcs.dims import Dim, Shape, const, dim, sym
+from .op import Op, get
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """dtype and dims of a value of the group.  Unknown dims are named ``d0 d1 ...`` in order of first occurrence in the
+    parameters, so that identical fusions are identical data.  A dim of a *result* that is an expression is kept as one."""
+
+    dtype: str
+    shape: Shape
+
+
+Ref = int  # a value of the group: parameters come first, then literals, then the outputs of the nodes in order
+Arg = "Ref | tuple[Ref, ...]"
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A rank-0 constant, part of the kernel's source."""
+
+    dtype: str
+    value: float | int | bool
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator call.  ``args`` has one entry per input; a tuple input is a tuple of refs."""
+
+    op: str
+    attrs: Any
+    args: tuple[Any, ...]
+    outputs: tuple[Tensor, ...]
+
+    @property
+    def operator(self) -> Op:
+        return get(self.op)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A fused primitive: ``params``, ``literals``, ``nodes`` in dependency order, and which values are its ``results``."""
+
+    params: tuple[Tensor, ...]
+    literals: tuple[Literal, ...]
+    nodes: tuple[Node, ...]
+    results: tuple[Ref, ...]
+
+    def values(self) -> tuple[Tensor, ...]:
+        """Every value by its ref."""
+        return self.params + tuple(Tensor(c.dtype, ()) for c in self.literals) + tuple(t for n in self.nodes for t in n.outputs)
+
+    @property
+    def name(self) -> str:
+        """``fused_exp_add`` from the operators, at most 60 characters."""
+        joined = "_".join(n.op.replace(".", "_") for n in self.nodes)
+        return ("fused_" if len(self.nodes) > 1 else "") + joined[:60]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; ``Group.from_json`` gives back an equal group.  Result shapes are not stored: they are derived."""
+        return {
+            "params": [[t.dtype, [_dim_json(d) for d in t.shape]] for t in self.params],
+            "literals": [[c.dtype, c.value] for c in self.literals],
+            "nodes": [
+                {"op": n.op, "attrs": attrs_json(n.attrs), "args": [list(a) if isinstance(a, tuple) else a for a in n.args]}
+                for n in self.nodes
+            ],
+            "results": list(self.results),
+        }
+
+    def key(self) -> str:
+        """Canonical text: equal for equal groups."""
+        return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+
+
+def _dim_json(d: Dim) -> int | str:
+    known = const(d)
+    return d.key if known is None else known
+
+
+def dim_from_json(value: int | str) -> Dim:
+    return dim(value) if isinstance(value, int) else sym(value)
+
+
+def attrs_json(attrs: Any) -> dict[str, Any]:
+    """The attributes as plain data (tuples become lists)."""
+    return {f.name: _plain(getattr(attrs, f.name)) for f in dataclasses.fields(attrs)}
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
+def attrs_from_json(cls: type, data: dict[str, Any]) -> Any:
+    """The attrs object of class ``cls``; lists become tuples.  Raises TypeError for unknown or missing names."""
+    return cls(**{k: _tuple(v) for k, v in data.items()})
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(_tuple(v) for v in value) if isinstance(value, list) else value

@@ -1,0 +1,34 @@
+"""The objects of the machine, as records in memory, declared once.
+
+A kernel is ``int32 kernel(int64 argv, int64 n)``: ``argv`` points at ``n`` addresses of TENSOR records (inputs, then
+outputs), followed by the address of the library table (see ``libraries``).  It returns a status (see ``status``).
+
+The same numpy dtypes are read by machine code (``record`` in ``memory``) and by Python (``numpy`` views).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ty import MAX_RANK
+
+_WORD = np.int64
+
+#: A tensor: a view of a storage.  Contiguous, row-major.  ``payload`` holds the elements of small host tensors.
+TENSOR = np.dtype(
+    [
+        ("refcount", _WORD),
+        ("tag", _WORD),  # which kind of object: see the TAG_ names
+        ("data", _WORD),  # address of the first element
+        ("ndim", _WORD),
+        ("dtype", _WORD),  # index into ty.DTYPES
+        ("device", _WORD),  # 0: host
+        ("storage", _WORD),  # address of the storage object; 0: the payload or nobody's
+        ("count", _WORD),  # a storage: its size class; a tuple or closure: number of fields
+        ("shape", _WORD, (MAX_RANK,)),
+        ("payload", _WORD, (MAX_RANK,)),
+    ]
+)
+OBJECT_BYTES = TENSOR.itemsize
+
+TAG_TENSOR, TAG_STORAGE, TAG_ADT, TAG_CLOSURE = 1, 2, 3, 4

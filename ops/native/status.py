@@ -1,0 +1,29 @@
+"""What a kernel, a shape program or the machine says when it cannot go on: a small number with one meaning.
+
+Machine code never raises; it returns a status, and Python makes the exception, with place and shapes.
+"""
+
+from __future__ import annotations
+
+STATUS: dict[int, str] = {}
+
+
+def _status(number: int, meaning: str) -> int:
+    assert number not in STATUS
+    STATUS[number] = meaning
+    return number
+
+
+OK = _status(0, "no error")
+INDEX_OUT_OF_RANGE = _status(1, "an index is out of range")
+SHAPE_CHECK = _status(2, "shapes do not fit")
+OUT_OF_MEMORY = _status(3, "out of memory")
+SIZE_OVERFLOW = _status(4, "a size is negative or too large")
+NOT_ON_HOST = _status(5, "the host was asked to read a tensor that is on the device")
+STACK_OVERFLOW = _status(6, "the stack is full: recursion is too deep")
+NO_MATCH = _status(7, "no case matches")
+BAD_VALUE = _status(8, "an input has a value that the operator does not take")
+DIVISION_BY_ZERO = _status(9, "integer division by zero")
+EMPTY_REDUCTION = _status(10, "an empty axis has no minimum or maximum")
+HOST_KERNEL = _status(11, "a kernel in Python failed")
+INTERNAL = _status(12, "the machine is in a state it must never be in")

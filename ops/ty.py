@@ -1,0 +1,96 @@
+"""Types: tensors whose dimensions may be unknown, tuples, functions; and the dtypes there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..shape_funcs.dims import ANY, INT, SYM, Dim, IntLike, Shape, const, dim, is_static
+
+#: Every dtype, in the order of its code in a tensor descriptor.  Names are numpy's.
+DTYPES = (
+    "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+)  # fmt: skip
+#: Size of one element in bytes.
+ITEMSIZE = {name: 1 if name == "bool" else int("".join(filter(str.isdigit, name))) // 8 for name in DTYPES}
+MAX_RANK = 8
+
+
+def is_float(dtype: str) -> bool:
+    return dtype.startswith("float")
+
+
+def is_integer(dtype: str) -> bool:
+    """Signed or unsigned integer (bool is not one)."""
+    return "int" in dtype
+
+
+class Type:
+    """A tensor, tuple or function type.  ``str`` gives its text form, which parses back."""
+
+
+@dataclass(frozen=True)
+class TensorType(Type):
+    """``Tensor[(?, 4), float32]``.  ``shape`` holds Dims; a rank-0 tensor prints as its dtype."""
+
+    shape: Shape
+    dtype: str = "float32"
+
+    @staticmethod
+    def of(shape: tuple[IntLike, ...] | list[IntLike], dtype: str = "float32") -> TensorType:
+        """A tensor type from ints and Dims."""
+        return TensorType(tuple(dim(d) for d in shape), dtype)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        return is_static(self.shape)
+
+    def __str__(self) -> str:
+        if not self.shape:
+            return self.dtype
+        dims = ", ".join(dim_text(d) for d in self.shape)
+        return f"Tensor[({dims}{',' if len(self.shape) == 1 else ''}), {self.dtype}]"
+
+
+@dataclass(frozen=True)
+class TupleType(Type):
+    fields: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.fields))}{',' if len(self.fields) == 1 else ''})"
+
+
+@dataclass(frozen=True)
+class FuncType(Type):
+    params: tuple[Type, ...]
+    result: Type
+
+    def __str__(self) -> str:
+        return f"fn ({', '.join(map(str, self.params))}) -> {self.result}"
+
+
+def dim_text(d: Dim) -> str:
+    """``4``, ``?n`` for a dimension the program named, ``?`` for any other."""
+    if d.op == INT:
+        return str(const(d))
+    return f"?{d.args[0]}" if d.op == SYM and not d.args[0].startswith(".") else "?"
+
+
+def is_any(d: Dim) -> bool:
+    """Is this the nameless ``?`` of an annotation?"""
+    return d is ANY
+
+
+def scalar(dtype: str) -> TensorType:
+    return TensorType((), dtype)
+
+
+def tensors(ty: Type) -> tuple[TensorType, ...]:
+    """The tensor types in a tensor or (nested) tuple type, flattened in order."""
+    if isinstance(ty, TupleType):
+        return tuple(t for f in ty.fields for t in tensors(f))
+    assert isinstance(ty, TensorType), ty
+    return (ty,)

@@ -1,0 +1,441 @@
+"""Symbolic dimensions: what a shape function computes with.
+
+A :class:`Dim` is an immutable, hash-consed integer expression: an int, a named unknown, or arithmetic on those.
+Equal expressions are the *same object*, so ``is`` decides whether two dimensions are known to be equal.
+
+Sums and products are kept in a normal form (a polynomial over *atoms*), hence ``n + m is m + n`` and
+``(n * 6) // 3 is n * 2``.  Everything else (division, minimum, comparison, choice) is an atom.
+Comparisons and conditions are Dims that are 0 or 1; ``where`` replaces ``if``, because a Dim has no truth value.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Union
+
+IntLike = Union["Dim", int]
+
+INT, SYM, POLY, ANY_DIM, RESULT = "int", "sym", "poly", "any", "result"
+FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE = "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length"
+
+
+class Dim:
+    """One hash-consed integer expression: ``op`` and ``args``.  Build it with the functions of this module.
+
+    ===========  ====================================================================
+    op           args
+    ===========  ====================================================================
+    int          ``(value,)``
+    sym          ``(name, is_size)``; a size is known to be >= 0
+    poly         ``((coefficient, (atom, ...)), ...)``: a sum of products of atoms
+    floordiv     ``(a, b)``, rounds towards minus infinity; 0 where ``b`` is 0
+    mod          ``(a, b)``, sign of the divisor; 0 where ``b`` is 0
+    min max      ``(a, b)``
+    eq lt        ``(a, b)``: 1 or 0
+    where        ``(condition, a, b)``
+    arange_length  ``(start, stop, step)``, three *float64 bit patterns*: ``ceil((stop-start)/step)``, at least 0
+    result       ``(bound, index)``: a size that only the kernel knows, at most ``bound``
+    any          ``()``: the ``?`` of an annotation, before type inference gave it a name
+    ===========  ====================================================================
+    """
+
+    __slots__ = ("__weakref__", "args", "key", "op")
+    op: str
+    args: tuple
+    key: str
+    _table: weakref.WeakValueDictionary[tuple, Dim] = weakref.WeakValueDictionary()
+
+    def __new__(cls, op: str, *args: object) -> Dim:
+        found = cls._table.get((op, args))
+        if found is None:
+            found = super().__new__(cls)
+            found.op, found.args = op, args
+            found.key = _text(found)
+            found = cls._table.setdefault((op, args), found)
+        return found
+
+    def __repr__(self) -> str:
+        return self.key
+
+    def __add__(self, other: IntLike) -> Dim:
+        return _from_terms(_sum(_terms(self), _terms(dim(other))))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: IntLike) -> Dim:
+        return self + dim(other) * -1
+
+    def __rsub__(self, other: IntLike) -> Dim:
+        return dim(other) - self
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __mul__(self, other: IntLike) -> Dim:
+        return _from_terms(_product(_terms(self), _terms(dim(other))))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: IntLike) -> Dim:
+        return _floordiv(self, dim(other))
+
+    def __rfloordiv__(self, other: IntLike) -> Dim:
+        return _floordiv(dim(other), self)
+
+    def __mod__(self, other: IntLike) -> Dim:
+        b = dim(other)
+        x, y = const(self), const(b)
+        if x is not None and y is not None:
+            return dim(x % y if y else 0)
+        return dim(0) if y in (1, -1) else Dim(MOD, self, b)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the dimension {self} has no truth value at compile time: use where(), check() or const()")
+
+
+Shape = tuple[Dim, ...]
+
+
+# ---- making Dims -----------------------------------------------------------------------------------------------
+
+
+def dim(value: IntLike) -> Dim:
+    """``value`` itself if it is a Dim, else the constant."""
+    return value if isinstance(value, Dim) else Dim(INT, int(value))
+
+
+def sym(name: str, *, is_size: bool = True) -> Dim:
+    """The unknown called ``name``; ``is_size`` says that it is never negative."""
+    return Dim(SYM, name, is_size)
+
+
+_fresh = itertools.count()
+
+
+def fresh(hint: str = "") -> Dim:
+    """A size equal to no other.  Its name starts with ``.``, which no name in a program does; it prints as ``?``."""
+    return sym(f".{hint}{next(_fresh)}")
+
+
+def result_size(bound: IntLike, index: int = 0) -> Dim:
+    """A size that the kernel reports when it has run (its ``index``-th count); storage is allocated for ``bound``."""
+    return Dim(RESULT, dim(bound), index)
+
+
+def shape(values: Iterable[IntLike]) -> Shape:
+    """The values as a tuple of Dims."""
+    return tuple(dim(v) for v in values)
+
+
+# ---- asking about Dims -----------------------------------------------------------------------------------------
+
+
+def const(d: IntLike) -> int | None:
+    """The value of ``d`` if it is known, else None."""
+    if isinstance(d, int):
+        return d
+    return d.args[0] if d.op == INT else None
+
+
+def is_static(dims: Iterable[Dim]) -> bool:
+    """Are all of ``dims`` known?"""
+    return all(d.op == INT for d in dims)
+
+
+def children(d: Dim) -> tuple[Dim, ...]:
+    """The Dims that ``d`` is made of."""
+    if d.op == POLY:
+        return tuple(atom for _, atoms in d.args for atom in atoms)
+    return tuple(a for a in d.args if isinstance(a, Dim))
+
+
+def is_nonneg(d: Dim) -> bool:
+    """Is ``d`` known to be >= 0?"""
+    match d.op:
+        case "int":
+            return d.args[0] >= 0
+        case "sym":
+            return d.args[1]
+        case "poly":
+            return all(c >= 0 and all(map(is_nonneg, atoms)) for c, atoms in d.args)
+        case "min" | "floordiv":
+            return all(map(is_nonneg, d.args))
+        case "max":
+            return any(map(is_nonneg, d.args))
+        case "where":
+            return is_nonneg(d.args[1]) and is_nonneg(d.args[2])
+        case "eq" | "lt" | "arange_length" | "result" | "any":
+            return True
+    return False
+
+
+def symbols(*dims: Dim) -> dict[str, Dim]:
+    """The unknowns in ``dims`` by name, in order of first occurrence."""
+    found: dict[str, Dim] = {}
+    stack = list(reversed(dims))
+    while stack:
+        d = stack.pop()
+        if d.op == SYM:
+            found.setdefault(d.args[0], d)
+        stack.extend(reversed(children(d)))
+    return found
+
+
+# ---- arithmetic beyond + - * // % ------------------------------------------------------------------------------
+
+
+def min_(a: IntLike, b: IntLike) -> Dim:
+    """The smaller."""
+    a, b = dim(a), dim(b)
+    gap = const(a - b)
+    if gap is not None:
+        return a if gap <= 0 else b
+    if is_nonneg(b - a):
+        return a
+    return b if is_nonneg(a - b) else Dim(MIN, *sorted((a, b), key=_key))
+
+
+def max_(a: IntLike, b: IntLike) -> Dim:
+    """The larger."""
+    a, b = dim(a), dim(b)
+    gap = const(a - b)
+    if gap is not None:
+        return a if gap >= 0 else b
+    if is_nonneg(a - b):
+        return a
+    return b if is_nonneg(b - a) else Dim(MAX, *sorted((a, b), key=_key))
+
+
+def eq(a: IntLike, b: IntLike) -> Dim:
+    """1 where equal, else 0."""
+    a, b = dim(a), dim(b)
+    gap = a - b
+    known = const(gap)
+    if known is not None:
+        return dim(known == 0)
+    # n + 1 is never 0 when n is a size
+    if is_nonneg(gap - 1) or is_nonneg(-gap - 1):
+        return dim(0)
+    return Dim(EQ, *sorted((a, b), key=_key))
+
+
+def lt(a: IntLike, b: IntLike) -> Dim:
+    """1 where ``a < b``, else 0."""
+    a, b = dim(a), dim(b)
+    gap = const(a - b)
+    if gap is not None:
+        return dim(gap < 0)
+    if is_nonneg(b - a - 1):
+        return dim(1)
+    return dim(0) if is_nonneg(a - b) else Dim(LT, a, b)
+
+
+def le(a: IntLike, b: IntLike) -> Dim:
+    """1 where ``a <= b``, else 0."""
+    return lt(a, dim(b) + 1)
+
+
+def not_(condition: IntLike) -> Dim:
+    """1 where the condition is 0."""
+    return 1 - dim(condition)
+
+
+def all_(*conditions: IntLike) -> Dim:
+    """1 where every condition is 1."""
+    out = dim(1)
+    for c in conditions:
+        out = out * dim(c)
+    return out
+
+
+def any_(*conditions: IntLike) -> Dim:
+    """1 where some condition is 1."""
+    out = dim(0)
+    for c in conditions:
+        out = max_(out, c)
+    return out
+
+
+def where(condition: IntLike, a: IntLike, b: IntLike) -> Dim:
+    """``a`` where the condition is not 0, else ``b``."""
+    condition, a, b = dim(condition), dim(a), dim(b)
+    known = const(condition)
+    if known is not None:
+        return a if known else b
+    return a if a is b else Dim(WHERE, condition, a, b)
+
+
+def arange_length(start: Dim, stop: Dim, step: Dim) -> Dim:
+    """``max(0, ceil((stop - start) / step))`` of three float64 *bit patterns* held as int64 (see ``Operand.values``)."""
+    known = [const(x) for x in (start, stop, step)]
+    if None not in known:
+        return dim(evaluate(Dim(ARANGE, start, stop, step), {}))
+    return Dim(ARANGE, start, stop, step)
+
+
+def product(values: Iterable[IntLike]) -> Dim:
+    """The product; 1 for none."""
+    out = dim(1)
+    for v in values:
+        out = out * v
+    return out
+
+
+# ---- substitution and evaluation -------------------------------------------------------------------------------
+
+
+def substitute(d: Dim, known: Mapping[Dim, Dim]) -> Dim:
+    """``d`` with every Dim that is a key of ``known`` replaced, simplified again."""
+    if d in known:
+        return known[d]
+    if not children(d):
+        return d
+    if d.op == POLY:
+        out = dim(0)
+        for coefficient, atoms in d.args:
+            out = out + product([coefficient, *(substitute(a, known) for a in atoms)])
+        return out
+    args = [substitute(a, known) if isinstance(a, Dim) else a for a in d.args]
+    return _REBUILD[d.op](*args)
+
+
+def evaluate(d: Dim, values: Mapping[str, int]) -> int:
+    """The value of ``d`` when its unknowns have these values: the reference for the native evaluator.
+
+    A ``result`` evaluates to its bound.  Raises KeyError for an unknown without a value.
+    """
+    match d.op:
+        case "int":
+            return d.args[0]
+        case "sym":
+            return values[d.args[0]]
+        case "result":
+            return evaluate(d.args[0], values)
+        case "poly":
+            total = 0
+            for coefficient, atoms in d.args:
+                term = coefficient
+                for atom in atoms:
+                    term *= evaluate(atom, values)
+                total += term
+            return total
+    return SCALAR[d.op](*(evaluate(a, values) for a in d.args))
+
+
+def _arange_length(start: int, stop: int, step: int) -> int:
+    import math
+    import struct
+
+    a, b, s = (struct.unpack("<d", struct.pack("<q", v))[0] for v in (start, stop, step))
+    if s == 0.0 or math.isnan(a + b + s) or math.isinf(a + b + s):
+        return 0
+    return max(0, math.ceil((b - a) / s))
+
+
+#: What each operation means on ints; ``add`` and ``mul`` are what a polynomial is evaluated with.
+SCALAR = {
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    FLOORDIV: lambda a, b: a // b if b else 0,
+    MOD: lambda a, b: a % b if b else 0,
+    MIN: min,
+    MAX: max,
+    EQ: lambda a, b: int(a == b),
+    LT: lambda a, b: int(a < b),
+    WHERE: lambda c, a, b: a if c else b,
+    ARANGE: _arange_length,
+}
+
+_REBUILD = {
+    FLOORDIV: lambda a, b: a // b,
+    MOD: lambda a, b: a % b,
+    MIN: min_,
+    MAX: max_,
+    EQ: eq,
+    LT: lt,
+    WHERE: where,
+    ARANGE: arange_length,
+    RESULT: result_size,
+}
+
+
+# ---- the normal form -------------------------------------------------------------------------------------------
+
+_Terms = dict[tuple[Dim, ...], int]  # product of atoms (sorted) -> coefficient
+
+
+def _key(d: Dim) -> str:
+    return d.key
+
+
+def _terms(d: Dim) -> _Terms:
+    if d.op == INT:
+        return {(): d.args[0]} if d.args[0] else {}
+    if d.op == POLY:
+        return {atoms: coefficient for coefficient, atoms in d.args}
+    return {(d,): 1}
+
+
+def _sum(a: _Terms, b: _Terms) -> _Terms:
+    out = dict(a)
+    for atoms, coefficient in b.items():
+        out[atoms] = out.get(atoms, 0) + coefficient
+    return out
+
+
+def _product(a: _Terms, b: _Terms) -> _Terms:
+    out: _Terms = {}
+    for (p, x), (q, y) in itertools.product(a.items(), b.items()):
+        atoms = tuple(sorted(p + q, key=_key))
+        out[atoms] = out.get(atoms, 0) + x * y
+    return out
+
+
+def _from_terms(terms: _Terms) -> Dim:
+    kept = {atoms: c for atoms, c in terms.items() if c}
+    if not kept:
+        return dim(0)
+    if len(kept) == 1:
+        (atoms, coefficient), *_ = kept.items()
+        if not atoms:
+            return dim(coefficient)
+        if coefficient == 1 and len(atoms) == 1:
+            return atoms[0]
+    ordered = sorted(kept.items(), key=lambda item: (-len(item[0]), [a.key for a in item[0]]))
+    return Dim(POLY, *((coefficient, atoms) for atoms, coefficient in ordered))
+
+
+def _floordiv(a: Dim, b: Dim) -> Dim:
+    x, y = const(a), const(b)
+    if x is not None and y is not None:
+        return dim(SCALAR[FLOORDIV](x, y))
+    if y == 1:
+        return a
+    if x == 0 or y == 0:
+        return dim(0)
+    if y is not None and all(c % y == 0 for c in _terms(a).values()):
+        return _from_terms({atoms: c // y for atoms, c in _terms(a).items()})
+    return Dim(FLOORDIV, a, b)
+
+
+def _text(d: Dim) -> str:
+    a = d.args
+    match d.op:
+        case "int":
+            return str(a[0])
+        case "sym":
+            return a[0]
+        case "any":
+            return "?"
+        case "poly":
+            return "(" + " + ".join("*".join([*([str(c)] if c != 1 or not m else []), *map(repr, m)]) for c, m in a) + ")"
+        case "floordiv" | "mod" | "eq" | "lt":
+            sign = {"floordiv": "//", "mod": "%", "eq": "==", "lt": "<"}[d.op]
+            return f"({a[0]!r} {sign} {a[1]!r})"
+    return f"{d.op}({', '.join(map(repr, a))})"
+
+
+#: The nameless ``?`` of an annotation.
+ANY = Dim(ANY_DIM)

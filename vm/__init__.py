@@ -1,0 +1,1 @@
+"""Layer 2: the machine: instruction set, executable, verifier, native loop, memory, devices, profiler."""

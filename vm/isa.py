@@ -1,0 +1,378 @@
+"""The instruction set, declared once: encoder, decoder, disassembler, verifier and the reference page derive from it.
+
+An instruction is a row of int64 words: its opcode, then its operands in order.  A list operand is its length, then its
+items.  Opcodes 0 to 20 are the Relay VM's; where our operands differ the docstring says why.  Numbers are never reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, dataclass_transform, get_type_hints
+
+import numpy as np
+
+from ..ops.ty import DTYPES
+
+# ---- operand kinds -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How one operand is written, read and checked.
+
+    ``table``: what the number indexes (``register``, ``function``, ``packed``, ``shape_func``, ``const``, ``dtype``,
+    ``device``, ``reason``) or None; ``access``: ``read`` or ``write`` for registers; ``many``: a list.
+    """
+
+    name: str
+    show: Callable[[int], str] = str
+    table: str | None = None
+    access: str | None = None
+    many: bool = False
+
+
+def _register(n: int) -> str:
+    return f"${n}"
+
+
+Dst = Annotated[int, Kind("dst", _register, "register", "write")]
+Dsts = Annotated[tuple[int, ...], Kind("dsts", _register, "register", "write", many=True)]
+Src = Annotated[int, Kind("src", _register, "register", "read")]
+Srcs = Annotated[tuple[int, ...], Kind("srcs", _register, "register", "read", many=True)]
+Dead = Annotated[tuple[int, ...], Kind("dead", _register, "register", "kill", many=True)]
+Imm = Annotated[int, Kind("imm")]
+Imms = Annotated[tuple[int, ...], Kind("imms", many=True)]
+Func = Annotated[int, Kind("func", "function[{}]".format, "function")]
+Packed = Annotated[int, Kind("packed", "packed[{}]".format, "packed")]
+ShapeFn = Annotated[int, Kind("shape_func", "shape_func[{}]".format, "shape_func")]
+Const = Annotated[int, Kind("const", "const[{}]".format, "const")]
+DType = Annotated[int, Kind("dtype", lambda n: DTYPES[n], "dtype")]
+Device = Annotated[int, Kind("device", "device[{}]".format, "device")]
+Reason = Annotated[int, Kind("reason", "reason[{}]".format, "reason")]
+#: Jump, in words from the start of the jumping instruction; a Label until assembled.
+Offset = Annotated[Any, Kind("offset", "{:+d}".format, "code")]
+
+
+class Label:
+    """A place in code that is being assembled."""
+
+
+# ---- the base class ------------------------------------------------------------------------------------------------
+
+INSTRUCTIONS: dict[int, type[Instruction]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+class Instruction:
+    """An instruction; subclasses declare operands as annotated fields.  The docstring's first line is its meaning."""
+
+    opcode: ClassVar[int]
+    operands: ClassVar[dict[str, Kind]]
+
+    def __init_subclass__(cls, opcode: int) -> None:
+        dataclass(frozen=True)(cls)
+        if opcode in INSTRUCTIONS:
+            raise ValueError(f"opcode {opcode} is already {INSTRUCTIONS[opcode].__name__}")
+        hints = get_type_hints(cls, include_extras=True)
+        cls.opcode = opcode
+        cls.operands = {f.name: hints[f.name].__metadata__[0] for f in fields(cls)}  # type: ignore[arg-type]
+        INSTRUCTIONS[opcode] = cls
+
+    @property
+    def length(self) -> int:
+        """Its size in words."""
+        return 1 + sum(1 + len(getattr(self, n)) if k.many else 1 for n, k in self.operands.items())
+
+    def words(self) -> list[int]:
+        """Its encoding."""
+        out = [self.opcode]
+        for name, kind in self.operands.items():
+            value = getattr(self, name)
+            out += [len(value), *value] if kind.many else [value]
+        return out
+
+    def __str__(self) -> str:
+        shown = []
+        for name, kind in self.operands.items():
+            value = getattr(self, name)
+            text = "(" + ", ".join(map(kind.show, value)) + ")" if kind.many else kind.show(value)
+            shown.append(text if kind.table in ("register", "packed", "function", "shape_func", "const") else f"{name}={text}")
+        return f"{type(self).__name__:<16}{' '.join(shown)}"
+
+
+class EncodingError(ValueError):
+    """Words that are no instruction."""
+
+
+def decode(words: Sequence[int], pc: int) -> Instruction:
+    """The instruction at word ``pc``.  Raises EncodingError for an unknown opcode or one that runs off the end."""
+    cls = INSTRUCTIONS.get(int(words[pc]))
+    if cls is None:
+        raise EncodingError(f"no instruction has opcode {int(words[pc])}")
+    at, values = pc + 1, []
+
+    def take(n: int) -> list[int]:
+        nonlocal at
+        if n < 0 or at + n > len(words):
+            raise EncodingError(f"{cls.__name__} at {pc} runs off the end of the code")
+        at += n
+        return [int(w) for w in words[at - n : at]]
+
+    for kind in cls.operands.values():
+        values.append(tuple(take(take(1)[0])) if kind.many else take(1)[0])
+    return cls(*values)
+
+
+def assemble(items: Iterable[Instruction | Label]) -> tuple[np.ndarray, list[int]]:
+    """Code (int64 words) and the word at which each instruction starts.  Labels mark the next instruction."""
+    items = list(items)
+    at, pc, starts = {}, 0, []
+    for item in items:
+        if isinstance(item, Label):
+            at[id(item)] = pc
+        else:
+            starts.append(pc)
+            pc += item.length
+    words: list[int] = []
+    for item in items:
+        if not isinstance(item, Label):
+            here = len(words)
+            words += [at[id(w)] - here if isinstance(w, Label) else w for w in item.words()]
+    return np.array(words, np.int64), starts
+
+
+def disassemble(words: Sequence[int]) -> list[tuple[int, Instruction]]:
+    """``(pc, instruction)`` of a whole function.  Raises EncodingError."""
+    out, pc = [], 0
+    while pc < len(words):
+        instruction = decode(words, pc)
+        out.append((pc, instruction))
+        pc += instruction.length
+    return out
+
+
+# ---- the instructions ------------------------------------------------------------------------------------------------
+
+
+class Move(Instruction, opcode=0):
+    """``dst := src``: both name the same object."""
+
+    dst: Dst
+    src: Src
+
+
+class Ret(Instruction, opcode=1):
+    """Return ``src`` to the caller; every register of the frame is released."""
+
+    src: Src
+
+
+class Invoke(Instruction, opcode=2):
+    """``dst := function(args)``."""
+
+    dst: Dst
+    func: Func
+    args: Srcs
+
+
+class InvokeClosure(Instruction, opcode=3):
+    """``dst := closure(args)``; the captured values are passed before ``args``."""
+
+    dst: Dst
+    closure: Src
+    args: Srcs
+
+
+class InvokePacked(Instruction, opcode=4):
+    """Run a kernel: the last ``n_outputs`` of ``args`` are tensors it fills, the others its inputs.
+
+    Queued, not run, when the kernel's device has a queue.
+    """
+
+    packed: Packed
+    n_outputs: Imm
+    args: Srcs
+
+
+class AllocTensor(Instruction, opcode=5):
+    """``dst := tensor(storage, offset, dims)``: a view whose shape is known.
+
+    ``offset`` (bytes) is an immediate: nothing computes one at run time.
+    """
+
+    dst: Dst
+    storage: Src
+    offset: Imm
+    dtype: DType
+    dims: Imms
+
+
+class AllocTensorReg(Instruction, opcode=6):
+    """``dst := tensor(storage, offset, shape)``: ``shape`` is an int64 vector on the host."""
+
+    dst: Dst
+    storage: Src
+    offset: Imm
+    shape: Src
+    dtype: DType
+
+
+class AllocADT(Instruction, opcode=7):
+    """``dst := constructor(fields)``; a tuple has tag 0."""
+
+    dst: Dst
+    tag: Imm
+    values: Srcs
+
+
+class AllocClosure(Instruction, opcode=8):
+    """``dst := closure`` of a function with its captured values."""
+
+    dst: Dst
+    func: Func
+    captured: Srcs
+
+
+class GetField(Instruction, opcode=9):
+    """``dst := object[index]``."""
+
+    dst: Dst
+    object: Src
+    index: Imm
+
+
+class If(Instruction, opcode=10):
+    """Go on at ``on_true`` if ``test`` is not zero, else at ``on_false``.
+
+    ``test`` is a scalar on the host: Relay compared two registers and copied from the device unseen.
+    """
+
+    test: Src
+    on_true: Offset
+    on_false: Offset
+
+
+class LoadConst(Instruction, opcode=11):
+    """``dst := const`` on ``device``; the first load on a device copies it there."""
+
+    dst: Dst
+    const: Const
+    device: Device
+
+
+class Goto(Instruction, opcode=12):
+    """Go on at ``offset``."""
+
+    offset: Offset
+
+
+class GetTag(Instruction, opcode=13):
+    """``dst := tag of object``, an int64 scalar on the host."""
+
+    dst: Dst
+    object: Src
+
+
+class LoadConsti(Instruction, opcode=14):
+    """``dst := val``, an int64 scalar on the host."""
+
+    dst: Dst
+    val: Imm
+
+
+class Fatal(Instruction, opcode=15):
+    """Stop: no case of a match applies."""
+
+
+class AllocStorage(Instruction, opcode=16):
+    """``dst := storage`` of ``nbytes`` bytes on ``device``.
+
+    The size is an immediate; a size known only at run time comes from a shape (AllocStorageReg), so that no kernel has
+    to multiply it out as in Relay.
+    """
+
+    dst: Dst
+    nbytes: Imm
+    device: Device
+
+
+class ShapeOf(Instruction, opcode=17):
+    """``dst := shape of src``, an int64 vector on the host.  Never touches data."""
+
+    dst: Dst
+    src: Src
+
+
+class ReshapeTensor(Instruction, opcode=18):
+    """``dst := src`` under another shape: ``shape`` is an int64 vector on the host with the same product."""
+
+    dst: Dst
+    src: Src
+    shape: Src
+
+
+class DeviceCopy(Instruction, opcode=19):
+    """``dst := copy of src`` on ``dst_device``.  To the host: waits for the device's queue.
+
+    ``reason`` indexes the executable's table of why each copy is there.
+    """
+
+    dst: Dst
+    src: Src
+    src_device: Device
+    dst_device: Device
+    reason: Reason
+
+
+class KillRegister(Instruction, opcode=20):
+    """Empty the registers; an object that no register holds is freed.  Several at once: one dispatch."""
+
+    dead: Dead
+
+
+class InvokeShapeFunc(Instruction, opcode=21):
+    """``dsts := shape function(args)``: int64 vectors on the host.
+
+    ``args`` are tensors: where only the shape is needed the tensor itself (its descriptor is on the host), where the
+    data is needed a tensor on the host.
+    """
+
+    func: ShapeFn
+    args: Srcs
+    dsts: Dsts
+
+
+class AllocStorageReg(Instruction, opcode=22):
+    """``dst := storage`` on ``device`` for a tensor of ``shape`` (an int64 vector on the host) and ``dtype``."""
+
+    dst: Dst
+    shape: Src
+    dtype: DType
+    device: Device
+
+
+class TrimTensor(Instruction, opcode=23):
+    """``dst := src[:count]``, a view: ``count`` is element ``index`` of an int64 vector on the host.
+
+    How an upper-bound result gets its true size.
+    """
+
+    dst: Dst
+    src: Src
+    count: Src
+    index: Imm
+
+
+class InvokeTail(Instruction, opcode=24):
+    """Return ``function(args)``: the callee takes this frame's place, so a loop runs in constant space."""
+
+    func: Func
+    args: Srcs
+
+
+class InvokeClosureTail(Instruction, opcode=25):
+    """Return ``closure(args)``, in this frame's place."""
+
+    closure: Src
+    args: Srcs
