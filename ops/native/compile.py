@@ -1,0 +1,140 @@
+"""From plain functions marked ``@native`` to object code, by numba.  Slow (0.1 to 2 s a function); see ``store`` for the cache.
+
+numba's own ``cache=True`` is not used: it returns stale code when an imported function changes, and it pickles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: Options of every function compiled: no Python, no exceptions, IEEE division, no runtime of numba's.
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
+
+
+@dataclass(frozen=True)
+class ObjectCode:
+    """Relocatable machine code of one entry point: ``symbol`` follows the C calling convention."""
+
+    symbol: str
+    code: bytes
+
+
+def _globals_used(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for c in code.co_consts:
+        if isinstance(c, types.CodeType):
+            yield from _globals_used(c)
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """A hash of everything that decides what ``function`` does: its bytecode and constants, and those of all it calls."""
+    digest, seen = hashlib.sha256(), set()
+    stack: list[Any] = [function]
+    while stack:
+        f = stack.pop()
+        if id(f) in seen:
+            continue
+        seen.add(id(f))
+        for part in _code_parts(f.__code__):
+            digest.update(repr(part).encode())
+        for name in sorted(set(_globals_used(f.__code__))):
+            value = f.__globals__.get(name)
+            kind = getattr(value, "__native__", None)
+            if kind == "function":
+                digest.update(name.encode())
+                stack.append(value)
+            elif kind == "record":
+                digest.update(repr((name, value.dtype.descr)).encode())
+            elif isinstance(value, (int, float, bool, str, tuple)):
+                digest.update(repr((name, value)).encode())
+    return digest.hexdigest()
+
+
+def _code_parts(code: types.CodeType) -> Iterator[Any]:
+    yield code.co_code, code.co_names, code.co_varnames, code.co_argcount
+    for c in code.co_consts:
+        if isinstance(c, types.CodeType):
+            yield from _code_parts(c)
+        else:
+            yield c
+
+
+def toolchain_fingerprint() -> str:
+    """A hash of what turns functions into code: this package's compiler, numba, LLVM, numpy, Python and the processor."""
+    import sys
+    from importlib.metadata import version
+
+    import llvmlite.binding as llvm
+
+    here = Path(__file__).parent
+    sources = [(here / name).read_bytes() for name in ("compile.py", "intrinsics.py", "memory.py")]
+    versions = [sys.version, *(version(p) for p in ("numba", "llvmlite", "numpy"))]
+    processor = [llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.get_default_triple()]
+    return hashlib.sha256(repr((sources, versions, processor)).encode()).hexdigest()
+
+
+class _Jitter:
+    """Makes numba dispatchers of native functions: each with globals where every twin is its machine form."""
+
+    def __init__(self) -> None:
+        self.done: dict[int, Any] = {}
+        self.alive: list[Any] = []
+
+    def __call__(self, value: Any) -> Any:
+        kind = getattr(value, "__native__", None)
+        if kind is None:
+            return value
+        if id(value) not in self.done:
+            self.alive.append(value)
+            self._make(value, kind)
+        return self.done[id(value)]
+
+    def _make(self, value: Any, kind: str) -> None:
+        import numba
+
+        from . import intrinsics
+
+        if kind == "record":
+            self.done[id(value)] = intrinsics.record(value.dtype)
+        elif kind == "array":
+            self.done[id(value)] = intrinsics.array(value.dtype, value.rank)
+        elif kind == "twin":
+            provider = getattr(value, "__machine__", None)  # a twin declared outside ``memory`` names its machine form
+            self.done[id(value)] = provider() if provider else getattr(intrinsics, value.__name__)
+        else:
+            namespace: dict[str, Any] = {"__builtins__": __builtins__}
+            copy = types.FunctionType(value.__code__, namespace, value.__name__, value.__defaults__)
+            copy.__module__ = "relayvm_native"
+            # known before its globals are filled: functions may call each other
+            self.done[id(value)] = numba.njit(copy, **OPTIONS)
+            for name in set(_globals_used(value.__code__)):
+                if name in value.__globals__:
+                    namespace[name] = self(value.__globals__[name])
+
+
+def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
+    """Object code of ``function`` with a C signature such as ``"int32(int64, int64)"``.
+
+    Raises numba's errors: a function outside the subset is our own mistake.
+    """
+    import warnings
+
+    from numba.core import errors, sigutils
+    from numba.core.ccallback import CFunc
+    from numba.core.compiler_lock import global_compiler_lock
+
+    jitted = _Jitter()(function)
+    with warnings.catch_warnings(), global_compiler_lock:
+        warnings.simplefilter("ignore", errors.NumbaWarning)
+        # CFunc.compile() would also load the code into numba's own engine; we only want the object
+        entry = CFunc(jitted.py_func, sigutils.normalize_signature(signature), locals={}, options=OPTIONS)
+        compiled = entry._compile_uncached()
+        library = compiled.library
+        library._ensure_finalized()  # links what the function calls, then optimises
+        code = library.codegen._tm.emit_object(library._final_module)
+    return ObjectCode(compiled.fndesc.llvm_cfunc_wrapper_name, code)

@@ -1,0 +1,279 @@
+"""Raw memory: the one door between typed code and addresses.
+
+Machine code is written as plain Python functions marked ``@native``.  What they call is defined here, each name once, as
+a *twin*: an ordinary Python function over ctypes.  ``compile`` puts the machine form of the same name (``intrinsics``) in
+its place; un-jitted, the very same functions run over the twins, under a debugger, and range-checked (``watch``).
+
+Nothing here imports numba.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import ctypes
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..ty import DTYPES
+from .layout import TENSOR
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def native(function: F) -> F:
+    """Mark a function as machine code: nopython numba, called by other machine code or through an entry point."""
+    function.__native__ = "function"  # type: ignore[attr-defined]
+    return function
+
+
+def twin(function: F) -> F:
+    """Mark the Python form of an intrinsic: ``intrinsics`` has the machine form under the same name."""
+    function.__native__ = "twin"  # type: ignore[attr-defined]
+    return function
+
+
+# ---- range checking (tests only) ---------------------------------------------------------------------------------
+
+
+class WildAddress(Exception):
+    """A load or store outside every block that was announced."""
+
+
+class _Watch:
+    """The blocks of memory that may be touched."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.sizes: dict[int, int] = {}
+
+    def add(self, address: int, nbytes: int) -> None:
+        if address not in self.sizes:
+            bisect.insort(self.starts, address)
+        self.sizes[address] = max(nbytes, self.sizes.get(address, 0))
+
+    def remove(self, address: int) -> None:
+        if self.sizes.pop(address, None) is not None:
+            self.starts.pop(bisect.bisect_left(self.starts, address))
+
+    def check(self, address: int, nbytes: int) -> None:
+        i = bisect.bisect_right(self.starts, address) - 1
+        if i < 0 or address + nbytes > self.starts[i] + self.sizes[self.starts[i]]:
+            raise WildAddress(f"{nbytes} bytes at {address:#x}")
+
+
+_watch: _Watch | None = None
+
+
+@contextlib.contextmanager
+def watch() -> Iterator[Callable[[int, int], None]]:
+    """Check every load and store of un-jitted code; yields a function that announces ``(address, nbytes)``."""
+    global _watch
+    before, _watch = _watch, _Watch()
+    try:
+        yield _watch.add
+    finally:
+        _watch = before
+
+
+def _touch(address: int, nbytes: int) -> int:
+    if _watch is not None:
+        _watch.check(address, nbytes)
+    return address
+
+
+# ---- loads and stores --------------------------------------------------------------------------------------------
+
+
+@twin
+def load_i64(address: int) -> int:
+    """The int64 at an address."""
+    return ctypes.c_int64.from_address(_touch(address, 8)).value
+
+
+@twin
+def store_i64(address: int, value: int) -> None:
+    """Write an int64."""
+    ctypes.c_int64.from_address(_touch(address, 8)).value = int(value)
+
+
+@twin
+def load_i32(address: int) -> int:
+    """The int32 at an address."""
+    return ctypes.c_int32.from_address(_touch(address, 4)).value
+
+
+@twin
+def store_i32(address: int, value: int) -> None:
+    """Write an int32."""
+    ctypes.c_int32.from_address(_touch(address, 4)).value = int(value)
+
+
+@twin
+def load_u8(address: int) -> int:
+    """The byte at an address."""
+    return ctypes.c_uint8.from_address(_touch(address, 1)).value
+
+
+@twin
+def store_u8(address: int, value: int) -> None:
+    """Write a byte."""
+    ctypes.c_uint8.from_address(_touch(address, 1)).value = int(value)
+
+
+_SCALARS = {
+    name: getattr(ctypes, f"c_{'bool' if name == 'bool' else {'float32': 'float', 'float64': 'double'}.get(name, name)}")
+    for name in DTYPES
+}
+
+
+@twin
+def float_bits(value: float) -> int:
+    """The bit pattern of a float64, as an int64."""
+    return struct.unpack("<q", struct.pack("<d", value))[0]
+
+
+@twin
+def bits_float(bits: int) -> float:
+    """The float64 with this bit pattern."""
+    return struct.unpack("<d", struct.pack("<q", bits))[0]
+
+
+# ---- records: a structured dtype seen at an address ---------------------------------------------------------------
+
+
+class _Words:
+    """An array field of a record."""
+
+    __slots__ = ("address", "length")
+
+    def __init__(self, address: int, length: int) -> None:
+        self.address, self.length = address, length
+
+    def __getitem__(self, i: int) -> int:
+        assert 0 <= i < self.length, f"field index {i} of {self.length}"
+        return load_i64(self.address + 8 * int(i))
+
+    def __setitem__(self, i: int, value: int) -> None:
+        assert 0 <= i < self.length, f"field index {i} of {self.length}"
+        store_i64(self.address + 8 * int(i), value)
+
+
+def record(dtype: np.dtype) -> Callable[[int], Any]:
+    """A function ``view(address)`` giving the record there: ``view(a).ndim``, ``view(a).shape[i] = 3``.
+
+    ``dtype`` is a structured dtype of int64 fields and arrays of int64.
+    """
+    assert dtype.fields is not None
+
+    def scalar_field(offset: int) -> property:
+        return property(lambda self: load_i64(self.address + offset), lambda self, value: store_i64(self.address + offset, value))
+
+    def array_field(offset: int, length: int) -> property:
+        return property(lambda self: _Words(self.address + offset, length))
+
+    members: dict[str, Any] = {"__slots__": ("address",)}
+    for name, (field, offset, *_) in dtype.fields.items():
+        members[name] = scalar_field(offset) if field.shape == () else array_field(offset, field.shape[0])
+    cls = type("Record", (), members)
+
+    def view(address: int) -> Any:
+        self = cls()
+        self.address = int(address)
+        return self
+
+    view.__native__ = "record"  # type: ignore[attr-defined]
+    view.dtype = dtype  # type: ignore[attr-defined]
+    return view
+
+
+#: The tensor (or storage, tuple, closure) at an address: see layout.TENSOR.
+tensor = record(TENSOR)
+
+
+# ---- typed arrays over raw memory -----------------------------------------------------------------------------------
+
+
+def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
+    scalar = _SCALARS[dtype]
+
+    def view(address: int, shape: Any) -> np.ndarray:
+        dims = tuple(int(d) for d in shape) if rank > 1 else (int(shape),)
+        n = int(np.prod(dims))
+        if n == 0:
+            return np.empty(dims, dtype)
+        _touch(address, n * ctypes.sizeof(scalar))
+        return np.frombuffer((scalar * n).from_address(address), dtype).reshape(dims)
+
+    view.__native__ = "array"  # type: ignore[attr-defined]
+    view.dtype, view.rank = dtype, rank  # type: ignore[attr-defined]
+    return view
+
+
+#: ``array_float32(address, n)`` is a C-contiguous array of n elements there; ``array_float32_3d(address, (a, b, c))`` has
+#: three axes.  One for each dtype and rank 1 to 8, by name.
+ARRAYS = {f"array_{d}" + ("" if r == 1 else f"_{r}d"): _array(d, r) for d in DTYPES for r in range(1, 9)}
+globals().update(ARRAYS)
+
+
+# ---- the C library ----------------------------------------------------------------------------------------------------
+
+_libc = ctypes.CDLL(None)
+_libc.aligned_alloc.restype = ctypes.c_int64
+_libc.aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+_libc.free.argtypes = [ctypes.c_int64]
+_libc.memcpy.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_size_t]
+_libc.memset.argtypes = [ctypes.c_int64, ctypes.c_int, ctypes.c_size_t]
+
+
+@twin
+def alloc(nbytes: int) -> int:
+    """The address of ``nbytes`` fresh bytes, aligned to 64; 0 when there is no memory."""
+    rounded = max(64, (int(nbytes) + 63) // 64 * 64)
+    address = _libc.aligned_alloc(64, rounded)
+    if _watch is not None and address:
+        _watch.add(address, rounded)
+    return address
+
+
+@twin
+def free(address: int) -> None:
+    """Give back what ``alloc`` gave."""
+    if _watch is not None:
+        _watch.remove(address)
+    _libc.free(address)
+
+
+@twin
+def copy_bytes(to: int, source: int, nbytes: int) -> None:
+    """Copy bytes that do not overlap."""
+    if nbytes:
+        _touch(to, nbytes), _touch(source, nbytes)
+        _libc.memcpy(to, source, nbytes)
+
+
+@twin
+def fill_bytes(address: int, byte: int, nbytes: int) -> None:
+    """Set every byte."""
+    if nbytes:
+        _libc.memset(_touch(address, nbytes), byte, nbytes)
+
+
+@twin
+def clock_ns() -> int:
+    """A monotonic clock in nanoseconds."""
+    import time
+
+    return time.monotonic_ns()
+
+
+_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)
+
+
+@twin
+def call_kernel(function: int, argv: int, n: int) -> int:
+    """Call a kernel by address; its status."""
+    return _KERNEL(function)(argv, n)
