@@ -5,6 +5,7 @@ numba's own ``cache=True`` is not used: it returns stale code when an imported f
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import types
 from collections.abc import Callable, Iterator
@@ -81,7 +82,8 @@ def toolchain_fingerprint() -> str:
 class _Jitter:
     """Makes numba dispatchers of native functions: each with globals where every twin is its machine form."""
 
-    def __init__(self) -> None:
+    def __init__(self, entry: Callable[..., Any]) -> None:
+        self.entry = entry  # compiled by the caller, with its C signature
         self.done: dict[int, Any] = {}
         self.alive: list[Any] = []
 
@@ -111,10 +113,56 @@ class _Jitter:
             copy = types.FunctionType(value.__code__, namespace, value.__name__, value.__defaults__)
             copy.__module__ = "relayvm_native"
             # known before its globals are filled: functions may call each other
-            self.done[id(value)] = numba.njit(copy, **OPTIONS)
+            self.done[id(value)] = numba.njit(copy, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
             for name in set(_globals_used(value.__code__)):
                 if name in value.__globals__:
                     namespace[name] = self(value.__globals__[name])
+            if kind == "function" and value is not self.entry:
+                # all arguments are words: compile once, not once for every literal it is called with
+                dispatcher = self.done[id(value)]
+                dispatcher.compile((numba.int64,) * value.__code__.co_argcount)
+                dispatcher.disable_compile()
+
+
+@contextlib.contextmanager
+def _front_end_only() -> Iterator[None]:
+    """numba's own optimising and loading of every single function is most of its time; we do both once, for the whole."""
+    from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen, JITCodeLibrary
+    from numba.core.cpu import CPUContext
+
+    def stand_in(self: Any, library: Any, description: Any, environment: Any) -> Any:
+        return [].append  # numba wants a built-in of its own for each function, as a key
+
+    replaced = [
+        (CPUCodeLibrary, "_optimize_functions", lambda self, module: None),
+        (CPUCodeLibrary, "_optimize_final_module", lambda self: None),
+        (JITCodeLibrary, "_finalize_specific", lambda self: None),
+        (JITCPUCodegen, "_add_module", lambda self, module: None),
+        (CPUContext, "get_executable", stand_in),
+    ]
+    before = [(cls, name, getattr(cls, name)) for cls, name, _ in replaced]
+    for cls, name, value in replaced:
+        setattr(cls, name, value)
+    try:
+        yield
+    finally:
+        for cls, name, value in before:
+            setattr(cls, name, value)
+
+
+def _optimised(module: Any, symbol: str, target_machine: Any) -> Any:
+    """The module with everything but the entry point private, at LLVM's -O3."""
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_bitcode(module.as_bitcode())
+    for function in module.functions:
+        if not function.is_declaration and function.name != symbol:
+            function.linkage = "internal"
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = True
+    builder = llvm.create_pass_builder(target_machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
 
 
 def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
@@ -128,13 +176,14 @@ def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
     from numba.core.ccallback import CFunc
     from numba.core.compiler_lock import global_compiler_lock
 
-    jitted = _Jitter()(function)
-    with warnings.catch_warnings(), global_compiler_lock:
+    with warnings.catch_warnings(), global_compiler_lock, _front_end_only():
         warnings.simplefilter("ignore", errors.NumbaWarning)
+        jitted = _Jitter(function)(function)
         # CFunc.compile() would also load the code into numba's own engine; we only want the object
         entry = CFunc(jitted.py_func, sigutils.normalize_signature(signature), locals={}, options=OPTIONS)
         compiled = entry._compile_uncached()
         library = compiled.library
-        library._ensure_finalized()  # links what the function calls, then optimises
-        code = library.codegen._tm.emit_object(library._final_module)
-    return ObjectCode(compiled.fndesc.llvm_cfunc_wrapper_name, code)
+        library._ensure_finalized()  # links what the function calls
+        symbol = compiled.fndesc.llvm_cfunc_wrapper_name
+        machine = library.codegen._tm
+        return ObjectCode(symbol, machine.emit_object(_optimised(library._final_module, symbol, machine)))

@@ -125,7 +125,10 @@ _memset = _external("memset", types.int64, _I64, 3, {1: _I32})
 _clock_gettime = _external("clock_gettime", types.int32, _I32, 2, {0: _I32})
 free = _external("free", types.void, _VOID, 1)
 
-_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
+_OPTIONS = {
+    "nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False,
+    "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
 
 
 @numba.njit(**_OPTIONS)

@@ -1,0 +1,405 @@
+"""The door between Python and the machine: built-in functions whose bodies are machine code.
+
+``enter(*arrays)`` reads numpy arrays through their C structure, runs the loop without the interpreter lock and returns the
+address of the result object: some 0.1 µs where a ctypes call would take 1 µs.  Whatever it does not know (other array
+types, strides, wrong shapes) it leaves to the slow way in ``machine``, which also words the errors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ops.native import store
+from ..ops.native.layout import TAG_TENSOR
+from ..ops.native.memory import alloc, copy_bytes, free, load_i32, load_i64, native, store_i32, store_i64, store_u8, tensor
+from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK
+from . import requests
+from .heap import is_inline, like, new_object, release
+from .layout import ARGUMENTS, BUSY, FRAME_WORDS, FUNCTION_WORDS, state_at
+from .stream import host_to_device
+
+# ---- Python's C interface, by symbol -----------------------------------------------------------------------------------
+
+
+def _c_function(name: str, result: Any, n: int) -> Callable[..., Any]:
+    """A function of Python's C interface over int64; as a twin it goes through ctypes."""
+    plain = getattr(ctypes.PyDLL(None), name)
+    plain.restype, plain.argtypes = result, [ctypes.c_int64] * n
+
+    def machine() -> Any:
+        from llvmlite import ir
+        from numba import types
+
+        from ..ops.native import intrinsics
+
+        if result is None:
+            return intrinsics._external(name, types.void, ir.VoidType(), n)
+        return intrinsics._external(name, types.int64, ir.IntType(64), n)
+
+    def twin(*args: int) -> Any:
+        return plain(*args)
+
+    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
+    return twin
+
+
+_word = ctypes.c_int64
+py_long_from = _c_function("PyLong_FromLongLong", _word, 1)
+py_long_as = _c_function("PyLong_AsLongLong", _word, 1)
+py_incref = _c_function("Py_IncRef", None, 1)
+py_decref = _c_function("Py_DecRef", None, 1)
+save_thread = _c_function("PyEval_SaveThread", _word, 0)
+restore_thread = _c_function("PyEval_RestoreThread", None, 1)
+capsule_new = _c_function("PyCapsule_New", _word, 3)
+capsule_pointer = _c_function("PyCapsule_GetPointer", _word, 2)
+capsule_name = _c_function("PyCapsule_GetName", _word, 1)
+gil_ensure = _c_function("PyGILState_Ensure", _word, 0)
+gil_release = _c_function("PyGILState_Release", None, 1)
+
+
+def _by_address() -> Any:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def call(typing, function, state, request, a, b):
+        def generate(context, builder, signature, args):
+            kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)] * 4)
+            return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+        return types.int64(*[types.int64] * 5), generate
+
+    return call
+
+
+def call_machine(function: int, state: int, request: int, a: int, b: int) -> int:
+    """Call the machine by its address."""
+    return _MACHINE_WITHOUT_LOCK(function)(state, request, a, b)
+
+
+call_machine.__native__, call_machine.__machine__ = "twin", _by_address  # type: ignore[attr-defined]
+
+_MACHINE_WITHOUT_LOCK = ctypes.CFUNCTYPE(_word, _word, _word, _word, _word)
+_MACHINE_WITH_LOCK = ctypes.PYFUNCTYPE(_word, _word, _word, _word, _word)
+
+# ---- numpy arrays -------------------------------------------------------------------------------------------------------
+
+# Offsets in PyArrayObject (public since numpy 1.0; tested at start by ``arrays_are_readable``).
+_TYPE, _DATA, _NDIM, _DIMS, _DESCR, _FLAGS = 8, 16, 24, 32, 56, 64
+_CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
+
+#: A parameter, as the door checks it: descr object, dtype number, rank, device, then sizes: >= 0 fixed, -1 any,
+#: -2 - k: equal to every other size with the same k.
+PARAMETER_WORDS = 4 + MAX_RANK
+
+#: The handle of a function: what ``self`` of ``enter`` holds.
+(_STATE, _MACHINE, _FUNCTION, _N_PARAMETERS, _PARAMETERS, _ARRAY_TYPE, _N_NAMED) = range(7)
+HANDLE_WORDS = 7
+
+
+@native
+def wrap_array(state, array, parameter, array_type):
+    """A borrowed host tensor over a numpy array that fits the parameter; 0 where it does not fit."""
+    if load_i64(array + _TYPE) != array_type or load_i64(array + _DESCR) != load_i64(parameter):
+        return 0
+    ndim = load_i32(array + _NDIM) + 0
+    if ndim != load_i64(parameter + 16) or (load_i32(array + _FLAGS) & _CONTIGUOUS_ALIGNED) != _CONTIGUOUS_ALIGNED:
+        return 0
+    s = state_at(state)
+    dims = load_i64(array + _DIMS)
+    for i in range(ndim):
+        size, wanted = load_i64(dims + 8 * i), load_i64(parameter + 32 + 8 * i)
+        if wanted >= 0:
+            if size != wanted:
+                return 0
+        elif wanted < -1:
+            slot = s.slots + 8 * (-2 - wanted)
+            if load_i64(slot) < 0:
+                store_i64(slot, size)
+            elif load_i64(slot) != size:
+                return 0
+    at = new_object(state, TAG_TENSOR)
+    if at == 0:
+        return 0
+    t = tensor(at)
+    t.data = load_i64(array + _DATA)
+    t.ndim = ndim
+    t.dtype = load_i64(parameter + 8)
+    t.device = 0
+    for i in range(ndim):
+        t.shape[i] = load_i64(dims + 8 * i)
+    return at
+
+
+@native
+def wrap_arguments(state, handle, args):
+    """Put the arguments into the first registers of a fresh stack; False, nothing held, where one does not fit."""
+    s = state_at(state)
+    n = load_i64(handle + 8 * _N_PARAMETERS)
+    for i in range(load_i64(handle + 8 * _N_NAMED)):
+        store_i64(s.slots + 8 * i, -1)
+    for i in range(n):
+        parameter = load_i64(handle + 8 * _PARAMETERS) + 8 * PARAMETER_WORDS * i
+        at = wrap_array(state, load_i64(args + 8 * i), parameter, load_i64(handle + 8 * _ARRAY_TYPE))
+        device = load_i64(parameter + 24)
+        if at != 0 and device != 0:
+            there = host_to_device(state, at, device, -1, -1, False)
+            release(state, at)
+            at = there
+        if at == 0:
+            for k in range(i):
+                release(state, load_i64(s.argv + 8 * k))
+            return False
+        store_i64(s.argv + 8 * i, at)
+    return True
+
+
+@native
+def open_frame(state, function, n):
+    """The first frame of a run, with the ``n`` gathered arguments."""
+    s = state_at(state)
+    row = s.functions + 8 * FUNCTION_WORDS * function
+    for i in range(FRAME_WORDS):
+        store_i64(s.stack + 8 * i, 0)
+    registers = s.stack + 8 * FRAME_WORDS
+    n_registers = load_i64(row + 8)
+    for i in range(n):
+        store_i64(registers + 8 * i, load_i64(s.argv + 8 * i))
+    for i in range(n, n_registers):
+        store_i64(registers + 8 * i, 0)
+    s.base = FRAME_WORDS
+    s.n_registers = n_registers
+    s.pc = load_i64(row)
+    s.status = 0
+    s.error_pc = -1
+    s.result = 0
+    s.deadline_ns = 0
+
+
+@native
+def owned(state, at):
+    """The tensor itself, or a copy when its elements belong to somebody else (an input, a constant); 0: no memory."""
+    t = tensor(at)
+    if t.storage != 0 or is_inline(at):
+        return at
+    copy = like(state, at, 0)
+    if copy != 0:
+        nbytes = ITEMSIZES[t.dtype]
+        for i in range(t.ndim):
+            nbytes *= t.shape[i]
+        copy_bytes(tensor(copy).data, t.data, nbytes)
+    release(state, at)
+    return copy
+
+
+ITEMSIZES = tuple(ITEMSIZE[d] for d in DTYPES)
+
+
+@native
+def release_deferred(state):
+    """Release what other threads gave up while the loop ran."""
+    s = state_at(state)
+    for i in range(s.n_deferred):
+        release(state, load_i64(s.deferred + 8 * i))
+    s.n_deferred = 0
+
+
+@native
+def enter(self, args, n):
+    """The built-in ``enter(*arrays)``: address of the result, 0: see the state's reason, or a negated reason."""
+    handle = load_i64(self + _DATA)
+    state = load_i64(handle + 8 * _STATE)
+    s = state_at(state)
+    if s.busy != 0:
+        return py_long_from(-BUSY)
+    if n != load_i64(handle + 8 * _N_PARAMETERS):
+        return py_long_from(-ARGUMENTS)
+    s.busy = 1
+    if s.n_deferred != 0:
+        release_deferred(state)
+    s.status = 0
+    if not wrap_arguments(state, handle, args):
+        s.busy = 0
+        return py_long_from(-ARGUMENTS)
+    open_frame(state, load_i64(handle + 8 * _FUNCTION), n)
+    thread = save_thread()
+    reason = call_machine(load_i64(handle + 8 * _MACHINE), state, requests.RUN, 0, 0)
+    restore_thread(thread)
+    result = 0
+    if reason == 0:
+        result = s.result
+        if tensor(result).tag == TAG_TENSOR:
+            result = owned(state, result)
+        s.busy = 0
+    return py_long_from(result)
+
+
+@native
+def give_up(self, args, n):
+    """The built-in ``give_up(address)``: the caller owns the object no more.  Safe from any thread."""
+    handle = load_i64(self + _DATA)
+    state = load_i64(handle + 8 * _STATE)
+    s = state_at(state)
+    at = py_long_as(load_i64(args))
+    if s.busy == 0:
+        release(state, at)
+    else:
+        if s.n_deferred == s.deferred_words:
+            capacity = 2 * s.deferred_words + 64
+            block = alloc(8 * capacity)
+            copy_bytes(block, s.deferred, 8 * s.n_deferred)
+            if s.deferred != 0:
+                free(s.deferred)
+            s.deferred = block
+            s.deferred_words = capacity
+        store_i64(s.deferred + 8 * s.n_deferred, at)
+        s.n_deferred += 1
+    return py_long_from(0)
+
+
+# ---- DLPack -----------------------------------------------------------------------------------------------------------------
+
+#: Words of the handle of ``export``: deleter, destructor, name and used name of a versioned capsule.
+(_DELETER, _DESTRUCTOR, _NAME) = range(3)
+EXPORT_WORDS = 3
+_VERSIONED_NAME = b"dltensor_versioned"
+_MANAGED_BYTES, _DL_TENSOR = 96, 32
+_KIND_CODES = tuple({"i": 0, "u": 1, "f": 2, "b": 6}[np.dtype(d).kind] for d in DTYPES)
+
+
+@native
+def export(self, args, n):
+    """The built-in ``export(tensor, address)``: a versioned DLPack capsule over a host tensor that keeps ``tensor`` alive."""
+    handle = load_i64(self + _DATA)
+    owner = load_i64(args)
+    at = py_long_as(load_i64(args + 8))
+    t = tensor(at)
+    managed = alloc(_MANAGED_BYTES)
+    store_i32(managed, 1)
+    store_i32(managed + 4, 0)
+    store_i64(managed + 8, owner)
+    store_i64(managed + 16, load_i64(handle + 8 * _DELETER))
+    store_i64(managed + 24, 0)
+    dl = managed + _DL_TENSOR
+    store_i64(dl, t.data)
+    store_i32(dl + 8, 1)
+    store_i32(dl + 12, 0)
+    store_i32(dl + 16, t.ndim)
+    store_u8(dl + 20, _KIND_CODES[t.dtype])
+    store_u8(dl + 21, 8 * ITEMSIZES[t.dtype])
+    store_u8(dl + 22, 1)
+    store_u8(dl + 23, 0)
+    store_i64(dl + 24, at + _SHAPE_OFFSET)
+    store_i64(dl + 32, 0)
+    store_i64(dl + 40, 0)
+    py_incref(owner)
+    return capsule_new(managed, load_i64(handle + 8 * _NAME), load_i64(handle + 8 * _DESTRUCTOR))
+
+
+def _shape_offset() -> int:
+    from ..ops.native.layout import TENSOR
+
+    assert TENSOR.fields is not None
+    return TENSOR.fields["shape"][1]
+
+
+_SHAPE_OFFSET = _shape_offset()
+
+
+@native
+def delete_managed(managed):
+    """The deleter of an exported tensor: may be called from any thread."""
+    lock = gil_ensure()
+    py_decref(load_i64(managed + 8))
+    gil_release(lock)
+    free(managed)
+
+
+@native
+def destroy_capsule(capsule):
+    """The destructor of a capsule: deletes what no consumer took (a consumer renames the capsule)."""
+    name = capsule_name(capsule)
+    # "dltensor_versioned" against "used_dltensor_versioned": the first byte tells
+    if load_i64(name) & 0xFF == _VERSIONED_NAME[0]:
+        delete_managed(capsule_pointer(capsule, name))
+
+
+# ---- making built-in functions -------------------------------------------------------------------------------------------------
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("meth", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_METH_FASTCALL = 0x0080
+_alive: list[Any] = []
+
+
+def builtin(body: Callable[..., Any], handle: np.ndarray) -> Callable[..., Any]:
+    """A built-in function whose ``self`` is ``handle`` (an int64 array) and whose body is machine code."""
+    address = store.address_of(body, "int64(int64, int64, int64)")
+    definition = _method_definition(body.__name__, address)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(definition), handle, None)
+
+
+@functools.cache
+def _method_definition(name: str, address: int) -> _MethodDef:
+    return _MethodDef(name.encode(), address, _METH_FASTCALL, None)
+
+
+@functools.cache
+def machine_address() -> int:
+    """The address of the machine's one entry point: ``requests.machine``."""
+    return store.address_of(requests.machine, "int64(int64, int64, int64, int64)", "the virtual machine")
+
+
+@functools.cache
+def machine(*, with_lock: bool) -> Callable[[int, int, int, int], int]:
+    """The machine as a Python callable ``(state, request, a, b)``, keeping the interpreter lock or not."""
+    return (_MACHINE_WITH_LOCK if with_lock else _MACHINE_WITHOUT_LOCK)(machine_address())
+
+
+@functools.cache
+def exporter() -> Callable[[Any, int], Any]:
+    """The built-in ``export``."""
+    name = ctypes.create_string_buffer(_VERSIONED_NAME)
+    handle = np.zeros(EXPORT_WORDS, np.int64)
+    handle[_DELETER] = store.address_of(delete_managed, "void(int64)")
+    handle[_DESTRUCTOR] = store.address_of(destroy_capsule, "void(int64)")
+    handle[_NAME] = ctypes.addressof(name)
+    _alive.append(name)
+    return builtin(export, handle)
+
+
+def handle_of(state: int, function: int, parameters: np.ndarray, n_named: int) -> np.ndarray:
+    """The handle of a function for ``enter``; ``parameters`` has a row of PARAMETER_WORDS for each."""
+    handle = np.zeros(HANDLE_WORDS, np.int64)
+    handle[_STATE] = state
+    handle[_MACHINE] = machine_address()
+    handle[_FUNCTION] = function
+    handle[_N_PARAMETERS] = len(parameters)
+    handle[_PARAMETERS] = parameters.ctypes.data
+    handle[_ARRAY_TYPE] = id(np.ndarray)
+    handle[_N_NAMED] = n_named
+    return handle
+
+
+@functools.cache
+def arrays_are_readable() -> bool:
+    """Does this numpy lay its arrays out as the door believes?  If not, every call takes the slow way."""
+    probe = np.arange(6, dtype=np.float32).reshape(2, 3)
+    at = id(probe)
+    words = [ctypes.c_int64.from_address(at + o).value for o in (_TYPE, _DATA, _DIMS, _DESCR)]
+    if words[0] != id(np.ndarray) or words[1] != probe.ctypes.data or words[3] != id(np.dtype(np.float32)):
+        return False
+    return ctypes.c_int32.from_address(at + _NDIM).value == 2 and ctypes.c_int64.from_address(words[2] + 8).value == 3
+
+

@@ -1,0 +1,426 @@
+"""Memory of the machine, as machine code: objects, reference counts, pooled storage.
+
+Objects are records (``ops.native.layout.TENSOR``) from a free list.  A freed storage keeps its block and waits in the
+free list of its size class, so a repeated run allocates nothing.  Sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from ..ops.native.layout import OBJECT_BYTES, TAG_ADT, TAG_CLOSURE, TAG_STORAGE, TAG_TENSOR, TENSOR
+from ..ops.native.memory import alloc, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
+from ..ops.native.status import OK, OUT_OF_MEMORY, SIZE_OVERFLOW
+from ..ops.ty import DTYPES, ITEMSIZE
+from .layout import FIRST_POWER, N_CLASSES, N_DEVICES, POISON, SMALL_CLASSES, state_at
+
+_PER_CHUNK = 256
+_PAYLOAD = TENSOR.fields["payload"][1]
+_SHAPE = TENSOR.fields["shape"][1]
+#: Fields of a tuple or closure that fit into the object itself (shape and payload words).
+INLINE_FIELDS = (OBJECT_BYTES - _SHAPE) // 8
+_ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
+_MAX_BYTES = 1 << 46
+
+
+# ---- objects -------------------------------------------------------------------------------------------------------
+
+
+@native
+def more_objects(state):
+    """Fill the free list.  False when there is no memory."""
+    chunk = alloc(64 + _PER_CHUNK * OBJECT_BYTES)
+    if chunk == 0:
+        return False
+    s = state_at(state)
+    store_i64(chunk, s.object_chunks)
+    s.object_chunks = chunk
+    head = s.free_objects
+    for i in range(_PER_CHUNK):
+        at = chunk + 64 + i * OBJECT_BYTES
+        tensor(at).refcount = head
+        head = at
+    s.free_objects = head
+    return True
+
+
+@native
+def new_object(state, tag):
+    """A fresh object that its caller owns; 0 when there is no memory."""
+    s = state_at(state)
+    if s.free_objects == 0 and not more_objects(state):
+        return 0
+    at = s.free_objects
+    o = tensor(at)
+    s.free_objects = o.refcount
+    s.live_objects += 1
+    o.refcount = 1
+    o.tag = tag
+    o.storage = 0
+    return at
+
+
+@native
+def retain(at):
+    """One more owner."""
+    tensor(at).refcount += 1
+    return at
+
+
+@native
+def release(state, at):
+    """One owner less; what nobody owns any more is freed, deep structures without recursion."""
+    if at == 0:
+        return
+    o = tensor(at)
+    o.refcount -= 1
+    if o.refcount != 0:
+        return
+    head = at  # the dead, linked through ``refcount`` (which is 0 for the last)
+    while head != 0:
+        at = head
+        o = tensor(at)
+        head = o.refcount
+        tag = o.tag
+        if tag == TAG_TENSOR:
+            head = drop(o.storage, head)
+        elif tag == TAG_STORAGE:
+            free_storage(state, at)
+            continue
+        elif tag == TAG_ADT or tag == TAG_CLOSURE:
+            for i in range(o.count):
+                head = drop(load_i64(o.data + 8 * i), head)
+            if o.device != 0:
+                free(o.data)
+        free_object(state, at)
+
+
+@native
+def drop(at, head):
+    """One owner less of a field; the new head of the list of the dead."""
+    if at == 0:
+        return head
+    o = tensor(at)
+    o.refcount -= 1
+    if o.refcount != 0:
+        return head
+    o.refcount = head
+    return at
+
+
+@native
+def free_object(state, at):
+    s = state_at(state)
+    o = tensor(at)
+    o.tag = 0
+    o.refcount = s.free_objects
+    s.free_objects = at
+    s.live_objects -= 1
+
+
+@native
+def new_record(state, tag, number, n_fields):
+    """A tuple (``number``: constructor tag) or closure (function number) with room for ``n_fields``; 0: no memory."""
+    at = new_object(state, tag)
+    if at == 0:
+        return 0
+    o = tensor(at)
+    o.dtype = number
+    o.count = n_fields
+    o.device = 0
+    o.data = at + _SHAPE
+    if n_fields > INLINE_FIELDS:
+        o.data = alloc(8 * n_fields)
+        o.device = 1
+        if o.data == 0:
+            o.device = 0
+            o.count = 0
+            release(state, at)
+            return 0
+    for i in range(n_fields):
+        store_i64(o.data + 8 * i, 0)
+    return at
+
+
+# ---- storage --------------------------------------------------------------------------------------------------------
+
+
+@native
+def size_class(nbytes):
+    """The class whose blocks hold ``nbytes``."""
+    if nbytes <= 64 * SMALL_CLASSES:
+        return max(0, (nbytes + 63) // 64 - 1)
+    power = FIRST_POWER
+    while (2 << power) < nbytes:
+        power += 1
+    quarter = 1 << (power - 2)
+    return SMALL_CLASSES + 4 * (power - FIRST_POWER) + (nbytes - (1 << power) + quarter - 1) // quarter - 1
+
+
+@native
+def class_bytes(c):
+    """The size of a block of a class."""
+    if c < SMALL_CLASSES:
+        return 64 * (c + 1)
+    power = FIRST_POWER + (c - SMALL_CLASSES) // 4
+    return (1 << power) + ((c - SMALL_CLASSES) % 4 + 1) * (1 << (power - 2))
+
+
+@native
+def new_storage(state, nbytes, device):
+    """A storage object with a block of at least ``nbytes``; 0 when there is no memory or the limit is reached."""
+    s = state_at(state)
+    if nbytes > _MAX_BYTES:
+        return 0
+    c = size_class(nbytes)
+    slot = device * N_CLASSES + c
+    size = class_bytes(c)
+    at = s.free_storage[slot]
+    if at != 0:
+        s.free_storage[slot] = tensor(at).refcount
+        tensor(at).refcount = 1
+    else:
+        at = fresh_storage(state, size, device, c)
+        if at == 0:
+            return 0
+    s.allocs += 1
+    s.alloc_bytes += nbytes
+    s.live_bytes += size
+    s.peak_bytes = max(s.peak_bytes, s.live_bytes)
+    return at
+
+
+@native
+def fresh_storage(state, size, device, c):
+    """A storage whose block comes from the system."""
+    s = state_at(state)
+    if s.pool_bytes + size > s.limit_bytes:
+        trim(state)
+        if s.pool_bytes + size > s.limit_bytes:
+            return 0
+    block = alloc(size)
+    if block == 0:
+        trim(state)
+        block = alloc(size)
+        if block == 0:
+            return 0
+    at = new_object(state, TAG_STORAGE)
+    if at == 0:
+        free(block)
+        return 0
+    if device != 0:
+        fill_bytes(block, POISON, size)
+    o = tensor(at)
+    o.data = block
+    o.device = device
+    o.count = c
+    s.pool_bytes += size
+    return at
+
+
+@native
+def free_storage(state, at):
+    """Back to the pool.  On a device with a queue the block is poisoned once the work before has run."""
+    s = state_at(state)
+    o = tensor(at)
+    size = class_bytes(o.count)
+    if o.device != 0:
+        queue_poison(state, o.data, size)
+    slot = o.device * N_CLASSES + o.count
+    o.refcount = s.free_storage[slot]
+    s.free_storage[slot] = at
+    s.live_bytes -= size
+
+
+@native
+def trim(state):
+    """Give the pool's free blocks back to the system; blocks that queued work may touch stay.  Bytes given back."""
+    s = state_at(state)
+    given = 0
+    for device in range(N_DEVICES):
+        if device != 0 and s.queue_used != 0:
+            continue
+        for c in range(N_CLASSES):
+            at = s.free_storage[device * N_CLASSES + c]
+            while at != 0:
+                following = tensor(at).refcount
+                free(tensor(at).data)
+                given += class_bytes(c)
+                free_object(state, at)
+                at = following
+            s.free_storage[device * N_CLASSES + c] = 0
+    s.pool_bytes -= given
+    return given
+
+
+# ---- tensors --------------------------------------------------------------------------------------------------------
+
+
+@native
+def itemsize(dtype):
+    """Bytes of one element."""
+    return _ITEMSIZES[dtype]
+
+
+@native
+def n_elements(at):
+    """Number of elements of a tensor."""
+    o = tensor(at)
+    n = 1
+    for i in range(o.ndim):
+        n *= o.shape[i]
+    return n
+
+
+@native
+def n_bytes(at):
+    """Number of bytes of a tensor's elements."""
+    return n_elements(at) * itemsize(tensor(at).dtype)
+
+
+@native
+def checked_bytes(shape, ndim, dtype):
+    """Bytes of a tensor with the ``ndim`` sizes at address ``shape``; -1 where one is negative or the product too large."""
+    empty = False
+    total = itemsize(dtype)
+    for i in range(ndim):
+        d = load_i64(shape + 8 * i)
+        if d < 0:
+            return -1
+        if d == 0:
+            empty = True
+        elif total > _MAX_BYTES // d:
+            total = _MAX_BYTES + 1
+        else:
+            total *= d
+    if empty:
+        return 0
+    return -1 if total > _MAX_BYTES else total
+
+
+@native
+def vector(state, n):
+    """A host int64 vector of ``n <= 8`` elements, held in the object itself; 0: no memory."""
+    at = new_object(state, TAG_TENSOR)
+    if at != 0:
+        o = tensor(at)
+        o.ndim = 1
+        o.shape[0] = n
+        o.dtype = 5  # int64
+        o.device = 0
+        o.data = at + _PAYLOAD
+    return at
+
+
+@native
+def scalar(state, value):
+    """A host int64 scalar; 0: no memory."""
+    at = vector(state, 1)
+    if at != 0:
+        tensor(at).ndim = 0
+        tensor(at).payload[0] = value
+    return at
+
+
+@native
+def is_inline(at):
+    """Does the tensor hold its elements itself?"""
+    return tensor(at).data == at + _PAYLOAD
+
+
+@native
+def view(state, source, dtype):
+    """A tensor over the same elements, shape still to be set; 0: no memory."""
+    at = new_object(state, TAG_TENSOR)
+    if at == 0:
+        return 0
+    o = tensor(at)
+    s = tensor(source)
+    o.dtype = dtype
+    o.device = s.device
+    if is_inline(source):
+        copy_bytes(at + _PAYLOAD, source + _PAYLOAD, OBJECT_BYTES - _PAYLOAD)
+        o.data = at + _PAYLOAD
+        return at
+    o.data = s.data
+    o.storage = s.storage
+    if s.storage != 0:
+        retain(s.storage)
+    return at
+
+
+@native
+def like(state, source, device):
+    """A tensor of the same shape and dtype with storage of its own on ``device``; 0: no memory."""
+    storage = new_storage(state, n_bytes(source), device)
+    if storage == 0:
+        return 0
+    at = new_object(state, TAG_TENSOR)
+    if at == 0:
+        release(state, storage)
+        return 0
+    o = tensor(at)
+    s = tensor(source)
+    o.ndim = s.ndim
+    o.dtype = s.dtype
+    o.device = device
+    o.storage = storage
+    o.data = tensor(storage).data
+    for i in range(s.ndim):
+        o.shape[i] = s.shape[i]
+    return at
+
+
+# ---- the queue of a device whose work runs later ---------------------------------------------------------------------
+
+#: Kinds of queue entries: ``kind, length in words, ...``.
+QUEUE_KERNEL, QUEUE_COPY, QUEUE_POISON = 1, 2, 3
+
+
+@native
+def reserve(state, words):
+    """Address for a queue entry of ``words`` words, or 0: no memory."""
+    s = state_at(state)
+    if s.queue_used + words > s.queue_words:
+        capacity = max(2 * s.queue_words, s.queue_used + words + 4096)
+        block = alloc(8 * capacity)
+        if block == 0:
+            return 0
+        copy_bytes(block, s.queue, 8 * s.queue_used)
+        if s.queue != 0:
+            free(s.queue)
+        s.queue = block
+        s.queue_words = capacity
+    at = s.queue + 8 * s.queue_used
+    s.queue_used += words
+    return at
+
+
+@native
+def queue_poison(state, block, nbytes):
+    """Spoil a freed block when the work queued before has run."""
+    at = reserve(state, 4)
+    if at != 0:
+        store_i64(at, QUEUE_POISON)
+        store_i64(at + 8, 4)
+        store_i64(at + 16, block)
+        store_i64(at + 24, nbytes)
+
+
+@native
+def queue_copy(state, to, source, nbytes, free_source):
+    """Copy into device memory when the work queued before has run."""
+    at = reserve(state, 6)
+    if at == 0:
+        return OUT_OF_MEMORY
+    store_i64(at, QUEUE_COPY)
+    store_i64(at + 8, 6)
+    store_i64(at + 16, to)
+    store_i64(at + 24, source)
+    store_i64(at + 32, nbytes)
+    store_i64(at + 40, free_source)
+    return OK
+
+
+@native
+def status_of_bytes(nbytes):
+    """Why a storage of this size could not be had."""
+    return SIZE_OVERFLOW if nbytes < 0 else OUT_OF_MEMORY
