@@ -19,9 +19,8 @@ from ..ops.native.layout import TAG_TENSOR
 from ..ops.native.memory import alloc, copy_bytes, free, load_i32, load_i64, native, store_i32, store_i64, store_u8, tensor
 from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK
 from . import requests
-from .heap import is_inline, like, new_object, release
-from .layout import ARGUMENTS, BUSY, FRAME_WORDS, FUNCTION_WORDS, state_at
-from .stream import host_to_device
+from .heap import new_object
+from .layout import ARGUMENTS, BUSY, state_at
 
 # ---- Python's C interface, by symbol -----------------------------------------------------------------------------------
 
@@ -141,6 +140,7 @@ def wrap_array(state, array, parameter, array_type):
 def wrap_arguments(state, handle, args):
     """Put the arguments into the first registers of a fresh stack; False, nothing held, where one does not fit."""
     s = state_at(state)
+    machine = load_i64(handle + 8 * _MACHINE)
     n = load_i64(handle + 8 * _N_PARAMETERS)
     for i in range(load_i64(handle + 8 * _N_NAMED)):
         store_i64(s.slots + 8 * i, -1)
@@ -149,65 +149,15 @@ def wrap_arguments(state, handle, args):
         at = wrap_array(state, load_i64(args + 8 * i), parameter, load_i64(handle + 8 * _ARRAY_TYPE))
         device = load_i64(parameter + 24)
         if at != 0 and device != 0:
-            there = host_to_device(state, at, device, -1, -1, False)
-            release(state, at)
+            there = call_machine(machine, state, requests.TO_DEVICE, at, device)
+            call_machine(machine, state, requests.RELEASE, at, 0)
             at = there
         if at == 0:
             for k in range(i):
-                release(state, load_i64(s.argv + 8 * k))
+                call_machine(machine, state, requests.RELEASE, load_i64(s.argv + 8 * k), 0)
             return False
         store_i64(s.argv + 8 * i, at)
     return True
-
-
-@native
-def open_frame(state, function, n):
-    """The first frame of a run, with the ``n`` gathered arguments."""
-    s = state_at(state)
-    row = s.functions + 8 * FUNCTION_WORDS * function
-    for i in range(FRAME_WORDS):
-        store_i64(s.stack + 8 * i, 0)
-    registers = s.stack + 8 * FRAME_WORDS
-    n_registers = load_i64(row + 8)
-    for i in range(n):
-        store_i64(registers + 8 * i, load_i64(s.argv + 8 * i))
-    for i in range(n, n_registers):
-        store_i64(registers + 8 * i, 0)
-    s.base = FRAME_WORDS
-    s.n_registers = n_registers
-    s.pc = load_i64(row)
-    s.status = 0
-    s.error_pc = -1
-    s.result = 0
-    s.deadline_ns = 0
-
-
-@native
-def owned(state, at):
-    """The tensor itself, or a copy when its elements belong to somebody else (an input, a constant); 0: no memory."""
-    t = tensor(at)
-    if t.storage != 0 or is_inline(at):
-        return at
-    copy = like(state, at, 0)
-    if copy != 0:
-        nbytes = ITEMSIZES[t.dtype]
-        for i in range(t.ndim):
-            nbytes *= t.shape[i]
-        copy_bytes(tensor(copy).data, t.data, nbytes)
-    release(state, at)
-    return copy
-
-
-ITEMSIZES = tuple(ITEMSIZE[d] for d in DTYPES)
-
-
-@native
-def release_deferred(state):
-    """Release what other threads gave up while the loop ran."""
-    s = state_at(state)
-    for i in range(s.n_deferred):
-        release(state, load_i64(s.deferred + 8 * i))
-    s.n_deferred = 0
 
 
 @native
@@ -220,22 +170,22 @@ def enter(self, args, n):
         return py_long_from(-BUSY)
     if n != load_i64(handle + 8 * _N_PARAMETERS):
         return py_long_from(-ARGUMENTS)
+    machine = load_i64(handle + 8 * _MACHINE)
     s.busy = 1
-    if s.n_deferred != 0:
-        release_deferred(state)
     s.status = 0
     if not wrap_arguments(state, handle, args):
         s.busy = 0
         return py_long_from(-ARGUMENTS)
-    open_frame(state, load_i64(handle + 8 * _FUNCTION), n)
+    call_machine(machine, state, requests.OPEN, load_i64(handle + 8 * _FUNCTION), n)
     thread = save_thread()
-    reason = call_machine(load_i64(handle + 8 * _MACHINE), state, requests.RUN, 0, 0)
+    reason = call_machine(machine, state, requests.RUN, 0, 0)
     restore_thread(thread)
     result = 0
     if reason == 0:
         result = s.result
-        if tensor(result).tag == TAG_TENSOR:
-            result = owned(state, result)
+        t = tensor(result)
+        if t.tag == TAG_TENSOR and t.storage == 0:
+            result = call_machine(machine, state, requests.OWN, result, 0)
         s.busy = 0
     return py_long_from(result)
 
@@ -248,7 +198,7 @@ def give_up(self, args, n):
     s = state_at(state)
     at = py_long_as(load_i64(args))
     if s.busy == 0:
-        release(state, at)
+        call_machine(load_i64(handle + 8 * _MACHINE), state, requests.RELEASE, at, 0)
     else:
         if s.n_deferred == s.deferred_words:
             capacity = 2 * s.deferred_words + 64
@@ -265,6 +215,7 @@ def give_up(self, args, n):
 
 # ---- DLPack -----------------------------------------------------------------------------------------------------------------
 
+_ITEMSIZES = tuple(ITEMSIZE[d] for d in DTYPES)
 #: Words of the handle of ``export``: deleter, destructor, name and used name of a versioned capsule.
 (_DELETER, _DESTRUCTOR, _NAME) = range(3)
 EXPORT_WORDS = 3
@@ -292,7 +243,7 @@ def export(self, args, n):
     store_i32(dl + 12, 0)
     store_i32(dl + 16, t.ndim)
     store_u8(dl + 20, _KIND_CODES[t.dtype])
-    store_u8(dl + 21, 8 * ITEMSIZES[t.dtype])
+    store_u8(dl + 21, 8 * _ITEMSIZES[t.dtype])
     store_u8(dl + 22, 1)
     store_u8(dl + 23, 0)
     store_i64(dl + 24, at + _SHAPE_OFFSET)
@@ -401,5 +352,3 @@ def arrays_are_readable() -> bool:
     if words[0] != id(np.ndarray) or words[1] != probe.ctypes.data or words[3] != id(np.dtype(np.float32)):
         return False
     return ctypes.c_int32.from_address(at + _NDIM).value == 2 and ctypes.c_int64.from_address(words[2] + 8).value == 3
-
-

@@ -369,6 +369,21 @@ def like(state, source, device):
     return at
 
 
+@native
+def owned(state, at):
+    """The tensor itself, or a copy when its elements belong to somebody else (an input, a constant); 0: no memory.
+
+    Takes over the caller's reference.
+    """
+    if tensor(at).storage != 0 or is_inline(at):
+        return at
+    copy = like(state, at, 0)
+    if copy != 0:
+        copy_bytes(tensor(copy).data, tensor(at).data, n_bytes(at))
+    release(state, at)
+    return copy
+
+
 # ---- the queue of a device whose work runs later ---------------------------------------------------------------------
 
 #: Kinds of queue entries: ``kind, length in words, ...``.

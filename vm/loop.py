@@ -64,12 +64,8 @@ MOVE, RET, INVOKE, INVOKE_CLOSURE = (i.opcode for i in (isa.Move, isa.Ret, isa.I
 INVOKE_PACKED, ALLOC_TENSOR, ALLOC_TENSOR_REG = (i.opcode for i in (isa.InvokePacked, isa.AllocTensor, isa.AllocTensorReg))
 ALLOC_ADT, ALLOC_CLOSURE, GET_FIELD, IF = (i.opcode for i in (isa.AllocADT, isa.AllocClosure, isa.GetField, isa.If))
 LOAD_CONST, GOTO, GET_TAG, LOAD_CONSTI = (i.opcode for i in (isa.LoadConst, isa.Goto, isa.GetTag, isa.LoadConsti))
-FATAL, ALLOC_STORAGE, SHAPE_OF, RESHAPE_TENSOR = (
-    i.opcode for i in (isa.Fatal, isa.AllocStorage, isa.ShapeOf, isa.ReshapeTensor)
-)
-DEVICE_COPY, KILL_REGISTER, INVOKE_SHAPE_FUNC = (
-    i.opcode for i in (isa.DeviceCopy, isa.KillRegister, isa.InvokeShapeFunc)
-)
+FATAL, ALLOC_STORAGE, SHAPE_OF, RESHAPE_TENSOR = (i.opcode for i in (isa.Fatal, isa.AllocStorage, isa.ShapeOf, isa.ReshapeTensor))
+DEVICE_COPY, KILL_REGISTER, INVOKE_SHAPE_FUNC = (i.opcode for i in (isa.DeviceCopy, isa.KillRegister, isa.InvokeShapeFunc))
 ALLOC_STORAGE_REG, TRIM_TENSOR, INVOKE_TAIL, INVOKE_CLOSURE_TAIL = (
     i.opcode for i in (isa.AllocStorageReg, isa.TrimTensor, isa.InvokeTail, isa.InvokeClosureTail)
 )
@@ -206,6 +202,31 @@ def unwind(state):
         header = s.stack + 8 * (s.base - FRAME_WORDS)
         s.n_registers = load_i64(header + 16)
         s.base = load_i64(header + 8)
+
+
+@native
+def open_frame(state, function, n):
+    """The first frame of a run, with the ``n`` arguments at the state's ``argv``; what was given up meanwhile goes first."""
+    s = state_at(state)
+    for i in range(s.n_deferred):
+        release(state, load_i64(s.deferred + 8 * i))
+    s.n_deferred = 0
+    row = s.functions + 8 * FUNCTION_WORDS * function
+    for i in range(FRAME_WORDS):
+        store_i64(s.stack + 8 * i, 0)
+    registers = s.stack + 8 * FRAME_WORDS
+    n_registers = load_i64(row + 8)
+    for i in range(n):
+        store_i64(registers + 8 * i, load_i64(s.argv + 8 * i))
+    for i in range(n, n_registers):
+        store_i64(registers + 8 * i, 0)
+    s.base = FRAME_WORDS
+    s.n_registers = n_registers
+    s.pc = load_i64(row)
+    s.status = 0
+    s.error_pc = -1
+    s.result = 0
+    s.deadline_ns = 0
 
 
 # ---- instructions that take more than a line ----------------------------------------------------------------------------

@@ -1,42 +1,78 @@
-"""The machine's one entry point, as machine code: run, and the few services that Python needs on objects."""
+"""The machine's one entry point, as machine code: run, and the services that Python needs on objects."""
 
 from __future__ import annotations
 
-from ..ops.native.memory import native
+from ..ops.native.layout import TAG_ADT
+from ..ops.native.memory import free, load_i64, native, store_i64
 from ..ops.native.status import INTERNAL
-from .heap import new_object, release, trim, view
-from .loop import run_loop, unwind
+from .heap import new_object, new_record, owned, release, retain, trim
+from .layout import N_DEVICES, state_at
+from .loop import open_frame, run_loop, unwind
 from .stream import device_to_host, drain, host_to_device
 
 #: What may be asked for.
-RUN, RELEASE, UNWIND, TRIM, NEW_OBJECT, TO_HOST, TO_DEVICE, DRAIN, VIEW = range(9)
+(RUN, OPEN, UNWIND, RELEASE, RETAIN, OWN, NEW_OBJECT, NEW_TUPLE, TO_HOST, TO_DEVICE, DRAIN, TRIM, CLOSE) = range(13)
+
+
+@native
+def close(state, n_constants):
+    """Give everything back to the system; nobody may hold an object any more."""
+    s = state_at(state)
+    drain(state)
+    for i in range(n_constants):
+        for device in range(1, N_DEVICES):
+            at = s.constants + 8 * (N_DEVICES * i + device)
+            release(state, load_i64(at))
+            store_i64(at, 0)
+    for i in range(s.n_deferred):
+        release(state, load_i64(s.deferred + 8 * i))
+    drain(state)
+    trim(state)
+    while s.object_chunks != 0:
+        following = load_i64(s.object_chunks)
+        free(s.object_chunks)
+        s.object_chunks = following
+    for block in (s.stack, s.queue, s.trace, s.deferred):
+        if block != 0:
+            free(block)
+    return 0
 
 
 @native
 def machine(state, request, a, b):
     """Do what is asked; what comes back depends on it.
 
-    RUN: the reason.  RELEASE(object).  UNWIND().  TRIM(): bytes given back.  NEW_OBJECT(tag): its address.
-    TO_HOST(tensor): address of a copy, counted.  TO_DEVICE(tensor, device): likewise.  DRAIN(): a status.
+    RUN: the reason.  OPEN(function, n arguments).  RELEASE(object).  RETAIN, OWN(object): its address.  NEW_OBJECT(tag),
+    NEW_TUPLE(n): address.  TO_HOST(tensor), TO_DEVICE(tensor, device): address of a counted copy.  DRAIN: a status.
+    TRIM: bytes given back.  An address is 0 when there is no memory.
     """
     if request == RUN:
         return run_loop(state)
-    if request == RELEASE:
-        release(state, a)
+    if request == OPEN:
+        open_frame(state, a, b)
         return 0
     if request == UNWIND:
         unwind(state)
         return 0
-    if request == TRIM:
-        return trim(state)
+    if request == RELEASE:
+        release(state, a)
+        return 0
+    if request == RETAIN:
+        return retain(a)
+    if request == OWN:
+        return owned(state, a)
     if request == NEW_OBJECT:
         return new_object(state, a)
+    if request == NEW_TUPLE:
+        return new_record(state, TAG_ADT, 0, a)
     if request == TO_HOST:
-        return device_to_host(state, a, -1, b)
+        return device_to_host(state, a, -1, -1)
     if request == TO_DEVICE:
         return host_to_device(state, a, b, -1, -1, False)
     if request == DRAIN:
         return drain(state) + 0
-    if request == VIEW:
-        return view(state, a, b)
+    if request == TRIM:
+        return trim(state)
+    if request == CLOSE:
+        return close(state, a)
     return INTERNAL

@@ -28,8 +28,7 @@ _INT8, _INT16, _INT32, _INT64 = (DTYPES.index(f"int{n}") for n in (8, 16, 32, 64
 _UINT8, _UINT16, _UINT32, _UINT64, _BOOL = (DTYPES.index(n) for n in ("uint8", "uint16", "uint32", "uint64", "bool"))
 
 _CONST, _ADD, _MUL, _FLOORDIV, _MOD, _MIN, _MAX, _EQ, _LT, _WHERE, _ARANGE = (
-    OPCODES[name]
-    for name in ("const", "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length")
+    OPCODES[name] for name in ("const", "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length")
 )
 _HALF = 1 << 31
 _LARGEST = (1 << 63) - 1

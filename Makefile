@@ -1,0 +1,66 @@
+# Every target sets up what it needs: `make demo` and `make test` work in a fresh clone with Python >= 3.11 and nothing else.
+# A second call is instant: the stamps in .venv are remade only when setup.cfg or pyproject.toml change.
+
+VENV    := .venv
+PY      := $(VENV)/bin/python
+RELAYVM := $(VENV)/bin/relayvm
+DEVICE  ?= sim
+# pytest workers: as many as there are cores, at most four (each compiles kernels and holds a compiler in memory)
+WORKERS ?= auto
+OUT     := build/examples
+
+# The first interpreter that runs, is new enough and can make a virtual environment.  Override: make PYTHON=/path/to/python test
+PROBE   := import sys, venv, ensurepip; raise SystemExit(sys.version_info < (3, 11))
+PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c '$(PROBE)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types layers bench clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/stamp-run  ## set up, run both example programs on the simulated device, then compare two configurations
+	$(PY) examples/detection_tail.py --device $(DEVICE) --out $(OUT)
+	$(PY) examples/digits.py --device $(DEVICE) --out $(OUT)
+	$(RELAYVM) compare examples/detection_tail.relay --a data_dependence=op --b data_dependence=input --device $(DEVICE) \
+	    --input boxes=@$(OUT)/detection_2000.npz:boxes --input logits=@$(OUT)/detection_2000.npz:logits
+
+test: $(VENV)/stamp-test  ## set up with the test extra, run the tests
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses=4 $(PYTEST_ARGS)
+
+check: lint types layers test  ## lint, format, types of the public API, layers, tests
+
+lint: $(VENV)/stamp-test
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+# mypy must see the repository root under the name of the package: .types/relayvm is a link to it (see [tool.mypy]).
+types: $(VENV)/stamp-test
+	@mkdir -p .types && ln -sfn .. .types/relayvm
+	$(PY) -m mypy
+
+layers: $(VENV)/stamp-test
+	$(PY) -m pytest tests/test_layers.py tests/test_packaging.py
+
+bench: $(VENV)/stamp-bench  ## dispatch cost against numpy and onnxruntime, and cold start (minutes)
+	$(PY) benchmarks/dispatch.py
+	$(PY) benchmarks/cold_start.py
+
+clean:  ## remove everything that the other targets made
+	rm -rf $(VENV) .cache .types .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "make: no Python >= 3.11 with the venv module found; try make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c '$(PROBE)' || { echo "make: $(PYTHON) is not a Python >= 3.11 with the venv module" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+
+# One stamp per extra; pip adds to what is there, so they live side by side.
+$(VENV)/stamp-run: setup.cfg pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/stamp-%: setup.cfg pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,50 @@
+"""Timing several contestants against each other on a machine that is not quiet."""
+
+from __future__ import annotations
+
+import statistics
+import timeit
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Contestants = Mapping[str, Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Nanoseconds per call over all samples."""
+
+    median_ns: float
+    min_ns: float
+    max_ns: float
+    samples: int
+    calls_per_sample: int
+
+    def per(self, count: int) -> Timing:
+        """The same, per one of ``count`` things that a call does."""
+        return Timing(self.median_ns / count, self.min_ns / count, self.max_ns / count, self.samples, self.calls_per_sample)
+
+
+def calls_for(run: Callable[[], object], seconds: float) -> int:
+    """How many calls take at least ``seconds``; warms up on the way."""
+    calls, timer = 1, timeit.Timer(run)
+    while (took := timer.timeit(calls)) < seconds:
+        calls = max(calls * 2, int(calls * 1.2 * seconds / took)) if took > seconds / 100 else calls * 10
+    return calls
+
+
+def measure(contestants: Contestants, rounds: int = 15, sample_seconds: float = 0.02) -> dict[str, Timing]:
+    """Time each contestant ``rounds`` times, in the order A B C, C B A, A B C, ...
+
+    A sample is a batch of calls of at least ``sample_seconds``.  What disturbs the machine for a while then hits all
+    of them, and none is always first.  Returns the timings by name.
+    """
+    timers = {name: timeit.Timer(run) for name, run in contestants.items()}
+    calls = {name: calls_for(run, sample_seconds) for name, run in contestants.items()}
+    samples: dict[str, list[float]] = {name: [] for name in contestants}
+    order = list(contestants)
+    for _ in range(rounds):
+        for name in order:
+            samples[name].append(timers[name].timeit(calls[name]) / calls[name] * 1e9)
+        order.reverse()
+    return {name: Timing(statistics.median(s), min(s), max(s), len(s), calls[name]) for name, s in samples.items()}

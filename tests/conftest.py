@@ -1,0 +1,20 @@
+"""What every test needs: one cache of compiled kernels that lives between runs, and properties without a clock."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Compiling a kernel takes tenths of a second: all workers, and the processes that tests start, share one store.
+os.environ.setdefault("RELAYVM_CACHE_DIR", str(ROOT / ".cache" / "relayvm"))
+
+# Every pass checks what it made.
+os.environ.setdefault("RELAYVM_CHECK", "1")
+
+# The machines this runs on are shared and slow; a property that compiles something must not fail for it.
+settings.register_profile("relayvm", deadline=None)
+settings.load_profile("relayvm")

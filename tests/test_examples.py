@@ -1,0 +1,152 @@
+"""The example programs and the README: what they print is true, on both devices."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+DEVICES = ("cpu", "sim")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def example_modules() -> None:
+    """The examples import what lies beside them, as any script does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        patch.syspath_prepend(str(EXAMPLES / "digits"))
+        yield
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, cwd=ROOT, timeout=300)
+
+
+# ---- the detection tail ----------------------------------------------------------------------------------------
+
+
+def slow_suppress(boxes: np.ndarray, scores: np.ndarray) -> list[int]:
+    """Suppression by its definition, on exact integers: a box stays when no better kept one shares half or more with it."""
+    grid = (boxes * 4).astype(int)
+    kept: list[int] = []
+    for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
+        x1, y1, x2, y2 = map(int, grid[i])
+        for k in kept:
+            u1, v1, u2, v2 = map(int, grid[k])
+            shared = max(0, min(x2, u2) - max(x1, u1)) * max(0, min(y2, v2) - max(y1, v1))
+            union = (x2 - x1) * (y2 - y1) + (u2 - u1) * (v2 - v1) - shared
+            if 2 * shared >= union:
+                break
+        else:
+            kept.append(i)
+    return kept
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 40), st.integers(0, 10_000))
+def test_the_reference_suppresses_by_the_definition(n: int, seed: int) -> None:
+    from detection_reference import candidates, suppress
+
+    boxes, logits = candidates(n, seed)
+    scores = logits.max(axis=1)
+    assert suppress(boxes, scores) == slow_suppress(boxes, scores)
+
+
+@pytest.mark.parametrize("n", [1, 37, 500, 2000, 8400])
+def test_rounding_cannot_decide_what_is_kept(n: int) -> None:
+    """Areas are exact in float32, and scores differ from each other and from the threshold by many units of rounding."""
+    from detection_reference import SCORE_THRESHOLD, candidates
+
+    boxes, logits = candidates(n)
+    assert np.array_equal(boxes * 4, np.round(boxes * 4))
+    assert (boxes[:, 2:] - boxes[:, :2]).max() * 4 < 2**11  # a product of two such fits the 24 bits of a float32
+    best = np.sort(1 / (1 + np.exp(-logits.max(axis=1).astype(np.float64))))
+    assert np.abs(best - SCORE_THRESHOLD).min() > 1e-5
+    assert np.diff(best, prepend=0).min() > 2e-6
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_detection_tail(device: str, tmp_path: Path) -> None:
+    from detection_tail import SIZES
+
+    done = run(EXAMPLES / "detection_tail.py", "--device", device, "--out", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = re.findall(r"^ +(\d+) +(\d+) .* B  (.*)$", done.stdout, re.MULTILINE)
+    assert [(int(n), verdict) for n, _, verdict in rows] == [(n, "yes") for n in SIZES]
+    with np.load(tmp_path / "detection_2000.npz") as saved:
+        assert (saved["boxes"].shape, saved["logits"].shape) == ((2000, 4), (2000, 80))
+
+
+def test_a_wrong_detection_is_noticed() -> None:
+    from detection_reference import candidates, detect
+    from detection_tail import differences
+
+    boxes, scores, classes = detect(*candidates(500))
+    assert differences((boxes, scores, classes), (boxes, scores, classes)) == []
+    assert differences((boxes[::-1], scores, classes), (boxes, scores, classes)) == ["boxes: other values"]
+    assert differences((boxes, scores + 1e-3, classes), (boxes, scores, classes)) == ["scores: other values"]
+    want = f"classes: int32[{len(scores) - 1}] instead of int32[{len(scores)}]"
+    assert differences((boxes, scores, classes[:-1]), (boxes, scores, classes)) == [want]
+
+
+# ---- the digits ------------------------------------------------------------------------------------------------
+
+
+def test_the_digits_are_the_data_set() -> None:
+    from digits import load
+
+    images, labels, weights = load()
+    assert images.shape == (1797, 64) and images.dtype == np.float32 and images.min() == 0 and images.max() == 1
+    # how often each digit occurs, as the data set's description says
+    assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    assert {name: w.dtype for name, w in weights.items()} == dict.fromkeys(("w1", "b1", "w2", "b2"), np.dtype("float32"))
+
+
+def test_the_weights_reach_95_percent_on_the_held_out_half() -> None:
+    from digits import FIRST_HELD_OUT, LEAST_ACCURACY, load
+    from train import accuracy
+
+    images, labels, weights = load()
+    assert accuracy(weights, images[FIRST_HELD_OUT:], labels[FIRST_HELD_OUT:]) >= LEAST_ACCURACY
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_digits(device: str, tmp_path: Path) -> None:
+    from PIL import Image
+
+    done = run(EXAMPLES / "digits.py", "--device", device, "--digit", "7", "--out", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert float(re.search(r"held-out half: ([\d.]+)%", done.stdout)[1]) >= 95
+    assert "with no images at all: 0 found, mean of shape (8, 6), all zero: True" in done.stdout
+    picture = np.asarray(Image.open(tmp_path / "mean_7.png"))
+    assert picture.shape == (8 * 32, 6 * 32) and picture.dtype == np.uint8
+    assert picture[16, 96] > 128 > picture[-16, -16]  # the bar of the seven is bright, the corner below right is not
+
+
+# ---- the README ------------------------------------------------------------------------------------------------
+
+
+def test_the_readme_program_runs() -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    done = run("-c", program)
+    assert done.returncode == 0, done.stderr
+    x = np.random.default_rng(0).normal(size=(1000, 4)).astype("float32")
+    assert done.stdout.splitlines() == [f"({(x.sum(axis=1) > 2).sum()}, 4)", "(0, 4)"]
+
+
+def test_every_link_and_target_of_the_readme_exists() -> None:
+    text = (ROOT / "README.md").read_text()
+    links = re.findall(r"\]\((?!http)([^)]+)\)", text)
+    assert links and not [link for link in links if not (ROOT / link).exists()]
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"`?make ([a-z]+)\b", text))
+    assert {"demo", "test"} <= targets
+    assert not [t for t in targets if not re.search(rf"^{t}:", makefile, re.MULTILINE)]

@@ -1,0 +1,90 @@
+"""What is installed is what is on disk, once, under one name."""
+
+from __future__ import annotations
+
+import configparser
+import importlib
+import pkgutil
+import sys
+from collections import defaultdict
+from fnmatch import fnmatch
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import relayvm
+
+ROOT = Path(__file__).resolve().parents[1]
+LAYERS = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
+
+
+def setup_cfg() -> configparser.ConfigParser:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    return config
+
+
+def package_folders() -> set[Path]:
+    """The root, and every folder of a layer that holds something besides caches."""
+    inside = (f for layer in LAYERS for f in (ROOT / layer).rglob("*") if f.is_file() and f.suffix != ".pyc")
+    return {ROOT} | {f.parent for f in inside}
+
+
+def dotted(folder: Path) -> str:
+    return ".".join(["relayvm", *folder.relative_to(ROOT).parts])
+
+
+def test_packages_lists_every_folder() -> None:
+    listed = setup_cfg()["options"]["packages"].split()
+    assert sorted(listed) == sorted(map(dotted, package_folders()))
+    for folder in package_folders():
+        assert (folder / "__init__.py").exists(), f"{folder} has no __init__.py"
+
+
+def test_every_data_file_of_a_package_is_installed() -> None:
+    patterns = {name: value.split() for name, value in setup_cfg()["options.package_data"].items()}
+    data = [
+        f for folder in package_folders() - {ROOT} for f in folder.iterdir() if f.is_file() and f.suffix not in (".py", ".pyc")
+    ]
+    for file in [*data, ROOT / "py.typed"]:
+        assert file.exists(), f"{file} is missing"
+        wanted = patterns.get(dotted(file.parent), [])
+        assert any(fnmatch(file.name, p) for p in wanted), f"{file.relative_to(ROOT)} is in no package_data"
+    for name, wanted in patterns.items():
+        folder = ROOT.joinpath(*name.split(".")[1:])
+        for pattern in wanted:
+            assert list(folder.glob(pattern)), f"package_data of {name}: nothing matches {pattern}"
+
+
+def test_no_module_bears_a_name_of_the_standard_library() -> None:
+    files = [f for folder in package_folders() for f in folder.glob("*.py") if not f.stem.startswith("__")]
+    names = [*files, *(package_folders() - {ROOT})]
+    assert not [str(f.relative_to(ROOT)) for f in names if f.stem in sys.stdlib_module_names]
+
+
+def test_no_module_is_loaded_under_two_names() -> None:
+    for module in pkgutil.walk_packages(relayvm.__path__, "relayvm."):
+        ours = module.name.split(".")[1] in LAYERS  # beside them lie examples, benchmarks and tests
+        if ours:
+            importlib.import_module(module.name)
+    names = defaultdict(set)
+    for name, module in sys.modules.copy().items():
+        file = getattr(module, "__file__", None)
+        if file and Path(file).is_relative_to(ROOT) and not Path(file).is_relative_to(ROOT / ".venv"):
+            names[file].add(name)
+    assert len(names) > 10
+    twice = {file: sorted(n) for file, n in names.items() if len(n) > 1}
+    assert not twice
+    package = {file: n for file, n in names.items() if Path(file).relative_to(ROOT).parts[0] in LAYERS}
+    assert all(name.startswith("relayvm.") for n in package.values() for name in n)
+
+
+def test_the_command_exists() -> None:
+    (script,) = entry_points(group="console_scripts", name="relayvm")
+    assert callable(script.load())
+
+
+def test_pytest_collects_tests_only() -> None:
+    settings = setup_cfg()["tool:pytest"]
+    assert settings["testpaths"] == "tests"
+    assert "--confcutdir=tests" in settings["addopts"].split()
+    assert not (ROOT / "conftest.py").exists(), "a root conftest.py makes pytest import the package twice"

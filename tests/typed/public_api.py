@@ -1,0 +1,48 @@
+"""A program that uses the public face as its users do.  `make types` checks it with mypy --strict; it is never run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+import relayvm as relay
+
+
+def parsed(text: str) -> relay.IRModule:
+    return relay.parse(text, source_name="example.relay")
+
+
+def built() -> relay.IRModule:
+    x = relay.var("x", shape=(relay.Any(), 4), dtype="float32")
+    total = relay.sum(x, axis=1) + relay.const(1.0)
+    return relay.IRModule.from_expr(relay.Function([x], relay.nn.relu(total)))
+
+
+def compiled(module: relay.IRModule, weights: dict[str, npt.NDArray[np.float32]]) -> relay.Executable:
+    return relay.compile(module, target="sim", params=weights, data_dependence="op", fuse="off")
+
+
+def stored(executable: relay.Executable, path: Path) -> relay.Executable:
+    executable.save(path)
+    return relay.Executable.load(path)
+
+
+def run(executable: relay.Executable, x: npt.NDArray[np.float32]) -> npt.NDArray[np.generic]:
+    vm = relay.VirtualMachine(executable)
+    result = vm.run(x)
+    assert isinstance(result, relay.Tensor)
+    size: int = result.shape[0]
+    name: str = result.dtype
+    bytes_copied: int = vm.counters["dtoh_bytes"]
+    print(size, name, result.device, bytes_copied, vm["main"](x), vm.profile(x))
+    return result.numpy()
+
+
+def reported(text: str) -> str:
+    try:
+        parsed(text)
+    except relay.RelayError as error:
+        return str(error.diagnostics[0])
+    return ""
