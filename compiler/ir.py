@@ -31,6 +31,15 @@ class Expr:
     span: Span | None = field(default=None, repr=False)
     ty: Type | None = field(default=None, repr=False)
 
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The expression in the text format (see ``printer``)."""
+        from .printer import astext
+
+        return astext(self, show_meta_data)
+
+    def __str__(self) -> str:
+        return self.astext(show_meta_data=False)
+
 
 @_node
 class Var(Expr):
@@ -113,6 +122,15 @@ class IRModule:
 
     def __getitem__(self, name: str) -> Function:
         return self.functions[name]
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The module in the text format (see ``printer``); without metadata it does not parse back."""
+        from .printer import astext
+
+        return astext(self, show_meta_data)
+
+    def __str__(self) -> str:
+        return self.astext(show_meta_data=False)
 
 
 def let_chain(expr: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:

@@ -149,7 +149,9 @@ class Value:
 
 #: ``(inputs, axes, attrs, output) -> element``: ``inputs`` are Values (a tuple of them for a tuple input), ``axes`` the
 #: index expressions of the output element wanted, ``output`` the Value computed (for its dtype and sizes).
-Compute = Callable[[tuple[Any, ...], tuple[Scalar, ...], Any, Value], Scalar]
+#: An operator with several outputs gets a tuple of Values as ``output`` and returns one element per output.
+#: A COMM_REDUCE operator's ``axes`` are those of its input.
+Compute = Callable[[tuple[Any, ...], tuple[Scalar, ...], Any, Any], Any]
 
 
 @dataclass(frozen=True)

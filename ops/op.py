@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import enum
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..shape_funcs.registry import SHAPE_FUNCS, ShapeFunc
@@ -44,21 +44,64 @@ DTypeRule = Callable[[tuple[Any, ...], Any], "str | tuple[str, ...]"]
 
 
 @dataclass(frozen=True)
+class Scratch:
+    """A buffer that a kernel's wrapper allocates for its body and frees after it.
+
+    It has as many elements as axis ``axis`` of the view of the first tensor is long, but at least one; with ``rows`` it is
+    2-D, so many rows of them.  ``dtype`` "" is that of the first tensor.
+    """
+
+    dtype: str = ""
+    axis: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A hand-written CPU kernel of an OPAQUE operator.
 
-    ``body`` is a plain function in the subset numba compiles: ``body(in0, ..., out0, ..., **attrs)`` with C-contiguous
-    arrays, tensors of a tuple input in order; it returns a status (0: fine, see ops.native.status).  ``attrs`` maps the
-    operator's attrs to keyword arguments that become constants of the compiled code (ints, floats, bools, int tuples).
-    With an upper-bound operator, one more int64 array comes last: the body writes the true sizes there.
-    ``libraries``: names of library functions called by address (see ops.native.libraries).
+    ``body`` is a plain ``@generic`` function in the subset numba compiles: no exceptions, no allocation.  It gets C-contiguous
+    arrays, inputs (the tensors of a tuple input in order) then outputs, then what is listed below, in this order, and returns
+    a status (0: fine, see ops.native.status):
+
+    * with an upper-bound operator one int64 array, into which it writes the true sizes;
+    * an array for each of ``scratch``;
+    * with ``libraries``, the address of a library function called by address (see ops.native.libraries), 0 for none.
+      ``libraries`` says which by dtype; there is none where the tensors' dtypes differ;
+    * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples).
+
+    ``choose(attrs, dtypes)``: the body for these attrs and tensors, where that is not always ``body``.
+
+    ``views``: under which shape the body sees each tensor; the last one holds for all further tensors.
+
+    ==========  ====================================================================================================
+    ""          its own shape; a scalar is an array of one element
+    "flat"      1-D: all elements
+    "axis"      3-D: the axes before attrs.axis as one, that axis, the axes after it as one (axis None: (1, size, 1))
+    "dims"      two arguments: the elements, 1-D, and the shape, an int64 array
+    "skip"      not passed
+    ==========  ====================================================================================================
     """
 
     name: str
     body: Callable[..., int]
     attrs: Callable[[Any], dict[str, Any]] = lambda attrs: dataclasses.asdict(attrs)
-    libraries: tuple[str, ...] = ()
+    views: tuple[str, ...] = ("",)
+    scratch: tuple[Scratch, ...] = ()
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
+    #: ``body`` is ordinary Python over numpy arrays, called between two entries of the native loop: slow, but anything goes.
+    in_python: bool = False
 
+    def body_for(self, attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
+        """The body for these attrs and dtypes (of the inputs, then the outputs)."""
+        return self.choose(attrs, dtypes) if self.choose else self.body
+
+
+#: ``(attrs, constants) -> (name, attrs)``: which static operator, with which attributes, a call stands for when some of its
+#: arguments are constants; None when it must stay as it is.  ``constants`` has per input a numpy array, or None for what is
+#: not known.  The new call takes the arguments whose input names the static operator has too.
+StaticRule = Callable[[Any, Sequence[Any]], "tuple[str, Any] | None"]
 
 REGISTRY: dict[str, Op] = {}
 
@@ -83,7 +126,7 @@ class Op:
     reduction: Reduction | None = None
     kernel: Kernel | None = None
     shape_func_name: str | None = None  # when it is registered under another name
-    static: Callable[..., Any] | None = None  # dyn.* only: see dynamic-to-static
+    static: StaticRule | None = None  # dyn.* only
     stateful: bool = False
 
     def __post_init__(self) -> None:

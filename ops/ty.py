@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..shape_funcs.dims import ANY, INT, SYM, Dim, IntLike, Shape, const, dim, is_static
+from ..shape_funcs.dims import MAX_RANK as MAX_RANK
 
 #: Every dtype, in the order of its code in a tensor descriptor.  Names are numpy's.
 DTYPES = (
@@ -12,7 +13,6 @@ DTYPES = (
 )  # fmt: skip
 #: Size of one element in bytes.
 ITEMSIZE = {name: 1 if name == "bool" else int("".join(filter(str.isdigit, name))) // 8 for name in DTYPES}
-MAX_RANK = 8
 
 
 def is_float(dtype: str) -> bool:
@@ -22,6 +22,12 @@ def is_float(dtype: str) -> bool:
 def is_integer(dtype: str) -> bool:
     """Signed or unsigned integer (bool is not one)."""
     return "int" in dtype
+
+
+def int_range(dtype: str) -> tuple[int, int]:
+    """The least and the greatest value of an integer dtype."""
+    bits = 8 * ITEMSIZE[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 class Type:

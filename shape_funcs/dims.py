@@ -10,15 +10,27 @@ Comparisons and conditions are Dims that are 0 or 1; ``where`` replaces ``if``, 
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import math
+import struct
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import Union
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import ClassVar, Union
 
 IntLike = Union["Dim", int]
 
 INT, SYM, POLY, ANY_DIM, RESULT = "int", "sym", "poly", "any", "result"
-FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE = "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length"
+ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE = (
+    "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length",
+)  # fmt: skip
+
+#: The most dimensions a tensor has.
+MAX_RANK = 8
+#: A product of sums with more terms than this stays a product: multiplied out it could be exponential.
+MAX_TERMS = 64
+#: A longer text is abbreviated to a digest: expressions share parts, their texts cannot.
+MAX_KEY = 120
 
 
 class Dim:
@@ -30,6 +42,7 @@ class Dim:
     int          ``(value,)``
     sym          ``(name, is_size)``; a size is known to be >= 0
     poly         ``((coefficient, (atom, ...)), ...)``: a sum of products of atoms
+    mul          ``(a, b)``: a product of two long sums, not multiplied out
     floordiv     ``(a, b)``, rounds towards minus infinity; 0 where ``b`` is 0
     mod          ``(a, b)``, sign of the divisor; 0 where ``b`` is 0
     min max      ``(a, b)``
@@ -41,18 +54,22 @@ class Dim:
     ===========  ====================================================================
     """
 
-    __slots__ = ("__weakref__", "args", "key", "op")
+    __slots__ = ("__weakref__", "args", "depth", "key", "nonneg", "op")
     op: str
     args: tuple
-    key: str
-    _table: weakref.WeakValueDictionary[tuple, Dim] = weakref.WeakValueDictionary()
+    key: str  # text that orders expressions; equal for equal ones, also in another process
+    nonneg: bool  # known to be >= 0
+    depth: int  # of the expression: 1 for a name or an int
+    _table: ClassVar[weakref.WeakValueDictionary[tuple, Dim]] = weakref.WeakValueDictionary()
 
     def __new__(cls, op: str, *args: object) -> Dim:
         found = cls._table.get((op, args))
         if found is None:
             found = super().__new__(cls)
             found.op, found.args = op, args
-            found.key = _text(found)
+            found.key = _key_of(found)
+            found.nonneg = _nonneg_of(found)
+            found.depth = 1 + max((c.depth for c in children(found)), default=0)
             found = cls._table.setdefault((op, args), found)
         return found
 
@@ -74,7 +91,10 @@ class Dim:
         return self * -1
 
     def __mul__(self, other: IntLike) -> Dim:
-        return _from_terms(_product(_terms(self), _terms(dim(other))))
+        a, b = _terms(self), _terms(dim(other))
+        if len(a) > 1 and len(b) > 1 and len(a) * len(b) > MAX_TERMS:
+            return Dim(MUL, *sorted((self, dim(other)), key=_key))
+        return _from_terms(_product(a, b))
 
     __rmul__ = __mul__
 
@@ -153,34 +173,29 @@ def children(d: Dim) -> tuple[Dim, ...]:
 
 def is_nonneg(d: Dim) -> bool:
     """Is ``d`` known to be >= 0?"""
-    match d.op:
-        case "int":
-            return d.args[0] >= 0
-        case "sym":
-            return d.args[1]
-        case "poly":
-            return all(c >= 0 and all(map(is_nonneg, atoms)) for c, atoms in d.args)
-        case "min" | "floordiv":
-            return all(map(is_nonneg, d.args))
-        case "max":
-            return any(map(is_nonneg, d.args))
-        case "where":
-            return is_nonneg(d.args[1]) and is_nonneg(d.args[2])
-        case "eq" | "lt" | "arange_length" | "result" | "any":
-            return True
-    return False
+    return d.nonneg
+
+
+def postorder(dims: Iterable[Dim], stop: Container[Dim] = ()) -> list[Dim]:
+    """Everything that ``dims`` are made of, each once, parts before wholes; what is in ``stop`` is not taken apart."""
+    out: list[Dim] = []
+    seen: set[Dim] = set()
+    stack = [(d, False) for d in reversed(list(dims))]
+    while stack:
+        d, ready = stack.pop()
+        if ready:
+            out.append(d)
+        elif d not in seen:
+            seen.add(d)
+            stack.append((d, True))
+            if d not in stop:
+                stack.extend((c, False) for c in reversed(children(d)))
+    return out
 
 
 def symbols(*dims: Dim) -> dict[str, Dim]:
     """The unknowns in ``dims`` by name, in order of first occurrence."""
-    found: dict[str, Dim] = {}
-    stack = list(reversed(dims))
-    while stack:
-        d = stack.pop()
-        if d.op == SYM:
-            found.setdefault(d.args[0], d)
-        stack.extend(reversed(children(d)))
-    return found
+    return {d.args[0]: d for d in postorder(dims) if d.op == SYM}
 
 
 # ---- arithmetic beyond + - * // % ------------------------------------------------------------------------------
@@ -194,7 +209,9 @@ def min_(a: IntLike, b: IntLike) -> Dim:
         return a if gap <= 0 else b
     if is_nonneg(b - a):
         return a
-    return b if is_nonneg(a - b) else Dim(MIN, *sorted((a, b), key=_key))
+    if is_nonneg(a - b):
+        return b
+    return _limit(MIN, min, a, b)
 
 
 def max_(a: IntLike, b: IntLike) -> Dim:
@@ -205,7 +222,20 @@ def max_(a: IntLike, b: IntLike) -> Dim:
         return a if gap >= 0 else b
     if is_nonneg(a - b):
         return a
-    return b if is_nonneg(b - a) else Dim(MAX, *sorted((a, b), key=_key))
+    if is_nonneg(b - a):
+        return b
+    return _limit(MAX, max, a, b)
+
+
+def _limit(op: str, choose: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
+    """A minimum or maximum; ``max(max(x, 2), 3)`` is ``max(x, 3)``."""
+    for nested, limit in ((a, const(b)), (b, const(a))):
+        if nested.op == op and limit is not None:
+            for x, other in (nested.args, nested.args[::-1]):
+                known = const(other)
+                if known is not None:
+                    a, b = x, dim(choose(known, limit))
+    return Dim(op, *sorted((a, b), key=_key))
 
 
 def eq(a: IntLike, b: IntLike) -> Dim:
@@ -234,7 +264,8 @@ def lt(a: IntLike, b: IntLike) -> Dim:
 
 def le(a: IntLike, b: IntLike) -> Dim:
     """1 where ``a <= b``, else 0."""
-    return lt(a, dim(b) + 1)
+    # not a < b + 1, which overflows where b is the largest int64
+    return not_(lt(b, a))
 
 
 def not_(condition: IntLike) -> Dim:
@@ -288,17 +319,20 @@ def product(values: Iterable[IntLike]) -> Dim:
 
 def substitute(d: Dim, known: Mapping[Dim, Dim]) -> Dim:
     """``d`` with every Dim that is a key of ``known`` replaced, simplified again."""
-    if d in known:
-        return known[d]
-    if not children(d):
-        return d
-    if d.op == POLY:
-        out = dim(0)
-        for coefficient, atoms in d.args:
-            out = out + product([coefficient, *(substitute(a, known) for a in atoms)])
-        return out
-    args = [substitute(a, known) if isinstance(a, Dim) else a for a in d.args]
-    return _REBUILD[d.op](*args)
+    done: dict[Dim, Dim] = {}
+    for part in postorder([d], stop=known):
+        if part in known:
+            done[part] = known[part]
+        elif part.op == POLY:
+            out = dim(0)
+            for coefficient, atoms in part.args:
+                out = out + product([coefficient, *(done[a] for a in atoms)])
+            done[part] = out
+        elif children(part):
+            done[part] = _REBUILD[part.op](*(done[a] if isinstance(a, Dim) else a for a in part.args))
+        else:
+            done[part] = part
+    return done[d]
 
 
 def evaluate(d: Dim, values: Mapping[str, int]) -> int:
@@ -306,28 +340,23 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
 
     A ``result`` evaluates to its bound.  Raises KeyError for an unknown without a value.
     """
-    match d.op:
-        case "int":
-            return d.args[0]
-        case "sym":
-            return values[d.args[0]]
-        case "result":
-            return evaluate(d.args[0], values)
-        case "poly":
-            total = 0
-            for coefficient, atoms in d.args:
-                term = coefficient
-                for atom in atoms:
-                    term *= evaluate(atom, values)
-                total += term
-            return total
-    return SCALAR[d.op](*(evaluate(a, values) for a in d.args))
+    done: dict[Dim, int] = {}
+    for part in postorder([d]):
+        match part.op:
+            case "int":
+                done[part] = part.args[0]
+            case "sym":
+                done[part] = values[part.args[0]]
+            case "result":
+                done[part] = done[part.args[0]]
+            case "poly":
+                done[part] = sum(c * math.prod(done[a] for a in atoms) for c, atoms in part.args)
+            case _:
+                done[part] = SCALAR[part.op](*(done[a] for a in part.args))
+    return done[d]
 
 
 def _arange_length(start: int, stop: int, step: int) -> int:
-    import math
-    import struct
-
     a, b, s = (struct.unpack("<d", struct.pack("<q", v))[0] for v in (start, stop, step))
     if s == 0.0 or math.isnan(a + b + s) or math.isinf(a + b + s):
         return 0
@@ -336,8 +365,8 @@ def _arange_length(start: int, stop: int, step: int) -> int:
 
 #: What each operation means on ints; ``add`` and ``mul`` are what a polynomial is evaluated with.
 SCALAR = {
-    "add": lambda a, b: a + b,
-    "mul": lambda a, b: a * b,
+    ADD: lambda a, b: a + b,
+    MUL: lambda a, b: a * b,
     FLOORDIV: lambda a, b: a // b if b else 0,
     MOD: lambda a, b: a % b if b else 0,
     MIN: min,
@@ -349,6 +378,7 @@ SCALAR = {
 }
 
 _REBUILD = {
+    MUL: lambda a, b: a * b,
     FLOORDIV: lambda a, b: a // b,
     MOD: lambda a, b: a % b,
     MIN: min_,
@@ -420,6 +450,32 @@ def _floordiv(a: Dim, b: Dim) -> Dim:
     return Dim(FLOORDIV, a, b)
 
 
+def _nonneg_of(d: Dim) -> bool:
+    match d.op:
+        case "int":
+            return d.args[0] >= 0
+        case "sym":
+            return d.args[1]
+        case "poly":
+            return all(c >= 0 and all(map(is_nonneg, atoms)) for c, atoms in d.args)
+        case "min" | "floordiv" | "mul":
+            return all(map(is_nonneg, d.args))
+        case "max":
+            return any(map(is_nonneg, d.args))
+        case "mod":
+            return is_nonneg(d.args[1])
+        case "where":
+            return is_nonneg(d.args[1]) and is_nonneg(d.args[2])
+        case "eq" | "lt" | "arange_length" | "result" | "any":
+            return True
+    return False
+
+
+def _key_of(d: Dim) -> str:
+    text = _text(d)
+    return text if len(text) <= MAX_KEY else f"{d.op}#{hashlib.sha1(text.encode()).hexdigest()[:20]}"
+
+
 def _text(d: Dim) -> str:
     a = d.args
     match d.op:
@@ -431,8 +487,8 @@ def _text(d: Dim) -> str:
             return "?"
         case "poly":
             return "(" + " + ".join("*".join([*([str(c)] if c != 1 or not m else []), *map(repr, m)]) for c, m in a) + ")"
-        case "floordiv" | "mod" | "eq" | "lt":
-            sign = {"floordiv": "//", "mod": "%", "eq": "==", "lt": "<"}[d.op]
+        case "floordiv" | "mod" | "eq" | "lt" | "mul":
+            sign = {"floordiv": "//", "mod": "%", "eq": "==", "lt": "<", "mul": "*"}[d.op]
             return f"({a[0]!r} {sign} {a[1]!r})"
     return f"{d.op}({', '.join(map(repr, a))})"
 

@@ -46,7 +46,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
         for name in sorted(set(_globals_used(f.__code__))):
             value = f.__globals__.get(name)
             kind = getattr(value, "__native__", None)
-            if kind == "function":
+            if kind in ("function", "generic"):
                 digest.update(name.encode())
                 stack.append(value)
             elif kind == "record":

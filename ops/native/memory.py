@@ -30,6 +30,12 @@ def native(function: F) -> F:
     return function
 
 
+def generic(function: F) -> F:
+    """As ``native``, for functions of arrays (the bodies of kernels): compiled for the types it is called with."""
+    function.__native__ = "generic"  # type: ignore[attr-defined]
+    return function
+
+
 def twin(function: F) -> F:
     """Mark the Python form of an intrinsic: ``intrinsics`` has the machine form under the same name."""
     function.__native__ = "twin"  # type: ignore[attr-defined]

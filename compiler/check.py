@@ -1,0 +1,73 @@
+"""Is a module well-formed?  The question asked after every pass in the tests: a broken pass is named, not its victim."""
+
+from __future__ import annotations
+
+from .anf import inner_chains, is_atom, operands
+from .ir import Constant, Expr, Function, GlobalVar, IRModule, Let, Var
+
+
+def check(mod: IRModule, after: str, *, typed: bool) -> None:
+    """Raises AssertionError, naming the pass ``after`` and the place, unless ``mod`` is in A-normal form, every variable is
+    bound once and before its use, every global name exists and, with ``typed``, every node has a type."""
+    for name, function in mod.functions.items():
+        problem = _Checker(mod, typed).function(function)
+        assert problem is None, f"after {after}, @{name} is not well-formed: {problem}"
+
+
+class _Checker:
+    """One global function."""
+
+    def __init__(self, mod: IRModule, typed: bool) -> None:
+        self.mod, self.typed = mod, typed
+        self.bound: set[Var] = set()
+
+    def function(self, function: Function) -> str | None:
+        """What is wrong with ``function``, or None."""
+        pending: list[tuple[Expr, frozenset[Var]]] = [(function.body, frozenset(function.params))]
+        self.bound |= set(function.params)
+        for p in function.params:
+            if self.typed and p.ty is None:
+                return f"the parameter %{p.name} has no type"
+        while pending:
+            chain, outer = pending.pop()
+            scope = set(outer)
+            while isinstance(chain, Let):
+                problem = self._binding(chain, scope)
+                if problem:
+                    return problem
+                if inner_chains(chain.value):
+                    params = chain.value.params if isinstance(chain.value, Function) else ()
+                    self.bound |= set(params)
+                    # a closure may call itself
+                    own = {chain.var} if isinstance(chain.value, Function) else set()
+                    pending += [(c, frozenset(scope | set(params) | own)) for c in inner_chains(chain.value)]
+                scope.add(chain.var)
+                chain = chain.body
+            problem = self._atom(chain, scope)
+            if problem:
+                return f"{problem}, as a result"
+        return None
+
+    def _binding(self, let: Let, scope: set[Var]) -> str | None:
+        var, value = let.var, let.value
+        if var in self.bound:
+            return f"%{var.name} is bound twice"
+        self.bound.add(var)
+        if self.typed and (var.ty is None or value.ty is None):
+            return f"%{var.name} or its value has no type"
+        for operand in operands(value):
+            problem = self._atom(operand, scope)
+            if problem:
+                return f"{problem}, in the value of %{var.name}"
+        return None
+
+    def _atom(self, atom: Expr, scope: set[Var]) -> str | None:
+        if not is_atom(atom):
+            return f"{type(atom).__name__} where an atom must be"
+        if isinstance(atom, Var) and atom not in scope:
+            return f"%{atom.name} is not bound"
+        if isinstance(atom, GlobalVar) and atom.name not in self.mod.functions:
+            return f"there is no function @{atom.name}"
+        if self.typed and isinstance(atom, Constant) and atom.ty is None:
+            return "a constant has no type"
+        return None

@@ -1,0 +1,93 @@
+"""Program to executable: the compiler's front door."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ops.ty import DTYPES, TensorType
+from ..shape_funcs.dims import const
+from ..vm.executable import DEVICES, Executable
+from ..vm.source import ConfigError, InputError, SourceText, TypeCheckError
+from .config import Config
+from .emit import emit
+from .ir import Constant, Function, IRModule, Let, Var, replace
+from .parser import parse, read_source
+from .pipeline import lower
+
+Program = IRModule | Function | SourceText | str | Path
+
+
+def compile(mod: Program, target: str = DEVICES[0], params: Mapping[str, Any] | None = None, **config: Any) -> Executable:
+    """The executable of ``mod`` for the device ``target``.
+
+    ``mod`` is a module, a function (it becomes ``main``), a program's text, or the Path of one.  ``params`` gives
+    parameters of ``main`` by name values that become constants.  ``config``: see ``Config``.
+    Raises ParseError, TypeCheckError, ConfigError, and InputError for ``params`` that do not fit.
+    """
+    settings = Config.of(**config)
+    check_target(target)
+    module = bind_params(as_module(mod), params or {})
+    return emit(lower(module, settings, target), target, settings.texts(), settings.data_dependence == "op")
+
+
+def as_module(mod: Program) -> IRModule:
+    """The module that ``mod`` is or describes.  Raises ParseError, TypeCheckError for a module without functions."""
+    if isinstance(mod, Path):
+        mod = read_source(mod)
+    if isinstance(mod, (str, SourceText)):
+        mod = parse(mod)
+    if isinstance(mod, Function):
+        mod = IRModule({"main": mod})
+    if not isinstance(mod, IRModule):
+        raise TypeError(f"a program is an IRModule, a Function, a text or a Path, not {type(mod).__name__}")
+    if not mod.functions:
+        raise TypeCheckError("the module has no function", help="write `def @main(...) { ... }`")
+    return mod
+
+
+def check_target(target: str) -> None:
+    """Raises ConfigError for a device that there is not."""
+    if target not in DEVICES:
+        near = difflib.get_close_matches(str(target), DEVICES, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"unknown target {target!r}{hint}", help=f"valid targets: {', '.join(DEVICES)}")
+
+
+def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
+    """``mod`` with parameters of ``main`` made constants.  Raises InputError."""
+    if not params:
+        return mod
+    if "main" not in mod.functions:
+        raise InputError("params bind parameters of @main, but the module has no @main")
+    main = mod["main"]
+    names = [p.name for p in main.params]
+    unknown = [name for name in params if name not in names]
+    if unknown:
+        listed = ", ".join(f"%{n}" for n in unknown)
+        raise InputError(f"@main has no parameter {listed}", help=f"its parameters: {', '.join(f'%{n}' for n in names)}")
+    body = main.body
+    for p in reversed(main.params):
+        if p.name in params:
+            body = Let(p, Constant(_constant(p, params[p.name])), body, span=p.span)
+    left = tuple(p for p in main.params if p.name not in params)
+    return replace(mod, functions={**mod.functions, "main": replace(main, params=left, body=body)})
+
+
+def _constant(param: Var, value: Any) -> np.ndarray:
+    """The value as a constant's data.  Raises InputError where it does not fit the parameter's type."""
+    data = np.array(value, order="C")
+    data.setflags(write=False)
+    if data.dtype.name not in DTYPES:
+        raise InputError(f"params: %{param.name} has the dtype {data.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
+    wanted = param.annotation
+    if isinstance(wanted, TensorType):
+        fits = data.ndim == wanted.rank and data.dtype.name == wanted.dtype
+        if not fits or any(const(d) not in (None, n) for d, n in zip(wanted.shape, data.shape, strict=True)):
+            got = TensorType.of(data.shape, data.dtype.name)
+            raise InputError(f"params: %{param.name} is {wanted}, but the value is {got}", param.span)
+    return data

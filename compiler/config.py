@@ -1,0 +1,79 @@
+"""What can be configured: each key with its meaning and its allowed values, in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from ..vm.source import ConfigError
+
+#: How a switch may be written.
+_SWITCH = {"on": True, "off": False}
+
+
+def _key(default: Any, doc: str, *allowed: Any) -> Any:
+    """A field: ``allowed`` are its values; none for a switch."""
+    return dataclasses.field(default=default, metadata={"doc": doc, "allowed": allowed or (True, False)})
+
+
+@dataclass(frozen=True)
+class Config:
+    """A configuration.  ``Config.of`` makes one of keys and values as people write them."""
+
+    data_dependence: str = _key(
+        "input",
+        "what a data-dependent shape function gets: the data of its flagged inputs, or (op) of all inputs of its operator",
+        "op",
+        "input",
+    )
+    fuse: bool = _key(True, "put operators together into one kernel")
+    opt_level: int = _key(
+        2,
+        "0: only what is needed; 1: also constants and dead code; 2: also repeated expressions, static forms, fusion; 3: as 2",
+        *(0, 1, 2, 3),
+    )
+
+    @staticmethod
+    def of(**values: Any) -> Config:
+        """The configuration with these keys set; strings such as ``"on"`` and ``"2"`` are read as their values.
+
+        Raises ConfigError for an unknown key or a value that is not allowed, naming what is.
+        """
+        known = {f.name: f for f in dataclasses.fields(Config)}
+        for key in values:
+            if key not in known:
+                raise ConfigError(f"there is no configuration key {key!r}", help=_alternatives(key, list(known)))
+        return Config(**{key: _read(known[key], value) for key, value in values.items()})
+
+    def texts(self) -> dict[str, str]:
+        """Every key with its value as text; ``Config.of`` reads it back."""
+        return {f.name: _text(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+def describe() -> list[tuple[str, str, tuple[str, ...], str]]:
+    """``(key, default, allowed values, meaning)`` of every key, as text."""
+    return [
+        (f.name, _text(f.default), tuple(map(_text, f.metadata["allowed"])), f.metadata["doc"])
+        for f in dataclasses.fields(Config)
+    ]
+
+
+def _text(value: Any) -> str:
+    return {v: k for k, v in _SWITCH.items()}[value] if isinstance(value, bool) else str(value)
+
+
+def _read(field: dataclasses.Field[Any], value: Any) -> Any:
+    allowed = field.metadata["allowed"]
+    for candidate in allowed:
+        if value == _text(candidate) or (type(value) is type(candidate) and value == candidate):
+            return candidate
+    texts = list(map(_text, allowed))
+    raise ConfigError(f"configuration key {field.name!r} cannot be {value!r}", help=_alternatives(str(value), texts))
+
+
+def _alternatives(given: str, valid: list[str]) -> str:
+    near = difflib.get_close_matches(given, valid, 1)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    return f"{guess}valid: {', '.join(valid)}"

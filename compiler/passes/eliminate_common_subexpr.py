@@ -1,0 +1,77 @@
+"""Evaluate equal expressions once.
+
+    let %a = exp(%x);            let %a = exp(%x);
+    let %b = exp(%x);      ->    let %c = add(%a, %a);
+    let %c = add(%a, %b);        %c
+    %c
+
+Requires: A-normal form, typed or not.
+Ensures: no chain calls an operator that it, or a chain around it, called on the same atoms with the same attributes;
+likewise tuples and projections.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ops.op import Op
+from ..anf import rebuild, rebuild_lets
+from ..ir import Call, Constant, Expr, GlobalVar, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+
+#: Constants up to this many bytes are compared by value, larger ones by identity.
+_COMPARED_BYTES = 1024
+
+
+def eliminate_common_subexpr(mod: IRModule) -> IRModule:
+    """The module without repeated expressions."""
+    return replace(mod, functions={name: replace(f, body=_Finder().chain(f.body)) for name, f in mod.functions.items()})
+
+
+class _Finder:
+    """The search in one function."""
+
+    def __init__(self) -> None:
+        self.found: dict[Any, Var] = {}  # what the chains around this point have computed
+        self.same: dict[Expr, Expr] = {}
+
+    def _atom(self, atom: Expr) -> Expr:
+        return self.same.get(atom, atom)
+
+    def chain(self, chain: Expr) -> Expr:
+        bindings, result = let_chain(chain)
+        kept, new = [], []
+        for var, value in bindings:
+            value = rebuild(value, self._atom, self.chain)
+            key = _key(value)
+            if key is not None and key in self.found:
+                self.same[var] = self.found[key]
+                continue
+            if key is not None:
+                self.found[key] = var
+                new.append(key)
+            kept.append((var, value))
+        for key in new:
+            del self.found[key]
+        return rebuild_lets(chain, kept, self._atom(result))
+
+
+def _key(value: Expr) -> Any:
+    """Equal for expressions of equal value; None for what is not looked at."""
+    match value:
+        case Call(op=Op() as op) if not op.stateful:
+            # the text tells 0.0 from -0.0 and 1 from True
+            return (op.name, repr(value.attrs), *map(_atom_key, value.args))
+        case Tuple():
+            return (Tuple, *map(_atom_key, value.fields))
+        case TupleGetItem():
+            return (TupleGetItem, _atom_key(value.tuple_value), value.index)
+    return None
+
+
+def _atom_key(atom: Expr) -> Any:
+    match atom:
+        case Constant() if atom.data.nbytes <= _COMPARED_BYTES:
+            return (atom.data.dtype.name, atom.data.shape, atom.data.tobytes())
+        case GlobalVar():
+            return ("@", atom.name)
+    return atom

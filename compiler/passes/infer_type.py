@@ -1,0 +1,84 @@
+"""Give every node its type; put run-time checks where an annotation says more than is known.
+
+    def @main(%x: Tensor[(?, 4), float32]) {        every node has a type, e.g. Tensor[(?, 4), float32];
+      let %y: Tensor[(3, 4), float32] = exp(%x);     let %exp = exp(%x);
+      %y                                        ->   let %y = vm.assert_shape(%exp, dims=[3, -1]);
+    }                                                %y: Tensor[(3, 4), float32]
+
+Requires: A-normal form.
+Ensures: ``ty`` of every node is set; annotations hold; a ``?n`` of a parameter is ``sym("n")``, a ``?`` a symbol of its own.
+Raises TypeCheckError with every independent mistake of the module.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from ...vm.source import Diagnostic, TypeCheckError
+from ..call_graph import mentioned, recursion_groups
+from ..ir import GlobalVar, IRModule, replace
+from ..signature import BOTTOM, FAILED, Signature, closed_result
+from ..typing_rules import FunctionTyper
+
+
+def infer_type(mod: IRModule) -> IRModule:
+    """The module with types.  Raises TypeCheckError."""
+    return _ModuleTyper(mod).run()
+
+
+class _ModuleTyper:
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
+        self.errors: list[Diagnostic] = []
+        self.signatures: dict[str, Signature] = {}
+
+    def run(self) -> IRModule:
+        for name, function in self.mod.functions.items():
+            self.signatures[name] = Signature.declared(f"@{name}", function, self.errors.append)
+        done = {}
+        for group in recursion_groups(self.mod):
+            if len(group) > 1 or self._calls_itself(group[0]):
+                self._find_results(group)
+            for name in group:
+                typer = FunctionTyper(self.lookup, self.errors.append)
+                done[name] = typer.function(self.mod[name], self.signatures[name])
+                result = done[name].body.ty
+                if result is not FAILED or self.mod[name].ret_type is None:
+                    self.signatures[name] = replace(self.signatures[name], result=result)
+        if self.errors:
+            raise TypeCheckError(sorted(self.errors, key=_place))
+        return replace(self.mod, functions={name: done[name] for name in self.mod.functions})
+
+    def _calls_itself(self, name: str) -> bool:
+        return name in mentioned(self.mod[name].body)
+
+    def _find_results(self, group: list[str]) -> None:
+        """The results of recursive functions without ``->``: from no result at all up to what no longer changes."""
+        unknown = [n for n in group if self.signatures[n].result is BOTTOM]
+        changed = bool(unknown)
+        while changed:
+            changed = False
+            for name in unknown:
+                signature = self.signatures[name]
+                typed = FunctionTyper(self.lookup).function(self.mod[name], signature)
+                result = closed_result(typed.body.ty, signature)
+                changed |= result != signature.result
+                self.signatures[name] = replace(signature, result=result)
+        for name in unknown:
+            if self.signatures[name].result is BOTTOM:
+                message = f"the result type of @{name} cannot be inferred: every path through it calls it again"
+                span = self.mod[name].span
+                self.errors.append(Diagnostic(message, span, help=f"say it: def @{name}(...) -> T {{ ... }}"))
+                self.signatures[name] = replace(self.signatures[name], result=FAILED)
+
+    def lookup(self, name: GlobalVar) -> Signature | Diagnostic:
+        """The signature of a global function, or what is wrong with the name."""
+        found = self.signatures.get(name.name)
+        if found is not None:
+            return found
+        near = difflib.get_close_matches(name.name, self.signatures, 1)
+        return Diagnostic(f"there is no function @{name.name}", name.span, help=f"did you mean @{near[0]}?" if near else None)
+
+
+def _place(error: Diagnostic) -> tuple[str, int]:
+    return (error.span.source.name, error.span.start) if error.span is not None else ("", -1)

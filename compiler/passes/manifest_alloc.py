@@ -1,0 +1,316 @@
+"""Make allocation, shape functions and copies explicit.
+
+::
+
+    let %y = @exp(%x); %y                  -- %x: Tensor[(?n,), float32]
+
+becomes::
+
+    let %x_shape = vm.shape_of(%x);
+    let %y_storage = memory.alloc_storage_reg(%x_shape, dtype="float32", device="cpu");
+    let %y = memory.alloc_tensor_reg(%y_storage, %x_shape, dtype="float32");
+    let %_ = vm.invoke_op(@exp, %x, %y);
+    %y
+
+Requires: typed A-normal form, closures lifted, every kernel call a call of a primitive.
+Ensures: primitives are called through ``vm.invoke_op`` only; constants occur in ``vm.load_const`` only; what a kernel, a
+function, a tuple or a result gets is on the target; what a shape function reads and an ``if`` tests is on the host.  A
+value is copied to the host only where it is read there, once per scope, and every copy says why.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ops import machine
+from ...ops.group import Node, Tensor
+from ...ops.op import Op, OpPattern, get
+from ...ops.relate import Need, build_group
+from ...ops.transform import ShapeOfAttrs
+from ...ops.ty import TensorType, TupleType, Type, tensors
+from ...shape_funcs.dims import Shape, fresh, is_static
+from ..anf import Names
+from ..ir import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    IRModule,
+    Tuple,
+    TupleGetItem,
+    Var,
+    let_chain,
+    replace,
+)  # fmt: skip
+from ..placement import HOST, Frame, Place, Scope, vector_type
+from ..primitive import function_of
+from ..primitive_shape import Primitive, primitive
+
+_IF_REASON = "if: the condition is read by the host"
+
+
+def manifest_alloc(mod: IRModule, target: str = HOST, data_dependence: str = "input") -> IRModule:
+    """``mod`` with explicit allocation for ``target``.
+
+    ``data_dependence="op"``: a shape function that reads one input gets whole copies of all inputs of that operator.
+    """
+    pass_ = _ManifestAlloc(mod, target, data_dependence == "op")
+    lowered = {name: f if f.is_primitive else pass_.function(f) for name, f in mod.functions.items()}
+    return replace(mod, functions={**lowered, **pass_.casts})
+
+
+class _ManifestAlloc:
+    """The pass over one module."""
+
+    def __init__(self, mod: IRModule, target: str, per_op: bool) -> None:
+        self.mod, self.target, self.per_op = mod, target, per_op
+        self.casts: dict[str, Function] = {}
+
+    def function(self, function: Function) -> Function:
+        """``function`` with its body rewritten."""
+        names = Names({p.name for p in function.params} | _bound_names(function.body))
+        scope = Scope(Frame(self.target, names, self.cast))
+        for p in function.params:
+            scope.places[p] = Place(target=p)
+        return replace(function, body=self.chain(function.body, scope, "result of a function"))
+
+    def chain(self, chain: Expr, scope: Scope, reason: str) -> Expr:
+        """The chain rewritten in ``scope``; its result is on the target."""
+        bindings, result = let_chain(chain)
+        for var, value in bindings:
+            scope.span = value.span or var.span
+            self.binding(scope, var, value)
+        return scope.chain(scope.on_target(result, reason))
+
+    def binding(self, scope: Scope, var: Var, value: Expr) -> None:
+        """Rewrite ``let var = value``."""
+        match value:
+            case Var() | Constant():
+                scope.frame.alias[var] = value
+            case Tuple():
+                scope.put(var, Place(fields=value.fields))
+            case TupleGetItem():
+                self.projection(scope, var, value)
+            case If():
+                self.branches(scope, var, value)
+            case Call(attrs=ShapeOfAttrs()):
+                self.shape_of(scope, var, value)
+            case Call(op=Op() as op):
+                assert op.pattern is OpPattern.MACHINE, f"{op.name} is in no primitive"
+                self.machine_call(scope, var, value)
+            case Call(op=GlobalVar(name=name)) if self.mod[name].is_primitive:
+                self.primitive_call(scope, var, value)
+            case Call():
+                self.call(scope, var, value)
+            case _:
+                raise AssertionError(f"manifest_alloc: no rule for {value}")
+
+    # ---- values that need no kernel ----------------------------------------------------------------------------
+
+    def projection(self, scope: Scope, var: Var, value: TupleGetItem) -> None:
+        """A field of a tuple built in this function is that field; another's is taken out."""
+        place = scope.place(value.tuple_value)
+        if place.fields is not None:
+            scope.frame.alias[var] = place.fields[value.index]
+            return
+        whole = scope.on_target(value.tuple_value, "")
+        self.result(scope, var, replace(value, tuple_value=whole))
+
+    def branches(self, scope: Scope, var: Var, value: If) -> None:
+        """An ``if``: the host reads the condition; both results are on the target."""
+        cond = scope.on_host(value.cond, _IF_REASON)
+        then, other = (
+            self.chain(b, Scope(scope.frame, scope), "result of an if") for b in (value.true_branch, value.false_branch)
+        )
+        self.result(scope, var, replace(value, cond=cond, true_branch=then, false_branch=other))
+
+    def call(self, scope: Scope, var: Var, value: Call) -> None:
+        """A call of a function: arguments and result are on the target."""
+        callee = value.op
+        assert not isinstance(callee, Op)
+        if isinstance(callee, Var):
+            callee, reason = scope.on_target(callee, ""), f"argument of %{callee.name}"
+        else:
+            assert isinstance(callee, GlobalVar)
+            reason = f"argument of @{callee.name}"
+        args = tuple(scope.on_target(a, reason) for a in value.args)
+        self.result(scope, var, replace(value, op=callee, args=args))
+
+    def machine_call(self, scope: Scope, var: Var, value: Call) -> None:
+        """A closure captures what is on the target; an assertion reads shapes wherever they are."""
+        if value.op is machine.ALLOC_CLOSURE:
+            args = tuple(a if isinstance(a, GlobalVar) else scope.on_target(a, "captured by a closure") for a in value.args)
+            self.result(scope, var, replace(value, args=args))
+            return
+        args = tuple(scope.anywhere(a) for a in value.args)
+        new = scope.bind(var, replace(value, args=args), var.ty)
+        on_host = scope.place(value.args[0]).target is None
+        scope.put(var, Place(host=new) if on_host else Place(target=new))
+
+    def shape_of(self, scope: Scope, var: Var, value: Call) -> None:
+        """The shape of a tensor: a host vector, known for its dims from now on."""
+        ty, wanted = value.args[0].ty, value.ty
+        assert isinstance(ty, TensorType) and isinstance(wanted, TensorType), value
+        vector = scope.shapes.get(ty.shape)
+        if vector is None:
+            vector = scope.call(
+                var.name, machine.SHAPE_OF, (scope.anywhere(value.args[0]),), machine.SHAPE_OF.attrs(), vector_type(ty.rank)
+            )
+            scope.shapes[ty.shape] = vector
+        scope.put(var, Place(host=vector, narrow=None if wanted.dtype == "int64" else wanted.dtype))
+
+    def result(self, scope: Scope, var: Var, value: Expr) -> None:
+        """Bind ``var`` to a value that is on the target."""
+        scope.put(var, Place(target=scope.bind(var, value, var.ty)))
+
+    # ---- primitives --------------------------------------------------------------------------------------------
+
+    def primitive_call(self, scope: Scope, var: Var, call: Call) -> None:
+        """Shape function, storage, tensors, kernel; or a view."""
+        assert isinstance(call.op, GlobalVar)
+        prim = primitive(self.mod[call.op.name], self.per_op)
+        types = tensors(call.ty or var.ty)  # type: ignore[arg-type]
+        if prim.is_view:
+            self.view(scope, var, call, prim, types[0])
+            return
+        ins = tuple(scope.on_target(a, f"input of @{call.op.name}") for a in call.args)
+        shapes = self.shapes(scope, call, prim, types)
+        trimmed = dict(prim.shape.counts)
+        outs = []
+        for k, (ty, shape) in enumerate(zip(types, shapes, strict=True)):
+            name = f"{var.name}_{k}" if len(types) > 1 else var.name
+            if k in trimmed:
+                name, ty = f"{name}_bound", TensorType((fresh(), *ty.shape[1:]), ty.dtype)
+            outs.append(scope.allocate(var if name == var.name else name, ty, shape))
+        counts = []
+        if trimmed:
+            counts.append(scope.allocate(f"{var.name}_counts", vector_type(1 + max(trimmed.values())), None))
+        scope.invoke(call.op, ins, (*outs, *counts))
+        for c in counts:
+            self.trim(scope, var, call, c, outs, types, trimmed)
+        self.outputs(scope, var, call, outs)
+
+    def outputs(self, scope: Scope, var: Var, call: Call, outs: list[Var]) -> None:
+        """Record the results of a primitive: a tensor, or the fields of a tuple."""
+        if not isinstance(call.ty or var.ty, TupleType):
+            scope.put(var, Place(target=outs[0]))
+            return
+        for out in outs:
+            scope.places[out] = Place(target=out)
+        scope.put(var, Place(fields=tuple(outs)))
+
+    def trim(
+        self, scope: Scope, var: Var, call: Call, counts: Var, outs: list[Var], types: tuple[TensorType, ...], trimmed: dict
+    ) -> None:
+        """Cut the results down to the sizes that the kernel reported."""
+        assert isinstance(call.op, GlobalVar)
+        scope.places[counts] = Place(target=counts)
+        names = ", ".join(n.op for n in primitive(self.mod[call.op.name], self.per_op).group.nodes)
+        on_host = scope.on_host(counts, f"{names}: the kernel reports the size of its result")
+        for k, index in trimmed.items():
+            name = f"{var.name}_{k}" if len(outs) > 1 else var
+            outs[k] = scope.call(name, machine.TRIM, (outs[k], on_host), machine.TrimAttrs(index), types[k])
+
+    def view(self, scope: Scope, var: Var, call: Call, prim: Primitive, ty: TensorType) -> None:
+        """A RESHAPE operator: the same elements, wherever they are, under another shape."""
+        ref = prim.group.nodes[0].args[0]
+        if ref < len(call.args):
+            atom = call.args[ref]
+        else:
+            literal = prim.group.literals[ref - len(call.args)]
+            atom = Constant(np.array(literal.value, literal.dtype), ty=TensorType((), literal.dtype), span=call.span)
+        data = scope.anywhere(atom)
+        shape = self.shapes(scope, call, prim, (ty,))[0]
+        if shape is None:
+            shape = scope.static_shape(ty.shape)
+        place = scope.place(atom)
+        on_host = place.target is None
+        new_type: Type = TensorType(ty.shape, data.ty.dtype) if isinstance(data.ty, TensorType) else ty
+        new = scope.call(var, machine.RESHAPE_TENSOR, (data, shape), machine.RESHAPE_TENSOR.attrs(), new_type)
+        scope.put(var, Place(host=new, narrow=place.narrow) if on_host else Place(target=new))
+
+    # ---- shapes ------------------------------------------------------------------------------------------------
+
+    def shapes(self, scope: Scope, call: Call, prim: Primitive, types: tuple[TensorType, ...]) -> list[Var | None]:
+        """Per result the host vector of its shape (of its bound, where it is trimmed); None where the type says it.
+
+        The shape function runs only if it has checks or gives a shape that is not known yet.
+        """
+        trimmed = dict(prim.shape.counts)
+        known: list[Var | None] = []
+        for k, ty in enumerate(types):
+            wanted = k not in trimmed and not ty.is_static
+            known.append(self.known_shape(scope, ty.shape, call) if wanted else None)
+        found = all(v is not None or ty.is_static for v, ty in zip(known, types, strict=True))
+        if found and not trimmed and not prim.shape.program.checks:
+            return known
+        vectors = self.shape_func(scope, call, prim)
+        for k, ty in enumerate(types):
+            if k in trimmed or not ty.is_static:
+                known[k] = vectors[k]
+                if k not in trimmed:
+                    scope.shapes.setdefault(ty.shape, vectors[k])
+        return known
+
+    def known_shape(self, scope: Scope, dims: Shape, call: Call) -> Var | None:
+        """A host vector that holds ``dims``, from before or from an argument of that shape; None if there is none."""
+        if dims not in scope.shapes:
+            for a in call.args:
+                if isinstance(a.ty, TensorType) and a.ty.shape == dims and not is_static(dims):
+                    tensor = scope.anywhere(a)
+                    name = f"{tensor.name}_shape"
+                    attrs = machine.SHAPE_OF.attrs()
+                    scope.shapes[dims] = scope.call(name, machine.SHAPE_OF, (tensor,), attrs, vector_type(len(dims)))
+                    break
+        return scope.shapes.get(dims)
+
+    def shape_func(self, scope: Scope, call: Call, prim: Primitive) -> tuple[Var, ...]:
+        """Run the shape function; the vectors it gives."""
+        assert isinstance(call.op, GlobalVar)
+        shape = prim.shape
+        needed = tuple(scope.frame.resolve(a) if need else None for a, need in zip(call.args, shape.states, strict=True))
+        if (prim.code, needed) in scope.ran:
+            return scope.ran[prim.code, needed]
+        args = []
+        for a, need, asked in zip(call.args, shape.states, shape.flagged_by, strict=True):
+            args.append(scope.on_host(a, self.reason(*asked[0])) if need & Need.DATA else scope.anywhere(a))
+        ranks = [len(out) for out in shape.program.outputs]
+        types = tuple(vector_type(r) for r in ranks)
+        base = call.op.name
+        all_ = scope.call(f"{base}_shapes", machine.SHAPE_FUNC, (call.op, *args), machine.SHAPE_FUNC.attrs(), TupleType(types))
+        vectors = tuple(scope.bind(f"{base}_shape", TupleGetItem(all_, k), t) for k, t in enumerate(types))
+        scope.ran[prim.code, needed] = vectors
+        return vectors
+
+    def reason(self, op: str, name: str) -> str:
+        """Why the host reads input ``name`` of operator ``op``."""
+        operator = get(op)
+        if operator.data_dependent[operator.inputs.index(name)]:
+            return f"{op}: input '{name.rstrip('*')}' is data-dependent"
+        return f"{op}: input '{name.rstrip('*')}' is copied because another input is data-dependent (data_dependence=op)"
+
+    def cast(self, vector: Var, dtype: str) -> GlobalVar:
+        """The primitive that turns a shape vector into ``dtype``."""
+        assert isinstance(vector.ty, TensorType)
+        op = get("cast")
+        name = f"{op.name}_shape{vector.ty.rank}_{dtype}"
+        if name not in self.casts:
+            assert name not in self.mod.functions
+            node = Node(op.name, op.attrs(dtype=dtype), (0,), ())
+            self.casts[name] = function_of(build_group([Tensor(vector.ty.dtype, vector.ty.shape)], [], [node], [1]))
+        return GlobalVar(name)
+
+
+def _bound_names(chain: Expr) -> set[str]:
+    names, pending = set(), [chain]
+    while pending:
+        bindings, _ = let_chain(pending.pop())
+        for var, value in bindings:
+            # tuples and shapes are bound when they are needed, where they are needed
+            if not isinstance(value, Tuple) and not (isinstance(value, Call) and isinstance(value.attrs, ShapeOfAttrs)):
+                names.add(var.name)
+            if isinstance(value, If):
+                pending += [value.true_branch, value.false_branch]
+    return names

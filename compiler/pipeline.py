@@ -1,0 +1,82 @@
+"""The compiler, top to bottom: the list of passes, and which configuration runs which."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from .check import check
+from .config import Config
+from .ir import IRModule
+from .passes.dynamic_to_static import dynamic_to_static
+from .passes.eliminate_common_subexpr import eliminate_common_subexpr
+from .passes.eliminate_dead_code import eliminate_dead_code
+from .passes.fold_constant import fold_constant
+from .passes.fuse_ops import fuse_ops
+from .passes.infer_type import infer_type
+from .passes.lambda_lift import lambda_lift
+from .passes.manifest_alloc import manifest_alloc
+from .passes.manifest_lifetimes import manifest_lifetimes
+from .passes.to_a_normal_form import to_a_normal_form
+
+Pass = Callable[[IRModule], IRModule]
+
+#: What ``relayvm dump --stage`` shows of the IR, and after which pass it is that.
+STAGES = {"typed": "infer_type", "fused": "fuse_ops", "alloc": "manifest_lifetimes"}
+#: The environment variable that has every pass's result checked; the tests set it.
+CHECK_VARIABLE = "RELAYVM_CHECK"
+
+
+def passes(config: Config, target: str) -> list[tuple[str, Pass]]:
+    """The passes that run under ``config``, in order, by name."""
+    simplify = config.opt_level >= 1
+    optimise = config.opt_level >= 2
+
+    def fuse(mod: IRModule) -> IRModule:
+        return fuse_ops(mod, enabled=config.fuse and optimise)
+
+    def allocate(mod: IRModule) -> IRModule:
+        return manifest_alloc(mod, target, config.data_dependence)
+
+    listed: list[tuple[bool, str, Pass]] = [
+        (True, "to_a_normal_form", to_a_normal_form),
+        (True, "infer_type", infer_type),
+        (simplify, "fold_constant", fold_constant),
+        (optimise, "dynamic_to_static", dynamic_to_static),
+        # what has become static may have become constant
+        (optimise, "fold_constant", fold_constant),
+        (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
+        (simplify, "eliminate_dead_code", eliminate_dead_code),
+        (True, "lambda_lift", lambda_lift),
+        (True, "fuse_ops", fuse),
+        (True, "manifest_alloc", allocate),
+        (True, "manifest_lifetimes", manifest_lifetimes),
+    ]
+    return [(name, run) for wanted, name, run in listed if wanted]
+
+
+def lowering(mod: IRModule, config: Config, target: str) -> Iterator[tuple[str, IRModule]]:
+    """The module after each pass, with the pass's name.  Raises TypeCheckError."""
+    checked, typed = bool(os.environ.get(CHECK_VARIABLE)), False
+    for name, run in passes(config, target):
+        mod = run(mod)
+        typed = typed or name == "infer_type"
+        if checked:
+            check(mod, name, typed=typed)
+        yield name, mod
+
+
+def lower(mod: IRModule, config: Config, target: str) -> IRModule:
+    """``mod`` as ``emit`` takes it.  Raises TypeCheckError."""
+    *_, (_, lowered) = lowering(mod, config, target)
+    return lowered
+
+
+def stages(mod: IRModule, config: Config, target: str) -> dict[str, IRModule]:
+    """The module as parsed and at each of ``STAGES``, by the stage's name.  Raises TypeCheckError."""
+    out = {"parsed": mod}
+    shown = {after: stage for stage, after in STAGES.items()}
+    for name, step in lowering(mod, config, target):
+        if name in shown:
+            out[shown[name]] = step
+    return out

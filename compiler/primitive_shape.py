@@ -1,0 +1,43 @@
+"""The shape function of a primitive, made once: allocation asks what it needs, emission writes its program out."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..ops.group import Group
+from ..ops.op import OpPattern
+from ..ops.relate import PrimitiveShape, shape_program
+from .ir import Function
+from .primitive import group_of
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A primitive function as the last passes see it: its group and its shape function."""
+
+    group: Group
+    shape: PrimitiveShape
+
+    @property
+    def is_view(self) -> bool:
+        """Is it one RESHAPE operator, that is, no kernel at all?"""
+        return self.group.nodes[0].operator.pattern is OpPattern.RESHAPE
+
+    @cached_property
+    def code(self) -> tuple[int, ...]:
+        """What the shape function does: equal for equal results and checks, whatever the messages say."""
+        return tuple(self.shape.program.words())
+
+
+_known: weakref.WeakKeyDictionary[Function, dict[bool, Primitive]] = weakref.WeakKeyDictionary()
+
+
+def primitive(function: Function, per_op: bool = False) -> Primitive:
+    """The primitive that ``function`` is; ``per_op``: one flag of an operator holds for all its inputs."""
+    modes = _known.setdefault(function, {})
+    if per_op not in modes:
+        group = group_of(function)
+        modes[per_op] = Primitive(group, shape_program(group, per_op))
+    return modes[per_op]

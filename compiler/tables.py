@@ -1,0 +1,64 @@
+"""The tables of an executable while it is made: each constant, kernel, shape function, reason and source once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from ..shape_funcs.program import ShapeProgram
+from ..vm.executable import DEVICES, PackedFunc
+from ..vm.source import SourceText
+from .ir import IRModule
+from .primitive_shape import primitive
+
+
+class Table:
+    """Items by number, each once per key."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, key: Hashable, make: Callable[[], Any]) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.items)
+            self.items.append(make())
+        return self._numbers[key]
+
+
+class Tables:
+    """The tables of the executable being made."""
+
+    def __init__(self, mod: IRModule, target: str, per_op: bool) -> None:
+        self.mod, self.target, self.per_op = mod, target, per_op
+        names = [name for name, f in mod.functions.items() if not f.is_primitive]
+        self.functions = {name: i for i, name in enumerate(names)}
+        self.constants, self.packed, self.shape_funcs = Table(), Table(), Table()
+        self.reasons, self.sources = Table(), Table()
+
+    # each gives the item's number, and makes the item if it is new
+
+    def constant(self, data: np.ndarray) -> int:
+        return self.constants.number((data.dtype.name, data.shape, data.tobytes()), lambda: data)
+
+    def kernel(self, name: str, n_inputs: int, n_outputs: int) -> int:
+        def make() -> PackedFunc:
+            group = primitive(self.mod[name], self.per_op).group
+            return PackedFunc(group, DEVICES.index(self.target), n_inputs, n_outputs)
+
+        return self.packed.number(name, make)
+
+    def shape_func(self, name: str) -> int:
+        prim = primitive(self.mod[name], self.per_op)
+        return self.shape_funcs.number((prim.shape.program, name), lambda: (prim.shape.program, name))
+
+    def assertion(self, program: ShapeProgram, name: str) -> int:
+        return self.shape_funcs.number((program, name), lambda: (program, name))
+
+    def reason(self, text: str) -> int:
+        return self.reasons.number(text, lambda: text)
+
+    def source(self, source: SourceText) -> int:
+        return self.sources.number(source, lambda: source)

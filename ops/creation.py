@@ -1,0 +1,107 @@
+"""Operators that make tensors out of a shape, or out of three scalars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .compute import Cast, Scalar, Value, apply
+from .dtype_rules import NUMBERS, from_attr, known_dtype, require_same
+from .elementwise import one, zero
+from .op import Op, OpPattern, TypeRelError
+
+
+@dataclass(frozen=True)
+class FullAttrs:
+    """``shape``: of the result; ``dtype``: of the result, "" for that of ``fill_value``."""
+
+    shape: tuple[int, ...]
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
+class InitAttrs:
+    """``shape`` and ``dtype`` of the result."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class ArangeAttrs:
+    """``dtype``: of the result and of all three inputs."""
+
+    dtype: str = "float32"
+
+
+def full_dtype(name: str, fill: str, dtype: str) -> str:
+    """The dtype of a ``full`` of a scalar of dtype ``fill``.  Raises TypeRelError."""
+    return known_dtype(name, dtype) if dtype else fill
+
+
+def filled(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
+    """Every element is the first input, a scalar."""
+    value = inputs[0]()
+    return value if value.dtype == output.dtype else Cast(value, output.dtype)
+
+
+def zeroed(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
+    """Every element is 0."""
+    return zero(output.dtype)
+
+
+def oned(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
+    """Every element is 1."""
+    return one(output.dtype)
+
+
+def _arange_dtype(inputs: tuple[Any, ...], attrs: ArangeAttrs) -> str:
+    names = ("start", "stop", "step")
+    dtype = known_dtype("arange", attrs.dtype, NUMBERS)
+    if require_same("arange", inputs, range(3), names) != dtype:
+        raise TypeRelError(f"arange: the inputs are {inputs[0]} but dtype={dtype!r}; they must be the same", input=0)
+    return dtype
+
+
+def _arange(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: ArangeAttrs, output: Value) -> Scalar:
+    start, _, step = inputs
+    number = axes[0] if output.dtype == "int64" else Cast(axes[0], output.dtype)
+    return start() + apply("multiply", number, step())
+
+
+Op(
+    name="full",
+    doc="A tensor filled with a scalar: `full(7, shape=[2]) = [7, 7]`.",
+    inputs=("fill_value",),
+    attrs=FullAttrs,
+    pattern=OpPattern.INJECTIVE,
+    dtype=lambda inputs, attrs: full_dtype("full", inputs[0], attrs.dtype),
+    compute=filled,
+)
+Op(
+    name="zeros",
+    doc='Zeros: `zeros(shape=[2], dtype="int32") = [0, 0]`.',
+    inputs=(),
+    attrs=InitAttrs,
+    pattern=OpPattern.INJECTIVE,
+    dtype=from_attr("zeros"),
+    compute=zeroed,
+)
+Op(
+    name="ones",
+    doc='Ones: `ones(shape=[2], dtype="int32") = [1, 1]`.',
+    inputs=(),
+    attrs=InitAttrs,
+    pattern=OpPattern.INJECTIVE,
+    dtype=from_attr("ones"),
+    compute=oned,
+)
+Op(
+    name="arange",
+    doc='`start, start + step, ...` below `stop`: `arange(0, 5, 2, dtype="int32") = [0, 2, 4]`.',
+    inputs=("start", "stop", "step"),
+    attrs=ArangeAttrs,
+    pattern=OpPattern.INJECTIVE,
+    dtype=_arange_dtype,
+    compute=_arange,
+)

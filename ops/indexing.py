@@ -1,0 +1,168 @@
+"""Operators that pick elements by the values of an index tensor.
+
+No index ever reads outside the data: it is clipped, wrapped, or it stops the kernel with INDEX_OUT_OF_RANGE.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..shape_funcs.dims import const
+from .compute import Cast, Guard, Scalar, Value, apply, index
+from .dtype_rules import INDICES, known_dtype, like_first, require, require_same
+from .native.status import INDEX_OUT_OF_RANGE
+from .op import Op, OpPattern
+from .transform import AxisAttrs
+
+Axes = tuple[Scalar, ...]
+
+
+@dataclass(frozen=True)
+class TakeAttrs:
+    """Which elements ``take`` picks.
+
+    ``axis``: the axis indexed, None for the flattened data; ``batch_dims``: how many leading axes data and indices share;
+    ``mode``: an index out of range is limited (``clip``), counted modulo the size (``wrap``) or an error (``fast``).
+    """
+
+    axis: int | None = None
+    batch_dims: int = 0
+    mode: Literal["clip", "wrap", "fast"] = "clip"
+
+
+@dataclass(frozen=True)
+class GatherNdAttrs:
+    """``batch_dims``: how many leading axes data and index tuples share; ``index_rank``: length of an index tuple."""
+
+    batch_dims: int = 0
+    index_rank: int | None = None
+
+
+@dataclass(frozen=True)
+class OneHotAttrs:
+    """``depth``: size of the new axis; ``axis``: where it is put; ``dtype``: of the result."""
+
+    depth: int
+    axis: int = -1
+    dtype: str = "float32"
+
+
+def as_index(value: Scalar) -> Scalar:
+    """An integer element as an index expression."""
+    return value if value.dtype == "int64" else Cast(value, "int64")
+
+
+def _inside(at: Scalar, size: Scalar) -> Scalar:
+    return apply("and", at >= 0, at < size)
+
+
+def _take(inputs: tuple[Value, ...], axes: Axes, attrs: TakeAttrs, output: Value) -> Scalar:
+    data, indices = inputs
+    if attrs.axis is None:
+        return _limited(attrs.mode, as_index(indices(*axes)), _count(data), lambda at: data(*_unravel(at, data)), data)
+    axis = attrs.axis % data.rank
+    batch = attrs.batch_dims % indices.rank if attrs.batch_dims < 0 else attrs.batch_dims
+    end = axis + indices.rank - batch
+    at = as_index(indices(*axes[:batch], *axes[axis:end]))
+    return _limited(attrs.mode, at, data.size(axis), lambda at: data(*axes[:axis], at, *axes[end:]), data)
+
+
+def _limited(mode: str, at: Scalar, size: Scalar, element: Any, data: Value) -> Scalar:
+    """``element(at)``, with ``at`` brought into the range of ``size`` as ``mode`` says."""
+    if mode == "fast":
+        return Guard(_inside(at, size), INDEX_OUT_OF_RANGE, element(at))
+    limited = apply("floormod", at, size) if mode == "wrap" else apply("minimum", apply("maximum", at, index(0)), size - 1)
+    # an empty axis has no index at all
+    if all(const(d) not in (None, 0) for d in data.shape):
+        return element(limited)
+    return Guard(apply("greater", size, index(0), dtype="bool"), INDEX_OUT_OF_RANGE, element(limited))
+
+
+def _count(data: Value) -> Scalar:
+    out = index(1)
+    for axis in range(data.rank):
+        out = out * data.size(axis)
+    return out
+
+
+def _unravel(at: Scalar, data: Value) -> list[Scalar]:
+    """The indices of element number ``at`` of the flattened ``data``."""
+    out: list[Scalar] = []
+    for axis in reversed(range(1, data.rank)):
+        out.insert(0, apply("floormod", at, data.size(axis)))
+        at = apply("floordiv", at, data.size(axis))
+    return [at, *out] if data.rank else []
+
+
+def _gather(inputs: tuple[Value, ...], axes: Axes, attrs: AxisAttrs, output: Value) -> Scalar:
+    data, indices = inputs
+    axis = attrs.axis % data.rank
+    at = as_index(indices(*axes))
+    inside = _inside(at, data.size(axis))
+    return Guard(inside, INDEX_OUT_OF_RANGE, data(*axes[:axis], at, *axes[axis + 1 :]))
+
+
+def _gather_nd(inputs: tuple[Value, ...], axes: Axes, attrs: GatherNdAttrs, output: Value) -> Scalar:
+    data, indices = inputs
+    n, batch = const(indices.shape[0]), attrs.batch_dims
+    assert n is not None, "the shape function takes no other"
+    tuples, rest = axes[: indices.rank - 1], axes[indices.rank - 1 :]
+    at = [as_index(indices(k, *tuples)) for k in range(n)]
+    element = data(*axes[:batch], *at, *rest)
+    for k in reversed(range(n)):
+        element = Guard(_inside(at[k], data.size(batch + k)), INDEX_OUT_OF_RANGE, element)
+    return element
+
+
+def one_hot(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Value) -> Scalar:
+    """``on`` where the index is the position on the new axis, else ``off``; further inputs do not count."""
+    indices, on, off = inputs[:3]
+    axis = attrs.axis % output.rank
+    hit = apply("equal", as_index(indices(*axes[:axis], *axes[axis + 1 :])), axes[axis], dtype="bool")
+    chosen = apply("where", hit, on(), off(), dtype=on.dtype)
+    return chosen if on.dtype == output.dtype else Cast(chosen, output.dtype)
+
+
+def one_hot_dtype(name: str, inputs: tuple[Any, ...], dtype: str) -> str:
+    """The dtype rule of ``one_hot``: indices, on, off.  Raises TypeRelError."""
+    require(name, inputs[0], INDICES, 0, "indices")
+    require_same(name, inputs, (1, 2), ("indices", "on_value", "off_value"))
+    return known_dtype(name, dtype)
+
+
+def _injective(name: str, doc: str, inputs: tuple[str, ...], attrs: type, compute: Any, dtype: Any = None) -> Op:
+    rule = dtype or like_first(name, inputs, {1: INDICES})
+    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.INJECTIVE, dtype=rule, compute=compute)
+
+
+_injective(
+    "take",
+    "The elements (of an axis) at the indices: `take([10, 20, 30], [2, 0], axis=0) = [30, 10]`.",
+    ("data", "indices"),
+    TakeAttrs,
+    _take,
+)
+_injective(
+    "gather",
+    "Along `axis`, the element that each index says: `gather([[1, 2], [3, 4]], [[1], [0]], axis=1) = [[2], [3]]`.",
+    ("data", "indices"),
+    AxisAttrs,
+    _gather,
+)
+_injective(
+    "gather_nd",
+    "The elements (or parts) at index tuples, which lie along axis 0: `gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]]) = [2, 3]`.",
+    ("data", "indices"),
+    GatherNdAttrs,
+    _gather_nd,
+)
+_injective(
+    "one_hot",
+    'A new axis with `on_value` at the index: `one_hot([1], 1, 0, depth=3, dtype="int32") = [[0, 1, 0]]`; an index out of '
+    "range is nowhere.",
+    ("indices", "on_value", "off_value"),
+    OneHotAttrs,
+    one_hot,
+    lambda inputs, attrs: one_hot_dtype("one_hot", inputs, attrs.dtype),
+)

@@ -1,0 +1,82 @@
+"""How reductions fold: what they keep between elements, what an element does to it, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ty import int_range, is_float
+from .functions import SCALAR_FUNCTIONS, cast_text, literal_text
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction as statements.
+
+    ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element.  ``value``: the
+    result, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.
+    """
+
+    state: tuple[tuple[str, str], ...]
+    step: tuple[str, ...]
+    value: str
+    dtype: str
+    needs_one: bool = False
+
+
+def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
+    """The fold of elements of dtype ``element``; its variables begin with ``name``."""
+    match combine:
+        case "sum" | "prod":
+            return _arithmetic("+" if combine == "sum" else "*", 0 if combine == "sum" else 1, element, name)
+        case "all" | "any":
+            sign = "&" if combine == "all" else "|"
+            return Fold(((name, str(combine == "all")),), (f"{name} = {name} {sign} {{e}}",), name, "bool")
+        case "max" | "min":
+            larger = SCALAR_FUNCTIONS["maximum" if combine == "max" else "minimum"]
+            step = larger.python([name, "{e}"], element, element)
+            return Fold(((name, _extreme(combine == "max", element)),), (f"{name} = {step}",), name, element, True)
+        case "argmax" | "argmin":
+            return _position(combine == "argmax", element, attrs.select_last_index, name)
+        case "variance":
+            return _variance(element, name)
+    raise AssertionError(combine)
+
+
+def _arithmetic(sign: str, start: int, element: str, name: str) -> Fold:
+    # the widest of its kind; integers wrap to the same value in the end
+    wide = "float64" if is_float(element) else "uint64" if element.startswith("u") else "int64"
+    step = f"{name} = {name} {sign} {wide}({{e}})"
+    return Fold(((name, f"{wide}({start})"),), (step,), name, wide)
+
+
+def _extreme(smallest: bool, dtype: str) -> str:
+    """The value that every other one replaces."""
+    if is_float(dtype):
+        return literal_text(float("-inf") if smallest else float("inf"), dtype)
+    return f"{dtype}({int_range(dtype)[0 if smallest else 1]})"
+
+
+def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
+    sign = (">" if largest else "<") + ("=" if last else "")
+    better = f"{{e}} {sign} {name}"
+    if is_float(element):
+        # NaN counts as the largest and as the smallest: the first (or last) one is the result
+        better = f"({better}) | ({{e}} != {{e}})" + ("" if last else f" & ({name} == {name})")
+    steps = (f"if {better}:", f"    {name} = {{e}}", f"    {name}_at = {name}_n", f"{name}_n = {name}_n + 1")
+    state = ((name, _extreme(largest, element)), (f"{name}_at", "0"), (f"{name}_n", "0"))
+    return Fold(state, steps, f"{name}_at", "int64", True)
+
+
+def _variance(element: str, name: str) -> Fold:
+    # Welford's recurrence: one pass, and no difference of two large numbers
+    number, mean, away = f"{name}_n", f"{name}_mean", f"{name}_away"
+    x = cast_text("{e}", element, "float64") if element != "float64" else "{e}"
+    steps = (
+        f"{number} = {number} + float64(1.0)",
+        f"{away} = {x} - {mean}",
+        f"{mean} = {mean} + {away} / {number}",
+        f"{name} = {name} + {away} * ({x} - {mean})",
+    )
+    zero = "float64(0.0)"
+    return Fold(((name, zero), (number, zero), (mean, zero), (away, zero)), steps, f"({name} / {number})", "float64")

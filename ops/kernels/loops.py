@@ -1,0 +1,195 @@
+"""The source of a fused group's kernel: one loop nest per result.
+
+Where all operands lie in memory as the result does, one flat loop over all elements is written as well, which vectorises;
+whether it holds is known at once or decided when the kernel runs.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from ...shape_funcs.dims import SYM, Dim, const, postorder
+from ..group import Group
+from ..native.status import EMPTY_REDUCTION
+from .addresses import Lowered, Table, flat, general
+from .composition import Nest, nests
+from .expression import LOCAL, Cell
+from .folding import Fold, fold
+from .functions import cast_text, literal_text
+from .source import KernelSource
+from .writer import Outside, Writer, indented
+
+
+def source(group: Group) -> KernelSource:
+    """The kernel of a group of fusable operators: plain Python in the subset that numba compiles.
+
+    Equal groups give equal text.  Raises TooComplex when the operators should not have been fused.
+    """
+    kernel = _Kernel(group)
+    body = [line for nest in nests(group) for line in kernel.nest(nest)]
+    lines = ["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]
+    return KernelSource("\n".join(lines) + "\n")
+
+
+class _Kernel:
+    """The text of one kernel, and what stands once at its beginning: addresses, sizes and arrays."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.prologue: list[str] = []
+        self.outside = Outside(self.size, self.param)
+        self._names: dict[object, str] = {}
+        self._tensors = [*group.params, *(group.values()[r] for r in group.results)]
+        # a size is read from the first tensor that has it
+        self._sizes = {d: (k, a) for k, t in reversed(list(enumerate(self._tensors))) for a, d in enumerate(t.shape)}
+
+    # ---- the beginning of the kernel -----------------------------------------------------------------------------------
+
+    def _once(self, what: object, prefix: str, text: str) -> str:
+        if what not in self._names:
+            self._names[what] = f"{prefix}{sum(n.startswith(prefix) for n in self._names.values())}"
+            self.prologue.append(f"{self._names[what]} = {text}")
+        return self._names[what]
+
+    def _address(self, position: int) -> str:
+        return self._once(("address", position), "t", f"load_i64(argv + {8 * position})")
+
+    def param(self, number: int) -> str:
+        """The array of a parameter."""
+        return self._array(number)
+
+    def _array(self, position: int) -> str:
+        tensor = self._tensors[position]
+        sizes = [self.size(d) for d in tensor.shape if const(d) != 1] or ["1"]
+        count = sizes[0] if len(sizes) == 1 else self._once(("count", tensor.shape), "c", " * ".join(sizes))
+        address = self._address(position)
+        return self._once(("array", position), "x", f"array_{tensor.dtype}(tensor({address}).data, {count})")
+
+    def size(self, dim: Dim) -> str:
+        """A size, or an expression over sizes and run-time values."""
+        for d in postorder([dim], self._sizes):
+            if const(d) is None and d not in self._names:
+                self._once(d, "s", self._size_text(d))
+        known = const(dim)
+        return self._names[dim] if known is None else str(known)
+
+    def _size_text(self, d: Dim) -> str:
+        if d in self._sizes:
+            position, axis = self._sizes[d]
+            return f"tensor({self._address(position)}).shape[{axis}]"
+        if d.op == SYM:
+            return self._run_time_value(d)
+        if d.op == "poly":
+            terms = [[*([] if c == 1 and atoms else [str(c)]), *map(self.size, atoms)] for c, atoms in d.args]
+            return " + ".join(map(" * ".join, terms))
+        if d.op == "arange_length":
+            return _arange_length(*map(self._float, d.args))
+        return _SIZE_TEXT[d.op].format(*map(self.size, d.args))
+
+    def _run_time_value(self, d: Dim) -> str:
+        found = re.fullmatch(r"\.p(\d+)\.(\d+)", d.args[0])
+        assert found, f"nobody knows the size {d}"
+        param, element = map(int, found.groups())
+        return f"{'float64' if 'float' in self._tensors[param].dtype else 'int64'}({self._array(param)}[{element}])"
+
+    def _float(self, d: Dim) -> str:
+        """A float64 that the dims hold as its bit pattern."""
+        bits = const(d)
+        return self._names[d] if bits is None else literal_text(struct.unpack("<d", struct.pack("<q", bits))[0], "float64")
+
+    # ---- loops -----------------------------------------------------------------------------------------------------------
+
+    def nest(self, nest: Nest) -> list[str]:
+        """The statements that compute one result."""
+        short = flat(self.group, nest)
+        if short is None:
+            return self._loops(general(self.group, nest))
+        if not short.equal:
+            return self._loops(short)
+        condition = " and ".join(f"{self.size(a)} == {self.size(b)}" for a, b in short.equal)
+        long = self._loops(general(self.group, nest))
+        return [f"if {condition}:", *indented(self._loops(short)), "else:", *indented(long)]
+
+    def _loops(self, lowered: Lowered) -> list[str]:
+        depth = len(lowered.extents)
+        writer = Writer(lowered.table, depth, self.outside)
+        result = self._array(len(self.group.params) + self.group.results.index(lowered.nest.result))
+        element = writer.value(lowered.element)
+        target = f"{result}[{_offset(writer.value(lowered.offset))}]"
+        extents = [self.size(d) for d in lowered.extents]
+        if lowered.nest.reduction is None:
+            lines = _nested(writer.regions, extents, [f"{target} = {element}"])
+            return _unless_empty(extents, lines) if writer.hoisted else lines
+        return self._folding(lowered, writer, extents, element, target)
+
+    def _folding(self, lowered: Lowered, writer: Writer, extents: list[str], element: str, target: str) -> list[str]:
+        """The loops of a reduction: the folded axes are the innermost ones."""
+        kept = len(extents) - lowered.folded
+        reduction = lowered.nest.reduction
+        assert reduction is not None and reduction.operator.reduction is not None
+        dtype = lowered.table[lowered.element].dtype
+        folding = fold(reduction.operator.reduction.combine, dtype, reduction.attrs, self.outside.fresh())
+        begin = [f"{name} = {value}" for name, value in folding.state]
+        step = [line.format(e=element) for line in folding.step]
+        inner = _nested([[], *writer.regions[kept + 1 :]], extents[kept:], step, kept)
+        finish, total = self._finish(lowered, folding, extents[kept:])
+        end = [*finish, f"{target} = {total}"]
+        lines = _nested(writer.regions[: kept + 1], extents[:kept], [*begin, *inner, *end])
+        if folding.needs_one:
+            refuse = _unless_empty(extents[:kept], [f"return {EMPTY_REDUCTION}"])
+            if lowered.folded:
+                lines = [f"if {' or '.join(f'{e} == 0' for e in extents[kept:])}:", *indented(refuse), *lines]
+        if not writer.hoisted:
+            return lines
+        # nothing may be read ahead for an empty axis: there the result is what the fold begins with
+        lines = _unless_empty(extents, lines)
+        return lines if folding.needs_one else [*lines, "else:", *indented(_nested([], extents[:kept], [*begin, *end]))]
+
+    def _finish(self, lowered: Lowered, folding: Fold, extents: list[str]) -> tuple[list[str], str]:
+        """The statements that make the result of what was folded, and its text."""
+        reduction, table = lowered.nest.reduction, Table()
+        assert reduction is not None and reduction.operator.reduction is not None
+        finish = reduction.operator.reduction.finish
+        total = table.put(Cell(LOCAL, folding.dtype, (), folding.value))
+        if finish is not None:
+            count = table.put(Cell(LOCAL, "int64", (), f"({' * '.join(extents or ['1'])})"))
+            total = table.expression(finish(table.reference(total), table.reference(count)))
+        writer = Writer(table, 0, self.outside)
+        value, dtype = writer.value(total), reduction.outputs[0].dtype
+        return writer.regions[0], value if table[total].dtype == dtype else cast_text(value, table[total].dtype, dtype)
+
+
+def _nested(regions: list[list[str]], extents: list[str], innermost: list[str], first: int = 0) -> list[str]:
+    """Loops around ``innermost``; ``regions[k]`` stands in the k-th.  The loop variables count from ``first`` on."""
+    lines = innermost
+    for k in reversed(range(len(extents))):
+        inside = regions[k + 1] if k + 1 < len(regions) else []
+        lines = [f"for i{first + k} in range({extents[k]}):", *indented([*inside, *lines])]
+    return [*(regions[0] if regions else []), *lines]
+
+
+def _unless_empty(extents: list[str], lines: list[str]) -> list[str]:
+    return [f"if {' and '.join(f'{e} > 0' for e in extents)}:", *indented(lines)] if extents else lines
+
+
+def _offset(text: str) -> str:
+    # an unsigned index: numba would count a negative one from the end
+    return text if text.isdigit() else f"uint64({text})"
+
+
+#: The operations of dims, as text (see ``shape_funcs.dims.SCALAR``).
+_SIZE_TEXT = {
+    "mul": "{0} * {1}",
+    "floordiv": "({0} // {1} if {1} != 0 else 0)",
+    "mod": "({0} % {1} if {1} != 0 else 0)",
+    "min": "min({0}, {1})",
+    "max": "max({0}, {1})",
+    "eq": "(1 if {0} == {1} else 0)",
+    "lt": "(1 if {0} < {1} else 0)",
+    "where": "({1} if {0} != 0 else {2})",
+}
+
+
+def _arange_length(start: str, stop: str, step: str) -> str:
+    return f"max(0, int64(math.ceil(({stop} - {start}) / {step})))"

@@ -1,0 +1,173 @@
+"""The kernel of a group that is one OPAQUE operator: reads the descriptors, calls the hand-written body.
+
+What the generated text looks like::
+
+    def kernel(argv, n):
+        t0 = load_i64(argv)
+        t1 = load_i64(argv + 8)
+        v0 = array_float32_3d(tensor(t0).data, (tensor(t0).shape[0] * tensor(t0).shape[1], tensor(t0).shape[2], 1))
+        v1 = ...
+        return softmax(v0, v1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..group import Group, Node
+from ..group import Tensor as GroupTensor
+from ..native.layout import TENSOR
+from ..native.status import OUT_OF_MEMORY
+from ..op import Kernel
+from ..ty import ITEMSIZE
+from .source import KernelSource
+
+assert TENSOR.fields is not None
+_SHAPE_OFFSET = TENSOR.fields["shape"][1]
+#: The floats whose ``repr`` is not an expression.
+_NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
+
+
+def source(group: Group) -> KernelSource:
+    """The kernel of a group of one OPAQUE node whose results are all its outputs.  Raises ValueError for any other group."""
+    node = group.nodes[0]
+    operator, first = node.operator, len(group.params) + len(group.literals)
+    if len(group.nodes) != 1 or operator.kernel is None:
+        raise ValueError(f"{group.name} is not one operator with a kernel of its own")
+    if group.results != tuple(range(first, first + len(node.outputs))):
+        raise ValueError(f"{group.name} does not return every output in order")
+    tensors = _operands(group, node)
+    return _Wrapper(operator.kernel, node.attrs, tensors, counts=operator.shape_func.upper_bound).source()
+
+
+def _operands(group: Group, node: Node) -> list[tuple[int | None, GroupTensor, Any]]:
+    """Per tensor of the call: its place in argv (None for a literal), its type, its literal value."""
+    values, params = group.values(), len(group.params)
+    refs = [r for arg in node.args for r in (arg if isinstance(arg, tuple) else (arg,))]
+    out: list[tuple[int | None, GroupTensor, Any]] = []
+    for ref in refs:
+        is_literal = ref >= params
+        out.append((None if is_literal else ref, values[ref], group.literals[ref - params].value if is_literal else None))
+    return out + [(params + i, t, None) for i, t in enumerate(node.outputs)]
+
+
+class _Wrapper:
+    """Writes the text of one kernel."""
+
+    def __init__(self, kernel: Kernel, attrs: Any, tensors: list[tuple[int | None, GroupTensor, Any]], *, counts: bool) -> None:
+        self.kernel, self.attrs, self.tensors, self.counts = kernel, attrs, tensors, counts
+        self.lines: list[str] = []
+        self.arguments: list[str] = []
+        self.views: list[list[str]] = []  # per tensor: the sizes of its view, as text
+        self.buffers: list[tuple[str, str, int]] = []  # name, dtype, rows
+        self.assignments: list[str] = []  # of constants to buffers
+
+    def source(self) -> KernelSource:
+        dtypes = tuple(t.dtype for _, t, _ in self.tensors)
+        body = self.kernel.body_for(self.attrs, dtypes)
+        for number, (place, tensor, value) in enumerate(self.tensors):
+            self._tensor(number, place, tensor, value)
+        if self.counts:
+            at = max(place for place, _, _ in self.tensors if place is not None) + 1
+            self.lines += [f"c = tensor(load_i64(argv + {8 * at}))", "counts = array_int64(c.data, c.shape[0])"]
+            self.arguments.append("counts")
+        self._scratch()
+        library = self._library(dtypes)
+        constants = [f"{name}={value!r}" for name, value in self.kernel.attrs(self.attrs).items()]
+        call = f"{body.__name__}({', '.join(self.arguments + constants)})"
+        if self.buffers:
+            self.lines += [*self._block(), f"status = {call}", "free(block)", "return status"]
+        else:
+            self.lines.append(f"return {call}")
+        text = "def kernel(argv, n):\n" + "".join(f"    {line}\n" for line in self.lines)
+        return KernelSource(text, bodies=(body,), libraries=(library,) if library else ())
+
+    def _tensor(self, number: int, place: int | None, tensor: GroupTensor, value: Any) -> None:
+        views = self.kernel.views
+        view = views[min(number, len(views) - 1)]
+        if view == "skip":
+            self.views.append([])
+            return
+        if place is None:
+            self._literal(number, tensor, value)
+            if view == "dims":
+                self.lines.append(f"s{number} = array_int64(argv, 0)")
+                self.arguments.append(f"s{number}")
+            return
+        rank = len(tensor.shape)
+        self.lines.append(f"t{number} = load_i64(argv + {8 * place})")
+        sizes = [f"tensor(t{number}).shape[{i}]" for i in range(rank)]
+        if view == "":
+            view_sizes = sizes or ["1"]
+        elif view in ("flat", "dims"):
+            view_sizes = [_product(sizes)]
+        else:
+            assert view == "axis", view
+            view_sizes = _around(sizes, self.attrs.axis)
+        self._array(f"v{number}", tensor.dtype, f"tensor(t{number}).data", view_sizes)
+        self.views.append(view_sizes)
+        self.arguments.append(f"v{number}")
+        if view == "dims":
+            self.lines.append(f"s{number} = array_int64(t{number} + {_SHAPE_OFFSET}, {rank})")
+            self.arguments.append(f"s{number}")
+
+    def _literal(self, number: int, tensor: GroupTensor, value: Any) -> None:
+        """A constant of the group has no tensor: it is put into a buffer of one element."""
+        self._buffer(f"v{number}", tensor.dtype, "1", 0)
+        text = repr(value)
+        self.assignments.append(f"v{number}[0] = {_NOT_FINITE.get(text, text)}")
+        self.views.append(["1"])
+        self.arguments.append(f"v{number}")
+
+    def _array(self, name: str, dtype: str, address: str, sizes: list[str]) -> None:
+        rank = len(sizes)
+        if rank == 1:
+            self.lines.append(f"{name} = array_{dtype}({address}, {sizes[0]})")
+        else:
+            self.lines.append(f"{name} = array_{dtype}_{rank}d({address}, ({', '.join(sizes)}))")
+
+    def _scratch(self) -> None:
+        for i, scratch in enumerate(self.kernel.scratch):
+            dtype = scratch.dtype or self.tensors[0][1].dtype
+            self._buffer(f"b{i}", dtype, f"max({self.views[0][scratch.axis]}, 1)", scratch.rows)
+            self.arguments.append(f"b{i}")
+
+    def _buffer(self, name: str, dtype: str, length: str, rows: int) -> None:
+        """Room in the one block of memory that the kernel allocates."""
+        self.lines.append(f"{name}_length = {length}")
+        self.buffers.append((name, dtype, rows))
+
+    def _block(self) -> list[str]:
+        """Allocates the block and lays out the buffers in it."""
+        lines = ["needed = 0"]
+        for name, dtype, rows in self.buffers:
+            lines += [f"{name}_at = needed", f"needed += ({name}_length * {max(rows, 1) * ITEMSIZE[dtype]} + 63) // 64 * 64"]
+        lines += ["block = alloc(needed)", "if block == 0:", f"    return {OUT_OF_MEMORY}"]
+        for name, dtype, rows in self.buffers:
+            if rows:
+                lines.append(f"{name} = array_{dtype}_2d(block + {name}_at, ({rows}, {name}_length))")
+            else:
+                lines.append(f"{name} = array_{dtype}(block + {name}_at, {name}_length)")
+        return lines + self.assignments
+
+    def _library(self, dtypes: tuple[str, ...]) -> str | None:
+        """The library function of these dtypes; passes its address, or 0."""
+        from ..native.libraries import TABLE
+
+        if not self.kernel.libraries:
+            return None
+        name = self.kernel.libraries.get(dtypes[0]) if len(set(dtypes)) == 1 else None
+        self.arguments.append(f"load_i64(load_i64(argv + 8 * n) + {8 * TABLE[name].index})" if name else "0")
+        return name
+
+
+def _product(sizes: list[str]) -> str:
+    return " * ".join(sizes) or "1"
+
+
+def _around(sizes: list[str], axis: int | None) -> list[str]:
+    """The sizes of the three-axis view around ``axis``."""
+    if axis is None:
+        return ["1", _product(sizes), "1"]
+    axis %= len(sizes)
+    return [_product(sizes[:axis]), sizes[axis], _product(sizes[axis + 1 :])]

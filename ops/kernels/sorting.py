@@ -1,0 +1,229 @@
+"""Order along the middle axis of a 3-D view.  Sorting is stable and O(n log n); NaN is larger than every number.
+
+A column is copied into ``keys``, with the positions in ``order``; the two move together.  ``spare_*`` are as long.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..native.memory import generic
+from ..native.status import OK
+
+#: Runs of this length are sorted by insertion before they are merged.
+_RUN = 16
+#: The k best of n are kept in a heap when n is at least this many times k, else everything is sorted.
+_HEAP_SHARE = 8
+
+
+@generic
+def comes_before(a, b, is_ascend):  # type: ignore[no-untyped-def]
+    """Must key ``a`` stand before key ``b``?  False for equal keys, and for two NaN."""
+    if is_ascend:
+        return a < b or (b != b and a == a)
+    return a > b or (a != a and b == b)
+
+
+@generic
+def insertion_sort(keys, order, start, end, is_ascend):  # type: ignore[no-untyped-def]
+    """Sort positions ``start`` to ``end``, stably."""
+    for i in range(start + 1, end):
+        key, position, j = keys[i], order[i], i
+        while j > start and comes_before(key, keys[j - 1], is_ascend):
+            keys[j], order[j] = keys[j - 1], order[j - 1]
+            j -= 1
+        keys[j], order[j] = key, position
+
+
+@generic
+def merge(keys, order, to_keys, to_order, start, middle, end, is_ascend):  # type: ignore[no-untyped-def]
+    """Merge the sorted runs ``start:middle`` and ``middle:end`` into ``to_*``."""
+    left, right = start, middle
+    in_order = middle >= end or not comes_before(keys[middle], keys[middle - 1], is_ascend)
+    for at in range(start, end):
+        if left < middle and (in_order or right >= end or not comes_before(keys[right], keys[left], is_ascend)):
+            to_keys[at], to_order[at] = keys[left], order[left]
+            left += 1
+        else:
+            to_keys[at], to_order[at] = keys[right], order[right]
+            right += 1
+
+
+@generic
+def merge_sort(keys, order, spare_keys, spare_order, n, is_ascend):  # type: ignore[no-untyped-def]
+    """Sort the first ``n`` of ``keys``, ``order`` with them, stably."""
+    for start in range(0, n, _RUN):
+        insertion_sort(keys, order, start, min(start + _RUN, n), is_ascend)
+    run, in_spare = _RUN, False
+    while run < n:
+        for start in range(0, n, 2 * run):
+            middle, end = min(start + run, n), min(start + 2 * run, n)
+            if in_spare:
+                merge(spare_keys, spare_order, keys, order, start, middle, end, is_ascend)
+            else:
+                merge(keys, order, spare_keys, spare_order, start, middle, end, is_ascend)
+        run, in_spare = 2 * run, not in_spare
+    if in_spare:
+        for i in range(n):
+            keys[i], order[i] = spare_keys[i], spare_order[i]
+
+
+@generic
+def sort_column(data, o, i, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """``data[o, :, i]`` sorted into ``keys``, where each came from into ``order``."""
+    n = data.shape[1]
+    for j in range(n):
+        keys[j], order[j] = data[o, j, i], j
+    merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
+
+
+@generic
+def sort(data, out, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """The values in order."""
+    outer, n, inner = data.shape
+    for o in range(outer):
+        for i in range(inner):
+            sort_column(data, o, i, keys, order, spare_keys, spare_order, is_ascend)
+            for j in range(n):
+                out[o, j, i] = keys[j]
+    return OK
+
+
+@generic
+def argsort(data, out, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """The positions that put the values in order."""
+    outer, n, inner = data.shape
+    for o in range(outer):
+        for i in range(inner):
+            sort_column(data, o, i, keys, order, spare_keys, spare_order, is_ascend)
+            for j in range(n):
+                out[o, j, i] = order[j]
+    return OK
+
+
+@generic
+def searchsorted(sequence, sequence_dims, values, values_dims, out, out_dims, right):  # type: ignore[no-untyped-def]
+    """Where each value would go into its row of ``sequence``, or into the one row there is; behind equal ones if ``right``."""
+    n = sequence_dims[len(sequence_dims) - 1]
+    for at in range(len(values)):
+        start = at // values_dims[len(values_dims) - 1] * n if len(sequence_dims) > 1 else 0
+        low, high = 0, n
+        while low < high:
+            middle = (low + high) // 2
+            element = sequence[start + middle]
+            if comes_before(element, values[at], True) or (right and not comes_before(values[at], element, True)):
+                low = middle + 1
+            else:
+                high = middle
+        out[at] = low
+    return OK
+
+
+@generic
+def cumsum(data, out, exclusive):  # type: ignore[no-untyped-def]
+    """The sum of all elements up to each, without itself if ``exclusive``; adds in the result's dtype."""
+    outer, n, inner = data.shape
+    behind = 1 if exclusive else 0
+    for o in range(outer):
+        for j in range(n):
+            for i in range(inner):
+                # stored first: that converts it
+                out[o, j, i] = data[o, j - behind, i] if j >= behind else 0
+                if j > 0:
+                    out[o, j, i] += out[o, j - 1, i]
+    return OK
+
+
+# ---- the k best ----------------------------------------------------------------------------------------------------
+
+
+@generic
+def is_worse(keys, order, a, b, is_ascend):  # type: ignore[no-untyped-def]
+    """Does the entry at ``a`` stand behind the one at ``b``?  Of equal keys the later position does."""
+    if comes_before(keys[b], keys[a], is_ascend):
+        return True
+    return not comes_before(keys[a], keys[b], is_ascend) and order[a] > order[b]
+
+
+@generic
+def sift_down(keys, order, root, end, is_ascend):  # type: ignore[no-untyped-def]
+    """Let the entry at ``root`` sink until no child in ``:end`` is worse: the worst is on top of a heap."""
+    while True:
+        child = 2 * root + 1
+        if child >= end:
+            return
+        if child + 1 < end and is_worse(keys, order, child + 1, child, is_ascend):
+            child += 1
+        if not is_worse(keys, order, child, root, is_ascend):
+            return
+        key, position = keys[root], order[root]
+        keys[root], order[root] = keys[child], order[child]
+        keys[child], order[child] = key, position
+        root = child
+
+
+@generic
+def select_by_heap(data, o, i, k, keys, order, is_ascend):  # type: ignore[no-untyped-def]
+    """The first ``k`` (at least 1) of ``data[o, :, i]`` in order, into ``keys`` and ``order``."""
+    for j in range(k):
+        keys[j], order[j] = data[o, j, i], j
+    for root in range(k // 2 - 1, -1, -1):
+        sift_down(keys, order, root, k, is_ascend)
+    for j in range(k, data.shape[1]):
+        if comes_before(data[o, j, i], keys[0], is_ascend):
+            keys[0], order[0] = data[o, j, i], j
+            sift_down(keys, order, 0, k, is_ascend)
+    for end in range(k - 1, 0, -1):
+        key, position = keys[0], order[0]
+        keys[0], order[0] = keys[end], order[end]
+        keys[end], order[end] = key, position
+        sift_down(keys, order, 0, end, is_ascend)
+
+
+@generic
+def select_column(data, o, i, k, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """As ``select_by_heap``, by the cheaper way."""
+    if k > 0 and k * _HEAP_SHARE <= data.shape[1]:
+        select_by_heap(data, o, i, k, keys, order, is_ascend)
+    else:
+        sort_column(data, o, i, keys, order, spare_keys, spare_order, is_ascend)
+
+
+@generic
+def topk(data, values, indices, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """The first k values in order and their positions; k is the result's size."""
+    outer, k, inner = values.shape
+    for o in range(outer):
+        for i in range(inner):
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, is_ascend)
+            for j in range(k):
+                values[o, j, i], indices[o, j, i] = keys[j], order[j]
+    return OK
+
+
+@generic
+def topk_values(data, values, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """As ``topk``, the values alone."""
+    outer, k, inner = values.shape
+    for o in range(outer):
+        for i in range(inner):
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, is_ascend)
+            for j in range(k):
+                values[o, j, i] = keys[j]
+    return OK
+
+
+@generic
+def topk_indices(data, indices, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """As ``topk``, the positions alone."""
+    outer, k, inner = indices.shape
+    for o in range(outer):
+        for i in range(inner):
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, is_ascend)
+            for j in range(k):
+                indices[o, j, i] = order[j]
+    return OK
+
+
+#: ``ret_type`` of topk -> body.
+TOPK_BODIES: dict[str, Any] = {"both": topk, "values": topk_values, "indices": topk_indices}

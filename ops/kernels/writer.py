@@ -1,0 +1,183 @@
+"""Cells as statements, each where it belongs: outside all the loops it does not depend on, inside the branch that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .addresses import Table
+from .expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell
+from .functions import SCALAR_FUNCTIONS, cast_text, literal_text
+
+
+@dataclass
+class Scope:
+    """A branch of a choice (or, without ``parent``, everything that is not in one): what is known there by name."""
+
+    parent: Scope | None = None
+    lines: list[str] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    depth: int = 0  # a branch: the deepest region whose names it uses
+
+
+class Writer:
+    """Writes cells into ``regions``: number 0 is before the loops, number k in the k-th.
+
+    ``hoisted`` says that something that may fail stands outside the innermost loop: then no loop may be empty.
+    """
+
+    def __init__(self, table: Table, depth: int, outside: Outside) -> None:
+        self.table, self.outside = table, outside
+        self.regions: list[list[str]] = [[] for _ in range(depth + 1)]
+        self.top = Scope()
+        self.region: dict[int, int] = {}  # where a named cell of the top scope was written
+        self.hoisted = False
+        self._always_of: dict[int, set[int]] = {}
+
+    def value(self, root: int, scope: Scope | None = None, floor: int = 0) -> str:
+        """The text for a cell, once everything it needs is written.  ``floor``: the region of a guard that must come first."""
+        scope = scope or self.top
+        for number in sorted(self._needed(root, scope)):
+            self._write(number, scope, floor)
+        return self._name(root, scope)
+
+    # ---- what is needed ------------------------------------------------------------------------------------------------
+
+    def _needed(self, root: int, scope: Scope) -> set[int]:
+        """The cells, not yet known, that are evaluated whenever ``root`` is."""
+        return self._reached(root, lambda number: self._find(number, scope) is not None)
+
+    def _reached(self, root: int, known: Callable[[int], bool]) -> set[int]:
+        found: set[int] = set()
+        stack = [root]
+        while stack:
+            number = stack.pop()
+            if number in found or known(number):
+                continue
+            found.add(number)
+            cell = self.table[number]
+            if cell.kind == SELECT and not self.table.movable[number]:
+                # one of both sides is evaluated: what both need is needed
+                stack.append(cell.args[0])
+                stack += self._always(cell.args[1]) & self._always(cell.args[2])
+            elif cell.kind == GUARD:
+                stack.append(cell.args[0])
+            else:
+                stack += cell.args
+        return found
+
+    def _always(self, root: int) -> set[int]:
+        """All cells that are evaluated whenever ``root`` is."""
+        if root not in self._always_of:
+            self._always_of[root] = self._reached(root, lambda number: False)
+        return self._always_of[root]
+
+    def _find(self, number: int, scope: Scope) -> str | None:
+        inner: Scope | None = scope
+        while inner is not None:
+            if number in inner.names:
+                return inner.names[number]
+            inner = inner.parent
+        return None
+
+    def _name(self, number: int, scope: Scope) -> str:
+        found = self._find(number, scope)
+        assert found is not None
+        inner = scope
+        while inner.parent is not None:
+            inner.depth = max(inner.depth, self.region.get(number, 0))
+            inner = inner.parent
+        return found
+
+    # ---- writing ---------------------------------------------------------------------------------------------------------
+
+    def _write(self, number: int, scope: Scope, floor: int) -> None:
+        cell = self.table[number]
+        if self._find(number, scope) is not None:
+            return
+        if cell.kind in (LITERAL, AXIS, SIZE, LOCAL):
+            self.top.names[number] = self._leaf(cell)
+            self.region[number] = self.table.level[number]
+        elif cell.kind == GUARD:
+            self._guard(number, scope, floor)
+        elif cell.kind == SELECT and not self.table.movable[number]:
+            self._choice(number, scope, floor)
+        else:
+            name = self.outside.fresh()
+            movable = self.table.movable[number]
+            at = self.top if movable else scope
+            # what is movable needs no guard
+            region = self._region(number, 0 if movable else floor)
+            self._place([f"{name} = {self._expression(cell, at)}"], at, region, movable)
+            at.names[number], self.region[number] = name, region
+
+    def _leaf(self, cell: Cell) -> str:
+        if cell.kind == LITERAL:
+            value = cell.what == "True" if cell.dtype == "bool" else float(cell.what) if "float" in cell.dtype else int(cell.what)
+            return literal_text(value, cell.dtype)
+        if cell.kind == AXIS:
+            return f"i{cell.what}"
+        return str(cell.what) if cell.kind == LOCAL else self.outside.size(cell.what)
+
+    def _expression(self, cell: Cell, scope: Scope) -> str:
+        args = [self._name(a, scope) for a in cell.args]
+        if cell.kind == LOAD:
+            # an unsigned index: numba would count a negative one from the end
+            offset = args[0] if args[0].isdigit() else f"uint64({args[0]})"
+            return f"{self.outside.array(cell.what)}[{offset}]"
+        if cell.kind == CAST:
+            return cast_text(args[0], self.table[cell.args[0]].dtype, cell.dtype)
+        if cell.kind == SELECT:
+            return f"({args[1]} if {args[0]} else {args[2]})"
+        assert cell.kind == APPLY
+        return SCALAR_FUNCTIONS[cell.what].python(args, self.table[cell.args[0]].dtype, cell.dtype)
+
+    def _guard(self, number: int, scope: Scope, floor: int) -> None:
+        condition, value = self.table[number].args
+        text = self._name(condition, scope)
+        floor = max(floor, self._region(condition, 0), self.region.get(condition, 0))
+        self._place([f"if not {text}:", f"    return {self.table[number].what}"], scope, floor)
+        scope.names[number] = self.value(value, scope, floor)
+        self.region[number] = max(floor, self.region.get(value, 0))
+
+    def _choice(self, number: int, scope: Scope, floor: int) -> None:
+        cell = self.table[number]
+        condition, name = self._name(cell.args[0], scope), self.outside.fresh()
+        lines, region = [], self._region(number, floor)
+        for head, side in ((f"if {condition}:", cell.args[1]), ("else:", cell.args[2])):
+            branch = Scope(scope)
+            value = self.value(side, branch, floor)
+            lines += [head, *indented(branch.lines), f"    {name} = {value}"]
+            region = max(region, branch.depth)
+        self._place(lines, scope, region)
+        scope.names[number], self.region[number] = name, region
+
+    def _region(self, number: int, floor: int) -> int:
+        """Where in the loops a cell can be computed, at ``floor`` or deeper."""
+        return max(floor, self.table.level[number], *(self.region.get(a, 0) for a in self.table[number].args), 0)
+
+    def _place(self, lines: list[str], scope: Scope, region: int, movable: bool = False) -> None:
+        """Put lines into the region; in a branch, at its end."""
+        if scope.parent is not None:
+            scope.lines += lines
+            return
+        self.regions[region] += lines
+        self.hoisted |= region + 1 < len(self.regions) and not movable
+
+
+class Outside:
+    """What the whole kernel has once: names, sizes and arrays.  ``size`` and ``array`` give the name of a local."""
+
+    def __init__(self, size: Callable[..., str], array: Callable[[int], str]) -> None:
+        self.size, self.array = size, array
+        self._count = 0
+
+    def fresh(self) -> str:
+        """A new name."""
+        self._count += 1
+        return f"v{self._count}"
+
+
+def indented(lines: list[str], by: int = 1) -> list[str]:
+    """The lines, ``by`` levels deeper."""
+    return ["    " * by + line for line in lines]

@@ -1,0 +1,132 @@
+"""Operators of networks that have kernels of their own: matrix products and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
+from .kernels import matmul as bodies
+from .kernels.softmax import log_softmax, softmax
+from .op import DTypeRule, Kernel, Op, OpPattern
+from .ty import is_float
+
+
+@dataclass(frozen=True)
+class DenseAttrs:
+    """``units``: rows of the weight, None for any.  ``out_dtype``: dtype of the result, "" for the data's."""
+
+    units: int | None = None
+    out_dtype: str = ""
+
+
+@dataclass(frozen=True)
+class MatmulAttrs:
+    """As DenseAttrs; ``transpose_a`` and ``transpose_b`` swap the last two axes of an input first."""
+
+    units: int | None = None
+    out_dtype: str = ""
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+@dataclass(frozen=True)
+class BatchMatmulAttrs:
+    """As MatmulAttrs, but the second input is transposed unless told otherwise."""
+
+    out_dtype: str = ""
+    transpose_a: bool = False
+    transpose_b: bool = True
+
+
+@dataclass(frozen=True)
+class SoftmaxAttrs:
+    """``axis``: along which the results sum to 1."""
+
+    axis: int = -1
+
+
+def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
+    """Both inputs have one dtype, a number; the result has it too, or another of its kind."""
+
+    def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
+        dtype = require_same(op, dtypes, (0, 1), names)
+        require(op, dtype, NUMBERS, 0, names[0])
+        if not attrs.out_dtype:
+            return dtype
+        one_of(op, "out_dtype", attrs.out_dtype, FLOATS if is_float(dtype) else INTEGERS)
+        return attrs.out_dtype
+
+    return rule
+
+
+def _product_kernel(name: str, floats: Any, integers: Any, transposed: Callable[[Any], tuple[bool, bool]]) -> Kernel:
+    def flags(attrs: Any) -> dict[str, bool]:
+        a, b = transposed(attrs)
+        return {"transpose_a": a, "transpose_b": b}
+
+    return Kernel(
+        name,
+        floats,
+        attrs=flags,
+        views=("dims",),
+        libraries={"float32": "sgemm", "float64": "dgemm"},
+        choose=lambda attrs, dtypes: floats if is_float(dtypes[0]) else integers,
+    )
+
+
+def _own(attrs: Any) -> tuple[bool, bool]:
+    return attrs.transpose_a, attrs.transpose_b
+
+
+Op(
+    name="nn.dense",
+    doc="`data[..., k]` times the transpose of `weight[n, k]`: a linear layer.",
+    inputs=("data", "weight"),
+    attrs=DenseAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_product_rule("nn.dense", ("data", "weight")),
+    kernel=_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, lambda attrs: (False, True)),
+)
+
+Op(
+    name="nn.matmul",
+    doc="`tensor_a[..., m, k]` times the matrix `tensor_b[k, n]`, either one transposed first where its flag says so.",
+    inputs=("tensor_a", "tensor_b"),
+    attrs=MatmulAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_product_rule("nn.matmul", ("tensor_a", "tensor_b")),
+    kernel=_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, _own),
+)
+
+Op(
+    name="nn.batch_matmul",
+    doc="`tensor_a[i] @ tensor_b[i]` for each i of a batch, `tensor_b` transposed by default; a batch of 1 serves every i.",
+    inputs=("tensor_a", "tensor_b"),
+    attrs=BatchMatmulAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
+    kernel=_product_kernel("gemm", bodies.batch_matmul_floats, bodies.batch_matmul_integers, _own),
+)
+
+Op(
+    name="nn.softmax",
+    doc="`exp(x) / sum(exp(x))` along an axis.",
+    inputs=("data",),
+    attrs=SoftmaxAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=like_inputs("nn.softmax", ["data"], FLOATS),
+    kernel=Kernel("softmax", softmax, attrs=lambda attrs: {}, views=("axis",)),
+)
+
+Op(
+    name="nn.log_softmax",
+    doc="The logarithm of softmax along an axis, without forming the softmax.",
+    inputs=("data",),
+    attrs=SoftmaxAttrs,
+    pattern=OpPattern.OPAQUE,
+    shape_func_name="nn.softmax",
+    dtype=like_inputs("nn.log_softmax", ["data"], FLOATS),
+    kernel=Kernel("log_softmax", log_softmax, attrs=lambda attrs: {}, views=("axis",)),
+)

@@ -1,0 +1,343 @@
+"""What a call means: its result type at compile time, and the shape program of a primitive at run time.
+
+Both come from one run of the operator's shape function over symbolic dims; ``apply_shape_func`` is that run.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..shape_funcs.dims import ANY, MAX_RANK, RESULT, Dim, Shape, const, dim, is_nonneg, postorder, product, substitute, sym
+from ..shape_funcs.program import DATA, INT64_MAX, SIZE, Load, ShapeProgram, as_word, assemble, constant_dims
+from ..shape_funcs.registry import Check, Operand, ShapeError, tracing
+from .attr_types import check_attrs
+from .group import Group, Literal, Node, Tensor, attrs_from_json, dim_from_json
+from .op import Op, OpPattern, TypeRelError, get
+from .ty import DTYPES, TensorType, TupleType, Type, int_range, is_float
+
+#: More run-time values than this are no shape: symbolic arithmetic over them would take for ever.
+MAX_VALUES = 4096
+#: A dim of a type that is more deeply nested than this gets a name instead.
+MAX_DEPTH = 16
+_calls = itertools.count()
+
+
+def relate(op: Op, types: Sequence[Any], attrs: Any, constants: Sequence[Any] | None = None) -> tuple[Type, tuple[Check, ...]]:
+    """The result type of calling ``op``, and the checks that are left for run time.
+
+    ``types`` has a TensorType per input, or a tuple of them for a tuple input; ``constants`` has the same structure and
+    holds a numpy array where the value is known, else None.  Every dim of the result is safe as a size: a constant >= 0,
+    an expression known to be >= 0, or a name of its own.  Raises TypeRelError.
+    """
+    operands = _operands(op, types, constants)
+    tensors, checks = apply_shape_func(op, operands, attrs)
+    named: dict[Dim, Dim] = {}
+    out = [TensorType(tuple(_as_size(d, named) for d in t.shape), t.dtype) for t in tensors]
+    return (TupleType(tuple(out)) if isinstance(op.dtype(_dtypes(operands), attrs), tuple) else out[0]), checks
+
+
+def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
+    """Run dtype rule and shape function of ``op`` on ``operands`` (Operands, or tuples of them).
+
+    The results' shapes are exactly what the shape function said: they may hold ``result_size`` dims.  Raises TypeRelError.
+    """
+    check_attrs(op, attrs)
+    try:
+        dtypes = op.dtype(_dtypes(operands), attrs)
+        with tracing() as trace:
+            shapes = op.shape_func.body(tuple(operands), attrs)
+    except TypeRelError as error:
+        raise TypeRelError(_named(op, error.message), input=error.input, help=error.help) from None
+    except ShapeError as error:
+        raise TypeRelError(_named(op, error.message), input=error.input) from None
+    several = dtypes if isinstance(dtypes, tuple) else (dtypes,)
+    if not (isinstance(shapes, list) and all(isinstance(s, (tuple, list)) for s in shapes)):
+        shapes = [shapes]
+    if len(shapes) != len(several):
+        raise TypeRelError(f"{op.name}: its shape function gives {len(shapes)} shapes and its dtype rule {len(several)} dtypes")
+    tensors = tuple(Tensor(dtype, tuple(map(dim, s))) for dtype, s in zip(several, shapes, strict=True))
+    for t in tensors:
+        _check_shape(op, t.shape)
+    return tensors, tuple(replace(c, message=_named(op, c.message)) for c in trace.checks)
+
+
+def data_dependent(op: Op, per_op: bool = False) -> tuple[bool, ...]:
+    """Per input: must its data be on the host for the shape function?  ``per_op``: as before there were flags per input,
+    when one flag meant all."""
+    flags = op.data_dependent
+    return (any(flags),) * len(flags) if per_op else flags
+
+
+# ---- primitives --------------------------------------------------------------------------------------------------
+
+
+class Need(enum.IntFlag):
+    """What the shape function of a primitive needs of a parameter (Relay's numbers)."""
+
+    NONE = 0
+    DATA = 1
+    SHAPE = 2
+    BOTH = 3
+
+
+@dataclass(frozen=True)
+class PrimitiveShape:
+    """The run-time shapes of a primitive.
+
+    ``program``: its inputs are the group's parameters, in order, its outputs the group's results.  It must run where a
+    result is not static *or* it has checks.  ``states``: what it needs per parameter.  ``counts``: ``(result, index)`` for
+    each result whose first axis is to be trimmed to the kernel's count ``index``.  ``flagged_by``: per parameter, the
+    ``(operator, input)`` pairs that ask for its data.
+    """
+
+    program: ShapeProgram
+    states: tuple[Need, ...]
+    counts: tuple[tuple[int, int], ...]
+    flagged_by: tuple[tuple[tuple[str, str], ...], ...]
+
+
+def build_group(params: Iterable[Tensor], literals: Iterable[Literal], nodes: Iterable[Node], results: Iterable[int]) -> Group:
+    """The group of these parts; the ``outputs`` of ``nodes`` are ignored and derived.
+
+    An output dim may be an expression over the parameters' dims, ``.p<param>.<element>`` (a run-time value) or a
+    ``result_size``.  Raises TypeRelError.
+    """
+    walk = _walk(Group(tuple(params), tuple(literals), tuple(nodes), ()))
+    return Group(walk.params, walk.literals, tuple(walk.nodes), tuple(results))
+
+
+def shape_program(group: Group, per_op: bool = False) -> PrimitiveShape:
+    """The shape program of ``group`` and what it needs.
+
+    A parameter's state says what the program truly reads.  With ``per_op``, if any input of an operator is flagged, all its
+    inputs that are parameters are asked for whole: DATA, whether their elements are read or not.
+    """
+    walk = _walk(group)
+    outputs = [walk.values[r].shape for r in group.results]
+    loads: dict[Dim, Load] = dict(walk.loads)
+    for p, tensor in reversed(list(enumerate(group.params))):
+        # reversed: the first parameter with a dim wins
+        loads.update({d: (p, SIZE, axis) for axis, d in reversed(list(enumerate(tensor.shape))) if const(d) is None})
+    try:
+        program = assemble(outputs, walk.checks, loads)
+    except ShapeError as error:
+        raise TypeRelError(f"{group.name}: {error.message}") from None
+    states = [Need.NONE] * len(group.params)
+    for p, kind, _ in program.loads:
+        states[p] |= Need.DATA if kind == DATA else Need.SHAPE
+    asked = _asked(group, per_op)
+    if per_op:
+        states = [s | Need.DATA if asked[p] else s for p, s in enumerate(states)]
+    flagged_by = tuple(asked[p] if s & Need.DATA else () for p, s in enumerate(states))
+    return PrimitiveShape(program, tuple(states), _counts(outputs), flagged_by)
+
+
+class _Walk:
+    """Derives the outputs of the nodes of a group, in order."""
+
+    def __init__(self, params: Iterable[Tensor], literals: Iterable[Literal]) -> None:
+        self.params, self.literals = tuple(params), tuple(literals)
+        self.values: list[Tensor] = [*self.params, *(Tensor(c.dtype, ()) for c in self.literals)]
+        self.nodes: list[Node] = []
+        self.checks: list[Check] = []
+        self.loads: dict[Dim, Load] = {}  # run-time values
+
+    def add(self, node: Node) -> None:
+        """Append ``node``.  Raises TypeRelError."""
+        op = node.operator
+        _check_arity(op, node.args)
+        operands = [
+            tuple(self._operand(op, r, f) for r in a) if isinstance(a, tuple) else self._operand(op, a, f)
+            for a, f in zip(node.args, op.data_dependent, strict=True)
+        ]
+        outputs, checks = apply_shape_func(op, operands, node.attrs)
+        self.checks += [c for c in checks if c not in self.checks]
+        self.values += outputs
+        self.nodes.append(replace(node, outputs=outputs))
+
+    def _operand(self, op: Op, ref: int, flagged: bool) -> Operand:
+        tensor, literal = self.values[ref], ref - len(self.params)
+        if not flagged:
+            return Operand(tensor.shape, tensor.dtype)
+        if literal >= len(self.literals):
+            raise TypeRelError(f"{op.name}: a fused value feeds an input whose data decides the shape")
+        if literal >= 0:
+            return Operand((), tensor.dtype, (dim(as_word(self.literals[literal].value)),))
+        named = {sym(f".p{ref}.{k}", is_size=False): (ref, DATA, k) for k in range(_n_values(tensor.shape))}
+        self.loads.update(named)
+        return Operand(tensor.shape, tensor.dtype, tuple(named))
+
+
+def _walk(group: Group) -> _Walk:
+    walk = _Walk(group.params, group.literals)
+    for node in group.nodes:
+        walk.add(node)
+    return walk
+
+
+def _asked(group: Group, per_op: bool) -> list[tuple[tuple[str, str], ...]]:
+    out: list[list[tuple[str, str]]] = [[] for _ in group.params]
+    for node in group.nodes:
+        flags = data_dependent(node.operator, per_op)
+        for name, arg, flag in zip(node.operator.inputs, node.args, flags, strict=True):
+            for ref in arg if isinstance(arg, tuple) else (arg,):
+                if flag and ref < len(out) and (node.op, name) not in out[ref]:
+                    out[ref].append((node.op, name))
+    return [tuple(x) for x in out]
+
+
+def _counts(outputs: Sequence[Shape]) -> tuple[tuple[int, int], ...]:
+    for shape in outputs:
+        assert all(d.op != RESULT for d in postorder(shape) if d not in shape[:1]), "only the first axis can be trimmed"
+    return tuple((k, s[0].args[1]) for k, s in enumerate(outputs) if s and s[0].op == RESULT)
+
+
+# ---- operands ----------------------------------------------------------------------------------------------------
+
+
+def _operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None) -> list[Any]:
+    """What the shape function sees of arguments of these types."""
+    _check_arity(op, types)
+    known = list(constants) if constants is not None else [None] * len(types)
+    prefix, count = f".v{next(_calls)}", itertools.count()
+
+    def operand(i: int, ty: Any, value: Any) -> Operand:
+        if not isinstance(ty, TensorType):
+            raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tensor, not {ty}", input=i)
+        assert ANY not in ty.shape, "a type of which type inference has not named every dim"
+        if not op.data_dependent[i]:
+            return Operand(ty.shape, ty.dtype)
+        if value is not None:
+            return Operand(ty.shape, ty.dtype, constant_dims(value))
+        try:
+            n = _n_values(ty.shape)
+        except TypeRelError as error:
+            raise TypeRelError(f"{op.name}: {_input(op, i)} {error.message}", input=i) from None
+        return Operand(ty.shape, ty.dtype, tuple(sym(f"{prefix}.{next(count)}", is_size=False) for _ in range(n)))
+
+    out: list[Any] = []
+    for i, (ty, value) in enumerate(zip(types, known, strict=True)):
+        if op.inputs[i].endswith("*"):
+            fields = ty.fields if isinstance(ty, TupleType) else ty
+            values = value if value is not None else (None,) * len(fields)
+            out.append(tuple(operand(i, t, v) for t, v in zip(fields, values, strict=True)))
+        else:
+            out.append(operand(i, ty, value))
+    return out
+
+
+def _n_values(shape: Shape) -> int:
+    n = const(product(shape))
+    if n is None:
+        raise TypeRelError("decides a shape, so how many elements it has must be known at compile time; its size is unknown")
+    if n > MAX_VALUES:
+        raise TypeRelError(f"decides a shape, so it can have at most {MAX_VALUES} elements; it has {n}")
+    return n
+
+
+def _check_arity(op: Op, args: Sequence[Any]) -> None:
+    wanted = len(op.inputs)
+    if len(args) != wanted:
+        names = ", ".join(op.inputs)
+        raise TypeRelError(f"{op.name}: takes {wanted} argument{'s' * (wanted != 1)} ({names}), got {len(args)}")
+    for i, (name, arg) in enumerate(zip(op.inputs, args, strict=True)):
+        if name.endswith("*") and not isinstance(arg, (tuple, TupleType)):
+            raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tuple of tensors, not {arg}", input=i)
+        if not name.endswith("*") and isinstance(arg, (tuple, TupleType)):
+            raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tensor, not a tuple", input=i)
+
+
+def _input(op: Op, i: int) -> str:
+    return f"argument {i + 1} ({op.inputs[i].rstrip('*')})"
+
+
+def _dtypes(operands: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(x.dtype for x in o) if isinstance(o, tuple) else o.dtype for o in operands)
+
+
+def _named(op: Op, message: str) -> str:
+    return message if message.startswith(f"{op.name}: ") else f"{op.name}: {message}"
+
+
+def _check_shape(op: Op, shape: Shape) -> None:
+    if len(shape) > MAX_RANK:
+        raise TypeRelError(f"{op.name}: the result would have {len(shape)} dimensions; at most {MAX_RANK} are possible")
+    for axis, d in enumerate(shape):
+        known = const(d)
+        if known is not None and not 0 <= known <= INT64_MAX:
+            raise TypeRelError(f"{op.name}: axis {axis} of the result would have the size {known}")
+
+
+def _as_size(d: Dim, named: dict[Dim, Dim]) -> Dim:
+    """``d``, or a name for it where it is a kernel's count, may be negative, or is very large."""
+    for part in postorder([d]):
+        if part.op == RESULT and part not in named:
+            named[part] = sym(f".r{next(_calls)}")
+    d = substitute(d, named)
+    if is_nonneg(d) and d.depth <= MAX_DEPTH:
+        return d
+    # named by what it is: equal expressions stay equal
+    return sym(f".({d.key})")
+
+
+# ---- executables are not trusted -----------------------------------------------------------------------------------
+
+
+def group_from_json(data: Any) -> Group:
+    """The group in ``data`` (see ``Group.to_json``).  Raises ValueError for anything that is not a valid group."""
+    try:
+        walk = _Walk(map(_tensor_from_json, data["params"]), map(_literal_from_json, data["literals"]))
+        for item in data["nodes"]:
+            walk.add(_node_from_json(item, len(walk.values)))
+        results = tuple(_ref(r, len(walk.values)) for r in data["results"])
+        _need(walk.nodes and results, "it has no operator or no result")
+        bounded = [n for n in walk.nodes if n.operator.shape_func.upper_bound]
+        _need(not bounded or len(walk.nodes) == 1, "an operator whose kernel counts its results stands alone")
+    except Exception as error:
+        # whatever a damaged file makes a shape function do
+        text = error.message if isinstance(error, TypeRelError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"not a primitive: {text}") from None
+    return Group(walk.params, walk.literals, tuple(walk.nodes), results)
+
+
+def _tensor_from_json(data: Any) -> Tensor:
+    dtype, shape = data
+    _need(dtype in DTYPES, f"unknown dtype {dtype!r}")
+    _need(isinstance(shape, list) and len(shape) <= MAX_RANK, f"a parameter has the shape {shape!r}")
+    for d in shape:
+        named = isinstance(d, str) and re.fullmatch(r"d[0-9]{1,6}", d)
+        _need(named or (type(d) is int and 0 <= d <= INT64_MAX), f"a parameter has the dimension {d!r}")
+    return Tensor(dtype, tuple(map(dim_from_json, shape)))
+
+
+def _literal_from_json(data: Any) -> Literal:
+    dtype, value = data
+    _need(dtype in DTYPES, f"unknown dtype {dtype!r}")
+    kinds = (bool,) if dtype == "bool" else (int, float) if is_float(dtype) else (int,)
+    _need(type(value) in kinds, f"a {dtype} literal has the value {value!r}")
+    if dtype != "bool" and not is_float(dtype):
+        low, high = int_range(dtype)
+        _need(low <= value <= high, f"a {dtype} literal has the value {value!r}")
+    return Literal(dtype, value)
+
+
+def _node_from_json(data: Any, n_values: int) -> Node:
+    op = get(data["op"])
+    _need(op.pattern is not OpPattern.MACHINE, f"{op.name} is an instruction, not an operator with a kernel")
+    args = tuple(tuple(_ref(r, n_values) for r in a) if isinstance(a, list) else _ref(a, n_values) for a in data["args"])
+    return Node(op.name, attrs_from_json(op.attrs, data["attrs"]), args, ())
+
+
+def _ref(value: Any, n_values: int) -> int:
+    _need(type(value) is int and 0 <= value < n_values, f"value {value!r} does not exist here")
+    return value
+
+
+def _need(ok: object, what: str) -> None:
+    if not ok:
+        raise TypeRelError(what)

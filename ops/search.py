@@ -1,0 +1,78 @@
+"""Operators that look for elements; of two the result is as long as the kernel finds it to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .dtype_rules import INDICES, NUMBERS, known_dtype, require, require_same
+from .kernels import search as bodies
+from .kernels.sorting import searchsorted
+from .op import Kernel, Op, OpPattern, Scratch
+
+
+@dataclass(frozen=True)
+class UniqueAttrs:
+    """``is_sorted``: in order of value, else of first occurrence; ``return_counts``: one more result, how often each occurs."""
+
+    is_sorted: bool = True
+    return_counts: bool = False
+
+
+@dataclass(frozen=True)
+class SearchsortedAttrs:
+    """``right``: behind equal elements, else before them; ``dtype`` of the places."""
+
+    right: bool = False
+    dtype: str = "int32"
+
+
+_SEARCHSORTED_INPUTS = ("sorted_sequence", "values")
+
+
+def _searchsorted_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
+    require_same("searchsorted", dtypes, (0, 1), _SEARCHSORTED_INPUTS)
+    return known_dtype("searchsorted", attrs.dtype, INDICES)
+
+
+def _unique_rule(dtypes: tuple[Any, ...], attrs: Any) -> tuple[str, ...]:
+    require("unique", dtypes[0], NUMBERS, 0, "data")
+    return (dtypes[0], "int32", "int32", "int32", *(["int32"] if attrs.return_counts else []))
+
+
+Op(
+    name="argwhere",
+    doc="The index of each element that is not zero, one row each: `argwhere([0, 5, 7]) = [[1], [2]]`.",
+    inputs=("condition",),
+    pattern=OpPattern.OPAQUE,
+    dtype=lambda dtypes, attrs: "int32",
+    kernel=Kernel("argwhere", bodies.argwhere, attrs=lambda attrs: {}, views=("dims", "")),
+)
+
+Op(
+    name="unique",
+    doc="The different values of a vector, where each occurs first, which of them each element is, and how many there are: "
+    "`unique([4, 9, 4]) = ([4, 9], [0, 1], [0, 1, 0], [2])`.  All NaN are one value.",
+    inputs=("data",),
+    attrs=UniqueAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_unique_rule,
+    kernel=Kernel(
+        "unique",
+        bodies.unique,
+        attrs=lambda attrs: {"is_sorted": attrs.is_sorted},
+        views=("flat",),
+        scratch=(Scratch(), Scratch("int64"), Scratch(), Scratch("int64")),
+        choose=lambda attrs, dtypes: bodies.unique_with_counts if attrs.return_counts else bodies.unique,
+    ),
+)
+
+Op(
+    name="searchsorted",
+    doc="Where each value would go into a sorted sequence: `searchsorted([1, 3, 5], [2, 3]) = [1, 1]`.",
+    inputs=_SEARCHSORTED_INPUTS,
+    attrs=SearchsortedAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_searchsorted_rule,
+    kernel=Kernel("searchsorted", searchsorted, attrs=lambda attrs: {"right": attrs.right}, views=("dims",)),
+)

@@ -1,0 +1,161 @@
+"""Operators along an axis in which order matters.  Sorting is stable, and NaN counts as larger than every number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .dtype_rules import INDICES, NUMBERS, known_dtype, require
+from .kernels import sorting as bodies
+from .op import Kernel, Op, OpPattern, Scratch
+
+#: A position in a sorted axis may also be a float, which Relay's models use.
+POSITIONS = (*INDICES, "float32")
+
+
+@dataclass(frozen=True)
+class SortAttrs:
+    """``axis``: along which to sort; ``is_ascend``: smallest first."""
+
+    axis: int = -1
+    is_ascend: bool = True
+
+
+@dataclass(frozen=True)
+class ArgsortAttrs:
+    """As SortAttrs; ``dtype`` of the positions."""
+
+    axis: int = -1
+    is_ascend: bool = True
+    dtype: str = "int32"
+
+
+@dataclass(frozen=True)
+class DynTopkAttrs:
+    """``ret_type``: "both" the values and their positions, or one of the two; ``dtype`` of the positions."""
+
+    axis: int = -1
+    ret_type: Literal["both", "values", "indices"] = "both"
+    is_ascend: bool = False
+    dtype: str = "int32"
+
+
+@dataclass(frozen=True)
+class TopkAttrs:
+    """As DynTopkAttrs; ``k``: how many, less than 1 for all."""
+
+    k: int = 1
+    axis: int = -1
+    ret_type: Literal["both", "values", "indices"] = "both"
+    is_ascend: bool = False
+    dtype: str = "int32"
+
+
+@dataclass(frozen=True)
+class CumsumAttrs:
+    """``axis``: along which, None for all elements as a vector; ``dtype`` of the sums, "" for the data's; ``exclusive``:
+    each sum without the element itself."""
+
+    axis: int | None = None
+    dtype: str = ""
+    exclusive: bool = False
+
+
+def _cumsum_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
+    return known_dtype("cumsum", attrs.dtype or dtypes[0], NUMBERS)
+
+
+def _position_rule(name: str) -> Any:
+    def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
+        return known_dtype(name, attrs.dtype, POSITIONS)
+
+    return rule
+
+
+def _topk_rule(name: str) -> Any:
+    def rule(dtypes: tuple[Any, ...], attrs: Any) -> str | tuple[str, ...]:
+        positions = known_dtype(name, attrs.dtype, POSITIONS)
+        for dtype in dtypes[1:]:
+            require(name, dtype, INDICES, 1, "k")
+        return {"both": (dtypes[0], positions), "values": dtypes[0], "indices": positions}[attrs.ret_type]
+
+    return rule
+
+
+def _is_ascend(attrs: Any) -> dict[str, bool]:
+    return {"is_ascend": attrs.is_ascend}
+
+
+#: keys, order, and as much again to merge into: as long as the axis.
+_BUFFERS = (Scratch(axis=1), Scratch("int64", axis=1), Scratch(axis=1), Scratch("int64", axis=1))
+
+
+def _topk_kernel(*views: str) -> Kernel:
+    return Kernel(
+        "topk",
+        bodies.topk,
+        attrs=_is_ascend,
+        views=views,
+        scratch=_BUFFERS,
+        choose=lambda attrs, dtypes: bodies.TOPK_BODIES[attrs.ret_type],
+    )
+
+
+def _topk_static(attrs: Any, constants: Any) -> tuple[str, TopkAttrs] | None:
+    """``dyn.topk`` of a known ``k`` is ``topk``."""
+    k = constants[1]
+    if k is None:
+        return None
+    return "topk", TopkAttrs(int(k.reshape(-1)[0]), attrs.axis, attrs.ret_type, attrs.is_ascend, attrs.dtype)
+
+
+Op(
+    name="sort",
+    doc="The elements along an axis in order: `sort([3, 1, 2]) = [1, 2, 3]`.",
+    inputs=("data",),
+    attrs=SortAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=lambda dtypes, attrs: dtypes[0],
+    kernel=Kernel("merge_sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS),
+)
+
+Op(
+    name="argsort",
+    doc="The positions that put an axis in order: `argsort([3, 1, 2]) = [1, 2, 0]`.",
+    inputs=("data",),
+    attrs=ArgsortAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_position_rule("argsort"),
+    kernel=Kernel("merge_sort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS),
+)
+
+Op(
+    name="topk",
+    doc="The first `k` elements along an axis, largest first, and their positions: `topk([3, 1, 2], k=2) = ([3, 2], [0, 2])`.",
+    inputs=("data",),
+    attrs=TopkAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_topk_rule("topk"),
+    kernel=_topk_kernel("axis"),
+)
+
+Op(
+    name="dyn.topk",
+    doc="`topk` of a `k` that is known only at run time.",
+    inputs=("data", "k"),
+    attrs=DynTopkAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_topk_rule("dyn.topk"),
+    kernel=_topk_kernel("axis", "skip", "axis"),
+    static=_topk_static,
+)
+
+Op(
+    name="cumsum",
+    doc="The sums of all elements up to each along an axis: `cumsum([1, 2, 3]) = [1, 3, 6]`; integers wrap.",
+    inputs=("data",),
+    attrs=CumsumAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_cumsum_rule,
+    kernel=Kernel("cumsum", bodies.cumsum, attrs=lambda attrs: {"exclusive": attrs.exclusive}, views=("axis",)),
+)

@@ -1,0 +1,87 @@
+"""Shapes of operators that take elements by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .axes import as_size, axis_in, dimensions, need_rank, same_size, scalar
+from .dims import Dim, Shape, const, dim
+from .registry import Operand, ShapeError, register_shape_func
+
+
+@register_shape_func("take")
+def take(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """The shape with axis ``attrs.axis`` replaced by those of the indices (None: of the data as a vector).
+
+    The first ``attrs.batch_dims`` axes of both are the same.
+    """
+    data, indices = inputs
+    if attrs.axis is None:
+        return indices.shape
+    axis = axis_in(attrs.axis, data.rank)
+    batch = _batch_dims(attrs.batch_dims, indices)
+    if batch > axis:
+        raise ShapeError(f"batch_dims {batch} must not be greater than axis {axis}")
+    shared = _shared(data, indices.shape[:batch])
+    return (*shared, *data.shape[batch:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
+
+
+@register_shape_func("gather")
+def gather(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """The shape of the indices, which agrees with the data's but for axis ``attrs.axis``."""
+    data, indices = inputs
+    axis = axis_in(attrs.axis, data.rank)
+    if indices.rank != data.rank:
+        raise ShapeError(f"the indices have {dimensions(indices.rank)}, the data {data.rank}", input=1)
+    message = "axis {} has size {{}} in the indices and {{}} in the data"
+    return tuple(d if k == axis else same_size(d, data.shape[k], message.format(k), 1, k) for k, d in enumerate(indices.shape))
+
+
+@register_shape_func("gather_nd")
+def gather_nd(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """Axis 0 of the indices has the ``M`` coordinates of an element: ``indices.shape[1:] + data.shape[batch_dims + M:]``."""
+    data, indices = inputs
+    need_rank(indices, 1, "the indices", 1, at_least=True)
+    coordinates = const(indices.shape[0])
+    if coordinates is None:
+        raise ShapeError("the size of axis 0 of the indices (how many coordinates) must be known at compile time", input=1)
+    batch = _batch_dims(attrs.batch_dims, indices)
+    if batch + coordinates > data.rank:
+        raise ShapeError(
+            f"batch_dims {batch} and {coordinates} coordinates are more than the data's {dimensions(data.rank)}", input=1
+        )
+    shared = _shared(data, indices.shape[1 : 1 + batch])
+    return (*shared, *indices.shape[1 + batch :], *data.shape[batch + coordinates :])
+
+
+def _batch_dims(given: int, indices: Operand) -> int:
+    if not -indices.rank <= given <= indices.rank:
+        raise ShapeError(f"batch_dims {given} is out of range for indices with {dimensions(indices.rank)}")
+    return given + indices.rank if given < 0 else given
+
+
+def _shared(data: Operand, indices: Shape) -> list[Dim]:
+    if len(indices) > data.rank:
+        raise ShapeError(f"batch_dims {len(indices)} are more than the data's {dimensions(data.rank)}")
+    message = "batch axis {} has size {{}} in the indices and {{}} in the data"
+    return [same_size(d, data.shape[k], message.format(k), 1, k) for k, d in enumerate(indices)]
+
+
+@register_shape_func("one_hot")
+def one_hot(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
+    """The shape of the indices with a new axis ``attrs.axis`` of size ``attrs.depth``."""
+    return _one_hot(inputs, dim(attrs.depth), attrs)
+
+
+@register_shape_func("dyn.one_hot", data_dependent=[False, False, False, True])
+def dyn_one_hot(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> Shape:
+    """The same with a run-time depth."""
+    return _one_hot(inputs, scalar(inputs[3], "depth", 3), attrs)
+
+
+def _one_hot(inputs: tuple[Operand, ...], depth: Dim, attrs: Any) -> Shape:
+    indices, on, off = inputs[:3]
+    need_rank(on, 0, "on_value", 1)
+    need_rank(off, 0, "off_value", 2)
+    axis = axis_in(attrs.axis, indices.rank + 1)
+    return (*indices.shape[:axis], as_size(depth, "depth"), *indices.shape[axis:])

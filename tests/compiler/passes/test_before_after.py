@@ -1,0 +1,54 @@
+"""Each pass on pairs of programs: PASS/*.relay holds what goes in, a line ``// -----``, and what must come out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import relayvm.ops  # noqa: F401  declares the operators
+from relayvm.compiler.check import check
+from relayvm.compiler.ir import IRModule
+from relayvm.compiler.parser import parse
+from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
+from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
+from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from relayvm.compiler.passes.fold_constant import fold_constant
+from relayvm.compiler.passes.fuse_ops import fuse_ops
+from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.lambda_lift import lambda_lift
+from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.compiler.printer import astext
+from relayvm.compiler.structural_equal import structural_equal
+
+HERE = Path(__file__).parent
+HEADER = '#[version = "0.0.5"]\n'
+#: What runs before each pass.
+PREPARE = {
+    to_a_normal_form: (),
+    infer_type: (to_a_normal_form,),
+    fold_constant: (to_a_normal_form, infer_type),
+    dynamic_to_static: (to_a_normal_form, infer_type),
+    eliminate_dead_code: (to_a_normal_form,),
+    eliminate_common_subexpr: (to_a_normal_form,),
+    fuse_ops: (to_a_normal_form, infer_type),
+    lambda_lift: (to_a_normal_form, infer_type),
+}
+CASES = [(p, f) for p in PREPARE for f in sorted((HERE / p.__name__).glob("*.relay"))]
+
+
+@pytest.mark.parametrize(("run", "file"), CASES, ids=[f"{p.__name__}/{f.stem}" for p, f in CASES])
+def test_before_after(run, file: Path) -> None:
+    before, after = file.read_text().split("// -----\n")
+    mod: IRModule = parse(HEADER + before, str(file))
+    for earlier in PREPARE[run]:
+        mod = earlier(mod)
+    found = run(mod)
+    check(found, run.__name__, typed=infer_type in (*PREPARE[run], run))
+    wanted = parse(HEADER + after, str(file))
+    assert structural_equal(found, wanted), f"found:\n{astext(found)}\nwanted:\n{astext(wanted)}"
+    assert infer_type is run or structural_equal(run(found), found), "a second run changes it again"
+
+
+def test_every_pass_has_cases() -> None:
+    assert {p for p, _ in CASES} == set(PREPARE)

@@ -1,0 +1,84 @@
+"""manifest_alloc: what allocation, shape functions and copies a program gets, as text.
+
+Each file of ``manifest_alloc/`` is a program, ``// -----``, and what the pass makes of it.  The first line gives the options.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from relayvm.compiler.check import check
+from relayvm.compiler.ir import IRModule
+from relayvm.compiler.parser import parse
+from relayvm.compiler.passes.fuse_ops import fuse_ops
+from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.manifest_alloc import manifest_alloc
+from relayvm.compiler.passes.manifest_lifetimes import manifest_lifetimes
+from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.compiler.printer import astext
+from relayvm.compiler.structural_equal import structural_equal
+from relayvm.ops.op import REGISTRY, Op, OpPattern
+from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
+
+VERSION = '#[version = "0.0.5"]\n'
+CASES = sorted(Path(__file__).with_name("manifest_alloc").glob("*.relay"))
+
+
+@pytest.fixture(autouse=True)
+def full_of():
+    """An operator with a tuple input whose data its shape function reads; no real one has that."""
+
+    @dataclasses.dataclass(frozen=True)
+    class NoAttrs:
+        pass
+
+    @register_shape_func("full_of", data_dependent=[False, True])
+    def full_of_shape(inputs, attrs):
+        _, sizes = inputs
+        return tuple(s.values[0] for s in sizes)
+
+    Op(
+        name="full_of",
+        doc="An array of the sizes in a tuple, filled with the first element.",
+        inputs=("data", "sizes*"),
+        pattern=OpPattern.INJECTIVE,
+        dtype=lambda dtypes, attrs: dtypes[0],
+        attrs=NoAttrs,
+        compute=lambda inputs, axes, attrs, out: inputs[0](0),
+    )
+    yield
+    del REGISTRY["full_of"], SHAPE_FUNCS["full_of"]
+
+
+def split(path: Path) -> tuple[dict[str, str], str, str]:
+    """Options, program and expected text of a case."""
+    before, _, after = path.read_text().partition("// -----\n")
+    first, _, program = before.partition("\n")
+    return dict(item.strip().split(": ") for item in first.removeprefix("//").split(",")), VERSION + program, after
+
+
+def allocated(options: dict[str, str], program: str) -> IRModule:
+    """The program with explicit allocation."""
+    mod = infer_type(to_a_normal_form(parse(program)))
+    mod = fuse_ops(mod, enabled=options.get("fuse", "on") == "on")
+    return manifest_alloc(mod, options["target"], options.get("data_dependence", "input"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_before_and_after(path: Path) -> None:
+    options, program, expected = split(path)
+    mod = allocated(options, program)
+    check(mod, "manifest_alloc", typed=True)
+    assert astext(mod).removeprefix(VERSION) == expected
+    assert structural_equal(parse(VERSION + expected), mod)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_lifetimes_are_well_formed_and_print(path: Path) -> None:
+    options, program, _ = split(path)
+    mod = manifest_lifetimes(allocated(options, program))
+    check(mod, "manifest_lifetimes", typed=True)
+    assert structural_equal(parse(astext(mod)), mod)

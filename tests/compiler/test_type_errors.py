@@ -1,0 +1,27 @@
+"""What people are told when types do not fit: type_errors/NAME.relay and the whole text, NAME.txt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import relayvm.ops  # noqa: F401  declares the operators
+from relayvm.compiler.parser import parse
+from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.vm.source import TypeCheckError
+
+CASES = sorted((Path(__file__).parent / "type_errors").glob("*.relay"))
+
+
+@pytest.mark.parametrize("file", CASES, ids=[f.stem for f in CASES])
+def test_type_error(file: Path) -> None:
+    mod = parse(file.read_text(), file.name)
+    with pytest.raises(TypeCheckError) as caught:
+        infer_type(to_a_normal_form(mod))
+    assert str(caught.value) + "\n" == file.with_suffix(".txt").read_text()
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) >= 12

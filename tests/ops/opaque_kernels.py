@@ -1,0 +1,85 @@
+"""Runs the kernel of one operator call on numpy arrays, as plain Python or as machine code."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import relayvm.ops as _every_operator  # noqa: F401
+from relayvm.ops.group import Group, Node, Tensor
+from relayvm.ops.kernels import opaque
+from relayvm.ops.kernels.source import KernelSource
+from relayvm.ops.native import libraries, memory, store
+from relayvm.ops.native.layout import TENSOR
+from relayvm.ops.op import get
+from relayvm.ops.relate import build_group, shape_program
+from relayvm.ops.ty import DTYPES
+from relayvm.shape_funcs.dims import sym
+
+
+def descriptor(array: np.ndarray) -> np.ndarray:
+    """A TENSOR record of a contiguous array."""
+    record = np.zeros(1, TENSOR)
+    record["data"], record["ndim"], record["dtype"] = array.ctypes.data, array.ndim, DTYPES.index(array.dtype.name)
+    record["shape"][0, : array.ndim] = array.shape
+    return record
+
+
+def function_of(source: KernelSource) -> Any:
+    """The kernel as a plain function over the twins of the intrinsics."""
+    namespace: dict[str, Any] = {"math": math, **vars(memory), **{b.__name__: b for b in source.bodies}}
+    exec(source.text, namespace)
+    return memory.native(namespace[source.entry])
+
+
+def group_of(name: str, attrs: Any, inputs: list[np.ndarray]) -> Group:
+    """One call of an operator, with unknown dims throughout (sizes that must be known are)."""
+
+    def tensor(array: np.ndarray, k: int) -> Tensor:
+        return Tensor(array.dtype.name, tuple(sym(f"d{k}_{i}") for i in range(array.ndim)))
+
+    params = tuple(tensor(a, k) for k, a in enumerate(inputs))
+    first, n_outputs = len(params), len(np.atleast_1d(get(name).dtype(tuple(a.dtype.name for a in inputs), attrs)))
+    node = Node(name, attrs, tuple(range(first)), ())
+    return build_group(params, (), (node,), range(first, first + n_outputs))
+
+
+class Ran(NamedTuple):
+    """What a kernel did: the outputs as they were allocated, its status, the size an upper-bound operator reported."""
+
+    outputs: list[np.ndarray]
+    status: int
+    count: int
+
+
+def run(name: str, inputs: list[Any], *, jit: bool = False, **attributes: Any) -> Ran:
+    """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked."""
+    attrs = get(name).attrs(**attributes)
+    arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
+    group = group_of(name, attrs, arrays)
+    shapes = shape_program(group).program.run(arrays)
+    dtypes = [group.values()[r].dtype for r in group.results]
+    # results start as memory does: with anything in it
+    outputs = [np.full(shape, 77, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    counts = np.full(1, -1, np.int64)
+    tensors = [*arrays, *outputs, *([counts] if get(name).shape_func.upper_bound else [])]
+    status = call(opaque.source(group), tensors, jit=jit)
+    return Ran(outputs, status, int(counts[0]))
+
+
+def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False) -> int:
+    """Call a kernel; its status."""
+    records = [descriptor(a) for a in tensors]
+    table = np.zeros(len(libraries.TABLE), np.int64)
+    for library, address in libraries.addresses(source.libraries).items():
+        table[libraries.TABLE[library].index] = address
+    argv = np.array([*(r.ctypes.data for r in records), table.ctypes.data], np.int64)
+    if jit:
+        address = store.address_of(function_of(source), "int32(int64, int64)", source.entry)
+        return int(memory.call_kernel(address, argv.ctypes.data, len(tensors)))
+    with memory.watch() as announce:
+        for block in (argv, table, *records, *tensors):
+            announce(block.ctypes.data, block.nbytes)
+        return int(function_of(source)(argv.ctypes.data, len(tensors)))

@@ -1,0 +1,159 @@
+"""Runs a group's kernel on numpy arrays: its source as plain Python, or compiled."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import relayvm.ops
+from relayvm.ops.group import Group, Literal, Node, Tensor
+from relayvm.ops.kernels import kernel_source
+from relayvm.ops.native import memory
+from relayvm.ops.native.layout import TENSOR
+from relayvm.ops.op import NoAttrs, get
+from relayvm.ops.relate import build_group, shape_program
+from relayvm.ops.ty import DTYPES
+from relayvm.shape_funcs.dims import dim, sym
+
+__all__ = ["DTYPES", "Literal", "Node", "call", "compiled", "evaluate", "group_of", "one_call", "relayvm"]
+
+
+def _scalar(dtype: str) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        # as machine code converts: what is out of range wraps
+        if dtype == "uint64" and isinstance(value, int):
+            return np.uint64(value)
+        return np.asarray(value).astype(dtype)[()]
+
+    return convert
+
+
+#: What the source of a kernel may use, in plain Python; numpy's functions, since those of ``math`` raise.
+TWINS: dict[str, Any] = {
+    "load_i64": memory.load_i64,
+    "tensor": memory.tensor,
+    "math": types.SimpleNamespace(
+        **{
+            n: getattr(np, n)
+            for n in [
+                "exp",
+                "log",
+                "log2",
+                "log10",
+                "sqrt",
+                "sin",
+                "cos",
+                "tan",
+                "sinh",
+                "cosh",
+                "tanh",
+                "isinf",
+                "isfinite",
+                "inf",
+                "nan",
+                "ceil",
+            ]
+        },
+        asin=np.arcsin,
+        acos=np.arccos,
+        atan=np.arctan,
+        pow=np.power,
+        fabs=np.fabs,
+        copysign=np.copysign,
+        erf=lambda x: type(x)(__import__("math").erf(x)),
+    ),
+    **memory.ARRAYS,
+    **{d: _scalar(d) for d in DTYPES if d != "bool"},
+    "uint64": lambda v: np.uint64(v) if not isinstance(v, np.floating) else np.asarray(v).astype("uint64")[()],
+}
+
+
+def group_of(params: Sequence[Tensor], nodes: Sequence[Node], literals: Sequence[Literal] = (), results: Any = None) -> Group:
+    """A group whose result is its last value, unless ``results`` says otherwise."""
+    group = build_group(params, literals, nodes, ())
+    return Group(group.params, group.literals, group.nodes, tuple(results or [len(group.values()) - 1]))
+
+
+def one_call(op: str, arrays: Sequence[Any], attrs: Any = None, static: bool = False) -> Group:
+    """The group of one call; the dims of the arrays are unknown unless ``static``.  A tuple of arrays is a tuple input."""
+    flat = [x for a in arrays for x in (a if isinstance(a, tuple) else (a,))]
+    flagged = [
+        flag for a, flag in zip(arrays, get(op).data_dependent, strict=True) for _ in (a if isinstance(a, tuple) else (a,))
+    ]
+    params, numbers, args = [], iter(range(len(flat))), []
+    for k, (x, flag) in enumerate(zip(flat, flagged, strict=True)):
+        # an input whose values decide the shape has a known size
+        dims = [dim(s) if static or flag else sym(f"d{10 * k + a}") for a, s in enumerate(x.shape)]
+        params.append(Tensor(str(x.dtype), tuple(dims)))
+    for a in arrays:
+        args.append(tuple(next(numbers) for _ in a) if isinstance(a, tuple) else next(numbers))
+    group = build_group(params, (), [Node(op, attrs if attrs is not None else NoAttrs(), tuple(args), ())], ())
+    n = len(group.nodes[0].outputs)
+    return Group(group.params, (), group.nodes, tuple(range(len(params), len(params) + n)))
+
+
+class Descriptors:
+    """TENSOR records of arrays, and the argument vector of a kernel."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self.arrays = arrays
+        self.records = np.zeros(len(arrays), TENSOR)
+        for record, a in zip(self.records, arrays, strict=True):
+            record["data"], record["ndim"] = a.ctypes.data, a.ndim
+            record["shape"][: a.ndim] = a.shape
+        start = self.records.ctypes.data
+        self.argv = np.array([start + k * TENSOR.itemsize for k in range(len(arrays))] + [0], np.int64)
+
+    @property
+    def address(self) -> int:
+        return self.argv.ctypes.data
+
+
+@functools.cache
+def plain(text: str) -> Callable[[int, int], int]:
+    """The kernel as plain Python."""
+    namespace = dict(TWINS)
+    exec(compile(text, "<kernel>", "exec"), namespace)
+    return namespace["kernel"]
+
+
+def evaluate(
+    group: Group, arrays: Sequence[Any], run: Callable[[str], Callable[[int, int], int]] = plain
+) -> tuple[int, list[np.ndarray]]:
+    """The status of the kernel and what it wrote."""
+    inputs = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
+    shapes = shape_program(group).program.run(inputs)
+    dtypes = [group.values()[r].dtype for r in group.results]
+    outputs = [np.full(s, 99 if d != "bool" else True, d) for s, d in zip(shapes, dtypes, strict=True)]
+    descriptors = Descriptors([*inputs, *outputs])
+    kernel = run(kernel_source(group).text)
+    with np.errstate(all="ignore"):
+        status = kernel(descriptors.address, len(descriptors.arrays))
+    return int(status), outputs
+
+
+def call(op: str, arrays: Sequence[Any], attrs: Any = None, static: bool = False, run: Any = plain) -> Any:
+    """The result of one call (a list for several).  Fails when the kernel gives a status."""
+    flat = [x for a in arrays for x in (a if isinstance(a, tuple) else (a,))]
+    status, outputs = evaluate(one_call(op, arrays, attrs, static), flat, run)
+    assert status == 0, status
+    return outputs if len(outputs) > 1 else outputs[0]
+
+
+@functools.cache
+def compiled(text: str) -> Callable[[int, int], int]:
+    """The kernel as machine code."""
+    import ctypes
+
+    from relayvm.ops.native.compile import compile_object
+    from relayvm.ops.native.load import load
+
+    namespace = {**memory.ARRAYS, "load_i64": memory.load_i64, "tensor": memory.tensor, "math": __import__("math")}
+    namespace |= {d: getattr(np, d) for d in DTYPES if d != "bool"}
+    exec(compile(text, "<kernel>", "exec"), namespace)
+    address = load(compile_object(memory.native(namespace["kernel"]), "int32(int64, int64)"))
+    return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(address)

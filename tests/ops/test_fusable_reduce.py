@@ -1,0 +1,122 @@
+"""Every reduction against numpy, over every combination of axes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.status import EMPTY_REDUCTION
+from relayvm.ops.op import REGISTRY, OpPattern
+from relayvm.ops.reduce import ArgReduceAttrs, ReduceAttrs
+
+from .run_group import call, compiled, evaluate, one_call
+
+SHAPES = [(), (1,), (7,), (2, 3), (3, 1, 4), (2, 2, 3, 2)]
+FOLDS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "mean": np.mean, "variance": np.var}
+LOGIC = {"all": np.all, "any": np.any}
+POSITIONS = {"argmax": np.argmax, "argmin": np.argmin}
+
+
+def every_axis(rank):
+    """None, and every set of axes."""
+    return [None, *(c for n in range(1, rank + 1) for c in itertools.combinations(range(rank), n))]
+
+
+def data(shape, dtype="float32", seed=0):
+    rng = np.random.default_rng(seed)
+    if dtype == "bool":
+        return rng.integers(0, 5, shape) > 0
+    return rng.integers(-4, 5, shape).astype(dtype) if dtype != "float32" else rng.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", FOLDS)
+def test_folds(name, shape):
+    x = data(shape)
+    for axis, keepdims in itertools.product(every_axis(x.ndim), [False, True]):
+        expected = np.asarray(FOLDS[name](x.astype("float64"), axis=axis, keepdims=keepdims), "float32")
+        ours = call(name, [x], ReduceAttrs(axis, keepdims))
+        assert ours.shape == expected.shape and ours.dtype == expected.dtype
+        np.testing.assert_allclose(ours, expected, rtol=2e-7, atol=0)
+
+
+@pytest.mark.parametrize("name", LOGIC)
+def test_logic(name):
+    for shape in [*SHAPES, (0,), (2, 0), (0, 2)]:
+        x = data(shape, "bool", 3)
+        for axis in every_axis(x.ndim):
+            np.testing.assert_array_equal(call(name, [x], ReduceAttrs(axis)), LOGIC[name](x, axis=axis))
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint16"])
+def test_positions(name, dtype):
+    for shape in [(1,), (9,), (3, 4), (2, 3, 2)]:
+        x = np.abs(data(shape, dtype)).astype(dtype)
+        for axis in range(x.ndim):
+            ours = call(name, [x], ArgReduceAttrs(axis))
+            np.testing.assert_array_equal(ours, POSITIONS[name](x, axis=axis).astype("int32"), strict=True)
+        np.testing.assert_array_equal(call(name, [x], ArgReduceAttrs()), POSITIONS[name](x).astype("int32"), strict=True)
+        last = x.size - 1 - POSITIONS[name](x.reshape(-1)[::-1])
+        assert call(name, [x], ArgReduceAttrs(select_last_index=True)) == last
+
+
+def test_nan_is_the_largest_and_the_smallest():
+    x = np.array([1, np.nan, 5, np.nan, -np.inf], "float32")
+    for name in POSITIONS:
+        assert call(name, [x], ArgReduceAttrs(0)) == 1
+        assert call(name, [x], ArgReduceAttrs(0, select_last_index=True)) == 3
+    assert np.isnan(call("max", [x], ReduceAttrs())) and np.isnan(call("min", [x], ReduceAttrs()))
+    assert call("max", [np.full(3, -np.inf, "float32")], ReduceAttrs()) == -np.inf
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64", "float64"])
+def test_dtypes(dtype):
+    x = np.abs(data((5, 7), dtype)).astype(dtype) * np.array(30, dtype)
+    for name in ("sum", "prod", "max", "min"):
+        expected = getattr(np, name)(x, axis=1) if name in ("max", "min") else getattr(np, name)(x, axis=1, dtype=dtype)
+        np.testing.assert_array_equal(call(name, [x], ReduceAttrs(1)), expected, strict=True)
+
+
+def test_exclude_and_negative_axes():
+    x = data((2, 3, 4))
+    np.testing.assert_allclose(call("sum", [x], ReduceAttrs(1, exclude=True)), x.sum((0, 2)), rtol=1e-5)
+    np.testing.assert_allclose(call("sum", [x], ReduceAttrs(-1)), x.sum(-1), rtol=1e-5)
+    np.testing.assert_array_equal(call("sum", [x], ReduceAttrs(())), x)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0)])
+def test_empty_axes(shape):
+    x = np.zeros(shape, "float32")
+    for axis in every_axis(x.ndim):
+        np.testing.assert_array_equal(call("sum", [x], ReduceAttrs(axis)), x.sum(axis))
+        np.testing.assert_array_equal(call("prod", [x], ReduceAttrs(axis)), x.prod(axis))
+        with np.errstate(all="ignore"):
+            assert np.isnan(call("mean", [x], ReduceAttrs(axis))).all()
+            assert np.isnan(call("variance", [x], ReduceAttrs(axis))).all()
+        for name, attrs in [("max", ReduceAttrs(axis)), ("min", ReduceAttrs(axis)), ("argmax", ArgReduceAttrs(axis))]:
+            status, (out,) = evaluate(one_call(name, [x], attrs), [x])
+            folded = [shape[a] for a in (range(x.ndim) if axis is None else axis)]
+            assert status == (EMPTY_REDUCTION if out.size and 0 in folded else 0)
+
+
+def test_sums_of_float32_accumulate_in_float64():
+    x = np.full(4097, 0.1, "float32")
+    x[0] = 1e8
+    assert call("sum", [x], ReduceAttrs()) == np.float32(x.astype("float64").sum())
+
+
+def test_every_reduction_is_tested():
+    declared = {n for n, op in REGISTRY.items() if op.pattern is OpPattern.COMM_REDUCE}
+    assert declared == {*FOLDS, *LOGIC, *POSITIONS}
+
+
+@pytest.mark.parametrize("name", ["sum", "variance", "max", "argmin", "any"])
+def test_machine_code(name):
+    x = data((37, 41), "bool" if name == "any" else "float32")
+    attrs = (ArgReduceAttrs if name == "argmin" else ReduceAttrs)(1)
+    expected = {**FOLDS, **LOGIC, **POSITIONS}[name](x.astype("float64"), axis=1)
+    np.testing.assert_allclose(call(name, [x], attrs, run=compiled), expected, rtol=1e-6)

@@ -1,0 +1,117 @@
+"""sort, argsort, topk, cumsum and searchsorted against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from .opaque_kernels import run
+
+DTYPES = ["float32", "float64", "int8", "int64", "uint8", "uint64", "bool"]
+
+
+def order(data: np.ndarray, axis: int, is_ascend: bool) -> np.ndarray:
+    """The stable order, NaN largest: descending is ascending of the mirrored ranks."""
+    _, ranks = np.unique(data, return_inverse=True)
+    ranks = ranks.reshape(data.shape)
+    return np.argsort(ranks if is_ascend else -ranks, axis=axis, kind="stable")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[np.ndarray, int, bool]:
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    shape = draw(arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=20))
+    few = {"f": st.sampled_from([0.0, 1.5, -2.0, np.nan, np.inf, -np.inf]), "b": st.booleans()}
+    data = draw(arrays.arrays(dtype, shape, elements=few.get(dtype.kind), unique=False))
+    return data, draw(st.integers(-len(shape), len(shape) - 1)), draw(st.booleans())
+
+
+@settings(max_examples=80)
+@given(cases())
+def test_sort_and_argsort_are_stable_with_nan_largest(case: tuple[np.ndarray, int, bool]) -> None:
+    data, axis, is_ascend = case
+    expected = order(data, axis, is_ascend)
+    positions = run("argsort", [data], axis=axis, is_ascend=is_ascend).outputs[0]
+    assert positions.dtype == np.int32
+    np.testing.assert_array_equal(positions, expected)
+    values = run("sort", [data], axis=axis, is_ascend=is_ascend).outputs[0]
+    np.testing.assert_array_equal(values, np.take_along_axis(data, expected, axis))
+
+
+@settings(max_examples=80)
+@given(cases(), st.integers(0, 20), st.sampled_from(["both", "values", "indices"]))
+def test_topk_is_the_head_of_the_stable_order(case: tuple[np.ndarray, int, bool], k: int, ret_type: str) -> None:
+    data, axis, is_ascend = case
+    k = min(k, data.shape[axis])
+    kept = k or data.shape[axis]  # less than 1 means all
+    indices = np.take(order(data, axis, is_ascend), range(kept), axis)
+    both = {"values": np.take_along_axis(data, indices, axis), "indices": indices}
+    expected = list(both.values()) if ret_type == "both" else [both[ret_type]]
+    attrs = {"axis": axis, "is_ascend": is_ascend, "ret_type": ret_type, "dtype": "int64"}
+    for ran in (run("topk", [data], k=k, **attrs), run("dyn.topk", [data, np.array(k, np.int64)], **attrs)):
+        assert ran.status == 0
+        for result, wanted in zip(ran.outputs, expected, strict=True):
+            np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 15, 16, 17, 33, 1000])
+def test_sorting_as_machine_code(n: int) -> None:
+    rng = np.random.default_rng(n)
+    data = np.round(rng.standard_normal((2, n, 2)), 1).astype(np.float32)
+    data[rng.random(data.shape) < 0.1] = np.nan
+    for is_ascend in (True, False):
+        expected = order(data, 1, is_ascend)
+        np.testing.assert_array_equal(run("argsort", [data], axis=1, is_ascend=is_ascend, jit=True).outputs[0], expected)
+        values = run("sort", [data], axis=1, is_ascend=is_ascend, jit=True).outputs[0]
+        np.testing.assert_array_equal(values, np.take_along_axis(data, expected, 1))
+    for k in {0, 1, n // 20, n // 2, n} & set(range(n + 1)):
+        values, indices = run("dyn.topk", [data, np.array(k, np.int32)], axis=1, jit=True).outputs
+        np.testing.assert_array_equal(indices, order(data, 1, False)[:, : k or n])
+        np.testing.assert_array_equal(values, np.take_along_axis(data, indices.astype(np.int64), 1))
+
+
+def test_sorted_and_reversed_input_of_odd_length() -> None:
+    for data in (np.arange(1001), np.arange(1001)[::-1].copy(), np.zeros(1001, np.int64)):
+        np.testing.assert_array_equal(run("sort", [data]).outputs[0], np.sort(data))
+        np.testing.assert_array_equal(run("topk", [data], k=7).outputs[1], order(data, 0, False)[:7])
+
+
+@settings(max_examples=60)
+@given(cases(), st.booleans(), st.sampled_from(["", "float64", "int64", "int32"]), st.booleans())
+def test_cumsum(case: tuple[np.ndarray, int, bool], exclusive: bool, dtype: str, flatten: bool) -> None:
+    data, axis, _ = case
+    if data.dtype.kind == "f":
+        data, dtype = np.nan_to_num(data, posinf=3, neginf=-3), dtype.replace("int", "float")
+    if data.dtype == bool:
+        dtype = dtype or "int32"
+    result = run("cumsum", [data], axis=None if flatten else axis, dtype=dtype, exclusive=exclusive).outputs[0]
+    wide = data.astype(dtype or data.dtype)
+    if flatten:
+        wide, axis = wide.reshape(-1), 0
+    expected = np.cumsum(wide, axis, dtype=wide.dtype) - (wide if exclusive else 0)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_searchsorted(right: bool, jit: bool) -> None:
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 2, 9):
+        for m in (0, 1, 7):
+            sequence, values = np.sort(rng.integers(0, 6, (3, n))), rng.integers(-1, 7, (3, m))
+            side = "right" if right else "left"
+            expected = [np.searchsorted(s, v, side) for s, v in zip(sequence, values, strict=True)]
+            result = run("searchsorted", [sequence, values], right=right, jit=jit).outputs[0]
+            np.testing.assert_array_equal(result, np.array(expected).reshape(3, m))
+            result = run("searchsorted", [sequence[0], values], right=right, jit=jit).outputs[0]
+            np.testing.assert_array_equal(result, np.searchsorted(sequence[0], values, side))
+
+
+def test_searchsorted_puts_nan_last() -> None:
+    sequence, values = np.array([1.0, 2.0, np.nan, np.nan]), np.array([np.nan, np.inf])
+    for side in ("left", "right"):
+        result = run("searchsorted", [sequence, values], right=side == "right").outputs[0]
+        np.testing.assert_array_equal(result, np.searchsorted(sequence, values, side))

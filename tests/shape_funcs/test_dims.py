@@ -1,0 +1,94 @@
+"""Symbolic dimensions: simplification never changes a value, and shared expressions stay small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relayvm.shape_funcs import dims as d
+
+NAMES = ("n", "m", "k")
+LEAVES = st.sampled_from([d.sym(x) for x in NAMES] + [d.sym("v", is_size=False)]) | st.integers(-3, 6).map(d.dim)
+#: Each operation with its meaning on plain ints.
+BINARY: dict[str, tuple[Any, Any]] = {
+    "+": (lambda a, b: a + b, lambda a, b: a + b),
+    "-": (lambda a, b: a - b, lambda a, b: a - b),
+    "*": (lambda a, b: a * b, lambda a, b: a * b),
+    "//": (lambda a, b: a // b, lambda a, b: a // b if b else 0),
+    "%": (lambda a, b: a % b, lambda a, b: a % b if b else 0),
+    "min": (d.min_, min),
+    "max": (d.max_, max),
+    "eq": (d.eq, lambda a, b: int(a == b)),
+    "lt": (d.lt, lambda a, b: int(a < b)),
+    "le": (d.le, lambda a, b: int(a <= b)),
+    "any": (lambda a, b: d.any_(d.eq(a, 0), d.eq(b, 0)), lambda a, b: int(a == 0 or b == 0)),
+    "where": (lambda a, b: d.where(a, b, 7), lambda a, b: b if a else 7),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_simplification_keeps_the_value(data: Any) -> None:
+    values = {x: data.draw(st.integers(0, 6)) for x in NAMES} | {"v": data.draw(st.integers(-4, 6))}
+    pool = [(leaf, d.evaluate(leaf, values)) for leaf in data.draw(st.lists(LEAVES, min_size=2, max_size=5))]
+    for _ in range(data.draw(st.integers(1, 8))):
+        symbolic, plain = BINARY[data.draw(st.sampled_from(sorted(BINARY)))]
+        (a, x), (b, y) = (data.draw(st.sampled_from(pool)) for _ in range(2))
+        pool.append((symbolic(a, b), plain(x, y)))
+        expression, wanted = pool[-1]
+        assert d.evaluate(expression, values) == wanted
+        assert wanted >= 0 or not d.is_nonneg(expression)
+        assert d.const(d.substitute(expression, {d.sym(k, is_size=k != "v"): d.dim(v) for k, v in values.items()})) == wanted
+        assert d.substitute(expression, {}) is expression
+
+
+def test_equal_expressions_are_one_object() -> None:
+    n, m = d.sym("n"), d.sym("m")
+    assert n + m is m + n
+    assert (n * 6) // 3 is n * 2
+    assert (n + m) * (n - m) is n * n - m * m
+    assert d.max_(d.max_(n - 3, -1), 0) is d.max_(n - 3, 0)
+    assert d.le(n, n) is d.dim(1)
+    assert d.le(d.sym("v", is_size=False), 2**63 - 1).op != d.INT  # and never adds 1 to the limit
+
+
+def test_expressions_that_share_parts_stay_small() -> None:
+    """Each step uses the last one twice: its text as a tree would have 2 ** 2000 characters."""
+    n = x = d.sym("n")
+    for _ in range(2000):
+        x = d.max_(0, x - d.min_(1, x))
+    assert len(x.key) < 200
+    assert d.evaluate(x, {"n": 5000}) == 3000
+    assert d.const(d.substitute(x, {n: d.dim(2001)})) == 1
+    assert list(d.symbols(x)) == ["n"]
+
+
+def test_products_of_long_sums_are_not_multiplied_out() -> None:
+    sums = [sum((d.sym(f"{x}{k}") for k in range(30)), d.dim(0)) for x in "abcdefgh"]
+    whole = d.product(sums)
+    assert whole.op == d.MUL
+    assert sums[0] * sums[1] is sums[1] * sums[0]
+    assert d.evaluate(whole, dict.fromkeys(d.symbols(whole), 1)) == 30**8
+
+
+def test_keys_do_not_depend_on_the_process() -> None:
+    x = d.sym("n")
+    for k in range(50):
+        x = d.min_(x * 3, d.sym(f"m{k}"))
+    assert x.key == "min((3*min((3*min((3*min((3*min((3*min(m44, poly#133b3cd040b997878be0)), m45)), m46)), m47)), m48)), m49)"
+
+
+def test_a_dimension_has_no_truth_value() -> None:
+    with pytest.raises(TypeError, match="the dimension n has no truth value at compile time"):
+        bool(d.sym("n"))
+
+
+def test_float_ranges() -> None:
+    from relayvm.shape_funcs.program import as_word
+
+    words = [d.dim(as_word(x)) for x in (0.0, 1.0, 0.1)]
+    assert d.arange_length(*words) is d.dim(10)
+    assert d.arange_length(words[0], d.dim(as_word(float("inf"))), words[2]) is d.dim(0)

@@ -1,0 +1,128 @@
+"""From a status to an exception: what failed, where in the program, and with which shapes."""
+
+from __future__ import annotations
+
+import bisect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ops.native.layout import TAG_TENSOR
+from ..ops.native.memory import tensor as record_at
+from ..ops.native.status import OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
+from ..ops.ty import DTYPES, ITEMSIZE, TensorType
+from . import isa
+from .executable import Executable, VMFunction
+from .source import Diagnostic, Span, VMError
+
+if TYPE_CHECKING:
+    from .machine import VirtualMachine
+
+
+def failure(machine: VirtualMachine) -> VMError:
+    """The exception for the state of a machine whose loop failed; call it before the frames are unwound."""
+    state = machine._view
+    status, pc = int(state["status"]), int(state["error_pc"])
+    function, local = locate(machine.exe, machine._starts, pc)
+    instruction = isa.decode(function.code, local)
+    here = pc == int(state["pc"])  # a queued kernel fails later: its registers are gone
+    registers = _registers(machine) if here else {}
+    reads = [v for name, k in instruction.operands.items() if k.access == "read" for v in _list(getattr(instruction, name))]
+    shown = [_show(registers[r]) for r in reads if r in registers and _is_tensor(registers[r])]
+    message = _message(machine, instruction, status, registers)
+    notes: list[tuple[str, Span | None]] = [(f"in @{function.name} at pc {local}: {instruction}", None)]
+    if shown:
+        notes.append((f"operands: {', '.join(shown)}", None))
+    error = VMError(Diagnostic(message, span_of(machine.exe, function, local), tuple(notes), _help(machine, status)))
+    error.status = status
+    return error
+
+
+def locate(exe: Executable, starts: list[int], pc: int) -> tuple[VMFunction, int]:
+    """The function whose code holds word ``pc`` of the whole, and the word within it."""
+    i = bisect.bisect_right(starts, max(pc, 0)) - 1
+    return exe.functions[i], max(pc, 0) - starts[i]
+
+
+def span_of(exe: Executable, function: VMFunction, pc: int) -> Span | None:
+    """The place in the source of the instruction at ``pc`` of ``function``."""
+    i = bisect.bisect_right([s[0] for s in function.spans], pc) - 1
+    if i < 0:
+        return None
+    _, source, start, end = function.spans[i]
+    return Span(exe.sources[source], start, end) if source >= 0 else None
+
+
+def _list(value: Any) -> tuple[int, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _registers(machine: VirtualMachine) -> dict[int, int]:
+    state = machine._view
+    base = int(state["stack"]) + 8 * int(state["base"])
+    from ..ops.native.memory import load_i64
+
+    held = {r: load_i64(base + 8 * r) for r in range(int(state["n_registers"]))}
+    return {r: at for r, at in held.items() if at}
+
+
+def _is_tensor(at: int) -> bool:
+    return record_at(at).tag == TAG_TENSOR
+
+
+def _show(at: int) -> str:
+    t = record_at(at)
+    return str(TensorType.of([t.shape[i] for i in range(t.ndim)], DTYPES[t.dtype]))
+
+
+class _Described:
+    """A tensor as shape programs read it: its shape, and its data where it is on the host."""
+
+    def __init__(self, at: int) -> None:
+        t = record_at(at)
+        self.shape = tuple(t.shape[i] for i in range(t.ndim))
+        self.at, self.dtype, self.on_host = t.data, DTYPES[t.dtype], t.device == 0
+
+    def reshape(self, n: int) -> np.ndarray:
+        import ctypes
+
+        count = int(np.prod(self.shape, dtype=np.int64))
+        raw = (ctypes.c_char * (count * ITEMSIZE[self.dtype])).from_address(self.at)
+        return np.frombuffer(raw, self.dtype, count)
+
+
+def _message(machine: VirtualMachine, instruction: isa.Instruction, status: int, registers: dict[int, int]) -> str:
+    exe, words = machine.exe, STATUS.get(status, f"status {status}")
+    match instruction:
+        case isa.InvokePacked(packed=number):
+            return f"{_operators(exe, number)}: {words}"
+        case isa.InvokeShapeFunc(func=number, args=args):
+            name = exe.shape_func_names[number]
+            if status == SHAPE_CHECK:
+                inputs = [_Described(registers[r]) for r in args]
+                return f"{name}: {exe.shape_funcs[number].describe_failure(inputs) or words}"
+            return f"{name}: {words}"
+        case isa.ReshapeTensor(src=source, shape=shape) if status == SHAPE_CHECK:
+            wanted = _Described(registers[shape]).reshape(-1).tolist()
+            return f"reshape: a tensor of shape {_Described(registers[source]).shape} cannot be viewed as {tuple(wanted)}"
+        case isa.AllocStorage(nbytes=n) if status == OUT_OF_MEMORY:
+            return f"out of memory: {n} bytes are needed"
+    return words
+
+
+def _operators(exe: Executable, packed: int) -> str:
+    return ", ".join(dict.fromkeys(n.op for n in exe.packed[packed].group.nodes))
+
+
+def _help(machine: VirtualMachine, status: int) -> str | None:
+    state = machine._view
+    if status == OUT_OF_MEMORY:
+        limit = machine.memory_limit_bytes
+        cap = f", the limit is {limit}" if limit is not None else ""
+        return f"{int(state['live_bytes'])} bytes are in use{cap}"
+    if status == STACK_OVERFLOW:
+        return (
+            f"the stack holds {int(state['stack_limit']) * 8 >> 20} MiB; a call in tail position needs none, "
+            "and VirtualMachine(exe, stack_limit_bytes=...) raises the limit"
+        )
+    return None

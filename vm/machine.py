@@ -1,0 +1,429 @@
+"""The virtual machine: an executable, its memory, and the calls into the native loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..ops.native.layout import TAG_TENSOR, TENSOR
+from ..ops.native.memory import alloc, store_i64
+from ..ops.native.memory import tensor as record_at
+from ..ops.native.status import HOST_KERNEL
+from ..ops.ty import DTYPES, TensorType, TupleType, Type
+from . import door, requests
+from .executable import DEVICES, Executable, VMFunction
+from .failure import failure, locate, span_of
+from .kernels import in_python, kernel_address, library_table
+from .layout import (
+    BUSY,
+    COUNTERS,
+    DONE,
+    EVENT_WORDS,
+    FAILED,
+    FUNCTION_WORDS,
+    HOST_CALL,
+    MAX_ARGS,
+    N_DEVICES,
+    OUT_OF_FUEL,
+    PACKED_WORDS,
+    STATE,
+)
+from .signature import Fitting, as_array, named_dims, parameter_table, positional
+from .source import ConfigError, Diagnostic, VMError
+from .tensor import Tensor
+from .verify import verify
+
+if TYPE_CHECKING:
+    from .profile import Profile
+
+_STACK_WORDS = 1 << 13
+_EVENT_KINDS = ("kernel", "shape_func", "dtoh", "htod", "sync", "alloc")
+_FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
+
+
+class Event(NamedTuple):
+    """One row of a trace.  ``pc``: word in the whole code (-1: no instruction); ``subject``: number of the kernel, shape
+    function, reason (-1: none) or device; times in nanoseconds of a monotonic clock; ``nbytes`` copied or allocated."""
+
+    kind: str
+    pc: int
+    subject: int
+    start_ns: int
+    end_ns: int
+    nbytes: int
+
+
+class Entry:
+    """A function of the program, to be called: ``vm["main"](x, y)`` or ``vm["main"](x=x, y=y)``."""
+
+    __slots__ = ("_enter", "_handle", "_machine", "_single", "_table", "function")
+
+    def __init__(self, machine: VirtualMachine, index: int) -> None:
+        self.function: VMFunction = machine.exe.functions[index]
+        self._machine = machine
+        self._single = isinstance(self.function.result, TensorType)
+        self._table = parameter_table(self.function, machine._device)
+        self._enter: Any = None
+        if self._table is not None and door.arrays_are_readable():
+            self._handle = door.handle_of(machine._state, index, self._table, len(named_dims(self.function)))
+            self._enter = door.builtin(door.enter, self._handle)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run.  The result: a Tensor, or a (nested) tuple of them.
+
+        Raises InputError for arguments that do not fit, VMError for what fails while the program runs.
+        """
+        if named:
+            args = positional(self.function, args, named)
+        if self._enter is not None:
+            address = self._enter(*args)
+            if address > 0:
+                return Tensor(self._machine, address) if self._single else self._machine._unpack(address, self.function.result)
+            return self._machine._go_on(self.function, args, address)
+        return self._machine._call(self.function, args)
+
+
+class VirtualMachine:
+    """Runs an executable.  One machine is used by one thread at a time; any number share an executable.
+
+    ``device``: the executable's target (None), by name.  ``memory_limit_bytes``: most storage held at once (None: no
+    limit).  ``stack_limit_bytes``: how deep calls may nest.  ``link_bytes_per_s``: speed of the link to the ``sim``
+    device (0: that of memory).
+
+    Raises ConfigError for another device, ExecutableFormatError for an executable that does not verify.
+    """
+
+    def __init__(
+        self,
+        exe: Executable,
+        device: str | None = None,
+        *,
+        memory_limit_bytes: int | None = None,
+        stack_limit_bytes: int = 256 << 20,
+        link_bytes_per_s: int = 0,
+    ) -> None:
+        if device is not None and device != exe.target:
+            known = "" if device in DEVICES else f" (there is no device {device!r}; devices: {', '.join(DEVICES)})"
+            raise ConfigError(f"the executable was compiled for {exe.target!r}, not {device!r}{known}", help="compile for it: target=...")
+        verify(exe)
+        self.exe = exe
+        self.device = exe.target
+        self.memory_limit_bytes = memory_limit_bytes
+        self._device = DEVICES.index(exe.target)
+        self._closed = True
+        self._tables = _Tables(exe)
+        block = np.zeros(1, STATE)
+        self._view = block[0]
+        self._block, self._state = block, block.ctypes.data
+        self._fill_state(stack_limit_bytes, memory_limit_bytes, link_bytes_per_s)
+        self._locked = door.machine(with_lock=True)
+        self._unlocked = door.machine(with_lock=False)
+        self._export = door.exporter()
+        self._give_up_handle = door.handle_of(self._state, 0, np.zeros((0, door.PARAMETER_WORDS), np.int64), 0)
+        self._give_up = door.builtin(door.give_up, self._give_up_handle)
+        self._closed = False
+        self._entries: dict[str, Entry] = {}
+        self._main = self["main"] if "main" in self.entries else None
+
+    def _fill_state(self, stack_limit_bytes: int, memory_limit_bytes: int | None, link_bytes_per_s: int) -> None:
+        state, tables = self._view, self._tables
+        for name in ("code", "functions", "packed", "shape_programs", "constants", "libraries", "slots", "argv"):
+            state[name] = getattr(tables, name).ctypes.data
+        state["stack"], state["stack_words"] = alloc(8 * _STACK_WORDS), _STACK_WORDS
+        state["stack_limit"] = max(stack_limit_bytes // 8, _STACK_WORDS)
+        state["limit_bytes"] = (1 << 62) if memory_limit_bytes is None else memory_limit_bytes
+        state["link_bytes_per_s"] = link_bytes_per_s
+        state["error_pc"] = -1
+        self._starts = tables.starts
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self._closed = True
+            self._locked(self._state, requests.CLOSE, len(self.exe.constants), 0)
+
+    # ---- calling ---------------------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the functions that may be called."""
+        return tuple(f.name for f in self.exe.functions)
+
+    def __getitem__(self, name: str) -> Entry:
+        """The function ``name``.  Raises InputError that lists the functions there are."""
+        if name not in self._entries:
+            if name not in self.entries:
+                raise _unknown_entry(name, self.entries)
+            self._entries[name] = Entry(self, self.exe.function_index(name))
+        return self._entries[name]
+
+    def run(self, *args: Any, **named: Any) -> Any:
+        """Call ``main``: see Entry.  Arguments are numpy arrays, Tensors, or anything with ``__dlpack__``."""
+        if self._main is None:
+            raise _unknown_entry("main", self.entries)
+        return self._main(*args, **named)
+
+    def _call(self, function: VMFunction, args: tuple[Any, ...]) -> Any:
+        """Call a function the slow way: any argument type, and words for what does not fit."""
+        args = positional(function, args, {})
+        state = self._view
+        if state["busy"]:
+            raise _busy()
+        fitting = Fitting(function)
+        prepared = [self._prepare(fitting, name, ty, value) for (name, ty), value in zip(function.params, args, strict=True)]
+        state["busy"] = 1
+        try:
+            held: list[int] = []
+            for p in prepared:
+                held.append(self._object(p))
+                if not held[-1]:
+                    for at in held:
+                        self._locked(self._state, requests.RELEASE, at, 0)
+                    raise VMError("out of memory: no room for the arguments", help=f"{int(state['live_bytes'])} bytes are in use")
+        except BaseException:
+            state["busy"] = 0
+            raise
+        self._tables.argv[: len(held)] = held
+        self._locked(self._state, requests.OPEN, self.exe.function_index(function.name), len(held))
+        self._unlocked(self._state, requests.RUN, 0, 0)
+        return self._finish(function)
+
+    def _prepare(self, fitting: Fitting, name: str, ty: Type, value: Any) -> Any:
+        """The argument as an array, a tensor of this machine, or a tuple of these, checked against its type."""
+        if isinstance(ty, TupleType):
+            if not isinstance(value, (tuple, list)) or len(value) != len(ty.fields):
+                what = f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
+                raise VMError(f"@{fitting.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}")
+            return tuple(self._prepare(fitting, f"{name}.{i}", t, v) for i, (t, v) in enumerate(zip(ty.fields, value, strict=True)))
+        if not isinstance(ty, TensorType):
+            raise VMError(f"@{fitting.function.name} takes a function as %{name}: only the program itself can call it")
+        if isinstance(value, Tensor):
+            fitting.check(name, ty, value.shape, value.dtype.name)
+            if value._vm is self and value.device in (self.device, "cpu"):
+                return value
+            value = value.numpy()
+        array = as_array(name, value)
+        fitting.check(name, ty, array.shape, array.dtype.name)
+        return array
+
+    def _object(self, prepared: Any) -> int:
+        """An object of the machine for a prepared argument, owned by the caller; 0: no memory."""
+        if isinstance(prepared, tuple):
+            at = self._locked(self._state, requests.NEW_TUPLE, len(prepared), 0)
+            for i, p in enumerate(prepared):
+                store_i64(record_at(at).data + 8 * i, self._object(p))
+            return at
+        if isinstance(prepared, Tensor):
+            at = self._locked(self._state, requests.RETAIN, prepared._address, 0)
+        else:
+            at = self._locked(self._state, requests.NEW_OBJECT, TAG_TENSOR, 0)
+            t = record_at(at)
+            t.data, t.ndim, t.dtype, t.device = prepared.ctypes.data, prepared.ndim, DTYPES.index(prepared.dtype.name), 0
+            for axis, size in enumerate(prepared.shape):
+                t.shape[axis] = size
+        if self._device == 0 or record_at(at).device == self._device:
+            return at
+        there = self._locked(self._state, requests.TO_DEVICE, at, self._device)
+        self._locked(self._state, requests.RELEASE, at, 0)
+        return there
+
+    def _go_on(self, function: VMFunction, args: tuple[Any, ...], answer: int) -> Any:
+        """What the door left to us: a call under way (0), or one that it did not begin."""
+        if answer == 0:
+            return self._finish(function)
+        if answer == -BUSY:
+            raise _busy()
+        return self._call(function, args)
+
+    def _finish(self, function: VMFunction) -> Any:
+        """Let the loop run to its end; between two entries Python sees signals."""
+        state = self._view
+        try:
+            while state["reason"] != DONE:
+                if state["reason"] == FAILED:
+                    raise failure(self)
+                if state["reason"] == HOST_CALL:
+                    self._host_call()
+                else:
+                    assert state["reason"] == OUT_OF_FUEL, state["reason"]
+                state["deadline_ns"] = 0
+                self._unlocked(self._state, requests.RUN, 0, 0)
+        except BaseException:
+            self._locked(self._state, requests.UNWIND, 0, 0)
+            state["busy"] = 0
+            raise
+        state["busy"] = 0
+        result = int(state["result"])
+        if isinstance(function.result, TensorType):
+            return Tensor(self, self._locked(self._state, requests.OWN, result, 0))
+        return self._unpack(result, function.result)
+
+    def _host_call(self) -> None:
+        """Run the kernel in Python that the loop stopped at, and step over it."""
+        state = self._view
+        function, pc = locate(self.exe, self._starts, int(state["pc"]))
+        instruction = function.code[pc:]
+        packed, n = self.exe.packed[int(instruction[1])], int(instruction[3])
+        if packed.device:
+            self._locked(self._state, requests.DRAIN, 0, 0)
+        arrays = [_host_view(int(at)) for at in self._tables.argv[:n]]
+        node = packed.group.nodes[0]
+        kernel = node.operator.kernel
+        assert kernel is not None
+        state["host_calls"] += 1
+        state["launches"] += 1
+        try:
+            kernel.body(*arrays, **kernel.attrs(node.attrs))
+        except Exception as cause:
+            text = f"{node.op}: its kernel in Python failed: {type(cause).__name__}: {cause}"
+            error = VMError(Diagnostic(text, span_of(self.exe, function, pc)))
+            error.status = HOST_KERNEL
+            raise error from cause
+        state["pc"] += 4 + n
+
+    def _unpack(self, address: int, ty: Type) -> Any:
+        """The Python value of a result object, whose reference is taken over."""
+        record = record_at(address)
+        if record.tag == TAG_TENSOR:
+            return Tensor(self, self._locked(self._state, requests.OWN, address, 0))
+        if not isinstance(ty, TupleType):
+            self._locked(self._state, requests.RELEASE, address, 0)
+            raise VMError(f"the result is {ty}: a function has no value outside the program")
+        from ..ops.native.memory import load_i64
+
+        fields = [self._locked(self._state, requests.RETAIN, load_i64(record.data + 8 * i), 0) for i in range(record.count)]
+        self._locked(self._state, requests.RELEASE, address, 0)
+        return tuple(self._unpack(at, t) for at, t in zip(fields, ty.fields, strict=True))
+
+    def _to_host(self, tensor: Tensor) -> Tensor:
+        """A copy of a device tensor on the host, counted.  Raises VMError when queued work fails."""
+        if self._view["busy"]:
+            raise _busy()
+        address = self._locked(self._state, requests.TO_HOST, tensor._address, 0)
+        if not address:
+            self._view["pc"] = -1
+            error = failure(self)
+            self._view["status"], self._view["error_pc"] = 0, -1
+            raise error
+        return Tensor(self, address)
+
+    # ---- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What the machine did since it was made, or since ``reset_counters``: numbers and bytes."""
+        return {name: int(self._view[name]) for name in COUNTERS}
+
+    def reset_counters(self) -> None:
+        """Set every counter to 0; ``peak_bytes`` to what is in use."""
+        for name in COUNTERS:
+            self._view[name] = 0
+        self._view["peak_bytes"] = self._view["live_bytes"]
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """``live_bytes`` in use, ``pool_bytes`` held from the system, ``live_objects``."""
+        return {name: int(self._view[name]) for name in ("live_bytes", "pool_bytes", "live_objects")}
+
+    def trim(self) -> int:
+        """Give free memory back to the system; how many bytes."""
+        if self._view["busy"]:
+            raise _busy()
+        return self._locked(self._state, requests.TRIM, 0, 0)
+
+    @property
+    def kernel_compiles(self) -> int:
+        """How many functions this process had to compile so far, for all machines: 0 when the store had everything."""
+        from ..ops.native import store
+
+        return store.counters["compiles"]
+
+    def start_trace(self) -> None:
+        """Record every kernel, copy, wait, shape function and allocation from now on."""
+        self._view["trace_used"], self._view["tracing"] = 0, 1
+
+    def stop_trace(self) -> list[Event]:
+        """What happened since ``start_trace``, in order of its end."""
+        self._view["tracing"] = 0
+        n = int(self._view["trace_used"])
+        if not n:
+            return []
+        import ctypes
+
+        raw = (ctypes.c_int64 * n).from_address(int(self._view["trace"]))
+        rows = np.frombuffer(raw, np.int64).reshape(-1, EVENT_WORDS).tolist()
+        return [Event(_EVENT_KINDS[kind], *rest) for kind, *rest in rows]
+
+    def profile(self, *args: Any, repeat: int = 10, warmup: int = 2, **named: Any) -> Profile:
+        """A profile of ``main`` on these arguments: ``warmup`` runs, then ``repeat`` measured ones."""
+        from .profile import profile
+
+        return profile(self, args, named, repeat=repeat, warmup=warmup)
+
+
+class _Tables:
+    """The tables of a program as the loop reads them.  Kept alive by the machine; nothing else holds their memory."""
+
+    def __init__(self, exe: Executable) -> None:
+        self.starts, at = [], 0
+        for f in exe.functions:
+            self.starts.append(at)
+            at += len(f.code)
+        self.code = np.concatenate([f.code for f in exe.functions] or [np.zeros(1, np.int64)]).astype(np.int64)
+        self.functions = np.array(
+            [x for start, f in zip(self.starts, exe.functions, strict=True) for x in (start, f.n_registers, len(f.params))], np.int64
+        )
+        assert len(self.functions) == FUNCTION_WORDS * len(exe.functions)
+        self._programs = [np.array(p.words(), np.int64) for p in exe.shape_funcs]
+        self.shape_programs = np.array([p.ctypes.data for p in self._programs], np.int64)
+        n_slots = max([len(p.loads) + len(p.rows) for p in exe.shape_funcs] + [len(named_dims(f)) for f in exe.functions] + [1])
+        self.slots = np.zeros(n_slots, np.int64)
+        self.argv = np.zeros(2 * MAX_ARGS + 8, np.int64)
+        self.libraries = library_table(exe)
+        self._packed(exe)
+        self._constants(exe)
+
+    def _packed(self, exe: Executable) -> None:
+        self._rows = []
+        self.packed = np.zeros(PACKED_WORDS * max(1, len(exe.packed)), np.int64)
+        for i, p in enumerate(exe.packed):
+            values = p.group.values()
+            tensors = [*p.group.params, *(values[r] for r in p.group.results)]
+            counts = [(1, DTYPES.index("int64"))] * (p.n_inputs + p.n_outputs - len(tensors))
+            row = np.array([*((len(t.shape), DTYPES.index(t.dtype)) for t in tensors), *counts], np.int64)
+            self._rows.append(row)
+            self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = kernel_address(p.group), p.device, row.ctypes.data
+
+    def _constants(self, exe: Executable) -> None:
+        objects = np.zeros(max(1, len(exe.constants)), TENSOR)
+        self.constants = np.zeros((max(1, len(exe.constants)), N_DEVICES), np.int64)
+        self._held = [np.ascontiguousarray(c) for c in exe.constants]
+        for i, c in enumerate(self._held):
+            o = objects[i]
+            o["refcount"], o["tag"], o["data"], o["ndim"] = _FOREVER, TAG_TENSOR, c.ctypes.data, c.ndim
+            o["dtype"] = DTYPES.index(c.dtype.name)
+            o["shape"][: c.ndim] = c.shape
+            self.constants[i, 0] = objects[i:].ctypes.data
+        self._objects = objects
+
+
+def _host_view(at: int) -> np.ndarray:
+    """The elements of a tensor object, as an array that does not own them."""
+    from ..ops.native import memory
+
+    t = record_at(at)
+    shape = tuple(t.shape[i] for i in range(t.ndim))
+    n = int(np.prod(shape, dtype=np.int64))
+    return memory.ARRAYS[f"array_{DTYPES[t.dtype]}"](t.data, n).reshape(shape)
+
+
+def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:
+    import difflib
+
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean @{near[0]}?" if near else ""
+    return ConfigError(f"the program has no function @{name}{hint}", help=f"its functions: {', '.join('@' + n for n in names)}")
+
+
+def _busy() -> VMError:
+    return VMError("this VirtualMachine is running in another thread", help="make one VirtualMachine per thread; they share the executable")

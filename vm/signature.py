@@ -1,0 +1,101 @@
+"""Parameters of a function against the arguments of a call: the door's table, and the words for what does not fit."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ops.ty import DTYPES, TensorType, TupleType, Type, dim_text
+from ..shape_funcs.dims import SYM, Dim, const
+from .door import PARAMETER_WORDS
+from .executable import VMFunction
+from .source import InputError
+
+
+def named_dims(function: VMFunction) -> dict[Dim, int]:
+    """The dims that more than one size must equal, numbered."""
+    return {d: i for i, d in enumerate(dict.fromkeys(d for _, t in function.params for d in _dims(t) if d.op == SYM))}
+
+
+def _dims(ty: Type) -> list[Dim]:
+    if isinstance(ty, TupleType):
+        return [d for f in ty.fields for d in _dims(f)]
+    return list(ty.shape) if isinstance(ty, TensorType) else []
+
+
+def parameter_table(function: VMFunction, device: int) -> np.ndarray | None:
+    """The rows that the door checks arguments against; None when a parameter is not a tensor."""
+    numbers = named_dims(function)
+    table = np.zeros((len(function.params), PARAMETER_WORDS), np.int64)
+    for row, (_, ty) in zip(table, function.params, strict=True):
+        if not isinstance(ty, TensorType):
+            return None
+        row[:4] = id(np.dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, device
+        for axis, d in enumerate(ty.shape):
+            known = const(d)
+            row[4 + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
+    return table
+
+
+def positional(function: VMFunction, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments in order.  Raises InputError for one too many, missing, unknown or given twice."""
+    names = [name for name, _ in function.params]
+    where = f"@{function.name}"
+    listed = ", ".join(f"%{n}: {t}" for n, t in function.params) or "none"
+    if len(args) > len(names):
+        raise InputError(f"{where} takes {len(names)} arguments, {len(args)} were given", help=f"its parameters: {listed}")
+    given = dict(zip(names, args, strict=False))
+    for name, value in named.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"{where} has no parameter {name!r}{hint}", help=f"its parameters: {listed}")
+        if name in given:
+            raise InputError(f"{where}: %{name} is given twice")
+        given[name] = value
+    missing = [n for n in names if n not in given]
+    if missing:
+        what = ", ".join(f"%{n}" for n in missing)
+        raise InputError(f"{where}: no value for {what}", help=f"its parameters: {listed}")
+    return tuple(given[n] for n in names)
+
+
+class Fitting:
+    """Checks the tensors of one call; sizes of one name must agree."""
+
+    def __init__(self, function: VMFunction) -> None:
+        self.function = function
+        self.sizes: dict[Dim, tuple[int, str]] = {}
+
+    def check(self, name: str, ty: TensorType, shape: tuple[int, ...], dtype: str) -> None:
+        """Raises InputError where a tensor of this shape and dtype is not of the parameter's type."""
+        where = f"@{self.function.name}: %{name}"
+        got = TensorType.of(shape, dtype)
+        if dtype != ty.dtype:
+            raise InputError(f"{where} has dtype {dtype}, not {ty.dtype}", help=f"%{name} is declared {ty}; convert with .astype")
+        if len(shape) != ty.rank:
+            raise InputError(f"{where} has rank {len(shape)}, not {ty.rank}", help=f"%{name} is declared {ty}, the value is {got}")
+        for axis, (size, d) in enumerate(zip(shape, ty.shape, strict=True)):
+            known = const(d)
+            if known is not None and known != size:
+                message = f"{where} has size {size} on axis {axis}, not {known}"
+                raise InputError(message, help=f"%{name} is declared {ty}, the value is {got}")
+            before = self.sizes.setdefault(d, (size, f"%{name} axis {axis}")) if d.op == SYM else (size, "")
+            if before[0] != size:
+                message = f"{where} has size {size} on axis {axis}, but {dim_text(d)} is {before[0]}"
+                raise InputError(message, help=f"{dim_text(d)} is {before[0]} because of {before[1]}; equal names are equal sizes")
+
+
+def as_array(name: str, value: Any) -> np.ndarray:
+    """A C-contiguous, aligned array in native byte order.  Raises InputError for what is no tensor, or of an odd dtype."""
+    if not isinstance(value, np.ndarray):
+        try:
+            value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+        except (TypeError, ValueError, BufferError, RuntimeError) as error:
+            raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}") from None
+    if value.dtype.name not in DTYPES:
+        raise InputError(f"%{name} has dtype {value.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
+    return np.require(value, value.dtype.newbyteorder("="), ["C", "A"])

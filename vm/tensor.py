@@ -1,0 +1,105 @@
+"""What a program returns: a tensor where the program left it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ops.native.memory import tensor as record_at
+from ..ops.ty import DTYPES
+from .executable import DEVICES
+
+if TYPE_CHECKING:
+    from .machine import VirtualMachine
+
+_CPU = (1, 0)  # kDLCPU, first device
+
+
+class Tensor:
+    """A result on the device where the program left it.  Owns its memory, which goes back to the pool with it.
+
+    Reading it on the host (``numpy()``, ``numpy.asarray``, ``__dlpack__``) is zero-copy and writable on ``cpu``; from another
+    device it is a copy and a wait, both counted like any other.
+    """
+
+    __slots__ = ("__weakref__", "_address", "_vm")
+
+    def __init__(self, vm: VirtualMachine, address: int) -> None:
+        self._vm = vm
+        self._address = address
+
+    def __del__(self) -> None:
+        self._vm._give_up(self._address)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes."""
+        record = record_at(self._address)
+        return tuple(record.shape[i] for i in range(record.ndim))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The element type."""
+        return np.dtype(DTYPES[record_at(self._address).dtype])
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: ``cpu`` or ``sim``."""
+        return DEVICES[record_at(self._address).device]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return record_at(self._address).ndim
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a numpy array.  Raises VMError when queued work that makes them fails."""
+        return np.from_dlpack(self)
+
+    def _on_host(self) -> Tensor:
+        return self._vm._to_host(self) if record_at(self._address).device else self
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None
+    ) -> Any:
+        """A versioned DLPack capsule on the host.  Raises BufferError for another device or an old consumer."""
+        if dl_device is not None and dl_device[0] != 1:
+            raise BufferError(f"a tensor can be exported to the CPU, not to DLPack device {dl_device}")
+        if max_version is None or max_version[0] < 1:
+            raise BufferError("this consumer knows no DLPack version 1; use .numpy()")
+        host = self._on_host()
+        if copy and host is self:
+            return np.array(self.numpy()).__dlpack__(max_version=max_version)
+        return host._vm._export(host, host._address)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The CPU: a tensor on another device is copied."""
+        return _CPU
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def item(self) -> Any:
+        """The one element as a Python number.  Raises ValueError when there is not exactly one."""
+        return self.numpy().item()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a rank-0 tensor has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Tensor(shape={self.shape}, dtype={self.dtype.name}, device={self.device})"
