@@ -1,0 +1,70 @@
+"""relayvm: compile and run tensor programs whose shapes are known only at run time.
+
+    import relayvm as relay
+
+    mod = relay.parse(text)                      # or build one: relay.var, relay.Function, relay.nn.dense, ...
+    exe = relay.compile(mod, target="cpu")       # an Executable: data, saved and loaded as one file
+    vm = relay.VirtualMachine(exe)
+    result = vm.run(x, y)                        # numpy or DLPack in, relay.Tensor out
+
+Every operator is a function here, at Relay's path: ``relay.add``, ``relay.nn.dense``, ``relay.vision.non_max_suppression``.
+"""
+
+from __future__ import annotations
+
+from typing import Any as _AnyValue
+
+from .compiler.builder import (
+    Any,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    IRModule,
+    Let,
+    Tuple,
+    TupleGetItem,
+    Var,
+    const,
+    var,
+)
+from .compiler.compile import compile
+from .compiler.operator_calls import operators as _operators
+from .compiler.parser import parse, parse_expr
+from .compiler.printer import astext
+from .compiler.structural_equal import structural_equal, structural_hash
+from .ops.ty import FuncType, TensorType, TupleType
+from .shape_funcs.registry import ShapeError, register_shape_func
+from .vm.executable import Executable
+from .vm.source import (
+    ConfigError,
+    Diagnostic,
+    ExecutableFormatError,
+    InputError,
+    ParseError,
+    RelayError,
+    TypeCheckError,
+    VMError,
+)
+from .vm.tensor import Tensor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Any", "Call", "ConfigError", "Constant", "Diagnostic", "Executable", "ExecutableFormatError", "Expr",
+    "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError", "RelayError",
+    "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TypeCheckError", "VMError", "Var",
+    "astext", "compile", "const", "parse", "parse_expr", "register_shape_func",
+    "structural_equal", "structural_hash", "var",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> _AnyValue:
+    """The operator, or group of operators, called ``name``.  Raises AttributeError that suggests near names."""
+    return getattr(_operators, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *dir(_operators)})

@@ -51,19 +51,24 @@ def const(value: AnyValue, dtype: str | None = None) -> Constant:
     """
     if isinstance(value, Constant):
         return value
-    if dtype is None and not hasattr(value, "dtype"):
-        data = np.asarray(value)
-        dtype = {"int64": "int32", "float64": "float32"}.get(data.dtype.name, data.dtype.name)
-        if dtype == "int32" and data.size and not -(2**31) <= data.min() <= data.max() < 2**31:
-            dtype = "int64"
+    wanted = None if dtype is None else _dtype_name(dtype)
     try:
-        data = np.array(value, None if dtype is None else _dtype_name(dtype), order="C")
+        if wanted is None and not hasattr(value, "dtype"):
+            wanted = _default_dtype(np.asarray(value))
+        data = np.array(value, wanted, order="C")
     except (ValueError, OverflowError) as error:
         raise TypeError(f"no constant can be made of {value!r}: {error}") from error
     if data.dtype.name not in DTYPES or not data.dtype.isnative:
         raise TypeError(f"no constant can be made of {value!r}: the dtypes are {', '.join(DTYPES)}, not {data.dtype}")
     data.setflags(write=False)
     return Constant(data)
+
+
+def _default_dtype(data: np.ndarray) -> np.dtype | str:
+    """What Python's numbers become: the 32-bit types, int64 if they do not fit."""
+    if data.dtype == "int64":
+        return "int32" if not data.size or -(2**31) <= data.min() <= data.max() < 2**31 else "int64"
+    return "float32" if data.dtype == "float64" else data.dtype
 
 
 def _dtype_name(dtype: AnyValue) -> str:

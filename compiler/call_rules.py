@@ -32,10 +32,11 @@ def mistake(message: str, span: Span | None, *notes: tuple[str, Span | None], he
 
 
 def said(atom: Expr) -> str:
-    """What to call an atom in a message."""
+    """What to call an atom in a message; a name that A-normal form made up is none of the program's."""
     match atom:
         case Var():
-            return f"%{atom.name}"
+            made = atom.span is not None and not atom.span.source.text.startswith(f"%{atom.name}", atom.span.start)
+            return "this value" if made else f"%{atom.name}"
         case GlobalVar():
             return f"@{atom.name}"
     return "the constant"

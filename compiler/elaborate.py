@@ -110,11 +110,11 @@ class Elaborator:
 
     def expression(self, tree: Syntax) -> Expr:
         """The expression of a text that is one."""
-        for item in tree.children:
-            if item.data == "free":
-                name, annotation = item.children
-                self.bind(name, Var(name[1:], self.annotation(annotation), span=self.span(name)))
-        return run(self.body([item for item in tree.children if item.data != "free"]))
+        free = [item for item in tree.children if getattr(item, "data", None) == "free"]
+        for item in free:
+            name, annotation = item.children
+            self.bind(name, Var(name[1:], self.annotation(annotation), span=self.span(name)))
+        return run(self.body(tree.children[len(free) :]))
 
     def function(self, tree: Syntax) -> Steps[Function]:
         """A definition or a function literal: both end in parameters, result type, block."""

@@ -7,7 +7,6 @@ stands in the innermost block that encloses all its uses (``blocks``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -47,7 +46,8 @@ class _Printer:
     def __init__(self, constants: dict[int, Constant], show_types: bool) -> None:
         self.constants, self.show_types = constants, show_types
         self.names: dict[int, str] = {}
-        self.taken: set[str] = set()
+        #: Names in use, and the number that the last variable of each was told apart by.
+        self.taken: dict[str, int] = {}
         #: Shared and inner expressions that have their line: ``%3``.
         self.lines: dict[int, str] = {}
         self.out: list[str] = []
@@ -165,8 +165,12 @@ class _Printer:
 
     def name(self, var: Var) -> str:
         if id(var) not in self.names:
-            self.names[id(var)] = name = next(n for n in _candidates(var.name) if n not in self.taken)
-            self.taken.add(name)
+            base = name = _valid(var.name)
+            while name in self.taken:
+                self.taken[base] += 1
+                name = f"{base}{self.taken[base]}"
+            self.names[id(var)] = name
+            self.taken[name] = 0
         return self.names[id(var)]
 
     def type_comment(self, expr: Expr) -> str:
@@ -177,13 +181,9 @@ def _annotation(ty: Type | None) -> str:
     return "" if ty is None else f": {ty}"
 
 
-def _candidates(name: str) -> Iterator[str]:
-    """Names that parse, the nearest to ``name`` first."""
-    if not _NAME.fullmatch(name):
-        name = re.sub(r"[^A-Za-z0-9_]", "_", name)
-        name = name if name[:1].isalpha() or name[:1] == "_" else f"v{name}"
-    yield name
-    number = 1
-    while True:
-        yield f"{name}{number}"
-        number += 1
+def _valid(name: str) -> str:
+    """The name, or one like it that parses."""
+    if _NAME.fullmatch(name):
+        return name
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return name if name[:1].isalpha() or name[:1] == "_" else f"v{name}"

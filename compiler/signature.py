@@ -63,9 +63,10 @@ class Signature:
         return FuncType(self.params, generalize(self.result, symbols_of(*self.params)))
 
 
-def declare(ty: Type, names: dict[str, Dim], taken: Collection[str], unknown: Callable[[], Dim]) -> Type:
+def declare(ty: Type, names: dict[str, Dim], taken: Collection[str] | None, unknown: Callable[[], Dim]) -> Type:
     """An annotation as a type: ``?`` is ``unknown()``, ``?n`` is ``names["n"]``, to which new names are added.
 
+    A new name gets the symbol of that name, unless this is ``taken`` (None: all are); then it gets a fresh one.
     The names in a function type are its own.
     """
 
@@ -76,7 +77,7 @@ def declare(ty: Type, names: dict[str, Dim], taken: Collection[str], unknown: Ca
             return unknown()
         name = d.args[0]
         if name not in names:
-            names[name] = fresh(name) if name in taken else sym(name)
+            names[name] = fresh(name) if taken is None or name in taken else sym(name)
         return names[name]
 
     match ty:
@@ -86,23 +87,9 @@ def declare(ty: Type, names: dict[str, Dim], taken: Collection[str], unknown: Ca
             return TupleType(tuple(declare(f, names, taken, unknown) for f in ty.fields))
         case FuncType():
             own: dict[str, Dim] = {}
-            every = _Everything()
-            params = tuple(declare(p, own, every, fresh) for p in ty.params)
-            return FuncType(params, declare(ty.result, own, every, lambda: ANY))
+            params = tuple(declare(p, own, None, fresh) for p in ty.params)
+            return FuncType(params, declare(ty.result, own, None, lambda: ANY))
     return ty
-
-
-class _Everything(Collection):
-    """Contains every name."""
-
-    def __contains__(self, item: object) -> bool:
-        return True
-
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def closed_result(found: Type, signature: Signature) -> Type:

@@ -229,7 +229,9 @@ class FunctionTyper:
             cond = self._atom(value.cond)
             if cond.ty not in (FAILED, BOTTOM, scalar("bool")):
                 message = f"the condition of an if must be bool, not {cond.ty}"
-                raise mistake(message, value.span, type_note(cond), help="compare it with something")
+                many = isinstance(cond.ty, TensorType) and cond.ty.rank > 0
+                help = "an if decides on one element, a tensor of rank 0" if many else "compare it with something"
+                raise mistake(message, value.span, type_note(cond), help=help)
         except Mistake as error:
             self.report(error.diagnostic)
             cond = replace(value.cond, ty=FAILED)

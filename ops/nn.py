@@ -56,7 +56,7 @@ def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
         if not attrs.out_dtype:
             return dtype
         one_of(op, "out_dtype", attrs.out_dtype, FLOATS if is_float(dtype) else INTEGERS)
-        return attrs.out_dtype
+        return str(attrs.out_dtype)
 
     return rule
 

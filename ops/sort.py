@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from .dtype_rules import INDICES, NUMBERS, known_dtype, require
 from .kernels import sorting as bodies
-from .op import Kernel, Op, OpPattern, Scratch
+from .op import DTypeRule, Kernel, Op, OpPattern, Scratch
 
 #: A position in a sorted axis may also be a float, which Relay's models use.
 POSITIONS = (*INDICES, "float32")
@@ -65,19 +65,24 @@ def _cumsum_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
     return known_dtype("cumsum", attrs.dtype or dtypes[0], NUMBERS)
 
 
-def _position_rule(name: str) -> Any:
+def _position_rule(name: str) -> DTypeRule:
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
         return known_dtype(name, attrs.dtype, POSITIONS)
 
     return rule
 
 
-def _topk_rule(name: str) -> Any:
+def _topk_rule(name: str) -> DTypeRule:
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str | tuple[str, ...]:
         positions = known_dtype(name, attrs.dtype, POSITIONS)
         for dtype in dtypes[1:]:
             require(name, dtype, INDICES, 1, "k")
-        return {"both": (dtypes[0], positions), "values": dtypes[0], "indices": positions}[attrs.ret_type]
+        results: dict[str, str | tuple[str, ...]] = {
+            "both": (dtypes[0], positions),
+            "values": dtypes[0],
+            "indices": positions,
+        }
+        return results[attrs.ret_type]
 
     return rule
 

@@ -236,7 +236,7 @@ def view(name: str, doc: str, attrs: type | None, inputs: tuple[str, ...] = ("da
     )
 
 
-view("reshape", "The same elements in another shape: `reshape([1, 2, 3, 4], newshape=[2, -1]) = [[1, 2], [3, 4]]`.", ReshapeAttrs)
+view("reshape", "The elements in another shape: `reshape([1, 2, 3, 4], newshape=[2, -1]) = [[1, 2], [3, 4]]`.", ReshapeAttrs)
 view(
     "reshape_like",
     "The same elements in the shape of `like`: `reshape_like([1, 2], [[0, 0]]) = [[1, 2]]`.",

@@ -60,7 +60,7 @@ def _slice(data: Operand, begin: Shape, end: Shape, strides: Shape, axes: tuple[
 def slice_length(n: Dim, begin: Dim, end: Dim, stride: Dim) -> Dim:
     """How many elements ``[begin:end:stride]`` of an axis of size ``n`` has.  No step of it overflows."""
     known_begin, known_end, step = const(begin), const(end), const(stride)
-    if step == 1 and _clip(end, n) is n and known_begin is not None and known_begin < 0:
+    if step == 1 and _clip(end, n) is n and known_begin is not None and -_HUGE < known_begin < 0:
         return min_(n, -begin)  # the last ones
     if step is not None and step > 0 and known_begin is not None and 0 <= known_begin < _HUGE:
         # the limits need no clipping that the maximum does not do

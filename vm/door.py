@@ -37,8 +37,8 @@ def _c_function(name: str, result: Any, n: int) -> Callable[..., Any]:
         from ..ops.native import intrinsics
 
         if result is None:
-            return intrinsics._external(name, types.void, ir.VoidType(), n)
-        return intrinsics._external(name, types.int64, ir.IntType(64), n)
+            return intrinsics.external(name, types.void, ir.VoidType(), n)
+        return intrinsics.external(name, types.int64, ir.IntType(64), n)
 
     def twin(*args: int) -> Any:
         return plain(*args)
@@ -61,28 +61,23 @@ gil_ensure = _c_function("PyGILState_Ensure", _word, 0)
 gil_release = _c_function("PyGILState_Release", None, 1)
 
 
-def _by_address() -> Any:
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
+def _by_address(n: int) -> Callable[..., int]:
+    """``call(address, *args)`` of a C function with ``n`` int64 arguments and an int64 result."""
+    prototype = ctypes.CFUNCTYPE(_word, *[_word] * n)
 
-    @intrinsic
-    def call(typing, function, state, request, a, b):
-        def generate(context, builder, signature, args):
-            kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)] * 4)
-            return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+    def machine() -> Any:
+        from ..ops.native import intrinsics
 
-        return types.int64(*[types.int64] * 5), generate
+        return intrinsics.by_address(n)
 
-    return call
+    def twin(function: int, *args: int) -> int:
+        return prototype(function)(*args)
 
-
-def call_machine(function: int, state: int, request: int, a: int, b: int) -> int:
-    """Call the machine by its address."""
-    return _MACHINE_WITHOUT_LOCK(function)(state, request, a, b)
+    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
+    return twin
 
 
-call_machine.__native__, call_machine.__machine__ = "twin", _by_address  # type: ignore[attr-defined]
+call_machine, call_2, call_8 = _by_address(4), _by_address(2), _by_address(8)
 
 _MACHINE_WITHOUT_LOCK = ctypes.CFUNCTYPE(_word, _word, _word, _word, _word)
 _MACHINE_WITH_LOCK = ctypes.PYFUNCTYPE(_word, _word, _word, _word, _word)
@@ -213,6 +208,59 @@ def give_up(self, args, n):
     return py_long_from(0)
 
 
+def _shape_offset() -> int:
+    from ..ops.native.layout import TENSOR
+
+    assert TENSOR.fields is not None
+    return TENSOR.fields["shape"][1]
+
+
+_SHAPE_OFFSET = _shape_offset()
+
+
+# ---- numpy arrays over results ---------------------------------------------------------------------------------------------
+
+#: The handle of ``as_array``: two functions of numpy's C interface, the array type, then the descr of each dtype.
+(_NEW_FROM_DESCR, _SET_BASE, _NEW_TYPE, _FIRST_DESCR) = range(4)
+#: Their places in numpy's table, part of its binary interface.
+_NEW_FROM_DESCR_INDEX, _SET_BASE_INDEX = 94, 282
+_WRITEABLE_CARRAY = _CONTIGUOUS_ALIGNED | 0x0400
+
+
+@native
+def as_array(self, args, n):
+    """The built-in ``as_array(tensor, address)``: a writeable numpy array over a host tensor; its base is ``tensor``."""
+    handle = load_i64(self + _DATA)
+    owner = load_i64(args)
+    at = py_long_as(load_i64(args + 8))
+    t = tensor(at)
+    descr = load_i64(handle + 8 * (_FIRST_DESCR + t.dtype))
+    py_incref(descr)  # the call below takes it over
+    kind = load_i64(handle + 8 * _NEW_TYPE)
+    new = load_i64(handle + 8 * _NEW_FROM_DESCR)
+    array = call_8(new, kind, descr, t.ndim, at + _SHAPE_OFFSET, 0, t.data, _WRITEABLE_CARRAY, 0)
+    if array != 0:
+        py_incref(owner)
+        call_2(load_i64(handle + 8 * _SET_BASE), array, owner)
+    return array
+
+
+@functools.cache
+def array_maker() -> Callable[[Any, int], np.ndarray]:
+    """The built-in ``as_array``."""
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
+
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = pointer(_multiarray_umath._ARRAY_API, None)
+    handle = np.zeros(_FIRST_DESCR + len(DTYPES), np.int64)
+    handle[_NEW_FROM_DESCR] = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR_INDEX).value
+    handle[_SET_BASE] = ctypes.c_int64.from_address(table + 8 * _SET_BASE_INDEX).value
+    handle[_NEW_TYPE] = id(np.ndarray)
+    handle[_FIRST_DESCR:] = [id(np.dtype(d)) for d in DTYPES]
+    return builtin(as_array, handle)
+
+
 # ---- DLPack -----------------------------------------------------------------------------------------------------------------
 
 _ITEMSIZES = tuple(ITEMSIZE[d] for d in DTYPES)
@@ -251,16 +299,6 @@ def export(self, args, n):
     store_i64(dl + 40, 0)
     py_incref(owner)
     return capsule_new(managed, load_i64(handle + 8 * _NAME), load_i64(handle + 8 * _DESTRUCTOR))
-
-
-def _shape_offset() -> int:
-    from ..ops.native.layout import TENSOR
-
-    assert TENSOR.fields is not None
-    return TENSOR.fields["shape"][1]
-
-
-_SHAPE_OFFSET = _shape_offset()
 
 
 @native

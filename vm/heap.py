@@ -172,15 +172,15 @@ def new_storage(state, nbytes, device):
         return 0
     c = size_class(nbytes)
     slot = device * N_CLASSES + c
-    size = class_bytes(c)
     at = s.free_storage[slot]
     if at != 0:
         s.free_storage[slot] = tensor(at).refcount
         tensor(at).refcount = 1
     else:
-        at = fresh_storage(state, size, device, c)
+        at = fresh_storage(state, class_bytes(c), device, c)
         if at == 0:
             return 0
+    size = tensor(at).shape[0]
     s.allocs += 1
     s.alloc_bytes += nbytes
     s.live_bytes += size
@@ -210,6 +210,7 @@ def fresh_storage(state, size, device, c):
         fill_bytes(block, POISON, size)
     o = tensor(at)
     o.data = block
+    o.shape[0] = size
     o.device = device
     o.count = c
     s.pool_bytes += size
@@ -221,7 +222,7 @@ def free_storage(state, at):
     """Back to the pool.  On a device with a queue the block is poisoned once the work before has run."""
     s = state_at(state)
     o = tensor(at)
-    size = class_bytes(o.count)
+    size = o.shape[0]
     if o.device != 0:
         queue_poison(state, o.data, size)
     slot = o.device * N_CLASSES + o.count
@@ -243,7 +244,7 @@ def trim(state):
             while at != 0:
                 following = tensor(at).refcount
                 free(tensor(at).data)
-                given += class_bytes(c)
+                given += tensor(at).shape[0]
                 free_object(state, at)
                 at = following
             s.free_storage[device * N_CLASSES + c] = 0
@@ -279,21 +280,15 @@ def n_bytes(at):
 @native
 def checked_bytes(shape, ndim, dtype):
     """Bytes of a tensor with the ``ndim`` sizes at address ``shape``; -1 where one is negative or the product too large."""
-    empty = False
     total = itemsize(dtype)
+    size = total * 1.0  # beside the integer, because it cannot wrap
     for i in range(ndim):
         d = load_i64(shape + 8 * i)
         if d < 0:
             return -1
-        if d == 0:
-            empty = True
-        elif total > _MAX_BYTES // d:
-            total = _MAX_BYTES + 1
-        else:
-            total *= d
-    if empty:
-        return 0
-    return -1 if total > _MAX_BYTES else total
+        total *= d
+        size *= d
+    return -1 if size > _MAX_BYTES else total
 
 
 @native

@@ -22,7 +22,9 @@ class Kind:
     """How one operand is written, read and checked.
 
     ``table``: what the number indexes (``register``, ``function``, ``packed``, ``shape_func``, ``const``, ``dtype``,
-    ``device``, ``reason``) or None; ``access``: ``read`` or ``write`` for registers; ``many``: a list.
+    ``device``, ``reason``) or None; ``access``: ``read``, ``write`` or ``kill`` for registers; ``many``: a list.
+    ``holds``: what a register must hold when read, or holds when written: ``tensor``, ``storage``, ``record`` (a tuple or
+    constructor), ``closure``, ``value`` (any of these but a storage), or ``any``.  ``low``: the least number allowed.
     """
 
     name: str
@@ -30,28 +32,55 @@ class Kind:
     table: str | None = None
     access: str | None = None
     many: bool = False
+    holds: str = "any"
+    low: int | None = None
 
 
 def _register(n: int) -> str:
     return f"${n}"
 
 
-Dst = Annotated[int, Kind("dst", _register, "register", "write")]
-Dsts = Annotated[tuple[int, ...], Kind("dsts", _register, "register", "write", many=True)]
-Src = Annotated[int, Kind("src", _register, "register", "read")]
-Srcs = Annotated[tuple[int, ...], Kind("srcs", _register, "register", "read", many=True)]
+def _dtype(n: int) -> str:
+    return DTYPES[n] if 0 <= n < len(DTYPES) else f"dtype[{n}]"
+
+
+def _to(holds: str, many: bool = False) -> Kind:
+    return Kind("dsts" if many else "dst", _register, "register", "write", many, holds)
+
+
+def _from(holds: str, many: bool = False) -> Kind:
+    return Kind("srcs" if many else "src", _register, "register", "read", many, holds)
+
+
+Dst = Annotated[int, _to("value")]
+AnyDst = Annotated[int, _to("any")]
+TensorDst = Annotated[int, _to("tensor")]
+TensorDsts = Annotated[tuple[int, ...], _to("tensor", many=True)]
+StorageDst = Annotated[int, _to("storage")]
+RecordDst = Annotated[int, _to("record")]
+ClosureDst = Annotated[int, _to("closure")]
+Src = Annotated[int, _from("value")]
+Srcs = Annotated[tuple[int, ...], _from("value", many=True)]
+AnySrc = Annotated[int, _from("any")]
+TensorSrc = Annotated[int, _from("tensor")]
+TensorSrcs = Annotated[tuple[int, ...], _from("tensor", many=True)]
+StorageSrc = Annotated[int, _from("storage")]
+RecordSrc = Annotated[int, _from("record")]
+ClosureSrc = Annotated[int, _from("closure")]
 Dead = Annotated[tuple[int, ...], Kind("dead", _register, "register", "kill", many=True)]
-Imm = Annotated[int, Kind("imm")]
-Imms = Annotated[tuple[int, ...], Kind("imms", many=True)]
+Int = Annotated[int, Kind("int")]
+Imm = Annotated[int, Kind("imm", low=0)]
+Imms = Annotated[tuple[int, ...], Kind("imms", many=True, low=0)]
 Func = Annotated[int, Kind("func", "function[{}]".format, "function")]
 Packed = Annotated[int, Kind("packed", "packed[{}]".format, "packed")]
 ShapeFn = Annotated[int, Kind("shape_func", "shape_func[{}]".format, "shape_func")]
 Const = Annotated[int, Kind("const", "const[{}]".format, "const")]
-DType = Annotated[int, Kind("dtype", lambda n: DTYPES[n], "dtype")]
+DType = Annotated[int, Kind("dtype", _dtype, "dtype")]
 Device = Annotated[int, Kind("device", "device[{}]".format, "device")]
 Reason = Annotated[int, Kind("reason", "reason[{}]".format, "reason")]
-#: Jump, in words from the start of the jumping instruction; a Label until assembled.
+#: Jumps, in words from the start of the jumping instruction; a Label until assembled.  Forward ones only go ahead.
 Offset = Annotated[Any, Kind("offset", "{:+d}".format, "code")]
+Forward = Annotated[Any, Kind("forward", "{:+d}".format, "code", low=1)]
 
 
 class Label:
@@ -158,8 +187,8 @@ def disassemble(words: Sequence[int]) -> list[tuple[int, Instruction]]:
 class Move(Instruction, opcode=0):
     """``dst := src``: both name the same object."""
 
-    dst: Dst
-    src: Src
+    dst: AnyDst
+    src: AnySrc
 
 
 class Ret(Instruction, opcode=1):
@@ -180,7 +209,7 @@ class InvokeClosure(Instruction, opcode=3):
     """``dst := closure(args)``; the captured values are passed before ``args``."""
 
     dst: Dst
-    closure: Src
+    closure: ClosureSrc
     args: Srcs
 
 
@@ -192,7 +221,7 @@ class InvokePacked(Instruction, opcode=4):
 
     packed: Packed
     n_outputs: Imm
-    args: Srcs
+    args: TensorSrcs
 
 
 class AllocTensor(Instruction, opcode=5):
@@ -201,8 +230,8 @@ class AllocTensor(Instruction, opcode=5):
     ``offset`` (bytes) is an immediate: nothing computes one at run time.
     """
 
-    dst: Dst
-    storage: Src
+    dst: TensorDst
+    storage: StorageSrc
     offset: Imm
     dtype: DType
     dims: Imms
@@ -211,17 +240,17 @@ class AllocTensor(Instruction, opcode=5):
 class AllocTensorReg(Instruction, opcode=6):
     """``dst := tensor(storage, offset, shape)``: ``shape`` is an int64 vector on the host."""
 
-    dst: Dst
-    storage: Src
+    dst: TensorDst
+    storage: StorageSrc
     offset: Imm
-    shape: Src
+    shape: TensorSrc
     dtype: DType
 
 
 class AllocADT(Instruction, opcode=7):
     """``dst := constructor(fields)``; a tuple has tag 0."""
 
-    dst: Dst
+    dst: RecordDst
     tag: Imm
     values: Srcs
 
@@ -229,7 +258,7 @@ class AllocADT(Instruction, opcode=7):
 class AllocClosure(Instruction, opcode=8):
     """``dst := closure`` of a function with its captured values."""
 
-    dst: Dst
+    dst: ClosureDst
     func: Func
     captured: Srcs
 
@@ -238,25 +267,26 @@ class GetField(Instruction, opcode=9):
     """``dst := object[index]``."""
 
     dst: Dst
-    object: Src
+    object: RecordSrc
     index: Imm
 
 
 class If(Instruction, opcode=10):
     """Go on at ``on_true`` if ``test`` is not zero, else at ``on_false``.
 
-    ``test`` is a scalar on the host: Relay compared two registers and copied from the device unseen.
+    ``test`` is a scalar on the host: Relay compared two registers and copied from the device unseen.  Both places lie
+    ahead: only Goto goes back, so every loop passes where the machine looks for Ctrl-C.
     """
 
-    test: Src
-    on_true: Offset
-    on_false: Offset
+    test: TensorSrc
+    on_true: Forward
+    on_false: Forward
 
 
 class LoadConst(Instruction, opcode=11):
     """``dst := const`` on ``device``; the first load on a device copies it there."""
 
-    dst: Dst
+    dst: TensorDst
     const: Const
     device: Device
 
@@ -270,15 +300,15 @@ class Goto(Instruction, opcode=12):
 class GetTag(Instruction, opcode=13):
     """``dst := tag of object``, an int64 scalar on the host."""
 
-    dst: Dst
-    object: Src
+    dst: TensorDst
+    object: RecordSrc
 
 
 class LoadConsti(Instruction, opcode=14):
     """``dst := val``, an int64 scalar on the host."""
 
-    dst: Dst
-    val: Imm
+    dst: TensorDst
+    val: Int
 
 
 class Fatal(Instruction, opcode=15):
@@ -292,7 +322,7 @@ class AllocStorage(Instruction, opcode=16):
     to multiply it out as in Relay.
     """
 
-    dst: Dst
+    dst: StorageDst
     nbytes: Imm
     device: Device
 
@@ -300,16 +330,16 @@ class AllocStorage(Instruction, opcode=16):
 class ShapeOf(Instruction, opcode=17):
     """``dst := shape of src``, an int64 vector on the host.  Never touches data."""
 
-    dst: Dst
-    src: Src
+    dst: TensorDst
+    src: TensorSrc
 
 
 class ReshapeTensor(Instruction, opcode=18):
     """``dst := src`` under another shape: ``shape`` is an int64 vector on the host with the same product."""
 
-    dst: Dst
-    src: Src
-    shape: Src
+    dst: TensorDst
+    src: TensorSrc
+    shape: TensorSrc
 
 
 class DeviceCopy(Instruction, opcode=19):
@@ -318,8 +348,8 @@ class DeviceCopy(Instruction, opcode=19):
     ``reason`` indexes the executable's table of why each copy is there.
     """
 
-    dst: Dst
-    src: Src
+    dst: TensorDst
+    src: TensorSrc
     src_device: Device
     dst_device: Device
     reason: Reason
@@ -339,15 +369,15 @@ class InvokeShapeFunc(Instruction, opcode=21):
     """
 
     func: ShapeFn
-    args: Srcs
-    dsts: Dsts
+    args: TensorSrcs
+    dsts: TensorDsts
 
 
 class AllocStorageReg(Instruction, opcode=22):
     """``dst := storage`` on ``device`` for a tensor of ``shape`` (an int64 vector on the host) and ``dtype``."""
 
-    dst: Dst
-    shape: Src
+    dst: StorageDst
+    shape: TensorSrc
     dtype: DType
     device: Device
 
@@ -358,9 +388,9 @@ class TrimTensor(Instruction, opcode=23):
     How an upper-bound result gets its true size.
     """
 
-    dst: Dst
-    src: Src
-    count: Src
+    dst: TensorDst
+    src: TensorSrc
+    count: TensorSrc
     index: Imm
 
 
@@ -374,5 +404,9 @@ class InvokeTail(Instruction, opcode=24):
 class InvokeClosureTail(Instruction, opcode=25):
     """Return ``closure(args)``, in this frame's place."""
 
-    closure: Src
+    closure: ClosureSrc
     args: Srcs
+
+
+#: What never goes on to the instruction that follows.
+LEAVING = (Ret, Goto, If, Fatal, InvokeTail, InvokeClosureTail)

@@ -150,8 +150,10 @@ def fill_frame(state, function, base, given):
             release(state, load_i64(s.argv + 8 * i))
         return False
     regs = s.stack + 8 * base
-    copy_bytes(regs, s.argv, 8 * given)
-    fill_bytes(regs + 8 * given, 0, 8 * (n_registers - given))
+    for i in range(given):
+        store_i64(regs + 8 * i, load_i64(s.argv + 8 * i))
+    for i in range(given, n_registers):
+        store_i64(regs + 8 * i, 0)
     s.base = base
     s.n_registers = n_registers
     s.pc = load_i64(row)
@@ -283,6 +285,8 @@ def tensor_in(state, dst, storage, offset, dtype, shape, ndim):
     nbytes = checked_bytes(shape, ndim, dtype)
     if nbytes < 0:
         return status_of_bytes(nbytes)
+    if offset + nbytes > block.shape[0]:
+        return INTERNAL
     at = new_object(state, TAG_TENSOR)
     if at == 0:
         return OUT_OF_MEMORY

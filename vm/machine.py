@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..ops.ty import DTYPES, TensorType, TupleType, Type
 from . import door, requests
 from .executable import DEVICES, Executable, VMFunction
 from .failure import failure, locate, span_of
-from .kernels import in_python, kernel_address, library_table
+from .kernels import kernel_address, library_table
 from .layout import (
     BUSY,
     COUNTERS,
@@ -105,7 +106,9 @@ class VirtualMachine:
     ) -> None:
         if device is not None and device != exe.target:
             known = "" if device in DEVICES else f" (there is no device {device!r}; devices: {', '.join(DEVICES)})"
-            raise ConfigError(f"the executable was compiled for {exe.target!r}, not {device!r}{known}", help="compile for it: target=...")
+            raise ConfigError(
+                f"the executable was compiled for {exe.target!r}, not {device!r}{known}", help="compile for it: target=..."
+            )
         verify(exe)
         self.exe = exe
         self.device = exe.target
@@ -120,11 +123,13 @@ class VirtualMachine:
         self._locked = door.machine(with_lock=True)
         self._unlocked = door.machine(with_lock=False)
         self._export = door.exporter()
+        self._as_array = door.array_maker()
         self._give_up_handle = door.handle_of(self._state, 0, np.zeros((0, door.PARAMETER_WORDS), np.int64), 0)
         self._give_up = door.builtin(door.give_up, self._give_up_handle)
         self._closed = False
         self._entries: dict[str, Entry] = {}
-        self._main = self["main"] if "main" in self.entries else None
+        #: ``run(*args, **named)`` calls ``main``: see Entry.
+        self.run: Callable[..., Any] = self["main"] if "main" in self.entries else self._no_main
 
     def _fill_state(self, stack_limit_bytes: int, memory_limit_bytes: int | None, link_bytes_per_s: int) -> None:
         state, tables = self._view, self._tables
@@ -157,11 +162,8 @@ class VirtualMachine:
             self._entries[name] = Entry(self, self.exe.function_index(name))
         return self._entries[name]
 
-    def run(self, *args: Any, **named: Any) -> Any:
-        """Call ``main``: see Entry.  Arguments are numpy arrays, Tensors, or anything with ``__dlpack__``."""
-        if self._main is None:
-            raise _unknown_entry("main", self.entries)
-        return self._main(*args, **named)
+    def _no_main(self, *args: Any, **named: Any) -> Any:
+        raise _unknown_entry("main", self.entries)
 
     def _call(self, function: VMFunction, args: tuple[Any, ...]) -> Any:
         """Call a function the slow way: any argument type, and words for what does not fit."""
@@ -194,7 +196,9 @@ class VirtualMachine:
             if not isinstance(value, (tuple, list)) or len(value) != len(ty.fields):
                 what = f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
                 raise VMError(f"@{fitting.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}")
-            return tuple(self._prepare(fitting, f"{name}.{i}", t, v) for i, (t, v) in enumerate(zip(ty.fields, value, strict=True)))
+            return tuple(
+                self._prepare(fitting, f"{name}.{i}", t, v) for i, (t, v) in enumerate(zip(ty.fields, value, strict=True))
+            )
         if not isinstance(ty, TensorType):
             raise VMError(f"@{fitting.function.name} takes a function as %{name}: only the program itself can call it")
         if isinstance(value, Tensor):
@@ -371,7 +375,8 @@ class _Tables:
             at += len(f.code)
         self.code = np.concatenate([f.code for f in exe.functions] or [np.zeros(1, np.int64)]).astype(np.int64)
         self.functions = np.array(
-            [x for start, f in zip(self.starts, exe.functions, strict=True) for x in (start, f.n_registers, len(f.params))], np.int64
+            [x for start, f in zip(self.starts, exe.functions, strict=True) for x in (start, f.n_registers, len(f.params))],
+            np.int64,
         )
         assert len(self.functions) == FUNCTION_WORDS * len(exe.functions)
         self._programs = [np.array(p.words(), np.int64) for p in exe.shape_funcs]
@@ -426,4 +431,6 @@ def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:
 
 
 def _busy() -> VMError:
-    return VMError("this VirtualMachine is running in another thread", help="make one VirtualMachine per thread; they share the executable")
+    return VMError(
+        "this VirtualMachine is running in another thread", help="make one VirtualMachine per thread; they share the executable"
+    )

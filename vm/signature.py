@@ -77,7 +77,9 @@ class Fitting:
         if dtype != ty.dtype:
             raise InputError(f"{where} has dtype {dtype}, not {ty.dtype}", help=f"%{name} is declared {ty}; convert with .astype")
         if len(shape) != ty.rank:
-            raise InputError(f"{where} has rank {len(shape)}, not {ty.rank}", help=f"%{name} is declared {ty}, the value is {got}")
+            raise InputError(
+                f"{where} has rank {len(shape)}, not {ty.rank}", help=f"%{name} is declared {ty}, the value is {got}"
+            )
         for axis, (size, d) in enumerate(zip(shape, ty.shape, strict=True)):
             known = const(d)
             if known is not None and known != size:
@@ -86,7 +88,9 @@ class Fitting:
             before = self.sizes.setdefault(d, (size, f"%{name} axis {axis}")) if d.op == SYM else (size, "")
             if before[0] != size:
                 message = f"{where} has size {size} on axis {axis}, but {dim_text(d)} is {before[0]}"
-                raise InputError(message, help=f"{dim_text(d)} is {before[0]} because of {before[1]}; equal names are equal sizes")
+                raise InputError(
+                    message, help=f"{dim_text(d)} is {before[0]} because of {before[1]}; equal names are equal sizes"
+                )
 
 
 def as_array(name: str, value: Any) -> np.ndarray:

@@ -55,7 +55,9 @@ class Tensor:
 
     def numpy(self) -> np.ndarray:
         """The elements as a numpy array.  Raises VMError when queued work that makes them fails."""
-        return np.from_dlpack(self)
+        if record_at(self._address).device:
+            return self._vm._to_host(self).numpy()
+        return self._vm._as_array(self, self._address)
 
     def _on_host(self) -> Tensor:
         return self._vm._to_host(self) if record_at(self._address).device else self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ...shape_funcs.dims import Dim, const
@@ -15,11 +16,13 @@ class Table(Cells):
     """Cells whose loads have one argument, the offset; with the depth at which each can be computed, and whether anywhere.
 
     ``level[n]``: how many loops are around cell ``n`` at least.  ``movable[n]``: it may also be computed where nobody asks
-    for it: it reads no memory, divides nothing and has no guard.
+    for it: it reads no memory that may not be there, divides nothing and has no guard.  ``scalars``: the parameters of
+    rank 0, which always have their one element.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scalars: Collection[int] = ()) -> None:
         super().__init__()
+        self.scalars = scalars
         self.level: list[int] = []
         self.movable: list[bool] = []
 
@@ -29,8 +32,13 @@ class Table(Cells):
             made = self[number]
             own = made.what + 1 if made.kind == AXIS else 0
             self.level.append(max([own, *(self.level[a] for a in made.args)]))
-            self.movable.append(_is_total(made) and all(self.movable[a] for a in made.args))
+            self.movable.append(self._is_total(made) and all(self.movable[a] for a in made.args))
         return number
+
+    def _is_total(self, cell: Cell) -> bool:
+        if cell.kind == APPLY:
+            return SCALAR_FUNCTIONS[cell.what].total
+        return cell.kind in (LITERAL, AXIS, SIZE, CAST, SELECT) or (cell.kind == LOAD and cell.what in self.scalars)
 
     def offset(self, indices: tuple[int, ...], dims: tuple[Dim, ...]) -> int:
         """The row-major offset.  What changes in outer loops is added first, so that it is computed there."""
@@ -42,12 +50,6 @@ class Table(Cells):
         for term in sorted(terms, key=lambda t: self.level[t]):
             total = self.apply("add", total, term)
         return total
-
-
-def _is_total(cell: Cell) -> bool:
-    if cell.kind == APPLY:
-        return SCALAR_FUNCTIONS[cell.what].total
-    return cell.kind in (LITERAL, AXIS, SIZE, CAST, SELECT)
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,13 @@ class Lowered:
     equal: tuple[tuple[Dim, Dim], ...] = ()
 
 
+def _scalars(group: Group) -> set[int]:
+    return {k for k, t in enumerate(group.params) if not t.shape}
+
+
 def general(group: Group, nest: Nest) -> Lowered:
     """One loop per axis."""
-    table, new = Table(), list[int]()
+    table, new = Table(_scalars(group)), list[int]()
     for cell in nest.cells.table:
         args = tuple(new[a] for a in cell.args)
         if cell.kind == LOAD:
@@ -89,7 +95,7 @@ def flat(group: Group, nest: Nest) -> Lowered | None:
     loads, equal = found
     if len(nest.dims) == 1 and not equal:
         return None  # the general nest is that loop
-    table, new = Table(), list[int]()
+    table, new = Table(_scalars(group)), list[int]()
     loop = table.put(Cell(AXIS, "int64", (), 0))
     for number, cell in enumerate(nest.cells.table):
         args = tuple(new[a] for a in cell.args)

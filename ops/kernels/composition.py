@@ -14,7 +14,7 @@ from ..op import OpPattern
 from .expression import AXIS, LOAD, Cell, Cells, resolved
 
 #: More cells than this make no sensible kernel: fuse less.
-MAX_CELLS = 20_000
+MAX_CELLS = 5_000
 
 
 class TooComplex(Exception):

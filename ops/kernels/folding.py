@@ -14,7 +14,8 @@ class Fold:
     """A reduction as statements.
 
     ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element.  ``value``: the
-    result, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.
+    result, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.  ``join``: an expression that makes one of two
+    folds ``{0}`` and ``{1}``, where there is one: then several can run at a time, which hides how long one step takes.
     """
 
     state: tuple[tuple[str, str], ...]
@@ -22,6 +23,7 @@ class Fold:
     value: str
     dtype: str
     needs_one: bool = False
+    join: str = ""
 
 
 def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
@@ -31,11 +33,13 @@ def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
             return _arithmetic("+" if combine == "sum" else "*", 0 if combine == "sum" else 1, element, name)
         case "all" | "any":
             sign = "&" if combine == "all" else "|"
-            return Fold(((name, str(combine == "all")),), (f"{name} = {name} {sign} {{e}}",), name, "bool")
+            step = f"{name} = {name} {sign} {{e}}"
+            return Fold(((name, str(combine == "all")),), (step,), name, "bool", join=f"({{0}} {sign} {{1}})")
         case "max" | "min":
             larger = SCALAR_FUNCTIONS["maximum" if combine == "max" else "minimum"]
             step = larger.python([name, "{e}"], element, element)
-            return Fold(((name, _extreme(combine == "max", element)),), (f"{name} = {step}",), name, element, True)
+            join = larger.python(["{0}", "{1}"], element, element)
+            return Fold(((name, _extreme(combine == "max", element)),), (f"{name} = {step}",), name, element, True, join)
         case "argmax" | "argmin":
             return _position(combine == "argmax", element, attrs.select_last_index, name)
         case "variance":
@@ -47,7 +51,7 @@ def _arithmetic(sign: str, start: int, element: str, name: str) -> Fold:
     # the widest of its kind; integers wrap to the same value in the end
     wide = "float64" if is_float(element) else "uint64" if element.startswith("u") else "int64"
     step = f"{name} = {name} {sign} {wide}({{e}})"
-    return Fold(((name, f"{wide}({start})"),), (step,), name, wide)
+    return Fold(((name, f"{wide}({start})"),), (step,), name, wide, join=f"({{0}} {sign} {{1}})")
 
 
 def _extreme(smallest: bool, dtype: str) -> str:
@@ -58,12 +62,17 @@ def _extreme(smallest: bool, dtype: str) -> str:
 
 
 def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
-    sign = (">" if largest else "<") + ("=" if last else "")
-    better = f"{{e}} {sign} {name}"
-    if is_float(element):
-        # NaN counts as the largest and as the smallest: the first (or last) one is the result
-        better = f"({better}) | ({{e}} != {{e}})" + ("" if last else f" & ({name} == {name})")
-    steps = (f"if {better}:", f"    {name} = {{e}}", f"    {name}_at = {name}_n", f"{name}_n = {name}_n + 1")
+    # turned round, so that a comparison with NaN asks further; that is rare, and so a predictable branch
+    worse = ("<" if largest else ">") + ("" if last else "=")
+    # NaN counts as the largest and as the smallest: the first (or last) one is the result
+    nan = f"({name} == {name})" + (" | ({e} != {e})" if last else "") if is_float(element) else "True"
+    steps = (
+        f"if not ({{e}} {worse} {name}):",
+        f"    if {nan}:",
+        f"        {name} = {{e}}",
+        f"        {name}_at = {name}_n",
+        f"{name}_n = {name}_n + 1",
+    )
     state = ((name, _extreme(largest, element)), (f"{name}_at", "0"), (f"{name}_n", "0"))
     return Fold(state, steps, f"{name}_at", "int64", True)
 

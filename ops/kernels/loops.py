@@ -20,6 +20,9 @@ from .functions import cast_text, literal_text
 from .source import KernelSource
 from .writer import Outside, Writer, indented
 
+#: How many folds run at a time, where the innermost loop has at most so many lines.
+LANES, MAX_LANE_LINES = 8, 12
+
 
 def source(group: Group) -> KernelSource:
     """The kernel of a group of fusable operators: plain Python in the subset that numba compiles.
@@ -131,8 +134,12 @@ class _Kernel:
         dtype = lowered.table[lowered.element].dtype
         folding = fold(reduction.operator.reduction.combine, dtype, reduction.attrs, self.outside.fresh())
         begin = [f"{name} = {value}" for name, value in folding.state]
-        step = [line.format(e=element) for line in folding.step]
-        inner = _nested([[], *writer.regions[kept + 1 :]], extents[kept:], step, kept)
+        regions, inside = [[], *writer.regions[kept + 1 :]], extents[kept:]
+        if folding.join and lowered.folded and len(regions[-1]) <= MAX_LANE_LINES:
+            step = [line.format(e=element) for line in folding.step]
+            inner = _lanes(regions, inside, folding, step, kept)
+        else:
+            inner = _nested(regions, inside, [line.format(e=element) for line in folding.step], kept)
         finish, total = self._finish(lowered, folding, extents[kept:])
         end = [*finish, f"{target} = {total}"]
         lines = _nested(writer.regions[: kept + 1], extents[:kept], [*begin, *inner, *end])
@@ -167,6 +174,23 @@ def _nested(regions: list[list[str]], extents: list[str], innermost: list[str], 
         inside = regions[k + 1] if k + 1 < len(regions) else []
         lines = [f"for i{first + k} in range({extents[k]}):", *indented([*inside, *lines])]
     return [*(regions[0] if regions else []), *lines]
+
+
+def _lanes(regions: list[list[str]], extents: list[str], folding: Fold, step: list[str], first: int) -> list[str]:
+    """Loops around ``step``, the innermost one with LANES folds at a time, which are joined after it."""
+    ((name, start),) = folding.state
+    axis, size = f"i{first + len(extents) - 1}", extents[-1]
+    lanes = [f"{name}_{k}" for k in range(LANES)]
+    lines = [f"{lane} = {start}" for lane in lanes]
+    block = []
+    for k, lane in enumerate(lanes):
+        own = [re.sub(rf"\b{name}\b", lane, line) for line in step]
+        block += [f"{axis} = {axis}_block * {LANES} + {k}", *regions[-1], *own]
+    lines += [f"for {axis}_block in range({size} // {LANES}):", *indented(block)]
+    for lane in lanes:
+        lines.append(f"{name} = {folding.join.format(name, lane)}")
+    lines += [f"for {axis} in range({size} // {LANES} * {LANES}, {size}):", *indented([*regions[-1], *step])]
+    return _nested(regions[:-1], extents[:-1], lines, first)
 
 
 def _unless_empty(extents: list[str], lines: list[str]) -> list[str]:

@@ -6,7 +6,9 @@ numba's own ``cache=True`` is not used: it returns stale code when an imported f
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -51,9 +53,16 @@ def fingerprint(function: Callable[..., Any]) -> str:
                 stack.append(value)
             elif kind == "record":
                 digest.update(repr((name, value.dtype.descr)).encode())
+            elif hasattr(value, "__machine__"):  # machine forms outside ``intrinsics``, which the toolchain's hash has
+                digest.update(name.encode() + _source_of(value.__machine__.__module__))
             elif isinstance(value, (int, float, bool, str, tuple)):
                 digest.update(repr((name, value)).encode())
     return digest.hexdigest()
+
+
+@functools.cache
+def _source_of(module: str) -> bytes:
+    return Path(str(sys.modules[module].__file__)).read_bytes()
 
 
 def _code_parts(code: types.CodeType) -> Iterator[Any]:
@@ -67,7 +76,6 @@ def _code_parts(code: types.CodeType) -> Iterator[Any]:
 
 def toolchain_fingerprint() -> str:
     """A hash of what turns functions into code: this package's compiler, numba, LLVM, numpy, Python and the processor."""
-    import sys
     from importlib.metadata import version
 
     import llvmlite.binding as llvm
@@ -127,7 +135,7 @@ class _Jitter:
 @contextlib.contextmanager
 def _front_end_only() -> Iterator[None]:
     """numba's own optimising and loading of every single function is most of its time; we do both once, for the whole."""
-    from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen, JITCodeLibrary
+    from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary, JITCPUCodegen
     from numba.core.cpu import CPUContext
 
     def stand_in(self: Any, library: Any, description: Any, environment: Any) -> Any:

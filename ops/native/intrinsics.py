@@ -102,7 +102,7 @@ def array(dtype: str, rank: int) -> Any:
     return view
 
 
-def _external(name: str, result: types.Type, llvm_result: ir.Type, n: int, widths: dict[int, ir.Type] | None = None) -> Any:
+def external(name: str, result: types.Type, llvm_result: ir.Type, n: int, widths: dict[int, ir.Type] | None = None) -> Any:
     """A C function by its symbol, with int64 arguments (narrowed where ``widths`` says so)."""
     parameters = [(widths or {}).get(i, _I64) for i in range(n)]
 
@@ -119,11 +119,25 @@ def _external(name: str, result: types.Type, llvm_result: ir.Type, n: int, width
     return intrinsic(namespace["external"])
 
 
-_aligned_alloc = _external("aligned_alloc", types.int64, _I64, 2)
-_memcpy = _external("memcpy", types.int64, _I64, 3)
-_memset = _external("memset", types.int64, _I64, 3, {1: _I32})
-_clock_gettime = _external("clock_gettime", types.int32, _I32, 2, {0: _I32})
-free = _external("free", types.void, _VOID, 1)
+def by_address(n: int) -> Any:
+    """``call(address, *args)`` of a C function with ``n`` int64 arguments and an int64 result."""
+    kind = ir.FunctionType(_I64, [_I64] * n)
+
+    def generate(context, builder, signature, args):
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    signature = types.int64(*[types.int64] * (n + 1))
+    namespace: dict[str, Any] = {"signature": signature, "generate": generate}
+    names = ", ".join(f"a{i}" for i in range(n + 1))
+    exec(f"def call(typing, {names}):\n    return signature, generate\n", namespace)
+    return intrinsic(namespace["call"])
+
+
+_aligned_alloc = external("aligned_alloc", types.int64, _I64, 2)
+_memcpy = external("memcpy", types.int64, _I64, 3)
+_memset = external("memset", types.int64, _I64, 3, {1: _I32})
+_clock_gettime = external("clock_gettime", types.int32, _I32, 2, {0: _I32})
+free = external("free", types.void, _VOID, 1)
 
 _OPTIONS = {
     "nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False,

@@ -15,6 +15,8 @@ from ..ty import MAX_RANK
 _WORD = np.int64
 
 #: A tensor: a view of a storage.  Contiguous, row-major.  ``payload`` holds the elements of small host tensors.
+#: Other objects use the same record: a storage has its block's size in ``shape[0]``; a tuple or closure its fields at
+#: ``data`` and its constructor or function number in ``dtype``.
 TENSOR = np.dtype(
     [
         ("refcount", _WORD),

@@ -39,7 +39,7 @@ def _blas(name: str, real: str) -> Callable[[], int]:
         wanted = ["char"] * 2 + ["int"] * 3 + ["real"] * 2 + ["int", "real", "int"] + ["real"] * 2 + ["int"]
         if short != wanted:
             raise ImportError(f"scipy.linalg.cython_blas.{name} has an unknown signature: {signature.decode()}")
-        return api.PyCapsule_GetPointer(capsule, signature)
+        return int(api.PyCapsule_GetPointer(capsule, signature))
 
     return address
 
@@ -94,7 +94,8 @@ def _call_gemm_machine() -> Any:
         address, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc = args
 
         def on_stack(value: Any) -> Any:
-            return builder.ptrtoint(cgutils.alloca_once_value(builder, value), word64)
+            slot: Any = cgutils.alloca_once_value(builder, value)  # type: ignore[no-untyped-call]
+            return builder.ptrtoint(slot, word64)
 
         def letter(flag: Any) -> Any:
             is_set = builder.icmp_signed("!=", flag, ir.Constant(word64, 0))

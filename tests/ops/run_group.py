@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-import relayvm.ops
 from relayvm.ops.group import Group, Literal, Node, Tensor
 from relayvm.ops.kernels import kernel_source
-from relayvm.ops.native import memory
+from relayvm.ops.native import memory, store
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import NoAttrs, get
 from relayvm.ops.relate import build_group, shape_program
 from relayvm.ops.ty import DTYPES
 from relayvm.shape_funcs.dims import dim, sym
-
-__all__ = ["DTYPES", "Literal", "Node", "call", "compiled", "evaluate", "group_of", "one_call", "relayvm"]
 
 
 def _scalar(dtype: str) -> Callable[[Any], Any]:
@@ -33,39 +32,22 @@ def _scalar(dtype: str) -> Callable[[Any], Any]:
 
 
 #: What the source of a kernel may use, in plain Python; numpy's functions, since those of ``math`` raise.
+_ALIKE = (
+    *("exp", "log", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    *("isinf", "isfinite", "inf", "nan", "ceil", "copysign", "fabs"),
+)
+_MATH = {
+    **{name: getattr(np, name) for name in _ALIKE},
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "pow": np.power,
+    "erf": lambda x: type(x)(math.erf(x)),
+}
 TWINS: dict[str, Any] = {
     "load_i64": memory.load_i64,
     "tensor": memory.tensor,
-    "math": types.SimpleNamespace(
-        **{
-            n: getattr(np, n)
-            for n in [
-                "exp",
-                "log",
-                "log2",
-                "log10",
-                "sqrt",
-                "sin",
-                "cos",
-                "tan",
-                "sinh",
-                "cosh",
-                "tanh",
-                "isinf",
-                "isfinite",
-                "inf",
-                "nan",
-                "ceil",
-            ]
-        },
-        asin=np.arcsin,
-        acos=np.arccos,
-        atan=np.arctan,
-        pow=np.power,
-        fabs=np.fabs,
-        copysign=np.copysign,
-        erf=lambda x: type(x)(__import__("math").erf(x)),
-    ),
+    "math": types.SimpleNamespace(**_MATH),
     **memory.ARRAYS,
     **{d: _scalar(d) for d in DTYPES if d != "bool"},
     "uint64": lambda v: np.uint64(v) if not isinstance(v, np.floating) else np.asarray(v).astype("uint64")[()],
@@ -94,6 +76,10 @@ def one_call(op: str, arrays: Sequence[Any], attrs: Any = None, static: bool = F
     group = build_group(params, (), [Node(op, attrs if attrs is not None else NoAttrs(), tuple(args), ())], ())
     n = len(group.nodes[0].outputs)
     return Group(group.params, (), group.nodes, tuple(range(len(params), len(params) + n)))
+
+
+#: From the text of a kernel to a function.
+Run = Callable[[str], Callable[[int, int], int]]
 
 
 class Descriptors:
@@ -147,13 +133,8 @@ def call(op: str, arrays: Sequence[Any], attrs: Any = None, static: bool = False
 @functools.cache
 def compiled(text: str) -> Callable[[int, int], int]:
     """The kernel as machine code."""
-    import ctypes
-
-    from relayvm.ops.native.compile import compile_object
-    from relayvm.ops.native.load import load
-
-    namespace = {**memory.ARRAYS, "load_i64": memory.load_i64, "tensor": memory.tensor, "math": __import__("math")}
+    namespace = {**memory.ARRAYS, "load_i64": memory.load_i64, "tensor": memory.tensor, "math": math}
     namespace |= {d: getattr(np, d) for d in DTYPES if d != "bool"}
     exec(compile(text, "<kernel>", "exec"), namespace)
-    address = load(compile_object(memory.native(namespace["kernel"]), "int32(int64, int64)"))
+    address = store.address_of(memory.native(namespace["kernel"]), "int32(int64, int64)", "kernel")
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(address)

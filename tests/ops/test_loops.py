@@ -181,7 +181,9 @@ def test_a_choice_reads_only_the_side_it_takes():
 
 
 def test_reduction_of_what_is_computed_on_the_way():
-    group = group_of(params(("n", "m"), ("m",)), [node("subtract", 0, 1), node("multiply", 2, 2), node("mean", 3, attrs=ReduceAttrs(1))])
+    group = group_of(
+        params(("n", "m"), ("m",)), [node("subtract", 0, 1), node("multiply", 2, 2), node("mean", 3, attrs=ReduceAttrs(1))]
+    )
     x, y = np.random.default_rng(1).standard_normal((3, 5)).astype("float32"), np.arange(5, dtype="float32")
     check(group, [x, y], [((x - y) ** 2).mean(1)])
 
@@ -198,7 +200,11 @@ def test_sizes_from_run_time_values():
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_arange_that_nobody_stores(dtype):
     nodes = [node("arange", 1, 0, 2, attrs=ArangeAttrs(dtype)), node("sum", 3, attrs=ReduceAttrs())]
-    group = group_of(params((), dtype=dtype), nodes, [Literal(dtype, 0), Literal(dtype, 2)])
+    group = group_of(
+        params((), dtype=dtype),
+        nodes,
+        [Literal(dtype, 0.0 if dtype == "float32" else 0), Literal(dtype, 2.0 if dtype == "float32" else 2)],
+    )
     for stop in (0, 1, 7):
         check(group, [np.array(stop, dtype)], [np.arange(0, stop, 2, dtype).sum(dtype=dtype)])
 

@@ -79,20 +79,26 @@ def test_sorted_and_reversed_input_of_odd_length() -> None:
         np.testing.assert_array_equal(run("topk", [data], k=7).outputs[1], order(data, 0, False)[:7])
 
 
-@settings(max_examples=60)
-@given(cases(), st.booleans(), st.sampled_from(["", "float64", "int64", "int32"]), st.booleans())
-def test_cumsum(case: tuple[np.ndarray, int, bool], exclusive: bool, dtype: str, flatten: bool) -> None:
-    data, axis, _ = case
-    if data.dtype.kind == "f":
-        data, dtype = np.nan_to_num(data, posinf=3, neginf=-3), dtype.replace("int", "float")
-    if data.dtype == bool:
-        dtype = dtype or "int32"
-    result = run("cumsum", [data], axis=None if flatten else axis, dtype=dtype, exclusive=exclusive).outputs[0]
-    wide = data.astype(dtype or data.dtype)
-    if flatten:
-        wide, axis = wide.reshape(-1), 0
-    expected = np.cumsum(wide, axis, dtype=wide.dtype) - (wide if exclusive else 0)
-    np.testing.assert_allclose(result, expected, rtol=1e-6)
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "out"), [("float32", ""), ("int8", ""), ("int8", "int64"), ("bool", "int32"), ("int32", "float64")]
+)
+def test_cumsum(dtype: str, out: str, exclusive: bool) -> None:
+    rng = np.random.default_rng(0)
+    for shape in [(0,), (1,), (9,), (3, 4), (0, 3), (3, 0), (2, 3, 4)]:
+        data = rng.integers(0, 5, shape).astype(dtype)
+        for axis in (None, *range(-len(shape), len(shape))):
+            wide = data.astype(out or dtype)
+            expected = np.cumsum(wide, axis, dtype=wide.dtype) - (wide.reshape(-1 if axis is None else shape) if exclusive else 0)
+            result = run("cumsum", [data], axis=axis, dtype=out, exclusive=exclusive).outputs[0]
+            assert result.dtype == wide.dtype
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_cumsum_as_machine_code_wraps() -> None:
+    data = np.array([[100, 100, 100], [1, 2, 3]], np.int8)
+    np.testing.assert_array_equal(run("cumsum", [data], axis=1, jit=True).outputs[0], np.cumsum(data, 1, dtype=np.int8))
+    assert run("cumsum", [data], jit=True).outputs[0].tolist() == np.cumsum(data, dtype=np.int8).tolist()
 
 
 @pytest.mark.parametrize("jit", [False, True])

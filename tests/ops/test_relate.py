@@ -155,7 +155,12 @@ def test_very_large_expressions_get_a_name() -> None:
             "strided_slice: begin, end, strides and axes differ in length: begin 2, end 1, strides 2, axes 2",
         ),
         ("strided_slice", [t(3)], {"begin": (0,), "end": (1,), "strides": (0,)}, "strided_slice: the stride of axis 0 is 0"),
-        ("expand_dims", [t(3)], {"axis": 0, "num_newaxis": 8}, "expand_dims: the result would have 9 dimensions; at most 8 are possible"),
+        (
+            "expand_dims",
+            [t(3)],
+            {"axis": 0, "num_newaxis": 8},
+            "expand_dims: the result would have 9 dimensions; at most 8 are possible",
+        ),
         ("zeros", [], {"shape": (-1,)}, "zeros: a size of shape is negative: -1"),
         ("zeros", [], {"shape": (2**63,)}, "zeros: axis 0 of the result would have the size 9223372036854775808"),
         ("take", [t(3), t(2, dtype="int32")], {"axis": "x"}, "take: attribute axis must be int or None, not 'x'"),

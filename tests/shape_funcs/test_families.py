@@ -297,6 +297,17 @@ def test_every_slice_of_a_small_axis(shapes_of: Any, n: int) -> None:
                 assert s.unknown() == [f32((n,))[begin:end:stride].shape], (begin, end, stride)
 
 
+@pytest.mark.parametrize("begin", [-(2**63), -(2**62), -1, 0, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("end", [-(2**63), -(2**62), 0, 4, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("stride", [-(2**63), -1, 1, 2**63 - 1])
+def test_limits_at_the_ends_of_int64(shapes_of: Any, begin: int, end: int, stride: int) -> None:
+    """Nothing overflows on the way."""
+    wanted = [f32(5)[begin:end:stride].shape]
+    attrs = {"begin": (begin,), "end": (end,), "strides": (stride,), "axes": None, "slice_mode": "end"}
+    assert shapes_of("strided_slice", [f32(5)], **attrs).unknown() == wanted
+    assert shapes_of("dyn.strided_slice", [f32(5), i64(begin), i64(end), i64(stride)]).unknown() == wanted
+
+
 @case
 def test_slice_by_axes_and_size(agree: Any, draw: Any) -> None:
     a = draw(FULL_SHAPES)

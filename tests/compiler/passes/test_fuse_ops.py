@@ -1,0 +1,123 @@
+"""Fusion of random programs, and primitives as IR and as data."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import relayvm.ops  # noqa: F401  declares the operators
+from relayvm.compiler.check import check
+from relayvm.compiler.ir import Call, GlobalVar, IRModule, let_chain
+from relayvm.compiler.parser import parse
+from relayvm.compiler.passes.fuse_ops import MAX_NODES, MAX_PARAMS, fuse_ops
+from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.compiler.primitive import function_of, group_of
+from relayvm.compiler.printer import astext
+from relayvm.compiler.structural_equal import structural_equal
+from relayvm.ops.op import OpPattern
+
+HEADER = '#[version = "0.0.5"]\n'
+UNARY = ["exp(%{})", "nn.softmax(%{})", "reshape(%{}, newshape=[-1, 3])", "add(%{}, 1.5f)", "transpose(transpose(%{}))"]
+BINARY = ["add(%{}, %{})", "concatenate((%{}, %{}), axis=1)", "sum(%{}, axis=[1], keepdims=True)"]
+
+
+def _fused(text: str, enabled: bool = True) -> IRModule:
+    mod = infer_type(to_a_normal_form(parse(HEADER + text)))
+    out = fuse_ops(mod, enabled)
+    check(out, "fuse_ops", typed=True)
+    return out
+
+
+def _calls(mod: IRModule) -> list[str]:
+    return [v.op.name for _, v in let_chain(mod["main"].body)[0] if isinstance(v, Call) and isinstance(v.op, GlobalVar)]
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> str:
+    lines, names = [], ["x", "y"]
+    for i in range(draw(st.integers(1, 14))):
+        a, b = draw(st.sampled_from(names)), draw(st.sampled_from(names))
+        form = draw(st.sampled_from([*UNARY, *BINARY]))
+        value = form.format(a, b)
+        if form.startswith(("concatenate", "sum")):
+            # back to (?, 3): every value has one type
+            value = f"add(sum({value}, axis=[1], keepdims=True), %x)"
+        lines.append(f"let %v{i} = {value};")
+        names.append(f"v{i}")
+    return f"def @main(%x: Tensor[(?, 3), float32], %y: Tensor[(?, 3), float32]) {{ {' '.join(lines)} (%{names[-1]}, %{b}) }}"
+
+
+@settings(max_examples=60)
+@given(_programs())
+def test_fusion_keeps_every_operator_and_its_order(text: str) -> None:
+    apart, together = _fused(text, enabled=False), _fused(text)
+    assert sorted(_operators(apart)) == sorted(_operators(together))
+    for mod in (apart, together):
+        for function in mod.functions.values():
+            if function.is_primitive:
+                _assert_well_made(group_of(function))
+    # types of results do not depend on what is fused
+    assert str(apart["main"].body.ty) == str(together["main"].body.ty)
+
+
+def _operators(mod: IRModule) -> list[str]:
+    return [node.op for name in _calls(mod) for node in group_of(mod[name]).nodes]
+
+
+def _assert_well_made(group) -> None:
+    assert len(group.nodes) <= MAX_NODES and len(group.params) <= MAX_PARAMS
+    patterns = [n.operator.pattern for n in group.nodes]
+    if len(patterns) > 1:
+        assert all(p <= OpPattern.INJECTIVE for p in patterns[:-1]) and patterns[-1] <= OpPattern.COMM_REDUCE
+
+
+@settings(max_examples=40)
+@given(_programs())
+def test_a_primitive_and_its_group_are_the_same(text: str) -> None:
+    for function in _fused(text).functions.values():
+        if function.is_primitive:
+            group = group_of(function)
+            assert structural_equal(function_of(group), function)
+            assert group_of(function_of(group)).key() == group.key()
+
+
+@settings(max_examples=20)
+@given(_programs())
+def test_the_fused_program_parses_and_types_again(text: str) -> None:
+    mod = _fused(text)
+    again = parse(astext(mod))
+    assert structural_equal(again, mod)
+    check(infer_type(again), "infer_type", typed=True)
+
+
+def test_long_chains_are_cut() -> None:
+    lets = "".join(f"let %v{i + 1} = exp(%v{i});" for i in range(150))
+    mod = _fused(f"def @main(%v0: Tensor[(?,), float32]) {{ {lets} %v150 }}")
+    assert [len(group_of(mod[name]).nodes) for name in _calls(mod)] == [150 - 2 * MAX_NODES, MAX_NODES, MAX_NODES]
+
+
+def test_many_parameters_are_cut() -> None:
+    params = ", ".join(f"%p{i}: Tensor[(?,), float32]" for i in range(100))
+    lets = "".join(f"let %s{i + 1} = add({'%p0' if i == 0 else f'%s{i}'}, %p{i + 1});" for i in range(99))
+    mod = _fused(f"def @main({params}) {{ {lets} %s99 }}")
+    assert all(len(group_of(mod[name]).params) <= MAX_PARAMS for name in _calls(mod))
+    assert len(_calls(mod)) == 2
+
+
+def test_constants_of_rank_0_are_literals_and_others_arguments() -> None:
+    from relayvm.compiler.ir import Constant, Function, Var
+    from relayvm.ops.op import NoAttrs, get
+    from relayvm.ops.ty import TensorType
+
+    x = Var("x", TensorType.of((2,)))
+    small, zero = Constant(np.float32(0.0).reshape(())), Constant(np.float32(-0.0).reshape(()))
+    row = Constant(np.ones(2, np.float32))
+    add = get("add")
+    body = Call(add, (Call(add, (Call(add, (x, small), NoAttrs()), zero), NoAttrs()), row), NoAttrs())
+    mod = fuse_ops(infer_type(to_a_normal_form(IRModule({"main": Function((x,), body)}))))
+    (name,) = _calls(mod)
+    group = group_of(mod[name])
+    assert [repr(c.value) for c in group.literals] == ["0.0", "-0.0"]
+    assert [t.shape for t in group.params] == [TensorType.of((2,)).shape] * 2

@@ -1,0 +1,47 @@
+"""Configuration keys and values."""
+
+from __future__ import annotations
+
+import pytest
+
+from relayvm.compiler.config import Config, describe
+from relayvm.vm.source import ConfigError
+
+
+def test_values_as_people_write_them() -> None:
+    assert Config.of() == Config("input", True, 2)
+    assert Config.of(data_dependence="op", fuse="off", opt_level="0") == Config("op", False, 0)
+    assert Config.of(fuse=True, opt_level=3) == Config("input", True, 3)
+
+
+def test_texts_are_read_back() -> None:
+    for config in (Config(), Config("op", False, 1)):
+        assert Config.of(**config.texts()) == config
+    assert Config().texts() == {"data_dependence": "input", "fuse": "on", "opt_level": "2"}
+
+
+def test_every_key_is_described() -> None:
+    for key, default, allowed, meaning in describe():
+        assert default in allowed and meaning
+        for value in allowed:
+            assert Config.of(**{key: value}).texts()[key] == value
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (
+            {"data_dependance": "op"},
+            "error: there is no configuration key 'data_dependance'\n"
+            "help: did you mean 'data_dependence'? valid: data_dependence, fuse, opt_level",
+        ),
+        ({"fuse": "of"}, "error: configuration key 'fuse' cannot be 'of'\nhelp: did you mean 'off'? valid: on, off"),
+        ({"opt_level": 7}, "error: configuration key 'opt_level' cannot be 7\nhelp: valid: 0, 1, 2, 3"),
+        ({"opt_level": True}, "error: configuration key 'opt_level' cannot be True\nhelp: valid: 0, 1, 2, 3"),
+        ({"fuse": 1}, "error: configuration key 'fuse' cannot be 1\nhelp: valid: on, off"),
+    ],
+)
+def test_mistakes(values: dict, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Config.of(**values)
+    assert str(caught.value) == text

@@ -1,0 +1,154 @@
+"""What prints parses back; the text is a fixed point; deep programs need no stack."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relayvm.compiler.ir import Call, Constant, Expr, Function, If, IRModule, Let, Tuple, TupleGetItem, Var, make_lets
+from relayvm.compiler.literals import literal_text, read_literal
+from relayvm.compiler.parser import parse, parse_expr
+from relayvm.compiler.printer import astext
+from relayvm.compiler.structural_equal import structural_equal, structural_hash
+from relayvm.ops import op
+from relayvm.ops.ty import DTYPES, TensorType, scalar
+
+from .random_modules import constants, expressions, modules, variables
+
+DEPTH = 10_000
+
+
+def unary(x: Expr, name: str = "exp") -> Call:
+    return Call(op.get(name), (x,), op.get(name).attrs())
+
+
+@given(modules())
+@settings(max_examples=3000)
+def test_round_trip(module: IRModule) -> None:
+    text = astext(module)
+    again = parse(text)
+    assert structural_equal(again, module)
+    assert structural_hash(again) == structural_hash(module)
+    assert astext(again) == text
+
+
+@given(st.lists(variables(), max_size=2).flatmap(lambda free: expressions(tuple(free), 6)))
+@settings(max_examples=50)
+def test_round_trip_of_expressions(expr: Expr) -> None:
+    text = astext(expr)
+    assert structural_equal(parse_expr(text), expr, map_free_vars=True)
+    assert astext(parse_expr(text)) == text
+
+
+@given(constants())
+def test_literals(constant: Constant) -> None:
+    if constant.data.ndim == 0 and constant.data.dtype.name != "bool" and (text := literal_text(constant.data)) is not None:
+        again = read_literal(text)
+        assert (again.dtype, again.tobytes()) == (constant.data.dtype, constant.data.tobytes())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ordinary_scalars_are_literals(dtype: str) -> None:
+    for value in (0, 1):
+        assert literal_text(np.array(value, dtype)) is not None
+
+
+def test_the_text() -> None:
+    x, c = Var("x", TensorType.of((3, 4))), Var("c", scalar("bool"))
+    shared = unary(x)
+    body = If(c, Tuple((shared, unary(shared, "log"))), Tuple((x, shared)))
+    module = IRModule({"main": Function((x, c), TupleGetItem(body, 1), TensorType.of((3, 4)))})
+    assert str(module) == (
+        '#[version = "0.0.5"]\n'
+        "def @main(%x: Tensor[(3, 4), float32], %c: bool) -> Tensor[(3, 4), float32] {\n"
+        "  %0 = exp(%x);\n"
+        "  %2 = if (%c) {\n"
+        "    %1 = log(%0);\n"
+        "    (%0, %1)\n"
+        "  } else {\n"
+        "    (%x, %0)\n"
+        "  };\n"
+        "  %2.1\n"
+        "}\n"
+    )
+
+
+def test_what_both_branches_of_inner_ifs_share_stands_outside() -> None:
+    x, c = Var("x"), Var("c", scalar("bool"))
+    shared = unary(unary(x))
+    inner = If(c, shared, x)
+    module = IRModule({"main": Function((x, c), If(c, inner, shared))})
+    lines = str(module).splitlines()
+    assert lines[2:4] == ["  %0 = exp(%x);", "  %1 = exp(%0);"]
+    assert structural_equal(parse(str(module)), module)
+
+
+def test_names_are_made_unique_and_valid() -> None:
+    first, second, third = Var("x"), Var("x"), Var("0 weird!")
+    body = make_lets([(first, unary(second)), (third, unary(first))], Tuple((first, second, third)))
+    text = str(IRModule({"main": Function((second,), body)}))
+    assert "def @main(%x)" in text and "let %x1 = exp(%x);" in text and "let %v0_weird_ = " in text
+
+
+def test_metadata_can_be_left_out() -> None:
+    constant = Constant(np.arange(3, dtype="float32"))
+    assert "#[metadata]" in astext(constant)
+    assert "#[metadata]" not in astext(constant, show_meta_data=False)
+    assert str(constant).endswith("meta[relay.Constant][0]\n")
+
+
+def test_types_as_comments() -> None:
+    x = Var("x", TensorType.of((2,)), ty=TensorType.of((2,)))
+    call = Call(op.get("exp"), (x,), op.get("exp").attrs(), ty=TensorType.of((2,)))
+    text = astext(IRModule({"main": Function((x,), call)}), show_types=True)
+    assert "exp(%x) /* ty=Tensor[(2,), float32] */\n" in text
+    assert structural_equal(parse(text), IRModule({"main": Function((x,), call)}))
+
+
+# ---- depth -------------------------------------------------------------------------------------------------------
+
+
+def chain_of_lets(n: int) -> Expr:
+    variables = [Var(f"x{i}") for i in range(n + 1)]
+    return Function((variables[0],), make_lets([(b, unary(a)) for a, b in itertools.pairwise(variables)], variables[-1]))
+
+
+def chain_of_calls(n: int) -> Expr:
+    x = expr = Var("x")
+    for _ in range(n):
+        expr = unary(expr)  # type: ignore[assignment]
+    return Function((x,), expr)
+
+
+def chain_of_diamonds(n: int) -> Expr:
+    x = expr = Var("x")
+    for _ in range(n):
+        expr = Call(op.get("add"), (expr, expr), op.get("add").attrs())  # type: ignore[assignment]
+    return Function((x,), expr)
+
+
+@pytest.mark.parametrize("make", [chain_of_lets, chain_of_calls, chain_of_diamonds])
+def test_long_programs(make: object) -> None:
+    module = IRModule({"main": make(DEPTH)})  # type: ignore[operator]
+    text = astext(module)
+    again = parse(text)
+    assert structural_equal(again, module)
+    assert astext(again) == text
+
+
+def test_deep_nesting() -> None:
+    n = 1000
+    x, c = Var("x"), Var("c", scalar("bool"))
+    expr: Expr = x
+    for _ in range(n):
+        expr = If(c, unary(x), Let(Var("y"), unary(x), expr))
+    module = IRModule({"main": Function((x, c), expr)})
+    assert structural_equal(parse(astext(module)), module)
+    parenthesised = parse_expr("free_var %x; " + "(" * DEPTH + "%x" + ",)" * DEPTH)
+    assert structural_equal(parse_expr(astext(parenthesised)), parenthesised, map_free_vars=True)
+    added = parse_expr("free_var %x; %x" + " + %x" * DEPTH)
+    assert structural_equal(parse_expr(astext(added)), added, map_free_vars=True)

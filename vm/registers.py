@@ -1,0 +1,162 @@
+"""What each register holds at each instruction: the verifier's walk over a function's paths.
+
+A register that is read must hold something on every path to the read, and something of the right kind.  The walk is the
+usual forward dataflow: a state per place where paths meet, joined until nothing changes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+
+from ..ops.ty import DTYPES, ITEMSIZE
+from . import isa
+
+#: Most registers times places where paths meet that a walk takes on: states are bit masks, this bounds their memory.
+MAX_STATE_BITS = 1 << 29
+#: Most times that one place is walked from; a place needs one per nesting of loops around it.
+MAX_VISITS = 100
+
+_KINDS = ("tensor", "storage", "record", "closure", "value")
+_A = {"tensor": "a tensor", "storage": "a storage", "record": "a tuple", "closure": "a function", "value": "a value"}
+
+Fail = Callable[[int, isa.Instruction, str], Exception]
+
+
+class _State:
+    """Which registers hold a thing of which kind: a bit mask per kind, disjoint.  ``sizes``: bytes of storages, where known."""
+
+    __slots__ = ("masks", "sizes")
+
+    def __init__(self, masks: Sequence[int]) -> None:
+        self.masks = list(masks)
+        self.sizes: dict[int, int] = {}
+
+    @property
+    def assigned(self) -> int:
+        out = 0
+        for mask in self.masks:
+            out |= mask
+        return out
+
+    def kind(self, register: int) -> str | None:
+        for name, mask in zip(_KINDS, self.masks, strict=True):
+            if mask >> register & 1:
+                return name
+        return None
+
+    def empty(self, register: int) -> None:
+        bit = 1 << register
+        self.masks = [m & ~bit if m & bit else m for m in self.masks]
+        self.sizes.pop(register, None)
+
+    def put(self, register: int, kind: str) -> None:
+        self.empty(register)
+        self.masks[_KINDS.index(kind)] |= 1 << register
+
+    def joined(self, other: _State) -> _State:
+        """What holds whichever of two ways led here.  A storage that is none on the other way is lost: a register that
+        holds a value never holds a storage."""
+        storage = _KINDS.index("storage")
+        known = self.assigned & other.assigned & ~(self.masks[storage] ^ other.masks[storage])
+        masks = [a & b & known for a, b in zip(self.masks, other.masks, strict=True)]
+        masks[-1] |= known & ~_State(masks).assigned
+        return _State(masks)
+
+
+def check_registers(code: Mapping[int, isa.Instruction], n_params: int, n_registers: int, fail: Fail) -> None:
+    """Walk the function ``code`` (instructions by pc, all jumps and operands valid).
+
+    Raises what ``fail(pc, instruction, what)`` makes, for a register that is read where some path leaves it empty, or that
+    holds another kind of thing than the instruction takes, or a tensor that does not fit its storage.
+    """
+    meets = {0} | {t for pc, i in code.items() for t in jump_targets(pc, i)}
+    first, last = min(code), max(code)
+    if n_registers * len(meets) > MAX_STATE_BITS:
+        raise fail(last, code[last], f"the function is too large: {n_registers} registers and {len(meets)} places where paths meet")
+    start = _State([0] * len(_KINDS))
+    start.masks[_KINDS.index("value")] = (1 << n_params) - 1
+    states, visits, waiting = {first: start}, dict.fromkeys(meets, 0), [first]
+    while waiting:
+        pc = heapq.heappop(waiting)
+        visits[pc] += 1
+        if visits[pc] > MAX_VISITS:
+            raise fail(pc, code[pc], "jumps are too tangled to follow")
+        for target, state in _walk(code, pc, states[pc], meets, fail):
+            before = states.get(target)
+            after = state if before is None else before.joined(state)
+            if before is None or after.masks != before.masks:
+                states[target] = _State(after.masks)
+                if target not in waiting:
+                    heapq.heappush(waiting, target)
+
+
+def jump_targets(pc: int, instruction: isa.Instruction) -> tuple[int, ...]:
+    """The words that an instruction at ``pc`` may jump to."""
+    return tuple(pc + getattr(instruction, name) for name, kind in instruction.operands.items() if kind.table == "code")
+
+
+def _walk(
+    code: Mapping[int, isa.Instruction], pc: int, entered: _State, meets: set[int], fail: Fail
+) -> list[tuple[int, _State]]:
+    """From ``pc`` to the next places where paths meet: these, each with the state on arriving there."""
+    state = _State(entered.masks)
+    while True:
+        instruction = code[pc]
+        _step(state, pc, instruction, fail)
+        if type(instruction) in isa.LEAVING:
+            return [(target, state) for target in jump_targets(pc, instruction)]
+        pc += instruction.length
+        if pc in meets:
+            return [(pc, state)]
+
+
+def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> None:
+    """Check what the instruction reads, then do to the state what it does to the registers."""
+    operands = [
+        (kind, value if kind.many else (value,))
+        for name, kind in instruction.operands.items()
+        if kind.table == "register"
+        for value in (getattr(instruction, name),)
+    ]
+    for kind, registers in operands:
+        if kind.access == "read":
+            for r in registers:
+                _check_read(state, r, kind.holds, lambda what: fail(pc, instruction, what))
+    moved = state.kind(instruction.src) if isinstance(instruction, isa.Move) else None
+    size = _storage_size(state, instruction)
+    if isinstance(instruction, isa.AllocTensor):
+        _check_room(state, instruction, lambda what: fail(pc, instruction, what))
+    for kind, registers in operands:
+        for r in registers:
+            if kind.access == "kill":
+                state.empty(r)
+            elif kind.access == "write":
+                state.put(r, moved or kind.holds)
+                if size is not None:
+                    state.sizes[r] = size
+
+
+def _check_read(state: _State, register: int, wanted: str, fail: Callable[[str], Exception]) -> None:
+    actual = state.kind(register)
+    if actual is None:
+        raise fail(f"${register} is read, but on some path to here it is empty, or holds a storage on one and not on another")
+    fits = wanted in ("any", actual) or (actual == "value" and wanted != "storage") or (wanted == "value" and actual != "storage")
+    if not fits:
+        raise fail(f"${register} holds {_A[actual]} here; {_A[wanted]} is needed")
+
+
+def _storage_size(state: _State, instruction: isa.Instruction) -> int | None:
+    """Bytes of the storage that the instruction puts into its register, where they are known."""
+    if isinstance(instruction, isa.AllocStorage):
+        return instruction.nbytes
+    return state.sizes.get(instruction.src) if isinstance(instruction, isa.Move) else None
+
+
+def _check_room(state: _State, instruction: isa.AllocTensor, fail: Callable[[str], Exception]) -> None:
+    room = state.sizes.get(instruction.storage)
+    needed = ITEMSIZE[DTYPES[instruction.dtype]]
+    for d in instruction.dims:
+        needed *= d
+    if room is not None and instruction.offset + needed > room:
+        raise fail(f"{instruction.offset} + {needed} bytes do not fit the {room} bytes of the storage in ${instruction.storage}")
