@@ -122,6 +122,21 @@ def free_vars(function: Function) -> list[Var]:
     return [v for v in used if v not in bound]
 
 
+def deepest(function: Function) -> tuple[int, Expr | None]:
+    """How deep branches and functions are nested in ``function``, and the innermost value that holds one."""
+    depth, innermost = 0, None
+    pending: list[tuple[Expr, int]] = [(function.body, 0)]
+    while pending:
+        expr, level = pending.pop()
+        while isinstance(expr, Let):
+            for chain in inner_chains(expr.value):
+                pending.append((chain, level + 1))
+                if level + 1 > depth:
+                    depth, innermost = level + 1, expr.value
+            expr = expr.body
+    return depth, innermost
+
+
 class Names:
     """Names not yet taken: ``add``, ``add1``, ``add2`` ..."""
 

@@ -82,7 +82,7 @@ class Dim:
     __radd__ = __add__
 
     def __sub__(self, other: IntLike) -> Dim:
-        return self + dim(other) * -1
+        return _from_terms(_sum(_terms(self), {atoms: -c for atoms, c in _terms(dim(other)).items()}))
 
     def __rsub__(self, other: IntLike) -> Dim:
         return dim(other) - self
@@ -123,7 +123,10 @@ Shape = tuple[Dim, ...]
 
 def dim(value: IntLike) -> Dim:
     """``value`` itself if it is a Dim, else the constant."""
-    return value if isinstance(value, Dim) else Dim(INT, int(value))
+    if isinstance(value, Dim):
+        return value
+    found = _SMALL.get(value)
+    return Dim(INT, int(value)) if found is None else found
 
 
 def sym(name: str, *, is_size: bool = True) -> Dim:
@@ -204,27 +207,31 @@ def symbols(*dims: Dim) -> dict[str, Dim]:
 def min_(a: IntLike, b: IntLike) -> Dim:
     """The smaller."""
     a, b = dim(a), dim(b)
-    gap = const(a - b)
-    if gap is not None:
-        return a if gap <= 0 else b
-    if is_nonneg(b - a):
+    low, high = _gap(a, b)
+    if high is not None and high <= 0:
         return a
-    if is_nonneg(a - b):
-        return b
-    return _limit(MIN, min, a, b)
+    return b if low is not None and low >= 0 else _limit(MIN, min, a, b)
 
 
 def max_(a: IntLike, b: IntLike) -> Dim:
     """The larger."""
     a, b = dim(a), dim(b)
-    gap = const(a - b)
-    if gap is not None:
-        return a if gap >= 0 else b
-    if is_nonneg(a - b):
+    low, high = _gap(a, b)
+    if low is not None and low >= 0:
         return a
-    if is_nonneg(b - a):
-        return b
-    return _limit(MAX, max, a, b)
+    return b if high is not None and high <= 0 else _limit(MAX, max, a, b)
+
+
+def _gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
+    """What is known of ``a - b``: not less than the first, not more than the second."""
+    if a is b:
+        return 0, 0
+    terms = _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
+    rest = terms.pop((), 0)
+    signs = {c > 0 for c in terms.values() if c}
+    if len(signs) == 2 or not all(x.nonneg for atoms, c in terms.items() if c for x in atoms):
+        return None, None
+    return None if False in signs else rest, None if True in signs else rest
 
 
 def _limit(op: str, choose: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
@@ -241,12 +248,11 @@ def _limit(op: str, choose: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
 def eq(a: IntLike, b: IntLike) -> Dim:
     """1 where equal, else 0."""
     a, b = dim(a), dim(b)
-    gap = a - b
-    known = const(gap)
-    if known is not None:
-        return dim(known == 0)
+    low, high = _gap(a, b)
+    if low == 0 == high:
+        return dim(1)
     # n + 1 is never 0 when n is a size
-    if is_nonneg(gap - 1) or is_nonneg(-gap - 1):
+    if (low is not None and low > 0) or (high is not None and high < 0):
         return dim(0)
     return Dim(EQ, *sorted((a, b), key=_key))
 
@@ -254,12 +260,10 @@ def eq(a: IntLike, b: IntLike) -> Dim:
 def lt(a: IntLike, b: IntLike) -> Dim:
     """1 where ``a < b``, else 0."""
     a, b = dim(a), dim(b)
-    gap = const(a - b)
-    if gap is not None:
-        return dim(gap < 0)
-    if is_nonneg(b - a - 1):
+    low, high = _gap(a, b)
+    if high is not None and high < 0:
         return dim(1)
-    return dim(0) if is_nonneg(a - b) else Dim(LT, a, b)
+    return dim(0) if low is not None and low >= 0 else Dim(LT, a, b)
 
 
 def le(a: IntLike, b: IntLike) -> Dim:
@@ -493,5 +497,7 @@ def _text(d: Dim) -> str:
     return f"{d.op}({', '.join(map(repr, a))})"
 
 
+#: The ints that nearly every shape function uses, kept alive.
+_SMALL = {value: Dim(INT, value) for value in range(-8, 65)}
 #: The nameless ``?`` of an annotation.
 ANY = Dim(ANY_DIM)

@@ -32,7 +32,7 @@ def evaluate(op: Op, arrays: Sequence[Any], attrs: Any) -> Any:
     group = build_group(params, (), (Node(op.name, attrs, args, ()),), ())
     n_outputs = len(group.nodes[0].outputs)
     group = Group(group.params, (), group.nodes, tuple(range(len(flat), len(flat) + n_outputs)))
-    results = run_group(group, [np.ascontiguousarray(a) for a in flat])
+    results = run_group(group, [np.asarray(a, order="C") for a in flat])
     multiple = isinstance(op.dtype(_dtypes(arrays), attrs), tuple)
     return tuple(results) if multiple else results[0]
 

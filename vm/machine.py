@@ -402,7 +402,7 @@ class _Tables:
     def _constants(self, exe: Executable) -> None:
         objects = np.zeros(max(1, len(exe.constants)), TENSOR)
         self.constants = np.zeros((max(1, len(exe.constants)), N_DEVICES), np.int64)
-        self._held = [np.ascontiguousarray(c) for c in exe.constants]
+        self._held = [np.asarray(c, order="C") for c in exe.constants]
         for i, c in enumerate(self._held):
             o = objects[i]
             o["refcount"], o["tag"], o["data"], o["ndim"] = _FOREVER, TAG_TENSOR, c.ctypes.data, c.ndim

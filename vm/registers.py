@@ -73,12 +73,15 @@ def check_registers(code: Mapping[int, isa.Instruction], n_params: int, n_regist
     meets = {0} | {t for pc, i in code.items() for t in jump_targets(pc, i)}
     first, last = min(code), max(code)
     if n_registers * len(meets) > MAX_STATE_BITS:
-        raise fail(last, code[last], f"the function is too large: {n_registers} registers and {len(meets)} places where paths meet")
+        raise fail(
+            last, code[last], f"the function is too large: {n_registers} registers and {len(meets)} places where paths meet"
+        )
     start = _State([0] * len(_KINDS))
     start.masks[_KINDS.index("value")] = (1 << n_params) - 1
-    states, visits, waiting = {first: start}, dict.fromkeys(meets, 0), [first]
+    states, visits, waiting, queued = {first: start}, dict.fromkeys(meets, 0), [first], {first}
     while waiting:
         pc = heapq.heappop(waiting)
+        queued.discard(pc)
         visits[pc] += 1
         if visits[pc] > MAX_VISITS:
             raise fail(pc, code[pc], "jumps are too tangled to follow")
@@ -87,7 +90,8 @@ def check_registers(code: Mapping[int, isa.Instruction], n_params: int, n_regist
             after = state if before is None else before.joined(state)
             if before is None or after.masks != before.masks:
                 states[target] = _State(after.masks)
-                if target not in waiting:
+                if target not in queued:
+                    queued.add(target)
                     heapq.heappush(waiting, target)
 
 
@@ -96,9 +100,7 @@ def jump_targets(pc: int, instruction: isa.Instruction) -> tuple[int, ...]:
     return tuple(pc + getattr(instruction, name) for name, kind in instruction.operands.items() if kind.table == "code")
 
 
-def _walk(
-    code: Mapping[int, isa.Instruction], pc: int, entered: _State, meets: set[int], fail: Fail
-) -> list[tuple[int, _State]]:
+def _walk(code: Mapping[int, isa.Instruction], pc: int, entered: _State, meets: set[int], fail: Fail) -> list[tuple[int, _State]]:
     """From ``pc`` to the next places where paths meet: these, each with the state on arriving there."""
     state = _State(entered.masks)
     while True:

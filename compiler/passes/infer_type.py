@@ -15,10 +15,14 @@ from __future__ import annotations
 import difflib
 
 from ...vm.source import Diagnostic, TypeCheckError
+from ..anf import deepest
 from ..call_graph import mentioned, recursion_groups
 from ..ir import GlobalVar, IRModule, replace
 from ..signature import BOTTOM, FAILED, Signature, closed_result
 from ..typing_rules import FunctionTyper
+
+#: Chains may be of any length; branches and functions inside each other recurse, here and in the passes to come.
+MAX_NESTING = 150
 
 
 def infer_type(mod: IRModule) -> IRModule:
@@ -33,6 +37,7 @@ class _ModuleTyper:
         self.signatures: dict[str, Signature] = {}
 
     def run(self) -> IRModule:
+        _check_nesting(self.mod)
         for name, function in self.mod.functions.items():
             self.signatures[name] = Signature.declared(f"@{name}", function, self.errors.append)
         done = {}
@@ -78,6 +83,15 @@ class _ModuleTyper:
             return found
         near = difflib.get_close_matches(name.name, self.signatures, 1)
         return Diagnostic(f"there is no function @{name.name}", name.span, help=f"did you mean @{near[0]}?" if near else None)
+
+
+def _check_nesting(mod: IRModule) -> None:
+    for name, function in mod.functions.items():
+        depth, innermost = deepest(function)
+        if depth > MAX_NESTING:
+            assert innermost is not None
+            message = f"branches and functions are nested {depth} deep in @{name}; at most {MAX_NESTING} is supported"
+            raise TypeCheckError(message, innermost.span, help="move some of them into a function of their own")
 
 
 def _place(error: Diagnostic) -> tuple[str, int]:

@@ -20,3 +20,17 @@ def kernel_source(group: Group) -> KernelSource:
         assert len(group.nodes) == 1, f"{group.name}: an opaque operator is never fused"
         return opaque.source(group)
     return loops.source(group)
+
+
+def fits(group: Group) -> bool:
+    """Is a group of fusable operators simple enough for one kernel?  Else it must be split: ``kernel_source`` refuses it.
+
+    It is not when one element of the result takes very many elements of an inner value, each computed for itself.
+    """
+    from .composition import TooComplex, nests
+
+    try:
+        nests(group)
+    except TooComplex:
+        return False
+    return True

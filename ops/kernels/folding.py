@@ -13,9 +13,10 @@ from .functions import SCALAR_FUNCTIONS, cast_text, literal_text
 class Fold:
     """A reduction as statements.
 
-    ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element.  ``value``: the
-    result, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.  ``join``: an expression that makes one of two
-    folds ``{0}`` and ``{1}``, where there is one: then several can run at a time, which hides how long one step takes.
+    ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element and ``{at}`` for
+    its position among those folded.  ``value``: the result, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.
+    ``join``: statements that take up a second fold, whose variables end in ``{lane}``, where that can be: then several run
+    at a time, which hides how long one step takes.
     """
 
     state: tuple[tuple[str, str], ...]
@@ -23,7 +24,7 @@ class Fold:
     value: str
     dtype: str
     needs_one: bool = False
-    join: str = ""
+    join: tuple[str, ...] = ()
 
 
 def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
@@ -34,11 +35,11 @@ def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
         case "all" | "any":
             sign = "&" if combine == "all" else "|"
             step = f"{name} = {name} {sign} {{e}}"
-            return Fold(((name, str(combine == "all")),), (step,), name, "bool", join=f"({{0}} {sign} {{1}})")
+            return Fold(((name, str(combine == "all")),), (step,), name, "bool", join=(f"{name} = {name} {sign} {name}{{lane}}",))
         case "max" | "min":
             larger = SCALAR_FUNCTIONS["maximum" if combine == "max" else "minimum"]
             step = larger.python([name, "{e}"], element, element)
-            join = larger.python(["{0}", "{1}"], element, element)
+            join = (f"{name} = {larger.python([name, name + '{lane}'], element, element)}",)
             return Fold(((name, _extreme(combine == "max", element)),), (f"{name} = {step}",), name, element, True, join)
         case "argmax" | "argmin":
             return _position(combine == "argmax", element, attrs.select_last_index, name)
@@ -51,7 +52,7 @@ def _arithmetic(sign: str, start: int, element: str, name: str) -> Fold:
     # the widest of its kind; integers wrap to the same value in the end
     wide = "float64" if is_float(element) else "uint64" if element.startswith("u") else "int64"
     step = f"{name} = {name} {sign} {wide}({{e}})"
-    return Fold(((name, f"{wide}({start})"),), (step,), name, wide, join=f"({{0}} {sign} {{1}})")
+    return Fold(((name, f"{wide}({start})"),), (step,), name, wide, join=(f"{name} = {name} {sign} {name}{{lane}}",))
 
 
 def _extreme(smallest: bool, dtype: str) -> str:
@@ -66,15 +67,19 @@ def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
     worse = ("<" if largest else ">") + ("" if last else "=")
     # NaN counts as the largest and as the smallest: the first (or last) one is the result
     nan = f"({name} == {name})" + (" | ({e} != {e})" if last else "") if is_float(element) else "True"
-    steps = (
-        f"if not ({{e}} {worse} {name}):",
-        f"    if {nan}:",
-        f"        {name} = {{e}}",
-        f"        {name}_at = {name}_n",
-        f"{name}_n = {name}_n + 1",
+    steps = (f"if not ({{e}} {worse} {name}):", f"    if {nan}:", f"        {name} = {{e}}", f"        {name}_at = {{at}}")
+    state = ((name, _extreme(largest, element)), (f"{name}_at", "0"))
+    other, sign, order = f"{name}{{lane}}", ">" if largest else "<", ">" if last else "<"
+    better, equal = f"({other} {sign} {name})", f"({other} == {name})"
+    if is_float(element):
+        better += f" | (({other} != {other}) & ({name} == {name}))"
+        equal = f"({equal} | (({other} != {other}) & ({name} != {name})))"
+    joined = (
+        f"if {better} | ({equal} & ({name}_at{{lane}} {order} {name}_at)):",
+        f"    {name} = {other}",
+        f"    {name}_at = {name}_at{{lane}}",
     )
-    state = ((name, _extreme(largest, element)), (f"{name}_at", "0"), (f"{name}_n", "0"))
-    return Fold(state, steps, f"{name}_at", "int64", True)
+    return Fold(state, steps, f"{name}_at", "int64", True, joined)
 
 
 def _variance(element: str, name: str) -> Fold:

@@ -101,7 +101,8 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "logical_not": ScalarFunction("(not {0})"),
     "bitwise_not": ScalarFunction("(~{0})", wraps=True),
     "left_shift": ScalarFunction(
-        signed="({0} << {1} if ({1} >= 0) & ({1} < {bits}) else 0)", unsigned="({0} << {1} if {1} < {bits} else {t}(0))", wraps=True
+        signed="({0} << {1} if ({1} >= 0) & ({1} < {bits}) else 0)",
+        unsigned="({0} << {1} if {1} < {bits} else {t}(0))", wraps=True
     ),
     "right_shift": ScalarFunction(
         signed="({0} >> {1} if ({1} >= 0) & ({1} < {bits}) else -1 if {0} < 0 else 0)",

@@ -135,11 +135,9 @@ class _Kernel:
         folding = fold(reduction.operator.reduction.combine, dtype, reduction.attrs, self.outside.fresh())
         begin = [f"{name} = {value}" for name, value in folding.state]
         regions, inside = [[], *writer.regions[kept + 1 :]], extents[kept:]
-        if folding.join and lowered.folded and len(regions[-1]) <= MAX_LANE_LINES:
-            step = [line.format(e=element) for line in folding.step]
-            inner = _lanes(regions, inside, folding, step, kept)
-        else:
-            inner = _nested(regions, inside, [line.format(e=element) for line in folding.step], kept)
+        step = [line.format(e=element, at=_position(extents, kept)) for line in folding.step]
+        wide = folding.join and lowered.folded and len(regions[-1]) <= MAX_LANE_LINES
+        inner = _lanes(regions, inside, folding, step, kept) if wide else _nested(regions, inside, step, kept)
         finish, total = self._finish(lowered, folding, extents[kept:])
         end = [*finish, f"{target} = {total}"]
         lines = _nested(writer.regions[: kept + 1], extents[:kept], [*begin, *inner, *end])
@@ -178,19 +176,26 @@ def _nested(regions: list[list[str]], extents: list[str], innermost: list[str], 
 
 def _lanes(regions: list[list[str]], extents: list[str], folding: Fold, step: list[str], first: int) -> list[str]:
     """Loops around ``step``, the innermost one with LANES folds at a time, which are joined after it."""
-    ((name, start),) = folding.state
     axis, size = f"i{first + len(extents) - 1}", extents[-1]
-    lanes = [f"{name}_{k}" for k in range(LANES)]
-    lines = [f"{lane} = {start}" for lane in lanes]
-    block = []
-    for k, lane in enumerate(lanes):
-        own = [re.sub(rf"\b{name}\b", lane, line) for line in step]
-        block += [f"{axis} = {axis}_block * {LANES} + {k}", *regions[-1], *own]
-    lines += [f"for {axis}_block in range({size} // {LANES}):", *indented(block)]
-    for lane in lanes:
-        lines.append(f"{name} = {folding.join.format(name, lane)}")
+    own = re.compile("|".join(rf"\b{name}\b" for name, _ in folding.state))
+    lines, block, joined = [], [], []
+    for k in range(LANES):
+        lane = f"_{k}"
+        lines += [f"{name}{lane} = {start}" for name, start in folding.state]
+        block += [f"{axis} = {axis}_block * {LANES} + {k}", *regions[-1]]
+        block += [own.sub(lambda found, lane=lane: found[0] + lane, line) for line in step]
+        joined += [line.format(lane=lane) for line in folding.join]
+    lines += [f"for {axis}_block in range({size} // {LANES}):", *indented(block), *joined]
     lines += [f"for {axis} in range({size} // {LANES} * {LANES}, {size}):", *indented([*regions[-1], *step])]
     return _nested(regions[:-1], extents[:-1], lines, first)
+
+
+def _position(extents: list[str], first: int) -> str:
+    """The number of an element among those of the loops from ``first`` on."""
+    text = ""
+    for loop, extent in list(enumerate(extents))[first:]:
+        text = f"({text} * {extent} + i{loop})" if text else f"i{loop}"
+    return text or "0"
 
 
 def _unless_empty(extents: list[str], lines: list[str]) -> list[str]:

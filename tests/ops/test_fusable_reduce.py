@@ -63,6 +63,22 @@ def test_positions(name, dtype):
         assert call(name, [x], ArgReduceAttrs(select_last_index=True)) == last
 
 
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("last", [False, True])
+def test_positions_among_equal_elements_and_nan(name, last):
+    rng = np.random.default_rng(7)
+    for n in [1, 7, 8, 9, 17, 40]:
+        for values in ([0, 1], [1, np.nan], [-np.inf, np.nan], [-np.inf], [np.inf], [0, 1, 2, np.inf]):
+            x = rng.choice(values, (3, n)).astype("float32")
+            flipped = x[:, ::-1] if last else x
+            expected = POSITIONS[name](flipped, axis=1)
+            expected = n - 1 - expected if last else expected
+            np.testing.assert_array_equal(call(name, [x], ArgReduceAttrs(1, select_last_index=last)), expected)
+            whole = POSITIONS[name](x.reshape(-1)[::-1] if last else x)
+            ours = call(name, [x], ArgReduceAttrs(select_last_index=last))
+            assert ours == (x.size - 1 - whole if last else whole)
+
+
 def test_nan_is_the_largest_and_the_smallest():
     x = np.array([1, np.nan, 5, np.nan, -np.inf], "float32")
     for name in POSITIONS:

@@ -8,11 +8,12 @@ import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.check import check
 from relayvm.compiler.ir import IRModule
 from relayvm.compiler.parser import parse
-from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.infer_type import MAX_NESTING, infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.printer import astext
 from relayvm.ops.ty import FuncType, TensorType, TupleType
+from relayvm.vm.source import TypeCheckError
 
 HEADER = '#[version = "0.0.5"]\n'
 
@@ -96,6 +97,16 @@ def test_the_size_name_of_a_closure_is_its_own() -> None:
     assert isinstance(params, FuncType)
     x, y = params.params
     assert isinstance(x, TensorType) and isinstance(y, TensorType) and x.shape[0] is not y.shape[0]
+
+
+def _nested(depth: int) -> str:
+    return f"def @main(%x: float32, %c: bool) {{ {'if (%c) { %x } else { ' * depth} exp(%x) {'}' * depth} }}"
+
+
+def test_nesting_has_a_limit_that_is_said() -> None:
+    assert _result(_nested(MAX_NESTING)) == "float32"
+    with pytest.raises(TypeCheckError, match=f"nested {MAX_NESTING + 1} deep in @main; at most {MAX_NESTING} is supported"):
+        _typed(_nested(MAX_NESTING + 1))
 
 
 def test_a_value_of_the_result_checks_the_callers_sizes_only_once() -> None:

@@ -1,0 +1,8 @@
+"""``python -m relayvm``."""
+
+from __future__ import annotations
+
+from .compiler.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

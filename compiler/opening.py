@@ -1,0 +1,66 @@
+"""A file to an executable: a program's text is compiled, a stored executable is loaded and must be what was asked for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..vm.executable import DEVICES, Executable, VMFunction
+from ..vm.source import ConfigError, InputError
+from .compile import as_module, check_target, compile
+from .config import Config
+from .ir import IRModule
+
+#: The suffix of a stored executable.
+SUFFIX = ".rvm"
+
+
+def is_executable(path: Path) -> bool:
+    """Is this a stored executable, by its name?"""
+    return path.suffix == SUFFIX
+
+
+def load(path: Path) -> Executable | Path:
+    """A stored executable, loaded; of a text its path, to be compiled.  Raises ExecutableFormatError."""
+    return Executable.load(path) if is_executable(path) else path
+
+
+def read_module(path: Path) -> IRModule:
+    """The module in a text file.  Raises ParseError, and InputError for a stored executable."""
+    if is_executable(path):
+        raise InputError(f"{path} is an executable: the module it was compiled from is not in it", help="give the .relay file")
+    return as_module(path)
+
+
+def open_program(path: Path, device: str | None = None, config: Mapping[str, str] | None = None) -> Executable:
+    """The executable that a file is or describes; ``device`` None is the file's own, for a text the host.
+
+    Raises RelayError: for a file that is no program, unknown settings, and a stored executable that has others.
+    """
+    settings = dict(config or {})
+    if device is not None:
+        check_target(device)
+    wanted = Config.of(**settings).texts()
+    if not is_executable(path):
+        return compile(path, device or DEVICES[0], **settings)
+    exe = Executable.load(path)
+    if device is not None and device != exe.target:
+        raise InputError(f"{path} was compiled for {exe.target!r}, not {device!r}", help="leave --device out, or compile it again")
+    for key in settings:
+        if exe.config.get(key) != wanted[key]:
+            raise InputError(
+                f"{path} was compiled with {key}={exe.config.get(key)}, not {key}={wanted[key]}",
+                help=f"leave --config {key} out, or compile it again",
+            )
+    return exe
+
+
+def function_of(exe: Executable, name: str) -> VMFunction:
+    """The function that is called ``name``.  Raises ConfigError that lists those there are."""
+    names = [f.name for f in exe.functions]
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1)
+        guess = f"; did you mean @{near[0]}?" if near else ""
+        raise ConfigError(f"the program has no function @{name}{guess}", help=f"its functions: {', '.join('@' + n for n in names)}")
+    return exe.functions[names.index(name)]

@@ -1,0 +1,122 @@
+"""The operators as their declarations say: for ``relayvm ops`` and the page ``docs/ops.md``."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any
+
+from ..ops.op import REGISTRY, Op, OpPattern
+from ..shape_funcs.registry import SHAPE_FUNCS
+from ..vm.source import InputError
+from .attributes import value_text
+
+#: Headings by name's first part, then, for a name without one, by pattern.
+_BY_PREFIX = {
+    "nn": "Neural networks: `nn.`",
+    "dyn": "Shapes and sizes that are values: `dyn.`",
+    "vision": "Detection: `vision.`",
+}
+_BY_PATTERN = {
+    OpPattern.ELEMWISE: "Element by element",
+    OpPattern.BROADCAST: "Element by element, with broadcasting",
+    OpPattern.COMM_REDUCE: "Reductions",
+    OpPattern.INJECTIVE: "Making and moving elements",
+    OpPattern.RESHAPE: "The same elements under another shape",
+    OpPattern.OPAQUE: "Searching and sorting",
+    OpPattern.MACHINE: "Shapes as values",
+}
+
+
+def operators() -> list[Op]:
+    """Every operator that a program may call, by name."""
+    return [op for _, op in sorted(REGISTRY.items()) if op.pattern is not OpPattern.MACHINE or op.name in SHAPE_FUNCS]
+
+
+def operator(name: str) -> Op:
+    """The operator ``name``.  Raises InputError that suggests near names."""
+    known = {op.name: op for op in operators()}
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 3, 0.5)
+        near += [n for n in known if n.rpartition(".")[2] == name and n not in near]
+        help = f"did you mean {', '.join(near)}?" if near else "`relayvm ops` lists them"
+        raise InputError(f"there is no operator {name}", help=help)
+    return known[name]
+
+
+def as_data(op: Op) -> dict[str, Any]:
+    """An operator as plain data.  ``attributes``: name and default, ``required`` where there is no default."""
+    return {
+        "name": op.name,
+        "inputs": list(op.inputs),
+        "data_dependent": list(op.data_dependent),
+        "upper_bound": op.shape_func.upper_bound,
+        "pattern": op.pattern.name,
+        "implementations": list(op.implementations),
+        "attributes": [
+            {"name": f.name, "required": _required(f), "default": None if _required(f) else _default(f)}
+            for f in dataclasses.fields(op.attrs)
+        ],
+        "doc": op.doc,
+    }
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def signature(op: Op) -> str:
+    """``dyn.tile(data, reps*)``: a ``*`` behind an input whose values the shape function reads; tuples are ``(data, ...)``."""
+    inputs = [
+        (f"({name[:-1]}, ...)" if name.endswith("*") else name) + ("*" if flag else "")
+        for name, flag in zip(op.inputs, op.data_dependent, strict=True)
+    ]
+    attrs = [f.name if _required(f) else f"{f.name}={value_text(_default(f))}" for f in dataclasses.fields(op.attrs)]
+    return f"{op.name}({', '.join([*inputs, *attrs])})"
+
+
+def operator_text(op: Op) -> str:
+    """One operator for people."""
+    flagged = [name for name, flag in zip(op.inputs, op.data_dependent, strict=True) if flag]
+    reads = f"the values of {', '.join(flagged)}" if flagged else "shapes only"
+    bound = "; the kernel reports the true size, which is at most that" if op.shape_func.upper_bound else ""
+    return "\n".join(
+        [
+            signature(op),
+            f"  {op.doc}",
+            f"  its shape function reads {reads}{bound}",
+            f"  pattern {op.pattern.name}, implemented by {', '.join(op.implementations)}",
+        ]
+    )
+
+
+def family(op: Op) -> str:
+    """The heading under which the operator stands."""
+    return _BY_PREFIX.get(op.name.partition(".")[0] if "." in op.name else "", "") or _BY_PATTERN[op.pattern]
+
+
+def ops_markdown() -> str:
+    """The page of all operators."""
+    families: dict[str, list[Op]] = {title: [] for title in (*_BY_PATTERN.values(), *_BY_PREFIX.values())}
+    for op in operators():
+        families[family(op)].append(op)
+    parts = [_INTRODUCTION.format(count=len(operators()))]
+    for title, ops in families.items():
+        if ops:
+            lines = [f"| `{signature(op)}` | {op.pattern.name} | {op.doc.replace('|', chr(92) + '|')} |" for op in ops]
+            parts.append("\n".join([f"## {title}", "", "| operator | pattern | |", "|---|---|---|", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+_INTRODUCTION = """\
+# Operators
+
+Generated from the declarations by `python -m relayvm.compiler.docs`; do not edit. {count} operators.
+
+Inputs come first, then attributes with their defaults. A `*` marks an input whose *values* the shape function reads: only
+these are ever copied to the host to know a shape. `(data, ...)` is one input that is a tuple of tensors. The pattern says
+how an operator may be fused: `OPAQUE` has a kernel of its own, `RESHAPE` has none. `relayvm ops NAME` shows one of them."""

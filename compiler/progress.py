@@ -1,0 +1,55 @@
+"""Kernels take seconds to compile the first time: say so, to a person at a terminal and to nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..ops.native import store
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+
+@contextlib.contextmanager
+def compile_progress() -> Iterator[None]:
+    """While this is open, compilations show on standard error, if that is a terminal; at the end how many there were."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    shown = _Shown()
+    store.on_compile.append(shown.compiling)
+    try:
+        yield
+    finally:
+        store.on_compile.remove(shown.compiling)
+        shown.close()
+
+
+class _Shown:
+    """The line on the terminal; it appears with the first compilation."""
+
+    def __init__(self) -> None:
+        self.count, self.status, self.start = 0, None, 0.0
+        self.status: Status | None
+
+    def compiling(self, name: str) -> None:
+        """Called before ``name`` is compiled."""
+        self.count += 1
+        if self.status is None:
+            from rich.console import Console
+
+            self.start = time.perf_counter()
+            self.status = Console(stderr=True).status("")
+            self.status.start()
+        self.status.update(f"compiling kernels, once on this machine: {self.count}, {name}", spinner="dots")
+
+    def close(self) -> None:
+        if self.status is not None:
+            self.status.stop()
+            seconds = time.perf_counter() - self.start
+            plural = "" if self.count == 1 else "s"
+            self.status.console.print(f"compiled {self.count} kernel{plural} in {seconds:.1f} s; the next run finds them", highlight=False)

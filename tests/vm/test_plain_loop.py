@@ -1,0 +1,101 @@
+"""The native loop, run un-jitted: the same results, and every load and store inside memory that was announced."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.ops.native import memory
+from relayvm.vm import door, requests
+from relayvm.vm.machine import VirtualMachine
+
+HEADER = '#[version = "0.0.5"]\n'
+
+PROGRAMS = {
+    "elementwise": (
+        "def @main(%x: Tensor[(?n, 3), float32], %y: Tensor[(?n, 3), float32]) { nn.relu(%x - %y) * 2f }",
+        lambda n, rng: (rng.standard_normal((n, 3)).astype("f"), rng.standard_normal((n, 3)).astype("f")),
+    ),
+    "data_dependent": (
+        "def @main(%x: Tensor[(?, 4), float32], %s: Tensor[(2), int64]) { (dyn.reshape(%x, %s), shape_of(%x)) }",
+        lambda n, rng: (rng.standard_normal((n, 4)).astype("f"), np.array([4, -1], np.int64)),
+    ),
+    "upper_bound": (
+        "def @main(%x: Tensor[(?), float32]) { argwhere(greater(%x, 0f)) }",
+        lambda n, rng: (rng.standard_normal(n).astype("f"),),
+    ),
+    "recursion": (
+        """def @sum_to(%i: int64) -> int64 { if (%i <= 0i64) { 0i64 } else { %i + @sum_to(%i - 1i64) } }
+        def @main(%n: int64) -> int64 { @sum_to(%n) }""",
+        lambda n, rng: (np.array(n, np.int64),),
+    ),
+    "tail_recursion_of_tuples": (
+        """def @loop(%i: int64, %p: (float32, Tensor[(?), float32])) -> (float32, Tensor[(?), float32]) {
+          if (%i <= 0i64) { %p } else { @loop(%i - 1i64, (%p.0 + 1f, %p.1 * 2f)) }
+        }
+        def @main(%n: int64, %x: Tensor[(?), float32]) { @loop(%n, (0f, %x)) }""",
+        lambda n, rng: (np.array(n, np.int64), rng.standard_normal(n).astype("f")),
+    ),
+    "closure": (
+        """def @main(%n: int64, %x: Tensor[(?), float32]) {
+          let %step = fn (%y: Tensor[(?), float32]) -> Tensor[(?), float32] { %y + %x };
+          let %twice = fn (%f: fn (Tensor[(?), float32]) -> Tensor[(?), float32], %y: Tensor[(?), float32]) -> Tensor[(?), float32] { %f(%f(%y)) };
+          %twice(%step, %x)
+        }""",
+        lambda n, rng: (np.array(n, np.int64), rng.standard_normal(n).astype("f")),
+    ),
+}
+
+
+def leaves(result: object) -> list[np.ndarray]:
+    if isinstance(result, tuple):
+        return [a for r in result for a in leaves(r)]
+    return [result.numpy().copy()]  # type: ignore[attr-defined]
+
+
+def plain_machine(exe: relay.Executable, monkeypatch: pytest.MonkeyPatch) -> VirtualMachine:
+    """A machine whose loop and memory management are ordinary Python functions."""
+    monkeypatch.setattr(door, "arrays_are_readable", lambda: False)
+    monkeypatch.setattr(door, "machine", lambda *, with_lock: requests.machine)
+    vm = VirtualMachine(exe)
+    vm._give_up = lambda at: requests.machine(vm._state, requests.RELEASE, at, 0)
+    return vm
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, make = PROGRAMS[name]
+    exe = relay.compile(relay.parse(HEADER + text), target=target)
+    native = VirtualMachine(exe)
+    rng = np.random.default_rng(0)
+    cases = [make(n, rng) for n in (0, 1, 5)]
+    expected = [leaves(native.run(*args)) for args in cases]
+    with memory.watch() as announce:
+        vm = plain_machine(exe, monkeypatch)
+        tables = vm._tables
+        for block in (
+            vm._block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
+            tables.libraries, tables.constants, tables._objects, *tables._rows, *tables._programs, *tables._held,
+        ):  # fmt: skip
+            announce(block.ctypes.data, block.nbytes)
+        for args, want in zip(cases, expected, strict=True):
+            for a in args:
+                announce(a.ctypes.data, a.nbytes)
+            got = leaves(vm.run(*args))
+            for g, w in zip(got, want, strict=True):
+                np.testing.assert_array_equal(g, w)
+        assert vm.counters == {**native.counters, "peak_bytes": vm.counters["peak_bytes"]}
+        vm._closed = True  # its memory came from the watched twin
+
+
+def test_a_wild_address_is_caught() -> None:
+    cell = np.zeros(2, np.int64)
+    with memory.watch() as announce:
+        announce(cell.ctypes.data, 8)
+        assert memory.load_i64(cell.ctypes.data) == 0
+        with pytest.raises(memory.WildAddress):
+            memory.load_i64(cell.ctypes.data + 8)
+        with pytest.raises(memory.WildAddress):
+            memory.store_i64(cell.ctypes.data + 4, 1)
