@@ -138,7 +138,9 @@ def read_array(name: str, where: str) -> np.ndarray:
     except OSError as error:
         raise InputError(f"--input {name}: cannot read {path}: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile, SyntaxError) as error:
-        raise InputError(f"--input {name}: {path} holds no array: {error}", help="give a .npy or .npz file as numpy writes it") from error
+        raise InputError(
+            f"--input {name}: {path} holds no array: {error}", help="give a .npy or .npz file as numpy writes it"
+        ) from error
     if isinstance(loaded, np.ndarray):
         return _checked(name, path, loaded)
     with loaded:
@@ -199,7 +201,9 @@ def _leaves(name: str, ty: Type, function: VMFunction) -> list[tuple[str, Tensor
         return [(name, ty)]
     if isinstance(ty, TupleType):
         return [leaf for i, f in enumerate(ty.fields) for leaf in _leaves(f"{name}.{i}", f, function)]
-    raise InputError(f"@{function.name} takes a function as %{name}: only the program itself can call it", help="choose another --entry")
+    raise InputError(
+        f"@{function.name} takes a function as %{name}: only the program itself can call it", help="choose another --entry"
+    )
 
 
 def _assembled(name: str, ty: Type, made: Mapping[str, Any]) -> Any:
@@ -221,7 +225,9 @@ def _check_names(function: VMFunction, leaves: Sequence[tuple[str, TensorType]],
         if given not in dims:
             near = difflib.get_close_matches(given, dims, 1)
             guess = f"; did you mean ?{near[0]}?" if near else ""
-            valid = f"its named dimensions: {', '.join('?' + d for d in dims)}" if dims else f"it has none; its parameters: {listed}"
+            valid = (
+                f"its named dimensions: {', '.join('?' + d for d in dims)}" if dims else f"it has none; its parameters: {listed}"
+            )
             raise InputError(f"@{function.name} has no dimension ?{given}{guess}", help=valid)
 
 

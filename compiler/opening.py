@@ -46,7 +46,9 @@ def open_program(path: Path, device: str | None = None, config: Mapping[str, str
         return compile(path, device or DEVICES[0], **settings)
     exe = Executable.load(path)
     if device is not None and device != exe.target:
-        raise InputError(f"{path} was compiled for {exe.target!r}, not {device!r}", help="leave --device out, or compile it again")
+        raise InputError(
+            f"{path} was compiled for {exe.target!r}, not {device!r}", help="leave --device out, or compile it again"
+        )
     for key in settings:
         if exe.config.get(key) != wanted[key]:
             raise InputError(
@@ -62,5 +64,7 @@ def function_of(exe: Executable, name: str) -> VMFunction:
     if name not in names:
         near = difflib.get_close_matches(name, names, 1)
         guess = f"; did you mean @{near[0]}?" if near else ""
-        raise ConfigError(f"the program has no function @{name}{guess}", help=f"its functions: {', '.join('@' + n for n in names)}")
+        raise ConfigError(
+            f"the program has no function @{name}{guess}", help=f"its functions: {', '.join('@' + n for n in names)}"
+        )
     return exe.functions[names.index(name)]

@@ -17,8 +17,9 @@ from ..ops import machine
 from ..ops.op import Op
 from ..ops.ty import ITEMSIZE, TensorType, TupleType, Type
 from ..shape_funcs.dims import Shape, const, fresh
+from ..shape_funcs.program import INT64_MAX
 from ..vm.executable import DEVICES
-from ..vm.source import Span
+from ..vm.source import Span, TypeCheckError
 from .anf import Names
 from .ir import Call, Constant, Expr, GlobalVar, Tuple, Var, make_lets, replace
 
@@ -151,10 +152,15 @@ class Scope:
         return self.shapes[dims]
 
     def allocate(self, name: str | Var, ty: TensorType, shape: Var | None) -> Var:
-        """A new tensor on the target; ``shape`` is its host vector where the type does not say it."""
+        """A new tensor on the target; ``shape`` is its host vector where the type does not say it.
+
+        Raises TypeCheckError for one that is larger than any memory.
+        """
         device, base = self.frame.target, name.name if isinstance(name, Var) else name
         if shape is None:
             nbytes = nbytes_of(ty)
+            if nbytes > INT64_MAX:
+                raise TypeCheckError(f"a tensor of type {ty} takes {nbytes} bytes, more than can be addressed", self.span)
             storage_type = TensorType.of((nbytes,), "uint8")
             attrs: Any = machine.AllocStorageAttrs(nbytes, device)
             storage = self.call(f"{base}_storage", machine.ALLOC_STORAGE, (), attrs, storage_type)

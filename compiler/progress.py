@@ -52,4 +52,6 @@ class _Shown:
             self.status.stop()
             seconds = time.perf_counter() - self.start
             plural = "" if self.count == 1 else "s"
-            self.status.console.print(f"compiled {self.count} kernel{plural} in {seconds:.1f} s; the next run finds them", highlight=False)
+            self.status.console.print(
+                f"compiled {self.count} kernel{plural} in {seconds:.1f} s; the next run finds them", highlight=False
+            )

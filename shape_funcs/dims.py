@@ -318,6 +318,15 @@ def product(values: Iterable[IntLike]) -> Dim:
     return out
 
 
+def total(values: Iterable[IntLike]) -> Dim:
+    """The sum; 0 for none."""
+    terms: _Terms = {}
+    for v in values:
+        for atoms, coefficient in _terms(dim(v)).items():
+            terms[atoms] = terms.get(atoms, 0) + coefficient
+    return _from_terms(terms)
+
+
 # ---- substitution and evaluation -------------------------------------------------------------------------------
 
 
@@ -368,7 +377,7 @@ def _arange_length(start: int, stop: int, step: int) -> int:
 
 
 #: What each operation means on ints; ``add`` and ``mul`` are what a polynomial is evaluated with.
-SCALAR = {
+SCALAR: dict[str, Callable[..., int]] = {
     ADD: lambda a, b: a + b,
     MUL: lambda a, b: a * b,
     FLOORDIV: lambda a, b: a // b if b else 0,
@@ -381,7 +390,7 @@ SCALAR = {
     ARANGE: _arange_length,
 }
 
-_REBUILD = {
+_REBUILD: dict[str, Callable[..., Dim]] = {
     MUL: lambda a, b: a * b,
     FLOORDIV: lambda a, b: a // b,
     MOD: lambda a, b: a % b,

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .dims import ADD, ANY_DIM, EQ, INT, LT, MAX_RANK, MUL, POLY, RESULT, SCALAR, SYM, WHERE, Dim, Shape, dim, postorder
+from .dims import ADD, ANY_DIM, ARANGE, EQ, INT, LT, MAX_RANK, MUL, POLY, RESULT, SCALAR, SYM, WHERE, Dim, Shape, dim, postorder
 from .registry import Check, ShapeError
 
 #: What a load reads: the size of axis ``index``, or the element ``index`` of the data (row-major).
@@ -25,7 +25,7 @@ SIZE, DATA = 0, 1
 OPERATIONS = ("const", *SCALAR)
 OPCODES = {name: number for number, name in enumerate(OPERATIONS)}
 #: How many operands each opcode takes.
-ARITY = tuple(3 if name in (WHERE, "arange_length") else 2 if name in SCALAR else 0 for name in OPERATIONS)
+ARITY = tuple(3 if name in (WHERE, ARANGE) else 2 if name in SCALAR else 0 for name in OPERATIONS)
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 Load = tuple[int, int, int]  # input, kind, index

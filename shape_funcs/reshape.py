@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .axes import as_size, axes_in, axis_in, dimensions, scalar, vector
-from .dims import Dim, Shape, all_, any_, const, dim, eq, le, lt, not_, product, where
+from .dims import Dim, Shape, all_, any_, const, dim, eq, le, lt, not_, product, total, where
 from .registry import Operand, ShapeError, check, register_shape_func
 
 INFER, COPY_REST, MERGE, SPLIT = -1, -2, -3, -4
@@ -59,7 +59,7 @@ class _Reshape:
                 self.out.append(product(self._copy(axis, 2, at)))
                 axis += 2
             elif value == SPLIT:
-                self.out += self._split(*self._copy(axis, 1, at), newshape[at + 1 : at + 3])
+                self.out += self._split(self._copy(axis, 1, at)[0], newshape[at + 1 : at + 3])
                 axis, at = axis + 1, at + 2
             else:
                 raise ShapeError(f"newshape {newshape} has {value}; valid are sizes, 0, -1, -2, -3 and -4")
@@ -110,7 +110,7 @@ def dyn_reshape(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
         check(le(INFER, v), f"newshape[{axis}] is {{}}; valid are sizes, 0 and -1", v, input=1)
         if axis >= len(data):
             check(not_(copy), f"newshape[{axis}] copies axis {axis}, but the data has {dimensions(len(data))}", input=1)
-    check(le(sum(inferred, dim(0)), 1), "newshape has more than one -1", input=1)
+    check(le(total(inferred), 1), "newshape has more than one -1", input=1)
     # axes that are copied do not count: then (0, -1) is right for an empty axis, too
     rest = product(where(copies[axis], 1, d) if axis < len(copies) else d for axis, d in enumerate(data))
     explicit = product(where(any_(i, c), 1, v) for v, i, c in zip(wanted, inferred, copies, strict=True))
@@ -150,10 +150,10 @@ def dyn_squeeze(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
         check(all_(le(-rank, v), lt(v, rank)), f"axis {{}} is out of range for {dimensions(rank)} ({valid})", v, input=1)
     axes = [where(lt(v, 0), v + rank, v) for v in given]
     gone = [any_(*(eq(v, axis) for v in axes)) for axis in range(rank)]
-    check(eq(sum(gone, dim(0)), len(given)), "an axis is given twice", input=1)
+    check(eq(total(gone), len(given)), "an axis is given twice", input=1)
     for axis, d in enumerate(data.shape):
         check(any_(not_(gone[axis]), eq(d, 1)), f"axis {axis} has size {{}}, not 1", d, input=0, axis=axis)
-    before = [sum((not_(g) for g in gone[:axis]), dim(0)) for axis in range(rank)]
+    before = [total(not_(g) for g in gone[:axis]) for axis in range(rank)]
     out: list[Dim] = []
     for k in range(rank - len(given)):
         # the k-th axis that stays is axis k, or one of those after it

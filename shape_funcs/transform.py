@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .axes import as_size, axes_in, axis_in, dimensions, same_size, vector
-from .dims import Dim, Shape, dim, eq, max_, min_, product
+from .dims import Dim, Shape, dim, eq, max_, min_, product, total
 from .registry import Operand, ShapeError, check, register_shape_func
 
 
@@ -27,7 +27,7 @@ def concatenate(inputs: tuple[tuple[Operand, ...]], attrs: Any) -> Shape:
     parts = _parts(inputs[0])
     axis = axis_in(attrs.axis, parts[0].rank)
     out = _common(parts, skip=axis)
-    return (*out[:axis], sum((p.shape[axis] for p in parts), dim(0)), *out[axis + 1 :])
+    return (*out[:axis], total(p.shape[axis] for p in parts), *out[axis + 1 :])
 
 
 @register_shape_func("stack")

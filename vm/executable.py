@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ import numpy as np
 from ..ops.group import Group
 from ..ops.ty import Type
 from ..shape_funcs.program import ShapeProgram
-from .source import SourceText
+from .source import ConfigError, SourceText
 
 #: Device names by number, as instructions hold them.  0 is always the host.
 DEVICES = ("cpu", "sim")
@@ -70,3 +71,54 @@ class Executable:
             if f.name == name:
                 return i
         raise KeyError(name)
+
+    @property
+    def inputs(self) -> tuple[tuple[str, Type], ...]:
+        """Names and types of the parameters of ``main``.  Raises ConfigError when there is no ``main``."""
+        for f in self.functions:
+            if f.name == "main":
+                return f.params
+        raise ConfigError("the executable has no @main", help=f"its functions: {', '.join('@' + f.name for f in self.functions)}")
+
+    @property
+    def primitive_ops(self) -> tuple[str, ...]:
+        """The names of its kernels, by number."""
+        return tuple(p.name for p in self.packed)
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """How many functions, instructions, kernels, shape functions, constants and device copies (by the instructions in
+        the code, not by how often they run) there are, and the bytes of code and constants."""
+        from . import isa
+
+        instructions = [i for f in self.functions for _, i in isa.disassemble(f.code)]
+        return {
+            "functions": len(self.functions),
+            "instructions": len(instructions),
+            "kernels": len(self.packed),
+            "shape_funcs": len(self.shape_funcs),
+            "constants": len(self.constants),
+            "device_copies": sum(isinstance(i, isa.DeviceCopy) for i in instructions),
+            "code_bytes": sum(f.code.nbytes for f in self.functions),
+            "constant_bytes": sum(c.nbytes for c in self.constants),
+        }
+
+    @property
+    def disassembly(self) -> str:
+        """The bytecode and the tables as text for people.  Raises EncodingError for code that does not decode."""
+        from .disassembly import disassembly
+
+        return disassembly(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the executable into a file (``.rvm``), whole or not at all.  Raises RelayError when that fails."""
+        from .file import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Executable:
+        """The executable in a file, verified.  Raises ExecutableFormatError for any other file, and a damaged one."""
+        from .file import load
+
+        return load(path)

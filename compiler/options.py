@@ -1,0 +1,109 @@
+"""Options that several commands share, and how their texts become values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from .config import describe
+from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+file_argument = click.argument("file", type=click.Path(path_type=Path))
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+repeat_option = click.option("--repeat", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs.")
+device_option = click.option("--device", metavar="cpu|sim", help="Where to run; default: cpu, or what a .rvm was compiled for.")
+
+
+def _parsed(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """A click callback for a repeated ``NAME=...`` option: a dict.  A name may come once."""
+
+    def callback(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for text in texts:
+            try:
+                name, value = parse(text)
+            except InputSyntaxError as error:
+                raise click.BadParameter(str(error), context, parameter) from error
+            if name in out:
+                raise click.BadParameter(f"{name} is given twice", context, parameter)
+            out[name] = value
+        return out
+
+    return callback
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, rest = split_option(text, "NAME=5,4")
+    return name, parse_shape(rest)
+
+
+def _dim(text: str) -> tuple[str, int]:
+    name, rest = split_option(text, "NAME=SIZE, such as n=7")
+    if not rest.strip().isdecimal():
+        raise InputSyntaxError(f"the size in {text!r} is not a number of at least 0")
+    return name.removeprefix("?"), int(rest)
+
+
+def _key(text: str) -> tuple[str, str]:
+    return split_option(text, "KEY=VALUE")
+
+
+def settings(text: str) -> dict[str, str]:
+    """``KEY=VALUE[,KEY=VALUE]`` as a dict.  Raises InputSyntaxError."""
+    out: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        key, value = _key(part)
+        if key in out:
+            raise InputSyntaxError(f"{key} is given twice")
+        out[key] = value
+    return out
+
+
+def side_option(name: str) -> Callable[[_Command], _Command]:
+    """``--a`` or ``--b``: the configuration of a side of a comparison."""
+
+    def callback(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+        try:
+            return settings(",".join(texts))
+        except InputSyntaxError as error:
+            raise click.BadParameter(str(error), context, parameter) from error
+
+    text = f"Configuration of side {name.upper()}; device=... is a key too."
+    return click.option(f"--{name}", metavar="KEY=VALUE[,KEY=VALUE]", multiple=True, callback=callback, help=text)
+
+
+def _config_help() -> str:
+    keys = "; ".join(f"{key} = {'|'.join(values)} (default {default})" for key, default, values, _ in describe())
+    return f"Compile with this setting (repeatable): {keys}."
+
+
+config_option = click.option("--config", metavar="KEY=VALUE", multiple=True, callback=_parsed(_key), help=_config_help())
+
+
+def input_options(command: _Command) -> _Command:
+    """``--entry``, and what says which inputs: ``--input --shape --dim --seed``."""
+    for option in reversed(
+        [
+            click.option("--entry", default="main", show_default=True, metavar="NAME", help="The function to call."),
+            click.option(
+                "--input", "values", multiple=True, metavar="NAME=VALUE", callback=_parsed(parse_input), help=f"{FORMS}."
+            ),
+            click.option(
+                "--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="Shape of a drawn input."
+            ),
+            click.option("--dim", "dims", multiple=True, metavar="n=7", callback=_parsed(_dim), help="Size of the dimension ?n."),
+            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs not given."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def wanted(values: dict[str, Any], shapes: dict[str, tuple[int, ...]], dims: dict[str, int], seed: int) -> Wanted:
+    """The input options together."""
+    return Wanted(values, shapes, dims, seed)

@@ -1,0 +1,170 @@
+"""Bytecode as text: the disassembly of an executable, and the page that describes the instruction set."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ops.ty import dim_text
+from . import isa
+from .executable import DEVICES, Executable, VMFunction
+from .registers import jump_targets
+
+#: A constant with more elements than this is shown by dtype and shape only.
+_MAX_ELEMENTS = 8
+
+
+# ---- an executable -------------------------------------------------------------------------------------------------
+
+
+def disassembly(exe: Executable) -> str:
+    """The functions, instruction by instruction with what the numbers stand for, then the tables.
+
+    Raises EncodingError for code that does not decode; for an executable that ``verify`` accepts there is always a text.
+    """
+    blocks = [[_title(exe)], *(list(_function(exe, f)) for f in exe.functions)]
+    blocks.append([f"packed[{i}] {_packed(exe, i)}" for i in range(len(exe.packed))])
+    for i, (name, program) in enumerate(zip(exe.shape_func_names, exe.shape_funcs, strict=True)):
+        blocks.append([f"shape_func[{i}] {name}", *(f"    {_one_line(line)}" for line in str(program).splitlines())])
+    blocks.append([f"const[{i}] {_constant(c)}" for i, c in enumerate(exe.constants)])
+    blocks.append([f"reason[{i}] {_one_line(reason)}" for i, reason in enumerate(exe.reasons)])
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n"
+
+
+def _title(exe: Executable) -> str:
+    config = ", ".join(f"{key}={value}" for key, value in sorted(exe.config.items()))
+    return f"executable for {exe.target}" + (f" ({config})" if config else "")
+
+
+def _function(exe: Executable, function: VMFunction) -> Iterator[str]:
+    params = ", ".join(f"%{name}: {ty}" for name, ty in function.params)
+    registers = f"{function.n_registers} register{'s' * (function.n_registers != 1)}"
+    yield f"@{function.name}({params}) -> {function.result}, {registers}"
+    code = isa.disassemble(function.code)
+    width = len(str(code[-1][0]))
+    for pc, instruction in code:
+        comment = _comment(exe, pc, instruction)
+        text = f"  {pc:>{width}}: {instruction}".rstrip()
+        yield f"{text:<60}  // {comment}" if comment else text
+
+
+def _comment(exe: Executable, pc: int, instruction: isa.Instruction) -> str:
+    """What the numbers in the instruction stand for."""
+    parts = []
+    for name, kind in instruction.operands.items():
+        number = getattr(instruction, name)
+        match kind.table:
+            case "function":
+                parts.append(f"@{exe.functions[number].name}")
+            case "packed":
+                parts.append(exe.packed[number].name)
+            case "shape_func":
+                parts.append(exe.shape_func_names[number])
+            case "const":
+                parts.append(_constant(exe.constants[number]))
+            case "device" if name != "src_device":
+                parts.append(f"on {DEVICES[number]}")
+            case "reason":
+                parts.append(_one_line(exe.reasons[number]))
+    targets = jump_targets(pc, instruction)
+    if targets:
+        parts.append("to " + " or ".join(map(str, targets)))
+    return ", ".join(parts)
+
+
+def _packed(exe: Executable, number: int) -> str:
+    """A kernel with the types of its arguments."""
+    packed = exe.packed[number]
+    values = packed.group.values()
+    params = ", ".join(f"{t.dtype}[{', '.join(_size(d) for d in t.shape)}]" for t in packed.group.params)
+    results = ", ".join(f"{values[r].dtype}[{', '.join(_size(d) for d in values[r].shape)}]" for r in packed.group.results)
+    return f"{packed.name}({params}) -> ({results}), {packed.n_inputs} in, {packed.n_outputs} out, on {DEVICES[packed.device]}"
+
+
+def _size(d: object) -> str:
+    return dim_text(d).removeprefix("?") or "?"  # type: ignore[arg-type]
+
+
+def _constant(data: np.ndarray) -> str:
+    shape = f"[{', '.join(map(str, data.shape))}]" if data.shape else ""
+    return f"{data.dtype.name}{shape}" + (f" = {data.tolist()}" if data.size <= _MAX_ELEMENTS else "")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# ---- the instruction set -------------------------------------------------------------------------------------------
+
+_INTRODUCTION = """\
+# Instruction set
+
+Generated from `vm/isa.py`; `python -m relayvm.compiler.docs` writes this page.
+
+An instruction is a row of int64 words: its opcode, then its operands in order; a list operand is its length, then its items.
+Registers belong to a frame and hold an object or nothing; parameters are in registers 0, 1, ... on entry.  A register that is
+written gives up what it held.  The verifier refuses code in which a register may be read while it is empty, or holds another
+kind of thing than the operand column says.
+
+"""
+
+_HOLDS = {
+    "any": "register",
+    "value": "register with a value",
+    "tensor": "register with a tensor",
+    "storage": "register with a storage",
+    "record": "register with a tuple",
+    "closure": "register with a function",
+}
+_TABLES = {
+    "function": "number of a function",
+    "packed": "number of a kernel",
+    "shape_func": "number of a shape function",
+    "const": "number of a constant",
+    "dtype": "number of a dtype",
+    "device": "number of a device; 0 is the host",
+    "reason": "number of a reason",
+}
+_ACCESS = {"read": "", "write": ", written", "kill": ", emptied"}
+
+
+def isa_markdown() -> str:
+    """The page ``docs/isa.md``: every instruction with its operands and what it does."""
+    rows = [
+        f"| {number} | [{i.__name__}](#{i.__name__.lower()}) | {_meaning(i)[0]} |"
+        for number, i in sorted(isa.INSTRUCTIONS.items())
+    ]
+    table = "\n".join(["| opcode | instruction | |", "|---|---|---|", *rows])
+    return _INTRODUCTION + table + "\n" + "".join(f"\n{instruction_markdown(i)}" for _, i in sorted(isa.INSTRUCTIONS.items()))
+
+
+def instruction_markdown(instruction: type[isa.Instruction]) -> str:
+    """One instruction's part of the page."""
+    lines = [f"## {instruction.__name__}", "", f"Opcode {instruction.opcode}.  " + "\n\n".join(_meaning(instruction)), ""]
+    if instruction.operands:
+        lines += ["| operand | |", "|---|---|"]
+        lines += [f"| `{name}` | {_operand(kind)} |" for name, kind in instruction.operands.items()]
+    else:
+        lines.append("No operands.")
+    return "\n".join(lines) + "\n"
+
+
+def _meaning(instruction: type[isa.Instruction]) -> list[str]:
+    """The paragraphs of its docstring, as Markdown."""
+    text = inspect.cleandoc(instruction.__doc__ or "").replace("``", "`")
+    return [re.sub(r"\s*\n\s*", " ", part) for part in text.split("\n\n")]
+
+
+def _operand(kind: isa.Kind) -> str:
+    if kind.table == "register":
+        text = _HOLDS[kind.holds] + _ACCESS[kind.access or "read"]
+    elif kind.table == "code":
+        text = "jump in words from this instruction's start" + (", forward" if kind.low else "")
+    elif kind.table:
+        text = _TABLES[kind.table]
+    else:
+        text = "number" + (f", at least {kind.low}" if kind.low is not None else "")
+    return f"list: {text}" if kind.many else text

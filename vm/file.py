@@ -1,0 +1,320 @@
+"""The file of an executable (``.rvm``): bytes that hold data, never code, and that nobody has to trust.
+
+::
+
+    magic                                  8 bytes
+    format version                         uint64, as all numbers little-endian
+    bytes of header, code, constants       3 x uint64
+    header                                 JSON, UTF-8: everything but the two sections that follow
+    code                                   the words of all functions, int64
+    constants                              their elements, row-major
+    SHA-256 of all bytes before            32 bytes
+
+Equal executables have equal bytes: ``from_bytes(b)`` gives ``b`` back.  The checksum finds damage; that the numbers make
+sense, also in a file made to deceive, is for ``verify`` to find.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import secrets
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ops.group import Group
+from ..ops.relate import group_from_json
+from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, Type
+from ..shape_funcs.program import INT64_MAX, ShapeProgram
+from .executable import Executable, PackedFunc, VMFunction
+from .source import ExecutableFormatError, RelayError, SourceText
+from .types_json import type_from_json, type_to_json
+from .verify import verify
+
+#: No text file begins so, and a transfer that changes line ends or the eighth bit spoils it.
+MAGIC = b"\x89RVM\r\n\x1a\n"
+#: Counts up with every change that an older reader would not understand.
+FORMAT_VERSION = 1
+_HEAD = struct.Struct("<8s4Q")
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def to_bytes(exe: Executable) -> bytes:
+    """The executable as the contents of a file."""
+    # a lone surrogate, which a Python text may hold and UTF-8 may not, becomes "?": places in the text stay right
+    header = json.dumps(_header(exe), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
+    code = b"".join(f.code.astype("<i8").tobytes() for f in exe.functions)
+    constants = b"".join(c.astype(c.dtype.newbyteorder("<")).tobytes() for c in exe.constants)
+    head = _HEAD.pack(MAGIC, FORMAT_VERSION, len(header), len(code), len(constants))
+    body = b"".join((head, header, code, constants))
+    return body + hashlib.sha256(body).digest()
+
+
+def _header(exe: Executable) -> dict[str, Any]:
+    return {
+        "target": exe.target,
+        "config": dict(exe.config),
+        "functions": [
+            {
+                "name": f.name,
+                "params": [[name, type_to_json(ty)] for name, ty in f.params],
+                "result": type_to_json(f.result),
+                "registers": f.n_registers,
+                "words": len(f.code),
+                "spans": [list(span) for span in f.spans],
+            }
+            for f in exe.functions
+        ],
+        "constants": [[c.dtype.name, list(c.shape)] for c in exe.constants],
+        "packed": [
+            {"group": p.group.to_json(), "device": p.device, "inputs": p.n_inputs, "outputs": p.n_outputs} for p in exe.packed
+        ],
+        "shape_funcs": [[name, p.to_json()] for name, p in zip(exe.shape_func_names, exe.shape_funcs, strict=True)],
+        "reasons": list(exe.reasons),
+        "sources": [[s.name, s.text] for s in exe.sources],
+    }
+
+
+def save(exe: Executable, path: str | os.PathLike[str]) -> None:
+    """Write the file, whole or not at all: another reader never sees a part.
+
+    Raises RelayError when it cannot be written.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise RelayError(f"cannot write {path}: it is not a regular file")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        try:
+            part.write_bytes(to_bytes(exe))
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise RelayError(f"cannot write {path}: {error.strerror}") from error
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str]) -> Executable:
+    """The executable in a file, verified.
+
+    Raises ExecutableFormatError for a file that cannot be read, is no executable, is of another format version, was
+    truncated, lengthened or altered, or does not verify.
+    """
+    try:
+        with open(path, "rb") as file:
+            # sizes are compared with the file's before anything of them is read
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(_HEAD.size)
+            _check_size(head, size)
+            data = head + file.read(size - len(head))
+        exe = from_bytes(data)
+        verify(exe)
+    except OSError as error:
+        raise ExecutableFormatError(f"cannot read {path}: {error.strerror}") from error
+    except ExecutableFormatError as error:
+        first = error.diagnostics[0]
+        raise ExecutableFormatError(f"{path}: {first.message}", help=first.help) from None
+    return exe
+
+
+def from_bytes(data: bytes) -> Executable:
+    """The executable in the contents of a file; not verified yet.  Raises ExecutableFormatError, see ``load``."""
+    header_bytes, code_bytes, _ = _check_size(data[: _HEAD.size], len(data))
+    if hashlib.sha256(memoryview(data)[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
+        raise ExecutableFormatError("the file is damaged: its checksum does not match its contents", help="compile it again")
+    code_at = _HEAD.size + header_bytes
+    constants_at = code_at + code_bytes
+    try:
+        header = _Fields("the header", _json(data[_HEAD.size : code_at]))
+        return _executable(header, data[code_at:constants_at], data[constants_at:-_CHECKSUM_BYTES])
+    except (ValueError, RecursionError) as error:
+        # recursion: a list in a list in a list ...
+        text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ExecutableFormatError(f"the file is damaged: {text}") from None
+
+
+def _check_size(head: bytes, size: int) -> tuple[int, int, int]:
+    """The sizes of the sections that ``head`` claims, which make up a file of ``size`` bytes."""
+    if not size:
+        raise ExecutableFormatError("not an executable: the file is empty")
+    if not head.startswith(MAGIC[: max(1, size)]):
+        raise ExecutableFormatError(
+            f"not an executable: the file does not begin as one, but with {head[:8]!r}",
+            help="`relayvm compile` makes executables",
+        )
+    if size < _HEAD.size:
+        raise ExecutableFormatError(f"the file is truncated: it ends after {size} bytes, within its first {_HEAD.size}")
+    _, version, *sizes = _HEAD.unpack(head)
+    if version != FORMAT_VERSION:
+        age = "a newer" if version > FORMAT_VERSION else "an older"
+        raise ExecutableFormatError(
+            f"the file has the format version {version}, made by {age} relayvm; this one reads version {FORMAT_VERSION}",
+            help="compile the program again with this relayvm",
+        )
+    expected = _HEAD.size + sum(sizes) + _CHECKSUM_BYTES
+    if expected > size:
+        raise ExecutableFormatError(f"the file is truncated: it has {size} bytes of {expected}")
+    if expected < size:
+        raise ExecutableFormatError(f"the file is damaged: {size - expected} bytes follow its end")
+    return tuple(sizes)  # type: ignore[return-value]
+
+
+def _json(data: bytes) -> Any:
+    try:
+        header = json.loads(data.decode("utf-8"))
+        if b"\\u" in data:
+            # an escape can name half a character, which could never be printed
+            json.dumps(header, ensure_ascii=False).encode("utf-8")
+    except ValueError as error:
+        raise ValueError(f"its header is no JSON: {error}") from None
+    return header
+
+
+class _Fields:
+    """The fields of a JSON object, each read as one type; ``where`` names the object in errors, which are ValueErrors."""
+
+    def __init__(self, where: str, data: Any) -> None:
+        if type(data) is not dict:
+            raise ValueError(f"{where} is not a JSON object")
+        self.where, self.data = where, data
+
+    def get(self, name: str, kind: type) -> Any:
+        if name not in self.data:
+            raise ValueError(f"{self.where} has no {name!r}")
+        return _as(kind, self.data[name], f"{name!r} of {self.where}")
+
+    def each(self, name: str, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
+        """The items of a list, each through ``read(where, item)``."""
+        return tuple(read(f"{name}[{i}]", item) for i, item in enumerate(self.get(name, list)))
+
+
+def _as(kind: type, value: Any, where: str) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"{where} is {str(value)[:80]!r}, not a {kind.__name__}")
+    if kind is int and not 0 <= value <= INT64_MAX:
+        raise ValueError(f"{where} is out of range: {value}")
+    return value
+
+
+def _row(where: str, value: Any, *kinds: type) -> list[Any]:
+    """A list of values of these types."""
+    if len(_as(list, value, where)) != len(kinds):
+        raise ValueError(f"{where} has {len(value)} entries, not {len(kinds)}")
+    return [_as(kind, v, where) for kind, v in zip(kinds, value, strict=True)]
+
+
+# ---- the parts of an executable ------------------------------------------------------------------------------------
+
+
+def _executable(header: _Fields, code: bytes, constants: bytes) -> Executable:
+    programs = header.each("shape_funcs", _named_program)
+    config = header.get("config", dict)
+    return Executable(
+        functions=_functions(header, code),
+        constants=_constants(header, constants),
+        packed=header.each("packed", _packed),
+        shape_funcs=tuple(program for _, program in programs),
+        shape_func_names=tuple(name for name, _ in programs),
+        reasons=header.each("reasons", lambda where, text: _as(str, text, where)),
+        target=header.get("target", str),
+        config={key: _as(str, value, f"the value of {key!r} in 'config'") for key, value in config.items()},
+        sources=header.each("sources", lambda where, row: SourceText(*_row(where, row, str, str))),
+    )
+
+
+def _functions(header: _Fields, code: bytes) -> tuple[VMFunction, ...]:
+    rows = header.each("functions", _Fields)
+    lengths = [row.get("words", int) for row in rows]
+    if 8 * sum(lengths) != len(code):
+        raise ValueError(f"the functions have {8 * sum(lengths)} bytes of code, but there are {len(code)}")
+    out, at = [], 0
+    for row, n in zip(rows, lengths, strict=True):
+        words = _read_only(np.frombuffer(code, "<i8", n, 8 * at).astype(np.int64))
+        at += n
+        out.append(
+            VMFunction(
+                name=row.get("name", str),
+                params=row.each("params", lambda where, p, row=row: _param(f"{row.where}.{where}", p)),  # type: ignore[misc]
+                result=_type(f"the result of {row.where}", row.get("result", list)),
+                n_registers=row.get("registers", int),
+                code=words,
+                spans=row.each("spans", lambda where, s, row=row: tuple(_row(f"{row.where}.{where}", s, *[int] * 4))),  # type: ignore[misc]
+            )
+        )
+    return tuple(out)
+
+
+def _param(where: str, data: Any) -> tuple[str, Type]:
+    name, ty = _row(where, data, str, list)
+    return name, _type(where, ty)
+
+
+def _type(where: str, data: Any) -> Type:
+    try:
+        return type_from_json(data)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _packed(where: str, data: Any) -> PackedFunc:
+    fields = _Fields(where, data)
+    device, inputs, outputs = (fields.get(name, int) for name in ("device", "inputs", "outputs"))
+    return PackedFunc(_group(where, fields.get("group", dict)), device, inputs, outputs)
+
+
+def _group(where: str, data: Any) -> Group:
+    try:
+        return group_from_json(data)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _named_program(where: str, data: Any) -> tuple[str, ShapeProgram]:
+    name, program = _row(where, data, str, dict)
+    try:
+        return name, ShapeProgram.from_json(program)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray, ...]:
+    rows = [(f"constants[{i}]", *_row(f"constants[{i}]", row, str, list)) for i, row in enumerate(header.get("constants", list))]
+    out, at = [], 0
+    for where, dtype, shape in rows:
+        if dtype not in DTYPES:
+            raise ValueError(f"{where}: unknown dtype {dtype!r}; there are {', '.join(DTYPES)}")
+        if len(shape) > MAX_RANK:
+            raise ValueError(f"{where}: has {len(shape)} dimensions; at most {MAX_RANK} are possible")
+        count = math.prod(_as(int, size, where) for size in shape)
+        end = at + count * ITEMSIZE[dtype]
+        if end > len(data):
+            raise ValueError(f"{where}: ends at byte {end} of the {len(data)} bytes of constants")
+        out.append(_constant(where, data, dtype, shape, count, at))
+        at = end
+    if at != len(data):
+        raise ValueError(f"the constants have {at} bytes, but there are {len(data)}")
+    return tuple(out)
+
+
+def _constant(where: str, data: bytes, dtype: str, shape: list[int], count: int, at: int) -> np.ndarray:
+    if dtype == "bool" and (np.frombuffer(data, np.uint8, count, at) > 1).any():
+        raise ValueError(f"{where}: a bool is neither 0 nor 1")
+    stored = np.frombuffer(data, np.dtype(dtype).newbyteorder("<"), count, at)
+    return _read_only(stored.astype(dtype).reshape(shape))
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
