@@ -5,7 +5,6 @@ Data goes to standard output, everything else to standard error.  Exit codes: se
 
 from __future__ import annotations
 
-import difflib
 import enum
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any
 import click
 
 from ..vm.source import ConfigError, InputError, RelayError
+from .attributes import did_you_mean
 from .comparing import ResultsDiffer, compare
 from .config import Config
 from .inputs import make_inputs
@@ -325,11 +325,7 @@ def isa(name: str | None, as_json: bool) -> None:
 
     known = {cls.__name__: cls for _, cls in sorted(INSTRUCTIONS.items())}
     if name is not None and name.lower() not in map(str.lower, known):
-        near = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 3, 0.5)
-        shown = ", ".join(k for k in known if k.lower() in near)
-        raise InputError(
-            f"there is no instruction {name}", help=f"did you mean {shown}?" if shown else "`relayvm isa` lists them"
-        )
+        raise InputError(f"there is no instruction {name}{did_you_mean(name, known)}", help="`relayvm isa` lists them")
     found = [cls for k, cls in known.items() if name is None or k.lower() == name.lower()]
     data = [
         {"name": c.__name__, "opcode": c.opcode, "operands": {n: k.name for n, k in c.operands.items()}, "doc": _doc(c)}

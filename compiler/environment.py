@@ -39,10 +39,7 @@ def environment_text(data: dict[str, Any]) -> str:
         f"devices    {', '.join(data['devices'])}",
         f"cache      {cache['folder']}: {cache['entries']} entries, {cache['bytes']} bytes (deleting it is always safe)",
     ]
-    lines += [
-        f"{name}={'' if value is None else value}{'(not set)' if value is None else ''}"
-        for name, value in data["variables"].items()
-    ]
+    lines += [f"{name}={'(not set)' if value is None else value}" for name, value in data["variables"].items()]
     return "\n".join(lines)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import re
 import zipfile
@@ -19,6 +18,7 @@ from ..ops.ty import DTYPES, TensorType, TupleType, Type, dim_text, int_range, i
 from ..shape_funcs.dims import SYM, Dim, const
 from ..vm.executable import VMFunction
 from ..vm.source import Diagnostic, InputError
+from .attributes import did_you_mean
 
 #: What ``--input`` takes, for messages.
 FORMS = "NAME=@file.npy, NAME=@file.npz:key, NAME=float32[2,3]=1.5 or, for a scalar, NAME=1.5"
@@ -81,9 +81,7 @@ def parse_input(text: str) -> tuple[str, Any]:
         return name, _number(rest, text)
     dtype, sizes, value = filled.groups()
     if dtype not in DTYPES:
-        near = difflib.get_close_matches(dtype, DTYPES, 1)
-        guess = f"; did you mean {near[0]}?" if near else ""
-        raise InputSyntaxError(f"{dtype!r} in {text!r} is no dtype{guess} Valid: {', '.join(DTYPES)}")
+        raise InputSyntaxError(f"{dtype!r} in {text!r} is no dtype; valid: {', '.join(DTYPES)}")
     return name, _filled(name, dtype, parse_shape(sizes or ""), value, text)
 
 
@@ -155,9 +153,7 @@ def _member(name: str, path: str, key: str | None, loaded: Any) -> Any:
     if key is None:
         raise InputError(f"--input {name}: which array of {path}?", help=f"write --input {name}=@{path}:KEY; it holds {listed}")
     if key not in keys:
-        near = difflib.get_close_matches(key, keys, 1)
-        guess = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"--input {name}: {path} has no array {key!r}{guess}", help=f"it holds {listed}")
+        raise InputError(f"--input {name}: {path} has no array {key}{did_you_mean(key, keys)}", help=f"it holds {listed}")
     try:
         return loaded[key]
     except (ValueError, OSError, zipfile.BadZipFile, zlib.error) as error:
@@ -217,18 +213,13 @@ def _check_names(function: VMFunction, leaves: Sequence[tuple[str, TensorType]],
     listed = ", ".join(f"%{n}: {t}" for n, t in leaves) or "none"
     for given in (*wanted.values, *wanted.shapes):
         if given not in names:
-            near = difflib.get_close_matches(given, names, 1)
-            guess = f"; did you mean %{near[0]}?" if near else ""
+            guess = did_you_mean(given, names)
             raise InputError(f"@{function.name} has no parameter %{given}{guess}", help=f"its parameters: {listed}")
     dims = sorted({_name(d) for _, t in leaves for d in t.shape} - {""})
     for given in wanted.dims:
         if given not in dims:
-            near = difflib.get_close_matches(given, dims, 1)
-            guess = f"; did you mean ?{near[0]}?" if near else ""
-            valid = (
-                f"its named dimensions: {', '.join('?' + d for d in dims)}" if dims else f"it has none; its parameters: {listed}"
-            )
-            raise InputError(f"@{function.name} has no dimension ?{given}{guess}", help=valid)
+            named = f"its named dimensions: {', '.join(f'?{d}' for d in dims)}" if dims else f"its parameters: {listed}"
+            raise InputError(f"@{function.name} has no dimension ?{given}{did_you_mean(given, dims)}", help=named)
 
 
 def _name(d: Dim) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
 from ..vm.executable import DEVICES, Executable, VMFunction
-from ..vm.source import ConfigError, InputError
+from ..vm.source import InputError
+from .attributes import did_you_mean
 from .compile import as_module, check_target, compile
 from .config import Config
 from .ir import IRModule
@@ -46,25 +46,19 @@ def open_program(path: Path, device: str | None = None, config: Mapping[str, str
         return compile(path, device or DEVICES[0], **settings)
     exe = Executable.load(path)
     if device is not None and device != exe.target:
-        raise InputError(
-            f"{path} was compiled for {exe.target!r}, not {device!r}", help="leave --device out, or compile it again"
-        )
+        message = f"{path} was compiled for {exe.target!r}, not {device!r}"
+        raise InputError(message, help="leave --device out, or compile it again")
     for key in settings:
         if exe.config.get(key) != wanted[key]:
-            raise InputError(
-                f"{path} was compiled with {key}={exe.config.get(key)}, not {key}={wanted[key]}",
-                help=f"leave --config {key} out, or compile it again",
-            )
+            message = f"{path} was compiled with {key}={exe.config.get(key)}, not {key}={wanted[key]}"
+            raise InputError(message, help=f"leave --config {key} out, or compile it again")
     return exe
 
 
 def function_of(exe: Executable, name: str) -> VMFunction:
-    """The function that is called ``name``.  Raises ConfigError that lists those there are."""
+    """The function that is called ``name``.  Raises InputError that lists those there are."""
     names = [f.name for f in exe.functions]
     if name not in names:
-        near = difflib.get_close_matches(name, names, 1)
-        guess = f"; did you mean @{near[0]}?" if near else ""
-        raise ConfigError(
-            f"the program has no function @{name}{guess}", help=f"its functions: {', '.join('@' + n for n in names)}"
-        )
+        listed = ", ".join(f"@{n}" for n in names)
+        raise InputError(f"the program has no function @{name}{did_you_mean(name, names)}", help=f"its functions: {listed}")
     return exe.functions[names.index(name)]

@@ -85,21 +85,20 @@ def _config_help() -> str:
 config_option = click.option("--config", metavar="KEY=VALUE", multiple=True, callback=_parsed(_key), help=_config_help())
 
 
+_INPUT_OPTIONS = (
+    click.option("--entry", default="main", show_default=True, metavar="NAME", help="The function to call."),
+    click.option(
+        "--input", "values", multiple=True, metavar="NAME=VALUE", callback=_parsed(parse_input), help=f"One of {FORMS}."
+    ),
+    click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A drawn input's shape."),
+    click.option("--dim", "dims", multiple=True, metavar="n=7", callback=_parsed(_dim), help="The size of the dimension ?n."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs not given."),
+)
+
+
 def input_options(command: _Command) -> _Command:
     """``--entry``, and what says which inputs: ``--input --shape --dim --seed``."""
-    for option in reversed(
-        [
-            click.option("--entry", default="main", show_default=True, metavar="NAME", help="The function to call."),
-            click.option(
-                "--input", "values", multiple=True, metavar="NAME=VALUE", callback=_parsed(parse_input), help=f"{FORMS}."
-            ),
-            click.option(
-                "--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="Shape of a drawn input."
-            ),
-            click.option("--dim", "dims", multiple=True, metavar="n=7", callback=_parsed(_dim), help="Size of the dimension ?n."),
-            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs not given."),
-        ]
-    ):
+    for option in reversed(_INPUT_OPTIONS):
         command = option(command)
     return command
 

@@ -51,7 +51,5 @@ class _Shown:
         if self.status is not None:
             self.status.stop()
             seconds = time.perf_counter() - self.start
-            plural = "" if self.count == 1 else "s"
-            self.status.console.print(
-                f"compiled {self.count} kernel{plural} in {seconds:.1f} s; the next run finds them", highlight=False
-            )
+            words = f"{self.count} kernel{'' if self.count == 1 else 's'} in {seconds:.1f} s"
+            self.status.console.print(f"compiled {words}; the next run finds them compiled", highlight=False)

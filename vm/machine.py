@@ -101,7 +101,7 @@ class VirtualMachine:
         device: str | None = None,
         *,
         memory_limit_bytes: int | None = None,
-        stack_limit_bytes: int = 256 << 20,
+        stack_limit_bytes: int = 64 << 20,
         link_bytes_per_s: int = 0,
     ) -> None:
         if device is not None and device != exe.target:

@@ -54,7 +54,7 @@ def profile_text(profile: Profile, title: str = "") -> str:
     runs = f"{profile.runs} run{'' if profile.runs == 1 else 's'}"
     parts = [
         f"{title or 'Profile'}: @{profile.entry} on {profile.device}, {settings or 'no configuration'}",
-        f"{runs} of {times}; the table adds them up",
+        f"{runs}, {times}; the table adds up all of them",
         align(lines, left=(len(HEADER) - 1,)),
     ]
     return "\n".join([*parts, *_copies(profile.copies)])

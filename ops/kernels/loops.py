@@ -149,7 +149,12 @@ class _Kernel:
             return lines
         # nothing may be read ahead for an empty axis: there the result is what the fold begins with
         lines = _unless_empty(extents, lines)
-        return lines if folding.needs_one else [*lines, "else:", *indented(_nested([], extents[:kept], [*begin, *end]))]
+        if folding.needs_one:
+            return lines
+        where = Writer(lowered.table, kept, self.outside)
+        place = f"{target.partition('[')[0]}[{_offset(where.value(lowered.offset))}]"
+        empty = _nested(where.regions, extents[:kept], [*begin, *finish, f"{place} = {total}"])
+        return [*lines, "else:", *indented(empty)]
 
     def _finish(self, lowered: Lowered, folding: Fold, extents: list[str]) -> tuple[list[str], str]:
         """The statements that make the result of what was folded, and its text."""
