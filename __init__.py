@@ -30,6 +30,7 @@ from .compiler.builder import (
     const,
     var,
 )
+from .compiler.comparing import Comparison, compare
 from .compiler.compile import compile
 from .compiler.operator_calls import operators as _operators
 from .compiler.parser import parse, parse_expr
@@ -38,6 +39,8 @@ from .compiler.structural_equal import structural_equal, structural_hash
 from .ops.ty import FuncType, TensorType, TupleType
 from .shape_funcs.registry import ShapeError, register_shape_func
 from .vm.executable import Executable
+from .vm.machine import VirtualMachine
+from .vm.profiling import Profile
 from .vm.source import (
     ConfigError,
     Diagnostic,
@@ -53,10 +56,10 @@ from .vm.tensor import Tensor
 __version__ = "0.1.0"
 
 __all__ = [
-    "Any", "Call", "ConfigError", "Constant", "Diagnostic", "Executable", "ExecutableFormatError", "Expr",
-    "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError", "RelayError",
+    "Any", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable", "ExecutableFormatError", "Expr",
+    "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError",
     "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TypeCheckError", "VMError", "Var",
-    "astext", "compile", "const", "parse", "parse_expr", "register_shape_func",
+    "VirtualMachine", "astext", "compare", "compile", "const", "parse", "parse_expr", "register_shape_func",
     "structural_equal", "structural_hash", "var",
 ]  # fmt: skip
 

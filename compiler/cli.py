@@ -125,7 +125,7 @@ def run(
 ) -> None:
     """Run FILE once: results, counters, time.  Inputs that are not given are drawn from the seed."""
     from ..vm.machine import VirtualMachine
-    from ..vm.profile import finish
+    from ..vm.profiling import finish
     from .summary import results, save
 
     began = time.perf_counter()
@@ -249,7 +249,7 @@ def profile(
 ) -> None:
     """Run FILE several times: kernels, copies with their reasons, waits, allocations, time."""
     from ..vm.machine import VirtualMachine
-    from ..vm.profile import profile as measure
+    from ..vm.profiling import profile as measure
 
     with compile_progress():
         exe = open_program(file, device, config)

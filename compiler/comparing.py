@@ -10,7 +10,7 @@ import numpy as np
 from ..vm.compare import Comparison
 from ..vm.executable import Executable
 from ..vm.machine import VirtualMachine
-from ..vm.profile import Sampler, check_repeat
+from ..vm.profiling import Sampler, check_repeat
 from ..vm.source import ConfigError, Diagnostic, RelayError
 from .compile import Program, compile
 from .config import Config

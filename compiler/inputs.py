@@ -120,7 +120,7 @@ def _cast(name: str, value: Any, dtype: str) -> Any:
         return int(value)
     if is_float(dtype):
         return float(value)
-    raise InputError(f"%{name} is {dtype}, which cannot hold {value!r}")
+    raise InputError(f"--input {name}: {dtype} cannot hold {value!r}")
 
 
 # ---- files -------------------------------------------------------------------------------------------------------------------
@@ -136,9 +136,8 @@ def read_array(name: str, where: str) -> np.ndarray:
     except OSError as error:
         raise InputError(f"--input {name}: cannot read {path}: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile, SyntaxError) as error:
-        raise InputError(
-            f"--input {name}: {path} holds no array: {error}", help="give a .npy or .npz file as numpy writes it"
-        ) from error
+        message = f"--input {name}: {path} is no .npy or .npz file of numbers"
+        raise InputError(message, help="numpy.save and numpy.savez write such files") from error
     if isinstance(loaded, np.ndarray):
         return _checked(name, path, loaded)
     with loaded:
@@ -243,14 +242,16 @@ class _Sizes:
         """Learn from ``--shape``.  Raises InputError where it does not fit the type or what is known."""
         said = f"--shape {name}={','.join(map(str, shape))}"
         if len(shape) != ty.rank:
-            raise InputError(f"{said} has {len(shape)} sizes, but %{name} has rank {ty.rank}", help=f"%{name} is declared {ty}")
+            raise InputError(f"{said} is of rank {len(shape)}, but %{name} has rank {ty.rank}", help=f"%{name} is declared {ty}")
         for axis, (d, n) in enumerate(zip(ty.shape, shape, strict=True)):
             fixed = const(d)
             if fixed is not None and fixed != n:
                 raise InputError(f"{said}: axis {axis} of %{name} is {fixed}, not {n}", help=f"%{name} is declared {ty}")
             if fixed is None and self.known.setdefault(d, (n, said))[0] != n:
                 before, source = self.known[d]
-                raise InputError(f"{dim_text(d)} would have two sizes: {before} by {source}, {n} by {said}")
+                raise InputError(
+                    f"{dim_text(d)} has two sizes: {before} by {source}, {n} by {said}", help="leave one of them out"
+                )
 
     def take_value(self, ty: TensorType, shape: tuple[int, ...]) -> None:
         """Learn from a value that is given; whether it fits is checked when the machine takes it."""
@@ -267,10 +268,10 @@ class _Sizes:
         options = [f"--dim {_name(d)}=SIZE" for d in dict.fromkeys(unknown) if _name(d)]
         if not all(_name(d) for d in unknown):
             options = [f"--shape {name}={example}"]
-        axes = ", ".join(f"{axis} ({dim_text(d)})" for axis, d in enumerate(ty.shape) if d in unknown)
+        axes = ", ".join(f"axis {axis} ({dim_text(d)})" for axis, d in enumerate(ty.shape) if d in unknown)
         return [
             Diagnostic(
-                f"@{self.function.name}: no value for %{name}: {ty}, and to draw one the size of axis {axes} must be known",
+                f"@{self.function.name}: no value for %{name}: {ty}; to draw one, sizes must be known: {axes}",
                 help=f"give {' and '.join(options)}, or the value: --input {name}=@file.npy",
             )
         ]

@@ -27,13 +27,16 @@ STAGES = {"typed": "infer_type", "fused": "fuse_ops", "alloc": "manifest_lifetim
 CHECK_VARIABLE = "RELAYVM_CHECK"
 
 
-def passes(config: Config, target: str) -> list[tuple[str, Pass]]:
-    """The passes that run under ``config``, in order, by name."""
+def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[str, Pass]]:
+    """The passes that run under ``config``, in order, by name.  ``entries``: the functions that a user may call."""
     simplify = config.opt_level >= 1
     optimise = config.opt_level >= 2
 
     def fuse(mod: IRModule) -> IRModule:
-        return fuse_ops(mod, enabled=config.fuse and optimise)
+        return fuse_ops(mod, enabled=config.fuse and optimise, per_op=config.data_dependence == "op")
+
+    def remove_dead(mod: IRModule) -> IRModule:
+        return eliminate_dead_code(mod, entries=entries)
 
     def allocate(mod: IRModule) -> IRModule:
         return manifest_alloc(mod, target, config.data_dependence)
@@ -46,7 +49,7 @@ def passes(config: Config, target: str) -> list[tuple[str, Pass]]:
         # what has become static may have become constant
         (optimise, "fold_constant", fold_constant),
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
-        (simplify, "eliminate_dead_code", eliminate_dead_code),
+        (simplify, "eliminate_dead_code", remove_dead),
         (True, "lambda_lift", lambda_lift),
         (True, "fuse_ops", fuse),
         (True, "manifest_alloc", allocate),
@@ -58,7 +61,7 @@ def passes(config: Config, target: str) -> list[tuple[str, Pass]]:
 def lowering(mod: IRModule, config: Config, target: str) -> Iterator[tuple[str, IRModule]]:
     """The module after each pass, with the pass's name.  Raises TypeCheckError."""
     checked, typed = bool(os.environ.get(CHECK_VARIABLE)), False
-    for name, run in passes(config, target):
+    for name, run in passes(config, target, tuple(mod.functions)):
         mod = run(mod)
         typed = typed or name == "infer_type"
         if checked:

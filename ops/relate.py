@@ -167,7 +167,8 @@ class _Walk:
         if literal >= len(self.literals):
             raise TypeRelError(f"{op.name}: a fused value feeds an input whose data decides the shape")
         if literal >= 0:
-            return Operand((), tensor.dtype, (dim(as_word(self.literals[literal].value)),))
+            value = self.literals[literal].value
+            return Operand((), tensor.dtype, (dim(as_word(float(value) if is_float(tensor.dtype) else value)),))
         named = {sym(f".p{ref}.{k}", is_size=False): (ref, DATA, k) for k in range(_n_values(tensor.shape))}
         self.loads.update(named)
         return Operand(tensor.shape, tensor.dtype, tuple(named))

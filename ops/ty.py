@@ -58,7 +58,7 @@ class TensorType(Type):
         if not self.shape:
             return self.dtype
         dims = ", ".join(dim_text(d) for d in self.shape)
-        return f"Tensor[({dims}{',' if len(self.shape) == 1 else ''}), {self.dtype}]"
+        return f"Tensor[({dims}), {self.dtype}]"
 
 
 @dataclass(frozen=True)

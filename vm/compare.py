@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .profile import COPY_NAMES, KERNEL, Profile
+from .profiling import COPY_NAMES, KERNEL, Profile
 from .tables import align, profile_text, time_text
 
 #: Of the JSON form.

@@ -127,7 +127,7 @@ class Instruction:
             value = getattr(self, name)
             text = "(" + ", ".join(map(kind.show, value)) + ")" if kind.many else kind.show(value)
             shown.append(text if kind.table in ("register", "packed", "function", "shape_func", "const") else f"{name}={text}")
-        return f"{type(self).__name__:<16}{' '.join(shown)}"
+        return f"{type(self).__name__:<15} {' '.join(shown)}"
 
 
 class EncodingError(ValueError):

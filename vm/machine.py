@@ -36,7 +36,7 @@ from .tensor import Tensor
 from .verify import verify
 
 if TYPE_CHECKING:
-    from .profile import Profile
+    from .profiling import Profile
 
 _STACK_WORDS = 1 << 13
 _EVENT_KINDS = ("kernel", "shape_func", "dtoh", "htod", "sync", "alloc")
@@ -360,7 +360,7 @@ class VirtualMachine:
 
     def profile(self, *args: Any, repeat: int = 10, warmup: int = 2, **named: Any) -> Profile:
         """A profile of ``main`` on these arguments: ``warmup`` runs, then ``repeat`` measured ones."""
-        from .profile import profile
+        from .profiling import profile
 
         return profile(self, args, named, repeat=repeat, warmup=warmup)
 

@@ -132,9 +132,11 @@ def run_rows(program, slots):
                 return SIZE_OVERFLOW
             r = a * b
         elif op == _FLOORDIV:
+            if b == -1 and a == -_LARGEST - 1:
+                return SIZE_OVERFLOW  # the processor would trap
             r = a // b if b != 0 else 0
         elif op == _MOD:
-            r = a % b if b != 0 else 0
+            r = a % b if b != 0 and b != -1 else 0
         elif op == _MIN:
             r = min(a, b)
         elif op == _MAX:

@@ -54,8 +54,8 @@ def _check_tables(exe: Executable) -> None:
     _need(exe.target in DEVICES, f"its target is {exe.target!r}; devices: {', '.join(DEVICES)}")
     names = [f.name for f in exe.functions]
     for i, name in enumerate(names):
-        _need(name, f"function[{i}] has no name")
-    _need(len(set(names)) == len(names), f"two functions are called @{next((n for n in names if names.count(n) > 1), '')}")
+        _need(name and name.isprintable(), f"function[{i}] has the name {name!r}")
+    _need(len(set(names)) == len(names), f"two functions have one name: {', '.join(sorted(names))}")
     for i, constant in enumerate(exe.constants):
         fits = constant.dtype.name in DTYPES and constant.dtype.isnative
         _need(fits, f"const[{i}] has the dtype {constant.dtype}; there are {', '.join(DTYPES)}")
@@ -118,6 +118,7 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
     _need(0 <= n <= MAX_REGISTERS, f"{where}: has {n} registers; at most {MAX_REGISTERS} are possible")
     _need(len(function.params) <= min(n, MAX_ARGS), f"{where}: has {len(function.params)} parameters and {n} registers")
     for name, ty in function.params:
+        _need(name and name.isprintable(), f"{where}: a parameter has the name {name!r}")
         _check_type(f"{where}: %{name}", ty)
     _check_type(f"{where}: its result", function.result)
     code = _decoded(function)

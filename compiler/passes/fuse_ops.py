@@ -26,7 +26,8 @@ from typing import Any
 
 from ...ops.group import Group, Node, Tensor
 from ...ops.op import Op, OpPattern
-from ...ops.relate import build_group
+from ...ops.kernels import fits
+from ...ops.relate import build_group, data_dependent
 from ...ops.ty import TensorType, TupleType
 from ...shape_funcs.dims import Dim, const, sym
 from ..anf import Names, inner_chains, operands, rebuild, uses
@@ -37,15 +38,18 @@ from ..primitive import function_of, literal_key, literal_of
 MAX_NODES, MAX_PARAMS = 64, 60
 
 
-def fuse_ops(mod: IRModule, enabled: bool = True) -> IRModule:
-    """The module with primitives; with ``enabled=False`` each operator is one of its own."""
+def fuse_ops(mod: IRModule, enabled: bool = True, per_op: bool = False) -> IRModule:
+    """The module with primitives; with ``enabled=False`` each operator is one of its own.
+
+    ``per_op``: one flag of an operator holds for all its inputs, so nothing fuses into any of them.
+    """
     primitives = _Primitives(Names(set(mod.functions)))
     functions = {}
     for name, function in mod.functions.items():
         if function.is_primitive:
             functions[name] = function
         else:
-            functions[name] = replace(function, body=_Fuser(primitives, enabled).chain(function.body))
+            functions[name] = replace(function, body=_Fuser(primitives, enabled, per_op).chain(function.body))
     return replace(mod, functions={**functions, **primitives.functions})
 
 
@@ -77,10 +81,10 @@ class _Item:
         """Can a consumer compute its elements one by one?"""
         return self.op.pattern <= OpPattern.INJECTIVE and self.outputs == 1 and not isinstance(self.call.ty, TupleType)
 
-    def takes_elements(self, number: int) -> bool:
+    def takes_elements(self, number: int, per_op: bool) -> bool:
         """Does it read input ``number`` only element by element, so that a producer can be part of it?"""
         fusable = self.op.pattern <= OpPattern.COMM_REDUCE and not isinstance(self.call.ty, TupleType)
-        return fusable and not self.op.data_dependent[number]
+        return fusable and not data_dependent(self.op, per_op)[number]
 
 
 @dataclass(eq=False)
@@ -94,8 +98,8 @@ class _Cluster:
 class _Fuser:
     """Rewrites the chains of one function."""
 
-    def __init__(self, primitives: _Primitives, enabled: bool) -> None:
-        self.primitives, self.enabled = primitives, enabled
+    def __init__(self, primitives: _Primitives, enabled: bool, per_op: bool) -> None:
+        self.primitives, self.enabled, self.per_op = primitives, enabled, per_op
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.renamed: dict[Expr, Expr] = {}
 
@@ -152,7 +156,8 @@ class _Fuser:
         for step in reversed(steps):
             if not isinstance(step, _Item):
                 continue
-            home = None if step.var in pinned or not step.gives_elements else _only_home(consumers.get(step.var, []), of)
+            takers = [] if step.var in pinned or not step.gives_elements else consumers.get(step.var, [])
+            home = _only_home(takers, of, self.per_op)
             params = {a for _, a in step.tensors() if _is_param(a)}
             if home is not None and len(home.items) < MAX_NODES and len(home.params | params) - 1 <= MAX_PARAMS:
                 home.items.append(step)
@@ -160,7 +165,15 @@ class _Fuser:
                 of[step] = home
             else:
                 of[step] = _Cluster([step], params)
+        for cluster in dict.fromkeys(of.values()):
+            if len(cluster.items) > 1 and not fits(_with_outputs(cluster)):
+                of.update({item: _Cluster([item]) for item in cluster.items})
         return of
+
+
+def _with_outputs(cluster: _Cluster) -> Group:
+    group, _ = _group(cluster.items[::-1])
+    return build_group(group.params, group.literals, group.nodes, group.results)
 
 
 def _singles(steps: list[_Item | tuple[Var, Expr]]) -> dict[_Item, _Cluster]:
@@ -171,10 +184,10 @@ def _is_param(atom: Expr) -> bool:
     return not (isinstance(atom, Constant) and atom.data.ndim == 0)
 
 
-def _only_home(consumers: list[tuple[_Item, int]], of: dict[_Item, _Cluster]) -> _Cluster | None:
+def _only_home(consumers: list[tuple[_Item, int]], of: dict[_Item, _Cluster], per_op: bool) -> _Cluster | None:
     """The one cluster in which all consumers are and take elements, else None."""
     homes = {of[item] for item, _ in consumers}
-    if len(homes) == 1 and all(item.takes_elements(number) for item, number in consumers):
+    if len(homes) == 1 and all(item.takes_elements(number, per_op) for item, number in consumers):
         return homes.pop()
     return None
 

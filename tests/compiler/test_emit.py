@@ -68,7 +68,7 @@ def test_bytecode(path: Path) -> None:
 
 
 def test_spans_lead_back_to_the_source() -> None:
-    program = "def @main(%x: Tensor[(?,), float32]) {\n  let %y = exp(%x);\n  reshape(%y, newshape=[1, -1])\n}\n"
+    program = "def @main(%x: Tensor[(?), float32]) {\n  let %y = exp(%x);\n  reshape(%y, newshape=[1, -1])\n}\n"
     exe = executable(program, "cpu", fuse="off")
     (f,), (source,) = exe.functions, exe.sources
     shown = {pc: source.text[start:end] for pc, _, start, end in f.spans}
@@ -204,7 +204,7 @@ class Walk:
             self.flow(pc + instruction.length, regs)
 
 
-ANY, VEC = "Tensor[(?, ?), float32]", "Tensor[(2,), int64]"
+ANY, VEC = "Tensor[(?, ?), float32]", "Tensor[(2), int64]"
 
 
 class Programs:

@@ -105,7 +105,7 @@ def test_types_as_comments() -> None:
     x = Var("x", TensorType.of((2,)), ty=TensorType.of((2,)))
     call = Call(op.get("exp"), (x,), op.get("exp").attrs(), ty=TensorType.of((2,)))
     text = astext(IRModule({"main": Function((x,), call)}), show_types=True)
-    assert "exp(%x) /* ty=Tensor[(2,), float32] */\n" in text
+    assert "exp(%x) /* ty=Tensor[(2), float32] */\n" in text
     assert structural_equal(parse(text), IRModule({"main": Function((x,), call)}))
 
 

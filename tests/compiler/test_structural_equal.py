@@ -34,7 +34,7 @@ def test_equal(a: str, b: str) -> None:
         ("fn (%x: int32) { %x }", "fn (%x: int64) { %x }"),
         ("fn (%x: int32) { %x }", "fn (%x) { %x }"),
         ("fn (%x: Tensor[(?n, ?n), int8]) { %x }", "fn (%x: Tensor[(?n, ?m), int8]) { %x }"),
-        ("fn (%x: Tensor[(?n,), int8]) { %x }", "fn (%x: Tensor[(?,), int8]) { %x }"),
+        ("fn (%x: Tensor[(?n), int8]) { %x }", "fn (%x: Tensor[(?), int8]) { %x }"),
         ("fn (%x) { %0 = exp(%x); (%0, %0) }", "fn (%x) { (exp(%x), exp(%x)) }"),
         ("fn (%x) { %0 = exp(%x); (%0, %0, exp(%x)) }", "fn (%x) { %0 = exp(%x); (%0, exp(%x), %0) }"),
         ("fn (%x) { let %y = exp(%x); %y }", "fn (%x) { exp(%x) }"),

@@ -266,3 +266,17 @@ def test_machine_code_of_a_fused_group(shape):
     at = rng.integers(-2, m + 9, 20).astype("int32")
     expected = np.concatenate([(x - y) ** 2, z], 1).take(at, 1, mode="clip").sum(1, dtype="float64").astype("float32")
     check(group, [x, y, z, at], [expected], compiled)
+
+
+def test_an_empty_folded_axis_gives_every_element_of_the_result():
+    # sum over axis 0 of a slice whose bounds are read at run time: they are hoisted, and nothing may be read ahead
+    data = np.zeros((0, 2, 3), np.float32)
+    bounds = [np.array(v, np.int64) for v in ([0, 0, 0], [0, 2, 3], [1, 1, 1])]
+    group = group_of(
+        [Tensor("float32", (sym("d0"), dim(2), dim(3))), *(Tensor("int64", (dim(3),)) for _ in range(3))],
+        [Node("dyn.strided_slice", NoAttrs(), (0, 1, 2, 3), ()), Node("sum", ReduceAttrs(axis=(0,)), (4,), ())],
+    )
+    for run in (plain, compiled):
+        status, (total,) = evaluate(group, [data, *bounds], run)
+        assert status == 0
+        np.testing.assert_array_equal(total, np.zeros((2, 3), np.float32))

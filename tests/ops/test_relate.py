@@ -126,7 +126,7 @@ def test_very_large_expressions_get_a_name() -> None:
     [
         ("add", [t(2)], {}, "add: takes 2 arguments (lhs, rhs), got 1"),
         ("add", [t(2), (t(2),)], {}, "add: argument 2 (rhs) must be a tensor, not a tuple"),
-        ("concatenate", [t(2)], {}, "concatenate: argument 1 (data) must be a tuple of tensors, not Tensor[(2,), float32]"),
+        ("concatenate", [t(2)], {}, "concatenate: argument 1 (data) must be a tuple of tensors, not Tensor[(2), float32]"),
         ("concatenate", [()], {}, "concatenate: the tuple is empty; it needs at least one tensor"),
         ("add", [t(2), t(3)], {}, "add: sizes 2 and 3 do not broadcast"),
         ("nn.dense", [t(N, 4), t(8, 5)], {}, "nn.dense: the inner sizes of the product differ: 4 and 5"),

@@ -38,14 +38,14 @@ def _result(text: str) -> str:
         ),
         # dims that the callee makes are not those of another call
         (
-            "def @main(%x: Tensor[(?n,), float32]) { (@f(%x), @f(%x)) } def @f(%y: Tensor[(?,), float32]) { argwhere(%y) }",
+            "def @main(%x: Tensor[(?n), float32]) { (@f(%x), @f(%x)) } def @f(%y: Tensor[(?), float32]) { argwhere(%y) }",
             "(Tensor[(?, 1), int32], Tensor[(?, 1), int32])",
         ),
         # constants
-        ("def @main(%x: Tensor[(6,), float32]) { reshape(%x, newshape=[2, -1]) }", "Tensor[(2, 3), float32]"),
-        ('def @main() { arange(0, 5, 2, dtype="int32") }', "Tensor[(3,), int32]"),
-        ('def @main() { let %n: int32 = 5; arange(0, %n, 2, dtype="int32") }', "Tensor[(3,), int32]"),
-        ('def @main() { let %t = (5, 1); arange(0, %t.0, %t.1, dtype="int32") }', "Tensor[(5,), int32]"),
+        ("def @main(%x: Tensor[(6), float32]) { reshape(%x, newshape=[2, -1]) }", "Tensor[(2, 3), float32]"),
+        ('def @main() { arange(0, 5, 2, dtype="int32") }', "Tensor[(3), int32]"),
+        ('def @main() { let %n: int32 = 5; arange(0, %n, 2, dtype="int32") }', "Tensor[(3), int32]"),
+        ('def @main() { let %t = (5, 1); arange(0, %t.0, %t.1, dtype="int32") }', "Tensor[(5), int32]"),
         # an if keeps what is equal
         (
             "def @main(%c: bool, %x: Tensor[(?n, 4), float32], %y: Tensor[(3, 4), float32]) { if (%c) { %x } else { %y } }",
@@ -60,8 +60,8 @@ def _result(text: str) -> str:
         ("def @main(%i: int32) { if (%i < 3) { @g(%i) } else { 1f } } def @g(%i: int32) { @main(%i + 1) }", "float32"),
         # closures
         (
-            "def @main(%x: Tensor[(?n,), float32]) { let %f = fn (%y: Tensor[(?n,), float32]) { (%y, %x) }; %f(exp(%x)) }",
-            "(Tensor[(?n,), float32], Tensor[(?n,), float32])",
+            "def @main(%x: Tensor[(?n), float32]) { let %f = fn (%y: Tensor[(?n), float32]) { (%y, %x) }; %f(exp(%x)) }",
+            "(Tensor[(?n), float32], Tensor[(?n), float32])",
         ),
         (
             "def @main(%x: Tensor[(?n, 4), float32]) { @id(fn (%y: Tensor[(?, 4), float32]) { add(%y, 1f) })(%x) } "
@@ -85,13 +85,13 @@ def test_equal_sizes_are_one_dim_and_others_are_not() -> None:
 def test_the_size_name_of_a_closure_is_its_own() -> None:
     """``?n`` of the closure is not ``?n`` of the function around it: its argument may have any length."""
     text = """
-    def @main(%x: Tensor[(?n,), float32], %z: Tensor[(?,), float32]) {
-      let %f = fn (%y: Tensor[(?n,), float32]) { add(%y, %x) };
+    def @main(%x: Tensor[(?n), float32], %z: Tensor[(?), float32]) {
+      let %f = fn (%y: Tensor[(?n), float32]) { add(%y, %x) };
       %f(%z)
     }"""
     mod = _typed(text)
     assert "assert" not in astext(mod)
-    assert str(mod["main"].body.ty) == "Tensor[(?,), float32]"
+    assert str(mod["main"].body.ty) == "Tensor[(?), float32]"
     lifted = infer_type(parse(astext(lambda_lift(mod))))
     params = lifted["main_f"].ty
     assert isinstance(params, FuncType)
@@ -112,8 +112,8 @@ def test_nesting_has_a_limit_that_is_said() -> None:
 def test_a_value_of_the_result_checks_the_callers_sizes_only_once() -> None:
     """What a check established is known afterwards: typing again adds nothing."""
     mod = _typed(
-        "def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?,), float32]) { @f(%x, %y) }"
-        "def @f(%a: Tensor[(?n, 4), float32], %b: Tensor[(?n,), float32]) { %a }"
+        "def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?), float32]) { @f(%x, %y) }"
+        "def @f(%a: Tensor[(?n, 4), float32], %b: Tensor[(?n), float32]) { %a }"
     )
     text = astext(mod)
     assert text.count("vm.assert_") == 2

@@ -1,0 +1,341 @@
+"""The file of an executable: what is saved comes back, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relayvm.ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
+from relayvm.shape_funcs.dims import ANY, fresh, sym
+from relayvm.vm import file
+from relayvm.vm.executable import Executable
+from relayvm.vm.file import FORMAT_VERSION, MAGIC, from_bytes, to_bytes
+from relayvm.vm.source import ConfigError, ExecutableFormatError, RelayError
+from relayvm.vm.types_json import type_from_json, type_to_json
+from relayvm.vm.verify import verify
+
+from .executables import all_executables, by_hand, compiled, executable, function, with_constants
+
+HEAD, CHECKSUM = 40, 32
+NAMES = sorted(all_executables())
+
+
+def parts(data: bytes) -> tuple[dict[str, Any], bytes, bytes]:
+    """Header, code and constants of a file."""
+    _, _, n_header, n_code, _ = struct.unpack("<8s4Q", data[:HEAD])
+    header = json.loads(data[HEAD : HEAD + n_header])
+    return header, data[HEAD + n_header : HEAD + n_header + n_code], data[HEAD + n_header + n_code : -CHECKSUM]
+
+
+def sealed(header: Any, code: bytes, constants: bytes, version: int = FORMAT_VERSION) -> bytes:
+    """A file with these contents and a right checksum."""
+    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
+    body = struct.pack("<8s4Q", MAGIC, version, len(text), len(code), len(constants)) + text + code + constants
+    return body + hashlib.sha256(body).digest()
+
+
+def accepted(data: bytes) -> bool:
+    """Load and verify; False where it is refused as it should be.  What is accepted can be shown and saved."""
+    try:
+        exe = from_bytes(data)
+        verify(exe)
+    except ExecutableFormatError as error:
+        assert str(error).startswith("error: ")
+        return False
+    assert exe.disassembly
+    assert to_bytes(from_bytes(to_bytes(exe))) == to_bytes(exe)
+    return True
+
+
+# ---- what is saved comes back --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_saved_comes_back(name: str, tmp_path: Path) -> None:
+    exe = all_executables()[name]
+    exe.save(tmp_path / "a.rvm")
+    loaded = Executable.load(tmp_path / "a.rvm")
+    loaded.save(tmp_path / "b.rvm")
+    assert (tmp_path / "a.rvm").read_bytes() == (tmp_path / "b.rvm").read_bytes() == to_bytes(exe)
+    assert loaded.disassembly == exe.disassembly
+    assert [(f.name, f.n_registers, f.spans) for f in loaded.functions] == [
+        (f.name, f.n_registers, f.spans) for f in exe.functions
+    ]
+    assert [p.group.key() for p in loaded.packed] == [p.group.key() for p in exe.packed]
+    assert (loaded.shape_funcs, loaded.sources, loaded.reasons) == (exe.shape_funcs, exe.sources, exe.reasons)
+    assert (loaded.target, loaded.config, loaded.stats) == (exe.target, exe.config, exe.stats)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.rvm", "b.rvm"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_constants_come_back_bit_by_bit(name: str) -> None:
+    exe = all_executables()[name]
+    for mine, theirs in zip(exe.constants, from_bytes(to_bytes(exe)).constants, strict=True):
+        assert (mine.dtype, mine.shape, mine.tobytes()) == (theirs.dtype, theirs.shape, theirs.tobytes())
+        assert not theirs.flags.writeable
+        assert theirs.flags.c_contiguous and theirs.flags.aligned
+
+
+@given(st.sampled_from(DTYPES), st.lists(st.integers(0, 3), max_size=4).map(tuple), st.integers(0, 2**32 - 1))
+@settings(max_examples=50)
+def test_any_constant_comes_back(dtype: str, shape: tuple[int, ...], seed: int) -> None:
+    bits = np.random.default_rng(seed).integers(0, 256, 8 * 3**4, np.uint8)
+    data = (bits < 128)[: int(np.prod(shape))] if dtype == "bool" else bits.view(dtype)[: int(np.prod(shape))]
+    exe = Executable(
+        functions=(), constants=(data.reshape(shape),), packed=(), shape_funcs=(), shape_func_names=(), reasons=(), target="cpu"
+    )
+    (back,) = from_bytes(to_bytes(exe)).constants
+    assert (back.dtype.name, back.shape, back.tobytes()) == (dtype, shape, data.tobytes())
+
+
+def test_the_same_program_compiled_twice_gives_the_same_bytes() -> None:
+    assert to_bytes(compiled.__wrapped__("closure")) == to_bytes(compiled.__wrapped__("closure"))
+
+
+def test_inputs_are_those_of_main() -> None:
+    loaded = from_bytes(to_bytes(compiled("recursion")))
+    assert [(name, str(ty)) for name, ty in loaded.inputs] == [("n", "int64"), ("x", "Tensor[(?, 4), float32]")]
+    with pytest.raises(ConfigError, match="has no @main"):
+        _ = executable(function([], name="other")).inputs
+
+
+def test_primitive_ops_are_the_kernels_by_number() -> None:
+    assert compiled("upper_bound").primitive_ops == ("argwhere", "fused_exp_add")
+
+
+# ---- types ---------------------------------------------------------------------------------------------------------
+
+DIMS = st.one_of(
+    st.integers(0, 2**63 - 1), st.sampled_from("nmk").map(sym), st.builds(fresh), st.just(ANY), st.just(sym("n") * 2 + 1)
+)
+TENSORS = st.builds(lambda d, t: TensorType.of(d, t), st.lists(DIMS, max_size=8), st.sampled_from(DTYPES))
+TYPES = st.recursive(
+    TENSORS,
+    lambda t: st.one_of(
+        st.lists(t, max_size=3).map(lambda x: TupleType(tuple(x))),
+        st.builds(lambda p, r: FuncType(tuple(p), r), st.lists(t, max_size=2), t),
+    ),
+    max_leaves=6,
+)
+
+
+@given(TYPES)
+def test_a_type_comes_back_as_it_prints(ty: Type) -> None:
+    data = json.loads(json.dumps(type_to_json(ty)))
+    assert str(type_from_json(data)) == str(ty)
+    assert type_to_json(type_from_json(data)) == data
+
+
+def test_equal_names_stay_equal_and_other_dims_do_not() -> None:
+    ty = type_from_json(["tensor", "bool", ["?n", "?", "?n", "?"]])
+    assert isinstance(ty, TensorType)
+    assert ty.shape[0] is ty.shape[2]
+    assert len(set(ty.shape)) == 3
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, [], {}, "tensor", ["tensor"], ["tensor", "float16", []], ["tensor", 1, []], ["tensor", "bool", [-1]], ["tensor", "bool", [True]],
+     ["tensor", "bool", ["n"]], ["tensor", "bool", ["?."]], ["tensor", "bool", ["?.1"]], ["tensor", "bool", [1.0]], ["tensor", "bool", [2**63]],
+     ["tensor", "bool", [1] * 9], ["tensor", "bool", [], 1], ["tuple", {}], ["tuple", ["bool"]], ["func", []], ["func", [], []]],
+)  # fmt: skip
+def test_what_is_no_type_is_refused(data: Any) -> None:
+    with pytest.raises(ValueError, match="is no |unknown dtype|dimensions"):
+        type_from_json(data)
+
+
+# ---- what is refused, by name --------------------------------------------------------------------------------------
+
+
+def changed(change: Callable[[dict[str, Any]], Any], exe: Executable | None = None) -> bytes:
+    """A file with its header altered, and a right checksum."""
+    header, code, constants = parts(to_bytes(exe or with_constants()))
+    change(header)
+    return sealed(header, code, constants)
+
+
+def good() -> bytes:
+    return to_bytes(with_constants())
+
+
+def set_to(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(header: Any) -> None:
+        for key in path[:-1]:
+            header = header[key]
+        header[path[-1]] = value
+
+    return change
+
+
+def flipped_bool() -> bytes:
+    header, code, constants = parts(good())
+    at = next(i for i, (dtype, _) in enumerate(header["constants"]) if dtype == "bool")
+    sizes = [{"bool": 1, "float32": 4, "int64": 8}[d] * int(np.prod(s)) for d, s in header["constants"]]
+    return sealed(header, code, constants[: sum(sizes[:at])] + b"\2" + constants[sum(sizes[:at]) + 1 :])
+
+
+REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "empty": (lambda: b"", "not an executable: the file is empty"),
+    "text": (lambda: b'#[version = "0.0.5"]\ndef @main() { 1 }', r"not an executable: .* begin as one, but with b'#\[versio'"),
+    "short text": (lambda: b"\n", r"not an executable: .* but with b'\\n'"),
+    "line ends changed": (lambda: good().replace(b"\r\n", b"\n"), "not an executable"),
+    "newer": (lambda: sealed(*parts(good()), version=99), "version 99, made by a newer relayvm; this one reads version 1"),
+    "older": (lambda: sealed(*parts(good()), version=0), "version 0, made by an older relayvm; this one reads version 1"),
+    "only the magic": (lambda: good()[:8], "truncated: it ends after 8 bytes, within its first 40"),
+    "a byte less": (lambda: good()[:-1], r"truncated: it has \d+ bytes of \d+"),
+    "a byte more": (lambda: good() + b"\0", "damaged: 1 bytes follow its end"),
+    "sizes beyond all memory": (lambda: good()[:16] + b"\xff" * 24 + good()[40:], "truncated: it has"),
+    "checksum": (lambda: good()[:-1] + bytes([good()[-1] ^ 1]), "checksum does not match"),
+    "no JSON": (lambda: sealed(b"{", b"", b""), "damaged: its header is no JSON"),
+    "no UTF-8": (lambda: sealed(b'"\xff"', b"", b""), "damaged: its header is no JSON"),
+    "half a character": (lambda: sealed(b'"\\ud800"', b"", b""), "damaged: its header is no JSON"),
+    "a huge number": (lambda: sealed(b"9" * 5000, b"", b""), "damaged: its header is no JSON"),
+    "deep JSON": (lambda: sealed(b"[" * 10**5 + b"]" * 10**5, b"", b""), "nested too deeply"),
+    "other JSON": (lambda: sealed([], b"", b""), "the header is not a JSON object"),
+    "nothing in it": (lambda: sealed({}, b"", b""), "the header has no 'shape_funcs'"),
+    "unknown dtype": (lambda: changed(set_to("constants", 0, 0, value="float16")), r"constants\[0\]: unknown dtype 'float16'; there are"),
+    "constant too long": (lambda: changed(set_to("constants", 0, 1, value=[2**62, 2])), r"constants\[0\]: ends at byte \d+ of the"),
+    "constant too short": (lambda: changed(set_to("constants", 0, 1, value=[0])), r"the constants have \d+ bytes, but there are"),
+    "constant of rank 9": (lambda: changed(set_to("constants", 0, 1, value=[1] * 9)), "9 dimensions; at most 8"),
+    "negative size": (lambda: changed(set_to("constants", 0, 1, value=[-1])), "out of range: -1"),
+    "bool of 2": (flipped_bool, "a bool is neither 0 nor 1"),
+    "code too long": (lambda: changed(set_to("functions", 0, "words", value=10**9)), "the functions have 8000000000 bytes of code"),
+    "unknown operator": (lambda: changed(set_to("packed", 0, "group", "nodes", 0, "op", value="exq")), r"packed\[0\]: not a primitive: .*'exq'"),
+    "bad attribute": (
+        lambda: changed(set_to("packed", 0, "group", "nodes", 0, "attrs", value={"axes": 1})), r"packed\[0\]: not a primitive: .*axes",
+    ),
+    "type": (lambda: changed(set_to("functions", 0, "result", value=["x"])), r"the result of functions\[0\]: .* is no type"),
+    "wrong target": (lambda: changed(set_to("target", value="cuda")), "its target is 'cuda'; devices: cpu, sim"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_by_name(case: str, tmp_path: Path) -> None:
+    data, message = REFUSED[case][0](), REFUSED[case][1]
+    path = tmp_path / "x.rvm"
+    path.write_bytes(data)
+    with pytest.raises(ExecutableFormatError, match=message) as caught:
+        Executable.load(path)
+    assert caught.value.diagnostics[0].message.startswith(f"{path}: ")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExecutableFormatError, match=re.escape(f"cannot read {tmp_path / 'no'}: No such file")):
+        Executable.load(tmp_path / "no")
+    with pytest.raises(ExecutableFormatError, match=r"cannot read .*directory"):
+        Executable.load(tmp_path)
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def test_a_save_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.rvm"
+    by_hand().save(path)
+    before = path.read_bytes()
+
+    def full(self: Path, data: bytes) -> None:
+        with open(self, "wb") as f:
+            f.write(data[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(file.Path, "write_bytes", full)
+    with pytest.raises(RelayError, match=re.escape(f"cannot write {path}: No space left on device")):
+        with_constants().save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["a.rvm"]
+
+
+def test_where_nothing_can_be_written_save_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RelayError, match="cannot write .*: No such file or directory"):
+        by_hand().save(tmp_path / "no" / "a.rvm")
+    with pytest.raises(RelayError, match="it is not a regular file"):
+        by_hand().save(tmp_path)
+
+
+# ---- damage ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_with_any_byte_altered_is_refused() -> None:
+    data, rng = good(), random.Random(0)
+    for at in range(len(data)):
+        altered = bytearray(data)
+        altered[at] ^= rng.randrange(1, 256)
+        assert not accepted(bytes(altered)), at
+
+
+def test_a_file_cut_anywhere_is_refused() -> None:
+    data = good()
+    for n in range(len(data)):
+        with pytest.raises(ExecutableFormatError, match="truncated" if n else "empty"):
+            from_bytes(data[:n])
+
+
+def leaves(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths to everything in a JSON value."""
+    if path:
+        yield path
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield from leaves(value, (*path, key))
+
+
+WRONG = (0, -1, 1, 2**31, 2**64, 10**30, 1.5, float("nan"), "", "x", "?n", "{}{}", None, True, [], [0], [[]], {}, {"": 0})
+
+
+@pytest.mark.parametrize("name", ["by hand", "constants", "data_dependent on sim", "upper_bound on sim"])
+def test_a_header_altered_under_a_right_checksum_is_refused_or_still_verifies(name: str) -> None:
+    data = to_bytes(all_executables()[name])
+    header, code, constants = parts(data)
+    text, rng, verdicts = json.dumps(header), random.Random(1), {True: 0, False: 0}
+    for path in leaves(header):
+        old = header
+        for key in path:
+            old = old[key]
+        near = (old + 1, old - 1) if type(old) is int else ()
+        for value in (*near, *rng.sample(WRONG, 6)):
+            altered = json.loads(text)
+            set_to(*path, value=value)(altered)
+            verdicts[accepted(sealed(altered, code, constants))] += 1
+        altered = json.loads(text)
+        parent = altered
+        for key in path[:-1]:
+            parent = parent[key]
+        del parent[path[-1]]
+        verdicts[accepted(sealed(altered, code, constants))] += 1
+    assert min(verdicts.values()) > 0, verdicts
+
+
+@given(st.sampled_from(NAMES), st.data())
+@settings(max_examples=150)
+def test_words_altered_under_a_right_checksum_are_refused_or_still_verify(name: str, data: st.DataObject) -> None:
+    header, code, constants = parts(to_bytes(all_executables()[name]))
+    words = np.frombuffer(code, np.int64).copy()
+    at = data.draw(st.integers(0, len(words) - 1))
+    for value in (0, -1, 2**62, -(2**63), words[at] + 1, words[at] - 1):
+        words[at] = value
+        accepted(sealed(header, words.tobytes(), constants))
+
+
+@given(st.sampled_from(NAMES), st.data())
+@settings(max_examples=100)
+def test_sizes_altered_under_a_right_checksum_are_refused(name: str, data: st.DataObject) -> None:
+    whole = to_bytes(all_executables()[name])
+    sizes = list(struct.unpack("<3Q", whole[16:40]))
+    a, b = data.draw(st.permutations(range(3)))[:2]
+    moved = data.draw(st.integers(1, sizes[a])) if sizes[a] else 0
+    sizes[a], sizes[b] = sizes[a] - moved, sizes[b] + moved
+    body = whole[:16] + struct.pack("<3Q", *sizes) + whole[40:-CHECKSUM]
+    if moved:
+        assert not accepted(body + hashlib.sha256(body).digest())

@@ -1,0 +1,123 @@
+"""The instruction set: encoding, the native loop held against the table, and its texts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relayvm.vm import isa, loop
+from relayvm.vm.disassembly import instruction_markdown, isa_markdown
+from relayvm.vm.verify import verify
+
+from .executables import by_hand
+
+ROOT = Path(__file__).resolve().parents[2]
+CLASSES = sorted(isa.INSTRUCTIONS.values(), key=lambda c: c.opcode)
+WORDS = st.integers(-(2**63), 2**63 - 1)
+
+
+@st.composite
+def instructions(draw: st.DrawFn) -> isa.Instruction:
+    """Any instruction, with any numbers."""
+    cls = draw(st.sampled_from(CLASSES))
+    return cls(*(tuple(draw(st.lists(WORDS, max_size=4))) if k.many else draw(WORDS) for k in cls.operands.values()))
+
+
+def test_opcodes_are_numbered_without_a_gap() -> None:
+    assert [c.opcode for c in CLASSES] == list(range(len(CLASSES)))
+
+
+def test_an_opcode_is_given_once() -> None:
+    with pytest.raises(ValueError, match="opcode 0 is already Move"):
+
+        class Again(isa.Instruction, opcode=0):
+            pass
+
+
+@given(st.lists(instructions(), max_size=5))
+def test_what_is_assembled_disassembles_to_the_same(items: list[isa.Instruction]) -> None:
+    words, starts = isa.assemble(items)
+    assert words.dtype == np.int64
+    assert isa.disassemble(words.tolist()) == list(zip(starts, items, strict=True))
+    assert len(words) == sum(i.length for i in items)
+
+
+@given(instructions())
+def test_every_instruction_has_a_text(i: isa.Instruction) -> None:
+    assert str(i).startswith(type(i).__name__)
+
+
+@given(instructions(), st.data())
+def test_an_instruction_that_is_cut_off_is_refused(i: isa.Instruction, data: st.DataObject) -> None:
+    words = i.words()[: data.draw(st.integers(1, max(1, i.length - 1)))]
+    if len(words) == i.length:
+        assert isa.decode(words, 0) == i
+    else:
+        with pytest.raises(isa.EncodingError, match="runs off the end"):
+            isa.decode(words, 0)
+
+
+@pytest.mark.parametrize("opcode", [-1, len(CLASSES), 2**62])
+def test_an_unknown_opcode_is_refused(opcode: int) -> None:
+    with pytest.raises(isa.EncodingError, match=f"no instruction has opcode {opcode}"):
+        isa.decode([opcode], 0)
+
+
+def test_labels_become_distances() -> None:
+    ahead, back = isa.Label(), isa.Label()
+    words, _ = isa.assemble([back, isa.LoadConsti(0, 1), isa.If(0, ahead, back), isa.Goto(back), ahead, isa.Ret(0)])
+    assert isa.disassemble(words)[1:3] == [(3, isa.If(0, 6, -3)), (7, isa.Goto(-7))]
+
+
+# ---- the native loop -----------------------------------------------------------------------------------------------
+
+
+def opcodes_in_loop() -> list[str]:
+    """The names that ``run_loop`` compares the opcode with."""
+    tree = ast.parse(Path(loop.__file__).read_text())
+    body = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "run_loop")
+    compares = [n for n in ast.walk(body) if isinstance(n, ast.Compare) and ast.unparse(n.left) == "op"]
+    assert all(len(n.comparators) == 1 and isinstance(n.comparators[0], ast.Name) for n in compares)
+    return [ast.unparse(n.comparators[0]) for n in compares]
+
+
+def test_the_loop_handles_every_instruction_and_nothing_else() -> None:
+    assert {getattr(loop, name) for name in opcodes_in_loop()} == set(isa.INSTRUCTIONS)
+
+
+def test_the_loop_calls_each_opcode_by_the_name_of_its_instruction() -> None:
+    for name in opcodes_in_loop():
+        cls = isa.INSTRUCTIONS[getattr(loop, name)]
+        assert name == re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+
+
+# ---- texts ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_executable_by_hand_has_every_instruction() -> None:
+    used = {type(i) for f in by_hand().functions for _, i in isa.disassemble(f.code)}
+    assert used == set(CLASSES)
+    verify(by_hand())
+
+
+def test_the_disassembly_is_as_recorded() -> None:
+    recorded = Path(__file__).with_name("golden") / "disassembly.txt"
+    assert by_hand().disassembly == recorded.read_text()
+
+
+def test_the_page_is_fresh() -> None:
+    assert (ROOT / "docs" / "isa.md").read_text() == isa_markdown()
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+def test_every_instruction_is_on_the_page(cls: type[isa.Instruction]) -> None:
+    text = instruction_markdown(cls)
+    assert text in isa_markdown()
+    assert all(f"| `{name}` |" in text for name in cls.operands)
+    assert cls.__doc__ and not cls.__doc__.startswith(cls.__name__ + "(")
