@@ -163,7 +163,7 @@ def _checked(name: str, where: str, array: np.ndarray) -> np.ndarray:
     """The array in native byte order, if the machine has its dtype."""
     if array.dtype.name not in DTYPES:
         raise InputError(f"--input {name}: {where} has the dtype {array.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
 # ---- all inputs of a function -------------------------------------------------------------------------------------------------

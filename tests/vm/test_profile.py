@@ -1,0 +1,247 @@
+"""Profiles: every event is in one row, figures add up, and text and JSON say the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relayvm.compiler.compile import compile
+from relayvm.vm.machine import Event, VirtualMachine
+from relayvm.vm.profiling import (
+    ALLOC,
+    COPY_NAMES,
+    DTOH,
+    HTOD,
+    KERNEL,
+    SHAPE_FUNC,
+    SYNC,
+    CopyReason,
+    Profile,
+    Row,
+    Sampler,
+    profile,
+    reasons,
+    rows,
+)
+from relayvm.vm.source import InputError, VMError
+from relayvm.vm.tables import HEADER, align, bytes_text, time_text
+
+EXE: Any = SimpleNamespace(
+    packed=[SimpleNamespace(name=n) for n in ("exp", "fused_add_exp")], shape_func_names=["exp", "take"], reasons=["size", "data"]
+)
+
+events = st.lists(
+    st.builds(
+        lambda kind, pc, subject, start, length, nbytes: Event(kind, pc, subject, start, start + length, nbytes),
+        st.sampled_from([KERNEL, SHAPE_FUNC, DTOH, HTOD, SYNC, ALLOC]),
+        st.integers(-1, 3),
+        st.integers(0, 1),
+        st.integers(0, 10**12),
+        st.integers(0, 10**10),
+        st.integers(0, 2**40),
+    ),
+    max_size=12,
+)
+
+
+@given(events)
+def test_every_event_is_in_one_row(found: list[Event]) -> None:
+    activities, host = rows(found, EXE)
+    both = [*activities, *host]
+    assert sum(r.calls for r in both) == len(found)
+    assert sum(r.total_ns for r in both) == sum(e.end_ns - e.start_ns for e in found)
+    assert sum(r.nbytes for r in both) == sum(e.nbytes for e in found)
+    assert {r.name for r in activities} >= set(COPY_NAMES.values()), "both copy rows are always there"
+    assert {r.kind for r in activities} <= {KERNEL, DTOH, HTOD} and {r.kind for r in host} <= {SHAPE_FUNC, SYNC, ALLOC}
+    for part in (activities, host):
+        assert [r.total_ns for r in part] == sorted((r.total_ns for r in part), reverse=True)
+    for row in both:
+        assert row.min_ns * row.calls <= row.total_ns <= row.max_ns * row.calls
+
+
+@given(events)
+def test_copies_by_reason_are_all_copies(found: list[Event]) -> None:
+    made = reasons(found, EXE)
+    for kind in COPY_NAMES:
+        wanted = [e for e in found if e.kind == kind]
+        mine = [c for c in made if c.kind == kind]
+        assert sum(c.calls for c in mine) == len(wanted)
+        assert sum(c.nbytes for c in mine) == sum(e.nbytes for e in wanted)
+
+
+def test_reasons_without_an_instruction() -> None:
+    made = reasons([Event(DTOH, -1, -1, 0, 1, 4), Event(HTOD, -1, -1, 0, 1, 3), Event(HTOD, 7, -1, 0, 1, 2)], EXE)
+    assert made == (
+        CopyReason(DTOH, "a result, read on the host", 1, 4),
+        CopyReason(HTOD, "an argument", 1, 3),
+        CopyReason(HTOD, "a constant", 1, 2),
+    )
+
+
+# ---- text -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0ns"), (1, "1ns"), (999, "999ns"), (1000, "1.0000us"), (12345, "12.345us"), (123456, "123.46us"),
+        (999_999, "1.0000ms"), (1_000_000, "1.0000ms"), (1.5e9, "1.5000s"), (-1500, "-1.5000us"), (1e12, "1000.00s"),
+    ],
+)  # fmt: skip
+def test_time_text(ns: float, text: str) -> None:
+    assert time_text(ns) == text
+
+
+@given(st.floats(0, 1e15))
+def test_time_text_is_the_time(ns: float) -> None:
+    text = time_text(ns)
+    unit = text.lstrip("-.0123456789")
+    value = float(text.removesuffix(unit)) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    assert value == pytest.approx(ns, rel=1e-4, abs=0.5)
+
+
+def test_bytes_text() -> None:
+    assert [bytes_text(n) for n in (0, 1, 12)] == ["0 bytes", "1 byte", "12 bytes"]
+    assert bytes_text(64 << 20) == "67108864 bytes (64.00 MiB)"
+
+
+def test_align() -> None:
+    assert align([("a", "b", "c"), ("long", "x", "")], left=(2,)) == "   a  b  c\nlong  x"
+
+
+def example() -> Profile:
+    return Profile(
+        device="sim",
+        entry="main",
+        config={"fuse": "on"},
+        run_ns=(3000, 1000),
+        counters=({"syncs": 1, "peak_bytes": 64}, {"syncs": 1, "peak_bytes": 64}),
+        activities=(
+            Row(KERNEL, "exp", 2, 3000, 1000, 2000, 0),
+            Row(DTOH, "[memcpy DtoH]", 2, 1000, 400, 600, 16),
+            Row(HTOD, "[memcpy HtoD]"),
+        ),
+        host=(Row(SHAPE_FUNC, "shape_func:exp", 2, 90, 40, 50, 0),),
+        copies=(CopyReason(DTOH, "dyn.reshape: input 'newshape' is data-dependent", 2, 16),),
+    )
+
+
+def test_text_is_as_nvprof_prints_it() -> None:
+    assert str(example()) == (
+        "Profile: @main on sim, fuse=on\n"
+        "2 runs, median 2.0000us, min 1.0000us, max 3.0000us; the table adds up all of them\n"
+        "           Type  Time(%)      Time  Calls       Avg       Min       Max  Name\n"
+        "sim activities:   75.00%  3.0000us      2  1.5000us  1.0000us  2.0000us  exp\n"
+        "                  25.00%  1.0000us      2     500ns     400ns     600ns  [memcpy DtoH]  16 bytes\n"
+        "                   0.00%       0ns      0       0ns       0ns       0ns  [memcpy HtoD]  0 bytes\n"
+        "          host:  100.00%      90ns      2      45ns      40ns      50ns  shape_func:exp\n"
+        "copies by reason:\n"
+        "        Calls     Bytes  Reason\n"
+        "  DtoH      2  16 bytes  dyn.reshape: input 'newshape' is data-dependent"
+    )
+
+
+def test_per_run_and_total() -> None:
+    p = example()
+    assert (p.runs, p.median_ns, p.per_run("syncs"), p.per_run("no such counter")) == (2, 2000, 1, 0)
+    assert p.total(DTOH) == Row(DTOH, DTOH, 2, 1000, 400, 600, 16)
+    assert p.total(HTOD) == Row(HTOD, HTOD)
+
+
+# ---- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def test_json_round_trip() -> None:
+    assert Profile.from_json(example().to_json()) == example()
+
+
+def test_bad_json_is_refused_by_name() -> None:
+    data = json.loads(example().to_json())
+    missing = {k: v for k, v in data.items() if k != "host"}
+    for text, words in [
+        ("{", "this is no profile"),
+        ("[]", "has no schema"),
+        (json.dumps(data | {"schema": 99}), "has the schema 99; this version reads 1"),
+        (json.dumps(missing), "damaged: 'host'"),
+        (json.dumps(data | {"host": [{"what": 1}]}), "damaged"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            Profile.from_json(text)
+
+
+# ---- real runs ----------------------------------------------------------------------------------------------------------
+
+PROGRAM = """#[version = "0.0.5"]
+def @main(%x: Tensor[(?n, 2), float32], %s: Tensor[(1), int64]) {
+  dyn.reshape(exp(%x), %s)
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["cpu", "sim"])
+def machine(request: pytest.FixtureRequest) -> Iterator[VirtualMachine]:
+    yield VirtualMachine(compile(PROGRAM, target=request.param))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_run_as_it_was(machine: VirtualMachine, n: int) -> None:
+    found = machine.profile(np.ones((n, 2), "float32"), s=np.array([2 * n]), repeat=3, warmup=1)
+    assert found.runs == len(found.counters) == 3
+    assert (found.device, found.entry, found.config) == (machine.device, "main", machine.exe.config)
+    on_device = machine.device != "cpu"
+    kernels = [r for r in found.activities if r.kind == KERNEL]
+    assert [(r.name, r.calls) for r in kernels] == [("exp", 3)]
+    for kind, name in ((DTOH, "dtoh"), (HTOD, "htod")):
+        row = found.total(kind)
+        assert (row.calls, row.nbytes) == (3 * found.per_run(f"{name}_copies"), 3 * found.per_run(f"{name}_bytes"))
+    # the two arguments go to the device; of these the shape comes back, the data never
+    assert found.total(HTOD).calls == (6 if on_device else 0)
+    assert found.total(DTOH).nbytes == (3 * 8 if on_device else 0)
+    assert all(found.per_run(c) == found.counters[0][c] for c in found.counters[0]), "the runs are alike"
+    assert Profile.from_json(found.to_json()) == found
+    assert all(name in str(found) for name in (*HEADER, *COPY_NAMES.values()))
+
+
+def test_another_entry_and_its_name() -> None:
+    text = '#[version = "0.0.5"]\ndef @half(%x: float32) { %x * 0.5f }\ndef @main(%x: float32) { @half(%x) }\n'
+    machine = VirtualMachine(compile(text))
+    assert profile(machine, [np.float32(3)], repeat=1, entry="half").entry == "half"
+
+
+def test_too_few_runs() -> None:
+    machine = VirtualMachine(compile(PROGRAM))
+    with pytest.raises(InputError, match="repeat is 0"):
+        machine.profile(repeat=0)
+    with pytest.raises(InputError, match="warmup is -1"):
+        machine.profile(repeat=1, warmup=-1)
+    with pytest.raises(InputError, match="at least one run"):
+        Sampler(machine).profile()
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_a_failure_in_the_queue_is_raised_and_the_trace_ends(device: str) -> None:
+    text = '#[version = "0.0.5"]\ndef @main(%a: Tensor[(?), int32], %b: Tensor[(?), int32]) { floor_divide(%a, %b) }\n'
+    machine = VirtualMachine(compile(text, target=device))
+    one, zero = np.ones(3, "int32"), np.zeros(3, "int32")
+    with pytest.raises(VMError, match="floor_divide: integer division by zero"):
+        machine.profile(one, zero, repeat=1, warmup=0)
+    sampler = Sampler(machine, [one, zero])
+    with pytest.raises(VMError):
+        sampler.trace()
+    assert machine.stop_trace() == sampler.events == [] or not sampler.counters
+    again = machine.profile(one, one, repeat=1)
+    assert again.total(KERNEL).calls == 1
+
+
+def test_profiles_are_plain_data() -> None:
+    data = example().as_data()
+    assert json.loads(json.dumps(data)) == json.loads(example().to_json())
+    assert set(data) == {"schema", *(f.name for f in dataclasses.fields(Profile))}
