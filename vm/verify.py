@@ -23,6 +23,8 @@ from .source import ExecutableFormatError
 
 #: Most registers of a function.
 MAX_REGISTERS = 1 << 20
+#: Largest offset into a storage, in bytes: far beyond any storage, and adding a size to it never overflows.
+MAX_OFFSET = 1 << 48
 #: An instruction in a message is cut to so many characters.
 _MAX_SHOWN = 160
 
@@ -243,6 +245,8 @@ def _shape_func(tables: _Tables, i: isa.InvokeShapeFunc) -> str | None:
 
 
 def _tensor(tables: _Tables, i: Any) -> str | None:
+    if i.offset > MAX_OFFSET:
+        return f"the offset {i.offset} is too large; at most {MAX_OFFSET} is possible"
     if i.offset % ITEMSIZE[DTYPES[i.dtype]]:
         return f"the offset {i.offset} is no multiple of the size of a {DTYPES[i.dtype]}"
     rank = len(i.dims) if isinstance(i, isa.AllocTensor) else 0

@@ -61,6 +61,7 @@ REFUSED: dict[str, tuple[Items, str]] = {
     "size": ([isa.AllocStorage(1, -1, 0), isa.Ret(0)], "nbytes is -1; it must be at least 0"),
     "dimension": ([STORAGE, isa.AllocTensor(1, 1, 0, F32, (2, -1)), isa.Ret(1)], "dims is -1; it must be at least 0"),
     "offset": ([STORAGE, isa.AllocTensor(1, 1, -4, F32, (2,)), isa.Ret(1)], "offset is -4; it must be at least 0"),
+    "offset beyond memory": ([STORAGE, isa.AllocTensorReg(1, 1, 2**60, 0, F32), isa.Ret(1)], "the offset 1152921504606846976 is"),
     "alignment": ([STORAGE, isa.AllocTensor(1, 1, 2, F32, ()), isa.Ret(1)], "offset 2 is no multiple of the size of a float32"),
     "rank": ([STORAGE, isa.AllocTensor(1, 1, 0, F32, (1,) * 9), isa.Ret(1)], "the tensor has 9 dimensions; at most 8"),
     "room": (

@@ -1,0 +1,60 @@
+"""A user's operator whose kernel is ordinary Python, with a tuple of scalars whose values are the shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.ops.op import Kernel, NoAttrs, Op, OpPattern
+from relayvm.shape_funcs.registry import Operand, register_shape_func
+
+HEADER = '#[version = "0.0.5"]\n'
+
+
+@register_shape_func("test.grid", data_dependent=[False, True])
+def grid_shape(inputs: tuple[Operand, tuple[Operand, ...]], attrs: NoAttrs) -> tuple[Any, ...]:
+    _, sizes = inputs
+    return tuple(s.values[0] for s in sizes)
+
+
+def grid(value: np.ndarray, *rest: np.ndarray) -> int:
+    out = rest[-1]
+    if value < 0:
+        raise ValueError("the value is negative")
+    out[...] = value
+    return 0
+
+
+GRID = Op(
+    name="test.grid",
+    doc="A tensor full of ``value``; its sizes are scalars in a tuple.",
+    inputs=("value", "sizes*"),
+    pattern=OpPattern.OPAQUE,
+    dtype=lambda dtypes, attrs: dtypes[0],
+    kernel=Kernel("python", grid, attrs=lambda attrs: {}, in_python=True),
+)
+
+TEXT = "def @main(%v: float32, %a: int64, %b: int64) { test.grid(%v, (%a, %b)) + 1f }"
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("mode", ["op", "input"])
+def test_a_kernel_in_python_and_a_flagged_tuple(target: str, mode: str) -> None:
+    vm = relay.VirtualMachine(relay.compile(HEADER + TEXT, target=target, data_dependence=mode))
+    for a, b in ((2, 3), (0, 4), (1, 1)):
+        result = vm.run(np.array(0.5, np.float32), np.array(a), np.array(b))
+        np.testing.assert_array_equal(result.numpy(), np.full((a, b), 1.5, np.float32))
+    assert vm.counters["host_calls"] == 3
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_its_exception_names_the_place_and_the_machine_goes_on(target: str) -> None:
+    vm = relay.VirtualMachine(relay.compile(relay.parse(HEADER + TEXT, source_name="grid.relay"), target=target))
+    with pytest.raises(relay.VMError, match="its kernel in Python failed: ValueError: the value is negative") as error:
+        vm.run(np.array(-1, np.float32), np.array(1), np.array(1))
+    assert "grid.relay:2:" in str(error.value)
+    assert vm.run(np.array(1, np.float32), np.array(1), np.array(2)).numpy().tolist() == [[2, 2]]
+    assert vm.memory["live_bytes"] == 0
