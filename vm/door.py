@@ -93,8 +93,9 @@ _CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
 PARAMETER_WORDS = 4 + MAX_RANK
 
 #: The handle of a function: what ``self`` of ``enter`` holds.
-(_STATE, _MACHINE, _FUNCTION, _N_PARAMETERS, _PARAMETERS, _ARRAY_TYPE, _N_NAMED) = range(7)
-HANDLE_WORDS = 7
+#: The last two: rank and dtype of the result, -1 where it is no tensor.
+(_STATE, _MACHINE, _FUNCTION, _N_PARAMETERS, _PARAMETERS, _ARRAY_TYPE, _N_NAMED, _RANK, _DTYPE) = range(9)
+HANDLE_WORDS = 9
 
 
 @native
@@ -157,7 +158,8 @@ def wrap_arguments(state, handle, args):
 
 @native
 def enter(self, args, n):
-    """The built-in ``enter(*arrays)``: address of the result, 0: see the state's reason, or a negated reason."""
+    """The built-in ``enter(*arrays)``: address of the result tensor; 0: see the state's reason (DONE: the result is none, or
+    not as declared); or a negated reason."""
     handle = load_i64(self + _DATA)
     state = load_i64(handle + 8 * _STATE)
     s = state_at(state)
@@ -177,11 +179,13 @@ def enter(self, args, n):
     restore_thread(thread)
     result = 0
     if reason == 0:
-        result = s.result
-        t = tensor(result)
-        if t.tag == TAG_TENSOR and t.storage == 0:
-            result = call_machine(machine, state, requests.OWN, result, 0)
-        s.busy = 0
+        t = tensor(s.result)
+        rank = load_i64(handle + 8 * _RANK)
+        if t.tag == TAG_TENSOR and t.ndim == rank and t.dtype == load_i64(handle + 8 * _DTYPE):
+            result = s.result
+            if t.storage == 0:
+                result = call_machine(machine, state, requests.OWN, result, 0)
+            s.busy = 0
     return py_long_from(result)
 
 
@@ -368,8 +372,11 @@ def exporter() -> Callable[[Any, int], Any]:
     return builtin(export, handle)
 
 
-def handle_of(state: int, function: int, parameters: np.ndarray, n_named: int) -> np.ndarray:
-    """The handle of a function for ``enter``; ``parameters`` has a row of PARAMETER_WORDS for each."""
+def handle_of(state: int, function: int, parameters: np.ndarray, n_named: int, result: tuple[int, int]) -> np.ndarray:
+    """The handle of a function for ``enter``; ``parameters`` has a row of PARAMETER_WORDS for each.
+
+    ``result``: its rank and the number of its dtype, -1 for a result that is no tensor.
+    """
     handle = np.zeros(HANDLE_WORDS, np.int64)
     handle[_STATE] = state
     handle[_MACHINE] = machine_address()
@@ -378,6 +385,7 @@ def handle_of(state: int, function: int, parameters: np.ndarray, n_named: int) -
     handle[_PARAMETERS] = parameters.ctypes.data
     handle[_ARRAY_TYPE] = id(np.ndarray)
     handle[_N_NAMED] = n_named
+    handle[_RANK], handle[_DTYPE] = result
     return handle
 
 

@@ -12,8 +12,9 @@ _WORD = np.int64
 SMALL_CLASSES, FIRST_POWER = 16, 10
 N_CLASSES = SMALL_CLASSES + 4 * 37
 N_DEVICES = 2
-#: Most arguments of one kernel, call, or tuple.
+#: Most arguments of one kernel, call, or tuple; and the words of ``argv``, which takes two such lists and a few more.
 MAX_ARGS = 1024
+ARGV_WORDS = 2 * MAX_ARGS + 8
 
 COUNTERS = (
     "dtoh_copies", "dtoh_bytes", "htod_copies", "htod_bytes", "syncs", "launches", "instructions",
@@ -30,7 +31,7 @@ STATE = np.dtype(
         ("constants", _WORD),  # N_DEVICES object addresses for each constant; 0: not there yet
         ("libraries", _WORD),  # addresses of library functions
         ("slots", _WORD),  # scratch of shape programs
-        ("argv", _WORD),  # scratch of kernel calls, MAX_ARGS + 1 words
+        ("argv", _WORD),  # scratch of calls: arguments, results of shape functions, the library table
         # frames
         ("stack", _WORD),
         ("stack_words", _WORD),

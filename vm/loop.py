@@ -28,6 +28,7 @@ from ..ops.native.status import (
     SHAPE_CHECK,
     STACK_OVERFLOW,
 )
+from ..ops.ty import DTYPES, MAX_RANK
 from . import isa
 from .heap import (
     checked_bytes,
@@ -69,6 +70,8 @@ DEVICE_COPY, KILL_REGISTER, INVOKE_SHAPE_FUNC = (i.opcode for i in (isa.DeviceCo
 ALLOC_STORAGE_REG, TRIM_TENSOR, INVOKE_TAIL, INVOKE_CLOSURE_TAIL = (
     i.opcode for i in (isa.AllocStorageReg, isa.TrimTensor, isa.InvokeTail, isa.InvokeClosureTail)
 )
+
+_INT64 = DTYPES.index("int64")
 
 #: Calls and launches between two looks at the clock, and how long the loop runs before it lets Python look for Ctrl-C.
 _FUEL, _SLICE_NS = 16, 50_000_000
@@ -267,11 +270,23 @@ def alloc_storage(state, dst, nbytes, device, pc):
 
 
 @native
+def shape_vector(at):
+    """A status: is this an int64 vector on the host, with no more elements than a tensor has axes?"""
+    t = tensor(at)
+    if t.tag != TAG_TENSOR or t.dtype != _INT64:
+        return INTERNAL
+    if t.device != 0:
+        return NOT_ON_HOST
+    return OK if n_elements(at) <= MAX_RANK else INTERNAL
+
+
+@native
 def alloc_storage_reg(state, at, regs, pc):
     shape = load_i64(regs + 8 * load_i64(at + 16))
+    status = shape_vector(shape)
+    if status != OK:
+        return status
     t = tensor(shape)
-    if t.tag != TAG_TENSOR or t.device != 0:
-        return NOT_ON_HOST
     nbytes = checked_bytes(t.data, n_elements(shape), load_i64(at + 24))
     return alloc_storage(state, regs + 8 * load_i64(at + 8), nbytes, load_i64(at + 32), pc)
 
@@ -305,9 +320,10 @@ def tensor_in(state, dst, storage, offset, dtype, shape, ndim):
 @native
 def alloc_tensor_reg(state, at, regs):
     shape = load_i64(regs + 8 * load_i64(at + 32))
+    status = shape_vector(shape)
+    if status != OK:
+        return status
     t = tensor(shape)
-    if t.tag != TAG_TENSOR or t.device != 0:
-        return NOT_ON_HOST
     storage = load_i64(regs + 8 * load_i64(at + 16))
     dst = regs + 8 * load_i64(at + 8)
     return tensor_in(state, dst, storage, load_i64(at + 24), load_i64(at + 40), t.data, n_elements(shape))
@@ -384,10 +400,11 @@ def reshape_tensor(state, at, regs):
     source = load_i64(regs + 8 * load_i64(at + 16))
     shape = load_i64(regs + 8 * load_i64(at + 24))
     t, to = tensor(source), tensor(shape)
-    if t.tag != TAG_TENSOR or to.tag != TAG_TENSOR:
+    if t.tag != TAG_TENSOR:
         return INTERNAL
-    if to.device != 0:
-        return NOT_ON_HOST
+    status = shape_vector(shape)
+    if status != OK:
+        return status
     ndim = n_elements(shape)
     if checked_bytes(to.data, ndim, t.dtype) != n_bytes(source):
         return SHAPE_CHECK
@@ -407,10 +424,11 @@ def trim_tensor(state, at, regs):
     counts = load_i64(regs + 8 * load_i64(at + 24))
     index = load_i64(at + 32)
     t, c = tensor(source), tensor(counts)
-    if t.tag != TAG_TENSOR or c.tag != TAG_TENSOR or t.ndim == 0 or index >= n_elements(counts):
+    if t.tag != TAG_TENSOR or t.ndim == 0 or index >= n_elements(counts):
         return INTERNAL
-    if c.device != 0:
-        return NOT_ON_HOST
+    status = shape_vector(counts)
+    if status != OK:
+        return status
     count = load_i64(c.data + 8 * index)
     if count < 0 or count > t.shape[0]:
         return INTERNAL

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..ops.native.layout import TAG_TENSOR, TENSOR
-from ..ops.native.memory import alloc, store_i64
+from ..ops.native.layout import TAG_ADT, TAG_TENSOR, TENSOR
+from ..ops.native.memory import alloc, load_i64, store_i64
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import HOST_KERNEL
-from ..ops.ty import DTYPES, TensorType, TupleType, Type
+from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
 from . import door, requests
 from .executable import DEVICES, Executable, VMFunction
 from .failure import failure, locate, span_of
 from .kernels import kernel_address, library_table
 from .layout import (
+    ARGV_WORDS,
     BUSY,
     COUNTERS,
     DONE,
@@ -24,7 +25,6 @@ from .layout import (
     FAILED,
     FUNCTION_WORDS,
     HOST_CALL,
-    MAX_ARGS,
     N_DEVICES,
     OUT_OF_FUEL,
     PACKED_WORDS,
@@ -58,16 +58,17 @@ class Event(NamedTuple):
 class Entry:
     """A function of the program, to be called: ``vm["main"](x, y)`` or ``vm["main"](x=x, y=y)``."""
 
-    __slots__ = ("_enter", "_handle", "_machine", "_single", "_table", "function")
+    __slots__ = ("_enter", "_handle", "_machine", "_table", "function")
 
     def __init__(self, machine: VirtualMachine, index: int) -> None:
         self.function: VMFunction = machine.exe.functions[index]
         self._machine = machine
-        self._single = isinstance(self.function.result, TensorType)
         self._table = parameter_table(self.function, machine._device)
         self._enter: Any = None
         if self._table is not None and door.arrays_are_readable():
-            self._handle = door.handle_of(machine._state, index, self._table, len(named_dims(self.function)))
+            ty = self.function.result
+            result = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
+            self._handle = door.handle_of(machine._state, index, self._table, len(named_dims(self.function)), result)
             self._enter = door.builtin(door.enter, self._handle)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -80,7 +81,7 @@ class Entry:
         if self._enter is not None:
             address = self._enter(*args)
             if address > 0:
-                return Tensor(self._machine, address) if self._single else self._machine._unpack(address, self.function.result)
+                return Tensor(self._machine, address)
             return self._machine._go_on(self.function, args, address)
         return self._machine._call(self.function, args)
 
@@ -124,7 +125,7 @@ class VirtualMachine:
         self._unlocked = door.machine(with_lock=False)
         self._export = door.exporter()
         self._as_array = door.array_maker()
-        self._give_up_handle = door.handle_of(self._state, 0, np.zeros((0, door.PARAMETER_WORDS), np.int64), 0)
+        self._give_up_handle = door.handle_of(self._state, 0, np.zeros((0, door.PARAMETER_WORDS), np.int64), 0, (-1, -1))
         self._give_up = door.builtin(door.give_up, self._give_up_handle)
         self._closed = False
         self._entries: dict[str, Entry] = {}
@@ -257,10 +258,7 @@ class VirtualMachine:
             state["busy"] = 0
             raise
         state["busy"] = 0
-        result = int(state["result"])
-        if isinstance(function.result, TensorType):
-            return Tensor(self, self._locked(self._state, requests.OWN, result, 0))
-        return self._unpack(result, function.result)
+        return self._unpack(int(state["result"]), function.result)
 
     def _host_call(self) -> None:
         """Run the kernel in Python that the loop stopped at, and step over it."""
@@ -286,18 +284,23 @@ class VirtualMachine:
         state["pc"] += 4 + n
 
     def _unpack(self, address: int, ty: Type) -> Any:
-        """The Python value of a result object, whose reference is taken over."""
-        record = record_at(address)
-        if record.tag == TAG_TENSOR:
-            return Tensor(self, self._locked(self._state, requests.OWN, address, 0))
-        if not isinstance(ty, TupleType):
-            self._locked(self._state, requests.RELEASE, address, 0)
-            raise VMError(f"the result is {ty}: a function has no value outside the program")
-        from ..ops.native.memory import load_i64
+        """The Python value of a result object, whose reference is taken over.
 
-        fields = [self._locked(self._state, requests.RETAIN, load_i64(record.data + 8 * i), 0) for i in range(record.count)]
+        Raises VMError for a function, and for bytecode that returns something else than it declares.
+        """
+        record = record_at(address)
+        if record.tag == TAG_TENSOR and isinstance(ty, TensorType):
+            if (record.ndim, record.dtype) == (ty.rank, DTYPES.index(ty.dtype)):
+                return Tensor(self, self._locked(self._state, requests.OWN, address, 0))
+        elif record.tag == TAG_ADT and isinstance(ty, TupleType) and record.count == len(ty.fields):
+            at = record.data
+            fields = [self._locked(self._state, requests.RETAIN, load_i64(at + 8 * i), 0) for i in range(record.count)]
+            self._locked(self._state, requests.RELEASE, address, 0)
+            return tuple(self._unpack(f, t) for f, t in zip(fields, ty.fields, strict=True))
         self._locked(self._state, requests.RELEASE, address, 0)
-        return tuple(self._unpack(at, t) for at, t in zip(fields, ty.fields, strict=True))
+        if isinstance(ty, FuncType):
+            raise VMError(f"the result is {ty}: a function has no value outside the program")
+        raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
 
     def _to_host(self, tensor: Tensor) -> Tensor:
         """A copy of a device tensor on the host, counted.  Raises VMError when queued work fails."""
@@ -383,7 +386,7 @@ class _Tables:
         self.shape_programs = np.array([p.ctypes.data for p in self._programs], np.int64)
         n_slots = max([len(p.loads) + len(p.rows) for p in exe.shape_funcs] + [len(named_dims(f)) for f in exe.functions] + [1])
         self.slots = np.zeros(n_slots, np.int64)
-        self.argv = np.zeros(2 * MAX_ARGS + 8, np.int64)
+        self.argv = np.zeros(ARGV_WORDS, np.int64)
         self.libraries = library_table(exe)
         self._packed(exe)
         self._constants(exe)
