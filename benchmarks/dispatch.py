@@ -1,7 +1,7 @@
 """What one operator, one call and one loop iteration cost besides the arithmetic: relayvm, numpy and onnxruntime.
 
     pip install 'relayvm[bench]'
-    python benchmarks/dispatch.py [--rounds 15] [--json]
+    python benchmarks/dispatch.py [--rounds 15] [--json] [--profile]
 
 All on one thread, 16 floats of shape (?,).  The graph optimisers are off on both sides: onnxruntime runs with
 ORT_DISABLE_ALL, relayvm with fuse=off, so each operator is a kernel launch of its own.
@@ -9,6 +9,8 @@ ORT_DISABLE_ALL, relayvm with fuse=off, so each operator is a kernel launch of i
 op     200 elementwise operators in a row: (call with 201 operators - call with 1) / 200
 call   one call with one operator, from a numpy array to a numpy array
 loop   a loop that ends when a value says so, 1000 iterations of `i < limit` and `i + 1`: call / 1000
+
+With --profile: what counters and traces add to such calls instead, see profile_cost.py.
 """
 
 # ruff: noqa: E402
@@ -30,6 +32,7 @@ import onnx
 import onnxruntime
 from interleaved import Timing, measure
 from onnx import TensorProto, helper
+from profile_cost import report
 
 import relayvm as relay
 
@@ -240,7 +243,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15, help="samples of each contestant")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+    parser.add_argument("--profile", action="store_true", help="measure what profiling costs instead")
     args = parser.parse_args()
+    if args.profile:
+        report(args.rounds, args.json)
+        return 0
     found = results(args.rounds)
     if args.json:
         versions = {"python": platform.python_version(), "numpy": np.__version__, "onnxruntime": onnxruntime.__version__}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.machine import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE
+from ..ops.machine import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
 from ..ops.op import Op, OpPattern, TypeRelError
 from ..ops.relate import relate
 from ..ops.ty import FuncType, TensorType, Type
@@ -68,6 +68,8 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
         return _closure_type(signature, args[1:])
     if op in (ASSERT_SHAPE, ASSERT_SAME_SIZE):
         return _asserted_type(call, args)
+    if op in (ON_DEVICE, DEVICE_COPY):
+        return _placed_type(call, args)
     if op.pattern is OpPattern.MACHINE and op.name not in SHAPE_FUNCS:
         raise mistake(f"{op.name} is an instruction of the machine, not an operator of programs", call.span)
     try:
@@ -88,6 +90,17 @@ def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:
         assert isinstance(other, TensorType)
         shape[call.attrs.axis] = other.shape[call.attrs.other_axis]
     return TensorType(tuple(shape), ty.dtype)
+
+
+def _placed_type(call: Call, args: Sequence[Expr]) -> Type:
+    """The type of what is said to be on a device.  Raises Mistake."""
+    assert isinstance(call.op, Op)
+    if len(args) != 1:
+        raise mistake(f"{call.op.name} takes one tensor, {len(args)} arguments given", call.span)
+    ty = args[0].ty
+    if not isinstance(ty, TensorType):
+        raise mistake(f"{call.op.name} takes a tensor, not {ty}", call.span, type_note(args[0]))
+    return ty
 
 
 def _closure_type(signature: Signature, captured: Sequence[Expr]) -> Type:

@@ -1,4 +1,4 @@
-"""The command line: ``relayvm run|compile|dump|profile|compare|ops|isa|env``.
+"""The command line: ``relayvm run|compile|dump|explain|profile|compare|ops|isa|env``.
 
 Data goes to standard output, everything else to standard error.  Exit codes: see ``ExitCode``.
 """
@@ -19,23 +19,28 @@ from typing import Any
 import click
 
 from ..vm.source import ConfigError, InputError, RelayError
+from .agreement import ResultsDiffer
 from .attributes import did_you_mean
-from .comparing import ResultsDiffer, compare
+from .compare_command import compare_command
 from .config import Config
 from .inputs import make_inputs
-from .opening import function_of, is_executable, load, open_program, read_module
+from .opening import function_of, is_executable, open_program, read_module
 from .options import (
     config_option,
     device_option,
+    export_options,
     file_argument,
     input_options,
     json_option,
     repeat_option,
-    side_option,
+    size_options,
+    view_option,
     wanted,
+    warmup_option,
+    write_file,
 )
 from .pipeline import STAGES, stages
-from .progress import compile_progress
+from .progress import compile_progress, round_progress
 
 #: Shows the traceback of an internal error.
 TRACEBACK_VARIABLE = "RELAYVM_TRACEBACK"
@@ -45,7 +50,7 @@ class ExitCode(enum.IntEnum):
     """How a command ended."""
 
     OK = 0
-    PROGRAM = 1  # a mistake in the program, its inputs, or a file
+    PROGRAM = 1  # a mistake in the program, its inputs, or a file; a --fail-if that holds
     USAGE = 2  # a mistake in the command line: options, configuration keys, devices
     DIFFERENT = 3  # the two sides of a comparison gave different results
     INTERNAL = 70  # a mistake of ours
@@ -243,62 +248,72 @@ def _kernels(file: Path, device: str | None, config: dict[str, str]) -> str:
 @device_option
 @config_option
 @repeat_option
+@warmup_option
+@view_option
+@export_options
 @json_option
 def profile(
-    file: Path, entry: str, device: str | None, config: dict[str, str], repeat: int, as_json: bool, **inputs: Any
+    file: Path,
+    entry: str,
+    device: str | None,
+    config: dict[str, str],
+    repeat: int,
+    warmup: int,
+    view: str,
+    as_json: bool,
+    json_out_path: Path | None,
+    csv_path: Path | None,
+    markdown_path: Path | None,
+    trace_path: Path | None,
+    html_path: Path | None,
+    **inputs: Any,
 ) -> None:
     """Run FILE several times: kernels, copies with their reasons, waits, allocations, time."""
     from ..vm.machine import VirtualMachine
     from ..vm.profiling import profile as measure
+    from .profile_terminal import show
 
     with compile_progress():
         exe = open_program(file, device, config)
         arguments = make_inputs(function_of(exe, entry), wanted(**inputs))
         machine = VirtualMachine(exe)
-    found = measure(machine, arguments, repeat=repeat, entry=entry)
-    _print(found.as_data(), str(found), as_json)
+    with round_progress() as on_round:
+        found = measure(machine, arguments, repeat=repeat, warmup=warmup, entry=entry, on_round=on_round)
+    write_file(json_out_path, found.to_json)
+    write_file(csv_path, found.to_csv)
+    write_file(markdown_path, found.to_markdown)
+    write_file(trace_path, found.to_chrome_trace)
+    write_file(html_path, found.to_html)
+    if as_json:
+        click.echo(json.dumps(found.as_data(), indent=2))
+    else:
+        show(found.view(view))
 
 
-@command.command("compare")
+@command.command()
 @file_argument
-@click.argument("other", type=click.Path(path_type=Path), required=False)
-@side_option("a")
-@side_option("b")
-@input_options
+@size_options
 @device_option
-@repeat_option
+@config_option
 @json_option
-def compare_command(
+def explain(
     file: Path,
-    other: Path | None,
-    a: dict[str, str],
-    b: dict[str, str],
     entry: str,
+    shapes: dict[str, tuple[int, ...]],
+    dims: dict[str, int],
     device: str | None,
-    repeat: int,
+    config: dict[str, str],
     as_json: bool,
-    **inputs: Any,
 ) -> None:
-    """Run FILE in configuration A and itself, or OTHER, in configuration B, in turn; show what differs.
+    """Show every copy that FILE makes: what crosses, why, from which line, and what would remove it.
 
-    Ends with 3 when the results do not agree.
+    Also where each kernel runs.  Sizes make the bytes exact.
     """
-    given = wanted(**inputs)
-    with compile_progress():
-        found = compare(
-            load(file),
-            a,
-            b,
-            given.values,
-            other=None if other is None else load(other),
-            device=device,
-            entry=entry,
-            repeat=repeat,
-            dims=given.dims,
-            shapes=given.shapes,
-            seed=given.seed,
-        )
+    found = open_program(file, device, config).explain(shapes, dims, entry)
     _print(found.as_data(), str(found), as_json)
+
+
+command.add_command(compare_command)
 
 
 # ---- reference --------------------------------------------------------------------------------------------------------------

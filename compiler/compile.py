@@ -32,7 +32,7 @@ def compile(mod: Program, target: str = DEVICES[0], params: Mapping[str, Any] | 
     settings = Config.of(**config)
     check_target(target)
     module = bind_params(as_module(mod), params or {})
-    return emit(lower(module, settings, target), target, settings.texts(), settings.data_dependence == "op")
+    return emit(lower(module, settings, target), target, settings.texts(), settings.data_dependence)
 
 
 def as_module(mod: Program) -> IRModule:

@@ -9,13 +9,15 @@ from typing import Any
 
 from ..vm.source import ConfigError
 
+#: What ``strict_copies=on`` lets pass: a kernel's counts, conditions, shape vectors.
+STRICT_BYTES = 64
 #: How a switch may be written.
 _SWITCH = {"on": True, "off": False}
 
 
-def _key(default: Any, doc: str, *allowed: Any) -> Any:
-    """A field: ``allowed`` are its values; none for a switch."""
-    return dataclasses.field(default=default, metadata={"doc": doc, "allowed": allowed or (True, False)})
+def _key(default: Any, doc: str, *allowed: Any, number: str = "") -> Any:
+    """A field: ``allowed`` are its values; none for a switch.  ``number``: what a number stands for, where one may be given."""
+    return dataclasses.field(default=default, metadata={"doc": doc, "allowed": allowed or (True, False), "number": number})
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,10 @@ class Config:
 
     data_dependence: str = _key(
         "input",
-        "what a data-dependent shape function gets: the data of its flagged inputs, or (op) of all inputs of its operator",
+        "what a data-dependent shape function gets: the data of its flagged inputs, or (op) of all inputs of its operator, "
+        "or (relay) of the inputs that Relay's last version flagged",
         "op",
+        "relay",
         "input",
     )
     fuse: bool = _key(True, "put operators together into one kernel")
@@ -34,6 +38,19 @@ class Config:
         "0: only what is needed; 1: also constants and dead code; 2: also repeated expressions, static forms, fusion; 3: as 2",
         *(0, 1, 2, 3),
     )
+    place: bool = _key(True, "compute on the host what the host needs, so that as little as possible is copied")
+    strict_copies: bool | int = _key(
+        False,
+        f"refuse programs that copy more than N bytes at once to the host, on: {STRICT_BYTES}, unless they say so themselves",
+        number="N",
+    )
+
+    @property
+    def most_copied_bytes(self) -> int | None:
+        """The most bytes that a copy to the host may have; None: any."""
+        if isinstance(self.strict_copies, bool):
+            return STRICT_BYTES if self.strict_copies else None
+        return self.strict_copies
 
     @staticmethod
     def of(**values: Any) -> Config:
@@ -54,10 +71,7 @@ class Config:
 
 def describe() -> list[tuple[str, str, tuple[str, ...], str]]:
     """``(key, default, allowed values, meaning)`` of every key, as text."""
-    return [
-        (f.name, _text(f.default), tuple(map(_text, f.metadata["allowed"])), f.metadata["doc"])
-        for f in dataclasses.fields(Config)
-    ]
+    return [(f.name, _text(f.default), _valid(f), f.metadata["doc"]) for f in dataclasses.fields(Config)]
 
 
 def _text(value: Any) -> str:
@@ -69,8 +83,16 @@ def _read(field: dataclasses.Field[Any], value: Any) -> Any:
     for candidate in allowed:
         if value == _text(candidate) or (type(value) is type(candidate) and value == candidate):
             return candidate
-    texts = list(map(_text, allowed))
-    raise ConfigError(f"configuration key {field.name!r} cannot be {value!r}", help=_alternatives(str(value), texts))
+    if field.metadata["number"] and type(value) in (int, str) and str(value).isdecimal():
+        return int(value)
+    help_ = _alternatives(str(value), list(_valid(field)))
+    raise ConfigError(f"configuration key {field.name!r} cannot be {value!r}", help=help_)
+
+
+def _valid(field: dataclasses.Field[Any]) -> tuple[str, ...]:
+    """What may be written for a key's value."""
+    number = field.metadata["number"]
+    return (*map(_text, field.metadata["allowed"]), *([number] if number else []))
 
 
 def _alternatives(given: str, valid: list[str]) -> str:

@@ -12,21 +12,24 @@ from typing import Any
 
 from ..ops import machine
 from ..ops.op import Op
-from ..ops.ty import DTYPES, FuncType
+from ..ops.ty import DTYPES, FuncType, TensorType
 from ..shape_funcs.dims import Dim, eq, sym
 from ..shape_funcs.program import SIZE, ShapeProgram, assemble
 from ..shape_funcs.registry import Check
 from ..vm import isa
+from ..vm.copy_reason import CopyKind, CopyReason
 from ..vm.executable import DEVICES, Executable, VMFunction
+from ..vm.sizes import parameter_sizes, portable
 from ..vm.source import Span
 from .ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
 from .passes.manifest_lifetimes import is_tail_call
+from .passes.place import DEVICES_OF_PARAMS
 from .tables import Tables
 
 
-def emit(mod: IRModule, target: str, config: Mapping[str, str], per_op: bool = False) -> Executable:
+def emit(mod: IRModule, target: str, config: Mapping[str, str], dependence: str = "input") -> Executable:
     """The executable of ``mod``, which is what ``manifest_lifetimes`` gives.  ``config`` is recorded in it."""
-    tables = Tables(mod, target, per_op)
+    tables = Tables(mod, target, dependence)
     functions = tuple(_FunctionEmitter(tables, name, f).emit() for name, f in mod.functions.items() if not f.is_primitive)
     return Executable(
         functions=functions,
@@ -80,6 +83,7 @@ class _FunctionEmitter:
         self.items: list[isa.Instruction | isa.Label] = []
         self.spans: list[Span | None] = []
         self.span: Span | None = function.span
+        self.sizes = parameter_sizes((p.name, p.ty) for p in function.params if p.ty is not None)
 
     def emit(self) -> VMFunction:
         f = self.function
@@ -90,7 +94,9 @@ class _FunctionEmitter:
         result = f.ty.result if isinstance(f.ty, FuncType) else f.ret_type
         assert result is not None, self.name
         params = tuple((p.name, p.ty or p.annotation) for p in f.params)
-        return VMFunction(self.name, params, result, self.registers.count, code, self.span_table(starts))  # type: ignore[arg-type]
+        devices = tuple(map(DEVICES.index, f.attrs.get(DEVICES_OF_PARAMS, ())))
+        spans = self.span_table(starts)
+        return VMFunction(self.name, params, result, self.registers.count, code, spans, devices)  # type: ignore[arg-type]
 
     def span_table(self, starts: list[int]) -> tuple[tuple[int, int, int, int], ...]:
         """``(pc, source, start, end)`` wherever the place in the source changes."""
@@ -300,9 +306,11 @@ def _load_const(e: _FunctionEmitter, var: Var, call: Call) -> None:
 
 @_rule(machine.DEVICE_COPY)
 def _device_copy(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    data, a = e.reg(call.args[0]), call.attrs
-    src, dst = DEVICES.index(a.src), DEVICES.index(a.dst)
-    e.add(isa.DeviceCopy(e.dst(var), data, src, dst, e.tables.reason(a.reason)))
+    (data,), a = call.args, call.attrs
+    assert isinstance(data.ty, TensorType), data
+    reason = CopyReason(CopyKind.of(a.reason), a.op, a.input, portable(data.ty, e.sizes))
+    src, register = DEVICES.index(a.src), e.reg(data)
+    e.add(isa.DeviceCopy(e.dst(var), register, src, DEVICES.index(a.dst), e.tables.reason(reason)))
 
 
 @_rule(machine.INVOKE_OP)

@@ -76,11 +76,15 @@ class TupleGetItem(Expr):
 
 @_node
 class Call(Expr):
-    """``op`` is an operator, or an expression whose value is a function.  ``attrs`` is the operator's attrs object."""
+    """``op`` is an operator, or an expression whose value is a function.  ``attrs`` is the operator's attrs object.
+
+    ``reads``: of a primitive's call, per argument the place of the operator call that reads it (() where not known).
+    """
 
     op: Op | Expr
     args: tuple[Expr, ...]
     attrs: Any = None
+    reads: tuple[Span | None, ...] = field(default=(), repr=False)
 
 
 @_node

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from ..vm.profile_views import VIEWS
+from ..vm.source import InputError
 from .config import describe
 from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
 
@@ -16,6 +18,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 repeat_option = click.option("--repeat", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs.")
+warmup_option = click.option("--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Runs before these.")
+view_option = click.option(
+    "--view", type=click.Choice([*VIEWS]), default=next(iter(VIEWS)), show_default=True, help="What to print."
+)
 device_option = click.option("--device", metavar="cpu|sim", help="Where to run; default: cpu, or what a .rvm was compiled for.")
 
 
@@ -85,13 +91,22 @@ def _config_help() -> str:
 config_option = click.option("--config", metavar="KEY=VALUE", multiple=True, callback=_parsed(_key), help=_config_help())
 
 
+_ENTRY_OPTION = click.option("--entry", default="main", show_default=True, metavar="NAME", help="The function to call.")
+_DIM_OPTION = click.option(
+    "--dim", "dims", multiple=True, metavar="n=7", callback=_parsed(_dim), help="The size of the dimension ?n."
+)
+_SIZE_OPTIONS = (
+    _ENTRY_OPTION,
+    click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A parameter's shape."),
+    _DIM_OPTION,
+)
 _INPUT_OPTIONS = (
-    click.option("--entry", default="main", show_default=True, metavar="NAME", help="The function to call."),
+    _ENTRY_OPTION,
     click.option(
         "--input", "values", multiple=True, metavar="NAME=VALUE", callback=_parsed(parse_input), help=f"One of {FORMS}."
     ),
     click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A drawn input's shape."),
-    click.option("--dim", "dims", multiple=True, metavar="n=7", callback=_parsed(_dim), help="The size of the dimension ?n."),
+    _DIM_OPTION,
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs not given."),
 )
 
@@ -103,6 +118,43 @@ def input_options(command: _Command) -> _Command:
     return command
 
 
+def size_options(command: _Command) -> _Command:
+    """``--entry``, and what says how large its parameters are: ``--shape --dim``."""
+    for option in reversed(_SIZE_OPTIONS):
+        command = option(command)
+    return command
+
+
+#: Files that a profile can be written to: the option, and what it holds.
+_EXPORTS = {
+    "json-out": "the profile as JSON, for `relayvm compare`",
+    "csv": "every figure, a line for each instruction",
+    "markdown": "the tables, to paste into an issue",
+    "trace": "the timeline, for ui.perfetto.dev and chrome://tracing",
+    "html": "one page with timeline, tables and program",
+}
+
+
+def export_options(command: _Command) -> _Command:
+    """``--json-out --csv --markdown --trace --html``: each a file to write."""
+    for name, text in reversed(_EXPORTS.items()):
+        key = name.replace("-", "_")
+        command = click.option(
+            f"--{name}", f"{key}_path", type=click.Path(path_type=Path), metavar="FILE", help=f"Write {text}."
+        )(command)
+    return command
+
+
 def wanted(values: dict[str, Any], shapes: dict[str, tuple[int, ...]], dims: dict[str, int], seed: int) -> Wanted:
     """The input options together."""
     return Wanted(values, shapes, dims, seed)
+
+
+def write_file(path: Path | None, text: Callable[[], str]) -> None:
+    """Write a file that an option asks for, if it does.  Raises InputError where that fails."""
+    if path is None:
+        return
+    try:
+        path.write_text(text(), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error

@@ -17,6 +17,8 @@ from .passes.infer_type import infer_type
 from .passes.lambda_lift import lambda_lift
 from .passes.manifest_alloc import manifest_alloc
 from .passes.manifest_lifetimes import manifest_lifetimes
+from .passes.place import place
+from .passes.strict_copies import strict_copies
 from .passes.to_a_normal_form import to_a_normal_form
 
 Pass = Callable[[IRModule], IRModule]
@@ -33,13 +35,21 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
     optimise = config.opt_level >= 2
 
     def fuse(mod: IRModule) -> IRModule:
-        return fuse_ops(mod, enabled=config.fuse and optimise, per_op=config.data_dependence == "op")
+        return fuse_ops(mod, enabled=config.fuse and optimise, dependence=config.data_dependence)
 
     def remove_dead(mod: IRModule) -> IRModule:
         return eliminate_dead_code(mod, entries=entries)
 
+    def decide_places(mod: IRModule) -> IRModule:
+        return place(mod, target, entries, config.data_dependence, config.place)
+
     def allocate(mod: IRModule) -> IRModule:
         return manifest_alloc(mod, target, config.data_dependence)
+
+    limit = config.most_copied_bytes
+
+    def refuse_copies(mod: IRModule) -> IRModule:
+        return mod if limit is None else strict_copies(mod, limit)
 
     listed: list[tuple[bool, str, Pass]] = [
         (True, "to_a_normal_form", to_a_normal_form),
@@ -51,8 +61,10 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
         (simplify, "eliminate_dead_code", remove_dead),
         (True, "lambda_lift", lambda_lift),
+        (True, "place", decide_places),
         (True, "fuse_ops", fuse),
         (True, "manifest_alloc", allocate),
+        (limit is not None, "strict_copies", refuse_copies),
         (True, "manifest_lifetimes", manifest_lifetimes),
     ]
     return [(name, run) for wanted, name, run in listed if wanted]

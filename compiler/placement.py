@@ -18,6 +18,7 @@ from ..ops.op import Op
 from ..ops.ty import ITEMSIZE, TensorType, TupleType, Type
 from ..shape_funcs.dims import Shape, const, fresh
 from ..shape_funcs.program import INT64_MAX
+from ..vm.copy_reason import CopyReason
 from ..vm.executable import DEVICES
 from ..vm.source import Span, TypeCheckError
 from .anf import Names
@@ -43,11 +44,11 @@ class Place:
 
 @dataclass
 class Frame:
-    """What all scopes of a function share.  ``cast(vector, dtype)`` is the primitive that casts it."""
+    """What all scopes of a function share.  ``cast(vector, dtype, device)`` is the primitive that casts it."""
 
     target: str
     names: Names
-    cast: Callable[[Var, str], GlobalVar]
+    cast: Callable[[Var, str, str], GlobalVar]
     alias: dict[Var, Expr] = field(default_factory=dict)
 
     def resolve(self, atom: Expr) -> Expr:
@@ -108,13 +109,25 @@ class Scope:
     def anywhere(self, atom: Expr) -> Var:
         """``atom`` where it is: for its shape, or for a view of it."""
         place = self.place(atom)
-        return place.target or place.host or self.on_target(atom, "")
+        return place.target or place.host or self.on_target(atom, None)
 
-    def on_host(self, atom: Expr, reason: str) -> Var:
-        """``atom`` on the host; copied if it is not there."""
+    def on(self, device: str, atom: Expr, reason: CopyReason | None) -> Var:
+        """``atom`` on ``device``, the host or the target."""
+        return self.on_target(atom, reason) if device == self.frame.target else self.on_host(atom, reason)
+
+    def on_host(self, atom: Expr, reason: CopyReason | None, *, wide: bool = False) -> Var:
+        """``atom`` on the host; copied if it is not there.  ``reason`` None: there will be nothing to copy.
+
+        ``wide``: who reads it takes int64 where the program says a narrower dtype.
+        """
         atom, place = self.frame.resolve(atom), self.place(atom)
-        if place.host is not None:
+        if place.host is not None and (wide or not place.narrow):
             return place.host
+        if place.host is not None:
+            assert place.narrow is not None
+            narrowed = self._narrowed(place.host, place.narrow, HOST)
+            self.put(atom, replace(place, host=narrowed, narrow=None))
+            return narrowed
         if isinstance(atom, Constant):
             host = self._load(atom, HOST)
         else:
@@ -123,7 +136,7 @@ class Scope:
         self.put(atom, replace(self.place(atom), host=host))
         return host
 
-    def on_target(self, atom: Expr, reason: str) -> Var:
+    def on_target(self, atom: Expr, reason: CopyReason | None) -> Var:
         """``atom`` on the target, built if it is a tuple; copied if it is not there."""
         atom, place = self.frame.resolve(atom), self.place(atom)
         if place.target is not None:
@@ -136,7 +149,7 @@ class Scope:
         elif place.host is not None:
             target = self._copy(place.host, HOST, self.frame.target, reason)
             if place.narrow:
-                target = self._narrowed(target, place.narrow)
+                target = self._narrowed(target, place.narrow, self.frame.target)
         else:
             assert isinstance(atom, Constant), atom
             target = self._load(atom, self.frame.target)
@@ -148,15 +161,15 @@ class Scope:
         if dims not in self.shapes:
             data = np.array([const(d) for d in dims], np.int64)
             data.setflags(write=False)
-            self.shapes[dims] = self.on_host(Constant(data, ty=vector_type(len(dims))), "")
+            self.shapes[dims] = self.on_host(Constant(data, ty=vector_type(len(dims))), None)
         return self.shapes[dims]
 
-    def allocate(self, name: str | Var, ty: TensorType, shape: Var | None) -> Var:
-        """A new tensor on the target; ``shape`` is its host vector where the type does not say it.
+    def allocate(self, name: str | Var, ty: TensorType, shape: Var | None, device: str) -> Var:
+        """A new tensor on ``device``; ``shape`` is its host vector where the type does not say it.
 
         Raises TypeCheckError for one that is larger than any memory.
         """
-        device, base = self.frame.target, name.name if isinstance(name, Var) else name
+        base = name.name if isinstance(name, Var) else name
         if shape is None:
             nbytes = nbytes_of(ty)
             if nbytes > INT64_MAX:
@@ -186,16 +199,18 @@ class Scope:
             self.put(atom, Place(host=var, target=var))
         return var
 
-    def _copy(self, var: Var, src: str, dst: str, reason: str) -> Var:
+    def _copy(self, var: Var, src: str, dst: str, reason: CopyReason | None) -> Var:
         if src == dst:
             return var
         hint = f"{var.name}_host" if dst == HOST else f"{var.name}_{dst}"
-        return self.call(hint, machine.DEVICE_COPY, (var,), machine.DeviceCopyAttrs(src, dst, reason), var.ty)
+        assert reason is not None, var
+        attrs = machine.DeviceCopyAttrs(src, dst, reason.kind.key, reason.op, reason.input)
+        return self.call(hint, machine.DEVICE_COPY, (var,), attrs, var.ty)
 
-    def _narrowed(self, vector: Var, dtype: str) -> Var:
+    def _narrowed(self, vector: Var, dtype: str, device: str) -> Var:
         assert isinstance(vector.ty, TensorType)
-        function = self.frame.cast(vector, dtype)
-        out = self.allocate(f"{vector.name}_{dtype}", TensorType(vector.ty.shape, dtype), None)
+        function = self.frame.cast(vector, dtype, device)
+        out = self.allocate(f"{vector.name}_{dtype}", TensorType(vector.ty.shape, dtype), None, device)
         self.invoke(function, (vector,), (out,))
         return out
 

@@ -48,8 +48,8 @@ def group_of(function: Function) -> Group:
     return build_group(params, tuple(literals.values()), nodes, out if isinstance(out, tuple) else (out,))
 
 
-def function_of(group: Group) -> Function:
-    """The primitive function, typed, of a group whose results are what its last node gives."""
+def function_of(group: Group, device: str = "") -> Function:
+    """The primitive function, typed, of a group whose results are what its last node gives; ``device``: not the target."""
     names = Names()
     params = tuple(_param(names(f"p{i}"), t) for i, t in enumerate(group.params))
     values: list[Expr] = [*params, *(_constant(c) for c in group.literals)]
@@ -76,7 +76,7 @@ def function_of(group: Group) -> Function:
     assert group.results == tuple(range(len(values)))[-len(group.nodes[-1].outputs) :], "results are those of the last node"
     assert result.ty is not None
     ty = FuncType(tuple(p.ty for p in params), result.ty)  # type: ignore[misc]
-    return Function(params, make_lets(bindings, result), attrs={"Primitive": 1}, ty=ty)
+    return Function(params, make_lets(bindings, result), attrs={"Primitive": 1, **({"device": device} if device else {})}, ty=ty)
 
 
 def _gives_tuple(node: Node, dtypes: list[str]) -> bool:

@@ -31,13 +31,13 @@ class Primitive:
         return tuple(self.shape.program.words())
 
 
-_known: weakref.WeakKeyDictionary[Function, dict[bool, Primitive]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Function, dict[str, Primitive]] = weakref.WeakKeyDictionary()
 
 
-def primitive(function: Function, per_op: bool = False) -> Primitive:
-    """The primitive that ``function`` is; ``per_op``: one flag of an operator holds for all its inputs."""
+def primitive(function: Function, dependence: str = "input") -> Primitive:
+    """The primitive that ``function`` is; ``dependence``: which flags hold (see ``data_dependent``)."""
     modes = _known.setdefault(function, {})
-    if per_op not in modes:
+    if dependence not in modes:
         group = group_of(function)
-        modes[per_op] = Primitive(group, shape_program(group, per_op))
-    return modes[per_op]
+        modes[dependence] = Primitive(group, shape_program(group, dependence))
+    return modes[dependence]

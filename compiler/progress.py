@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..ops.native import store
@@ -27,6 +27,27 @@ def compile_progress() -> Iterator[None]:
     finally:
         store.on_compile.remove(shown.compiling)
         shown.close()
+
+
+@contextlib.contextmanager
+def round_progress() -> Iterator[Callable[[int, int], object] | None]:
+    """While this is open, what is called with ``(rounds done, rounds in all)`` shows them, if standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("measuring in rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = None
+
+        def on_round(done: int, total: int) -> None:
+            nonlocal task
+            task = bar.add_task("", total=total) if task is None else task
+            bar.update(task, completed=done)
+
+        yield on_round
 
 
 class _Shown:

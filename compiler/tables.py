@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..shape_funcs.program import ShapeProgram
+from ..vm.copy_reason import CopyReason
 from ..vm.executable import DEVICES, PackedFunc
 from ..vm.source import SourceText
 from .ir import IRModule
@@ -31,8 +32,8 @@ class Table:
 class Tables:
     """The tables of the executable being made."""
 
-    def __init__(self, mod: IRModule, target: str, per_op: bool) -> None:
-        self.mod, self.target, self.per_op = mod, target, per_op
+    def __init__(self, mod: IRModule, target: str, dependence: str) -> None:
+        self.mod, self.target, self.dependence = mod, target, dependence
         names = [name for name, f in mod.functions.items() if not f.is_primitive]
         self.functions = {name: i for i, name in enumerate(names)}
         self.constants, self.packed, self.shape_funcs = Table(), Table(), Table()
@@ -45,20 +46,21 @@ class Tables:
 
     def kernel(self, name: str, n_inputs: int, n_outputs: int) -> int:
         def make() -> PackedFunc:
-            group = primitive(self.mod[name], self.per_op).group
-            return PackedFunc(group, DEVICES.index(self.target), n_inputs, n_outputs)
+            group = primitive(self.mod[name], self.dependence).group
+            device = self.mod[name].attrs.get("device", self.target)
+            return PackedFunc(group, DEVICES.index(device), n_inputs, n_outputs)
 
         return self.packed.number(name, make)
 
     def shape_func(self, name: str) -> int:
-        prim = primitive(self.mod[name], self.per_op)
+        prim = primitive(self.mod[name], self.dependence)
         return self.shape_funcs.number((prim.shape.program, name), lambda: (prim.shape.program, name))
 
     def assertion(self, program: ShapeProgram, name: str) -> int:
         return self.shape_funcs.number((program, name), lambda: (program, name))
 
-    def reason(self, text: str) -> int:
-        return self.reasons.number(text, lambda: text)
+    def reason(self, reason: CopyReason) -> int:
+        return self.reasons.number(reason, lambda: reason)
 
     def source(self, source: SourceText) -> int:
         return self.sources.number(source, lambda: source)

@@ -59,6 +59,25 @@ ALLOC_CLOSURE = Op(
     dtype=_first,
 )
 
+# ---- put in by placement, or written by the program ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OnDeviceAttrs:
+    """``device``: the host or the target."""
+
+    device: str
+
+
+ON_DEVICE = Op(
+    name="on_device",
+    doc='Its input, computed on this device: `on_device(%x, device="cpu")`.',
+    inputs=("data",),
+    attrs=OnDeviceAttrs,
+    pattern=OpPattern.MACHINE,
+    dtype=_first,
+)
+
 # ---- put in by manifest_alloc and manifest_lifetimes ---------------------------------------------------------------
 
 
@@ -104,11 +123,13 @@ class LoadConstAttrs:
 
 @dataclass(frozen=True)
 class DeviceCopyAttrs:
-    """From ``src`` to ``dst``, and why."""
+    """From ``src`` to ``dst``, and why: the key of a kind of reason, whose need it is, and as which input."""
 
     src: str
     dst: str
-    reason: str
+    reason: str = "on_device"
+    op: str = ""
+    input: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,7 +165,15 @@ ALLOC_TENSOR_REG = _by_the_compiler(
 )
 KILL = _by_the_compiler("memory.kill", ("values*",), "These values are not used again: `memory.kill(%x, %y)`.")
 LOAD_CONST = _by_the_compiler("vm.load_const", ("constant",), "A constant on a device.", LoadConstAttrs)
-DEVICE_COPY = _by_the_compiler("device_copy", ("data",), "A copy of a tensor on another device.", DeviceCopyAttrs)
+DEVICE_COPY = Op(
+    name="device_copy",
+    doc='A copy of a tensor on another device: `device_copy(%x, src="sim", dst="cpu")`.  A program may ask for one.',
+    inputs=("data",),
+    attrs=DeviceCopyAttrs,
+    pattern=OpPattern.MACHINE,
+    dtype=_first,
+    stateful=True,
+)
 INVOKE_OP = _by_the_compiler(
     "vm.invoke_op", ("function", "args*"), "Run the kernel of a primitive: `vm.invoke_op(@exp, %x, %y)` fills %y.", InvokeOpAttrs
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..shape_funcs.dims import ANY, MAX_RANK, RESULT, Dim, Shape, const, dim, is_nonneg, postorder, product, substitute, sym
 from ..shape_funcs.program import DATA, INT64_MAX, SIZE, Load, ShapeProgram, as_word, assemble, constant_dims
+from ..shape_funcs.relay_flags import RELAY_FLAGS
 from ..shape_funcs.registry import Check, Operand, ShapeError, tracing
 from .attr_types import check_attrs
 from .group import Group, Literal, Node, Tensor, attrs_from_json, dim_from_json
@@ -66,11 +67,18 @@ def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple
     return tensors, tuple(replace(c, message=_named(op, c.message)) for c in trace.checks)
 
 
-def data_dependent(op: Op, per_op: bool = False) -> tuple[bool, ...]:
-    """Per input: must its data be on the host for the shape function?  ``per_op``: as before there were flags per input,
-    when one flag meant all."""
+def data_dependent(op: Op, dependence: str = "input") -> tuple[bool, ...]:
+    """Per input: must its data be on the host for the shape function?
+
+    ``dependence``: ``input`` as the operator says; ``op`` as before there were flags per input, when one flag meant all;
+    ``relay`` with the flags of Relay's last version.
+    """
     flags = op.data_dependent
-    return (any(flags),) * len(flags) if per_op else flags
+    if dependence == "op":
+        return (any(flags),) * len(flags)
+    if dependence == "relay":
+        return tuple(a or b for a, b in zip(flags, RELAY_FLAGS.get(op.name, flags), strict=True))
+    return flags
 
 
 # ---- primitives --------------------------------------------------------------------------------------------------
@@ -111,11 +119,11 @@ def build_group(params: Iterable[Tensor], literals: Iterable[Literal], nodes: It
     return Group(walk.params, walk.literals, tuple(walk.nodes), tuple(results))
 
 
-def shape_program(group: Group, per_op: bool = False) -> PrimitiveShape:
+def shape_program(group: Group, dependence: str = "input") -> PrimitiveShape:
     """The shape program of ``group`` and what it needs.
 
-    A parameter's state says what the program truly reads.  With ``per_op``, if any input of an operator is flagged, all its
-    inputs that are parameters are asked for whole: DATA, whether their elements are read or not.
+    A parameter's state says what the program truly reads.  With another ``dependence`` than ``input`` (see ``data_dependent``)
+    each parameter that is flagged is asked for whole: DATA, whether its elements are read or not.
     """
     walk = _walk(group)
     outputs = [walk.values[r].shape for r in group.results]
@@ -130,8 +138,8 @@ def shape_program(group: Group, per_op: bool = False) -> PrimitiveShape:
     states = [Need.NONE] * len(group.params)
     for p, kind, _ in program.loads:
         states[p] |= Need.DATA if kind == DATA else Need.SHAPE
-    asked = _asked(group, per_op)
-    if per_op:
+    asked = _asked(group, dependence)
+    if dependence != "input":
         states = [s | Need.DATA if asked[p] else s for p, s in enumerate(states)]
     flagged_by = tuple(asked[p] if s & Need.DATA else () for p, s in enumerate(states))
     return PrimitiveShape(program, tuple(states), _counts(outputs), flagged_by)
@@ -181,10 +189,10 @@ def _walk(group: Group) -> _Walk:
     return walk
 
 
-def _asked(group: Group, per_op: bool) -> list[tuple[tuple[str, str], ...]]:
+def _asked(group: Group, dependence: str) -> list[tuple[tuple[str, str], ...]]:
     out: list[list[tuple[str, str]]] = [[] for _ in group.params]
     for node in group.nodes:
-        flags = data_dependent(node.operator, per_op)
+        flags = data_dependent(node.operator, dependence)
         for name, arg, flag in zip(node.operator.inputs, node.args, flags, strict=True):
             for ref in arg if isinstance(arg, tuple) else (arg,):
                 if flag and ref < len(out) and (node.op, name) not in out[ref]:

@@ -1,106 +1,153 @@
-"""Two profiles side by side: what the second does more or less than the first."""
+"""Profiles of one program in several configurations, side by side: what each does more or less than the first."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from .profiling import COPY_NAMES, KERNEL, Profile
-from .tables import align, profile_text, time_text
+from .compare_rows import RUN, Difference, differences
+from .compare_text import comparison_text
+from .profile_data import Profile
+from .series import Key
+from .significance import ALPHA, CONFIDENCE, geometric_mean
+from .source import InputError
 
 #: Of the JSON form.
-SCHEMA = 1
-
-#: Counters in the table, by name, in this order; copies have their own rows.
-_COUNTERS = ("syncs", "launches", "instructions", "allocs", "alloc_bytes", "peak_bytes", "shape_func_calls")
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One figure of both sides, per run.  ``unit`` is ``calls``, ``bytes`` or ``ns``."""
+class Method:
+    """How the sides were measured.
+
+    ``rounds``: in each, every side runs in turn, on a machine of its own that is new in each round, because where memory
+    happens to lie makes a machine faster or slower than its twin.  ``per_round``: runs of a side in a round, after
+    ``warmup`` that do not count; the least time of them is the round's sample.  ``interleaved`` False: profiles that were
+    taken one after the other; then ``rounds`` are the runs of each.  ``checked``: were results compared?
+    """
+
+    rounds: int
+    per_round: int = 1
+    warmup: int = 0
+    interleaved: bool = True
+    checked: bool = True
+
+
+@dataclass(frozen=True)
+class Case:
+    """One binding of the sizes that are not known, named by them, and the profile of every side with it."""
 
     name: str
-    unit: str
-    a: float
-    b: float
+    profiles: tuple[Profile, ...]
 
-    @property
-    def change(self) -> float:
-        """B - A."""
-        return self.b - self.a
 
-    @property
-    def ratio(self) -> float | None:
-        """B / A; None where A is 0."""
-        return self.b / self.a if self.a else None
+@dataclass(frozen=True)
+class GeometricMean:
+    """A time that all cases have: the geometric mean of its ratio to the first side, for each side (the first: 1)."""
+
+    key: Key
+    ratios: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One program under two configurations, whose results agree.  ``str`` is both profiles and the table of differences."""
+    """One program on two or more ``sides`` (their names), in one or more cases.  ``str`` is the tables for people.
 
-    a: Profile
-    b: Profile
+    Everything is against the first side.
+    """
+
+    sides: tuple[str, ...]
+    cases: tuple[Case, ...]
+    method: Method
+
+    @property
+    def a(self) -> Profile:
+        """The first side, in the first case."""
+        return self.cases[0].profiles[0]
+
+    @property
+    def b(self) -> Profile:
+        """The second side, in the first case."""
+        return self.cases[0].profiles[1]
+
+    @cached_property
+    def tables(self) -> tuple[tuple[Difference, ...], ...]:
+        """The rows of each case."""
+        return tuple(differences([c.profiles for c in self.cases], self.method.per_round, self.method.interleaved))
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """Every figure, per run: sums divided by the number of runs, counters and wall time as medians."""
-        return tuple(_differences(self.a, self.b))
+        """The rows of the first case: figures of whole runs, then every kernel, copy, wait and shape function."""
+        return self.tables[0]
+
+    @cached_property
+    def means(self) -> tuple[GeometricMean, ...]:
+        """Over all cases; of times only, and none where there is one case."""
+        if len(self.cases) < 2:
+            return ()
+        by_key = [{row.key: row for row in table if row.unit == "ns"} for table in self.tables]
+        shared = [key for key in by_key[0] if all(key in table for table in by_key)]
+        return tuple(
+            GeometricMean(key, tuple(_mean([t[key] for t in by_key], side) for side in range(len(self.sides)))) for key in shared
+        )
+
+    def significant(self) -> tuple[Difference, ...]:
+        """The rows of all cases in which any side differs from the first, be it by a count or by more time than noise."""
+        return tuple(
+            row for table in self.tables for row in table if any(row.mark(side) not in "~=" for side in range(1, len(self.sides)))
+        )
 
     def __getitem__(self, name: str) -> Difference:
-        """The figure of that name.  Raises KeyError."""
-        for difference in self.differences:
+        """The figure of whole runs of that name, in the first case.  Raises KeyError."""
+        figures = [d for d in self.differences if d.key.kind == RUN]
+        for difference in figures:
             if difference.name == name:
                 return difference
-        raise KeyError(f"no figure {name!r}; there are {', '.join(d.name for d in self.differences)}")
+        raise KeyError(f"no figure {name!r}; there are {', '.join(d.name for d in figures)}")
 
     def __str__(self) -> str:
-        blocks = [profile_text(self.a, "A"), profile_text(self.b, "B")]
-        return "\n\n".join([*blocks, "The results of A and B agree.\n" + _table(self)])
+        return comparison_text(self)
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, as in its JSON form."""
-        rows = [
-            {"name": d.name, "unit": d.unit, "a": d.a, "b": d.b, "change": d.change, "ratio": d.ratio} for d in self.differences
+        cases = [
+            {"name": c.name, "profiles": [p.as_data() for p in c.profiles], "differences": [_row(r) for r in rows]}
+            for c, rows in zip(self.cases, self.tables, strict=True)
         ]
-        return {"schema": SCHEMA, "results_agree": True, "a": self.a.as_data(), "b": self.b.as_data(), "differences": rows}
+        return {
+            "schema": SCHEMA,
+            "results_agree": True if self.method.checked else None,
+            "sides": list(self.sides),
+            "method": dataclasses.asdict(self.method) | {"alpha": ALPHA, "confidence_percent": CONFIDENCE},
+            "cases": cases,
+            "geometric_means": [{**m.key._asdict(), "ratios": list(m.ratios)} for m in self.means],
+        }
 
     def to_json(self) -> str:
         """The comparison as JSON text, with the version of its form in ``schema``."""
         return json.dumps(self.as_data())
 
 
-def _differences(a: Profile, b: Profile) -> Iterator[Difference]:
-    def per_run(profile: Profile, kind: str, what: str) -> float:
-        return getattr(profile.total(kind), what) / profile.runs
-
-    yield Difference("kernels time", "ns", per_run(a, KERNEL, "total_ns"), per_run(b, KERNEL, "total_ns"))
-    for kind, name in COPY_NAMES.items():
-        for label, unit, what in (("calls", "calls", "calls"), ("bytes", "bytes", "nbytes"), ("time", "ns", "total_ns")):
-            yield Difference(f"{name} {label}", unit, per_run(a, kind, what), per_run(b, kind, what))
-    for name in _COUNTERS:
-        yield Difference(name, "bytes" if name.endswith("_bytes") else "calls", a.per_run(name), b.per_run(name))
-    yield Difference("wall time", "ns", a.median_ns, b.median_ns)
+def compare_profiles(named: dict[str, Profile]) -> Comparison:
+    """Profiles that were taken before, by the name of their side.  Raises InputError where there are not two."""
+    if len(named) < 2:
+        raise InputError("there must be two profiles, or more, to compare")
+    method = Method(min(p.runs for p in named.values()), interleaved=False, checked=False)
+    return Comparison(tuple(named), (Case("", tuple(named.values())),), method)
 
 
-def _table(comparison: Comparison) -> str:
-    lines = [("per run", "A", "B", "B - A", "B / A")]
-    for d in comparison.differences:
-        a, b, change = (_figure(v, d.unit) for v in (d.a, d.b, d.change))
-        if d.name == "wall time":
-            a, b = f"{a} {_range(comparison.a)}", f"{b} {_range(comparison.b)}"
-        sign = "+" if d.change > 0 else ""
-        lines.append((d.name, a, b, sign + change, "-" if d.ratio is None else f"{d.ratio:.3f}"))
-    return align(lines, left=(0,)) + "\nwall time: median (min..max)"
+def _mean(rows: list[Difference], side: int) -> float | None:
+    ratios = [(r.values[side], r.values[0]) for r in rows]
+    if any(not here or not first for here, first in ratios):
+        return None
+    return geometric_mean([here / first for here, first in ratios if here and first])
 
 
-def _range(profile: Profile) -> str:
-    return f"({time_text(min(profile.run_ns))}..{time_text(max(profile.run_ns))})"
-
-
-def _figure(value: float, unit: str) -> str:
-    if unit == "ns":
-        return time_text(value)
-    return str(int(value)) if value == int(value) else f"{value:.1f}"
+def _row(d: Difference) -> dict[str, Any]:
+    verdicts = [None if v is None else dataclasses.asdict(v) | {"significant": v.significant} for v in d.verdicts]
+    marks = ["", *(d.mark(side) for side in range(1, len(d.values)))]
+    shared = {**d.key._asdict(), "unit": d.unit, "values": list(d.values), "marks": marks, "verdicts": verdicts}
+    return shared | {"calls": list(d.calls), "bytes": list(d.nbytes)}

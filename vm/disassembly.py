@@ -30,7 +30,7 @@ def disassembly(exe: Executable) -> str:
     for i, (name, program) in enumerate(zip(exe.shape_func_names, exe.shape_funcs, strict=True)):
         blocks.append([f"shape_func[{i}] {name}", *(f"    {_one_line(line)}" for line in str(program).splitlines())])
     blocks.append([f"const[{i}] {_constant(c)}" for i, c in enumerate(exe.constants)])
-    blocks.append([f"reason[{i}] {_one_line(reason)}" for i, reason in enumerate(exe.reasons)])
+    blocks.append([f"reason[{i}] {_one_line(reason.text)}" for i, reason in enumerate(exe.reasons)])
     return "\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n"
 
 
@@ -68,7 +68,7 @@ def _comment(exe: Executable, pc: int, instruction: isa.Instruction) -> str:
             case "device" if name != "src_device":
                 parts.append(f"on {DEVICES[number]}")
             case "reason":
-                parts.append(_one_line(exe.reasons[number]))
+                parts.append(_one_line(exe.reasons[number].text))
     targets = jump_targets(pc, instruction)
     if targets:
         parts.append("to " + " or ".join(map(str, targets)))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..ops.group import Group
 from ..ops.ty import Type
 from ..shape_funcs.program import ShapeProgram
+from .copy_reason import CopyReason
 from .source import ConfigError, SourceText
+
+if TYPE_CHECKING:
+    from .explain import Explanation
 
 #: Device names by number, as instructions hold them.  0 is always the host.
 DEVICES = ("cpu", "sim")
@@ -23,6 +28,7 @@ class VMFunction:
 
     ``params``: names and types, held by registers 0, 1, ... on entry.  ``spans``: ``(pc, source, start, end)`` in order
     of pc: the instruction at ``pc`` and those after it, up to the next entry, come from these characters of that source.
+    ``devices``: per parameter the number of the device that it is taken on; () where all are taken on the target.
     """
 
     name: str
@@ -31,6 +37,11 @@ class VMFunction:
     n_registers: int
     code: np.ndarray
     spans: tuple[tuple[int, int, int, int], ...] = ()
+    devices: tuple[int, ...] = ()
+
+    def device_of(self, param: int, target: int) -> int:
+        """The number of the device that a parameter is taken on; ``target`` is that of the executable."""
+        return self.devices[param] if self.devices else target
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,7 @@ class Executable:
     packed: tuple[PackedFunc, ...]
     shape_funcs: tuple[ShapeProgram, ...]
     shape_func_names: tuple[str, ...]
-    reasons: tuple[str, ...]
+    reasons: tuple[CopyReason, ...]
     target: str
     config: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[SourceText, ...] = ()
@@ -109,6 +120,20 @@ class Executable:
         from .disassembly import disassembly
 
         return disassembly(self)
+
+    def explain(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        dims: Mapping[str, int] | None = None,
+        entry: str = "main",
+    ) -> Explanation:
+        """Every place at which a run may copy, with its reason and what would remove it; and where each kernel runs.
+
+        ``shapes`` by parameter and ``dims`` by name make bytes exact.  Raises InputError where they do not fit the function.
+        """
+        from .explain import explain
+
+        return explain(self, shapes, dims, entry)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the executable into a file (``.rvm``), whole or not at all.  Raises RelayError when that fails."""

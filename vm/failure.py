@@ -95,7 +95,7 @@ def _message(machine: VirtualMachine, instruction: isa.Instruction, status: int,
     exe, words = machine.exe, STATUS.get(status, f"status {status}")
     match instruction:
         case isa.InvokePacked(packed=number):
-            return f"{_operators(exe, number)}: {words}"
+            return f"{operators(exe, number)}: {words}"
         case isa.InvokeShapeFunc(func=number, args=args):
             name = exe.shape_func_names[number]
             if status == SHAPE_CHECK:
@@ -110,7 +110,8 @@ def _message(machine: VirtualMachine, instruction: isa.Instruction, status: int,
     return words
 
 
-def _operators(exe: Executable, packed: int) -> str:
+def operators(exe: Executable, packed: int) -> str:
+    """The operators of a kernel, each once: ``add, exp``."""
     return ", ".join(dict.fromkeys(n.op for n in exe.packed[packed].group.nodes))
 
 

@@ -32,7 +32,9 @@ from ..ops.group import Group
 from ..ops.relate import group_from_json
 from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, Type
 from ..shape_funcs.program import INT64_MAX, ShapeProgram
+from .copy_reason import CopyKind, CopyReason
 from .executable import Executable, PackedFunc, VMFunction
+from .sizes import tensor_from_json, tensor_to_json
 from .source import ExecutableFormatError, RelayError, SourceText
 from .types_json import type_from_json, type_to_json
 from .verify import verify
@@ -40,7 +42,7 @@ from .verify import verify
 #: No text file begins so, and a transfer that changes line ends or the eighth bit spoils it.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Counts up with every change that an older reader would not understand.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HEAD = struct.Struct("<8s4Q")
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
@@ -71,6 +73,7 @@ def _header(exe: Executable) -> dict[str, Any]:
                 "registers": f.n_registers,
                 "words": len(f.code),
                 "spans": [list(span) for span in f.spans],
+                "devices": list(f.devices),
             }
             for f in exe.functions
         ],
@@ -79,9 +82,14 @@ def _header(exe: Executable) -> dict[str, Any]:
             {"group": p.group.to_json(), "device": p.device, "inputs": p.n_inputs, "outputs": p.n_outputs} for p in exe.packed
         ],
         "shape_funcs": [[name, p.to_json()] for name, p in zip(exe.shape_func_names, exe.shape_funcs, strict=True)],
-        "reasons": list(exe.reasons),
+        "reasons": [_reason_to_json(r) for r in exe.reasons],
         "sources": [[s.name, s.text] for s in exe.sources],
     }
+
+
+def _reason_to_json(reason: CopyReason) -> list[Any]:
+    assert reason.type is not None, reason
+    return [reason.kind.key, reason.op, reason.input, *tensor_to_json(reason.type)]
 
 
 def save(exe: Executable, path: str | os.PathLike[str]) -> None:
@@ -227,7 +235,7 @@ def _executable(header: _Fields, code: bytes, constants: bytes) -> Executable:
         packed=header.each("packed", _packed),
         shape_funcs=tuple(program for _, program in programs),
         shape_func_names=tuple(name for name, _ in programs),
-        reasons=header.each("reasons", lambda where, text: _as(str, text, where)),
+        reasons=header.each("reasons", _reason),
         target=header.get("target", str),
         config={key: _as(str, value, f"the value of {key!r} in 'config'") for key, value in config.items()},
         sources=header.each("sources", lambda where, row: SourceText(*_row(where, row, str, str))),
@@ -251,6 +259,7 @@ def _functions(header: _Fields, code: bytes) -> tuple[VMFunction, ...]:
                 n_registers=row.get("registers", int),
                 code=words,
                 spans=row.each("spans", lambda where, s, row=row: tuple(_row(f"{row.where}.{where}", s, *[int] * 4))),  # type: ignore[misc]
+                devices=row.each("devices", lambda where, d, row=row: _as(int, d, f"{row.where}.{where}")),  # type: ignore[misc]
             )
         )
     return tuple(out)
@@ -272,6 +281,14 @@ def _packed(where: str, data: Any) -> PackedFunc:
     fields = _Fields(where, data)
     device, inputs, outputs = (fields.get(name, int) for name in ("device", "inputs", "outputs"))
     return PackedFunc(_group(where, fields.get("group", dict)), device, inputs, outputs)
+
+
+def _reason(where: str, data: Any) -> CopyReason:
+    key, op, name, dtype, dims = _row(where, data, str, str, str, str, list)
+    try:
+        return CopyReason(CopyKind.of(key), op, name, tensor_from_json(dtype, dims))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _group(where: str, data: Any) -> Group:

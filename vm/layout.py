@@ -64,7 +64,7 @@ STATE = np.dtype(
         ("queue_words", _WORD),
         ("queue_used", _WORD),
         ("link_bytes_per_s", _WORD),  # 0: as fast as memory
-        # the trace: rows of EVENT_WORDS; 0: off
+        # the trace: rows as described at EVENT_WORDS; ``tracing`` is one of the levels below
         ("tracing", _WORD),
         ("trace", _WORD),
         ("trace_words", _WORD),
@@ -85,9 +85,13 @@ FRAME_WORDS = 4
 # Why the loop returned.
 DONE, FAILED, HOST_CALL, OUT_OF_FUEL, BUSY, ARGUMENTS = range(6)
 
-#: An event of the trace: kind, pc, subject (packed, reason, shape function or device number), start and end in ns, bytes.
-EVENT_WORDS = 6
-EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_DTOH, EVENT_HTOD, EVENT_SYNC, EVENT_ALLOC = range(6)
+#: How much is traced: nothing, events, events with the types of what kernels and shape functions were given.
+TRACE_OFF, TRACE_EVENTS, TRACE_TYPES = range(3)
+#: An event of the trace: words in all, kind, pc, subject (packed, reason, shape function or device number), start and end
+#: in ns, bytes, when the host began and ended to ask for it, bytes in use after it.  Then for each argument, if traced:
+#: dtype, number of axes, sizes.
+EVENT_WORDS = 10
+EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_DTOH, EVENT_HTOD, EVENT_SYNC, EVENT_ALLOC, EVENT_HOST_CALL = range(7)
 
 #: Byte that fills the sim device's memory wherever no finished kernel has written.
 POISON = 0xA5

@@ -48,7 +48,6 @@ from .heap import (
 from .layout import (
     DONE,
     EVENT_ALLOC,
-    EVENT_SHAPE_FUNC,
     FAILED,
     FRAME_WORDS,
     FUNCTION_WORDS,
@@ -56,10 +55,11 @@ from .layout import (
     N_DEVICES,
     OUT_OF_FUEL,
     PACKED_WORDS,
+    TRACE_OFF,
     state_at,
 )
 from .shape_eval import evaluate
-from .stream import arguments_fit, device_to_host, host_to_device, launch, record_event
+from .stream import arguments_fit, device_to_host, host_to_device, launch, record_event, record_shape_func
 
 MOVE, RET, INVOKE, INVOKE_CLOSURE = (i.opcode for i in (isa.Move, isa.Ret, isa.Invoke, isa.InvokeClosure))
 INVOKE_PACKED, ALLOC_TENSOR, ALLOC_TENSOR_REG = (i.opcode for i in (isa.InvokePacked, isa.AllocTensor, isa.AllocTensorReg))
@@ -263,7 +263,7 @@ def alloc_storage(state, dst, nbytes, device, pc):
         return OUT_OF_MEMORY
     set_register(state, dst, storage)
     s = state_at(state)
-    if s.tracing != 0:
+    if s.tracing != TRACE_OFF:
         now = clock_ns()
         record_event(state, EVENT_ALLOC, pc, device, now, now, nbytes)
     return OK
@@ -475,13 +475,13 @@ def invoke_shape_func(state, at, regs, pc):
     dsts = at + 32 + 8 * n
     n_outs = load_i64(dsts - 8)
     fill_bytes(outs, 0, 8 * n_outs)
-    start = clock_ns() if s.tracing != 0 else 0
+    start = clock_ns() if s.tracing != TRACE_OFF else 0
     status = evaluate(state, load_i64(s.shape_programs + 8 * load_i64(at + 8)), s.argv, outs)
     s.shape_func_calls += 1
+    if s.tracing != TRACE_OFF:
+        record_shape_func(state, pc, load_i64(at + 8), start, s.argv, n)
     for i in range(n_outs):
         set_register(state, regs + 8 * load_i64(dsts + 8 * i), load_i64(outs + 8 * i))
-    if s.tracing != 0:
-        record_event(state, EVENT_SHAPE_FUNC, pc, load_i64(at + 8), start, clock_ns(), 0)
     return status
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ops.native import store
 from ..ops.native.layout import TAG_ADT, TAG_TENSOR, TENSOR
-from ..ops.native.memory import alloc, load_i64, store_i64
+from ..ops.native.memory import ARRAYS, alloc, load_i64, store_i64
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import HOST_KERNEL
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
 from . import door, requests
+from .events import HOST_CALL as HOST_CALL_EVENT
+from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
 from .failure import failure, locate, span_of
 from .kernels import kernel_address, library_table
@@ -21,7 +25,6 @@ from .layout import (
     BUSY,
     COUNTERS,
     DONE,
-    EVENT_WORDS,
     FAILED,
     FUNCTION_WORDS,
     HOST_CALL,
@@ -29,6 +32,9 @@ from .layout import (
     OUT_OF_FUEL,
     PACKED_WORDS,
     STATE,
+    TRACE_EVENTS,
+    TRACE_OFF,
+    TRACE_TYPES,
 )
 from .signature import Fitting, as_array, named_dims, parameter_table, positional
 from .source import ConfigError, Diagnostic, VMError
@@ -36,23 +42,10 @@ from .tensor import Tensor
 from .verify import verify
 
 if TYPE_CHECKING:
-    from .profiling import Profile
+    from .profiling import Collector, Profile
 
 _STACK_WORDS = 1 << 13
-_EVENT_KINDS = ("kernel", "shape_func", "dtoh", "htod", "sync", "alloc")
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
-
-
-class Event(NamedTuple):
-    """One row of a trace.  ``pc``: word in the whole code (-1: no instruction); ``subject``: number of the kernel, shape
-    function, reason (-1: none) or device; times in nanoseconds of a monotonic clock; ``nbytes`` copied or allocated."""
-
-    kind: str
-    pc: int
-    subject: int
-    start_ns: int
-    end_ns: int
-    nbytes: int
 
 
 class Entry:
@@ -116,10 +109,15 @@ class VirtualMachine:
         self.memory_limit_bytes = memory_limit_bytes
         self._device = DEVICES.index(exe.target)
         self._closed = True
-        self._tables = _Tables(exe)
+        with store.watched() as prepared:
+            self._tables = _Tables(exe)
+        #: What making the machine took from the store of compiled kernels, and what had to be compiled.
+        self.prepared: tuple[store.Use, ...] = tuple(prepared)
+        self._host_events: list[Event] = []
         block = np.zeros(1, STATE)
         self._view = block[0]
         self._block, self._state = block, block.ctypes.data
+        self._counted = block.view(np.int64)[STATE.fields[COUNTERS[0]][1] // 8 :][: len(COUNTERS)]
         self._fill_state(stack_limit_bytes, memory_limit_bytes, link_bytes_per_s)
         self._locked = door.machine(with_lock=True)
         self._unlocked = door.machine(with_lock=False)
@@ -173,12 +171,14 @@ class VirtualMachine:
         if state["busy"]:
             raise _busy()
         fitting = Fitting(function)
-        prepared = [self._prepare(fitting, name, ty, value) for (name, ty), value in zip(function.params, args, strict=True)]
+        devices = [function.device_of(i, self._device) for i in range(len(args))]
+        rows = zip(function.params, args, devices, strict=True)
+        prepared = [self._prepare(fitting, name, ty, value, device) for (name, ty), value, device in rows]
         state["busy"] = 1
         try:
             held: list[int] = []
-            for p in prepared:
-                held.append(self._object(p))
+            for p, device in zip(prepared, devices, strict=True):
+                held.append(self._object(p, device))
                 if not held[-1]:
                     for at in held:
                         self._locked(self._state, requests.RELEASE, at, 0)
@@ -191,32 +191,38 @@ class VirtualMachine:
         self._unlocked(self._state, requests.RUN, 0, 0)
         return self._finish(function)
 
-    def _prepare(self, fitting: Fitting, name: str, ty: Type, value: Any) -> Any:
-        """The argument as an array, a tensor of this machine, or a tuple of these, checked against its type."""
+    def _prepare(self, fitting: Fitting, name: str, ty: Type, value: Any, device: int) -> Any:
+        """The argument as an array, a tensor of this machine, or a tuple of these, checked against its type.
+
+        One that is taken on the host is on the host.
+        """
         if isinstance(ty, TupleType):
             if not isinstance(value, (tuple, list)) or len(value) != len(ty.fields):
                 what = f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
                 raise VMError(f"@{fitting.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}")
             return tuple(
-                self._prepare(fitting, f"{name}.{i}", t, v) for i, (t, v) in enumerate(zip(ty.fields, value, strict=True))
+                self._prepare(fitting, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, value, strict=True))
             )
         if not isinstance(ty, TensorType):
             raise VMError(f"@{fitting.function.name} takes a function as %{name}: only the program itself can call it")
         if isinstance(value, Tensor):
             fitting.check(name, ty, value.shape, value.dtype.name)
             if value._vm is self and value.device in (self.device, "cpu"):
-                return value
+                return value if device else self._on_host(value)
             value = value.numpy()
         array = as_array(name, value)
         fitting.check(name, ty, array.shape, array.dtype.name)
         return array
 
-    def _object(self, prepared: Any) -> int:
-        """An object of the machine for a prepared argument, owned by the caller; 0: no memory."""
+    def _on_host(self, tensor: Tensor) -> Tensor:
+        return tensor if tensor.device == DEVICES[0] else self._to_host(tensor)
+
+    def _object(self, prepared: Any, device: int) -> int:
+        """An object on ``device`` for a prepared argument, owned by the caller; 0: no memory."""
         if isinstance(prepared, tuple):
             at = self._locked(self._state, requests.NEW_TUPLE, len(prepared), 0)
             for i, p in enumerate(prepared):
-                store_i64(record_at(at).data + 8 * i, self._object(p))
+                store_i64(record_at(at).data + 8 * i, self._object(p, device))
             return at
         if isinstance(prepared, Tensor):
             at = self._locked(self._state, requests.RETAIN, prepared._address, 0)
@@ -226,9 +232,9 @@ class VirtualMachine:
             t.data, t.ndim, t.dtype, t.device = prepared.ctypes.data, prepared.ndim, DTYPES.index(prepared.dtype.name), 0
             for axis, size in enumerate(prepared.shape):
                 t.shape[axis] = size
-        if self._device == 0 or record_at(at).device == self._device:
+        if device == 0 or record_at(at).device == device:
             return at
-        there = self._locked(self._state, requests.TO_DEVICE, at, self._device)
+        there = self._locked(self._state, requests.TO_DEVICE, at, device)
         self._locked(self._state, requests.RELEASE, at, 0)
         return there
 
@@ -269,6 +275,7 @@ class VirtualMachine:
         if packed.device:
             self._locked(self._state, requests.DRAIN, 0, 0)
         arrays = [_host_view(int(at)) for at in self._tables.argv[:n]]
+        start = time.monotonic_ns()
         node = packed.group.nodes[0]
         kernel = node.operator.kernel
         assert kernel is not None
@@ -281,6 +288,11 @@ class VirtualMachine:
             error = VMError(Diagnostic(text, span_of(self.exe, function, pc)))
             error.status = HOST_KERNEL
             raise error from cause
+        if state["tracing"] != TRACE_OFF:
+            types = tuple((a.dtype.name, a.shape) for a in arrays) if state["tracing"] == TRACE_TYPES else ()
+            nbytes, end = sum(a.nbytes for a in arrays) if types else 0, time.monotonic_ns()
+            event = (int(state["pc"]), int(instruction[1]), start, end, nbytes, start, end, int(state["live_bytes"]), types)
+            self._host_events.append(Event(HOST_CALL_EVENT, *event))
         state["pc"] += 4 + n
 
     def _unpack(self, address: int, ty: Type) -> Any:
@@ -319,7 +331,11 @@ class VirtualMachine:
     @property
     def counters(self) -> dict[str, int]:
         """What the machine did since it was made, or since ``reset_counters``: numbers and bytes."""
-        return {name: int(self._view[name]) for name in COUNTERS}
+        return dict(zip(COUNTERS, self._counted.tolist(), strict=True))
+
+    def count(self) -> np.ndarray:
+        """The counters in the order of ``layout.COUNTERS``, for those who read them often: a tenth of the time."""
+        return self._counted.copy()
 
     def reset_counters(self) -> None:
         """Set every counter to 0; ``peak_bytes`` to what is in use."""
@@ -341,31 +357,34 @@ class VirtualMachine:
     @property
     def kernel_compiles(self) -> int:
         """How many functions this process had to compile so far, for all machines: 0 when the store had everything."""
-        from ..ops.native import store
-
         return store.counters["compiles"]
 
-    def start_trace(self) -> None:
-        """Record every kernel, copy, wait, shape function and allocation from now on."""
-        self._view["trace_used"], self._view["tracing"] = 0, 1
+    def start_trace(self, types: bool = False) -> None:
+        """Record every kernel, copy, wait, shape function, allocation and call of the host from now on.
+
+        ``types``: also dtype and shape of what kernels and shape functions are given, and the bytes that kernels touch.
+        """
+        self._host_events.clear()
+        self._view["trace_used"], self._view["tracing"] = 0, TRACE_TYPES if types else TRACE_EVENTS
 
     def stop_trace(self) -> list[Event]:
         """What happened since ``start_trace``, in order of its end."""
-        self._view["tracing"] = 0
+        self._view["tracing"] = TRACE_OFF
         n = int(self._view["trace_used"])
-        if not n:
-            return []
-        import ctypes
+        events = read_events(ARRAYS["array_int64"](int(self._view["trace"]), n)) if n else []
+        return sorted([*events, *self._host_events], key=lambda e: e.end_ns) if self._host_events else events
 
-        raw = (ctypes.c_int64 * n).from_address(int(self._view["trace"]))
-        rows = np.frombuffer(raw, np.int64).reshape(-1, EVENT_WORDS).tolist()
-        return [Event(_EVENT_KINDS[kind], *rest) for kind, *rest in rows]
+    def profile(
+        self, *args: Any, repeat: int = 10, warmup: int = 2, collectors: Sequence[Collector] = (), **named: Any
+    ) -> Profile:
+        """A profile of ``main`` on these arguments: ``warmup`` runs, then ``repeat`` measured ones.
 
-    def profile(self, *args: Any, repeat: int = 10, warmup: int = 2, **named: Any) -> Profile:
-        """A profile of ``main`` on these arguments: ``warmup`` runs, then ``repeat`` measured ones."""
+        ``collectors`` measure what you like about each timed run: ``start()`` is called before it, ``stop()`` after it
+        and gives a dict of numbers, which the profile holds as ``metrics``.
+        """
         from .profiling import profile
 
-        return profile(self, args, named, repeat=repeat, warmup=warmup)
+        return profile(self, args, named, repeat=repeat, warmup=warmup, collectors=collectors)
 
 
 class _Tables:

@@ -1,164 +1,63 @@
-"""What runs of a program did: kernels, copies with their reasons, waits, shape functions, allocations, counters, time.
-
-A run is measured twice: once traced, for what happened in it, and once untraced, for how long it takes.
-"""
+"""Measuring runs of a program: each run twice, once untraced for how long it takes, once traced for what happened in it."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import statistics
+import functools
+import importlib.metadata
+import math
+import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import requests
 from .failure import failure
+from .layout import COUNTERS
+from .profile_data import Profile
+from .profile_rows import Places, Trace, measured, reasons, rows, sites, timeline
+from .series import series_of
 from .source import InputError
-from .tables import profile_text
 
 if TYPE_CHECKING:
-    from .executable import Executable
-    from .machine import Event, VirtualMachine
-
-#: Of the JSON form; a reader refuses any other.
-SCHEMA = 1
-
-KERNEL, SHAPE_FUNC, DTOH, HTOD, SYNC, ALLOC = "kernel", "shape_func", "dtoh", "htod", "sync", "alloc"
-#: The names of the two copy rows, which are always there.
-COPY_NAMES = {DTOH: "[memcpy DtoH]", HTOD: "[memcpy HtoD]"}
-_HOST_NAMES = {SYNC: "[wait for the device]", ALLOC: "[allocate]"}
-#: What happens on the device, or to it; the rest is work of the host.
-_ACTIVITIES = (KERNEL, DTOH, HTOD)
+    from .machine import VirtualMachine
 
 #: The counter that is a high-water mark; the others count up.
 _PEAK = "peak_bytes"
 
 
-@dataclass(frozen=True)
-class Row:
-    """All events of one kind and name, over all traced runs.  With no calls every figure is 0."""
+class Collector(Protocol):
+    """Measures what its author likes about a run."""
 
-    kind: str
-    name: str
-    calls: int = 0
-    total_ns: int = 0
-    min_ns: int = 0
-    max_ns: int = 0
-    nbytes: int = 0
+    def start(self) -> None:
+        """Called before a timed run."""
 
-    @staticmethod
-    def of(kind: str, name: str, events: Sequence[Event]) -> Row:
-        """The row of these events."""
-        times = [e.end_ns - e.start_ns for e in events] or [0]
-        return Row(kind, name, len(events), sum(times), min(times), max(times), sum(e.nbytes for e in events))
-
-
-@dataclass(frozen=True)
-class CopyReason:
-    """Why copies were made: ``kind`` is ``dtoh`` or ``htod``; calls and bytes are over all traced runs."""
-
-    kind: str
-    reason: str
-    calls: int
-    nbytes: int
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Runs of one program on one device.  ``str`` is a block as nvprof prints it.
-
-    ``run_ns``: the time of each untraced run.  ``counters``: of each traced run, what ``vm.counters`` grew by
-    (``peak_bytes``: what it was after the run).  ``activities`` and ``host`` are sorted by time, longest first.
-    """
-
-    device: str
-    entry: str
-    config: Mapping[str, str]
-    run_ns: tuple[int, ...]
-    counters: tuple[Mapping[str, int], ...]
-    activities: tuple[Row, ...]
-    host: tuple[Row, ...]
-    copies: tuple[CopyReason, ...]
-
-    @property
-    def runs(self) -> int:
-        """How many runs were traced, and as many timed."""
-        return len(self.run_ns)
-
-    @property
-    def median_ns(self) -> float:
-        """The median time of a run."""
-        return statistics.median(self.run_ns)
-
-    def per_run(self, counter: str) -> float:
-        """A counter's median over the runs; 0 for one that was not counted."""
-        return statistics.median(c.get(counter, 0) for c in self.counters)
-
-    def total(self, kind: str) -> Row:
-        """All rows of a kind added up."""
-        rows = [r for r in (*self.activities, *self.host) if r.kind == kind and r.calls]
-        if not rows:
-            return Row(kind, kind)
-        calls, total, nbytes = (sum(getattr(r, f) for r in rows) for f in ("calls", "total_ns", "nbytes"))
-        return Row(kind, kind, calls, total, min(r.min_ns for r in rows), max(r.max_ns for r in rows), nbytes)
-
-    def __str__(self) -> str:
-        return profile_text(self)
-
-    def to_json(self) -> str:
-        """The profile as JSON text, with the version of its form in ``schema``; ``from_json`` reads it back."""
-        return json.dumps(self.as_data())
-
-    def as_data(self) -> dict[str, Any]:
-        """The profile as plain data, as in its JSON form."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self)}
-
-    @staticmethod
-    def from_json(text: str) -> Profile:
-        """The profile that ``to_json`` wrote.  Raises InputError for any other text."""
-        try:
-            return Profile.from_data(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise InputError(f"this is no profile: {error}") from error
-
-    @staticmethod
-    def from_data(data: Any) -> Profile:
-        """The profile of ``as_data``.  Raises InputError for other data."""
-        if not isinstance(data, dict) or "schema" not in data:
-            raise InputError("this is no profile: it has no schema")
-        if data["schema"] != SCHEMA:
-            raise InputError(f"this profile has the schema {data['schema']!r}; this version reads {SCHEMA}")
-        try:
-            return Profile(
-                data["device"],
-                data["entry"],
-                data["config"],
-                tuple(data["run_ns"]),
-                tuple(data["counters"]),
-                tuple(Row(**r) for r in data["activities"]),
-                tuple(Row(**r) for r in data["host"]),
-                tuple(CopyReason(**c) for c in data["copies"]),
-            )
-        except (KeyError, TypeError) as error:
-            raise InputError(f"this profile is damaged: {error}") from error
-
-
-# ---- measuring -------------------------------------------------------------------------------------------------------
+    def stop(self) -> Mapping[str, float]:
+        """Called after it: figures by name."""
 
 
 class Sampler:
     """Runs a function of a machine again and again, so that several machines can be measured in turn."""
 
     def __init__(
-        self, machine: VirtualMachine, args: Sequence[Any] = (), named: Mapping[str, Any] | None = None, entry: str = "main"
+        self,
+        machine: VirtualMachine,
+        args: Sequence[Any] = (),
+        named: Mapping[str, Any] | None = None,
+        entry: str = "main",
+        collectors: Sequence[Collector] = (),
     ) -> None:
         self.machine, self.args, self.named, self.entry = machine, tuple(args), dict(named or {}), entry
+        self.collectors = tuple(collectors)
         self._call = machine[entry]
+        self.warmup = 0
         self.run_ns: list[int] = []
         self.counters: list[dict[str, int]] = []
-        self.events: list[Event] = []
+        self.metrics: list[dict[str, float]] = []
+        self.traces: list[Trace] = []
+
+    def move_to(self, machine: VirtualMachine) -> None:
+        """Go on with another machine of the same executable; what was measured stays."""
+        self.machine, self._call = machine, machine[self.entry]
 
     def run(self) -> Any:
         """One run that is not measured; what it returns, once the device has finished."""
@@ -166,35 +65,67 @@ class Sampler:
         finish(self.machine)
         return result
 
+    def warm_up(self, runs: int) -> None:
+        """Runs that are not measured."""
+        for _ in range(runs):
+            self.run()
+        self.warmup += runs
+
     def time(self) -> None:
         """One run, untraced and timed to the end of the device's work."""
+        for collector in self.collectors:
+            collector.start()
         start = time.perf_counter_ns()
         result = self.run()
         self.run_ns.append(time.perf_counter_ns() - start)
+        if self.collectors:
+            self.metrics.append(_metrics([c.stop() for c in reversed(self.collectors)]))
         del result  # freeing it is no part of the run
 
     def trace(self) -> None:
         """One run, traced and counted."""
-        before = dict(self.machine.counters)
-        self.machine.start_trace()
+        before = self.machine.count()
+        self.machine.start_trace(types=True)
+        start = time.monotonic_ns()
         try:
             self.run()
         finally:
+            end = time.monotonic_ns()
             events = self.machine.stop_trace()
-        after = dict(self.machine.counters)
-        self.counters.append({k: n if k == _PEAK else n - before[k] for k, n in after.items()})
-        self.events += events
+        after = self.machine.count()
+        grown = dict(zip(COUNTERS, (after - before).tolist(), strict=True))
+        self.counters.append(grown | {_PEAK: int(after[COUNTERS.index(_PEAK)])})
+        self.traces.append(Trace(start, end, events))
 
     def profile(self) -> Profile:
         """What was measured so far.  Raises InputError when that is nothing."""
         if not self.run_ns or not self.counters:
             raise InputError("a profile needs at least one run")
-        exe = self.machine.exe
-        activities, host = rows(self.events, exe)
-        device = self.machine.device
-        config = dict(exe.config)
-        copies = reasons(self.events, exe)
-        return Profile(device, self.entry, config, tuple(self.run_ns), tuple(self.counters), activities, host, copies)
+        exe, places = self.machine.exe, Places(self.machine.exe)
+        events = [e for t in self.traces for e in t.events]
+        activities, host = rows(events, exe)
+        moments, length, dropped = timeline(self.traces)
+        return Profile(
+            device=self.machine.device,
+            entry=self.entry,
+            config=dict(exe.config),
+            run_ns=tuple(self.run_ns),
+            counters=tuple(self.counters),
+            activities=activities,
+            host=host,
+            copies=reasons(events, exe),
+            series=series_of([measured(t.events, exe, places) for t in self.traces]),
+            sites=sites(self.traces, exe, places),
+            timeline=moments,
+            timeline_ns=length,
+            timeline_dropped=dropped,
+            prepared=self.machine.prepared,
+            metrics=tuple(self.metrics),
+            arguments=_arguments(self.machine, self.entry, self.args, self.named),
+            warmup=self.warmup,
+            environment=dict(environment()),
+            sources=exe.sources,
+        )
 
 
 def profile(
@@ -204,15 +135,21 @@ def profile(
     repeat: int = 10,
     warmup: int = 2,
     entry: str = "main",
+    collectors: Sequence[Collector] = (),
+    on_round: Callable[[int, int], object] | None = None,
 ) -> Profile:
-    """The profile of ``repeat`` runs after ``warmup`` runs that do not count.  Raises InputError for ``repeat`` below 1."""
+    """The profile of ``repeat`` runs after ``warmup`` runs that do not count.  Raises InputError for ``repeat`` below 1.
+
+    ``on_round`` is called with how many are done, and how many there will be.
+    """
     check_repeat(repeat, warmup)
-    sampler = Sampler(machine, args, named, entry)
-    for _ in range(warmup):
-        sampler.run()
-    for _ in range(repeat):
+    sampler = Sampler(machine, args, named, entry, collectors)
+    sampler.warm_up(warmup)
+    for done in range(repeat):
         sampler.time()
         sampler.trace()
+        if on_round is not None:
+            on_round(done + 1, repeat)
     return sampler.profile()
 
 
@@ -236,39 +173,33 @@ def finish(machine: VirtualMachine) -> None:
         raise failure(machine)
 
 
-# ---- from events to rows -----------------------------------------------------------------------------------------------
+# ---- what was measured, and where ------------------------------------------------------------------------------------------
 
 
-def rows(events: Iterable[Event], exe: Executable) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """``(activities, host)``, each sorted by time, longest first; both copy rows are always among the activities."""
-    groups: dict[tuple[str, str], list[Event]] = {(kind, name): [] for kind, name in COPY_NAMES.items()}
-    for event in events:
-        groups.setdefault((event.kind, _name(event, exe)), []).append(event)
-    made = sorted((Row.of(*key, found) for key, found in groups.items()), key=lambda r: (-r.total_ns, r.name))
-    return tuple(r for r in made if r.kind in _ACTIVITIES), tuple(r for r in made if r.kind not in _ACTIVITIES)
+def _metrics(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The figures of one run's collectors together.  Raises InputError for what is no finite number."""
+    out = {name: value for figures in reversed(found) for name, value in figures.items()}
+    for name, value in out.items():
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise InputError(f"a collector gave {name} = {value!r}", help="stop() returns a dict of finite numbers")
+    return out
 
 
-def _name(event: Event, exe: Executable) -> str:
-    if event.kind == KERNEL:
-        return exe.packed[event.subject].name
-    if event.kind == SHAPE_FUNC:
-        return f"shape_func:{exe.shape_func_names[event.subject]}"
-    return COPY_NAMES.get(event.kind) or _HOST_NAMES[event.kind]
+@functools.cache
+def environment() -> tuple[tuple[str, str], ...]:
+    """What a figure depends on besides the program: versions and the machine."""
+    versions = [(name, importlib.metadata.version(name)) for name in ("relayvm", "numpy", "numba")]
+    return (*versions, ("python", platform.python_version()), ("machine", f"{platform.system()} {platform.machine()}"))
 
 
-def reasons(events: Iterable[Event], exe: Executable) -> tuple[CopyReason, ...]:
-    """Why there were copies: most bytes first."""
-    found: dict[tuple[str, str], list[int]] = {}
-    for e in events:
-        if e.kind in COPY_NAMES:
-            found.setdefault((e.kind, _reason(e, exe)), []).append(e.nbytes)
-    made = [CopyReason(kind, reason, len(sizes), sum(sizes)) for (kind, reason), sizes in found.items()]
-    return tuple(sorted(made, key=lambda c: (-c.nbytes, c.kind, c.reason)))
+def _arguments(machine: VirtualMachine, entry: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, ...]:
+    params = machine[entry].function.params
+    values = {**dict(zip((name for name, _ in params), args, strict=False)), **named}
+    return tuple(f"{name}: {_type(values[name])}" for name, _ in params if name in values)
 
 
-def _reason(event: Event, exe: Executable) -> str:
-    if event.subject >= 0:
-        return exe.reasons[event.subject]
-    if event.pc >= 0:
-        return "a constant"
-    return "a result, read on the host" if event.kind == DTOH else "an argument"
+def _type(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_type, value))})"
+    shape, dtype = getattr(value, "shape", ()), getattr(value, "dtype", type(value).__name__)
+    return f"{dtype}[{', '.join(map(str, shape))}]" if shape else str(dtype)

@@ -30,10 +30,10 @@ def parameter_table(function: VMFunction, device: int) -> np.ndarray | None:
     """The rows that the door checks arguments against; None when a parameter is not a tensor."""
     numbers = named_dims(function)
     table = np.zeros((len(function.params), PARAMETER_WORDS), np.int64)
-    for row, (_, ty) in zip(table, function.params, strict=True):
+    for i, (row, (_, ty)) in enumerate(zip(table, function.params, strict=True)):
         if not isinstance(ty, TensorType):
             return None
-        row[:4] = id(np.dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, device
+        row[:4] = id(np.dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, function.device_of(i, device)
         for axis, d in enumerate(ty.shape):
             known = const(d)
             row[4 + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)

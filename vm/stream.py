@@ -21,38 +21,118 @@ from ..ops.native.memory import (
 )
 from ..ops.native.status import OK, OUT_OF_MEMORY
 from .heap import QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, like, n_bytes, queue_copy, release, reserve
-from .layout import EVENT_DTOH, EVENT_HTOD, EVENT_KERNEL, EVENT_SYNC, EVENT_WORDS, PACKED_WORDS, POISON, state_at
+from .layout import (
+    EVENT_DTOH,
+    EVENT_HTOD,
+    EVENT_KERNEL,
+    EVENT_SHAPE_FUNC,
+    EVENT_SYNC,
+    EVENT_WORDS,
+    PACKED_WORDS,
+    POISON,
+    TRACE_EVENTS,
+    TRACE_OFF,
+    state_at,
+)
 
-_HEAD = 7  # words of a queued kernel before its descriptors: kind, length, function, arguments, pc, packed, -
+#: Words of a queued kernel before its descriptors: kind, length, function, arguments, pc, packed, and, where it was traced
+#: (else 0), when the host began and ended to queue it.
+_HEAD = 8
 
 
 @native
-def record_event(state, kind, pc, subject, start, end, nbytes):
-    """One row of the trace."""
+def trace_room(state, words):
+    """Let the trace hold ``words`` words more; False when there is no memory."""
     s = state_at(state)
-    if s.trace_used + EVENT_WORDS > s.trace_words:
-        capacity = max(2 * s.trace_words, 4096 * EVENT_WORDS)
+    if s.trace_used + words > s.trace_words:
+        capacity = max(2 * s.trace_words, s.trace_used + words + 4096 * EVENT_WORDS)
         block = alloc(8 * capacity)
         if block == 0:
-            return
+            return False
         copy_bytes(block, s.trace, 8 * s.trace_used)
         if s.trace != 0:
             free(s.trace)
         s.trace = block
         s.trace_words = capacity
+    return True
+
+
+@native
+def record_event(state, kind, pc, subject, start, end, nbytes):
+    """One row of the trace, of what happened while the host asked for it."""
+    s = state_at(state)
+    if not trace_room(state, EVENT_WORDS):
+        return
     at = s.trace + 8 * s.trace_used
-    store_i64(at, kind)
-    store_i64(at + 8, pc)
-    store_i64(at + 16, subject)
-    store_i64(at + 24, start)
-    store_i64(at + 32, end)
-    store_i64(at + 40, nbytes)
+    store_i64(at, EVENT_WORDS)
+    store_i64(at + 8, kind)
+    store_i64(at + 16, pc)
+    store_i64(at + 24, subject)
+    store_i64(at + 32, start)
+    store_i64(at + 40, end)
+    store_i64(at + 48, nbytes)
+    store_i64(at + 56, start)
+    store_i64(at + 64, end)
+    store_i64(at + 72, s.live_bytes)
     s.trace_used += EVENT_WORDS
+
+
+@native
+def record_types(state, argv, n):
+    """Add the types of the ``n`` tensors at ``argv`` to the last row of the trace, whose bytes are theirs."""
+    s = state_at(state)
+    words = 0
+    for i in range(n):
+        words += 2 + tensor(load_i64(argv + 8 * i)).ndim
+    if s.trace_used < EVENT_WORDS or not trace_room(state, words):
+        return
+    row = s.trace + 8 * (s.trace_used - EVENT_WORDS)
+    at = s.trace + 8 * s.trace_used
+    nbytes = 0
+    for i in range(n):
+        source = load_i64(argv + 8 * i)
+        t = tensor(source)
+        store_i64(at, t.dtype)
+        store_i64(at + 8, t.ndim)
+        for axis in range(t.ndim):
+            store_i64(at + 16 + 8 * axis, t.shape[axis])
+        at += 16 + 8 * t.ndim
+        nbytes += n_bytes(source)
+    s.trace_used += words
+    store_i64(row, EVENT_WORDS + words)
+    store_i64(row + 48, nbytes)
+
+
+@native
+def record_kernel(state, pc, packed, start, argv, n, asked_start, asked_end):
+    """The row of a kernel that just ended, on the ``n`` tensors at ``argv``; ``asked_start`` is 0 where the host ran it."""
+    s = state_at(state)
+    used = s.trace_used
+    record_event(state, EVENT_KERNEL, pc, packed, start, clock_ns(), 0)
+    if s.trace_used == used:
+        return
+    if asked_start != 0:
+        store_i64(s.trace + 8 * used + 56, asked_start)
+        store_i64(s.trace + 8 * used + 64, asked_end)
+    if s.tracing > TRACE_EVENTS:
+        record_types(state, argv, n)
+
+
+@native
+def record_shape_func(state, pc, number, start, argv, n):
+    """The row of a shape function that just ended, on the ``n`` tensors at ``argv``; it moves no bytes."""
+    s = state_at(state)
+    used = s.trace_used
+    record_event(state, EVENT_SHAPE_FUNC, pc, number, start, clock_ns(), 0)
+    if s.tracing > TRACE_EVENTS and s.trace_used != used:
+        record_types(state, argv, n)
+        store_i64(s.trace + 8 * used + 48, 0)
 
 
 @native
 def queue_kernel(state, function, argv, n, pc, packed):
     """Queue a launch with copies of its ``n`` descriptors; a status."""
+    start = clock_ns() if state_at(state).tracing != TRACE_OFF else 0
     words = OBJECT_BYTES // 8
     at = reserve(state, _HEAD + n * words)
     if at == 0:
@@ -65,6 +145,8 @@ def queue_kernel(state, function, argv, n, pc, packed):
     store_i64(at + 40, packed)
     for i in range(n):
         copy_bytes(at + 8 * _HEAD + i * OBJECT_BYTES, load_i64(argv + 8 * i), OBJECT_BYTES)
+    store_i64(at + 48, start)
+    store_i64(at + 56, clock_ns() if start != 0 else 0)
     return OK
 
 
@@ -76,11 +158,11 @@ def run_queued_kernel(state, at):
     for i in range(n):
         store_i64(s.argv + 8 * i, at + 8 * _HEAD + i * OBJECT_BYTES)
     store_i64(s.argv + 8 * n, s.libraries)
-    if s.tracing == 0:
+    if s.tracing == TRACE_OFF:
         return call_kernel(load_i64(at + 16), s.argv, n)
     start = clock_ns()
     status = call_kernel(load_i64(at + 16), s.argv, n)
-    record_event(state, EVENT_KERNEL, load_i64(at + 32), load_i64(at + 40), start, clock_ns(), 0)
+    record_kernel(state, load_i64(at + 32), load_i64(at + 40), start, s.argv, n, load_i64(at + 48), load_i64(at + 56))
     return status
 
 
@@ -114,7 +196,7 @@ def synchronise(state, pc, device):
     """Wait for a device, because the host is about to read what it wrote; a status."""
     s = state_at(state)
     s.syncs += 1
-    if s.tracing == 0:
+    if s.tracing == TRACE_OFF:
         return drain(state)
     start = clock_ns()
     status = drain(state)
@@ -149,7 +231,7 @@ def device_to_host(state, source, pc, reason):
     wait_for_link(state, start, nbytes)
     s.dtoh_copies += 1
     s.dtoh_bytes += nbytes
-    if s.tracing != 0:
+    if s.tracing != TRACE_OFF:
         record_event(state, EVENT_DTOH, pc, reason, start, clock_ns(), nbytes)
     return at
 
@@ -185,7 +267,7 @@ def host_to_device(state, source, device, pc, reason, lasts):
     wait_for_link(state, start, nbytes)
     s.htod_copies += 1
     s.htod_bytes += nbytes
-    if s.tracing != 0:
+    if s.tracing != TRACE_OFF:
         record_event(state, EVENT_HTOD, pc, reason, start, clock_ns(), nbytes)
     return at
 
@@ -210,9 +292,9 @@ def launch(state, packed, argv, n, pc):
     if load_i64(row + 8) != 0:
         return queue_kernel(state, function, argv, n, pc, packed)
     store_i64(argv + 8 * n, s.libraries)
-    if s.tracing == 0:
+    if s.tracing == TRACE_OFF:
         return call_kernel(function, argv, n) + 0
     start = clock_ns()
     status = call_kernel(function, argv, n) + 0
-    record_event(state, EVENT_KERNEL, pc, packed, start, clock_ns(), 0)
+    record_kernel(state, pc, packed, start, argv, n, 0, 0)
     return status

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .profiling import CopyReason, Profile, Row
+    from .profile_data import CopyRow, Profile, Row
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -35,6 +35,14 @@ def bytes_text(n: float) -> str:
     return plain
 
 
+def bytes_short(n: float) -> str:
+    """``12 B``, ``64.0 MiB``."""
+    for size, unit in _BYTES:
+        if n >= size:
+            return f"{n / size:.1f} {unit}"
+    return f"{n:.0f} B"
+
+
 def align(lines: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
     """The lines with their cells in columns: to the right, columns numbered in ``left`` to the left; no trailing blanks."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -49,15 +57,16 @@ def profile_text(profile: Profile, title: str = "") -> str:
     lines: list[Sequence[str]] = [HEADER]
     lines += _section(f"{profile.device} activities:", profile.activities)
     lines += _section("host:", profile.host)
+    return "\n".join([heading(profile, title), align(lines, left=(len(HEADER) - 1,)), *_copies(profile.copies)])
+
+
+def heading(profile: Profile, title: str = "") -> str:
+    """Two lines: what ran, how often, and how long it took."""
     times = f"median {time_text(profile.median_ns)}, min {time_text(min(profile.run_ns))}, max {time_text(max(profile.run_ns))}"
     settings = ", ".join(f"{k}={v}" for k, v in profile.config.items())
     runs = f"{profile.runs} run{'' if profile.runs == 1 else 's'}"
-    parts = [
-        f"{title or 'Profile'}: @{profile.entry} on {profile.device}, {settings or 'no configuration'}",
-        f"{runs}, {times}; the table adds up all of them",
-        align(lines, left=(len(HEADER) - 1,)),
-    ]
-    return "\n".join([*parts, *_copies(profile.copies)])
+    first = f"{title or 'Profile'}: @{profile.entry} on {profile.device}, {settings or 'no configuration'}"
+    return f"{first}\n{runs}, {times}; the table adds up all of them"
 
 
 def _section(title: str, rows: Sequence[Row]) -> list[Sequence[str]]:
@@ -77,7 +86,7 @@ def _counts_bytes(row: Row) -> bool:
     return row.kind in ("dtoh", "htod", "alloc")
 
 
-def _copies(copies: Sequence[CopyReason]) -> list[str]:
+def _copies(copies: Sequence[CopyRow]) -> list[str]:
     if not copies:
         return ["no copies between host and device"]
     shown = [(_DIRECTIONS[c.kind], str(c.calls), bytes_text(c.nbytes), c.reason) for c in copies]

@@ -123,6 +123,7 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
         _need(name and name.isprintable(), f"{where}: a parameter has the name {name!r}")
         _check_type(f"{where}: %{name}", ty)
     _check_type(f"{where}: its result", function.result)
+    _check_devices(tables.exe, function)
     code = _decoded(function)
 
     def fail(pc: int, instruction: isa.Instruction, what: str) -> ExecutableFormatError:
@@ -140,6 +141,15 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
         raise fail(last, code[last], "the function ends here without returning")
     check_registers(code, len(function.params), n, fail)
     _check_spans(tables.exe, function, code)
+
+
+def _check_devices(exe: Executable, function: VMFunction) -> None:
+    where, devices = f"@{function.name}", function.devices
+    _need(len(devices) in (0, len(function.params)), f"{where}: has devices for {len(devices)} of {len(function.params)} parameters")
+    target = DEVICES.index(exe.target)
+    for (name, ty), device in zip(function.params, devices, strict=False):
+        valid = (0, target) if isinstance(ty, TensorType) else (target,)
+        _need(device in valid, f"{where}: %{name} cannot be taken on device[{device}]")
 
 
 def _check_type(where: str, ty: Type) -> None:

@@ -12,6 +12,8 @@
 A producer joins its consumers when all uses of its value are in one group, and the patterns let it.  Every group thus has
 one result and needs nothing that depends on this result: it can stand where its last call stood.
 
+What ``on_device`` marks is fused only with what has the same mark; its primitive has the attribute ``device``.
+
 Requires: typed A-normal form.
 Ensures: every operator call outside primitives is one of the machine's (pattern MACHINE, ``shape_of``); arguments of
 primitives are tensors (tuple inputs are flattened); equal primitives are one function; constants of rank 0 are part of
@@ -20,16 +22,18 @@ the primitive, others are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...ops.group import Group, Node, Tensor
-from ...ops.op import Op, OpPattern
 from ...ops.kernels import fits
+from ...ops.machine import ON_DEVICE
+from ...ops.op import Op, OpPattern
 from ...ops.relate import build_group, data_dependent
 from ...ops.ty import TensorType, TupleType
 from ...shape_funcs.dims import Dim, const, sym
+from ...vm.source import Span
 from ..anf import Names, inner_chains, operands, rebuild, uses
 from ..ir import Call, Constant, Expr, Function, GlobalVar, IRModule, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
 from ..primitive import function_of, literal_key, literal_of
@@ -38,10 +42,10 @@ from ..primitive import function_of, literal_key, literal_of
 MAX_NODES, MAX_PARAMS = 64, 60
 
 
-def fuse_ops(mod: IRModule, enabled: bool = True, per_op: bool = False) -> IRModule:
+def fuse_ops(mod: IRModule, enabled: bool = True, dependence: str = "input") -> IRModule:
     """The module with primitives; with ``enabled=False`` each operator is one of its own.
 
-    ``per_op``: one flag of an operator holds for all its inputs, so nothing fuses into any of them.
+    ``dependence``: which flags hold (see ``data_dependent``): nothing fuses into a flagged input.
     """
     primitives = _Primitives(Names(set(mod.functions)))
     functions = {}
@@ -49,7 +53,7 @@ def fuse_ops(mod: IRModule, enabled: bool = True, per_op: bool = False) -> IRMod
         if function.is_primitive:
             functions[name] = function
         else:
-            functions[name] = replace(function, body=_Fuser(primitives, enabled, per_op).chain(function.body))
+            functions[name] = replace(function, body=_Fuser(primitives, enabled, dependence).chain(function.body))
     return replace(mod, functions={**functions, **primitives.functions})
 
 
@@ -60,6 +64,7 @@ class _Item:
     var: Var
     call: Call
     args: tuple[Any, ...]  # per input an atom, or a tuple of atoms
+    device: str = ""  # the one that the program says, "" for the target
 
     @property
     def op(self) -> Op:
@@ -81,10 +86,10 @@ class _Item:
         """Can a consumer compute its elements one by one?"""
         return self.op.pattern <= OpPattern.INJECTIVE and self.outputs == 1 and not isinstance(self.call.ty, TupleType)
 
-    def takes_elements(self, number: int, per_op: bool) -> bool:
+    def takes_elements(self, number: int, dependence: str) -> bool:
         """Does it read input ``number`` only element by element, so that a producer can be part of it?"""
         fusable = self.op.pattern <= OpPattern.COMM_REDUCE and not isinstance(self.call.ty, TupleType)
-        return fusable and not data_dependent(self.op, per_op)[number]
+        return fusable and not data_dependent(self.op, dependence)[number]
 
 
 @dataclass(eq=False)
@@ -98,8 +103,9 @@ class _Cluster:
 class _Fuser:
     """Rewrites the chains of one function."""
 
-    def __init__(self, primitives: _Primitives, enabled: bool, per_op: bool) -> None:
-        self.primitives, self.enabled, self.per_op = primitives, enabled, per_op
+    def __init__(self, primitives: _Primitives, enabled: bool, dependence: str) -> None:
+        self.primitives, self.enabled, self.dependence = primitives, enabled, dependence
+        self.devices: dict[Expr, str] = {}
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.renamed: dict[Expr, Expr] = {}
 
@@ -109,6 +115,7 @@ class _Fuser:
     def chain(self, chain: Expr) -> Expr:
         bindings, result = let_chain(chain)
         steps: list[_Item | tuple[Var, Expr]] = []
+        self._find_devices(bindings)
         for var, value in bindings:
             self._step(var, value, steps)
         result = self.atom(result)
@@ -121,17 +128,28 @@ class _Fuser:
                 out.append((step.var, self.primitives.call(clusters[step])))
         return make_lets(_without_unused_tuples(out, result), result)
 
+    def _find_devices(self, bindings: list[tuple[Var, Expr]]) -> None:
+        """Note the operator calls of a chain of which ``on_device`` says where they run."""
+        calls = {var for var, value in bindings if _has_kernel(value)}
+        for var, value in bindings:
+            if isinstance(value, Call) and value.op is ON_DEVICE and value.args[0] in calls and value.args[0] not in self.devices:
+                self.devices[value.args[0]] = value.attrs.device
+                self.renamed[var] = value.args[0]
+
     def _step(self, var: Var, value: Expr, steps: list[_Item | tuple[Var, Expr]]) -> None:
         """Append what the binding becomes; a projection of a tuple in sight is its field."""
         if isinstance(value, TupleGetItem) and self.atom(value.tuple_value) in self.tuples:
             self.renamed[var] = self.tuples[self.atom(value.tuple_value)][value.index]
             return
+        if var in self.renamed:
+            return
         value = rebuild(value, self.atom, self.chain)
-        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.pattern is not OpPattern.MACHINE:
+        if _has_kernel(value):
+            assert isinstance(value, Call) and isinstance(value.op, Op)
             args = []
             for name, arg in zip(value.op.inputs, value.args, strict=True):
                 args.append(self._fields(arg, steps) if name.endswith("*") else arg)
-            steps.append(_Item(var, value, tuple(args)))
+            steps.append(_Item(var, value, tuple(args), self.devices.get(var, "")))
             return
         if isinstance(value, Tuple):
             self.tuples[var] = value.fields
@@ -157,7 +175,7 @@ class _Fuser:
             if not isinstance(step, _Item):
                 continue
             takers = [] if step.var in pinned or not step.gives_elements else consumers.get(step.var, [])
-            home = _only_home(takers, of, self.per_op)
+            home = _only_home(takers, of, self.dependence, step.device)
             params = {a for _, a in step.tensors() if _is_param(a)}
             if home is not None and len(home.items) < MAX_NODES and len(home.params | params) - 1 <= MAX_PARAMS:
                 home.items.append(step)
@@ -176,6 +194,10 @@ def _with_outputs(cluster: _Cluster) -> Group:
     return build_group(group.params, group.literals, group.nodes, group.results)
 
 
+def _has_kernel(value: Expr) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.pattern is not OpPattern.MACHINE
+
+
 def _singles(steps: list[_Item | tuple[Var, Expr]]) -> dict[_Item, _Cluster]:
     return {s: _Cluster([s]) for s in steps if isinstance(s, _Item)}
 
@@ -184,12 +206,13 @@ def _is_param(atom: Expr) -> bool:
     return not (isinstance(atom, Constant) and atom.data.ndim == 0)
 
 
-def _only_home(consumers: list[tuple[_Item, int]], of: dict[_Item, _Cluster], per_op: bool) -> _Cluster | None:
-    """The one cluster in which all consumers are and take elements, else None."""
+def _only_home(consumers: list[tuple[_Item, int]], of: dict[_Item, _Cluster], dependence: str, device: str) -> _Cluster | None:
+    """The one cluster, on ``device``, in which all consumers are and take elements, else None."""
     homes = {of[item] for item, _ in consumers}
-    if len(homes) == 1 and all(item.takes_elements(number, per_op) for item, number in consumers):
-        return homes.pop()
-    return None
+    if len(homes) != 1 or not all(item.takes_elements(number, dependence) for item, number in consumers):
+        return None
+    home = homes.pop()
+    return home if home.items[0].device == device else None
 
 
 def _find_uses(steps: list[_Item | tuple[Var, Expr]], result: Expr) -> tuple[set[Expr], dict[Expr, list[tuple[_Item, int]]]]:
@@ -233,20 +256,29 @@ class _Primitives:
     def __init__(self, names: Names) -> None:
         self.functions: dict[str, Function] = {}
         self._names = names
-        self._by_key: dict[str, GlobalVar] = {}
+        self._by_key: dict[tuple[str, str], GlobalVar] = {}
 
     def call(self, cluster: _Cluster) -> Call:
         """The call that does what ``cluster`` does.  ``items[0]`` is its last, whose value it gives."""
         group, args = _group(cluster.items[::-1])
-        key = group.key()
+        device = cluster.items[0].device
+        key = (group.key(), device)
         if key not in self._by_key:
             group = build_group(group.params, group.literals, group.nodes, group.results)
-            function = function_of(group)
+            function = function_of(group, device)
             name = self._names(group.name)
             self.functions[name] = function
             self._by_key[key] = GlobalVar(name, ty=function.ty)
         last = cluster.items[0].call
-        return Call(self._by_key[key], args, span=last.span, ty=last.ty)
+        reads = _reads(cluster.items[::-1])
+        return Call(self._by_key[key], args, reads=tuple(map(reads.get, args)), span=last.span, ty=last.ty)
+
+
+def alone(var: Var, call: Call, tensors: Sequence[tuple[Expr, ...]]) -> tuple[Group, tuple[Expr, ...]]:
+    """The group of one operator call, and the arguments for its parameters.  ``tensors``: those of each input."""
+    assert isinstance(call.op, Op)
+    args = tuple(t if name.endswith("*") else t[0] for name, t in zip(call.op.inputs, tensors, strict=True))
+    return _group([_Item(var, call, args)])
 
 
 def _group(items: list[_Item]) -> tuple[Group, tuple[Expr, ...]]:
@@ -270,6 +302,16 @@ def _group(items: list[_Item]) -> tuple[Group, tuple[Expr, ...]]:
         n += item.outputs
     results = tuple(range(n - items[-1].outputs, n))
     return Group(_canonical(params), tuple(literals.values()), tuple(nodes), results), tuple(params)
+
+
+def _reads(items: list[_Item]) -> dict[Expr, Span | None]:
+    """Where each value is read: by the shape function of the first item that reads its data, else by the first item."""
+    first: dict[Expr, Span | None] = {}
+    data: dict[Expr, Span | None] = {}
+    for item in items:
+        for number, atom in item.tensors():
+            (data if item.op.data_dependent[number] else first).setdefault(atom, item.call.span)
+    return {**first, **data}
 
 
 def _ref(atom: Expr, refs: dict[Any, int]) -> int:

@@ -14,11 +14,14 @@ becomes::
 
 Requires: typed A-normal form, closures lifted, every kernel call a call of a primitive.
 Ensures: primitives are called through ``vm.invoke_op`` only; constants occur in ``vm.load_const`` only; what a kernel, a
-function, a tuple or a result gets is on the target; what a shape function reads and an ``if`` tests is on the host.  A
+function, a tuple or a result gets is on the target, or where ``place`` has put it; what a shape function reads and an ``if``
+tests is on the host.  A
 value is copied to the host only where it is read there, once per scope, and every copy says why.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -28,7 +31,8 @@ from ...ops.op import Op, OpPattern, get
 from ...ops.relate import Need, build_group
 from ...ops.transform import ShapeOfAttrs
 from ...ops.ty import TensorType, TupleType, Type, tensors
-from ...shape_funcs.dims import Shape, fresh, is_static
+from ...shape_funcs.dims import Shape, const, fresh, is_static
+from ...vm.copy_reason import CopyKind, CopyReason
 from ..anf import Names
 from ..ir import (
     Call,
@@ -47,16 +51,15 @@ from ..ir import (
 from ..placement import HOST, Frame, Place, Scope, vector_type
 from ..primitive import function_of
 from ..primitive_shape import Primitive, primitive
-
-_IF_REASON = "if: the condition is read by the host"
+from .place import DEVICE_OF_RESULT, DEVICES_OF_PARAMS
 
 
 def manifest_alloc(mod: IRModule, target: str = HOST, data_dependence: str = "input") -> IRModule:
     """``mod`` with explicit allocation for ``target``.
 
-    ``data_dependence="op"``: a shape function that reads one input gets whole copies of all inputs of that operator.
+    ``data_dependence``: which inputs of an operator a shape function gets (see ``data_dependent``).
     """
-    pass_ = _ManifestAlloc(mod, target, data_dependence == "op")
+    pass_ = _ManifestAlloc(mod, target, data_dependence)
     lowered = {name: f if f.is_primitive else pass_.function(f) for name, f in mod.functions.items()}
     return replace(mod, functions={**lowered, **pass_.casts})
 
@@ -64,28 +67,38 @@ def manifest_alloc(mod: IRModule, target: str = HOST, data_dependence: str = "in
 class _ManifestAlloc:
     """The pass over one module."""
 
-    def __init__(self, mod: IRModule, target: str, per_op: bool) -> None:
-        self.mod, self.target, self.per_op = mod, target, per_op
+    def __init__(self, mod: IRModule, target: str, dependence: str) -> None:
+        self.mod, self.target, self.dependence = mod, target, dependence
         self.casts: dict[str, Function] = {}
 
     def function(self, function: Function) -> Function:
         """``function`` with its body rewritten."""
         names = Names({p.name for p in function.params} | _bound_names(function.body))
         scope = Scope(Frame(self.target, names, self.cast))
-        for p in function.params:
-            scope.places[p] = Place(target=p)
-        return replace(function, body=self.chain(function.body, scope, "result of a function"))
+        for p, device in zip(function.params, self.param_devices(function), strict=True):
+            scope.places[p] = self.at(device, p)
+        device = function.attrs.get(DEVICE_OF_RESULT, self.target)
+        return replace(function, body=self.chain(function.body, scope, device, CopyReason(CopyKind.RESULT)))
 
-    def chain(self, chain: Expr, scope: Scope, reason: str) -> Expr:
-        """The chain rewritten in ``scope``; its result is on the target."""
+    def param_devices(self, function: Function) -> tuple[str, ...]:
+        """Per parameter the device that it is taken on."""
+        return function.attrs.get(DEVICES_OF_PARAMS, (self.target,) * len(function.params))
+
+    def at(self, device: str, var: Var) -> Place:
+        """The place of a variable on ``device``."""
+        return Place(target=var) if device == self.target else Place(host=var)
+
+    def chain(self, chain: Expr, scope: Scope, device: str, reason: CopyReason) -> Expr:
+        """The chain rewritten in ``scope``; its result is on ``device``."""
         bindings, result = let_chain(chain)
+        marks = {value.args[0]: value.attrs.device for _, value in reversed(bindings) if _is_mark(value)}
         for var, value in bindings:
             scope.span = value.span or var.span
-            self.binding(scope, var, value)
-        return scope.chain(scope.on_target(result, reason))
+            self.binding(scope, var, value, marks.get(var, self.target))
+        return scope.chain(scope.on(device, result, reason))
 
-    def binding(self, scope: Scope, var: Var, value: Expr) -> None:
-        """Rewrite ``let var = value``."""
+    def binding(self, scope: Scope, var: Var, value: Expr, device: str) -> None:
+        """Rewrite ``let var = value``; the value of an ``if`` is on ``device``."""
         match value:
             case Var() | Constant():
                 scope.frame.alias[var] = value
@@ -94,7 +107,7 @@ class _ManifestAlloc:
             case TupleGetItem():
                 self.projection(scope, var, value)
             case If():
-                self.branches(scope, var, value)
+                self.branches(scope, var, value, device)
             case Call(attrs=ShapeOfAttrs()):
                 self.shape_of(scope, var, value)
             case Call(op=Op() as op):
@@ -115,39 +128,57 @@ class _ManifestAlloc:
         if place.fields is not None:
             scope.frame.alias[var] = place.fields[value.index]
             return
-        whole = scope.on_target(value.tuple_value, "")
-        self.result(scope, var, replace(value, tuple_value=whole))
+        whole = scope.on_target(value.tuple_value, None)
+        self.result(scope, var, replace(value, tuple_value=whole), self.target)
 
-    def branches(self, scope: Scope, var: Var, value: If) -> None:
-        """An ``if``: the host reads the condition; both results are on the target."""
-        cond = scope.on_host(value.cond, _IF_REASON)
+    def branches(self, scope: Scope, var: Var, value: If, device: str) -> None:
+        """An ``if``: the host reads the condition; both results are on ``device``."""
+        cond = scope.on_host(value.cond, CopyReason(CopyKind.CONDITION))
         then, other = (
-            self.chain(b, Scope(scope.frame, scope), "result of an if") for b in (value.true_branch, value.false_branch)
+            self.chain(b, Scope(scope.frame, scope), device, CopyReason(CopyKind.BRANCH))
+            for b in (value.true_branch, value.false_branch)
         )
-        self.result(scope, var, replace(value, cond=cond, true_branch=then, false_branch=other))
+        self.result(scope, var, replace(value, cond=cond, true_branch=then, false_branch=other), device)
 
     def call(self, scope: Scope, var: Var, value: Call) -> None:
-        """A call of a function: arguments and result are on the target."""
+        """A call of a function: arguments and result are where it says, those of a closure on the target."""
         callee = value.op
         assert not isinstance(callee, Op)
+        devices, device = (self.target,) * len(value.args), self.target
         if isinstance(callee, Var):
-            callee, reason = scope.on_target(callee, ""), f"argument of %{callee.name}"
+            callee, name = scope.on_target(callee, None), f"%{callee.name}"
         else:
             assert isinstance(callee, GlobalVar)
-            reason = f"argument of @{callee.name}"
-        args = tuple(scope.on_target(a, reason) for a in value.args)
-        self.result(scope, var, replace(value, op=callee, args=args))
+            name = f"@{callee.name}"
+            function = self.mod[callee.name]
+            devices, device = self.param_devices(function), function.attrs.get(DEVICE_OF_RESULT, self.target)
+        reason = CopyReason(CopyKind.ARGUMENT, name)
+        args = tuple(scope.on(d, a, reason) for d, a in zip(devices, value.args, strict=True))
+        self.result(scope, var, replace(value, op=callee, args=args), device)
 
     def machine_call(self, scope: Scope, var: Var, value: Call) -> None:
-        """A closure captures what is on the target; an assertion reads shapes wherever they are."""
+        """A closure captures what is on the target; an assertion reads shapes wherever they are; a program's own copies."""
         if value.op is machine.ALLOC_CLOSURE:
-            args = tuple(a if isinstance(a, GlobalVar) else scope.on_target(a, "captured by a closure") for a in value.args)
-            self.result(scope, var, replace(value, args=args))
+            reason = CopyReason(CopyKind.CLOSURE)
+            args = tuple(a if isinstance(a, GlobalVar) else scope.on_target(a, reason) for a in value.args)
+            self.result(scope, var, replace(value, args=args), self.target)
+            return
+        if value.op is machine.ON_DEVICE:
+            scope.frame.alias[var] = value.args[0]
+            scope.on(value.attrs.device, value.args[0], CopyReason(CopyKind.ON_DEVICE))
+            return
+        if value.op is machine.DEVICE_COPY:
+            there = scope.on(value.attrs.src, value.args[0], CopyReason(CopyKind.ON_DEVICE))
+            if value.attrs.src == value.attrs.dst:
+                scope.frame.alias[var] = value.args[0]
+            else:
+                self.result(scope, var, replace(value, args=(there,)), value.attrs.dst)
             return
         args = tuple(scope.anywhere(a) for a in value.args)
         new = scope.bind(var, replace(value, args=args), var.ty)
-        on_host = scope.place(value.args[0]).target is None
-        scope.put(var, Place(host=new) if on_host else Place(target=new))
+        # what was copied before stays good: the assertion comes before all that is still to run
+        place = scope.place(value.args[0])
+        scope.put(var, replace(place, host=new, fields=None) if place.target is None else replace(place, target=new, fields=None))
 
     def shape_of(self, scope: Scope, var: Var, value: Call) -> None:
         """The shape of a tensor: a host vector, known for its dims from now on."""
@@ -161,21 +192,22 @@ class _ManifestAlloc:
             scope.shapes[ty.shape] = vector
         scope.put(var, Place(host=vector, narrow=None if wanted.dtype == "int64" else wanted.dtype))
 
-    def result(self, scope: Scope, var: Var, value: Expr) -> None:
-        """Bind ``var`` to a value that is on the target."""
-        scope.put(var, Place(target=scope.bind(var, value, var.ty)))
+    def result(self, scope: Scope, var: Var, value: Expr, device: str) -> None:
+        """Bind ``var`` to a value that is on ``device``."""
+        scope.put(var, self.at(device, scope.bind(var, value, var.ty)))
 
     # ---- primitives --------------------------------------------------------------------------------------------
 
     def primitive_call(self, scope: Scope, var: Var, call: Call) -> None:
         """Shape function, storage, tensors, kernel; or a view."""
         assert isinstance(call.op, GlobalVar)
-        prim = primitive(self.mod[call.op.name], self.per_op)
+        prim = primitive(self.mod[call.op.name], self.dependence)
         types = tensors(call.ty or var.ty)  # type: ignore[arg-type]
+        device = self.mod[call.op.name].attrs.get("device", self.target)
         if prim.is_view:
-            self.view(scope, var, call, prim, types[0])
+            self.view(scope, var, call, prim, types[0], device)
             return
-        ins = tuple(scope.on_target(a, f"input of @{call.op.name}") for a in call.args)
+        ins = tuple(scope.on(device, a, CopyReason(CopyKind.INPUT, call.op.name)) for a in _reading(scope, call))
         shapes = self.shapes(scope, call, prim, types)
         trimmed = dict(prim.shape.counts)
         outs = []
@@ -183,22 +215,23 @@ class _ManifestAlloc:
             name = f"{var.name}_{k}" if len(types) > 1 else var.name
             if k in trimmed:
                 name, ty = f"{name}_bound", TensorType((fresh(), *ty.shape[1:]), ty.dtype)
-            outs.append(scope.allocate(var if name == var.name else name, ty, shape))
+            outs.append(scope.allocate(var if name == var.name else name, ty, shape, device))
         counts = []
         if trimmed:
-            counts.append(scope.allocate(f"{var.name}_counts", vector_type(1 + max(trimmed.values())), None))
+            counts.append(scope.allocate(f"{var.name}_counts", vector_type(1 + max(trimmed.values())), None, device))
         scope.invoke(call.op, ins, (*outs, *counts))
         for c in counts:
+            scope.places[c] = self.at(device, c)
             self.trim(scope, var, call, c, outs, types, trimmed)
-        self.outputs(scope, var, call, outs)
+        self.outputs(scope, var, call, outs, device)
 
-    def outputs(self, scope: Scope, var: Var, call: Call, outs: list[Var]) -> None:
+    def outputs(self, scope: Scope, var: Var, call: Call, outs: list[Var], device: str) -> None:
         """Record the results of a primitive: a tensor, or the fields of a tuple."""
         if not isinstance(call.ty or var.ty, TupleType):
-            scope.put(var, Place(target=outs[0]))
+            scope.put(var, self.at(device, outs[0]))
             return
         for out in outs:
-            scope.places[out] = Place(target=out)
+            scope.places[out] = self.at(device, out)
         scope.put(var, Place(fields=tuple(outs)))
 
     def trim(
@@ -206,27 +239,30 @@ class _ManifestAlloc:
     ) -> None:
         """Cut the results down to the sizes that the kernel reported."""
         assert isinstance(call.op, GlobalVar)
-        scope.places[counts] = Place(target=counts)
-        names = ", ".join(n.op for n in primitive(self.mod[call.op.name], self.per_op).group.nodes)
-        on_host = scope.on_host(counts, f"{names}: the kernel reports the size of its result")
+        names = ", ".join(n.op for n in primitive(self.mod[call.op.name], self.dependence).group.nodes)
+        on_host = scope.on_host(counts, CopyReason(CopyKind.COUNT, names))
         for k, index in trimmed.items():
             name = f"{var.name}_{k}" if len(outs) > 1 else var
             outs[k] = scope.call(name, machine.TRIM, (outs[k], on_host), machine.TrimAttrs(index), types[k])
 
-    def view(self, scope: Scope, var: Var, call: Call, prim: Primitive, ty: TensorType) -> None:
-        """A RESHAPE operator: the same elements, wherever they are, under another shape."""
+    def view(self, scope: Scope, var: Var, call: Call, prim: Primitive, ty: TensorType, device: str) -> None:
+        """A RESHAPE operator: the same elements, wherever they are (on the host, if it is put there), under another shape."""
         ref = prim.group.nodes[0].args[0]
         if ref < len(call.args):
             atom = call.args[ref]
         else:
             literal = prim.group.literals[ref - len(call.args)]
             atom = Constant(np.array(literal.value, literal.dtype), ty=TensorType((), literal.dtype), span=call.span)
-        data = scope.anywhere(atom)
+        place = scope.place(atom)
+        on_host = device != self.target or (place.narrow is not None and place.target is None)
+        # a vector whose dtype is still to be narrowed is one of known length
+        reason = CopyReason(CopyKind.INPUT, prim.group.name)
+        data = scope.on_host(atom, reason, wide=ty.is_static) if on_host else scope.anywhere(atom)
         shape = self.shapes(scope, call, prim, (ty,))[0]
         if shape is None:
             shape = scope.static_shape(ty.shape)
         place = scope.place(atom)
-        on_host = place.target is None
+        on_host = on_host or place.target is None
         new_type: Type = TensorType(ty.shape, data.ty.dtype) if isinstance(data.ty, TensorType) else ty
         new = scope.call(var, machine.RESHAPE_TENSOR, (data, shape), machine.RESHAPE_TENSOR.attrs(), new_type)
         scope.put(var, Place(host=new, narrow=place.narrow) if on_host else Place(target=new))
@@ -274,8 +310,8 @@ class _ManifestAlloc:
         if (prim.code, needed) in scope.ran:
             return scope.ran[prim.code, needed]
         args = []
-        for a, need, asked in zip(call.args, shape.states, shape.flagged_by, strict=True):
-            args.append(scope.on_host(a, self.reason(*asked[0])) if need & Need.DATA else scope.anywhere(a))
+        for a, need, asked in zip(_reading(scope, call), shape.states, shape.flagged_by, strict=True):
+            args.append(scope.on_host(a, self.reason(*asked[0]), wide=True) if need & Need.DATA else scope.anywhere(a))
         ranks = [len(out) for out in shape.program.outputs]
         types = tuple(vector_type(r) for r in ranks)
         base = call.op.name
@@ -284,23 +320,38 @@ class _ManifestAlloc:
         scope.ran[prim.code, needed] = vectors
         return vectors
 
-    def reason(self, op: str, name: str) -> str:
+    def reason(self, op: str, name: str) -> CopyReason:
         """Why the host reads input ``name`` of operator ``op``."""
         operator = get(op)
-        if operator.data_dependent[operator.inputs.index(name)]:
-            return f"{op}: input '{name.rstrip('*')}' is data-dependent"
-        return f"{op}: input '{name.rstrip('*')}' is copied because another input is data-dependent (data_dependence=op)"
+        flagged = operator.data_dependent[operator.inputs.index(name)]
+        other = CopyKind.PER_OP if self.dependence == "op" else CopyKind.RELAY
+        return CopyReason(CopyKind.FLAGGED if flagged else other, op, name.rstrip("*"))
 
-    def cast(self, vector: Var, dtype: str) -> GlobalVar:
-        """The primitive that turns a shape vector into ``dtype``."""
+    def cast(self, vector: Var, dtype: str, device: str) -> GlobalVar:
+        """The primitive that turns a shape vector into ``dtype`` on ``device``."""
         assert isinstance(vector.ty, TensorType)
         op = get("cast")
-        name = f"{op.name}_shape{vector.ty.rank}_{dtype}"
+        sizes = "x".join(str(const(d)) for d in vector.ty.shape)
+        marked = "" if device == self.target else device
+        name = "_".join(filter(None, (op.name, f"shape{sizes}", dtype, marked)))
         if name not in self.casts:
             assert name not in self.mod.functions
             node = Node(op.name, op.attrs(dtype=dtype), (0,), ())
-            self.casts[name] = function_of(build_group([Tensor(vector.ty.dtype, vector.ty.shape)], [], [node], [1]))
+            self.casts[name] = function_of(build_group([Tensor(vector.ty.dtype, vector.ty.shape)], [], [node], [1]), marked)
         return GlobalVar(name)
+
+
+def _is_mark(value: Expr) -> bool:
+    return isinstance(value, Call) and value.op is machine.ON_DEVICE
+
+
+def _reading(scope: Scope, call: Call) -> Iterator[Expr]:
+    """The arguments of a primitive, each while ``scope`` is at the place of the operator that reads it."""
+    whole = scope.span
+    for a, read in zip(call.args, call.reads or (None,) * len(call.args), strict=True):
+        scope.span = read or whole
+        yield a
+    scope.span = whole
 
 
 def _bound_names(chain: Expr) -> set[str]:

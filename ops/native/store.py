@@ -6,17 +6,19 @@ entry is a miss and one warning, never an error.  ``RELAYVM_CACHE_DIR`` names th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import tempfile
 import threading
+import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import load as loader
 from .compile import ObjectCode, compile_object, fingerprint, toolchain_fingerprint
@@ -28,9 +30,19 @@ counters: Counter[str] = Counter()
 
 #: Called with the name of what is about to be compiled (the command line shows progress).
 on_compile: list[Callable[[str], None]] = []
+#: Called with every use of the store, when it is over.
+on_use: list[Callable[[Use], None]] = []
 
 _addresses: dict[str, int] = {}
 _lock = threading.Lock()
+
+
+class Use(NamedTuple):
+    """A function that was asked for: ``how`` is ``compiles``, ``disk_hits`` or ``memory_hits``; ``ns`` is what it took."""
+
+    how: str
+    name: str
+    ns: int
 
 
 class CacheWarning(UserWarning):
@@ -54,24 +66,49 @@ def _toolchain() -> str:
 
 def address_of(function: Callable[..., Any], signature: str, name: str | None = None) -> int:
     """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
+    start = time.monotonic_ns()
+    name = name or function.__name__
     key = hashlib.sha256(f"{_toolchain()} {fingerprint(function)} {signature}".encode()).hexdigest()
     with _lock:
-        if key in _addresses:
-            counters["memory_hits"] += 1
-            return _addresses[key]
-        found = _read(key)
-        address = _load(key, found) if found else None
-        if address is None:
-            for listener in on_compile:
-                listener(name or function.__name__)
-            made = compile_object(function, signature)
-            counters["compiles"] += 1
-            _write(key, made)
-            address = loader.load(made)
-        else:
-            counters["disk_hits"] += 1
-        _addresses[key] = address
+        how, address = _found(key, function, signature, name)
+        counters[how] += 1
+        for listener in on_use:
+            listener(Use(how, name, time.monotonic_ns() - start))
         return address
+
+
+def _found(key: str, function: Callable[..., Any], signature: str, name: str) -> tuple[str, int]:
+    """Which counter counts it, and the address."""
+    if key in _addresses:
+        return "memory_hits", _addresses[key]
+    found = _read(key)
+    address = _load(key, found) if found else None
+    how = "disk_hits" if address is not None else "compiles"
+    if address is None:
+        for listener in on_compile:
+            listener(name)
+        made = compile_object(function, signature)
+        _write(key, made)
+        address = loader.load(made)
+    _addresses[key] = address
+    return how, address
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[list[Use]]:
+    """While this is open, every use of the store in this thread is added to the list that it gives."""
+    uses: list[Use] = []
+    thread = threading.get_ident()
+
+    def listener(use: Use) -> None:
+        if threading.get_ident() == thread:
+            uses.append(use)
+
+    on_use.append(listener)
+    try:
+        yield uses
+    finally:
+        on_use.remove(listener)
 
 
 def _load(key: str, found: ObjectCode) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -13,16 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from relayvm.compiler import cli
 from relayvm.compiler.cli import main
 from relayvm.compiler.docs import FOLDER as PAGES_FOLDER
 from relayvm.compiler.docs import PAGES
 from relayvm.compiler.operator_pages import operators
+from relayvm.compiler.profile_terminal import draw
 from relayvm.compiler.progress import compile_progress
 from relayvm.ops.native import store
 from relayvm.vm.isa import INSTRUCTIONS
-from relayvm.vm.profiling import Profile
+from relayvm.vm.profile_data import Profile
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -181,6 +184,21 @@ def test_what_does_not_type_can_still_be_shown_as_parsed(folder: Path, capsys: p
 # ---- profile, compare -------------------------------------------------------------------------------------------------------
 
 
+def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys, "explain", "rows.relay", "--device", "sim", "--dim", "n=5")
+    assert "%x, float32[?n, 4]; 16·?n = 80 bytes" in text
+    assert "because: argwhere: the kernel reports the size of its result" in text
+    assert "nothing: the kernel's count is data" in text
+    options = ("--device", "sim", "--shape", "x=5,4", "--config", "strict_copies=on")
+    found = data(capsys, "explain", "rows.relay", *options)
+    assert found["sizes"] == {"n": 5} and found["config"]["strict_copies"] == "on"
+    (count,) = [c for c in found["copies"] if c["kind"] == "count"]
+    assert (count["exact_bytes"], count["op"], count["host_waits"]) == (8, "argwhere", True)
+    answer(capsys, "compile", "rows.relay", "--device", "sim", "-o", "rows.rvm")
+    assert data(capsys, "explain", "rows.rvm", "--shape", "x=5,4")["copies"] == found["copies"]
+    assert data(capsys, "explain", "rows.relay", "--entry", "double")["copies"] == []
+
+
 def test_profile(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ("profile", "rows.relay", "--dim", "n=9", "--device", "sim", "--repeat", "3")
     found = Profile.from_data(data(capsys, *args))
@@ -189,30 +207,48 @@ def test_profile(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "sim activities:" in text and "argwhere: the kernel reports the size of its result" in text
 
 
-SIDES = ("--a", "data_dependence=op", "--b", "data_dependence=input")
+@pytest.mark.parametrize("view", ["nvprof", "operators", "source", "memory", "copies"])
+def test_profile_views(view: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys, "profile", "rows.relay", "--dim", "n=9", "--device", "sim", "--repeat", "1", "--view", view)
+    assert text.startswith("Profile: @main on sim, ") and len(text.splitlines()) > 3
+
+
+def test_profile_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {"--json-out": "p.json", "--csv": "p.csv", "--markdown": "p.md", "--trace": "t.json", "--html": "p.html"}
+    options = [word for pair in names.items() for word in pair]
+    answer(capsys, "profile", "rows.relay", "--dim", "n=9", "--device", "sim", "--repeat", "2", "--warmup", "1", *options)
+    written = {name: Path(name).read_text(encoding="utf-8") for name in names.values()}
+    found = Profile.from_json(written["p.json"])
+    assert (found.runs, found.warmup) == (2, 1)
+    assert (written["p.csv"], written["p.md"]) == (found.to_csv(), found.to_markdown())
+    assert (written["t.json"], written["p.html"]) == (found.to_chrome_trace(), found.to_html())
+    assert main(["profile", "rows.relay", "--dim", "n=9", "--repeat", "1", "--html", "no/such/folder.html"]) == 1
+    assert "cannot write no/such/folder.html: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_profile_on_a_terminal_is_cut_to_its_width() -> None:
+    console = Console(width=40, force_terminal=True, color_system="standard", file=io.StringIO(), highlight=False)
+    draw("Profile: @main on sim\n  5  " + "x" * 60 + "\n DtoH  [red]", console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert "\x1b[31m" in text and "[red]" in plain and all(len(line) <= 40 for line in plain.splitlines())
+
+
+SIDES = ("--a", "data_dependence=op,place=off", "--b", "data_dependence=input,place=off", "--device", "sim", "--repeat", "2")
+SLICED = ("slice.relay", "--shape", "x=1000,4", "--input", "end=int64[1]=10")
 
 
 def test_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    args = (
-        "compare",
-        "slice.relay",
-        *SIDES,
-        "--device",
-        "sim",
-        "--shape",
-        "x=1000,4",
-        "--input",
-        "end=int64[1]=10",
-        "--repeat",
-        "2",
-    )
-    rows = {d["name"]: d for d in data(capsys, *args)["differences"]}
-    assert rows["[memcpy DtoH] bytes"]["a"] == 16000 + 8 and rows["[memcpy DtoH] bytes"]["b"] == 8
-    assert rows["[memcpy DtoH] calls"]["change"] == -1
+    args = ("compare", *SLICED, *SIDES)
+    found = data(capsys, *args)
+    rows = {d["name"]: d for d in found["cases"][0]["differences"]}
+    assert rows["[memcpy DtoH] bytes"]["values"] == [16000 + 8, 8] and rows["[memcpy DtoH] calls"]["values"] == [2, 1]
+    assert (found["sides"], found["method"]["rounds"], found["results_agree"]) == (["a", "b"], 2, True)
     text = answer(capsys, *args)
-    blocks = text.split("\n\n")
-    assert len(blocks) == 3 and all("[memcpy DtoH]" in b and "[memcpy HtoD]" in b for b in blocks)
-    assert "dyn.strided_slice: input 'end' is data-dependent" in blocks[1]
+    a, b, *_ = text.split("\n\n")
+    assert all("[memcpy DtoH]" in block and "[memcpy HtoD]" in block for block in (a, b))
+    assert "dyn.strided_slice: input 'end' is data-dependent" in b
+    assert a not in answer(capsys, *args, "--no-profiles")
 
 
 def test_compare_on_the_host_has_copy_rows_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,12 +259,98 @@ def test_compare_on_the_host_has_copy_rows_too(folder: Path, capsys: pytest.Capt
 
 
 def test_compare_devices_and_executables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    got = data(capsys, "compare", "rows.relay", "--a", "device=cpu", "--b", "device=sim", "--dim", "n=3", "--repeat", "1")
-    assert (got["a"]["device"], got["b"]["device"]) == ("cpu", "sim")
+    def sides(*args: str) -> Any:
+        return data(capsys, "compare", *args, "--dim", "n=3", "--repeat", "1")["cases"][0]["profiles"]
+
+    assert [p["device"] for p in sides("rows.relay", "--a", "device=cpu", "--b", "device=sim")] == ["cpu", "sim"]
     for name in ("on", "off"):
         answer(capsys, "compile", "rows.relay", "-o", f"{name}.rvm", "--config", f"fuse={name}")
-    got = data(capsys, "compare", "on.rvm", "off.rvm", "--dim", "n=3", "--repeat", "1")
-    assert (got["a"]["config"]["fuse"], got["b"]["config"]["fuse"]) == ("on", "off")
+    assert [p["config"]["fuse"] for p in sides("on.rvm", "off.rvm")] == ["on", "off"]
+    assert [p["config"]["fuse"] for p in sides("on.rvm", "off.rvm", "on.rvm")] == ["on", "off", "on"]
+    named = ("rows.relay", "--side", "fused:fuse=on", "--side", "apart:fuse=off", "--side", "plain:opt_level=0")
+    assert [p["config"]["opt_level"] for p in sides(*named)] == ["2", "2", "0"]
+
+
+def test_compare_cases_and_preset(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("slice.relay", "--input", "end=int64[1]=1", "--device", "sim", "--repeat", "1", "--preset", "data-dependence")
+    found = data(capsys, "compare", *args, "--shapes", "x=1,4", "--shapes", "x=100,4")
+    assert found["sides"] == ["op", "relay", "input", "input_place"]
+    assert [c["name"] for c in found["cases"]] == ["x=1,4", "x=100,4"]
+    for case, rows in zip(found["cases"], (1, 100), strict=True):
+        figures = {d["name"]: d["values"] for d in case["differences"]}
+        assert figures["[memcpy DtoH] bytes"] == [16 * rows + 8, 8, 8, 0]
+    assert {m["name"] for m in found["geometric_means"]} >= {"wall time", "kernels time"}
+    assert "geometric mean over 2 cases" in answer(capsys, "compare", *args, "--shapes", "x=1,4", "--shapes", "x=0,4")
+
+
+def test_compare_saved_profiles(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n in (2, 500):
+        text = answer(capsys, "profile", "rows.relay", "--dim", f"n={n}", "--device", "sim", "--repeat", "5", "--json")
+        Path(f"{n}.json").write_text(text)
+    found = data(capsys, "compare", "2.json", "500.json")
+    rows = {d["name"]: d["values"] for d in found["cases"][0]["differences"]}
+    assert rows["[memcpy HtoD] bytes"] == [2 * 16 + 4, 500 * 16 + 4] and found["results_agree"] is None
+    assert main(["compare", "2.json", "500.json", "--fail-if", "b.htod_bytes > a.htod_bytes"]) == 1
+    assert "holds (8004 > 36)" in capsys.readouterr().err
+    Path("bad.json").write_text("{}")
+    for args, words, code in [
+        (["2.json"], "two saved profiles", 2),
+        (["2.json", "rows.relay"], "saved profiles are compared with each other", 2),
+        (["2.json", "500.json", "--a", "fuse=off"], "saved profiles are compared with each other", 2),
+        (["2.json", "bad.json"], "this is no profile", 1),
+        (["2.json", "missing.json"], "cannot read missing.json", 1),
+    ]:
+        assert main(["compare", *args]) == code
+        assert words in capsys.readouterr().err
+
+
+def test_fail_if(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["compare", *SLICED, *SIDES, "--fail-if"]
+    assert main([*args, "b.dtoh_bytes > 8", "--fail-if", "b.dtoh_copies > a.dtoh_copies"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main([*args, "b.dtoh_bytes > 0", "--fail-if", "a.dtoh_copies >= 2 * b.dtoh_copies"]) == 1
+    out, err = capsys.readouterr()
+    assert "wall time" in out, "the table is there to see why"
+    assert err.splitlines() == [
+        "fail-if: b.dtoh_bytes > 0 holds (8 > 0)",
+        "fail-if: a.dtoh_copies >= 2 * b.dtoh_copies holds (2 >= 2)",
+    ]
+    assert main([*args, "c.time > 0"]) == 2
+    assert "there is no side 'c'; the sides are a, b" in capsys.readouterr().err
+
+
+def test_compare_writes_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("compare", *SLICED, *SIDES)
+    answer(capsys, *args, "--json-out", "c.json", "--html", "c.html", "--trace", "c.trace.json")
+    assert json.loads(Path("c.json").read_text())["sides"] == ["a", "b"]
+    events = json.loads(Path("c.trace.json").read_text())["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert {n.partition(":")[0] for n in names} == {"a", "b"}
+    assert "wall time" in Path("c.html").read_text(encoding="utf-8")
+    assert main([*args, "--html", "no/such/folder.html"]) == 1
+    assert "cannot write no/such/folder.html" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--preset", "data-dependence", "--a", "fuse=off"], "no --a to --d"),
+        (["--preset", "data"], "'data' is not"),
+        (["--side", "x:fuse=off"], "one side is no comparison"),
+        (["--side", "fuse=off"], "is not of the form NAME:KEY=VALUE"),
+        (["--side", "not:fuse=off"], "is not of the form"),
+        (["--side", "a:fuse=off"], "there are two sides 'a'"),
+        (["--side", "x:fuse"], "is not of the form KEY=VALUE"),
+        (["--shapes", "x"], "is not of the form NAME=5,4"),
+        (["--shapes", "n=1", "--shapes", "?n=1"], "is given twice"),
+        (["rows.relay", "--c", "fuse=off"], "2 files for 3 sides"),
+        (["rows.relay"] * 4, "5 files are too many"),
+        (["--fail-if", "b.time"], "must be a comparison"),
+    ],
+)
+def test_how_compare_is_not_used(folder: Path, capsys: pytest.CaptureFixture[str], args: list[str], words: str) -> None:
+    assert main(["compare", "rows.relay", *args]) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_results_that_differ_end_with_3(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,7 +404,7 @@ def test_the_pages_are_fresh(name: str) -> None:
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("run", "compile", "dump", "profile", "compare", "ops", "isa", "env"):
+    for command in ("run", "compile", "dump", "explain", "profile", "compare", "ops", "isa", "env"):
         assert command in answer(capsys, "--help")
         assert "--json" in answer(capsys, command, "--help")
     assert answer(capsys, "--version").startswith("relayvm")

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.compiler.comparing import ResultsDiffer, check_agreement, compare
+from relayvm.compiler.agreement import ResultsDiffer, check_agreement
+from relayvm.compiler.comparing import PER_ROUND, PRESETS, compare, compare_sides
 from relayvm.compiler.compile import compile
-from relayvm.compiler.inputs import draw, parse_shape, split_option
+from relayvm.compiler.inputs import Wanted, draw, parse_shape, split_option
 from relayvm.ops.ty import DTYPES
 from relayvm.vm.source import ConfigError, InputError
 
 TILE = """#[version = "0.0.5"]
 def @main(%x: Tensor[(?n, 4), float32], %reps: Tensor[(2), int64]) { dyn.tile(%x, %reps) }
 """
-OP, INPUT = {"data_dependence": "op"}, {"data_dependence": "input"}
+OP, INPUT = {"data_dependence": "op", "place": "off"}, {"data_dependence": "input", "place": "off"}
 
 
 @pytest.mark.parametrize("n", [0, 1, 1000])
@@ -35,13 +36,13 @@ def test_inputs_by_position_drawn_and_given() -> None:
     assert given_all.a.config == given_all.b.config and given_all.a.device == "cpu"
     drawn = compare(TILE, inputs={"reps": np.array([1, 2])}, dims={"n": 3}, seed=5, repeat=1)
     shaped = compare(TILE, inputs={"reps": np.array([1, 2])}, shapes={"x": (3, 4)}, repeat=1)
-    assert drawn.a.runs == shaped.b.runs == 1
+    assert drawn.a.runs == shaped.b.runs == PER_ROUND
     with pytest.raises(InputError, match="give --dim n=SIZE"):
         compare(TILE, inputs={"reps": np.array([1, 2])}, repeat=1)
 
 
 def test_executables_are_compared_as_they_are(tmp_path: Path) -> None:
-    a, b = (compile(TILE, target="sim", data_dependence=d) for d in ("op", "input"))
+    a, b = (compile(TILE, target="sim", **config) for config in (OP, INPUT))
     inputs = [np.ones((5, 4), "float32"), np.array([1, 1])]
     found = compare(a, other=b, inputs=inputs, repeat=1)
     assert (found.a.config["data_dependence"], found.b.config["data_dependence"]) == ("op", "input")
@@ -61,6 +62,35 @@ def test_programs_with_other_results() -> None:
     assert compare(half, other=same, inputs=x, repeat=1)["launches"].change == 0
     with pytest.raises(ResultsDiffer, match=r"result, float32\[2, 4\]: 8 of 8 elements, the first at \[0, 0\]: 0.5 in A, 0.50"):
         compare(half, other=wrong, inputs=x, repeat=1)
+
+
+def test_many_sides_and_cases() -> None:
+    rounds: list[tuple[int, int]] = []
+    reps = np.array([1, 2])
+    sides = {name: (TILE, config) for name, config in PRESETS["data-dependence"].items()}
+    bindings = [{"n": (0,)}, {"x": (7, 4)}]
+    found = compare_sides(
+        sides, Wanted({"reps": reps}), bindings, device="sim", repeat=2, on_round=lambda done, total: rounds.append((done, total))
+    )
+    assert found.sides == ("op", "relay", "input", "input_place") and [c.name for c in found.cases] == ["n=0", "x=7,4"]
+    assert rounds == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert found["[memcpy DtoH] bytes"].values == (16, 16, 16, 0)
+    (copied,) = [row for row in found.tables[1] if row.name == "[memcpy DtoH] bytes"]
+    assert copied.values == (7 * 4 * 4 + 16, 7 * 4 * 4 + 16, 16, 0), "Relay flagged all inputs of dyn.tile"
+    with pytest.raises(InputError, match="two sides"):
+        compare_sides({"a": (TILE, {})}, Wanted())
+
+
+def test_every_side_is_held_against_the_first() -> None:
+    half = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(2), float32]) { %x * 0.5f }\n'
+    other = half.replace("0.5f", "0.6f")
+    with pytest.raises(ResultsDiffer, match="the results of A and slow differ"):
+        compare_sides({"a": (half, {}), "b": (half, {}), "slow": (other, {})}, Wanted(), repeat=1)
+
+
+def test_the_machines_of_a_comparison_do_not_share_memory_counters() -> None:
+    found = compare(TILE, inputs=[np.ones((3, 4), "float32"), np.array([1, 2])], repeat=3, device="sim")
+    assert found.a.counters == found.b.counters and len(set(map(str, found.a.counters))) == 1
 
 
 # ---- do results agree? ------------------------------------------------------------------------------------------------------

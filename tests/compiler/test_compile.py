@@ -90,7 +90,7 @@ def test_a_module_without_functions_is_an_error() -> None:
 
 def test_what_runs_at_which_level() -> None:
     names = [[name for name, _ in passes(Config(opt_level=level), "cpu", ("main",))] for level in range(4)]
-    needed = ["to_a_normal_form", "infer_type", "lambda_lift", "fuse_ops", "manifest_alloc", "manifest_lifetimes"]
+    needed = ["to_a_normal_form", "infer_type", "lambda_lift", "place", "fuse_ops", "manifest_alloc", "manifest_lifetimes"]
     assert names[0] == needed
     for fewer, more in itertools.pairwise(names):
         assert set(fewer) <= set(more)
@@ -143,7 +143,7 @@ def test_a_malformed_module_is_named(module: IRModule, message: str) -> None:
 
 
 def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(mod: IRModule, *, enabled: bool, per_op: bool) -> IRModule:
+    def breaks(mod: IRModule, *, enabled: bool, dependence: str) -> IRModule:
         return replace(mod, functions={"main": replace(mod["main"], body=Var("gone"))})
 
     monkeypatch.setenv(CHECK_VARIABLE, "1")

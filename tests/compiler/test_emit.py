@@ -37,7 +37,7 @@ def checked_passes() -> Iterator[None]:
 
 def executable(program: str, target: str, **config: object) -> Executable:
     """The program compiled; with the optimisations that do not change what the tests look at, unless asked for."""
-    return compile(VERSION + program, target, **{"opt_level": 2, **config})
+    return compile(VERSION + program, target, **{"opt_level": 2, "place": "off", **config})
 
 
 def disassembly(exe: Executable) -> str:
@@ -154,7 +154,7 @@ class Walk:
                 assert regs[src] == a != b
                 regs[dst] = b
                 if b == HOST:
-                    self.copies.append(self.exe.reasons[reason])
+                    self.copies.append(self.exe.reasons[reason].text)
             case isa.ShapeOf(dst=dst):
                 regs[dst] = HOST
             case isa.ReshapeTensor(dst=dst, src=src, shape=shape):

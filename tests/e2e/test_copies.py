@@ -96,7 +96,8 @@ def test_host_values_that_are_flagged_are_not_copied() -> None:
 
 
 def test_a_condition_on_the_device_is_one_byte() -> None:
-    vm = machine("def @main(%c: bool, %x: Tensor[(?), float32]) { if (%c) { %x + 1f } else { %x - 1f } }")
+    text = "def @main(%c: bool, %x: Tensor[(?), float32]) { if (%c) { %x + 1f } else { %x - 1f } }"
+    vm = machine(text, place="off")
     x = np.arange(3, dtype=np.float32)
     for condition in (True, False):
         np.testing.assert_array_equal(vm.run(np.array(condition), x).numpy(), x + 1 if condition else x - 1)

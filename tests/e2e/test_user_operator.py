@@ -58,3 +58,16 @@ def test_its_exception_names_the_place_and_the_machine_goes_on(target: str) -> N
     assert "grid.relay:2:" in str(error.value)
     assert vm.run(np.array(1, np.float32), np.array(1), np.array(2)).numpy().tolist() == [[2, 2]]
     assert vm.memory["live_bytes"] == 0
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_its_calls_are_in_the_profile(target: str) -> None:
+    vm = relay.VirtualMachine(relay.compile(HEADER + TEXT, target=target))
+    found = vm.profile(np.array(0.5, np.float32), np.array(2), np.array(3), repeat=2)
+    (call,) = [s for s in found.sites if s.kind == "host_call"]
+    assert (call.name, call.op, call.calls, call.line) == ("python:test_grid", "test.grid", 2, 2)
+    assert call.types == "float32, int64, int64, float32[2, 3]" and call.nbytes == 2 * (4 + 8 + 8 + 24)
+    assert found.per_run("host_calls") == 1
+    assert [found.sites[m.site].kind for m in found.timeline].count("host_call") == 1
+    assert [m.end_ns for m in found.timeline] == sorted(m.end_ns for m in found.timeline)
+    assert "test.grid" in found.view("operators")

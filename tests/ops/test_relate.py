@@ -238,7 +238,7 @@ def test_a_shared_dim_is_read_from_the_first_parameter() -> None:
 def test_states_with_flags_per_input_and_per_operator() -> None:
     params = [f(D0, D1), *[f(2, dtype="int64")] * 3]
     g = group(params, [node("dyn.strided_slice", 0, 1, 2, 3)], [4])
-    per_input, per_op = shape_program(g), shape_program(g, per_op=True)
+    per_input, per_op = shape_program(g), shape_program(g, dependence="op")
     assert per_input.states == (Need.SHAPE, Need.DATA, Need.DATA, Need.DATA)
     assert per_op.states == (Need.BOTH, Need.DATA, Need.DATA, Need.DATA)
     assert per_input.flagged_by == ((), *[(("dyn.strided_slice", n),) for n in ("begin", "end", "strides")])
@@ -253,8 +253,8 @@ def test_only_what_is_read_is_asked_for() -> None:
     g = group([f(4, D0), f(dtype="int64")], [node("dyn.expand_dims", 0, 1, num_newaxis=0)], [2])
     assert shape_program(g).states[0] == Need.SHAPE
     assert data_dependent(get("dyn.expand_dims")) == (False, True)
-    assert data_dependent(get("dyn.expand_dims"), per_op=True) == (True, True)
-    assert data_dependent(get("add"), per_op=True) == (False, False)
+    assert data_dependent(get("dyn.expand_dims"), dependence="op") == (True, True)
+    assert data_dependent(get("add"), dependence="op") == (False, False)
 
 
 def test_one_value_as_data_and_as_shape() -> None:
@@ -271,7 +271,7 @@ def test_a_value_needed_both_ways(sum_of_tuple: Op) -> None:
     g = group([f(0, D0, dtype="int64"), f(D0)], [node("test.sum_of_tuple", (0,), 0)], [2])
     assert shape_program(g).states == (Need.SHAPE, Need.NONE)
     both = group([f(D0), f(2, dtype="int64")], [node("dyn.tile", 0, 1)], [2])
-    assert shape_program(both, per_op=True).states == (Need.BOTH, Need.DATA)
+    assert shape_program(both, dependence="op").states == (Need.BOTH, Need.DATA)
 
 
 def test_a_tuple_whose_data_decides(sum_of_tuple: Op) -> None:

@@ -13,6 +13,7 @@ from relayvm.ops.relate import build_group, shape_program
 from relayvm.ops.ty import DTYPES, FuncType, TensorType, TupleType, scalar
 from relayvm.shape_funcs.dims import fresh, sym
 from relayvm.vm import isa
+from relayvm.vm.copy_reason import CopyKind, CopyReason
 from relayvm.vm.executable import Executable, PackedFunc, VMFunction
 from relayvm.vm.source import SourceText
 
@@ -84,7 +85,7 @@ def executable(*functions: VMFunction) -> Executable:
         packed=(PackedFunc(group, 1, 1, 1),),
         shape_funcs=(shape_program(group).program,),
         shape_func_names=(group.name,),
-        reasons=("a test wants it",),
+        reasons=(CopyReason(CopyKind.FLAGGED, "reshape", "newshape", TensorType.of((sym("n"), 4))),),
         target="sim",
         config={"fuse": "on"},
         sources=(SourceText("hand.relay", "exp(%x)\n"),),

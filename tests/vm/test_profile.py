@@ -14,34 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.compiler.compile import compile
-from relayvm.vm.machine import Event, VirtualMachine
-from relayvm.vm.profiling import (
-    ALLOC,
-    COPY_NAMES,
-    DTOH,
-    HTOD,
-    KERNEL,
-    SHAPE_FUNC,
-    SYNC,
-    CopyReason,
-    Profile,
-    Row,
-    Sampler,
-    profile,
-    reasons,
-    rows,
-)
+from relayvm.vm.events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event
+from relayvm.vm.machine import VirtualMachine
+from relayvm.vm.profile_data import COPY_NAMES, CopyRow, Profile, Row
+from relayvm.vm.profile_rows import reasons, rows
+from relayvm.vm.profiling import Sampler, profile
 from relayvm.vm.source import InputError, VMError
 from relayvm.vm.tables import HEADER, align, bytes_text, time_text
 
+from .profiles import example
+
 EXE: Any = SimpleNamespace(
-    packed=[SimpleNamespace(name=n) for n in ("exp", "fused_add_exp")], shape_func_names=["exp", "take"], reasons=["size", "data"]
+    packed=[SimpleNamespace(name=n, device=d) for n, d in (("exp", 1), ("fused_add_exp", 0))],
+    target="sim",
+    shape_func_names=["exp", "take"],
+    reasons=[SimpleNamespace(text="size"), SimpleNamespace(text="data")],
 )
 
 events = st.lists(
     st.builds(
         lambda kind, pc, subject, start, length, nbytes: Event(kind, pc, subject, start, start + length, nbytes),
-        st.sampled_from([KERNEL, SHAPE_FUNC, DTOH, HTOD, SYNC, ALLOC]),
+        st.sampled_from([KERNEL, SHAPE_FUNC, DTOH, HTOD, SYNC, ALLOC, HOST_CALL]),
         st.integers(-1, 3),
         st.integers(0, 1),
         st.integers(0, 10**12),
@@ -60,7 +53,11 @@ def test_every_event_is_in_one_row(found: list[Event]) -> None:
     assert sum(r.total_ns for r in both) == sum(e.end_ns - e.start_ns for e in found)
     assert sum(r.nbytes for r in both) == sum(e.nbytes for e in found)
     assert {r.name for r in activities} >= set(COPY_NAMES.values()), "both copy rows are always there"
-    assert {r.kind for r in activities} <= {KERNEL, DTOH, HTOD} and {r.kind for r in host} <= {SHAPE_FUNC, SYNC, ALLOC}
+    assert {r.kind for r in activities} <= {KERNEL, DTOH, HTOD}
+    assert {r.kind for r in host} <= {KERNEL, SHAPE_FUNC, SYNC, ALLOC, HOST_CALL}
+    names = {r.name for part in (activities, host) for r in part if r.kind == KERNEL}
+    assert names <= {"exp", "host:fused_add_exp"}, "a kernel on the host of a program for sim"
+    assert "exp" not in {r.name for r in host} and "host:fused_add_exp" not in {r.name for r in activities}
     for part in (activities, host):
         assert [r.total_ns for r in part] == sorted((r.total_ns for r in part), reverse=True)
     for row in both:
@@ -80,9 +77,9 @@ def test_copies_by_reason_are_all_copies(found: list[Event]) -> None:
 def test_reasons_without_an_instruction() -> None:
     made = reasons([Event(DTOH, -1, -1, 0, 1, 4), Event(HTOD, -1, -1, 0, 1, 3), Event(HTOD, 7, -1, 0, 1, 2)], EXE)
     assert made == (
-        CopyReason(DTOH, "a result, read on the host", 1, 4),
-        CopyReason(HTOD, "an argument", 1, 3),
-        CopyReason(HTOD, "a constant", 1, 2),
+        CopyRow(DTOH, "a result, read on the host", 1, 4),
+        CopyRow(HTOD, "an argument", 1, 3),
+        CopyRow(HTOD, "a constant", 1, 2),
     )
 
 
@@ -117,23 +114,6 @@ def test_align() -> None:
     assert align([("a", "b", "c"), ("long", "x", "")], left=(2,)) == "   a  b  c\nlong  x"
 
 
-def example() -> Profile:
-    return Profile(
-        device="sim",
-        entry="main",
-        config={"fuse": "on"},
-        run_ns=(3000, 1000),
-        counters=({"syncs": 1, "peak_bytes": 64}, {"syncs": 1, "peak_bytes": 64}),
-        activities=(
-            Row(KERNEL, "exp", 2, 3000, 1000, 2000, 0),
-            Row(DTOH, "[memcpy DtoH]", 2, 1000, 400, 600, 16),
-            Row(HTOD, "[memcpy HtoD]"),
-        ),
-        host=(Row(SHAPE_FUNC, "shape_func:exp", 2, 90, 40, 50, 0),),
-        copies=(CopyReason(DTOH, "dyn.reshape: input 'newshape' is data-dependent", 2, 16),),
-    )
-
-
 def test_text_is_as_nvprof_prints_it() -> None:
     assert str(example()) == (
         "Profile: @main on sim, fuse=on\n"
@@ -161,6 +141,8 @@ def test_per_run_and_total() -> None:
 
 def test_json_round_trip() -> None:
     assert Profile.from_json(example().to_json()) == example()
+    empty = [f.name for f in dataclasses.fields(Profile) if not getattr(example(), f.name)]
+    assert not empty, "the example has something in every field"
 
 
 def test_bad_json_is_refused_by_name() -> None:
@@ -169,9 +151,11 @@ def test_bad_json_is_refused_by_name() -> None:
     for text, words in [
         ("{", "this is no profile"),
         ("[]", "has no schema"),
-        (json.dumps(data | {"schema": 99}), "has the schema 99; this version reads 1"),
+        (json.dumps(data | {"schema": 99}), "has the schema 99; this version reads 2"),
         (json.dumps(missing), "damaged: 'host'"),
         (json.dumps(data | {"host": [{"what": 1}]}), "damaged"),
+        (json.dumps(data | {"timeline": [[1, 2]]}), "damaged"),
+        (json.dumps(data | {"sites": [7]}), "damaged"),
     ]:
         with pytest.raises(InputError, match=words):
             Profile.from_json(text)
@@ -188,7 +172,7 @@ def @main(%x: Tensor[(?n, 2), float32], %s: Tensor[(1), int64]) {
 
 @pytest.fixture(scope="module", params=["cpu", "sim"])
 def machine(request: pytest.FixtureRequest) -> Iterator[VirtualMachine]:
-    yield VirtualMachine(compile(PROGRAM, target=request.param))
+    yield VirtualMachine(compile(PROGRAM, target=request.param, place="off"))
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
@@ -236,7 +220,7 @@ def test_a_failure_in_the_queue_is_raised_and_the_trace_ends(device: str) -> Non
     sampler = Sampler(machine, [one, zero])
     with pytest.raises(VMError):
         sampler.trace()
-    assert machine.stop_trace() == sampler.events == [] or not sampler.counters
+    assert machine.stop_trace() == sampler.traces == [] or not sampler.counters
     again = machine.profile(one, one, repeat=1)
     assert again.total(KERNEL).calls == 1
 

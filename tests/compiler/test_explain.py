@@ -1,0 +1,277 @@
+"""explain: what it lists is what happens, no more and no less; the texts say where, why and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relayvm.compiler.compile import compile
+from relayvm.compiler.inputs import Wanted, make_inputs
+from relayvm.compiler.opening import function_of
+from relayvm.shape_funcs.registry import SHAPE_FUNCS
+from relayvm.vm.edges import ARGUMENT, CONSTANT, COPY, DTOH, HTOD, RESULT, Edge
+from relayvm.vm.executable import Executable
+from relayvm.vm.explain import Explanation
+from relayvm.vm.file import from_bytes, to_bytes
+from relayvm.vm.machine import VirtualMachine
+from relayvm.vm.source import InputError, VMError
+
+VERSION = '#[version = "0.0.5"]\n'
+ROOT = Path(__file__).resolve().parents[2]
+SLICE = (
+    "def @main(%x: Tensor[(?n, ?), float32], %b: Tensor[(2), int64]) {\n"
+    "  let %y = exp(%x);\n"
+    "  dyn.strided_slice(%y, %b, shape_of(%x, dtype=\"int64\"), %b)\n"
+    "}\n"
+)  # fmt: skip
+
+
+def program(text: str, **config: Any) -> Executable:
+    """Compiled; without placement, which would remove what the texts are about, unless asked for."""
+    return compile(VERSION + text, "sim", **{"place": "off", **config})
+
+
+# ---- the list and the events -------------------------------------------------------------------------------------------
+
+
+def flat(value: Any) -> list[Any]:
+    """The tensors of a result."""
+    return [t for v in value for t in flat(v)] if isinstance(value, tuple) else [value]
+
+
+def crossings(exe: Executable, args: list[Any]) -> tuple[list[Any], bool]:
+    """The copies of a first run whose results are all read; and whether it came to its end."""
+    machine = VirtualMachine(exe)
+    machine.start_trace()
+    ended = True
+    try:
+        for tensor in flat(machine.run(*args)):
+            tensor.numpy()
+    except VMError:
+        ended = False
+    return [e for e in machine.stop_trace() if e.kind in (DTOH, HTOD)], ended
+
+
+def starts(exe: Executable) -> dict[str, int]:
+    """Where the code of each function begins in the whole."""
+    out, at = {}, 0
+    for f in exe.functions:
+        out[f.name] = at
+        at += len(f.code)
+    return out
+
+
+def check_crossings(exe: Executable, args: list[Any], straight: bool) -> None:
+    """Every copy of a run is listed, with its bytes where they are known; all that is listed happens in a ``straight`` one."""
+    shapes = {name: np.shape(a) for (name, _), a in zip(exe.inputs, args, strict=True)}
+    explained, first = exe.explain(shapes), starts(exe)
+    events, ended = crossings(exe, args)
+    listed: dict[Any, Edge] = {}
+    for edge in explained.edges:
+        if edge.pc >= 0:
+            listed[edge.direction, first[edge.function] + edge.pc, edge.number] = edge
+    for e in events:
+        if e.pc >= 0:
+            assert (e.kind, e.pc, e.subject) in listed, e
+            exact = explained.nbytes(listed[e.kind, e.pc, e.subject])
+            assert exact in (None, e.nbytes), e
+    assert arguments_and_results(explained, events, ended)
+    if straight and ended:
+        # a constant crosses at its first load, wherever else it is loaded
+        missing = set(listed) - {(e.kind, e.pc, e.subject) for e in events if e.pc >= 0}
+        loaded = {listed[e.kind, e.pc, e.subject].name for e in events if e.pc >= 0}
+        assert all(listed[key].what == CONSTANT and listed[key].name in loaded for key in missing)
+
+
+def arguments_and_results(explained: Explanation, events: list[Any], ended: bool) -> bool:
+    """Are the copies without an instruction the arguments, and the results of a run that ended?"""
+    wanted = [e for e in explained.edges if e.pc < 0 and (ended or e.what == ARGUMENT)]
+    found = Counter(e.kind for e in events if e.pc < 0)
+    known = Counter(e.nbytes for e in events if e.pc < 0)
+    exact = Counter(n for e in wanted if (n := explained.nbytes(e)) is not None)
+    return found == Counter(e.direction for e in wanted) and exact <= known
+
+
+MAT, VEC = "Tensor[(?, ?), float32]", "Tensor[(2), int64]"
+#: Matrices and vectors from matrices ``m n`` and vectors ``v w``.  Few operators: each kernel is compiled once.
+MATRICES = (
+    "exp({m})", "add({m}, {n})", "dyn.tile({m}, {v})", "dyn.reshape({m}, {w})", "dyn.strided_slice({m}, {v}, {w}, {v})",
+    "@f({m})", "@both(({m}, {n})).1", 'cast(argwhere({m}), dtype="float32")',
+    "{{ let %g = fn (%q: " + MAT + ") -> " + MAT + " {{ dyn.tile(%q, {v}) }}; @twice(%g, {m}) }}",
+)  # fmt: skip
+VECTORS = ("add({v}, {w})", 'shape_of({m}, dtype="int64")', 'cast(shape_of({m}, dtype="int32"), dtype="int64")')
+BRANCH = "if (sum({m}) > 1f) {{ exp({n}) }} else {{ dyn.tile({m}, {v}) }}"
+
+
+@st.composite
+def drawn_programs(draw: st.DrawFn) -> tuple[str, bool]:
+    """A program, and whether it has no branch."""
+    mats, vecs, lines, straight = ["%a", "%b"], ["%s", "%t"], [], True
+    for i in range(draw(st.integers(1, 6))):
+        kind = draw(st.integers(0, len(MATRICES) + len(VECTORS)))
+        form = (*MATRICES, *VECTORS, BRANCH)[kind]
+        straight = straight and form is not BRANCH
+        m, n, v, w = (draw(st.sampled_from(names)) for names in (mats, mats, vecs, vecs))
+        lines.append(f"let %v{i} = {form.format(m=m, n=n, v=v, w=w)};")
+        (vecs if form in VECTORS else mats).append(f"%v{i}")
+    result = ", ".join(draw(st.lists(st.sampled_from([*mats, *vecs]), min_size=1, max_size=3)))
+    text = (
+        f'def @f(%x: {MAT}) -> {MAT} {{ dyn.tile(%x, shape_of(%x, dtype="int64")) }}\n'
+        f"def @twice(%g: fn ({MAT}) -> {MAT}, %x: {MAT}) -> {MAT} {{ %g(%g(%x)) }}\n"
+        f"def @both(%p: ({MAT}, {MAT})) {{ (%p.1, exp(%p.0)) }}\n"
+        f"def @main(%a: Tensor[(?n, ?), float32], %b: Tensor[(?n, ?), float32], %s: {VEC}, %t: {VEC}) "
+        f"{{ {' '.join(lines)} ({result},) }}\n"
+    )
+    return text, straight
+
+
+sizes = st.integers(0, 3)
+modes = st.fixed_dictionaries({"data_dependence": st.sampled_from(["input", "op"]), "place": st.sampled_from(["on", "off"])})
+
+
+@settings(max_examples=60)
+@given(drawn_programs(), st.tuples(sizes, sizes), st.tuples(sizes, sizes), modes)
+def test_what_is_listed_is_what_happens(
+    drawn: tuple[str, bool], size: tuple[int, int], tile: tuple[int, int], mode: dict[str, str]
+) -> None:
+    text, straight = drawn
+    exe = program(text, fuse="off", **mode)
+    vectors = [np.array(tile, np.int64), np.array([1, -1], np.int64)]
+    check_crossings(exe, [np.ones(size, np.float32), np.zeros(size, np.float32), *vectors], straight)
+
+
+@pytest.mark.parametrize("place", ["on", "off"])
+@pytest.mark.parametrize("mode", ["input", "op"])
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.relay")), ids=lambda p: p.stem)
+def test_the_copies_of_every_example_are_listed(path: Path, mode: str, place: str) -> None:
+    exe = compile(path, "sim", data_dependence=mode, place=place)
+    args = make_inputs(function_of(exe, "main"), Wanted(dims={"n": 5}))
+    check_crossings(exe, args, straight=True)
+
+
+def test_an_executable_from_a_file_is_explained_alike() -> None:
+    exe = program(SLICE)
+    again = from_bytes(to_bytes(exe))
+    assert again.explain({"x": (3, 4)}).as_data() == exe.explain({"x": (3, 4)}).as_data()
+
+
+# ---- what it says ------------------------------------------------------------------------------------------------------
+
+
+def edge_of(explained: Explanation, **wanted: Any) -> Edge:
+    """The one edge with these fields."""
+    (found,) = [e for e in explained.edges if all(getattr(e, k) == v for k, v in wanted.items())]
+    return found
+
+
+def test_an_edge_says_what_why_and_where() -> None:
+    explained = program(SLICE).explain(dims={"n": 3})
+    edge = edge_of(explained, what=COPY, direction=DTOH)
+    row = next(r for r in explained.as_data()["copies"] if r["what"] == COPY and r["direction"] == DTOH)
+    line = SHAPE_FUNCS["dyn.strided_slice"].body.__code__.co_firstlineno
+    assert row == {
+        "what": "copy",
+        "direction": "dtoh",
+        "function": "main",
+        "pc": edge.pc,
+        "reason": edge.number,
+        "name": "",
+        "dtype": "int64",
+        "shape": ["2"],
+        "bytes": "16",
+        "exact_bytes": 16,
+        "host_waits": True,
+        "first_run_only": False,
+        "because": "dyn.strided_slice: input 'begin' is data-dependent",
+        "kind": "flagged",
+        "op": "dyn.strided_slice",
+        "input": "begin",
+        "registered": f"relayvm/shape_funcs/slicing.py:{line}",
+        "data_dependent": ["begin", "end", "strides"],
+        "doc": row["doc"],
+        "source": {
+            "file": "<string>",
+            "line": 4,
+            "column": 3,
+            "text": '  dyn.strided_slice(%y, %b, shape_of(%x, dtype="int64"), %b)',
+        },
+        "removed_by": "compute it on the host (place=on), or make it a constant",
+    }
+    registered = (ROOT / row["registered"].partition("/")[2].rpartition(":")[0]).read_text().splitlines()
+    assert "register_shape_func" in registered[line - 1]
+    text = str(explained)
+    for part in (row["because"], row["registered"], row["removed_by"], row["doc"], "  dyn.strided_slice(%y", "^^^", "16 bytes"):
+        assert part in text
+
+
+def test_bytes_are_expressions_until_sizes_are_given() -> None:
+    exe = program(SLICE)
+    x = edge_of(exe.explain(), what=ARGUMENT, name="%x")
+    assert "%x, float32[?n, x.shape[1]]; 4·?n·x.shape[1] bytes" in str(exe.explain())
+    assert exe.explain().nbytes(x) is None
+    assert exe.explain(dims={"n": 3}).nbytes(x) is None
+    assert exe.explain({"x": (3, 5)}).nbytes(x) == exe.explain({"x": (3, 5)}, {"n": 3}).nbytes(x) == 60
+    assert "4·?n·x.shape[1] = 60 bytes" in str(exe.explain({"x": (3, 5)}))
+    assert "the size is known at run time" in str(exe.explain())  # the result's
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dims", "text"),
+    [
+        ({"y": (1,)}, {}, "@main has no parameter %y"),
+        ({"x": (1,)}, {}, "a shape of 1 sizes does not fit"),
+        ({"b": (3,)}, {}, "%b cannot have the size 3 on axis 0\nhelp: axis 0 of %b is declared 2"),
+        ({}, {"m": 3}, "no parameter of @main has a dimension ?m\nhelp: its named dimensions: n"),
+        ({"x": (4, 1)}, {"n": 3}, "%x cannot have the size 4 on axis 0\nhelp: ?n is given as 3"),
+    ],
+)
+def test_sizes_that_do_not_fit(shapes: dict[str, Any], dims: dict[str, int], text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        program(SLICE).explain(shapes, dims)
+    assert text in str(caught.value)
+
+
+def test_a_function_that_there_is_not() -> None:
+    with pytest.raises(InputError, match="no function @other"):
+        program(SLICE).explain(entry="other")
+
+
+def test_sizes_of_a_function_that_calls_itself_are_not_those_of_the_first_call() -> None:
+    text = (
+        "def @main(%x: Tensor[(?n), float32], %go: bool) -> Tensor[(?), float32] "
+        "{ if (%go) { @main(concatenate((%x, %x), axis=0), False) } else { %x } }\n"
+    )
+    exe = program(text)
+    condition = edge_of(exe.explain({"x": (3,)}), what=COPY, direction=DTOH)
+    assert condition.text == "if: the condition is read by the host"
+    assert exe.explain({"x": (3,)}).sizes == {}
+    check_crossings(exe, [np.ones(3, np.float32), np.array(True)], straight=False)
+
+
+def test_only_what_the_entry_may_enter_is_explained() -> None:
+    text = f"def @main(%x: {MAT}) {{ exp(%x) }}\ndef @other(%x: {MAT}, %r: {VEC}) {{ dyn.tile(%x, %r) }}\n"
+    exe = program(text)
+    assert {e.what for e in exe.explain().edges} == {ARGUMENT, RESULT}
+    assert edge_of(exe.explain(entry="other"), what=COPY).text == "dyn.tile: input 'reps' is data-dependent"
+    assert [c.kernel for c in exe.explain().calls] == ["exp"]
+
+
+def test_where_device_and_host_are_one_nothing_is_listed() -> None:
+    explained = compile(VERSION + SLICE, "cpu").explain()
+    assert explained.edges == () and "host and device are one" in str(explained)
+    assert {c.device for c in explained.calls} == {"cpu"} and explained.on_host == ()
+
+
+def test_the_json_is_versioned_and_whole() -> None:
+    explained = program(SLICE).explain()
+    data = json.loads(explained.to_json())
+    assert data == explained.as_data()
+    assert data["schema"] == 1 and data["device"] == "sim" and len(data["copies"]) == len(explained.edges)
+    assert {op for c in data["calls"] for op in c["ops"]} == {"exp", "dyn.strided_slice"}

@@ -1,0 +1,17 @@
+"""Relay's flags fit our operators, and ask for more than ours."""
+
+from __future__ import annotations
+
+import pytest
+
+import relayvm.ops  # noqa: F401  declares the operators
+from relayvm.ops.op import get
+from relayvm.shape_funcs.relay_flags import RELAY_FLAGS
+
+
+@pytest.mark.parametrize("name", RELAY_FLAGS)
+def test_relay_flags_every_input_that_we_flag_and_more(name: str) -> None:
+    ours, relays = get(name).data_dependent, RELAY_FLAGS[name]
+    assert len(ours) == len(relays)
+    assert all(r or not o for o, r in zip(ours, relays, strict=True))
+    assert ours != relays

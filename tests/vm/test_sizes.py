@@ -1,0 +1,113 @@
+"""Portable sizes: what goes through a file comes back, what means nothing outside the compiler is ``?``, texts are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relayvm.ops.ty import MAX_RANK, TensorType, TupleType
+from relayvm.shape_funcs.dims import ANY, Dim, dim, evaluate, fresh, max_, min_, result_size, sym, where
+from relayvm.vm.sizes import (
+    known_value,
+    nbytes,
+    parameter_sizes,
+    portable,
+    shape_text,
+    size_text,
+    tensor_from_json,
+    tensor_to_json,
+)
+
+N, M, X = sym("n"), sym("m"), sym("x.shape[0]")
+leaves = st.one_of(st.integers(-3, 3).map(dim), st.sampled_from([N, M, X]))
+dims = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda p: p[0] + p[1]),
+        st.tuples(inner, inner).map(lambda p: p[0] * p[1]),
+        st.tuples(inner, inner).map(lambda p: p[0] // p[1]),
+        st.tuples(inner, inner).map(lambda p: p[0] % p[1]),
+        st.tuples(inner, inner).map(lambda p: min_(*p)),
+        st.tuples(inner, inner).map(lambda p: max_(*p)),
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.one_of(dims, st.just(ANY), st.just(fresh()), st.just(where(N, M, X))), max_size=MAX_RANK))
+def test_what_goes_through_a_file_comes_back(shape: list[Dim]) -> None:
+    ty = portable(TensorType(tuple(shape), "int8"), {})
+    dtype, data = json.loads(json.dumps(tensor_to_json(ty)))
+    assert tensor_from_json(dtype, data) == ty
+
+
+@given(dims, st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
+def test_the_text_has_the_value(d: Dim, n: int, m: int, x: int) -> None:
+    values = {"n": n, "m": m, "x.shape[0]": x}
+    assert known_value(d, values) == evaluate(d, values)
+    readable = size_text(d).replace("·", "*").replace("?", "").replace("x.shape[0]", "x")
+    try:
+        read = eval(readable, {"min": min, "max": max}, {"n": n, "m": m, "x": x})
+    except ZeroDivisionError:
+        return  # a division by zero is 0 for a dim
+    assert read == evaluate(d, values)
+
+
+@pytest.mark.parametrize(
+    ("d", "text"),
+    [
+        (N * 2 + 1, "2·?n + 1"),
+        (N - 1, "?n - 1"),
+        (-1 * N, "-?n"),
+        (X * N, "?n·x.shape[0]"),
+        ((N + 1) // 2, "(?n + 1) // 2"),
+        (min_(N, 8), "min(8, ?n)"),
+        (dim(0), "0"),
+        (ANY, "?"),
+    ],
+)
+def test_texts(d: Dim, text: str) -> None:
+    assert size_text(d) == text
+
+
+def test_names_of_the_compiler_do_not_leave_it() -> None:
+    hidden, named = fresh(), fresh()
+    names = parameter_sizes([("p", TupleType((TensorType((N, named)), TensorType.of((2,)))))])
+    ty = portable(TensorType((N, named * 2, hidden, result_size(N)), "float32"), names)
+    assert shape_text(ty) == "float32[?n, 2·p.0.shape[1], ?, ?]"
+    assert nbytes(ty) is ANY and known_value(nbytes(ty), {"n": 1}) is None
+    assert shape_text(TensorType((), "bool")) == "bool"
+
+
+def test_a_size_of_very_many_parts_is_not_known() -> None:
+    big = dim(1)
+    for i in range(30):
+        big = big * (sym(f"a{i}") + 1) if i < 3 else max_(big, sym(f"a{i}"))
+    assert portable(TensorType((big,)), {}).shape == (ANY,)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data"),
+    [
+        ("float31", []),
+        ("int8", [True]),
+        ("int8", [1.5]),
+        ("int8", [2**63]),
+        ("int8", [".hidden"]),
+        ("int8", ["a b"]),
+        ("int8", [["poly", [1, "n"]]]),  # not the normal form: that is "n"
+        ("int8", [["poly", 3]]),
+        ("int8", [["mod", "n"]]),
+        ("int8", [["where", "n", "m", 1]]),
+        ("int8", [["mod", "n", None]]),
+        ("int8", [["max", "n", ["max", "n", "m"]] * 40]),
+        ("int8", [{}]),
+    ],
+)
+def test_other_data_is_refused(dtype: str, data: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"is no size|unknown dtype"):
+        tensor_from_json(dtype, data)

@@ -1,0 +1,69 @@
+"""Why a copy between devices is in a program, as data: the kind of need, and whose it is."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from ..ops.ty import TensorType
+
+
+class CopyKind(enum.Enum):
+    """What needs the copied value where it is not.
+
+    ``key`` is its name in texts and files, ``template`` the sentence of a reason, ``meaning`` that of the kind.
+    """
+
+    FLAGGED = "flagged", "{op}: input '{input}' is data-dependent", "a shape function reads the values of this input"
+    PER_OP = (
+        "per-op",
+        "{op}: input '{input}' is copied because another input is data-dependent (data_dependence=op)",
+        "a shape function reads another input of the operator, and all its inputs are copied",
+    )
+    RELAY = (
+        "relay",
+        "{op}: input '{input}' is copied because Relay's flags ask for it (data_dependence=relay)",
+        "the flags of Relay's last version ask for the values of this input; its shape function does not read them",
+    )
+    CONDITION = "condition", "if: the condition is read by the host", "the machine branches on the host"
+    COUNT = "count", "{op}: the kernel reports the size of its result", "the size of a result is known once the kernel has run"
+    INPUT = "input", "input of @{op}", "a kernel reads a value that is on the other side"
+    ARGUMENT = "argument", "argument of {op}", "a function takes its arguments on the device"
+    RESULT = "result", "result of a function", "a function returns its result on the device"
+    BRANCH = "branch", "result of an if", "an if has its value on the device"
+    CLOSURE = "closure", "captured by a closure", "a closure captures values on the device"
+    ON_DEVICE = "on_device", "the program asks for it", "written in the program"
+
+    def __init__(self, key: str, template: str, meaning: str) -> None:
+        self.key, self.template, self.meaning = key, template, meaning
+
+    @staticmethod
+    def of(key: str) -> CopyKind:
+        """The kind of this key.  Raises ValueError, whose text lists the keys."""
+        for kind in CopyKind:
+            if kind.key == key:
+                return kind
+        raise ValueError(f"{key!r} is no kind of copy; there are {', '.join(k.key for k in CopyKind)}")
+
+
+@dataclass(frozen=True)
+class CopyReason:
+    """Why there is a copy.  ``str`` is a sentence.
+
+    ``op``: the operator (COUNT: operators), primitive (INPUT) or function (ARGUMENT, with its ``@`` or ``%``) that needs the
+    value, ``input``: as which input; both "" where the kind says it all.  ``type``: the value's, with portable dims (see
+    ``sizes``); the compiler knows it when it emits the copy.
+    """
+
+    kind: CopyKind
+    op: str = ""
+    input: str = ""
+    type: TensorType | None = None
+
+    @property
+    def text(self) -> str:
+        """The reason as a sentence."""
+        return self.kind.template.format(op=self.op, input=self.input)
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,297 @@
+"""Why a program copies what it copies, where its kernels run and what they are made of: an executable explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ops.ty import TensorType, dim_text
+from ..shape_funcs.dims import SYM, const
+from . import isa
+from .copy_reason import CopyKind, CopyReason
+from .edges import ARGUMENT, CONSTANT, DTOH, HTOD, RESULT, Edge, edges, reachable, registration
+from .executable import DEVICES, Executable, PackedFunc, VMFunction
+from .failure import span_of
+from .sizes import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
+from .source import InputError, Span
+from .tables import align
+
+#: Of the JSON form.
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One launch in the code: the operators that ended in one kernel, what implements them, where it runs."""
+
+    function: str
+    pc: int
+    kernel: str
+    ops: tuple[str, ...]
+    implementation: str
+    device: str
+    span: Span | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What ``Executable.explain`` found.  ``str`` is the text for people.
+
+    ``edges``: every place at which a run may move data between host and device.  ``calls``: every launch.  ``sizes``: what is
+    known of the sizes of the entry's parameters, by name.
+    """
+
+    entry: str
+    device: str
+    config: Mapping[str, str]
+    edges: tuple[Edge, ...]
+    calls: tuple[KernelCall, ...]
+    sizes: Mapping[str, int]
+
+    @property
+    def on_host(self) -> tuple[KernelCall, ...]:
+        """The launches that run on the host though the program runs on another device."""
+        return tuple(c for c in self.calls if c.device != self.device)
+
+    def nbytes(self, edge: Edge) -> int | None:
+        """The bytes that cross at an edge; None where the sizes that are known do not say it."""
+        # the parameters of other functions are other sizes, even under the same names
+        return known_value(edge.nbytes, self.sizes if edge.function == self.entry else {})
+
+    def remedy(self, edge: Edge) -> str:
+        """What would remove an edge."""
+        return _remedy(edge, self.config)
+
+    def __str__(self) -> str:
+        return "\n\n".join([_title(self), *(_edge_text(self, i, e) for i, e in enumerate(self.edges, 1)), _calls_text(self)])
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data, as in the JSON form."""
+        return {
+            "schema": SCHEMA,
+            "entry": self.entry,
+            "device": self.device,
+            "config": dict(self.config),
+            "sizes": dict(self.sizes),
+            "copies": [_edge_data(self, e) for e in self.edges],
+            "calls": [_call_data(c) for c in self.calls],
+            "on_host": [_call_data(c) for c in self.on_host],
+        }
+
+    def to_json(self) -> str:
+        """The explanation as JSON text, with the version of its form in ``schema``."""
+        return json.dumps(self.as_data())
+
+
+def explain(
+    exe: Executable,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    entry: str = "main",
+) -> Explanation:
+    """The explanation of what a run of ``entry`` does.
+
+    ``shapes``, by parameter (``x``, in a tuple ``x.0``), and ``dims``, by name, make the bytes exact that follow from them.
+    Raises InputError for a function, parameter or dimension that there is not, and for sizes that do not fit.
+    """
+    names = [f.name for f in exe.functions]
+    if entry not in names:
+        raise InputError(f"the program has no function @{entry}", help=f"its functions: {', '.join('@' + n for n in names)}")
+    functions = reachable(exe, entry)
+    sizes = _sizes(functions[0], dict(shapes or {}), dict(dims or {}))
+    called = {i.func for f in functions for _, i in isa.disassemble(f.code) if isinstance(i, (isa.Invoke, isa.InvokeTail))}
+    if exe.function_index(entry) in called:
+        sizes = {}  # it calls itself, with any sizes
+    calls = tuple(
+        _call(exe, f, pc, exe.packed[i.packed])
+        for f in functions
+        for pc, i in isa.disassemble(f.code)
+        if isinstance(i, isa.InvokePacked)
+    )
+    return Explanation(entry, exe.target, dict(exe.config), edges(exe, entry), calls, sizes)
+
+
+def _call(exe: Executable, f: VMFunction, pc: int, packed: PackedFunc) -> KernelCall:
+    nodes = packed.group.nodes
+    implementation = ", ".join(dict.fromkeys(name for n in nodes for name in n.operator.implementations[:1]))
+    ops = tuple(n.op for n in nodes)
+    return KernelCall(f.name, pc, packed.name, ops, implementation, DEVICES[packed.device], span_of(exe, f, pc))
+
+
+def _sizes(f: VMFunction, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of parameters that follow from what is given, by the name that portable dims have."""
+    params = dict(tensor_params(f.params))
+    for path in shapes:
+        if path not in params:
+            raise InputError(f"@{f.name} has no parameter %{path}", help=f"its tensors: {_listed(params)}")
+    known, said = parameter_sizes(f.params), {}
+    named = {d.args[0] for ty in params.values() for d in ty.shape if d.op == SYM and d not in known}
+    for name, size in dims.items():
+        if name not in named:
+            listed = ", ".join(sorted(named)) or "none"
+            raise InputError(f"no parameter of @{f.name} has a dimension ?{name}", help=f"its named dimensions: {listed}")
+        said[name] = (size, f"?{name} is given as {size}")
+    for path, shape in shapes.items():
+        ty = params[path]
+        if len(shape) != ty.rank:
+            raise InputError(f"%{path} is declared {ty}: a shape of {len(shape)} sizes does not fit")
+        for axis, (size, d, p) in enumerate(zip(shape, ty.shape, portable(ty, known).shape, strict=True)):
+            fixed, why = (const(d), f"axis {axis} of %{path} is declared {dim_text(d)}")
+            if fixed is None:
+                fixed, why = said.setdefault(p.args[0], (size, f"axis {axis} of %{path} is {size}"))
+            if fixed != size:
+                raise InputError(f"%{path} cannot have the size {size} on axis {axis}", help=why)
+    return {name: size for name, (size, _) in said.items()}
+
+
+def _listed(params: Mapping[str, TensorType]) -> str:
+    return ", ".join(f"%{path}: {ty}" for path, ty in params.items()) or "none"
+
+
+# ---- what would remove an edge -----------------------------------------------------------------------------------------
+
+_BY_A_FUNCTION = "nothing: functions take and give back values on the device"
+_REMEDIES = {
+    CopyKind.PER_OP: "data_dependence=input: only flagged inputs are copied",
+    CopyKind.COUNT: "nothing: the kernel's count is data",
+    CopyKind.ARGUMENT: _BY_A_FUNCTION,
+    CopyKind.RESULT: _BY_A_FUNCTION,
+    CopyKind.BRANCH: "nothing: an if has its value on the device",
+    CopyKind.CLOSURE: _BY_A_FUNCTION,
+    CopyKind.ON_DEVICE: "take it out of the program",
+}
+#: With ``place`` off and on.
+_PLACED = {
+    CopyKind.FLAGGED: (
+        "compute it on the host (place=on), or make it a constant",
+        "make it a constant, or compute it from shapes and small values: what makes it is pinned to the device",
+    ),
+    CopyKind.CONDITION: (
+        "compute it on the host (place=on)",
+        "compute it from shapes and small values: what makes it is pinned to the device",
+    ),
+    CopyKind.INPUT: (
+        "compute both on one side (place=on)",
+        "nothing: every other placement copies at least as much",
+    ),
+}
+_WITHOUT_REASON = {
+    ARGUMENT: "pass a tensor that is on the device already, such as the result of another run",
+    RESULT: "do not read it: pass it on to another run as it is",
+    CONSTANT: "nothing: it is copied in the first run and kept",
+}
+
+
+def _remedy(edge: Edge, config: Mapping[str, str]) -> str:
+    if edge.reason is None:
+        return _WITHOUT_REASON[edge.what]
+    kind = edge.reason.kind
+    return _PLACED[kind][config.get("place") == "on"] if kind in _PLACED else _REMEDIES[kind]
+
+
+# ---- as text and data ----------------------------------------------------------------------------------------------------
+
+
+def _title(e: Explanation) -> str:
+    settings = ", ".join(f"{k}={v}" for k, v in sorted(e.config.items()))
+    first = f"@{e.entry} on {e.device}" + (f" ({settings})" if settings else "")
+    if e.device == DEVICES[0]:
+        return f"{first}\nnothing is copied: host and device are one"
+    lines = [first]
+    for direction, words in ((HTOD, "to the device"), (DTOH, "to the host")):
+        found = [x for x in e.edges if x.direction == direction]
+        inside = sum(x.reason is not None for x in found)
+        lines.append(f"{_places(len(found))} {words}, {inside} of them inside the program")
+    return "\n".join(lines)
+
+
+def _places(n: int) -> str:
+    return f"{n} place{'' if n == 1 else 's'} of a copy"
+
+
+def _edge_text(e: Explanation, number: int, edge: Edge) -> str:
+    arrow = f"{e.device} -> {DEVICES[0]}" if edge.direction == DTOH else f"{DEVICES[0]} -> {e.device}"
+    what = f"{edge.name}, " if edge.name else ""
+    notes = [f"{what}{shape_text(edge.type)}", _bytes(e, edge)]
+    notes += ["the host waits for the device"] * edge.host_waits + ["in the first run only"] * edge.once
+    lines = [f"[{number}] {arrow}: {'; '.join(notes)}", f"    because: {edge.text}" + _kind_text(edge.reason)]
+    found = edge.reason and registration(edge.reason)
+    if found:
+        flags = f"data_dependent: {', '.join(found.flagged) or 'nothing'}" + (", upper_bound" if found.upper_bound else "")
+        lines += [f"    registered: {found.place} ({flags})", f"    {found.op}: {' '.join(found.doc.split())}"]
+    if edge.span is not None:
+        lines += [f"    {line}" for line in edge.span.render().splitlines()]
+    return "\n".join([*lines, f"    removed by: {e.remedy(edge)}"])
+
+
+def _kind_text(reason: CopyReason | None) -> str:
+    return f" ({reason.kind.meaning})" if reason else ""
+
+
+def _bytes(e: Explanation, edge: Edge) -> str:
+    exact, text = e.nbytes(edge), size_text(edge.nbytes)
+    if text == "?":
+        return "the size is known at run time"
+    known = "" if exact is None or text == str(exact) else f" = {exact}"
+    return f"{text}{known} byte{'' if exact == 1 and not known else 's'}"
+
+
+def _calls_text(e: Explanation) -> str:
+    moved = [f"    {c.kernel} in @{c.function} at {c.pc}" + _place(c.span) for c in e.on_host]
+    rows = [(f"@{c.function}", str(c.pc), c.device, c.kernel, c.implementation, c.span.place if c.span else "") for c in e.calls]
+    table = align([("In", "At", "On", "Kernel", "Implementation", "Source"), *rows], left=(0, 2, 3, 4, 5))
+    heading = "on the host instead of the device:" + (" nothing" if not moved else "")
+    host = [heading, *moved, ""] if e.device != DEVICES[0] else []
+    return "\n".join([*host, "kernels:" + (" none" if not rows else ""), *([table] if rows else [])])
+
+
+def _place(span: Span | None) -> str:
+    return f", {span.place}" if span is not None else ""
+
+
+def _edge_data(e: Explanation, edge: Edge) -> dict[str, Any]:
+    found = edge.reason and registration(edge.reason)
+    return {
+        "what": edge.what,
+        "direction": edge.direction,
+        "function": edge.function,
+        "pc": edge.pc,
+        "reason": edge.number,
+        "name": edge.name,
+        "dtype": edge.type.dtype,
+        "shape": [size_text(d) for d in edge.type.shape],
+        "bytes": size_text(edge.nbytes),
+        "exact_bytes": e.nbytes(edge),
+        "host_waits": edge.host_waits,
+        "first_run_only": edge.once,
+        "because": edge.text,
+        "kind": edge.reason.kind.key if edge.reason else None,
+        "op": edge.reason.op if edge.reason else None,
+        "input": edge.reason.input if edge.reason else None,
+        "registered": found.place if found else None,
+        "data_dependent": list(found.flagged) if found else None,
+        "doc": found.doc if found else None,
+        "source": _span_data(edge.span),
+        "removed_by": e.remedy(edge),
+    }
+
+
+def _call_data(call: KernelCall) -> dict[str, Any]:
+    return {
+        "function": call.function,
+        "pc": call.pc,
+        "kernel": call.kernel,
+        "ops": list(call.ops),
+        "implementation": call.implementation,
+        "device": call.device,
+        "source": _span_data(call.span),
+    }
+
+
+def _span_data(span: Span | None) -> dict[str, Any] | None:
+    if span is None:
+        return None
+    line, column = span.source.position(span.start)
+    return {"file": span.source.name, "line": line, "column": column, "text": span.source.line(line)}

@@ -1,0 +1,189 @@
+"""From the events of traced runs to a profile's figures: rows by name, by reason, by instruction, and one run's timeline."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from . import isa
+from .events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
+from .executable import DEVICES, Executable
+from .failure import locate, operators, span_of
+from .profile_data import COPY_NAMES, HOST_NAMES, CopyRow, Moment, Row, Site
+from .series import Key, Measured
+
+#: Most events of a timeline.
+MAX_MOMENTS = 20_000
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One traced run: when it began and ended, and its events in order of their end."""
+
+    start_ns: int
+    end_ns: int
+    events: list[Event]
+
+
+def rows(events: Iterable[Event], exe: Executable) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """``(activities, host)``, each sorted by time, longest first; both copy rows are always among the activities."""
+    groups: dict[tuple[str, str], list[Event]] = {(kind, name): [] for kind, name in COPY_NAMES.items()}
+    for event in events:
+        groups.setdefault((event.kind, _name(event, exe)), []).append(event)
+    made = sorted((Row.of(*key, found) for key, found in groups.items()), key=lambda r: (-r.total_ns, r.name))
+    active = {key for key, found in groups.items() if key[0] in COPY_NAMES or any(_is_activity(e, exe) for e in found)}
+    return tuple(r for r in made if (r.kind, r.name) in active), tuple(r for r in made if (r.kind, r.name) not in active)
+
+
+def _is_activity(event: Event, exe: Executable) -> bool:
+    """Does it happen on the program's device, or to it?  The rest is work of the host."""
+    return event.kind in COPY_NAMES or (event.kind == KERNEL and _device(event, exe) == exe.target)
+
+
+def _device(event: Event, exe: Executable) -> str:
+    """The name of the device that did it, or that memory was taken on, or that was waited for."""
+    if event.kind == KERNEL:
+        return DEVICES[exe.packed[event.subject].device]
+    if event.kind in (SYNC, ALLOC):
+        return DEVICES[event.subject]
+    return exe.target if event.kind in COPY_NAMES else DEVICES[0]
+
+
+def _name(event: Event, exe: Executable) -> str:
+    if event.kind == KERNEL:
+        return ("" if _is_activity(event, exe) else "host:") + exe.packed[event.subject].name
+    if event.kind == HOST_CALL:
+        return f"python:{exe.packed[event.subject].name}"
+    if event.kind == SHAPE_FUNC:
+        return f"shape_func:{exe.shape_func_names[event.subject]}"
+    return COPY_NAMES.get(event.kind) or HOST_NAMES[event.kind]
+
+
+def reasons(events: Iterable[Event], exe: Executable) -> tuple[CopyRow, ...]:
+    """Why there were copies: most bytes first."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for e in events:
+        if e.kind in COPY_NAMES:
+            found.setdefault((e.kind, _reason(e, exe)), []).append(e.nbytes)
+    made = [CopyRow(kind, reason, len(sizes), sum(sizes)) for (kind, reason), sizes in found.items()]
+    return tuple(sorted(made, key=lambda c: (-c.nbytes, c.kind, c.reason)))
+
+
+def _reason(event: Event, exe: Executable) -> str:
+    if event.subject >= 0:
+        return exe.reasons[event.subject].text
+    if event.pc >= 0:
+        return "a constant"
+    return "a result, read on the host" if event.kind == DTOH else "an argument"
+
+
+# ---- by instruction ------------------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where in a program an event comes from: see ``Site``."""
+
+    function: str
+    pc: int
+    instruction: str
+    source: int
+    line: int
+
+
+class Places:
+    """Instructions by the word at which they start in the whole code."""
+
+    def __init__(self, exe: Executable) -> None:
+        self._exe = exe
+        self._starts = [0, *itertools.accumulate(len(f.code) for f in exe.functions)][: len(exe.functions)]
+        self._sources = {id(s): i for i, s in enumerate(exe.sources)}
+        self._known = {-1: Place("", -1, "", -1, 0)}
+
+    def of(self, pc: int) -> Place:
+        """The place of the instruction at ``pc``; -1 is that of none."""
+        if pc not in self._known:
+            function, local = locate(self._exe, self._starts, pc)
+            span = span_of(self._exe, function, local)
+            source, line = (-1, 0) if span is None else (self._sources[id(span.source)], span.source.position(span.start)[0])
+            self._known[pc] = Place(function.name, local, type(isa.decode(function.code, local)).__name__, source, line)
+        return self._known[pc]
+
+    def line(self, pc: int) -> str:
+        """``file:line``; empty where there is none."""
+        place = self.of(pc)
+        return "" if place.source < 0 else f"{self._exe.sources[place.source].name}:{place.line}"
+
+
+def measured(events: Iterable[Event], exe: Executable, places: Places) -> list[Measured]:
+    """The events of one run, each with what it belongs to."""
+    out = []
+    for e in events:
+        name = f"{COPY_NAMES[e.kind]} {_reason(e, exe)}" if e.kind in COPY_NAMES else _name(e, exe)
+        out.append(Measured(Key(e.kind, name, places.line(e.pc)), e.end_ns - e.start_ns, e.nbytes))
+    return out
+
+
+def _site_key(event: Event) -> tuple[str, int, int]:
+    return event.kind, event.pc, event.subject
+
+
+def sites(traces: Sequence[Trace], exe: Executable, places: Places) -> tuple[Site, ...]:
+    """What each instruction did, in the order in which it first did it."""
+    groups: dict[tuple[str, int, int], list[Event]] = {}
+    for event in (e for t in traces for e in t.events):
+        groups.setdefault(_site_key(event), []).append(event)
+    return tuple(_site(found, exe, places) for found in groups.values())
+
+
+def _site(events: Sequence[Event], exe: Executable, places: Places) -> Site:
+    first, longest = events[0], max(events, key=lambda e: e.end_ns - e.start_ns)
+    row = Row.of(first.kind, _name(first, exe), events)
+    op = ""
+    if first.kind in (KERNEL, HOST_CALL):
+        op = operators(exe, first.subject)
+    elif first.kind in COPY_NAMES and first.subject >= 0:
+        op = exe.reasons[first.subject].op
+    return Site(
+        row.kind,
+        row.name,
+        _device(first, exe),
+        op,
+        *places.of(first.pc),
+        reason=_reason(first, exe) if first.kind in COPY_NAMES else "",
+        calls=row.calls,
+        total_ns=row.total_ns,
+        min_ns=row.min_ns,
+        max_ns=row.max_ns,
+        asked_ns=sum(e.asked_end_ns - e.asked_start_ns for e in events),
+        nbytes=row.nbytes,
+        types=types_text(longest.types),
+        n_types=len({e.types for e in events}),
+    )
+
+
+def timeline(traces: Sequence[Trace], most: int = MAX_MOMENTS) -> tuple[tuple[Moment, ...], int, int]:
+    """The run of median length as a timeline, its length in ns, and how many events beyond ``most`` are left out.
+
+    ``Moment.site`` counts as ``sites`` of the same traces does.
+    """
+    numbers: dict[tuple[str, int, int], int] = {}
+    for event in (e for t in traces for e in t.events):
+        numbers.setdefault(_site_key(event), len(numbers))
+    trace = sorted(traces, key=lambda t: t.end_ns - t.start_ns)[len(traces) // 2]
+    zero = trace.start_ns
+    moments = tuple(
+        Moment(
+            numbers[_site_key(e)],
+            e.start_ns - zero,
+            e.end_ns - zero,
+            e.asked_start_ns - zero,
+            e.asked_end_ns - zero,
+            e.nbytes,
+            e.live_bytes,
+            types_text(e.types),
+        )
+        for e in trace.events[:most]
+    )
+    return moments, trace.end_ns - trace.start_ns, max(0, len(trace.events) - most)

@@ -1,0 +1,181 @@
+"""A profile as text, seen from several sides: by name, by operator, by source line, over memory, by reason of a copy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from .profile_data import Profile, Site
+from .source import InputError
+from .tables import align, bytes_short, heading, profile_text, time_text
+
+#: What both a device's clock and the table call by these names.
+DIRECTIONS = {DTOH: "DtoH", HTOD: "HtoD"}
+_RUN_KINDS = (KERNEL, HOST_CALL)
+#: Of the curve of memory, in characters; the blocks fill a character from below.
+_CURVE_WIDTH, _CURVE_HEIGHT, _BLOCKS = 72, 8, " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text: ``left`` are the numbers of the columns that read as words."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{align([self.header, *self.rows], self.left)}" if self.rows else f"{self.title} none"
+
+
+def view(profile: Profile, name: str) -> str:
+    """One of VIEWS.  Raises InputError for another name."""
+    if name not in VIEWS:
+        near = difflib.get_close_matches(name, VIEWS, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"there is no view {name!r}{hint}", help=f"views: {', '.join(VIEWS)}")
+    return VIEWS[name](profile)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------------
+
+
+def operators(profile: Profile) -> Table:
+    """A row for each operator, or group of operators in one kernel: device time, host time, bytes, speed."""
+    groups: dict[tuple[str, str], list[Site]] = {}
+    for site in profile.sites:
+        if site.kind in _RUN_KINDS:
+            groups.setdefault((site.op, site.name), []).append(site)
+    total = sum(s.total_ns for found in groups.values() for s in found)
+    rows = []
+    for (op, name), found in sorted(groups.items(), key=lambda g: -sum(s.total_ns for s in g[1])):
+        time, calls, nbytes = (sum(getattr(s, f) for s in found) for f in ("total_ns", "calls", "nbytes"))
+        asked, longest = sum(s.asked_ns for s in found), max(found, key=lambda s: s.max_ns)
+        cells = [_share(time, total), time_text(time), str(calls), time_text(time / calls), time_text(longest.max_ns)]
+        cells += [time_text(asked), bytes_short(nbytes), f"{nbytes / time:.2f}" if time else "-"]
+        different = " (and others)" if len({s.types for s in found}) > 1 or longest.n_types > 1 else ""
+        rows.append((*cells, op, name, longest.types + different))
+    header = ("Time(%)", "Time", "Calls", "Avg", "Max", "Host", "Bytes", "GB/s", "Operators", "Kernel", "Arguments")
+    return Table("operators:", header, tuple(rows), (8, 9, 10))
+
+
+def copies(profile: Profile) -> Table:
+    """A row for each place that copies, with why, and how long the host waited for it."""
+    waited = {(s.function, s.pc): s.total_ns for s in profile.sites if s.kind == SYNC}
+    rows = []
+    for s in sorted((s for s in profile.sites if s.kind in DIRECTIONS), key=lambda s: (-s.nbytes, s.line)):
+        wait = waited.get((s.function, s.pc), 0) if s.kind == DTOH else 0
+        cells = (DIRECTIONS[s.kind], str(s.calls), bytes_short(s.nbytes), time_text(s.total_ns), time_text(wait))
+        rows.append((*cells, s.reason, place(profile, s)))
+    return Table("copies by reason:", ("", "Calls", "Bytes", "Time", "Waited", "Reason", "Place"), tuple(rows), (0, 5, 6))
+
+
+def waits(profile: Profile) -> Table:
+    """A row for each place where the host waits for the device."""
+    why = {(s.function, s.pc): s.reason for s in profile.sites if s.kind == DTOH}
+    found = sorted((s for s in profile.sites if s.kind == SYNC), key=lambda s: -s.total_ns)
+    rows = [(str(s.calls), time_text(s.total_ns), why.get((s.function, s.pc), ""), place(profile, s)) for s in found]
+    return Table("waits for the device:", ("Calls", "Time", "Before the copy of", "Place"), tuple(rows), (2, 3))
+
+
+def allocations(profile: Profile) -> Table:
+    """A row for each instruction that allocates, most bytes first."""
+    found = sorted((s for s in profile.sites if s.kind == ALLOC), key=lambda s: (-s.nbytes, s.line))
+    rows = [(str(s.calls), bytes_short(s.nbytes), bytes_short(s.nbytes / s.calls), place(profile, s)) for s in found]
+    return Table("allocations:", ("Calls", "Bytes", "Each", "Place"), tuple(rows), (3,))
+
+
+def place(profile: Profile, site: Site) -> str:
+    """``file:line``; empty where there is none."""
+    return f"{profile.sources[site.source].name}:{site.line}" if site.source >= 0 else ""
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.2f}%" if whole else "0.00%"
+
+
+# ---- views -----------------------------------------------------------------------------------------------------------------
+
+
+def _with_heading(*tables: Callable[[Profile], Table]) -> Callable[[Profile], str]:
+    return lambda profile: "\n".join([heading(profile), *(str(table(profile)) for table in tables)])
+
+
+def source_text(profile: Profile) -> str:
+    """The program, with what each line did in the margin: time of kernels, launches, bytes copied.  Over all traced runs."""
+    by_line: dict[tuple[int, int], list[Site]] = {}
+    for site in profile.sites:
+        if site.source >= 0:
+            by_line.setdefault((site.source, site.line), []).append(site)
+    total = sum(s.total_ns for s in profile.sites if s.kind in _RUN_KINDS)
+    parts = [heading(profile)]
+    for number, source in enumerate(profile.sources):
+        if not any(n == number for n, _ in by_line):
+            continue
+        rows: list[tuple[str, ...]] = [("Time(%)", "Time", "Calls", "Copied", "Shape fn", "", f"{source.name}")]
+        for line, text in enumerate(source.text.splitlines(), 1):
+            found = by_line.get((number, line), [])
+            rows.append((*_margin(found, total), f"{line} |", text.expandtabs(4)))
+            rows += [("", "", "", "", "", "|", f"    ^ {note}") for note in _notes(found)]
+        parts.append(align(rows, (6,)))
+    return "\n".join(parts)
+
+
+def _margin(found: Sequence[Site], total: int) -> tuple[str, ...]:
+    ran = [s for s in found if s.kind in _RUN_KINDS]
+    copied = [s for s in found if s.kind in DIRECTIONS]
+    shapes = [s for s in found if s.kind == SHAPE_FUNC]
+    time = sum(s.total_ns for s in ran)
+    return (
+        _share(time, total) if ran else "",
+        time_text(time) if ran else "",
+        str(sum(s.calls for s in ran)) if ran else "",
+        bytes_short(sum(s.nbytes for s in copied)) if copied else "",
+        time_text(sum(s.total_ns for s in shapes)) if shapes else "",
+    )
+
+
+def _notes(found: Sequence[Site]) -> Iterator[str]:
+    for s in found:
+        if s.kind in DIRECTIONS:
+            yield f"{DIRECTIONS[s.kind]}, {s.calls} x {bytes_short(s.nbytes / s.calls)}: {s.reason}"
+
+
+def memory_text(profile: Profile) -> str:
+    """Bytes in use over the time of one run, as a curve of characters; then who allocates."""
+    return "\n".join([heading(profile), *_curve(profile), str(allocations(profile))])
+
+
+def _curve(profile: Profile) -> list[str]:
+    points = sorted((m.end_ns, m.live_bytes) for m in profile.timeline)
+    if not points:
+        return ["memory: nothing was allocated"]
+    length = max(profile.timeline_ns, points[-1][0], 1)
+    columns, at, level = [], 0, 0
+    for i in range(_CURVE_WIDTH):
+        most = level
+        while at < len(points) and points[at][0] * _CURVE_WIDTH <= (i + 1) * length:
+            level = points[at][1]
+            most, at = max(most, level), at + 1
+        columns.append(most)
+    peak = max(columns) or 1
+    fill = [round(8 * _CURVE_HEIGHT * c / peak) for c in columns]
+    lines = []
+    for row in range(_CURVE_HEIGHT - 1, -1, -1):
+        label = bytes_short(peak) if row == _CURVE_HEIGHT - 1 else "0 B" if row == 0 else ""
+        bar = "".join(_BLOCKS[min(8, max(0, f - 8 * row))] for f in fill)
+        lines.append(f"{label:>12} |{bar}".rstrip())
+    end = time_text(length)
+    return ["memory in use over one run:", *lines, f"{'':>12} +{'-' * _CURVE_WIDTH}", f"{'0':>14}{end:>{_CURVE_WIDTH}}"]
+
+
+VIEWS: dict[str, Callable[[Profile], str]] = {
+    "nvprof": profile_text,
+    "operators": _with_heading(operators),
+    "source": source_text,
+    "memory": memory_text,
+    "copies": _with_heading(copies, waits),
+}
