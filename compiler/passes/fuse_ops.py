@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...ops.group import Group, Node, Tensor
-from ...ops.op import Op, OpPattern
 from ...ops.kernels import fits
+from ...ops.op import Op, OpPattern
 from ...ops.relate import build_group, data_dependent
 from ...ops.ty import TensorType, TupleType
 from ...shape_funcs.dims import Dim, const, sym

@@ -73,11 +73,15 @@ def test_ctrl_c_stops_an_endless_recursion() -> None:
             vm.run(np.array(0))
         assert time.monotonic() - sent[0] < 0.5
         assert vm.memory["live_bytes"] == 0
-    count = "def @f(%i: int64) -> int64 { if (%i >= 9i64) { %i } else { @f(%i + 1i64) } } def @main(%i: int64) -> int64 { @f(%i) }"
+    count = (
+        "def @f(%i: int64) -> int64 { if (%i >= 9i64) { %i } else { @f(%i + 1i64) } } def @main(%i: int64) -> int64 { @f(%i) }"
+    )
     assert relay.VirtualMachine(relay.compile(HEADER + count)).run(np.array(0)).item() == 9
 
 
-DEEP = "def @f(%i: int64) -> int64 { if (%i <= 0i64) { 0i64 } else { %i + @f(%i - 1i64) } } def @main(%n: int64) -> int64 { @f(%n) }"
+DEEP = (
+    "def @f(%i: int64) -> int64 { if (%i <= 0i64) { 0i64 } else { %i + @f(%i - 1i64) } } def @main(%n: int64) -> int64 { @f(%n) }"
+)
 
 
 def test_ten_million_frames_are_an_error() -> None:
@@ -132,7 +136,9 @@ def test_results_outlive_the_machine_and_are_released_by_any_thread() -> None:
 
 
 def test_an_input_that_is_the_result_is_copied() -> None:
-    vm = relay.VirtualMachine(relay.compile(HEADER + "def @main(%x: Tensor[(?), float32]) { (%x, reshape(%x, newshape=[-1, 1])) }"))
+    vm = relay.VirtualMachine(
+        relay.compile(HEADER + "def @main(%x: Tensor[(?), float32]) { (%x, reshape(%x, newshape=[-1, 1])) }")
+    )
     x = np.arange(4, dtype=np.float32)
     first, second = vm.run(x)
     first.numpy()[0] = 9

@@ -40,7 +40,9 @@ PROGRAMS = {
     "closure": (
         """def @main(%n: int64, %x: Tensor[(?), float32]) {
           let %step = fn (%y: Tensor[(?), float32]) -> Tensor[(?), float32] { %y + %x };
-          let %twice = fn (%f: fn (Tensor[(?), float32]) -> Tensor[(?), float32], %y: Tensor[(?), float32]) -> Tensor[(?), float32] { %f(%f(%y)) };
+          let %twice = fn (
+            %f: fn (Tensor[(?), float32]) -> Tensor[(?), float32], %y: Tensor[(?), float32]
+          ) -> Tensor[(?), float32] { %f(%f(%y)) };
           %twice(%step, %x)
         }""",
         lambda n, rng: (np.array(n, np.int64), rng.standard_normal(n).astype("f")),
