@@ -15,7 +15,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 	"$$p" -c '$(PROBE)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers bench clean
+.PHONY: help demo test check lint types layers docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ types: $(VENV)/stamp-test
 
 layers: $(VENV)/stamp-test
 	$(PY) -m pytest tests/test_layers.py tests/test_packaging.py
+
+docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md
+	$(PY) -m relayvm.compiler.docs
 
 bench: $(VENV)/stamp-bench  ## dispatch cost against numpy and onnxruntime, cold start, what compare finds (minutes)
 	$(PY) benchmarks/dispatch.py

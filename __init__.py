@@ -12,24 +12,10 @@ Every operator is a function here, at Relay's path: ``relay.add``, ``relay.nn.de
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from .compiler.builder import (
-    Any,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    IRModule,
-    Let,
-    Tuple,
-    TupleGetItem,
-    Var,
-    const,
-    var,
-)
+from .compiler.builder import Any, Constant, Expr, GlobalVar, If, Let, TupleGetItem, Var, const, var
 from .compiler.comparing import Comparison, compare
 from .compiler.compile import compile
 from .compiler.operator_calls import operators as _operators
@@ -52,6 +38,11 @@ from .vm.source import (
     VMError,
 )
 from .vm.tensor import Tensor
+
+if TYPE_CHECKING:
+    from .compiler.ir import Call, Function, IRModule, Tuple
+else:  # these take what people write: lists, numbers, names with or without @
+    from .compiler.builder import Call, Function, IRModule, Tuple
 
 __version__ = "0.1.0"
 

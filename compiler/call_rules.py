@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ops.machine import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
-from ..ops.op import Op, OpPattern, TypeRelError
+from ..ops.op import Op, TypeRelError
 from ..ops.relate import relate
 from ..ops.ty import FuncType, TensorType, Type
 from ..shape_funcs.dims import dim
-from ..shape_funcs.registry import SHAPE_FUNCS
 from ..vm.source import Diagnostic, Span
 from .ir import Call, Constant, Expr, GlobalVar, Var
 from .shape_checks import Emit, enforce
@@ -70,7 +69,7 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
         return _asserted_type(call, args)
     if op in (ON_DEVICE, DEVICE_COPY):
         return _placed_type(call, args)
-    if op.pattern is OpPattern.MACHINE and op.name not in SHAPE_FUNCS:
+    if not op.in_language:
         raise mistake(f"{op.name} is an instruction of the machine, not an operator of programs", call.span)
     try:
         return relate(op, [a.ty for a in args], call.attrs, known)[0]

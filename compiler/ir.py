@@ -6,9 +6,9 @@ Sharing means sharing: an expression object that occurs twice is evaluated once 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ __all__ = [
     "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "Var",
     "let_chain", "make_lets", "replace",
 ]  # fmt: skip
-
-_node = dataclass(frozen=True, eq=False)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,7 +39,7 @@ class Expr:
         return self.astext(show_meta_data=False)
 
 
-@_node
+@dataclass(frozen=True, eq=False)
 class Var(Expr):
     """A local variable ``%name``; its identity, not its name, says which.  ``annotation`` is the declared type."""
 
@@ -49,32 +47,36 @@ class Var(Expr):
     annotation: Type | None = None
 
 
-@_node
+@dataclass(frozen=True, eq=False)
 class GlobalVar(Expr):
     """``@name``: a function of the module."""
 
     name: str
 
 
-@_node
+@dataclass(frozen=True, eq=False)
 class Constant(Expr):
     """A tensor known at compile time (C-contiguous, read-only)."""
 
     data: np.ndarray
 
 
-@_node
+@dataclass(frozen=True, eq=False)
 class Tuple(Expr):
     fields: tuple[Expr, ...]
 
+    if TYPE_CHECKING:  # as people write it: see ``builder``
 
-@_node
+        def __init__(self, fields: Sequence[Expr], *, span: Span | None = None, ty: Type | None = None) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
 class TupleGetItem(Expr):
     tuple_value: Expr
     index: int
 
 
-@_node
+@dataclass(frozen=True, eq=False)
 class Call(Expr):
     """``op`` is an operator, or an expression whose value is a function.  ``attrs`` is the operator's attrs object.
 
@@ -86,8 +88,14 @@ class Call(Expr):
     attrs: Any = None
     reads: tuple[Span | None, ...] = field(default=(), repr=False)
 
+    if TYPE_CHECKING:
 
-@_node
+        def __init__(
+            self, op: Op | Expr, args: Sequence[Expr], attrs: Any = None, *, span: Span | None = None, ty: Type | None = None
+        ) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
 class Let(Expr):
     """``let %var = value; body``.  Chains are long: walk them with ``let_chain``, never by recursion."""
 
@@ -96,14 +104,14 @@ class Let(Expr):
     body: Expr
 
 
-@_node
+@dataclass(frozen=True, eq=False)
 class If(Expr):
     cond: Expr
     true_branch: Expr
     false_branch: Expr
 
 
-@_node
+@dataclass(frozen=True, eq=False)
 class Function(Expr):
     """``fn (params) -> ret_type { body }``.  ``attrs["Primitive"] = 1`` marks a fused kernel."""
 
@@ -111,6 +119,13 @@ class Function(Expr):
     body: Expr
     ret_type: Type | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, params: Sequence[Var], body: Expr, ret_type: Type | None = None, attrs: Mapping[str, Any] | None = None,
+            *, span: Span | None = None, ty: Type | None = None,
+        ) -> None: ...  # fmt: skip
 
     @property
     def is_primitive(self) -> bool:
@@ -126,6 +141,13 @@ class IRModule:
 
     def __getitem__(self, name: str) -> Function:
         return self.functions[name]
+
+    @staticmethod
+    def from_expr(expr: Any) -> IRModule:
+        """A module whose ``main`` is ``expr``; the free variables of one that is no function become its parameters."""
+        from .builder import IRModule as face
+
+        return face.from_expr(expr)
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The module in the text format (see ``printer``); without metadata it does not parse back."""

@@ -29,7 +29,7 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         full = self._prefix + name
-        if full in REGISTRY and REGISTRY[full].pattern is not OpPattern.MACHINE:
+        if full in REGISTRY and REGISTRY[full].in_language:
             return operator_function(REGISTRY[full])
         if any(known.startswith(full + ".") for known in _names()):
             return Namespace(full + ".")
@@ -47,7 +47,7 @@ operators = Namespace()
 
 
 def _names() -> list[str]:
-    return [name for name, op in REGISTRY.items() if op.pattern is not OpPattern.MACHINE]
+    return [name for name, op in REGISTRY.items() if op.in_language]
 
 
 @functools.cache

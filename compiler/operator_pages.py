@@ -7,7 +7,6 @@ import difflib
 from typing import Any
 
 from ..ops.op import REGISTRY, Op, OpPattern
-from ..shape_funcs.registry import SHAPE_FUNCS
 from ..vm.source import InputError
 from .attributes import value_text
 
@@ -30,7 +29,7 @@ _BY_PATTERN = {
 
 def operators() -> list[Op]:
     """Every operator that a program may call, by name."""
-    return [op for _, op in sorted(REGISTRY.items()) if op.pattern is not OpPattern.MACHINE or op.name in SHAPE_FUNCS]
+    return [op for _, op in sorted(REGISTRY.items()) if op.in_language]
 
 
 def operator(name: str) -> Op:

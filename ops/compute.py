@@ -86,7 +86,10 @@ class Cast(Scalar):
 
 @dataclass(frozen=True, slots=True)
 class Select(Scalar):
-    """``then`` where ``condition``, else ``otherwise``.  Only the chosen side is evaluated: a load in the other may be out of range."""
+    """``then`` where ``condition``, else ``otherwise``.
+
+    Only the chosen side is evaluated: a load in the other may be out of range.
+    """
 
     condition: Scalar
     then: Scalar

@@ -164,6 +164,11 @@ class Op:
         )
 
     @property
+    def in_language(self) -> bool:
+        """May a program call it?  Those that are only instructions of the machine have no shape function."""
+        return self.pattern is not OpPattern.MACHINE or self.name in SHAPE_FUNCS
+
+    @property
     def data_dependent(self) -> tuple[bool, ...]:
         """Per input: does the shape function read its values?"""
         return self.shape_func.flags(len(self.inputs))

@@ -373,7 +373,10 @@ def _arange_length(start: int, stop: int, step: int) -> int:
     a, b, s = (struct.unpack("<d", struct.pack("<q", v))[0] for v in (start, stop, step))
     if s == 0.0 or math.isnan(a + b + s) or math.isinf(a + b + s):
         return 0
-    return max(0, math.ceil((b - a) / s))
+    ratio = (b - a) / s
+    if ratio <= 0.0:
+        return 0
+    return 2**63 if ratio >= 4e18 else math.ceil(ratio)  # the former is no size: whoever uses it says so
 
 
 #: What each operation means on ints; ``add`` and ``mul`` are what a polynomial is evaluated with.

@@ -17,4 +17,6 @@ os.environ.setdefault("RELAYVM_CHECK", "1")
 
 # The machines this runs on are shared and slow; a property that compiles something must not fail for it.
 settings.register_profile("relayvm", deadline=None)
-settings.load_profile("relayvm")
+# Where nobody looks on, the same examples every time: a new find there would stop a change that has nothing to do with it.
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "relayvm")

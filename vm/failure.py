@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import bisect
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ops.native.layout import TAG_TENSOR
+from ..ops.native.memory import load_i64
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
+from ..ops.op import REGISTRY
 from ..ops.ty import DTYPES, ITEMSIZE, TensorType
 from . import isa
 from .executable import Executable, VMFunction
@@ -60,8 +63,6 @@ def _list(value: Any) -> tuple[int, ...]:
 def _registers(machine: VirtualMachine) -> dict[int, int]:
     state = machine._view
     base = int(state["stack"]) + 8 * int(state["base"])
-    from ..ops.native.memory import load_i64
-
     held = {r: load_i64(base + 8 * r) for r in range(int(state["n_registers"]))}
     return {r: at for r, at in held.items() if at}
 
@@ -99,14 +100,20 @@ def _message(machine: VirtualMachine, instruction: isa.Instruction, status: int,
         case isa.InvokeShapeFunc(func=number, args=args):
             name = exe.shape_func_names[number]
             if status == SHAPE_CHECK:
-                inputs = [_Described(registers[r]) for r in args]
-                return f"{name}: {exe.shape_funcs[number].describe_failure(inputs) or words}"
+                told = exe.shape_funcs[number].describe_failure([_Described(registers[r]) for r in args]) or words
+                # in a fused kernel the message itself says which operator it is about
+                return told if told.partition(":")[0] in REGISTRY else f"{name}: {told}"
             return f"{name}: {words}"
         case isa.ReshapeTensor(src=source, shape=shape) if status == SHAPE_CHECK:
             wanted = _Described(registers[shape]).reshape(-1).tolist()
             return f"reshape: a tensor of shape {_Described(registers[source]).shape} cannot be viewed as {tuple(wanted)}"
         case isa.AllocStorage(nbytes=n) if status == OUT_OF_MEMORY:
             return f"out of memory: {n} bytes are needed"
+        case isa.AllocStorageReg(shape=shape, dtype=dtype) if status == OUT_OF_MEMORY:
+            sizes = tuple(_Described(registers[shape]).reshape(-1).tolist())
+            return (
+                f"out of memory: {math.prod(sizes) * ITEMSIZE[DTYPES[dtype]]} bytes are needed for {DTYPES[dtype]}{list(sizes)}"
+            )
     return words
 
 

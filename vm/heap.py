@@ -406,7 +406,10 @@ def reserve(state, words):
 
 @native
 def queue_poison(state, block, nbytes):
-    """Spoil a freed block when the work queued before has run."""
+    """Spoil a freed block: at once, or when the work queued before, which may still read it, has run."""
+    if state_at(state).queue_used == 0:
+        fill_bytes(block, POISON, nbytes)
+        return
     at = reserve(state, 4)
     if at != 0:
         store_i64(at, QUEUE_POISON)

@@ -154,7 +154,7 @@ class VirtualMachine:
         return tuple(f.name for f in self.exe.functions)
 
     def __getitem__(self, name: str) -> Entry:
-        """The function ``name``.  Raises InputError that lists the functions there are."""
+        """The function ``name``.  Raises ConfigError that lists the functions there are."""
         if name not in self._entries:
             if name not in self.entries:
                 raise _unknown_entry(name, self.entries)

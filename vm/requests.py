@@ -5,9 +5,10 @@ from __future__ import annotations
 from ..ops.native.layout import TAG_ADT
 from ..ops.native.memory import free, load_i64, native, store_i64
 from ..ops.native.status import INTERNAL
+from .frames import open_frame, unwind
 from .heap import new_object, new_record, owned, release, retain, trim
 from .layout import N_DEVICES, state_at
-from .loop import open_frame, run_loop, unwind
+from .loop import run_loop
 from .stream import device_to_host, drain, host_to_device
 
 #: What may be asked for.

@@ -76,6 +76,7 @@ def arange_length(start, stop, step):
 
 @native
 def mul_overflows(a, b):
+    """Is the product too large for an int64?  True from 9.2e18 on, a little before 2**63: no size is that large."""
     if -_HALF < a < _HALF and -_HALF < b < _HALF:
         return False
     if a == 0 or b == 0:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 #: Options of every function compiled: no Python, no exceptions, IEEE division, no runtime of numba's.
-OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False, "no_rewrites": True}
 
 
 @dataclass(frozen=True)
@@ -87,22 +87,28 @@ def toolchain_fingerprint() -> str:
     return hashlib.sha256(repr((sources, versions, processor)).encode()).hexdigest()
 
 
-class _Jitter:
-    """Makes numba dispatchers of native functions: each with globals where every twin is its machine form."""
+class _MachineForms:
+    """numba's form of native functions, records, arrays and twins, each made once in a process."""
 
-    def __init__(self, entry: Callable[..., Any]) -> None:
-        self.entry = entry  # compiled by the caller, with its C signature
-        self.done: dict[int, Any] = {}
-        self.alive: list[Any] = []
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+        self._alive: list[Any] = []  # what the keys are the ids of
 
-    def __call__(self, value: Any) -> Any:
+    def of(self, value: Any) -> Any:
+        """The machine form of ``value``; anything that is not native is itself."""
         kind = getattr(value, "__native__", None)
         if kind is None:
             return value
-        if id(value) not in self.done:
-            self.alive.append(value)
+        if id(value) not in self._made:
+            self._alive.append(value)
             self._make(value, kind)
-        return self.done[id(value)]
+        return self._made[id(value)]
+
+    def entry(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A copy of ``function`` over machine forms, for its caller to compile."""
+        copy = self._copy(function)
+        self._fill(copy, function)
+        return copy
 
     def _make(self, value: Any, kind: str) -> None:
         import numba
@@ -110,42 +116,53 @@ class _Jitter:
         from . import intrinsics
 
         if kind == "record":
-            self.done[id(value)] = intrinsics.record(value.dtype)
+            self._made[id(value)] = intrinsics.record(value.dtype)
         elif kind == "array":
-            self.done[id(value)] = intrinsics.array(value.dtype, value.rank)
+            self._made[id(value)] = intrinsics.array(value.dtype, value.rank)
         elif kind == "twin":
             provider = getattr(value, "__machine__", None)  # a twin declared outside ``memory`` names its machine form
-            self.done[id(value)] = provider() if provider else getattr(intrinsics, value.__name__)
+            self._made[id(value)] = provider() if provider else getattr(intrinsics, value.__name__)
         else:
-            namespace: dict[str, Any] = {"__builtins__": __builtins__}
-            copy = types.FunctionType(value.__code__, namespace, value.__name__, value.__defaults__)
-            copy.__module__ = "relayvm_native"
-            # known before its globals are filled: functions may call each other
-            self.done[id(value)] = numba.njit(copy, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-            for name in set(_globals_used(value.__code__)):
-                if name in value.__globals__:
-                    namespace[name] = self(value.__globals__[name])
-            if kind == "function" and value is not self.entry:
+            copy = self._copy(value)
+            dispatcher = numba.njit(copy, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+            self._made[id(value)] = dispatcher  # known before its globals are filled: it may call itself
+            self._fill(copy, value)
+            if kind == "function":
                 # all arguments are words: compile once, not once for every literal it is called with
-                dispatcher = self.done[id(value)]
                 dispatcher.compile((numba.int64,) * value.__code__.co_argcount)
                 dispatcher.disable_compile()
+
+    def _copy(self, function: Callable[..., Any]) -> types.FunctionType:
+        namespace: dict[str, Any] = {"__builtins__": __builtins__}
+        copy = types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
+        copy.__module__ = "relayvm_native"
+        return copy
+
+    def _fill(self, copy: types.FunctionType, function: Callable[..., Any]) -> None:
+        for name in set(_globals_used(function.__code__)):
+            if name in function.__globals__:
+                copy.__globals__[name] = self.of(function.__globals__[name])
+
+
+_forms = _MachineForms()
 
 
 @contextlib.contextmanager
 def _front_end_only() -> Iterator[None]:
-    """numba's own optimising and loading of every single function is most of its time; we do both once, for the whole."""
-    from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary, JITCPUCodegen
+    """numba links, optimises and loads every function by itself, with all it calls, again and again: most of its time.
+    We do that once, for the whole (``_linked``, ``_optimised``)."""
+    from numba.core.codegen import CPUCodeLibrary
     from numba.core.cpu import CPUContext
 
     def stand_in(self: Any, library: Any, description: Any, environment: Any) -> Any:
         return [].append  # numba wants a built-in of its own for each function, as a key
 
+    def leave_unlinked(self: Any) -> None:
+        self._finalized = True
+
     replaced = [
         (CPUCodeLibrary, "_optimize_functions", lambda self, module: None),
-        (CPUCodeLibrary, "_optimize_final_module", lambda self: None),
-        (JITCodeLibrary, "_finalize_specific", lambda self: None),
-        (JITCPUCodegen, "_add_module", lambda self, module: None),
+        (CPUCodeLibrary, "finalize", leave_unlinked),
         (CPUContext, "get_executable", stand_in),
     ]
     before = [(cls, name, getattr(cls, name)) for cls, name, _ in replaced]
@@ -158,14 +175,29 @@ def _front_end_only() -> Iterator[None]:
             setattr(cls, name, value)
 
 
+def _linked(library: Any) -> Any:
+    """One module with everything that ``library`` calls."""
+    import llvmlite.binding as llvm
+
+    whole = llvm.parse_bitcode(library._final_module.as_bitcode())
+    seen, stack = {library}, list(library._linking_libraries)
+    while stack:
+        needed = stack.pop()
+        if needed not in seen:
+            seen.add(needed)
+            stack += needed._linking_libraries
+            whole.link_in(needed._final_module, preserve=True)
+    return whole
+
+
 def _optimised(module: Any, symbol: str, target_machine: Any) -> Any:
     """The module with everything but the entry point private, at LLVM's -O3."""
     import llvmlite.binding as llvm
 
-    module = llvm.parse_bitcode(module.as_bitcode())
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"
+    module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(target_machine, tuning)
@@ -186,12 +218,10 @@ def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
 
     with warnings.catch_warnings(), global_compiler_lock, _front_end_only():
         warnings.simplefilter("ignore", errors.NumbaWarning)
-        jitted = _Jitter(function)(function)
         # CFunc.compile() would also load the code into numba's own engine; we only want the object
-        entry = CFunc(jitted.py_func, sigutils.normalize_signature(signature), locals={}, options=OPTIONS)
+        entry = CFunc(_forms.entry(function), sigutils.normalize_signature(signature), locals={}, options=OPTIONS)
         compiled = entry._compile_uncached()
         library = compiled.library
-        library._ensure_finalized()  # links what the function calls
         symbol = compiled.fndesc.llvm_cfunc_wrapper_name
         machine = library.codegen._tm
-        return ObjectCode(symbol, machine.emit_object(_optimised(library._final_module, symbol, machine)))
+        return ObjectCode(symbol, machine.emit_object(_optimised(_linked(library), symbol, machine)))

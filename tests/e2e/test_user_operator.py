@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.op import Kernel, NoAttrs, Op, OpPattern
-from relayvm.shape_funcs.registry import Operand, register_shape_func
+from relayvm.ops.op import REGISTRY, Kernel, NoAttrs, Op, OpPattern
+from relayvm.shape_funcs.registry import SHAPE_FUNCS, Operand, register_shape_func
 
 HEADER = '#[version = "0.0.5"]\n'
 
 
-@register_shape_func("test.grid", data_dependent=[False, True])
 def grid_shape(inputs: tuple[Operand, tuple[Operand, ...]], attrs: NoAttrs) -> tuple[Any, ...]:
     _, sizes = inputs
     return tuple(s.values[0] for s in sizes)
@@ -28,14 +28,21 @@ def grid(value: np.ndarray, *rest: np.ndarray) -> int:
     return 0
 
 
-GRID = Op(
-    name="test.grid",
-    doc="A tensor full of ``value``; its sizes are scalars in a tuple.",
-    inputs=("value", "sizes*"),
-    pattern=OpPattern.OPAQUE,
-    dtype=lambda dtypes, attrs: dtypes[0],
-    kernel=Kernel("python", grid, attrs=lambda attrs: {}, in_python=True),
-)
+@pytest.fixture(autouse=True, scope="module")
+def declared() -> Iterator[None]:
+    """The operator exists while these tests run: others look at the whole registry."""
+    register_shape_func("test.grid", data_dependent=[False, True])(grid_shape)
+    Op(
+        name="test.grid",
+        doc="A tensor full of ``value``; its sizes are scalars in a tuple.",
+        inputs=("value", "sizes*"),
+        pattern=OpPattern.OPAQUE,
+        dtype=lambda dtypes, attrs: dtypes[0],
+        kernel=Kernel("python", grid, attrs=lambda attrs: {}, in_python=True),
+    )
+    yield
+    del REGISTRY["test.grid"], SHAPE_FUNCS["test.grid"]
+
 
 TEXT = "def @main(%v: float32, %a: int64, %b: int64) { test.grid(%v, (%a, %b)) + 1f }"
 

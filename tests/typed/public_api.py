@@ -34,7 +34,7 @@ def run(executable: relay.Executable, x: npt.NDArray[np.float32]) -> npt.NDArray
     result = vm.run(x)
     assert isinstance(result, relay.Tensor)
     size: int = result.shape[0]
-    name: str = result.dtype
+    name: str = result.dtype.name
     bytes_copied: int = vm.counters["dtoh_bytes"]
     print(size, name, result.device, bytes_copied, vm["main"](x), vm.profile(x))
     return result.numpy()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import relayvm as relay
 from relayvm.ops.native import memory
-from relayvm.vm import door, requests
+from relayvm.vm import door, isa, requests, stream
 from relayvm.vm.machine import VirtualMachine
 
 HEADER = '#[version = "0.0.5"]\n'
@@ -40,7 +42,9 @@ PROGRAMS = {
     "closure": (
         """def @main(%n: int64, %x: Tensor[(?), float32]) {
           let %step = fn (%y: Tensor[(?), float32]) -> Tensor[(?), float32] { %y + %x };
-          let %twice = fn (%f: fn (Tensor[(?), float32]) -> Tensor[(?), float32], %y: Tensor[(?), float32]) -> Tensor[(?), float32] { %f(%f(%y)) };
+          let %twice = fn (
+            %f: fn (Tensor[(?), float32]) -> Tensor[(?), float32], %y: Tensor[(?), float32]
+          ) -> Tensor[(?), float32] { %f(%f(%y)) };
           %twice(%step, %x)
         }""",
         lambda n, rng: (np.array(n, np.int64), rng.standard_normal(n).astype("f")),
@@ -99,3 +103,29 @@ def test_a_wild_address_is_caught() -> None:
             memory.load_i64(cell.ctypes.data + 8)
         with pytest.raises(memory.WildAddress):
             memory.store_i64(cell.ctypes.data + 4, 1)
+
+
+def test_on_sim_a_missing_wait_is_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, make = PROGRAMS["elementwise"]
+    exe = relay.compile(relay.parse(HEADER + text), target="sim")
+    args = make(5, np.random.default_rng(0))
+    vm = plain_machine(exe, monkeypatch)
+    right = vm.run(*args).numpy().copy()
+    monkeypatch.setattr(stream, "synchronise", lambda state, pc, device: 0)
+    # twice: what the first run left in the memory must not pass for the second run's result
+    for _ in range(2):
+        assert not np.array_equal(vm.run(*args).numpy(), right)
+
+
+def test_on_sim_a_missing_copy_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, make = PROGRAMS["data_dependent"]
+    exe = relay.compile(relay.parse(HEADER + text), target="sim")
+    code = exe.functions[0].code.copy()
+    pcs = [pc for pc, i in isa.disassemble(code) if isinstance(i, isa.DeviceCopy)]
+    assert pcs
+    for pc in pcs:  # the copy becomes a move: the register then holds a tensor that is on the device
+        move = isa.Move(int(code[pc + 1]), int(code[pc + 2])).words()
+        code[pc : pc + 6] = [*move, *isa.Move(move[1], move[1]).words()]
+    broken = dataclasses.replace(exe, functions=(dataclasses.replace(exe.functions[0], code=code),))
+    with pytest.raises(relay.VMError, match="the host was asked to read a tensor that is on the device"):
+        VirtualMachine(broken).run(*make(3, np.random.default_rng(0)))

@@ -1,0 +1,300 @@
+"""What single instructions do, as machine code, where it takes more than a line of the loop.
+
+``at`` is the address of the instruction's words, ``regs`` that of the frame's registers.  Every function returns a status.
+"""
+
+from __future__ import annotations
+
+from ..ops.native.layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
+from ..ops.native.memory import clock_ns, fill_bytes, load_i64, load_u8, native, store_i64, tensor
+from ..ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY, SHAPE_CHECK
+from ..ops.ty import DTYPES, MAX_RANK
+from .frames import set_register
+from .heap import (
+    checked_bytes,
+    itemsize,
+    n_bytes,
+    n_elements,
+    new_object,
+    new_record,
+    new_storage,
+    retain,
+    scalar,
+    status_of_bytes,
+    vector,
+    view,
+)
+from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
+from .shape_eval import evaluate
+from .stream import arguments_fit, device_to_host, host_to_device, launch, record_event, record_shape_func
+
+_INT64 = DTYPES.index("int64")
+
+
+@native
+def invoke_packed(state, at, regs, pc):
+    """A kernel launch; a status, or HOST_CALL negated when the kernel lives in Python."""
+    s = state_at(state)
+    packed, n = load_i64(at + 8), load_i64(at + 24)
+    row = s.packed + 8 * PACKED_WORDS * packed
+    argv = s.argv
+    for i in range(n):
+        store_i64(argv + 8 * i, load_i64(regs + 8 * load_i64(at + 32 + 8 * i)))
+    if not arguments_fit(load_i64(row + 16), argv, n, load_i64(row + 8)):
+        return INTERNAL
+    if load_i64(row) == 0:
+        return -HOST_CALL
+    return launch(state, packed, argv, n, pc)
+
+
+@native
+def alloc_storage(state, dst, nbytes, device, pc):
+    """A status; the storage goes to ``dst``."""
+    if nbytes < 0:
+        return status_of_bytes(nbytes)
+    storage = new_storage(state, nbytes, device)
+    if storage == 0:
+        return OUT_OF_MEMORY
+    set_register(state, dst, storage)
+    s = state_at(state)
+    if s.tracing != TRACE_OFF:
+        now = clock_ns()
+        record_event(state, EVENT_ALLOC, pc, device, now, now, nbytes)
+    return OK
+
+
+@native
+def shape_vector(at):
+    """A status: is this an int64 vector on the host, with no more elements than a tensor has axes?"""
+    t = tensor(at)
+    if t.tag != TAG_TENSOR or t.dtype != _INT64:
+        return INTERNAL
+    if t.device != 0:
+        return NOT_ON_HOST
+    return OK if n_elements(at) <= MAX_RANK else INTERNAL
+
+
+@native
+def alloc_storage_reg(state, at, regs, pc):
+    shape = load_i64(regs + 8 * load_i64(at + 16))
+    status = shape_vector(shape)
+    if status != OK:
+        return status
+    t = tensor(shape)
+    nbytes = checked_bytes(t.data, n_elements(shape), load_i64(at + 24))
+    return alloc_storage(state, regs + 8 * load_i64(at + 8), nbytes, load_i64(at + 32), pc)
+
+
+@native
+def tensor_in(state, dst, storage, offset, dtype, shape, ndim):
+    """A tensor over part of a storage, with the sizes at address ``shape``; a status."""
+    block = tensor(storage)
+    if block.tag != TAG_STORAGE:
+        return INTERNAL
+    nbytes = checked_bytes(shape, ndim, dtype)
+    if nbytes < 0:
+        return status_of_bytes(nbytes)
+    if offset + nbytes > block.shape[0]:
+        return INTERNAL
+    at = new_object(state, TAG_TENSOR)
+    if at == 0:
+        return OUT_OF_MEMORY
+    t = tensor(at)
+    t.ndim = ndim
+    t.dtype = dtype
+    t.device = block.device
+    t.data = block.data + offset
+    t.storage = retain(storage)
+    for i in range(ndim):
+        t.shape[i] = load_i64(shape + 8 * i)
+    set_register(state, dst, at)
+    return OK
+
+
+@native
+def alloc_tensor_reg(state, at, regs):
+    shape = load_i64(regs + 8 * load_i64(at + 32))
+    status = shape_vector(shape)
+    if status != OK:
+        return status
+    t = tensor(shape)
+    storage = load_i64(regs + 8 * load_i64(at + 16))
+    dst = regs + 8 * load_i64(at + 8)
+    return tensor_in(state, dst, storage, load_i64(at + 24), load_i64(at + 40), t.data, n_elements(shape))
+
+
+@native
+def make_record(state, at, regs, tag):
+    """AllocADT and AllocClosure; a status."""
+    n = load_i64(at + 24)
+    made = new_record(state, tag, load_i64(at + 16), n)
+    if made == 0:
+        return OUT_OF_MEMORY
+    fields = tensor(made).data
+    for i in range(n):
+        store_i64(fields + 8 * i, retain(load_i64(regs + 8 * load_i64(at + 32 + 8 * i))))
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def get_field(state, at, regs):
+    source, index = load_i64(regs + 8 * load_i64(at + 16)), load_i64(at + 24)
+    o = tensor(source)
+    if o.tag != TAG_ADT or index >= o.count:
+        return INTERNAL
+    set_register(state, regs + 8 * load_i64(at + 8), retain(load_i64(o.data + 8 * index)))
+    return OK
+
+
+@native
+def truth(at):
+    """1 or 0 for a host scalar, -1 where it is none."""
+    t = tensor(at)
+    if t.tag != TAG_TENSOR or t.device != 0:
+        return -1
+    for i in range(itemsize(t.dtype)):
+        if load_u8(t.data + i) != 0:
+            return 1
+    return 0
+
+
+@native
+def load_const(state, at, regs, pc):
+    s = state_at(state)
+    device = load_i64(at + 24)
+    row = s.constants + 8 * N_DEVICES * load_i64(at + 16)
+    found = load_i64(row + 8 * device)
+    if found == 0:
+        found = host_to_device(state, load_i64(row), device, pc, -1, True)
+        if found == 0:
+            return s.status
+        store_i64(row + 8 * device, found)
+    set_register(state, regs + 8 * load_i64(at + 8), retain(found))
+    return OK
+
+
+@native
+def shape_of(state, at, regs):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    t = tensor(source)
+    if t.tag != TAG_TENSOR:
+        return INTERNAL
+    made = vector(state, t.ndim)
+    if made == 0:
+        return OUT_OF_MEMORY
+    for i in range(t.ndim):
+        tensor(made).payload[i] = t.shape[i]
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def reshape_tensor(state, at, regs):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    shape = load_i64(regs + 8 * load_i64(at + 24))
+    t, to = tensor(source), tensor(shape)
+    if t.tag != TAG_TENSOR:
+        return INTERNAL
+    status = shape_vector(shape)
+    if status != OK:
+        return status
+    ndim = n_elements(shape)
+    if checked_bytes(to.data, ndim, t.dtype) != n_bytes(source):
+        return SHAPE_CHECK
+    made = view(state, source, t.dtype)
+    if made == 0:
+        return OUT_OF_MEMORY
+    tensor(made).ndim = ndim
+    for i in range(ndim):
+        tensor(made).shape[i] = load_i64(to.data + 8 * i)
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def trim_tensor(state, at, regs):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    counts = load_i64(regs + 8 * load_i64(at + 24))
+    index = load_i64(at + 32)
+    t, c = tensor(source), tensor(counts)
+    if t.tag != TAG_TENSOR or t.ndim == 0 or index >= n_elements(counts):
+        return INTERNAL
+    status = shape_vector(counts)
+    if status != OK:
+        return status
+    count = load_i64(c.data + 8 * index)
+    if count < 0 or count > t.shape[0]:
+        return INTERNAL
+    made = view(state, source, t.dtype)
+    if made == 0:
+        return OUT_OF_MEMORY
+    tensor(made).ndim = t.ndim
+    for i in range(t.ndim):
+        tensor(made).shape[i] = t.shape[i]
+    tensor(made).shape[0] = count
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def device_copy(state, at, regs, pc):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    to, reason = load_i64(at + 32), load_i64(at + 40)
+    t = tensor(source)
+    if t.tag != TAG_TENSOR:
+        return INTERNAL
+    if t.device == to:
+        made = retain(source)
+    elif to == 0:
+        made = device_to_host(state, source, pc, reason)
+    else:
+        made = host_to_device(state, source, to, pc, reason, False)
+    if made == 0:
+        return state_at(state).status
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def invoke_shape_func(state, at, regs, pc):
+    s = state_at(state)
+    n = load_i64(at + 16)
+    for i in range(n):
+        source = load_i64(regs + 8 * load_i64(at + 24 + 8 * i))
+        if tensor(source).tag != TAG_TENSOR:
+            return INTERNAL
+        store_i64(s.argv + 8 * i, source)
+    outs = s.argv + 8 * n
+    dsts = at + 32 + 8 * n
+    n_outs = load_i64(dsts - 8)
+    fill_bytes(outs, 0, 8 * n_outs)
+    start = clock_ns() if s.tracing != TRACE_OFF else 0
+    status = evaluate(state, load_i64(s.shape_programs + 8 * load_i64(at + 8)), s.argv, outs)
+    s.shape_func_calls += 1
+    if s.tracing != TRACE_OFF:
+        record_shape_func(state, pc, load_i64(at + 8), start, s.argv, n)
+    for i in range(n_outs):
+        set_register(state, regs + 8 * load_i64(dsts + 8 * i), load_i64(outs + 8 * i))
+    return status
+
+
+@native
+def load_consti(state, at, regs):
+    made = scalar(state, load_i64(at + 16))
+    if made == 0:
+        return OUT_OF_MEMORY
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def get_tag(state, at, regs):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    if tensor(source).tag != TAG_ADT:
+        return INTERNAL
+    made = scalar(state, tensor(source).dtype)
+    if made == 0:
+        return OUT_OF_MEMORY
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
