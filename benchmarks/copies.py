@@ -44,14 +44,15 @@ LAYER = """
   let %t{i} = expand_dims(take(%s{i}, 1i64), axis=0);
   let %c{i} = expand_dims(take(%s{i}, 2i64), axis=0);
   let %bias{i} = dyn.broadcast_to(mean(%x{i}, axis=[1], keepdims=True), concatenate((%b{i}, %t{i}, %c{i}), axis=0));
-  let %place{i} = dyn.tile(multiply(%place, {scale}f), concatenate((%b{i}, minimum(%t{i}, expand_dims(1i64, axis=0)), expand_dims(1i64, axis=0)), axis=0));
-  let %mask{i} = dyn.full(0.5f, concatenate((%b{i}, %t{i}, expand_dims(1i64, axis=0)), axis=0), dtype="float32");
+  let %one{i} = expand_dims(1i64, axis=0);
+  let %place{i} = dyn.tile(multiply(%place, {scale}f), concatenate((%b{i}, minimum(%t{i}, %one{i}), %one{i}), axis=0));
+  let %mask{i} = dyn.full(0.5f, concatenate((%b{i}, %t{i}, %one{i}), axis=0), dtype="float32");
   let %sum{i} = multiply(add(add(%x{i}, %bias{i}), %place{i}), %mask{i});
   let %none{i} = concatenate((subtract(%b{i}, %b{i}), subtract(%t{i}, %t{i}), subtract(%c{i}, %c{i})), axis=0);
   let %all{i} = concatenate((%b{i}, %t{i}, %c{i}), axis=0);
   let %ones{i} = add(%none{i}, 1i64);
   let %cut{i} = dyn.strided_slice(%sum{i}, %none{i}, %all{i}, %ones{i});
-  let %turned{i} = concatenate((%t{i}, divide(multiply(%b{i}, %t{i}), maximum(%t{i}, expand_dims(1i64, axis=0))), %c{i}), axis=0);
+  let %turned{i} = concatenate((%t{i}, divide(multiply(%b{i}, %t{i}), maximum(%t{i}, %one{i})), %c{i}), axis=0);
   let %x{next} = tanh(dyn.reshape(%cut{i}, %turned{i}));"""
 
 
@@ -128,9 +129,9 @@ makes it wait for all that the device was asked to do. Exported networks are ful
 
 `place=on` decides for every *small* operator call (inputs and results of at most 1 KiB, sizes known), for the values of `if`s,
 for parameters and for results of functions on which side they are. Everything else is on the device. The answer is a minimum
-cut of the dataflow of the whole program: as few bytes as possible are copied, then as few copies as possible are made, then as
-few of them as possible to the host. A copy in a loop counts for more than any before it, a copy that always runs for more than any
-in a branch.
+cut of the dataflow of the whole program: as few bytes as possible are copied, then as few copies as possible are made, then
+as few of them as possible to the host. A copy in a loop counts for more than any before it, a copy that always runs for more
+than any in a branch. Work comes to the host only if the host needs what becomes of it.
 
 * A parameter that decides shapes or conditions is taken on the host, and copied to the device only if the device reads it too.
 * The state of a loop (its counter, its limit) stays on the host from one turn to the next, through the function's parameters.

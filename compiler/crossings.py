@@ -123,7 +123,8 @@ class _Builder:
 
     def _capacity(self, value: Value, region: Region, *, to_host: bool) -> int:
         rank = max(region.rank, self.lowest) - self.lowest
-        return self._price(value, to_host=to_host) * self.total**rank
+        weight: int = self.total**rank
+        return self._price(value, to_host=to_host) * weight
 
     def build(self) -> Network:
         """The network."""

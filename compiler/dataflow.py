@@ -17,7 +17,8 @@ tuples, closures          hold what is on the target
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from ..ops.machine import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
 from ..ops.op import Op, OpPattern
@@ -39,7 +40,7 @@ LARGE = 1 << 20
 HOST = DEVICES[0]
 
 #: A tensor's value; of a tuple those of its fields; None for what is everywhere, or is no tensor.
-Slot = Value | tuple | None
+Slot = Value | tuple[Any, ...] | None
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class _Place:
 
     region: Region
     result: int
-    group: frozenset[str] = field(default_factory=frozenset)
+    group: frozenset[str] = frozenset()
 
 
 class Dataflow:
@@ -76,16 +77,29 @@ class Dataflow:
         self.called |= set(self.functions) - set(entries)
         self.signatures = {name: self._signature(name, f) for name, f in self.functions.items()}
         self._rank: dict[str, int] = {}
+        self._entered: dict[Region, Var] = {}
+        self._names: dict[Value, tuple[Var, Region]] = {}
         for group in reversed(recursion_groups(mod)):
             self._functions(frozenset(group) & set(self.functions))
         self._bind_what_the_host_never_needs()
         self._host = self.crossings.solve()
+        #: Per ``if`` the values that are to be copied before it, each with whether to the host: it needs them inside, and so does
+        #: what follows it.
+        self.before: dict[Var, list[tuple[Var, bool]]] = {}
+        if free:
+            for value, (var, region) in self._names.items():
+                self._copy_before_branches(value, var, region)
 
     # ---- the answer --------------------------------------------------------------------------------------------
 
     def is_moved(self, var: Var) -> bool:
         """Is this binding, of which the program does not say it, to be on the host?"""
         return var in self.items and var not in self.marked and self._host[self.items[var]]
+
+    @property
+    def copied_before(self) -> set[Var]:
+        """The values in ``before``."""
+        return {var for found in self.before.values() for var, _ in found}
 
     def params_on_host(self, name: str) -> tuple[bool, ...]:
         """Per parameter of a function: is it taken on the host?"""
@@ -127,7 +141,25 @@ class Dataflow:
             function, signature = self.functions[name], self.signatures[name]
             self.slots.update(zip(function.params, signature.params, strict=True))
             place = _Place(Region(rank), signature.result, group if recursive else frozenset())
+            for p in function.params:
+                self._name(p, place.region)
             self._chain(function.body, place, tail=True)
+
+    def _copy_before_branches(self, value: Value, var: Var, defined: Region) -> None:
+        """Note where a copy must be made so that a use in a branch and one after it share it."""
+        from_host = self._host[value.producer]
+        away = [r for r, item in value.uses if self._host[item] != from_host]
+        served: set[Region] = set()
+        for k, region in enumerate(away):
+            inside = around(region)
+            if served.intersection(inside):
+                continue
+            later = [r for r in away[k + 1 :] if r in inside and defined in around(r)]
+            outermost = min(later, key=lambda r: len(around(r)), default=region)
+            if outermost is not region:
+                branch = inside[inside.index(outermost) - 1]
+                self.before.setdefault(self._entered[branch], []).append((var, not from_host))
+            served.add(outermost)
 
     def _bind_what_the_host_never_needs(self) -> None:
         """To the target: to bring work back only for its results' being smaller than its inputs would make the host wait."""
@@ -157,11 +189,12 @@ class Dataflow:
         last = _last(bindings, result) if tail else None
         for var, value in bindings:
             self.slots[var] = self._value(var, value, place, marks.get(var), last is var)
+            self._name(var, place.region)
         self._use(result, place.region, place.result)
 
     def _marks(self, bindings: list[tuple[Var, Expr]]) -> Iterator[tuple[Var, int]]:
         """The bindings of which the program says where they are, with the item of that side."""
-        known = {var: value for var, value in bindings}
+        known = dict(bindings)
         for _, value in reversed(bindings):
             if isinstance(value, Call) and value.op is ON_DEVICE and value.args[0] in known:
                 var = value.args[0]
@@ -179,7 +212,8 @@ class Dataflow:
             case TupleGetItem():
                 whole = self._atom(value.tuple_value)
                 assert isinstance(whole, tuple), value
-                return whole[value.index]
+                field: Slot = whole[value.index]
+                return field
             case If():
                 return self._if(var, value, place, mark, tail)
             case Call(attrs=ShapeOfAttrs()):
@@ -205,6 +239,7 @@ class Dataflow:
         for branch in (value.true_branch, value.false_branch):
             again = any(name in place.group for name in mentioned(branch)) if place.group else False
             region = Region(place.region.rank - (not again), place.region)
+            self._entered[region] = var
             self._chain(branch, _Place(region, mark, place.group), tail=tail)
         return self._slot(value.ty, mark)
 
@@ -263,6 +298,11 @@ class Dataflow:
         if counts:
             self.crossings.value(item, ITEMSIZE["int64"] * (1 + max(counts))).use(place.region, ON_HOST)
 
+    def _name(self, var: Var, region: Region) -> None:
+        slot = self.slots[var]
+        if isinstance(slot, Value):
+            self._names.setdefault(slot, (var, region))
+
     # ---- slots -------------------------------------------------------------------------------------------------
 
     def _item(self, ty: Type | None) -> int:
@@ -296,11 +336,19 @@ class Dataflow:
             slot.use(region, item)
         pending = list(slot) if isinstance(slot, tuple) else []
         while pending:
-            field_ = pending.pop()
-            if isinstance(field_, Value):
-                field_.use(region, ON_TARGET)
-            elif isinstance(field_, tuple):
-                pending += field_
+            inner = pending.pop()
+            if isinstance(inner, Value):
+                inner.use(region, ON_TARGET)
+            elif isinstance(inner, tuple):
+                pending += inner
+
+
+def around(region: Region) -> list[Region]:
+    """The region and those around it, the innermost first."""
+    out = [region]
+    while out[-1].outer is not None:
+        out.append(out[-1].outer)
+    return out
 
 
 def is_placed(value: Expr) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 
 from ..shape_funcs.dims import ANY, MAX_RANK, RESULT, Dim, Shape, const, dim, is_nonneg, postorder, product, substitute, sym
 from ..shape_funcs.program import DATA, INT64_MAX, SIZE, Load, ShapeProgram, as_word, assemble, constant_dims
-from ..shape_funcs.relay_flags import RELAY_FLAGS
 from ..shape_funcs.registry import Check, Operand, ShapeError, tracing
+from ..shape_funcs.relay_flags import RELAY_FLAGS
 from .attr_types import check_attrs
 from .group import Group, Literal, Node, Tensor, attrs_from_json, dim_from_json
 from .op import Op, OpPattern, TypeRelError, get

@@ -145,7 +145,8 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
 
 def _check_devices(exe: Executable, function: VMFunction) -> None:
     where, devices = f"@{function.name}", function.devices
-    _need(len(devices) in (0, len(function.params)), f"{where}: has devices for {len(devices)} of {len(function.params)} parameters")
+    n = len(function.params)
+    _need(len(devices) in (0, n), f"{where}: has devices for {len(devices)} of {n} parameters")
     target = DEVICES.index(exe.target)
     for (name, ty), device in zip(function.params, devices, strict=False):
         valid = (0, target) if isinstance(ty, TensorType) else (target,)

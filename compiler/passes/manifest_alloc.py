@@ -82,7 +82,7 @@ class _ManifestAlloc:
 
     def param_devices(self, function: Function) -> tuple[str, ...]:
         """Per parameter the device that it is taken on."""
-        return function.attrs.get(DEVICES_OF_PARAMS, (self.target,) * len(function.params))
+        return tuple(function.attrs.get(DEVICES_OF_PARAMS, (self.target,) * len(function.params)))
 
     def at(self, device: str, var: Var) -> Place:
         """The place of a variable on ``device``."""
@@ -91,7 +91,7 @@ class _ManifestAlloc:
     def chain(self, chain: Expr, scope: Scope, device: str, reason: CopyReason) -> Expr:
         """The chain rewritten in ``scope``; its result is on ``device``."""
         bindings, result = let_chain(chain)
-        marks = {value.args[0]: value.attrs.device for _, value in reversed(bindings) if _is_mark(value)}
+        marks = _marks(bindings)
         for var, value in bindings:
             scope.span = value.span or var.span
             self.binding(scope, var, value, marks.get(var, self.target))
@@ -341,8 +341,13 @@ class _ManifestAlloc:
         return GlobalVar(name)
 
 
-def _is_mark(value: Expr) -> bool:
-    return isinstance(value, Call) and value.op is machine.ON_DEVICE
+def _marks(bindings: list[tuple[Var, Expr]]) -> dict[Expr, str]:
+    """The device of each value that is marked; the first mark holds."""
+    out: dict[Expr, str] = {}
+    for _, value in bindings:
+        if isinstance(value, Call) and value.op is machine.ON_DEVICE:
+            out.setdefault(value.args[0], value.attrs.device)
+    return out
 
 
 def _reading(scope: Scope, call: Call) -> Iterator[Expr]:

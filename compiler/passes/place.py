@@ -9,7 +9,7 @@
 
 What to move is a minimum cut of the whole module's dataflow (``dataflow``, ``crossings``): as few bytes as possible cross
 between host and target.  A function that takes or gives something on the host says so in its attributes ``devices`` (one per
-parameter) and ``result_device``.
+parameter) and ``result_device``.  A value that an ``if`` and what follows it need on the other side is brought there before.
 
 What the program says is obeyed: ``on_device(x, device=...)`` (the operator or ``if`` that gives ``x`` runs there; anything else
 is brought there) and ``device_copy(x, src=..., dst=...)``.
@@ -26,7 +26,7 @@ from ...ops.machine import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
 from ...vm.executable import DEVICES
 from ...vm.source import Diagnostic, TypeCheckError
 from ..anf import rebuild, rebuild_lets, values
-from ..dataflow import HOST, Dataflow
+from ..dataflow import HOST, Dataflow, is_placed
 from ..ir import Call, Expr, Function, IRModule, Var, let_chain, replace
 
 #: The attributes of a function that say where its parameters and its result are; without them all are on the target.
@@ -55,20 +55,28 @@ def _function(name: str, function: Function, flow: Dataflow, target: str) -> Fun
         attrs[DEVICES_OF_PARAMS] = tuple(HOST if on_host else target for on_host in params)
     if flow.result_on_host(name):
         attrs[DEVICE_OF_RESULT] = HOST
-    return replace(function, body=_chain(function.body, flow), attrs=attrs)
+    return replace(function, body=_chain(function.body, flow, target, flow.copied_before), attrs=attrs)
 
 
-def _chain(chain: Expr, flow: Dataflow) -> Expr:
+def _chain(chain: Expr, flow: Dataflow, target: str, copied: set[Var]) -> Expr:
     bindings, result = let_chain(chain)
     out: list[tuple[Var, Expr]] = []
     for var, value in bindings:
-        value = rebuild(value, lambda atom: atom, lambda inner: _chain(inner, flow))
-        if flow.is_moved(var):
+        for early, to_host in flow.before.get(var, ()):
+            out.append((Var(early.name, span=early.span, ty=early.ty), _mark(early, HOST if to_host else target)))
+        value = rebuild(value, lambda atom: atom, lambda inner: _chain(inner, flow, target, copied))
+        moved = flow.is_moved(var)
+        # what is copied by a mark has one of its own, which comes first: it says where the value is made
+        if moved or (var in copied and is_placed(value)):
             raw = Var(var.name, span=var.span, ty=value.ty)
             out.append((raw, value))
-            value = Call(ON_DEVICE, (raw,), OnDeviceAttrs(HOST), span=value.span, ty=value.ty)
+            value = _mark(raw, HOST if moved else target)
         out.append((var, value))
     return rebuild_lets(chain, out, result)
+
+
+def _mark(var: Var, device: str) -> Call:
+    return Call(ON_DEVICE, (var,), OnDeviceAttrs(device), span=var.span, ty=var.ty)
 
 
 def _check_devices(mod: IRModule, target: str) -> None:

@@ -1,0 +1,32 @@
+"""docs/copies.md: what its script measures, and that nothing comes to the host of 60 chains of shapes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "copies.py"
+
+
+@pytest.fixture(scope="module")
+def copies() -> ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("copies_benchmark", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_and_the_program_are_fresh(copies: ModuleType) -> None:
+    found = copies.measure()
+    assert copies.PROGRAM.read_text(encoding="utf-8") == copies.program(), "run `python benchmarks/copies.py`"
+    assert copies.PAGE.read_text(encoding="utf-8") == copies.page(found), "run `python benchmarks/copies.py`"
+    numbers = [found[name].dtoh_copies for name in ("op", "relay", "input", "input + place")]
+    assert numbers == sorted(numbers, reverse=True) and len(set(numbers)) == 4
+    assert numbers[2] >= 5 * copies.LAYERS and numbers[3] == 0
+    assert found["input + place"].dtoh_bytes == found["input + place"].syncs == 0
