@@ -14,7 +14,6 @@ from .heap import (
     checked_bytes,
     itemsize,
     n_bytes,
-    n_elements,
     new_object,
     new_record,
     new_storage,
@@ -67,11 +66,9 @@ def alloc_storage(state, dst, nbytes, device, pc):
 def shape_vector(at):
     """A status: is this an int64 vector on the host, with no more elements than a tensor has axes?"""
     t = tensor(at)
-    if t.tag != TAG_TENSOR or t.dtype != _INT64:
+    if t.tag != TAG_TENSOR or t.dtype != _INT64 or t.ndim != 1 or t.shape[0] > MAX_RANK:
         return INTERNAL
-    if t.device != 0:
-        return NOT_ON_HOST
-    return OK if n_elements(at) <= MAX_RANK else INTERNAL
+    return OK if t.device == 0 else NOT_ON_HOST
 
 
 @native
@@ -81,7 +78,7 @@ def alloc_storage_reg(state, at, regs, pc):
     if status != OK:
         return status
     t = tensor(shape)
-    nbytes = checked_bytes(t.data, n_elements(shape), load_i64(at + 24))
+    nbytes = checked_bytes(t.data, t.shape[0], load_i64(at + 24))
     return alloc_storage(state, regs + 8 * load_i64(at + 8), nbytes, load_i64(at + 32), pc)
 
 
@@ -120,7 +117,7 @@ def alloc_tensor_reg(state, at, regs):
     t = tensor(shape)
     storage = load_i64(regs + 8 * load_i64(at + 16))
     dst = regs + 8 * load_i64(at + 8)
-    return tensor_in(state, dst, storage, load_i64(at + 24), load_i64(at + 40), t.data, n_elements(shape))
+    return tensor_in(state, dst, storage, load_i64(at + 24), load_i64(at + 40), t.data, t.shape[0])
 
 
 @native
@@ -199,7 +196,7 @@ def reshape_tensor(state, at, regs):
     status = shape_vector(shape)
     if status != OK:
         return status
-    ndim = n_elements(shape)
+    ndim = to.shape[0]
     if checked_bytes(to.data, ndim, t.dtype) != n_bytes(source):
         return SHAPE_CHECK
     made = view(state, source, t.dtype)
@@ -218,11 +215,13 @@ def trim_tensor(state, at, regs):
     counts = load_i64(regs + 8 * load_i64(at + 24))
     index = load_i64(at + 32)
     t, c = tensor(source), tensor(counts)
-    if t.tag != TAG_TENSOR or t.ndim == 0 or index >= n_elements(counts):
+    if t.tag != TAG_TENSOR or t.ndim == 0:
         return INTERNAL
     status = shape_vector(counts)
     if status != OK:
         return status
+    if index >= c.shape[0]:
+        return INTERNAL
     count = load_i64(c.data + 8 * index)
     if count < 0 or count > t.shape[0]:
         return INTERNAL
