@@ -1,4 +1,5 @@
-"""A profile as text, seen from several sides: by name, by operator, by source line, over memory, by reason of a copy."""
+"""A profile as text, seen from several sides: by name, by operator, by source line, over memory, by reason of
+a copy, by bulk."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
-from .profile_data import Profile, Site
+from .profile_data import Moment, Profile, Site
 from .source import InputError
 from .tables import align, bytes_short, heading, profile_text, time_text
 
@@ -86,6 +87,37 @@ def allocations(profile: Profile) -> Table:
     found = sorted((s for s in profile.sites if s.kind == ALLOC), key=lambda s: (-s.nbytes, s.line))
     rows = [(str(s.calls), bytes_short(s.nbytes), bytes_short(s.nbytes / s.calls), place(profile, s)) for s in found]
     return Table("allocations:", ("Calls", "Bytes", "Each", "Place"), tuple(rows), (3,))
+
+
+def bulks(profile: Profile) -> Table:
+    """A row for each bulk of the run on the timeline: the launches between two waits of the host, and what ended it.
+
+    On a device without a queue the host never waits: one bulk.
+    """
+    rows, launched = [], []
+    why = {(s.function, s.pc): s.reason for s in profile.sites if s.kind == DTOH}
+    for moment in sorted(profile.timeline, key=lambda m: m.asked_start_ns):
+        site = profile.sites[moment.site]
+        if site.kind in _RUN_KINDS and site.device == profile.device:
+            launched.append(moment)
+        elif site.kind == SYNC:
+            reason = why.get((site.function, site.pc), "") or "the run is over"
+            rows.append(_bulk(profile, launched, reason, place(profile, site)))
+            launched = []
+    if launched:
+        rows.append(_bulk(profile, launched, "the run is over", ""))
+    numbered = tuple((str(i), *row) for i, row in enumerate(rows))
+    header = ("Bulk", "Launches", "Time", "Longest", "From", "To", "Ended by", "Place")
+    return Table("bulks, launches between two waits:", header, numbered, (3, 4, 5, 6, 7))
+
+
+def _bulk(profile: Profile, launched: Sequence[Moment], reason: str, where: str) -> tuple[str, ...]:
+    sites = [profile.sites[m.site] for m in launched]
+    time = sum(m.end_ns - m.start_ns for m in launched)
+    longest = max(launched, key=lambda m: m.end_ns - m.start_ns, default=None)
+    name = profile.sites[longest.site].name if longest is not None else "-"
+    first, last = (place(profile, s) for s in (sites[0], sites[-1])) if sites else ("", "")
+    return str(len(launched)), time_text(time), name, first, last, reason, where
 
 
 def place(profile: Profile, site: Site) -> str:
@@ -178,4 +210,5 @@ VIEWS: dict[str, Callable[[Profile], str]] = {
     "source": source_text,
     "memory": memory_text,
     "copies": _with_heading(copies, waits),
+    "bulks": _with_heading(bulks),
 }

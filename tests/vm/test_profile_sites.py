@@ -14,6 +14,7 @@ from relayvm.vm.events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event
 from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.profile_data import Profile
 from relayvm.vm.profile_rows import Trace, timeline
+from relayvm.vm.profile_views import bulks
 from relayvm.vm.source import InputError
 
 PROGRAM = """#[version = "0.0.5"]
@@ -163,3 +164,19 @@ def test_a_new_kernel_is_a_compile(tmp_path: object, monkeypatch: pytest.MonkeyP
     assert use.how == "compiles" and "exp" in use.name
     again = VirtualMachine(compile(text)).profile(np.ones((1, 2), "float32"), np.array([2]), repeat=1)
     assert [u.how for u in again.prepared] == ["memory_hits"]
+
+
+def test_bulks_are_the_launches_between_waits() -> None:
+    text = """#[version = "0.0.5"]
+    def @main(%x: Tensor[(?, ?), float32], %s: Tensor[(2), int64]) {
+      let %y = exp(%x) + sum(%x);
+      let %z = dyn.reshape(%y, %s + 0i64);
+      sum(sqrt(%z), axis=[1])
+    }"""
+    vm = VirtualMachine(compile(text, target="sim", place=False, fuse=False))
+    profile = vm.profile(np.ones((2, 3), np.float32), np.array([3, 2]), repeat=2)
+    table = bulks(profile)
+    assert [row[0] for row in table.rows] == ["0", "1"]
+    assert sum(int(row[1]) for row in table.rows) == profile.counters[0]["launches"]
+    assert table.rows[0][6] == "dyn.reshape: input 'newshape' is data-dependent"
+    assert table.rows[1][6] == "the run is over"
