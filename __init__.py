@@ -26,7 +26,7 @@ from .ops.ty import FuncType, TensorType, TupleType
 from .shape_funcs.registry import ShapeError, register_shape_func
 from .vm.executable import Executable
 from .vm.machine import VirtualMachine
-from .vm.profile_data import Profile
+from .vm.report.profile_data import Profile
 from .vm.source import (
     ConfigError,
     Diagnostic,

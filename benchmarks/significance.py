@@ -22,7 +22,7 @@ from relayvm.compiler.comparing import REPEAT, measure
 from relayvm.ops.native.memory import generic
 from relayvm.ops.op import Kernel, Op, OpPattern
 from relayvm.shape_funcs.registry import Operand, register_shape_func
-from relayvm.vm.compare import Comparison
+from relayvm.vm.report.compare import Comparison
 
 GOALS = {"same": 0.95, "planted": 0.90}
 SIZE, PLANTED_PERCENT = 1000, 5

@@ -130,7 +130,7 @@ def run(
 ) -> None:
     """Run FILE once: results, counters, time.  Inputs that are not given are drawn from the seed."""
     from ..vm.machine import VirtualMachine
-    from ..vm.profiling import finish
+    from ..vm.report.profiling import finish
     from .summary import results, save
 
     began = time.perf_counter()
@@ -158,7 +158,7 @@ def run(
 
 
 def _run_text(data: dict[str, Any]) -> str:
-    from ..vm.tables import time_text
+    from ..vm.report.tables import time_text
 
     times = {k: time_text(1e9 * s) for k, s in data["seconds"].items()}
     counted = ", ".join(f"{k} {v}" for k, v in data["counters"].items() if v)
@@ -270,7 +270,7 @@ def profile(
 ) -> None:
     """Run FILE several times: kernels, copies with their reasons, waits, allocations, time."""
     from ..vm.machine import VirtualMachine
-    from ..vm.profiling import profile as measure
+    from ..vm.report.profiling import profile as measure
     from .profile_terminal import show
 
     with compile_progress():

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from ..vm.compare import Comparison, compare_profiles
-from ..vm.compare_text import page_table
-from ..vm.profile_data import Profile
+from ..vm.report.compare import Comparison, compare_profiles
+from ..vm.report.compare_text import page_table
+from ..vm.report.profile_data import Profile
 from ..vm.source import InputError
 from .comparing import PRESETS, REPEAT, compare_sides
 from .conditions import FIGURES, Condition, ConditionError, failures, parse_condition
@@ -227,12 +227,12 @@ def _write(found: Comparison, json_out: Path | None, html: Path | None, trace: P
 
 
 def _page(named: Sequence[tuple[str, Profile]], found: Comparison) -> str:
-    from ..vm.export_html import html_page
+    from ..vm.report.export_html import html_page
 
     return html_page(named, page_table(found))
 
 
 def _trace(named: Sequence[tuple[str, Profile]]) -> str:
-    from ..vm.export_trace import chrome_trace
+    from ..vm.report.export_trace import chrome_trace
 
     return json.dumps(chrome_trace(named))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..vm.compare import Case, Comparison, Method
-from ..vm.compare_text import side_name
 from ..vm.executable import Executable, VMFunction
 from ..vm.machine import VirtualMachine
-from ..vm.profiling import Sampler, check_repeat
+from ..vm.report.compare import Case, Comparison, Method
+from ..vm.report.compare_text import side_name
+from ..vm.report.profiling import Sampler, check_repeat
 from ..vm.source import ConfigError, InputError
 from .agreement import ResultsDiffer, check_agreement
 from .compile import Program, compile

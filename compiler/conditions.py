@@ -11,10 +11,10 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..vm.compare import Comparison
-from ..vm.compare_rows import RUN, Difference
 from ..vm.layout import COUNTERS
-from ..vm.profile_data import Profile
+from ..vm.report.compare import Comparison
+from ..vm.report.compare_rows import RUN, Difference
+from ..vm.report.profile_data import Profile
 from ..vm.source import InputError
 from .attributes import did_you_mean
 

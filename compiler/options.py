@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..vm.profile_views import VIEWS
+from ..vm.report.profile_views import VIEWS
 from ..vm.source import InputError
 from .config import describe
 from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option

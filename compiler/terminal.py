@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from ..vm.compare import Comparison
-from ..vm.compare_text import TextTable, comparison_text, heading, legend, profile_blocks, shows_profiles, tables
+from ..vm.report.compare import Comparison
+from ..vm.report.compare_text import TextTable, comparison_text, heading, legend, profile_blocks, shows_profiles, tables
 
 if TYPE_CHECKING:
     from rich.console import Console

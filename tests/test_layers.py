@@ -21,7 +21,7 @@ NAMED_FILES = {
     "lark": ("compiler/parser.py",),
     "numba": ("ops/native/", "vm/door.py"),
     "llvmlite": ("ops/native/", "vm/door.py"),
-    "scipy": ("ops/native/libraries.py", "vm/significance.py"),
+    "scipy": ("ops/native/libraries.py", "vm/report/significance.py"),
     "cupy": (),
 }
 #: Those that no file imports at module level, because importing relayvm must stay fast: ...

@@ -14,9 +14,9 @@ from .copy_reason import CopyKind, CopyReason
 from .edges import ARGUMENT, CONSTANT, DTOH, HTOD, RESULT, Edge, edges, reachable, registration
 from .executable import DEVICES, Executable, PackedFunc, VMFunction
 from .failure import span_of
+from .report.tables import align
 from .sizes import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
 from .source import InputError, Span
-from .tables import align
 
 #: Of the JSON form.
 SCHEMA = 1

@@ -42,7 +42,7 @@ from .tensor import Tensor
 from .verify import verify
 
 if TYPE_CHECKING:
-    from .profiling import Collector, Profile
+    from .report.profiling import Collector, Profile
 
 _STACK_WORDS = 1 << 13
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
@@ -382,7 +382,7 @@ class VirtualMachine:
         ``collectors`` measure what you like about each timed run: ``start()`` is called before it, ``stop()`` after it
         and gives a dict of numbers, which the profile holds as ``metrics``.
         """
-        from .profiling import profile
+        from .report.profiling import profile
 
         return profile(self, args, named, repeat=repeat, warmup=warmup, collectors=collectors)
 

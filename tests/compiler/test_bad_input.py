@@ -25,7 +25,7 @@ from relayvm.compiler.compile import compile
 from relayvm.compiler.parser import parse
 from relayvm.vm.executable import Executable
 from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.profiling import finish
+from relayvm.vm.report.profiling import finish
 from relayvm.vm.source import RelayError, VMError
 
 FOLDER = Path(__file__).resolve().parents[1] / "bad_input"

@@ -25,7 +25,7 @@ from relayvm.compiler.profile_terminal import draw
 from relayvm.compiler.progress import compile_progress
 from relayvm.ops.native import store
 from relayvm.vm.isa import INSTRUCTIONS
-from relayvm.vm.profile_data import Profile
+from relayvm.vm.report.profile_data import Profile
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.compiler.conditions import FIGURES, Condition, ConditionError, failures, parse_condition
-from relayvm.vm.compare import Case, Comparison, Method
 from relayvm.vm.layout import COUNTERS
-from relayvm.vm.profile_data import Profile
+from relayvm.vm.report.compare import Case, Comparison, Method
+from relayvm.vm.report.profile_data import Profile
 from relayvm.vm.source import InputError
 
 SIDES = ("a", "b", "input_place")

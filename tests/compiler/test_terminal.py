@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from relayvm.compiler.terminal import draw, show
-from relayvm.vm.compare import Case, Comparison, Method
 from relayvm.vm.events import DTOH, KERNEL
-from relayvm.vm.profile_data import Profile
-from relayvm.vm.series import Key, Series
+from relayvm.vm.report.compare import Case, Comparison, Method
+from relayvm.vm.report.profile_data import Profile
+from relayvm.vm.report.series import Key, Series
 
 
 def profile(exp_ns: int, copies: int) -> Profile:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm.export_html import html_page
+from relayvm.vm.report.export_html import html_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium on this machine")

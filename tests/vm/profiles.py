@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from relayvm.ops.native.store import Use
 from relayvm.vm.events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC
-from relayvm.vm.profile_data import CopyRow, Moment, Profile, Row, Site
-from relayvm.vm.series import Key, Series
+from relayvm.vm.report.profile_data import CopyRow, Moment, Profile, Row, Site
+from relayvm.vm.report.series import Key, Series
 from relayvm.vm.source import SourceText
 
 WHY = "dyn.reshape: input 'newshape' is data-dependent"

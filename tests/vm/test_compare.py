@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.vm.compare import Case, Comparison, Method, compare_profiles
-from relayvm.vm.compare_rows import RUN, Difference, aligned
-from relayvm.vm.compare_text import comparison_text, delta, page_table, tables
 from relayvm.vm.events import DTOH, HTOD, KERNEL
-from relayvm.vm.profile_data import COPY_NAMES, CopyRow, Profile, Row
-from relayvm.vm.series import Key, Measured, Series, series_of
-from relayvm.vm.significance import Verdict
+from relayvm.vm.report.compare import Case, Comparison, Method, compare_profiles
+from relayvm.vm.report.compare_rows import RUN, Difference, aligned
+from relayvm.vm.report.compare_text import comparison_text, delta, page_table, tables
+from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Profile, Row
+from relayvm.vm.report.series import Key, Measured, Series, series_of
+from relayvm.vm.report.significance import Verdict
 from relayvm.vm.source import InputError
 
 FIGURES = [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.vm.significance import ALPHA, Verdict, geometric_mean, holm, interval, judge, rank_test
+from relayvm.vm.report.significance import ALPHA, Verdict, geometric_mean, holm, interval, judge, rank_test
 
 ROWS, ROUNDS, PER_ROUND = 25, 20, 3
 

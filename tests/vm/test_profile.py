@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from relayvm.compiler.compile import compile
 from relayvm.vm.events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event
 from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.profile_data import COPY_NAMES, CopyRow, Profile, Row
-from relayvm.vm.profile_rows import reasons, rows
-from relayvm.vm.profiling import Sampler, profile
+from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Profile, Row
+from relayvm.vm.report.profile_rows import reasons, rows
+from relayvm.vm.report.profiling import Sampler, profile
+from relayvm.vm.report.tables import HEADER, align, bytes_text, time_text
 from relayvm.vm.source import InputError, VMError
-from relayvm.vm.tables import HEADER, align, bytes_text, time_text
 
 from .profiles import example
 

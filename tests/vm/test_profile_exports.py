@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from relayvm.compiler.compile import compile
-from relayvm.vm.export_html import html_page
-from relayvm.vm.export_trace import chrome_trace
 from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.profile_data import Profile
-from relayvm.vm.profile_views import VIEWS
+from relayvm.vm.report.export_html import html_page
+from relayvm.vm.report.export_trace import chrome_trace
+from relayvm.vm.report.profile_data import Profile
+from relayvm.vm.report.profile_views import VIEWS
 from relayvm.vm.source import InputError, SourceText
 
 from .profiles import WHY, example

@@ -12,9 +12,9 @@ from relayvm.compiler.compile import compile
 from relayvm.ops.native import store
 from relayvm.vm.events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.profile_data import Profile
-from relayvm.vm.profile_rows import Trace, timeline
-from relayvm.vm.profile_views import bulks
+from relayvm.vm.report.profile_data import Profile
+from relayvm.vm.report.profile_rows import Trace, timeline
+from relayvm.vm.report.profile_views import bulks
 from relayvm.vm.source import InputError
 
 PROGRAM = """#[version = "0.0.5"]

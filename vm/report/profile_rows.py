@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import isa
-from .events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
-from .executable import DEVICES, Executable
-from .failure import locate, operators, span_of
+from .. import isa
+from ..events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
+from ..executable import DEVICES, Executable
+from ..failure import locate, operators, span_of
 from .profile_data import COPY_NAMES, HOST_NAMES, CopyRow, Moment, Row, Site
 from .series import Key, Measured
 

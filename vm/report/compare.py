@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..source import InputError
 from .compare_rows import RUN, Difference, differences
 from .compare_text import comparison_text
 from .profile_data import Profile
 from .series import Key
 from .significance import ALPHA, CONFIDENCE, geometric_mean
-from .source import InputError
 
 #: Of the JSON form.
 SCHEMA = 2

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from ..events import KERNEL
 from .compare_rows import RUN, Difference
-from .events import KERNEL
 from .profile_data import COPY_NAMES
 from .series import Key
 from .significance import ALPHA, CONFIDENCE, Verdict

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from . import requests
-from .failure import failure
-from .layout import COUNTERS
+from .. import requests
+from ..failure import failure
+from ..layout import COUNTERS
+from ..source import InputError
 from .profile_data import Profile
 from .profile_rows import Places, Trace, measured, reasons, rows, sites, timeline
 from .series import series_of
-from .source import InputError
 
 if TYPE_CHECKING:
-    from .machine import VirtualMachine
+    from ..machine import VirtualMachine
 
 #: The counter that is a high-water mark; the others count up.
 _PEAK = "peak_bytes"

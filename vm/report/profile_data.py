@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..ops.native.store import Use
-from .events import ALLOC, DTOH, HTOD, SYNC, Event
+from ...ops.native.store import Use
+from ..events import ALLOC, DTOH, HTOD, SYNC, Event
+from ..source import InputError, SourceText
 from .series import Series
-from .source import InputError, SourceText
 
 #: Of the JSON form; a reader refuses any other.
 SCHEMA = 2

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .events import KERNEL
+from ..events import KERNEL
 from .profile_data import COPY_NAMES, Profile
 from .series import Key, Series
 from .significance import Verdict, judge

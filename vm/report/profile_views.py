@@ -7,9 +7,9 @@ import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from ..events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from ..source import InputError
 from .profile_data import Moment, Profile, Site
-from .source import InputError
 from .tables import align, bytes_short, heading, profile_text, time_text
 
 #: What both a device's clock and the table call by these names.
