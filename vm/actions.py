@@ -25,7 +25,7 @@ from .heap import (
 )
 from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
 from .shape_eval import evaluate
-from .stream import arguments_fit, device_to_host, host_to_device, launch, record_event, record_shape_func
+from .stream import arguments_fit, device_to_host, drain, host_to_device, launch, record_event, record_shape_func
 
 _INT64 = DTYPES.index("int64")
 
@@ -52,10 +52,15 @@ def alloc_storage(state, dst, nbytes, device, pc):
     if nbytes < 0:
         return status_of_bytes(nbytes)
     storage = new_storage(state, nbytes, device)
+    s = state_at(state)
+    if storage == 0 and s.queue_used != 0:  # the pool's free blocks can be given back once no queued work may touch them
+        status = drain(state)
+        if status != 0:
+            return status
+        storage = new_storage(state, nbytes, device)
     if storage == 0:
         return OUT_OF_MEMORY
     set_register(state, dst, storage)
-    s = state_at(state)
     if s.tracing != TRACE_OFF:
         now = clock_ns()
         record_event(state, EVENT_ALLOC, pc, device, now, now, nbytes)

@@ -56,9 +56,11 @@ save_thread = _c_function("PyEval_SaveThread", _word, 0)
 restore_thread = _c_function("PyEval_RestoreThread", None, 1)
 capsule_new = _c_function("PyCapsule_New", _word, 3)
 capsule_pointer = _c_function("PyCapsule_GetPointer", _word, 2)
+capsule_context = _c_function("PyCapsule_GetContext", _word, 1)
 capsule_name = _c_function("PyCapsule_GetName", _word, 1)
 gil_ensure = _c_function("PyGILState_Ensure", _word, 0)
 gil_release = _c_function("PyGILState_Release", None, 1)
+thread_ident = _c_function("PyThread_get_thread_ident", _word, 0)
 
 
 def _by_address(n: int) -> Callable[..., int]:
@@ -158,13 +160,15 @@ def wrap_arguments(state, handle, args):
 
 @native
 def enter(self, args, n):
-    """The built-in ``enter(*arrays)``: address of the result tensor; 0: see the state's reason (DONE: the result is none, or
-    not as declared); or a negated reason."""
+    """The built-in ``enter(*arrays)``: address of the result tensor; 0: see the state's reason (DONE: the result is none,
+    not as declared, or there was no memory to own it); or a negated reason."""
     handle = load_i64(self + _DATA)
     state = load_i64(handle + 8 * _STATE)
     s = state_at(state)
     if s.busy != 0:
         return py_long_from(-BUSY)
+    s.owner = thread_ident()
+    s.result = 0  # from here to the next call, what ``VirtualMachine._abandon`` finds
     if n != load_i64(handle + 8 * _N_PARAMETERS):
         return py_long_from(-ARGUMENTS)
     machine = load_i64(handle + 8 * _MACHINE)
@@ -185,7 +189,9 @@ def enter(self, args, n):
             result = s.result
             if t.storage == 0:
                 result = call_machine(machine, state, requests.OWN, result, 0)
-            s.busy = 0
+                s.result = result
+            if result != 0:  # else there was no memory for the copy
+                s.busy = 0
     return py_long_from(result)
 
 
@@ -358,6 +364,31 @@ def machine_address() -> int:
 def machine(*, with_lock: bool) -> Callable[[int, int, int, int], int]:
     """The machine as a Python callable ``(state, request, a, b)``, keeping the interpreter lock or not."""
     return (_MACHINE_WITH_LOCK if with_lock else _MACHINE_WITHOUT_LOCK)(machine_address())
+
+
+@native
+def close_capsule(capsule):
+    """The destructor of what ``closer`` makes."""
+    handle = capsule_pointer(capsule, 0)
+    call_machine(load_i64(handle + 8), load_i64(handle), requests.CLOSE, load_i64(handle + 16), 0)
+    py_decref(capsule_context(capsule))
+
+
+def closer(state: int, n_constants: int, memory: tuple[Any, ...]) -> Any:
+    """An object that closes a machine when it goes, and keeps the ``memory`` that this takes until then.
+
+    A capsule, because of the order: when the garbage collector finds a machine and its results together, it runs all their
+    ``__del__`` first, in any order, and lets go of capsules only then.
+    """
+    handle = np.array([state, machine_address(), n_constants], np.int64)
+    held = (handle, *memory)
+    interface = ctypes.PyDLL(None)
+    interface.PyCapsule_New.restype, interface.PyCapsule_New.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
+    interface.PyCapsule_SetContext.argtypes = [ctypes.py_object, ctypes.c_void_p]
+    capsule = interface.PyCapsule_New(handle.ctypes.data, None, store.address_of(close_capsule, "void(int64)"))
+    interface.PyCapsule_SetContext(capsule, id(held))
+    interface.Py_IncRef(ctypes.py_object(held))
+    return capsule
 
 
 @functools.cache

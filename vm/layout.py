@@ -56,12 +56,14 @@ STATE = np.dtype(
         ("live_objects", _WORD),
         # releases that came while the loop ran in another thread
         ("busy", _WORD),
+        ("owner", _WORD),  # the thread that made the last call
         ("deferred", _WORD),
         ("deferred_words", _WORD),
         ("n_deferred", _WORD),
         # the queue of the sim device: variable-length entries
         ("queue", _WORD),
         ("queue_words", _WORD),
+        ("staged_bytes", _WORD),  # held by queued copies until they run
         ("queue_used", _WORD),
         ("link_bytes_per_s", _WORD),  # 0: as fast as memory
         # the trace: rows as described at EVENT_WORDS; ``tracing`` is one of the levels below

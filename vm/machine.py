@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from ..ops.native import store
 from ..ops.native.layout import TAG_ADT, TAG_TENSOR, TENSOR
 from ..ops.native.memory import ARRAYS, alloc, load_i64, store_i64
 from ..ops.native.memory import tensor as record_at
-from ..ops.native.status import HOST_KERNEL
+from ..ops.native.status import HOST_KERNEL, OUT_OF_MEMORY
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
 from . import door, requests
 from .events import HOST_CALL as HOST_CALL_EVENT
@@ -26,6 +27,7 @@ from .layout import (
     COUNTERS,
     DONE,
     FAILED,
+    FRAME_WORDS,
     FUNCTION_WORDS,
     HOST_CALL,
     N_DEVICES,
@@ -72,7 +74,11 @@ class Entry:
         if named:
             args = positional(self.function, args, named)
         if self._enter is not None:
-            address = self._enter(*args)
+            try:
+                address = self._enter(*args)
+            except BaseException:  # it raises nothing itself: Ctrl-C came while it ran
+                self._machine._abandon()
+                raise
             if address > 0:
                 return Tensor(self._machine, address)
             return self._machine._go_on(self.function, args, address)
@@ -108,7 +114,6 @@ class VirtualMachine:
         self.device = exe.target
         self.memory_limit_bytes = memory_limit_bytes
         self._device = DEVICES.index(exe.target)
-        self._closed = True
         with store.watched() as prepared:
             self._tables = _Tables(exe)
         #: What making the machine took from the store of compiled kernels, and what had to be compiled.
@@ -125,7 +130,7 @@ class VirtualMachine:
         self._as_array = door.array_maker()
         self._give_up_handle = door.handle_of(self._state, 0, np.zeros((0, door.PARAMETER_WORDS), np.int64), 0, (-1, -1))
         self._give_up = door.builtin(door.give_up, self._give_up_handle)
-        self._closed = False
+        self._closer = door.closer(self._state, len(exe.constants), (block, self._tables))
         self._entries: dict[str, Entry] = {}
         #: ``run(*args, **named)`` calls ``main``: see Entry.
         self.run: Callable[..., Any] = self["main"] if "main" in self.entries else self._no_main
@@ -134,17 +139,14 @@ class VirtualMachine:
         state, tables = self._view, self._tables
         for name in ("code", "functions", "packed", "shape_programs", "constants", "libraries", "slots", "argv"):
             state[name] = getattr(tables, name).ctypes.data
-        state["stack"], state["stack_words"] = alloc(8 * _STACK_WORDS), _STACK_WORDS
-        state["stack_limit"] = max(stack_limit_bytes // 8, _STACK_WORDS)
+        # the first frame of a run is there without asking
+        words = max([_STACK_WORDS, *(f.n_registers + 2 * FRAME_WORDS for f in self.exe.functions)])
+        state["stack"], state["stack_words"] = alloc(8 * words), words
+        state["stack_limit"] = max(stack_limit_bytes // 8, words)
         state["limit_bytes"] = (1 << 62) if memory_limit_bytes is None else memory_limit_bytes
         state["link_bytes_per_s"] = link_bytes_per_s
         state["error_pc"] = -1
         self._starts = tables.starts
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
-            self._closed = True
-            self._locked(self._state, requests.CLOSE, len(self.exe.constants), 0)
 
     # ---- calling ---------------------------------------------------------------------------------------------------
 
@@ -174,21 +176,19 @@ class VirtualMachine:
         devices = [function.device_of(i, self._device) for i in range(len(args))]
         rows = zip(function.params, args, devices, strict=True)
         prepared = [self._prepare(fitting, name, ty, value, device) for (name, ty), value, device in rows]
-        state["busy"] = 1
+        state["busy"], state["owner"], state["result"] = 1, threading.get_ident(), 0
+        held: list[int] = []
         try:
-            held: list[int] = []
             for p, device in zip(prepared, devices, strict=True):
                 held.append(self._object(p, device))
-                if not held[-1]:
-                    for at in held:
-                        self._locked(self._state, requests.RELEASE, at, 0)
-                    raise VMError("out of memory: no room for the arguments", help=f"{int(state['live_bytes'])} bytes are in use")
         except BaseException:
+            for at in held:
+                self._locked(self._state, requests.RELEASE, at, 0)
             state["busy"] = 0
             raise
         self._tables.argv[: len(held)] = held
         self._locked(self._state, requests.OPEN, self.exe.function_index(function.name), len(held))
-        self._unlocked(self._state, requests.RUN, 0, 0)
+        state["reason"] = OUT_OF_FUEL  # the loop has not begun
         return self._finish(function)
 
     def _prepare(self, fitting: Fitting, name: str, ty: Type, value: Any, device: int) -> Any:
@@ -218,25 +218,55 @@ class VirtualMachine:
         return tensor if tensor.device == DEVICES[0] else self._to_host(tensor)
 
     def _object(self, prepared: Any, device: int) -> int:
-        """An object on ``device`` for a prepared argument, owned by the caller; 0: no memory."""
+        """An object on ``device`` for a prepared argument, owned by the caller.  Raises VMError when there is no memory."""
         if isinstance(prepared, tuple):
-            at = self._locked(self._state, requests.NEW_TUPLE, len(prepared), 0)
-            for i, p in enumerate(prepared):
-                store_i64(record_at(at).data + 8 * i, self._object(p, device))
+            at = self._some(self._locked(self._state, requests.NEW_TUPLE, len(prepared), 0))
+            try:
+                for i, p in enumerate(prepared):
+                    store_i64(record_at(at).data + 8 * i, self._object(p, device))
+            except BaseException:
+                self._locked(self._state, requests.RELEASE, at, 0)
+                raise
             return at
         if isinstance(prepared, Tensor):
             at = self._locked(self._state, requests.RETAIN, prepared._address, 0)
         else:
-            at = self._locked(self._state, requests.NEW_OBJECT, TAG_TENSOR, 0)
+            at = self._some(self._locked(self._state, requests.NEW_OBJECT, TAG_TENSOR, 0))
             t = record_at(at)
             t.data, t.ndim, t.dtype, t.device = prepared.ctypes.data, prepared.ndim, DTYPES.index(prepared.dtype.name), 0
             for axis, size in enumerate(prepared.shape):
                 t.shape[axis] = size
         if device == 0 or record_at(at).device == device:
             return at
-        there = self._locked(self._state, requests.TO_DEVICE, at, device)
-        self._locked(self._state, requests.RELEASE, at, 0)
-        return there
+        try:
+            there = self._locked(self._state, requests.TO_DEVICE, at, device)
+            if not there and self._view["queue_used"]:  # the blocks that queued work may touch are free when it has run
+                self._wait()
+                there = self._locked(self._state, requests.TO_DEVICE, at, device)
+        finally:
+            self._locked(self._state, requests.RELEASE, at, 0)
+        return self._some(there)
+
+    def _wait(self) -> None:
+        """Run what is queued, between two calls.  Raises VMError when that fails."""
+        state = self._view
+        state["pc"] = state["error_pc"] = -1
+        state["status"] = self._locked(self._state, requests.DRAIN, 0, 0)
+        if state["status"]:
+            raise failure(self)
+
+    def _some(self, at: int, what: str = "the arguments") -> int:
+        """The address of a fresh object.  Raises VMError where it is 0: there was no memory."""
+        if not at:
+            # no name here may hold the error: with its traceback that would be a cycle, and keep what the frames hold
+            raise self._no_memory(what)
+        return at
+
+    def _no_memory(self, what: str) -> VMError:
+        limit = "" if self.memory_limit_bytes is None else f", the limit is {self.memory_limit_bytes}"
+        error = VMError(f"out of memory: no room for {what}", help=f"{self.memory['live_bytes']} bytes are in use{limit}")
+        error.status = OUT_OF_MEMORY
+        return error
 
     def _go_on(self, function: VMFunction, args: tuple[Any, ...], answer: int) -> Any:
         """What the door left to us: a call under way (0), or one that it did not begin."""
@@ -260,11 +290,20 @@ class VirtualMachine:
                 state["deadline_ns"] = 0
                 self._unlocked(self._state, requests.RUN, 0, 0)
         except BaseException:
-            self._locked(self._state, requests.UNWIND, 0, 0)
-            state["busy"] = 0
+            self._abandon()
             raise
+        address = int(state["result"])
         state["busy"] = 0
-        return self._unpack(int(state["result"]), function.result)
+        return self._unpack(self._some(address, "the result"), function.result)
+
+    def _abandon(self) -> None:
+        """Drop what a call of this thread left in the machine when an exception cut it short."""
+        state = self._view
+        if state["owner"] != threading.get_ident():
+            return  # the machine is busy with another thread's call
+        self._locked(self._state, requests.UNWIND, 0, 0)
+        self._locked(self._state, requests.RELEASE, int(state["result"]), 0)
+        state["result"] = state["busy"] = 0
 
     def _host_call(self) -> None:
         """Run the kernel in Python that the loop stopped at, and step over it."""
@@ -272,9 +311,12 @@ class VirtualMachine:
         function, pc = locate(self.exe, self._starts, int(state["pc"]))
         instruction = function.code[pc:]
         packed, n = self.exe.packed[int(instruction[1])], int(instruction[3])
+        addresses = self._tables.argv[:n].tolist()  # the queue's kernels take their arguments from there too
         if packed.device:
-            self._locked(self._state, requests.DRAIN, 0, 0)
-        arrays = [_host_view(int(at)) for at in self._tables.argv[:n]]
+            state["status"] = self._locked(self._state, requests.DRAIN, 0, 0)
+            if state["status"]:
+                raise failure(self)
+        arrays = [_host_view(at) for at in addresses]
         start = time.monotonic_ns()
         node = packed.group.nodes[0]
         kernel = node.operator.kernel
@@ -303,12 +345,20 @@ class VirtualMachine:
         record = record_at(address)
         if record.tag == TAG_TENSOR and isinstance(ty, TensorType):
             if (record.ndim, record.dtype) == (ty.rank, DTYPES.index(ty.dtype)):
-                return Tensor(self, self._locked(self._state, requests.OWN, address, 0))
+                return Tensor(self, self._some(self._locked(self._state, requests.OWN, address, 0), "the result"))
         elif record.tag == TAG_ADT and isinstance(ty, TupleType) and record.count == len(ty.fields):
             at = record.data
             fields = [self._locked(self._state, requests.RETAIN, load_i64(at + 8 * i), 0) for i in range(record.count)]
             self._locked(self._state, requests.RELEASE, address, 0)
-            return tuple(self._unpack(f, t) for f, t in zip(fields, ty.fields, strict=True))
+            results: list[Any] = []
+            try:
+                for f, t in zip(fields, ty.fields, strict=True):
+                    results.append(self._unpack(f, t))
+            except BaseException:
+                for f in fields[len(results) + 1 :]:
+                    self._locked(self._state, requests.RELEASE, f, 0)
+                raise
+            return tuple(results)
         self._locked(self._state, requests.RELEASE, address, 0)
         if isinstance(ty, FuncType):
             raise VMError(f"the result is {ty}: a function has no value outside the program")
@@ -319,6 +369,9 @@ class VirtualMachine:
         if self._view["busy"]:
             raise _busy()
         address = self._locked(self._state, requests.TO_HOST, tensor._address, 0)
+        if not address and self._view["status"] == OUT_OF_MEMORY and self._view["error_pc"] < 0:
+            self._view["status"] = 0
+            self._some(0, f"a copy of {tensor} on the host")
         if not address:
             self._view["pc"] = -1
             error = failure(self)

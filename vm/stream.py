@@ -38,6 +38,8 @@ from .layout import (
 #: Words of a queued kernel before its descriptors: kind, length, function, arguments, pc, packed, and, where it was traced
 #: (else 0), when the host began and ended to queue it.
 _HEAD = 8
+#: Most bytes that queued work may hold; then the host waits, as it does where a device's queue is full.
+_MOST_QUEUED_BYTES = 16 << 20
 
 
 @native
@@ -131,7 +133,7 @@ def record_shape_func(state, pc, number, start, argv, n):
 
 @native
 def queue_kernel(state, function, argv, n, pc, packed):
-    """Queue a launch with copies of its ``n`` descriptors; a status."""
+    """Queue a launch with copies of its ``n`` descriptors; a status.  A full queue runs: nobody may ever read its results."""
     start = clock_ns() if state_at(state).tracing != TRACE_OFF else 0
     words = OBJECT_BYTES // 8
     at = reserve(state, _HEAD + n * words)
@@ -147,7 +149,8 @@ def queue_kernel(state, function, argv, n, pc, packed):
         copy_bytes(at + 8 * _HEAD + i * OBJECT_BYTES, load_i64(argv + 8 * i), OBJECT_BYTES)
     store_i64(at + 48, start)
     store_i64(at + 56, clock_ns() if start != 0 else 0)
-    return OK
+    s = state_at(state)
+    return drain(state) if 8 * s.queue_used + s.staged_bytes > _MOST_QUEUED_BYTES else OK
 
 
 @native
@@ -188,6 +191,7 @@ def drain(state):
             fill_bytes(load_i64(at + 16), POISON, load_i64(at + 24))
         at += 8 * load_i64(at + 8)
     s.queue_used = 0
+    s.staged_bytes = 0
     return status
 
 
@@ -260,6 +264,7 @@ def host_to_device(state, source, device, pc, reason, lasts):
         if staging != 0:
             copy_bytes(staging, tensor(source).data, nbytes)
             status = queue_copy(state, tensor(at).data, staging, nbytes, 1)
+            s.staged_bytes += nbytes
     if status != 0:
         release(state, at)
         s.status = OUT_OF_MEMORY

@@ -78,3 +78,13 @@ def test_its_calls_are_in_the_profile(target: str) -> None:
     assert [found.sites[m.site].kind for m in found.timeline].count("host_call") == 1
     assert [m.end_ns for m in found.timeline] == sorted(m.end_ns for m in found.timeline)
     assert "test.grid" in found.view("operators")
+
+
+def test_a_kernel_in_python_after_queued_work_that_fails() -> None:
+    text = "def @main(%v: int64, %w: int64, %a: int64) { test.grid(%v / %w, (%a, %a)) + 1i64 }"
+    vm = relay.VirtualMachine(relay.compile(HEADER + text, target="sim", place=False))
+    two, zero, six = np.array(2), np.array(0), np.array(6)
+    for _ in range(2):
+        np.testing.assert_array_equal(vm.run(six, two, two).numpy(), np.full((2, 2), 4))
+        with pytest.raises(relay.VMError, match="divide: integer division by zero"):
+            vm.run(six, zero, two)

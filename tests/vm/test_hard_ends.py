@@ -1,0 +1,103 @@
+"""Ends of a call that are no result: no memory at any point, Ctrl-C at any moment, a failed queue; and ends of machines."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.vm import isa
+
+from .executables import executable, function
+
+HEADER = '#[version = "0.0.5"]\n'
+X, K = np.ones(30, np.float32), np.array(3)
+VECTOR = "Tensor[(?), float32]"
+PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "identity": ("def @main(%x: Tensor[(?), float32]) { %x }", (X,)),
+    "results": ("def @main(%x: Tensor[(?), float32], %k: int64) { (%x, argwhere(%x), %x + 1f, (%k, exp(%x)), %x) }", (X, K)),
+    "tuple": (f"def @main(%t: ({VECTOR}, ({VECTOR}, int64))) {{ (%t, %t.0 + %t.1.0) }}", ((X, (X, K)),)),
+    "recursion": (
+        f"""def @loop(%i: int64, %x: {VECTOR}) -> {VECTOR} {{
+          if (%i <= 0i64) {{ %x }} else {{ @loop(%i - 1i64, concatenate((%x, %x), axis=0)) }} }}
+        def @main(%k: int64, %x: {VECTOR}) {{ @loop(%k, %x) }}""",
+        (K, X),
+    ),
+}
+
+
+@functools.cache
+def compiled(name: str, target: str) -> relay.Executable:
+    return relay.compile(HEADER + PROGRAMS[name][0], target=target)
+
+
+def leaves(result: Any) -> list[np.ndarray]:
+    return [a for r in result for a in leaves(r)] if isinstance(result, tuple) else [result.numpy().copy()]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_out_of_memory_anywhere_holds_nothing_back(name: str, target: str) -> None:
+    exe, args = compiled(name, target), PROGRAMS[name][1]
+    vm = relay.VirtualMachine(exe)
+    want, rest = leaves(vm.run(*args)), vm.memory["live_bytes"]
+    failed = ran = 0
+    for limit in range(0, 3 << 10, 64):
+        vm = relay.VirtualMachine(exe, memory_limit_bytes=limit)
+        for _ in range(2):
+            try:
+                got = leaves(vm.run(*args))
+                ran += 1
+                assert all(map(np.array_equal, got, want))
+            except relay.VMError as error:
+                failed += 1
+                assert str(error).startswith("error: out of memory")
+            assert vm.memory["live_bytes"] <= rest
+        vm._view["limit_bytes"] = 1 << 40
+        assert all(map(np.array_equal, leaves(vm.run(*args)), want))
+    assert failed and ran
+
+
+@pytest.mark.parametrize("argument", [np.array(10**12), 10**12], ids=["array", "int"])
+def test_ctrl_c_in_the_first_moments_leaves_the_machine_usable(argument: Any) -> None:
+    text = """def @f(%i: int64) -> int64 { if (%i <= 0i64) { 0i64 } else { @f(%i - 1i64) } }
+    def @main(%i: int64) -> int64 { @f(%i) }"""
+    vm = relay.VirtualMachine(relay.compile(HEADER + text))
+    for seconds in (0.005, 0.02):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            vm.run(argument)
+        assert vm.memory["live_bytes"] == 0
+    assert vm.run(np.array(3)).item() == 0
+
+
+def test_a_first_frame_of_any_size() -> None:
+    vm = relay.VirtualMachine(executable(function([isa.Ret(0)], 1, 100_000)))
+    np.testing.assert_array_equal(vm.run(np.ones((2, 4), np.float32)).numpy(), np.ones((2, 4)))
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_a_machine_and_its_results_are_garbage_together(target: str) -> None:
+    vm = relay.VirtualMachine(compiled("identity", target))
+    vm.last = [vm.run(X) for _ in range(300)]  # type: ignore[attr-defined]
+    closed: list[Any] = []
+    give_up = vm._give_up
+    view = vm._view
+
+    def noted(address: int) -> int:
+        closed.append(int(view["object_chunks"]) == 0)  # closed already?
+        return give_up(address)
+
+    vm._give_up = noted
+    del vm
+    gc.collect()
+    # every result was given back to a machine that was still open
+    assert len(closed) == 300 and not any(closed)
+    assert view["object_chunks"] == 0
