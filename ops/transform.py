@@ -82,20 +82,26 @@ def _concatenate(inputs: tuple[Any, ...], axes: Axes, attrs: AxisAttrs, output: 
     starts = [index(0)]
     for field in fields[:-1]:
         starts.append(starts[-1] + field.size(axis))
-    element = fields[-1](*replaced(axes, axis, axes[axis] - starts[-1]))
-    for field, start, end in reversed(list(zip(fields, starts, starts[1:], strict=False))):
-        element = Select(axes[axis] < end, field(*replaced(axes, axis, axes[axis] - start)), element)
-    return element
+    parts = [field(*replaced(axes, axis, axes[axis] - start)) for field, start in zip(fields, starts, strict=True)]
+    return _chosen(parts, starts, axes[axis])
 
 
 def _stack(inputs: tuple[Any, ...], axes: Axes, attrs: AxisAttrs, output: Value) -> Scalar:
     (fields,) = inputs
     axis = attrs.axis % output.rank
     inner = (*axes[:axis], *axes[axis + 1 :])
-    element = fields[-1](*inner)
-    for number, field in reversed(list(enumerate(fields[:-1]))):
-        element = Select(apply("equal", axes[axis], index(number), dtype="bool"), field(*inner), element)
-    return element
+    return _chosen([field(*inner) for field in fields], [index(k) for k in range(len(fields))], axes[axis])
+
+
+def _chosen(parts: list[Scalar], starts: list[Scalar], at: Scalar) -> Scalar:
+    """The part that ``at`` falls into: part k holds ``starts[k]`` up to the start of the next.
+
+    A balanced tree: as a chain, a hundred parts would nest deeper than Python's parser allows.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return Select(at < starts[middle], _chosen(parts[:middle], starts[:middle], at), _chosen(parts[middle:], starts[middle:], at))
 
 
 def _split(inputs: tuple[Value, ...], axes: Axes, attrs: SplitAttrs, output: tuple[Value, ...]) -> tuple[Scalar, ...]:
