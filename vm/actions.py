@@ -43,7 +43,7 @@ def invoke_packed(state, at, regs, pc):
         return INTERNAL
     if load_i64(row) == 0:
         return -HOST_CALL
-    return launch(state, packed, argv, n, pc)
+    return launch(state, packed, argv, n, load_i64(at + 16), pc)
 
 
 @native

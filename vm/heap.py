@@ -19,6 +19,8 @@ _SHAPE = TENSOR.fields["shape"][1]
 INLINE_FIELDS = (OBJECT_BYTES - _SHAPE) // 8
 _ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
 _MAX_BYTES = 1 << 46
+#: In ``ndim`` of a storage: the work that should have written it was dropped when work before it failed.
+LOST = -1
 
 
 # ---- objects -------------------------------------------------------------------------------------------------------
@@ -180,6 +182,7 @@ def new_storage(state, nbytes, device):
         at = fresh_storage(state, class_bytes(c), device, c)
         if at == 0:
             return 0
+    tensor(at).ndim = 0
     size = tensor(at).shape[0]
     s.allocs += 1
     s.alloc_bytes += nbytes

@@ -13,7 +13,7 @@ from ..ops.native import store
 from ..ops.native.layout import TAG_ADT, TAG_TENSOR, TENSOR
 from ..ops.native.memory import ARRAYS, alloc, load_i64, store_i64
 from ..ops.native.memory import tensor as record_at
-from ..ops.native.status import HOST_KERNEL, OUT_OF_MEMORY
+from ..ops.native.status import HOST_KERNEL, OUT_OF_MEMORY, RESULT_LOST, STATUS
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
 from . import door, requests
 from .events import HOST_CALL as HOST_CALL_EVENT
@@ -40,6 +40,7 @@ from .layout import (
 )
 from .signature import Fitting, as_array, named_dims, parameter_table, positional
 from .source import ConfigError, Diagnostic, VMError
+from .stream import is_lost
 from .tensor import Tensor
 from .verify import verify
 
@@ -208,6 +209,8 @@ class VirtualMachine:
         if isinstance(value, Tensor):
             fitting.check(name, ty, value.shape, value.dtype.name)
             if value._vm is self and value.device in (self.device, "cpu"):
+                if is_lost(value._address):
+                    raise _lost(value)
                 return value if device else self._on_host(value)
             value = value.numpy()
         array = as_array(name, value)
@@ -372,6 +375,9 @@ class VirtualMachine:
         if not address and self._view["status"] == OUT_OF_MEMORY and self._view["error_pc"] < 0:
             self._view["status"] = 0
             self._some(0, f"a copy of {tensor} on the host")
+        if not address and self._view["status"] == RESULT_LOST:
+            self._view["status"] = 0
+            raise _lost(tensor)
         if not address:
             self._view["pc"] = -1
             error = failure(self)
@@ -509,3 +515,9 @@ def _busy() -> VMError:
     return VMError(
         "this VirtualMachine is running in another thread", help="make one VirtualMachine per thread; they share the executable"
     )
+
+
+def _lost(tensor: Tensor) -> VMError:
+    error = VMError(f"{tensor}: {STATUS[RESULT_LOST]}", help="run the program again; the failure itself was raised before")
+    error.status = RESULT_LOST
+    return error

@@ -19,8 +19,8 @@ from ..ops.native.memory import (
     store_i64,
     tensor,
 )
-from ..ops.native.status import OK, OUT_OF_MEMORY
-from .heap import QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, like, n_bytes, queue_copy, release, reserve
+from ..ops.native.status import OK, OUT_OF_MEMORY, RESULT_LOST
+from .heap import LOST, QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, like, n_bytes, queue_copy, release, reserve
 from .layout import (
     EVENT_DTOH,
     EVENT_HTOD,
@@ -36,8 +36,8 @@ from .layout import (
 )
 
 #: Words of a queued kernel before its descriptors: kind, length, function, arguments, pc, packed, and, where it was traced
-#: (else 0), when the host began and ended to queue it.
-_HEAD = 8
+#: (else 0), when the host began and ended to queue it; last, how many of the arguments it writes.
+_HEAD = 9
 #: Most bytes that queued work may hold; then the host waits, as it does where a device's queue is full.
 _MOST_QUEUED_BYTES = 16 << 20
 
@@ -132,7 +132,7 @@ def record_shape_func(state, pc, number, start, argv, n):
 
 
 @native
-def queue_kernel(state, function, argv, n, pc, packed):
+def queue_kernel(state, function, argv, n, n_outputs, pc, packed):
     """Queue a launch with copies of its ``n`` descriptors; a status.  A full queue runs: nobody may ever read its results."""
     start = clock_ns() if state_at(state).tracing != TRACE_OFF else 0
     words = OBJECT_BYTES // 8
@@ -149,6 +149,7 @@ def queue_kernel(state, function, argv, n, pc, packed):
         copy_bytes(at + 8 * _HEAD + i * OBJECT_BYTES, load_i64(argv + 8 * i), OBJECT_BYTES)
     store_i64(at + 48, start)
     store_i64(at + 56, clock_ns() if start != 0 else 0)
+    store_i64(at + 64, n_outputs)
     s = state_at(state)
     return drain(state) if 8 * s.queue_used + s.staged_bytes > _MOST_QUEUED_BYTES else OK
 
@@ -170,8 +171,25 @@ def run_queued_kernel(state, at):
 
 
 @native
+def mark_lost(at):
+    """What a queued launch should have written will never be there: see ``heap.LOST``."""
+    n = load_i64(at + 24)
+    for i in range(n - load_i64(at + 64), n):
+        storage = tensor(at + 8 * _HEAD + i * OBJECT_BYTES).storage
+        if storage != 0:
+            tensor(storage).ndim = LOST
+
+
+@native
+def is_lost(at):
+    """Was the work that makes this tensor dropped?"""
+    storage = tensor(at).storage
+    return storage != 0 and tensor(storage).ndim == LOST
+
+
+@native
 def drain(state):
-    """Run what is queued.  A status; after a failure the rest of the queue is dropped."""
+    """Run what is queued.  A status; after a failure the rest of the queue is dropped, and its results marked as lost."""
     s = state_at(state)
     at = s.queue
     end = s.queue + 8 * s.queue_used
@@ -183,6 +201,8 @@ def drain(state):
                 status = run_queued_kernel(state, at) + 0
                 if status != 0:
                     s.error_pc = load_i64(at + 32)
+            if status != 0:
+                mark_lost(at)
         elif kind == QUEUE_COPY:
             copy_bytes(load_i64(at + 16), load_i64(at + 24), load_i64(at + 32))
             if load_i64(at + 40) != 0:
@@ -223,6 +243,8 @@ def device_to_host(state, source, pc, reason):
     """A copy on the host: waits for the device first.  0 when that failed (see the state's status) or no memory."""
     s = state_at(state)
     s.status = synchronise(state, pc, tensor(source).device)
+    if s.status == 0 and is_lost(source):
+        s.status = RESULT_LOST
     if s.status != 0:
         return 0
     at = like(state, source, 0)
@@ -288,14 +310,14 @@ def arguments_fit(row, argv, n, device):
 
 
 @native
-def launch(state, packed, argv, n, pc):
+def launch(state, packed, argv, n, n_outputs, pc):
     """Run a kernel of the packed table, or queue it on its device; a status."""
     s = state_at(state)
     row = s.packed + 8 * PACKED_WORDS * packed
     function = load_i64(row)
     s.launches += 1
     if load_i64(row + 8) != 0:
-        return queue_kernel(state, function, argv, n, pc, packed)
+        return queue_kernel(state, function, argv, n, n_outputs, pc, packed)
     store_i64(argv + 8 * n, s.libraries)
     if s.tracing == TRACE_OFF:
         return call_kernel(function, argv, n) + 0

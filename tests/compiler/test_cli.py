@@ -440,13 +440,39 @@ def test_ctrl_c_ends_an_endless_recursion(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_reader_that_had_enough_is_no_error() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "relayvm", "ops", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None and process.stderr is not None
-        assert process.stdout.readline() == b"[\n"
-        process.stdout.close()
-        assert (process.stderr.read(), process.wait()) == (b"", 0)
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([sys.executable, "-m", "relayvm", "isa"], stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.stderr, done.returncode) == (b"", 0)
+
+
+def test_a_full_disk_is_no_internal_error() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-m", "relayvm", "isa"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.stderr == b"error: cannot write to standard output: No space left on device\n"
+    assert done.returncode == 1
+
+
+def test_closed_streams_take_anything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["run", "rows.relay", "--dim", "n=3"]) == 0
+    assert main(["run", "nothing.relay"]) == 1
+
+
+def test_an_unwritable_cache_is_said_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "file").write_text("no folder")
+    monkeypatch.setenv("RELAYVM_CACHE_DIR", str(folder / "file"))
+    monkeypatch.setattr(store, "_addresses", {})
+    code = main(["run", "rows.relay", "--entry", "@double", "--shape", "k=3"])
+    lines = capsys.readouterr().err.splitlines()
+    words = f"the cache folder {folder / 'file'} cannot be written (Not a directory); kernels are compiled in every process"
+    assert (code, lines) == (0, [f"warning: {words}"])
 
 
 def test_a_second_process_imports_no_compiler_backend(folder: Path) -> None:
