@@ -213,7 +213,7 @@ class VirtualMachine:
                     raise _lost(value)
                 return value if device else self._on_host(value)
             value = value.numpy()
-        array = as_array(name, value)
+        array = as_array(name, value, ty.dtype)
         fitting.check(name, ty, array.shape, array.dtype.name)
         return array
 

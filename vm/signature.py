@@ -93,13 +93,28 @@ class Fitting:
                 )
 
 
-def as_array(name: str, value: Any) -> np.ndarray:
-    """A C-contiguous, aligned array in native byte order.  Raises InputError for what is no tensor, or of an odd dtype."""
+def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
+    """A C-contiguous, aligned array in native byte order.  Python's numbers and lists have no dtype: they take ``dtype``
+    where that keeps their value.  Raises InputError for what is no tensor, or of an odd dtype."""
     if not isinstance(value, np.ndarray):
         try:
-            value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+            if isinstance(value, (bool, int, float, list, tuple)):
+                value = _as_dtype(np.asarray(value), np.dtype(dtype))
+            else:
+                value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}") from None
     if value.dtype.name not in DTYPES:
         raise InputError(f"%{name} has dtype {value.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
     return np.require(value, value.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _as_dtype(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """``value`` in another dtype if every element keeps its value (a float may be rounded); else as it is."""
+    if value.dtype.kind == "f" and dtype.kind == "f":
+        return value.astype(dtype)
+    if value.dtype.kind in "iu" and dtype.kind in "iuf":
+        with np.errstate(over="ignore"):
+            converted = value.astype(dtype)
+        return converted if converted.astype(object).tolist() == value.tolist() else value
+    return value
