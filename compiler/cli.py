@@ -6,6 +6,7 @@ Data goes to standard output, everything else to standard error.  Exit codes: se
 from __future__ import annotations
 
 import enum
+import errno
 import json
 import os
 import sys
@@ -42,6 +43,9 @@ from .options import (
 from .pipeline import STAGES, stages
 from .progress import compile_progress, round_progress
 
+#: Errors that say that standard output takes no more, other than a reader who left.
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
 #: Shows the traceback of an internal error.
 TRACEBACK_VARIABLE = "RELAYVM_TRACEBACK"
 
@@ -62,6 +66,8 @@ class ExitCode(enum.IntEnum):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line (``sys.argv`` when None); the exit code.  Never raises: a failure is words on standard error."""
+    _replace_closed_streams()
+    streams = sys.stdout, sys.stderr
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -80,16 +86,35 @@ def main(args: Sequence[str] | None = None) -> int:
         except RelayError as error:
             return _say(str(error), ExitCode.USAGE if isinstance(error, ConfigError) else ExitCode.PROGRAM)
         except BrokenPipeError:
-            # the reader had enough; nothing may be written at exit either
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return ExitCode.OK
+            return _reader_left()
+        except SystemExit:
+            if sys.stdout is streams[0]:
+                raise  # click answered a shell's completion
+            # click saw the broken pipe first: it wrapped the streams, and would end with 1
+            sys.stdout, sys.stderr = streams
+            return _reader_left()
         except MemoryError:
             return _say("error: this process has no more memory", ExitCode.PROGRAM)
         except Exception as error:
+            if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
+                return _say(f"error: cannot write to standard output: {error.strerror}", ExitCode.PROGRAM)
             if os.environ.get(TRACEBACK_VARIABLE):
                 traceback.print_exc()
             words = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
             return _say(f"{words}; please report it, with what {TRACEBACK_VARIABLE}=1 shows", ExitCode.INTERNAL)
+
+
+def _replace_closed_streams() -> None:
+    """A stream that the caller closed (``>&-``) takes anything and shows nothing."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open as long as the process)
+
+
+def _reader_left() -> ExitCode:
+    """The reader had enough, which is no error; nothing may be written at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.OK
 
 
 def _say(text: str, code: ExitCode) -> ExitCode:

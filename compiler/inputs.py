@@ -108,8 +108,8 @@ def _filled(name: str, dtype: str, shape: tuple[int, ...], text: str, option: st
             f"--input {name}: {len(values)} values for the {count} elements of {TensorType.of(shape, dtype)}",
             help="give one value for all elements, or one for each",
         )
-    full = np.broadcast_to(np.array(values, dtype), (count,)) if len(values) == 1 else np.array(values, dtype)
-    return _allocated(name, lambda: full.reshape(shape).copy(), shape, dtype)
+    array = np.array(values, dtype)
+    return _allocated(name, lambda: np.full(shape, array[0]) if len(values) == 1 else array.reshape(shape), shape, dtype)
 
 
 def _cast(name: str, value: Any, dtype: str) -> Any:

@@ -91,7 +91,13 @@ def _config_help() -> str:
 config_option = click.option("--config", metavar="KEY=VALUE", multiple=True, callback=_parsed(_key), help=_config_help())
 
 
-_ENTRY_OPTION = click.option("--entry", default="main", show_default=True, metavar="NAME", help="The function to call.")
+def _function_name(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    return text.removeprefix("@")
+
+
+_ENTRY_OPTION = click.option(
+    "--entry", default="main", show_default=True, metavar="NAME", callback=_function_name, help="The function to call."
+)
 _DIM_OPTION = click.option(
     "--dim", "dims", multiple=True, metavar="n=7", callback=_parsed(_dim), help="The size of the dimension ?n."
 )

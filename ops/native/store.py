@@ -160,4 +160,6 @@ def _write(key: str, made: ObjectCode) -> None:
             os.unlink(temporary)
             raise
     except OSError as error:
-        _warn(f"the cache cannot be written ({error}); kernels are compiled in every process")
+        # names the folder, not the entry: said once, however many kernels there are
+        why = error.strerror or error
+        _warn(f"the cache folder {folder()} cannot be written ({why}); kernels are compiled in every process")
