@@ -29,7 +29,7 @@ demo: $(VENV)/stamp-run  ## set up, run both example programs on the simulated d
 test: $(VENV)/stamp-test  ## set up with the test extra, run the tests
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses=4 $(PYTEST_ARGS)
 
-check: lint types layers test  ## lint, format, types of the public API, layers, tests
+check: lint types test  ## lint, format, types of the public API, tests (the layers among them)
 
 lint: $(VENV)/stamp-test
 	$(PY) -m ruff check .

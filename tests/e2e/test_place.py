@@ -292,7 +292,7 @@ def outcome(vm: relay.VirtualMachine) -> tuple[Any, int, int, int]:
     return result, counters["dtoh_bytes"], counters["htod_bytes"], counters["dtoh_copies"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(programs(), st.sampled_from(["input", "op", "relay"]), st.sampled_from([0, 2]))
 def test_what_runs_differs_only_in_where(program: str, dependence: str, level: int) -> None:
     found = []
