@@ -110,9 +110,9 @@ REGISTRY: dict[str, Op] = {}
 class Op:
     """An operator.
 
-    ``inputs`` names the tensor inputs; a name ending in ``*`` is one input that is a tuple of tensors.  ``defaults``
-    gives how many trailing inputs may be left out (0 for nearly all).  The shape function is found under ``name``
-    in ``shape_funcs`` or, for elementwise, broadcast and reduce operators, follows from ``pattern``.
+    ``inputs`` names the tensor inputs; a name ending in ``*`` is one input that is a tuple of tensors.
+    The shape function is found under ``name`` in ``shape_funcs`` or, for elementwise, broadcast and reduce operators,
+    follows from ``pattern``.
     Exactly one of ``compute`` (fusable) and ``kernel`` (OPAQUE) is given; RESHAPE operators have neither.
     """
 
