@@ -3,6 +3,8 @@
 Importing this package registers the shape function of every operator.
 """
 
-from . import broadcast, creation, indexing, nn, reduce, reshape, slicing, sorting, transform, vision
+from . import broadcast, conv, creation, indexing, nn, reduce, reshape, roi, slicing, sorting, transform, vision
 
-__all__ = ["broadcast", "creation", "indexing", "nn", "reduce", "reshape", "slicing", "sorting", "transform", "vision"]
+__all__ = [
+    "broadcast", "conv", "creation", "indexing", "nn", "reduce", "reshape", "roi", "slicing", "sorting", "transform", "vision",
+]  # fmt: skip

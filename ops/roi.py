@@ -1,0 +1,124 @@
+"""Operators that sample regions of a picture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..shape_funcs.conv import data_layouts, per_axis
+from .conv import Numbers
+from .dtype_rules import FLOATS, INDICES, one_of, require, require_same
+from .kernels import roi as bodies
+from .kernels.cuda import roi as cuda
+from .op import Kernel, Op, OpPattern, TypeRelError
+
+#: More samples in each bin, along each axis, are refused: so fine a grid is a mistake.
+MOST_SAMPLES = 1024
+
+
+@dataclass(frozen=True)
+class RoiAlignAttrs:
+    """``pooled_size``: of the result, rows and columns; ``spatial_scale``: from the regions' units to elements of the data;
+    ``sample_ratio``: samples along each axis of a bin, -1 or 0 for one an element; ``mode``: mean or largest of them."""
+
+    pooled_size: Numbers
+    spatial_scale: float
+    sample_ratio: int = -1
+    layout: str = data_layouts(2)[0]
+    mode: Literal["avg", "max"] = "avg"
+
+
+@dataclass(frozen=True)
+class CropAndResizeAttrs:
+    """``crop_size``: of the result, rows and columns; ``method``: between four elements or from the nearest;
+    ``extrapolation_value``: for what is outside the picture; ``out_dtype``: None for the data's."""
+
+    crop_size: Numbers
+    layout: str = data_layouts(2)[1]
+    method: Literal["bilinear", "nearest"] = "bilinear"
+    extrapolation_value: float = 0.0
+    out_dtype: str | None = None
+
+
+def _finite(name: str, attribute: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise TypeRelError(f"{name}: {attribute} must be finite, not {value}")
+
+
+def _roi_align_rule(dtypes: tuple[Any, ...], attrs: RoiAlignAttrs) -> str:
+    name = "vision.roi_align"
+    dtype = require_same(name, dtypes, (0, 1), ("data", "rois"))
+    require(name, dtype, FLOATS, 0, "data")
+    _finite(name, "spatial_scale", attrs.spatial_scale)
+    if attrs.sample_ratio > MOST_SAMPLES:
+        raise TypeRelError(f"{name}: sample_ratio must be at most {MOST_SAMPLES}, not {attrs.sample_ratio}")
+    return dtype
+
+
+def _crop_rule(dtypes: tuple[Any, ...], attrs: CropAndResizeAttrs) -> str:
+    name = "image.crop_and_resize"
+    require(name, dtypes[0], FLOATS, 0, "data")
+    require(name, dtypes[1], FLOATS, 1, "boxes")
+    require(name, dtypes[2], INDICES, 2, "box_indices")
+    _finite(name, "extrapolation_value", attrs.extrapolation_value)
+    if attrs.out_dtype is not None:
+        one_of(name, "out_dtype", attrs.out_dtype, FLOATS)
+    return attrs.out_dtype or dtypes[0]
+
+
+def _channels_last(attrs: Any) -> bool:
+    return bool(attrs.layout == data_layouts(2)[1])
+
+
+def _regions(attrs: RoiAlignAttrs) -> dict[str, Any]:
+    return {
+        "pooled": per_axis(attrs.pooled_size, 2, "pooled_size"),
+        "scale": float(attrs.spatial_scale),
+        "ratio": attrs.sample_ratio,
+        "layout": _channels_last(attrs),
+        "is_max": attrs.mode == "max",
+    }
+
+
+def _crops(attrs: CropAndResizeAttrs) -> dict[str, Any]:
+    return {
+        "layout": _channels_last(attrs),
+        "is_nearest": attrs.method == "nearest",
+        "outside": float(attrs.extrapolation_value),
+    }
+
+
+Op(
+    name="vision.roi_align",
+    doc="Each region of the data, cut into `pooled_size` bins: the mean (or largest) of samples between elements.  A region is "
+    "batch index, x1, y1, x2, y2; it is at least one element large.  A sample more than one element outside counts as 0.",
+    inputs=("data", "rois"),
+    attrs=RoiAlignAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_roi_align_rule,
+    kernel=Kernel(
+        "roi_align",
+        bodies.roi_align,
+        attrs=_regions,
+        views=("dims",),
+        cuda=cuda.roi_align(_regions),
+    ),
+)
+
+Op(
+    name="image.crop_and_resize",
+    doc="The part of picture `box_indices[k]` in box k, resized.  A box is y1, x1, y2, x2, where 0 is the first row or "
+    "column and 1 the last; a box whose second corner comes first turns the crop round.",
+    inputs=("data", "boxes", "box_indices"),
+    attrs=CropAndResizeAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_crop_rule,
+    kernel=Kernel(
+        "crop_and_resize",
+        bodies.crop_and_resize,
+        attrs=_crops,
+        views=("dims",),
+        cuda=cuda.crop_and_resize(_crops),
+    ),
+)
