@@ -1,4 +1,4 @@
-"""The command line: ``relayvm run|compile|dump|explain|profile|compare|ops|isa|env``.
+"""The command line: ``relayvm run|compile|dump|explain|profile|compare|cache|ops|isa|env``.
 
 Data goes to standard output, everything else to standard error.  Exit codes: see ``ExitCode``.
 """
@@ -22,6 +22,7 @@ import click
 from ..vm.source import ConfigError, InputError, RelayError
 from .agreement import ResultsDiffer
 from .attributes import did_you_mean
+from .cache_command import cache_command
 from .compare_command import compare_command
 from .config import Config
 from .inputs import make_inputs
@@ -339,6 +340,7 @@ def explain(
 
 
 command.add_command(compare_command)
+command.add_command(cache_command)
 
 
 # ---- reference --------------------------------------------------------------------------------------------------------------

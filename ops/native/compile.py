@@ -8,12 +8,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ..ty import HALVES
 
 #: Options of every function compiled: no Python, no exceptions, IEEE division, no runtime of numba's.
 OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False, "no_rewrites": True}
@@ -43,21 +46,31 @@ def fingerprint(function: Callable[..., Any]) -> str:
         if id(f) in seen:
             continue
         seen.add(id(f))
-        for part in _code_parts(f.__code__):
+        digest.update(repr(f.__defaults__).encode())
+        for part in _code_parts(f.__code__, f.__doc__):
             digest.update(repr(part).encode())
         for name in sorted(set(_globals_used(f.__code__))):
             value = f.__globals__.get(name)
-            kind = getattr(value, "__native__", None)
-            if kind in ("function", "generic"):
+            if getattr(value, "__native__", None) in ("function", "generic"):
                 digest.update(name.encode())
                 stack.append(value)
-            elif kind == "record":
-                digest.update(repr((name, value.dtype.descr)).encode())
-            elif hasattr(value, "__machine__"):  # machine forms outside ``intrinsics``, which the toolchain's hash has
-                digest.update(name.encode() + _source_of(value.__machine__.__module__))
-            elif isinstance(value, (int, float, bool, str, tuple)):
-                digest.update(repr((name, value)).encode())
+            else:
+                digest.update(repr((name, _meaning(value))).encode())
     return digest.hexdigest()
+
+
+def _meaning(value: Any) -> Any:
+    """What code depends on of a global value that is no function of ours, as something whose ``repr`` is the same each time."""
+    kind = getattr(value, "__native__", None)
+    if kind == "record":
+        return value.dtype.descr
+    if kind == "array":
+        return value.dtype, value.rank
+    if hasattr(value, "__machine__"):  # machine forms outside ``intrinsics``, which the toolchain's hash has
+        return _source_of(value.__machine__.__module__)
+    if isinstance(value, (int, float, bool, str, tuple)):
+        return value
+    return getattr(value, "__name__", None)  # modules, types, twins; None: a built-in, or the name of an attribute
 
 
 @functools.cache
@@ -65,26 +78,41 @@ def _source_of(module: str) -> bytes:
     return Path(str(sys.modules[module].__file__)).read_bytes()
 
 
-def _code_parts(code: types.CodeType) -> Iterator[Any]:
+def _code_parts(code: types.CodeType, doc: str | None = None) -> Iterator[Any]:
+    """What the bytecode depends on; not ``doc``, the docstring, which is the first constant of a function that has one."""
     yield code.co_code, code.co_names, code.co_varnames, code.co_argcount
-    for c in code.co_consts:
+    for i, c in enumerate(code.co_consts):
         if isinstance(c, types.CodeType):
             yield from _code_parts(c)
-        else:
-            yield c
+        elif not (i == 0 and doc is not None and c == doc):
+            yield sorted(map(repr, c)) if isinstance(c, frozenset) else c  # sets have another order in each process
 
 
-def toolchain_fingerprint() -> str:
-    """A hash of what turns functions into code: this package's compiler, numba, LLVM, numpy, Python and the processor."""
+#: Variables by which numba is told to make other code.
+_NUMBA_VARIABLES = (
+    "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX", "NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE",
+    "NUMBA_DISABLE_INTEL_SVML",
+)  # fmt: skip
+
+
+def toolchain_fields() -> dict[str, str]:
+    """What turns functions into code, by name: this package's compiler, numba, LLVM, numpy, Python, and the processor."""
     from importlib.metadata import version
 
     import llvmlite.binding as llvm
 
     here = Path(__file__).parent
-    sources = [(here / name).read_bytes() for name in ("compile.py", "intrinsics.py", "memory.py")]
-    versions = [sys.version, *(version(p) for p in ("numba", "llvmlite", "numpy"))]
-    processor = [llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.get_default_triple()]
-    return hashlib.sha256(repr((sources, versions, processor)).encode()).hexdigest()
+    sources = [(here / name).read_bytes() for name in ("compile.py", "intrinsics.py", "memory.py", "halves.py", "half_arrays.py")]
+    settings = [f"{name}={os.environ[name]}" for name in _NUMBA_VARIABLES if name in os.environ]
+    return {
+        "options": " ".join([*(f"{name}={value}" for name, value in OPTIONS.items()), *settings]),
+        "processor": llvm.get_host_cpu_name(),
+        "features": llvm.get_host_cpu_features().flatten(),
+        "triple": llvm.get_default_triple(),
+        **{package: version(package) for package in ("numba", "llvmlite", "numpy")},
+        "python": sys.version,
+        "toolchain": hashlib.sha256(repr(sources).encode()).hexdigest(),
+    }
 
 
 class _MachineForms:
@@ -118,7 +146,7 @@ class _MachineForms:
         if kind == "record":
             self._made[id(value)] = intrinsics.record(value.dtype)
         elif kind == "array":
-            self._made[id(value)] = intrinsics.array(value.dtype, value.rank)
+            self._made[id(value)] = _array_form(value.dtype, value.rank)
         elif kind == "twin":
             provider = getattr(value, "__machine__", None)  # a twin declared outside ``memory`` names its machine form
             self._made[id(value)] = provider() if provider else getattr(intrinsics, value.__name__)
@@ -144,7 +172,15 @@ class _MachineForms:
                 copy.__globals__[name] = self.of(function.__globals__[name])
 
 
+def _array_form(dtype: str, rank: int) -> Any:
+    from . import half_arrays, intrinsics
+
+    return (half_arrays if dtype in HALVES else intrinsics).array(dtype, rank)
+
+
 _forms = _MachineForms()
+#: The machine form of anything native.
+machine_form = _forms.of
 
 
 @contextlib.contextmanager
@@ -216,7 +252,7 @@ def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
     from numba.core.ccallback import CFunc
     from numba.core.compiler_lock import global_compiler_lock
 
-    with warnings.catch_warnings(), global_compiler_lock, _front_end_only():
+    with global_compiler_lock, warnings.catch_warnings(), _front_end_only():
         warnings.simplefilter("ignore", errors.NumbaWarning)
         # CFunc.compile() would also load the code into numba's own engine; we only want the object
         entry = CFunc(_forms.entry(function), sigutils.normalize_signature(signature), locals={}, options=OPTIONS)

@@ -1,40 +1,43 @@
-"""The object store: compiled machine code on disk, found by a hash of everything that made it.
+"""The kernel cache: compiled machine code in this process and on disk, found by everything that made it.
 
-One file an entry, written to a temporary name and renamed, with a checksum inside: a damaged, foreign or unwritable
-entry is a miss and one warning, never an error.  ``RELAYVM_CACHE_DIR`` names the folder.
+In the process, each key is compiled once, however many threads ask for it at the same time (``SingleFlight``); different
+keys compile in parallel where their compiler does.  Nothing is dropped from this level: kernels are compiled for all
+shapes, so their number is that of the kernels in the programs.  What lies on disk, and where: ``disk``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
-import hashlib
-import json
-import os
-import tempfile
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from . import disk
 from . import load as loader
-from .compile import ObjectCode, compile_object, fingerprint, toolchain_fingerprint
+from .cache_key import CacheKey
+from .compile import ObjectCode, compile_object, fingerprint, toolchain_fields
+from .disk import CacheWarning, folder
+from .entry import Entry
 
-_MAGIC = b"relayvm object 1\n"
+__all__ = ["CacheWarning", "Use", "address_of", "counters", "folder", "kept", "on_compile", "on_use", "watched"]
 
-#: What this process did: ``compiles``, ``disk_hits``, ``memory_hits``.
+T = TypeVar("T")
+
+#: What this process did.  Every use is one of ``compiles`` (of which ``nvrtc_compiles`` by a CUDA compiler), ``disk_hits``
+#: and ``memory_hits``; ``bytes_read`` and ``bytes_written`` are of files of the cache.
 counters: Counter[str] = Counter()
 
-#: Called with the name of what is about to be compiled (the command line shows progress).
+#: Called with the name of what is about to be compiled (the command line shows progress), by the thread that compiles.
 on_compile: list[Callable[[str], None]] = []
-#: Called with every use of the store, when it is over.
+#: Called with every use of the store, when it is over, by the thread that asked.
 on_use: list[Callable[[Use], None]] = []
 
-_addresses: dict[str, int] = {}
-_lock = threading.Lock()
+_watchers: contextvars.ContextVar[tuple[list[Use], ...]] = contextvars.ContextVar("watchers", default=())
+_counting = threading.Lock()
 
 
 class Use(NamedTuple):
@@ -45,121 +48,118 @@ class Use(NamedTuple):
     ns: int
 
 
-class CacheWarning(UserWarning):
-    """The cache folder cannot be used, or an entry is damaged; the run goes on."""
+class SingleFlight(Generic[T]):
+    """Values by key, each made once: a thread that wants what another is making waits for it."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, T] = {}
+        self._being_made: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str, make: Callable[[], T]) -> tuple[T, bool]:
+        """The value, and whether this call made it.  Where ``make`` raises, so does this, and the next thread tries."""
+        while True:
+            with self._lock:
+                if key in self._made:
+                    return self._made[key], False
+                done = self._being_made.get(key)
+                if done is None:
+                    done = self._being_made[key] = threading.Event()
+                    break
+            done.wait()
+        try:
+            value = make()
+            with self._lock:
+                self._made[key] = value
+            return value, True
+        finally:
+            with self._lock:
+                del self._being_made[key]
+            done.set()
 
 
-def folder() -> Path:
-    """Where entries are kept: ``RELAYVM_CACHE_DIR``, else the user's cache folder."""
-    named = os.environ.get("RELAYVM_CACHE_DIR")
-    if named:
-        return Path(named)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("relayvm"))
+_addresses: SingleFlight[int] = SingleFlight()
+_payloads: SingleFlight[bytes] = SingleFlight()
+_loading = threading.Lock()
 
 
 @functools.cache
-def _toolchain() -> str:
-    return toolchain_fingerprint()
+def _toolchain() -> dict[str, str]:
+    return toolchain_fields()
 
 
 def address_of(function: Callable[..., Any], signature: str, name: str | None = None) -> int:
     """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
-    start = time.monotonic_ns()
     name = name or function.__name__
-    key = hashlib.sha256(f"{_toolchain()} {fingerprint(function)} {signature}".encode()).hexdigest()
-    with _lock:
-        how, address = _found(key, function, signature, name)
-        counters[how] += 1
-        for listener in on_use:
-            listener(Use(how, name, time.monotonic_ns() - start))
-        return address
+    key = CacheKey.of("object", {"source": fingerprint(function), "signature": signature, **_toolchain()})
 
-
-def _found(key: str, function: Callable[..., Any], signature: str, name: str) -> tuple[str, int]:
-    """Which counter counts it, and the address."""
-    if key in _addresses:
-        return "memory_hits", _addresses[key]
-    found = _read(key)
-    address = _load(key, found) if found else None
-    how = "disk_hits" if address is not None else "compiles"
-    if address is None:
-        for listener in on_compile:
-            listener(name)
+    def compiled() -> tuple[str, bytes]:
         made = compile_object(function, signature)
-        _write(key, made)
-        address = loader.load(made)
-    _addresses[key] = address
-    return how, address
+        return made.symbol, made.code
+
+    return _used(_addresses, key, name, lambda: _obtained(key, name, compiled, _loaded))
+
+
+def kept(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:
+    """The bytes of this key from the process or the disk, else what ``make`` returns, which is then kept.
+
+    ``name`` is for people.  Raises what ``make`` raises.
+    """
+    return _used(_payloads, key, name, lambda: _obtained(key, name, lambda: ("", make()), lambda entry: entry.payload))
+
+
+def _used(level: SingleFlight[T], key: CacheKey, name: str, obtain: Callable[[], tuple[str, T]]) -> T:
+    """The value of ``key`` in the process; counts the use and tells it to who listens."""
+    start, how = time.monotonic_ns(), "memory_hits"
+
+    def make() -> T:
+        nonlocal how
+        how, value = obtain()
+        return value
+
+    value, _ = level.get(key.id, make)
+    with _counting:
+        counters[how] += 1
+    use = Use(how, name, time.monotonic_ns() - start)
+    for uses in _watchers.get():
+        uses.append(use)
+    for listener in tuple(on_use):
+        listener(use)
+    return value
+
+
+def _obtained(key: CacheKey, name: str, make: Callable[[], tuple[str, bytes]], usable: Callable[[Entry], T]) -> tuple[str, T]:
+    """From the disk, else made and written: which counter counts it, and what ``usable`` makes of the entry."""
+    found = disk.read(key)
+    if found is not None:
+        with _counting:
+            counters["bytes_read"] += len(found.payload)
+        try:
+            return "disk_hits", usable(found)
+        except loader.LinkError as error:
+            disk.warn_unusable(key, error)
+    for listener in tuple(on_compile):
+        listener(name)
+    entry = Entry(key, name, *make())
+    written = disk.write(entry)
+    with _counting:
+        counters["bytes_written"] += written
+        counters["nvrtc_compiles"] += key.kind == "cubin"
+    return "compiles", usable(entry)
+
+
+def _loaded(entry: Entry) -> int:
+    """The address of object code, mapped into this process.  Raises LinkError."""
+    with _loading:
+        return loader.load(ObjectCode(entry.symbol, entry.payload))
 
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[Use]]:
-    """While this is open, every use of the store in this thread is added to the list that it gives."""
+    """While this is open, every use of the store in this thread, or on its behalf, is added to the list that it gives."""
     uses: list[Use] = []
-    thread = threading.get_ident()
-
-    def listener(use: Use) -> None:
-        if threading.get_ident() == thread:
-            uses.append(use)
-
-    on_use.append(listener)
+    token = _watchers.set((*_watchers.get(), uses))
     try:
         yield uses
     finally:
-        on_use.remove(listener)
-
-
-def _load(key: str, found: ObjectCode) -> int | None:
-    try:
-        return loader.load(found)
-    except loader.LinkError as error:
-        _warn(f"cache entry {key[:12]} cannot be used ({error}); compiling again")
-        return None
-
-
-@functools.cache
-def _warn(message: str) -> None:
-    warnings.warn(message, CacheWarning, stacklevel=4)
-
-
-def _path(key: str) -> Path:
-    return folder() / "objects" / key[:2] / key[2:]
-
-
-def _read(key: str) -> ObjectCode | None:
-    try:
-        blob = _path(key).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        _warn(f"the cache cannot be read ({error}); compiling")
-        return None
-    head = len(_MAGIC) + 32
-    if not blob.startswith(_MAGIC) or hashlib.sha256(blob[head:]).digest() != blob[len(_MAGIC) : head]:
-        _warn(f"cache entry {key[:12]} is damaged; compiling again")
-        return None
-    size = int.from_bytes(blob[head : head + 4], "little")
-    meta = json.loads(blob[head + 4 : head + 4 + size])
-    return ObjectCode(meta["symbol"], blob[head + 4 + size :])
-
-
-def _write(key: str, made: ObjectCode) -> None:
-    meta = json.dumps({"symbol": made.symbol}).encode()
-    body = len(meta).to_bytes(4, "little") + meta + made.code
-    path = _path(key)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        # names the folder, not the entry: said once, however many kernels there are
-        why = error.strerror or error
-        _warn(f"the cache folder {folder()} cannot be written ({why}); kernels are compiled in every process")
+        _watchers.reset(token)

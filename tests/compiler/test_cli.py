@@ -24,8 +24,11 @@ from relayvm.compiler.operator_pages import operators
 from relayvm.compiler.profile_terminal import draw
 from relayvm.compiler.progress import compile_progress
 from relayvm.ops.native import store
+from relayvm.vm.executable import DEVICES as ALL_DEVICES
 from relayvm.vm.isa import INSTRUCTIONS
 from relayvm.vm.report.profile_data import Profile
+
+from ..devices import DEVICES, HOST
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,7 +70,7 @@ def data(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
 # ---- run ------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_run(folder: Path, capsys: pytest.CaptureFixture[str], device: str, n: int) -> None:
     x = np.random.default_rng(1).normal(size=(n, 4)).astype("float32")
@@ -83,7 +86,7 @@ def test_run(folder: Path, capsys: pytest.CaptureFixture[str], device: str, n: i
     np.testing.assert_array_equal(np.array(first["values"], "float32").reshape(want.shape), want)
     assert got["counters"]["launches"] > 0 and isinstance(got["kernel_compiles"], int)
     # only the number of rows comes to the host; that the results are read afterwards is no part of the run
-    assert got["counters"]["dtoh_bytes"] == (8 if device == "sim" else 0)
+    assert got["counters"]["dtoh_bytes"] == (0 if device == HOST else 8)
     assert set(got["seconds"]) == {"prepare", "run"} and all(s >= 0 for s in got["seconds"].values())
     with np.load("out.npz") as saved:
         np.testing.assert_array_equal(saved["result_0"], want)
@@ -143,7 +146,7 @@ def test_inputs_of_any_dtype(folder: Path, capsys: pytest.CaptureFixture[str], d
 # ---- compile, dump ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_an_executable_runs_as_its_text(folder: Path, capsys: pytest.CaptureFixture[str], device: str) -> None:
     made = data(capsys, "compile", "rows.relay", "-o", "rows.rvm", "--device", device, "--config", "fuse=off")
     assert made["bytes"] == (folder / "rows.rvm").stat().st_size and made["config"]["fuse"] == "off"
@@ -389,7 +392,7 @@ def test_isa(capsys: pytest.CaptureFixture[str]) -> None:
 def test_env(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RELAYVM_CACHE_DIR", str(tmp_path / "nothing"))
     found = data(capsys, "env")
-    assert found["versions"]["numpy"] == np.__version__ and found["devices"] == ["cpu", "sim"]
+    assert found["versions"]["numpy"] == np.__version__ and found["devices"] == list(ALL_DEVICES)
     assert found["cache"] == {"folder": str(tmp_path / "nothing"), "entries": 0, "bytes": 0}
     assert f"RELAYVM_CACHE_DIR={tmp_path / 'nothing'}" in answer(capsys, "env")
 
@@ -468,7 +471,7 @@ def test_an_unwritable_cache_is_said_once(
 ) -> None:
     (folder / "file").write_text("no folder")
     monkeypatch.setenv("RELAYVM_CACHE_DIR", str(folder / "file"))
-    monkeypatch.setattr(store, "_addresses", {})
+    monkeypatch.setattr(store, "_addresses", store.SingleFlight())
     code = main(["run", "rows.relay", "--entry", "@double", "--shape", "k=3"])
     lines = capsys.readouterr().err.splitlines()
     words = f"the cache folder {folder / 'file'} cannot be written (Not a directory); kernels are compiled in every process"

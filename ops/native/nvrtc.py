@@ -1,0 +1,150 @@
+"""From CUDA C to machine code of a card (a cubin), through the kernel cache.  Needs a compiler, but no card and no driver.
+
+The compiler is NVRTC as cupy finds it: from NVIDIA's wheel (the extras ``relayvm[cuda12]`` and ``relayvm[cuda13]`` bring
+both), or from an installed CUDA toolkit.  Nothing is imported until a kernel is wanted.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import os
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from . import store
+from .cache_key import CacheKey, text_hash
+
+#: No fused multiply-add of our own sums and products: a card then rounds as the processor does.  Denormals are kept and
+#: division and square root are exact, which is what NVRTC does unless told otherwise.
+OPTIONS = ("--std=c++17", "--fmad=false")
+
+#: Lines of source that an error shows on either side of the first bad one.
+_CONTEXT_LINES = 4
+_TEXT_NAME = "kernel.cu"
+
+
+class NoNvrtc(Exception):
+    """CUDA C cannot be compiled here; the text is one line that says why."""
+
+
+class CudaCompileError(Exception):
+    """CUDA C that its compiler refuses: our own mistake.  The text has the compiler's words and the source around them."""
+
+
+class CudaCompiler(Protocol):
+    """What turns CUDA C into what a driver loads."""
+
+    @property
+    def version(self) -> str:
+        """Whatever two compilers that could give different code differ in.  Raises NoNvrtc."""
+
+    def compile(self, text: str, arch: str, options: tuple[str, ...]) -> bytes:
+        """Code for ``arch`` (``sm_90``).  ``text`` is the prelude, as it is, and then the kernels.  Threads may call this at
+        the same time.  Raises CudaCompileError, NoNvrtc."""
+
+
+class Nvrtc:
+    """NVRTC, loaded when first asked.  Compiles in as many threads as call it."""
+
+    @functools.cached_property
+    def _library(self) -> Any:
+        try:
+            from cupy.cuda import nvrtc
+        except ImportError as error:
+            raise NoNvrtc(f"no CUDA compiler: cupy cannot be imported ({_first_line(error)}); {_INSTALL}") from error
+        try:
+            nvrtc.getVersion()
+        except Exception as error:  # cupy's loader raises RuntimeError, ImportError and errors of its own
+            raise NoNvrtc(f"no CUDA compiler: NVRTC cannot be loaded ({_first_line(error)}); {_INSTALL}") from error
+        return nvrtc
+
+    @functools.cached_property
+    def version(self) -> str:
+        """What NVRTC writes into the code that it makes, the build included: two builds can have one version number."""
+        library = self._library
+        program = library.createProgram("", _TEXT_NAME, (), ())
+        try:
+            library.compileProgram(program, ())
+            words = re.findall(
+                rb"^// (Compiler Build ID: .*|Cuda compilation tools.*|Based on .*)$", library.getPTX(program), re.M
+            )
+        finally:
+            library.destroyProgram(program)
+        major, minor = library.getVersion()
+        return f"NVRTC {major}.{minor}; " + "; ".join(word.decode().rstrip() for word in words)
+
+    def compile(self, text: str, arch: str, options: tuple[str, ...]) -> bytes:
+        """The cubin of ``text``.  Raises CudaCompileError, and NoNvrtc for an architecture that this NVRTC does not know."""
+        library = self._library
+        known = [f"sm_{number}" for number in library.getSupportedArchs()]
+        if arch.rstrip("af") not in known:
+            major, minor = library.getVersion()
+            raise NoNvrtc(f"NVRTC {major}.{minor} does not compile for {arch}, only for {', '.join(known)}")
+        program = library.createProgram(text, _TEXT_NAME, (), ())
+        try:
+            library.compileProgram(program, (f"--gpu-architecture={arch}", *options))
+            return bytes(library.getCUBIN(program))
+        except library.NVRTCError as error:
+            raise CudaCompileError(_error_text(text, arch, library.getProgramLog(program))) from error
+        finally:
+            library.destroyProgram(program)
+
+
+_INSTALL = "install relayvm[cuda13] or relayvm[cuda12]"
+
+#: What ``cubin`` compiles with.  Replaceable: its version is part of the key, so that two compilers never share an entry.
+compiler: CudaCompiler = Nvrtc()
+
+
+def cubin(text: str, arch: str, name: str = "CUDA kernels") -> bytes:
+    """The code of CUDA C ``text`` (without the prelude) for ``arch``, such as ``sm_90``; ``name`` is for people.
+
+    Raises NoNvrtc where there is no compiler, CudaCompileError for a text that is wrong.
+    """
+    from ..kernels.cuda.prelude import PRELUDE
+
+    fields = {
+        "source": text_hash(text),
+        "prelude": text_hash(PRELUDE),
+        "arch": arch,
+        "options": " ".join(OPTIONS),
+        "compiler": compiler.version,
+    }
+    return store.kept(CacheKey.of("cubin", fields), name, lambda: compiler.compile(PRELUDE + text, arch, OPTIONS))
+
+
+def compile_all(wanted: Sequence[tuple[str, str]], names: Sequence[str] | None = None) -> list[bytes]:
+    """The cubins of many ``(text, arch)``, in order: at a cold start, in as many threads as there are cores.
+
+    NVRTC compiles in parallel (13.5 on 2 cores: 16 kernels of 0.18 s each take 2.9 s one after another, 1.5 s in two
+    threads).  Equal texts are compiled once.  Raises what ``cubin`` raises, for the first that fails.
+    """
+    named = names if names is not None else ["CUDA kernels"] * len(wanted)
+    with ThreadPoolExecutor(max_workers=min(len(wanted), os.cpu_count() or 1) or 1) as pool:
+        # each task in a copy of this context: uses count as this thread's
+        tasks = [
+            pool.submit(contextvars.copy_context().run, cubin, text, arch, name)
+            for (text, arch), name in zip(wanted, named, strict=True)
+        ]
+        try:
+            return [task.result() for task in tasks]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _error_text(text: str, arch: str, log: str) -> str:
+    """What the compiler said, then the lines around its first complaint with their numbers."""
+    place = re.search(rf"{re.escape(_TEXT_NAME)}\((\d+)\)(?:: error|: catastrophic)", log)
+    at = int(place[1]) if place else 1
+    lines = text.split("\n")
+    first, last = max(1, at - _CONTEXT_LINES), min(len(lines), at + _CONTEXT_LINES)
+    shown = [f"{'>' if n == at else ' '} {n:>5} | {lines[n - 1]}" for n in range(first, last + 1)]
+    return "\n".join([f"a CUDA kernel does not compile for {arch}; this is a bug in relayvm", log.strip(" \0\n"), *shown])
