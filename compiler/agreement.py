@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.ty import is_float
 from ..vm.source import Diagnostic, RelayError
 
 #: Floats agree within this part of their value, plus this part of the largest value in the tensor: another order of
 #: summation moves a small sum of large terms by that much.
 RTOL, SCALE_TOL = 1e-5, 1e-6
+#: The same, both, for the dtypes that only store: a few roundings, which fusion leaves out.
+HALF_TOL = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
 
 
 class ResultsDiffer(RelayError):
@@ -48,11 +51,14 @@ def _differences(where: str, a: Any, b: Any, names: tuple[str, str]) -> Iterator
 
 def _agree(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Element by element: do they agree?"""
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype.name):
         return np.asarray(x == y)
+    half = HALF_TOL.get(x.dtype.name)
+    if half is not None:
+        x, y = x.astype("float32"), y.astype("float32")
     finite = np.abs(x[np.isfinite(x)])
     scale = float(finite.max()) if finite.size else 0.0
-    return np.asarray(np.isclose(x, y, rtol=RTOL, atol=SCALE_TOL * scale, equal_nan=True))
+    return np.asarray(np.isclose(x, y, rtol=half or RTOL, atol=(half or SCALE_TOL) * scale, equal_nan=True))
 
 
 def _kind(value: Any) -> str:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..ops.op import Op, TypeRelError
-from ..ops.ty import DTYPES, TensorType, Type
+from ..ops.ty import DTYPES, TensorType, Type, is_float, numpy_dtype
 from ..shape_funcs.dims import ANY, Dim, IntLike
 from . import ir
 from .infix import MINUS, SIGNS
@@ -55,7 +55,7 @@ def const(value: AnyValue, dtype: str | None = None) -> Constant:
     try:
         if wanted is None and not hasattr(value, "dtype"):
             wanted = _default_dtype(np.asarray(value))
-        data = np.array(value, wanted, order="C")
+        data = np.array(value, numpy_dtype(wanted) if isinstance(wanted, str) else wanted, order="C")
     except (ValueError, OverflowError) as error:
         raise TypeError(f"no constant can be made of {value!r}: {error}") from error
     if data.dtype.name not in DTYPES or not data.dtype.isnative:
@@ -91,7 +91,7 @@ def as_expr(value: AnyValue, dtype: str | None = None) -> Expr:
     if isinstance(value, bool):
         return const(value)
     if isinstance(value, (int, float)):
-        if dtype == "bool" or (isinstance(value, float) and dtype is not None and not dtype.startswith("float")):
+        if dtype == "bool" or (isinstance(value, float) and dtype is not None and not is_float(dtype)):
             raise TypeError(f"{value!r} is no {dtype}: write relay.const({value!r}, dtype) or cast the other side")
         return const(value, dtype)
     if isinstance(value, (list, tuple, np.ndarray, np.generic)):

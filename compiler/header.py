@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.ty import DTYPES, ITEMSIZE
+from ..ops.ty import DTYPES, ITEMSIZE, numpy_dtype
 from ..vm.source import Diagnostic, SourceText, Span
 
 VERSION = "0.0.5"
@@ -161,4 +161,4 @@ def _read_constant(entry: Any) -> np.ndarray:
         )
     if dtype == "bool" and raw.translate(None, b"\0\1"):
         raise ValueError("a bool is a byte 0 or 1")
-    return np.frombuffer(raw, dtype).reshape(shape)
+    return np.frombuffer(raw, numpy_dtype(dtype)).reshape(shape)

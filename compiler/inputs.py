@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.ty import DTYPES, TensorType, TupleType, Type, dim_text, int_range, is_float, is_integer
+from ..ops.ty import DTYPES, TensorType, TupleType, Type, computed_in, dim_text, int_range, is_float, is_integer, numpy_dtype
 from ..shape_funcs.dims import SYM, Dim, const
 from ..vm.executable import VMFunction
 from ..vm.source import Diagnostic, InputError
@@ -108,7 +108,7 @@ def _filled(name: str, dtype: str, shape: tuple[int, ...], text: str, option: st
             f"--input {name}: {len(values)} values for the {count} elements of {TensorType.of(shape, dtype)}",
             help="give one value for all elements, or one for each",
         )
-    array = np.array(values, dtype)
+    array = np.array(values, numpy_dtype(dtype))
     return _allocated(name, lambda: np.full(shape, array[0]) if len(values) == 1 else array.reshape(shape), shape, dtype)
 
 
@@ -161,6 +161,8 @@ def _member(name: str, path: str, key: str | None, loaded: Any) -> Any:
 
 def _checked(name: str, where: str, array: np.ndarray) -> np.ndarray:
     """The array in native byte order, if the machine has its dtype."""
+    if array.dtype == "V2":  # what numpy's files say of bfloat16
+        array = array.view(numpy_dtype("bfloat16"))
     if array.dtype.name not in DTYPES:
         raise InputError(f"--input {name}: {where} has the dtype {array.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
     return np.asarray(array, array.dtype.newbyteorder("="), order="C")
@@ -287,7 +289,7 @@ def _leaf(name: str, ty: TensorType, wanted: Wanted, sizes: _Sizes) -> Any:
         return draw(name, ty.dtype, sizes.shape(ty), wanted.seed)
     value = wanted.values[name]
     if isinstance(value, (bool, int, float)):
-        return np.array(_cast(name, value, ty.dtype), ty.dtype)
+        return np.array(_cast(name, value, ty.dtype), numpy_dtype(ty.dtype))
     return value
 
 
@@ -300,7 +302,8 @@ def draw(name: str, dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray
 
     def made() -> np.ndarray:
         if is_float(dtype):
-            return np.asarray(random.standard_normal(shape, dtype))
+            drawn = np.asarray(random.standard_normal(shape, computed_in(dtype)))
+            return drawn.astype(numpy_dtype(dtype), copy=False)
         return np.asarray(random.integers(0, _DRAWN_BELOW if is_integer(dtype) else 2, shape)).astype(dtype)
 
     return _allocated(name, made, shape, dtype)

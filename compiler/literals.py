@@ -1,4 +1,4 @@
-"""Numbers of the text format: ``5`` is int32, ``1.5f`` float32, ``2i64``, ``1e-3f64``, ``inff``; reading and writing."""
+"""Numbers of the text format: ``5`` is int32, ``1.5f`` float32, ``2i64``, ``1e-3f64``, ``0.5bf16``, ``inff``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ..ops.ty import DTYPES
+from ..ops.ty import DTYPES, is_float, numpy_dtype
 
 #: Suffix of a literal per dtype; int32 may go without.
 SUFFIXES = {
@@ -49,7 +49,7 @@ def read_literal(text: str) -> np.ndarray:
     else:
         valid = ", ".join(sorted(_DTYPES))
         raise LiteralError(f"{text} is no number: there is no suffix {suffix!r}", f"the suffixes are {valid}")
-    if dtype.startswith("float"):
+    if is_float(dtype):
         return _float(-float(digits) if sign else float(digits), dtype, text)
     if not _is_integer(digits):
         raise LiteralError(f"{text} is no number: {dtype} takes digits only", f"write {digits}f for float32")
@@ -66,10 +66,11 @@ def _fits(value: int, dtype: str) -> bool:
 
 
 def _float(value: float, dtype: str, text: str) -> np.ndarray:
+    element = numpy_dtype(dtype).type
     with np.errstate(over="ignore"):
-        out = np.array(value, dtype)
+        out = np.array(element(value))
     if np.isinf(out) and "inf" not in text:
-        raise LiteralError(f"{text} is out of range", f"the largest {dtype} is {np.finfo(dtype).max}")
+        raise LiteralError(f"{text} is out of range", f"the largest {dtype} is {np.nextafter(element(np.inf), element(0))}")
     return out
 
 
@@ -88,7 +89,7 @@ def literal_text(data: np.ndarray) -> str | None:
     dtype = data.dtype.name
     if dtype == "bool":
         return str(bool(data))
-    if not dtype.startswith("float"):
+    if not is_float(dtype):
         return f"{int(data)}{'' if dtype == 'int32' else SUFFIXES[dtype]}"
     digits = str(data[()]).removesuffix(".0")
     text = digits + SUFFIXES[dtype]

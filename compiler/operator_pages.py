@@ -15,6 +15,7 @@ _BY_PREFIX = {
     "nn": "Neural networks: `nn.`",
     "dyn": "Shapes and sizes that are values: `dyn.`",
     "vision": "Detection: `vision.`",
+    "image": "Pictures: `image.`",
 }
 _BY_PATTERN = {
     OpPattern.ELEMWISE: "Element by element",

@@ -4,13 +4,16 @@ Importing this package declares every operator.
 """
 
 from . import broadcast as broadcast
+from . import conv as conv
 from . import creation as creation
 from . import dynamic as dynamic
 from . import elementwise as elementwise
 from . import indexing as indexing
 from . import machine as machine
 from . import nn as nn
+from . import pool as pool
 from . import reduce as reduce
+from . import roi as roi
 from . import search as search
 from . import sort as sort
 from . import transform as transform

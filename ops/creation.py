@@ -9,6 +9,7 @@ from .compute import Cast, Scalar, Value, apply
 from .dtype_rules import NUMBERS, from_attr, known_dtype, require_same
 from .elementwise import one, zero
 from .op import Op, OpPattern, TypeRelError
+from .ty import computed_in
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,10 @@ def _arange_dtype(inputs: tuple[Any, ...], attrs: ArangeAttrs) -> str:
 
 def _arange(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: ArangeAttrs, output: Value) -> Scalar:
     start, _, step = inputs
-    number = axes[0] if output.dtype == "int64" else Cast(axes[0], output.dtype)
-    return start() + apply("multiply", number, step())
+    # a cast to a dtype that only stores would round the number
+    dtype = computed_in(output.dtype)
+    number = axes[0] if dtype == "int64" else Cast(axes[0], dtype)
+    return start() + apply("multiply", number, step(), dtype=output.dtype)
 
 
 Op(

@@ -174,6 +174,13 @@ DEVICE_COPY = Op(
     dtype=_first,
     stateful=True,
 )
+COPY_BEGIN = _by_the_compiler(
+    "vm.copy_begin",
+    ("data",),
+    'A copy to the host that is asked for, not waited for: `vm.copy_wait(vm.copy_begin(%x, src="sim", dst="cpu"))`.',
+    DeviceCopyAttrs,
+)
+COPY_WAIT = _by_the_compiler("vm.copy_wait", ("pending",), "The tensor on the host that `vm.copy_begin` makes.")
 INVOKE_OP = _by_the_compiler(
     "vm.invoke_op", ("function", "args*"), "Run the kernel of a primitive: `vm.invoke_op(@exp, %x, %y)` fills %y.", InvokeOpAttrs
 )

@@ -8,9 +8,12 @@ from typing import Any
 
 from .dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
 from .kernels import matmul as bodies
-from .kernels.softmax import log_softmax, softmax
+from .kernels.cuda import matmul as cuda_products
+from .kernels.cuda import softmax as cuda_softmax
+from .kernels.half_matmul import batch_matmul_halves, matmul_halves
+from .kernels.softmax import log_softmax, softmax, softmax_of_halves
 from .op import DTypeRule, Kernel, Op, OpPattern
-from .ty import is_float
+from .ty import HALVES, is_float
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,14 @@ def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
     return rule
 
 
-def _product_kernel(name: str, floats: Any, integers: Any, transposed: Callable[[Any], tuple[bool, bool]]) -> Kernel:
+def _product_kernel(
+    name: str, floats: Any, integers: Any, halves: Any, cuda: Any, transposed: Callable[[Any], tuple[bool, bool]]
+) -> Kernel:
+    def choose(attrs: Any, dtypes: tuple[str, ...]) -> Any:
+        if not is_float(dtypes[0]):
+            return integers
+        return halves if set(dtypes) & set(HALVES) else floats
+
     def flags(attrs: Any) -> dict[str, bool]:
         a, b = transposed(attrs)
         return {"transpose_a": a, "transpose_b": b}
@@ -72,8 +82,13 @@ def _product_kernel(name: str, floats: Any, integers: Any, transposed: Callable[
         attrs=flags,
         views=("dims",),
         libraries={"float32": "sgemm", "float64": "dgemm"},
-        choose=lambda attrs, dtypes: floats if is_float(dtypes[0]) else integers,
+        choose=choose,
+        cuda=cuda(transposed),
     )
+
+
+def _dense(attrs: Any) -> tuple[bool, bool]:
+    return False, True
 
 
 def _own(attrs: Any) -> tuple[bool, bool]:
@@ -87,7 +102,7 @@ Op(
     attrs=DenseAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.dense", ("data", "weight")),
-    kernel=_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, lambda attrs: (False, True)),
+    kernel=_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, matmul_halves, cuda_products.matmul, _dense),
 )
 
 Op(
@@ -97,7 +112,7 @@ Op(
     attrs=MatmulAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.matmul", ("tensor_a", "tensor_b")),
-    kernel=_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, _own),
+    kernel=_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, matmul_halves, cuda_products.matmul, _own),
 )
 
 Op(
@@ -107,7 +122,9 @@ Op(
     attrs=BatchMatmulAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
-    kernel=_product_kernel("gemm", bodies.batch_matmul_floats, bodies.batch_matmul_integers, _own),
+    kernel=_product_kernel(
+        "gemm", bodies.batch_matmul_floats, bodies.batch_matmul_integers, batch_matmul_halves, cuda_products.batch_matmul, _own
+    ),
 )
 
 Op(
@@ -117,7 +134,14 @@ Op(
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=like_inputs("nn.softmax", ["data"], FLOATS),
-    kernel=Kernel("softmax", softmax, attrs=lambda attrs: {}, views=("axis",)),
+    kernel=Kernel(
+        "softmax",
+        softmax,
+        attrs=lambda attrs: {},
+        views=("axis",),
+        choose=lambda attrs, dtypes: softmax_of_halves if dtypes[0] in HALVES else softmax,
+        cuda=cuda_softmax.softmax,
+    ),
 )
 
 Op(
@@ -128,5 +152,5 @@ Op(
     pattern=OpPattern.OPAQUE,
     shape_func_name="nn.softmax",
     dtype=like_inputs("nn.log_softmax", ["data"], FLOATS),
-    kernel=Kernel("log_softmax", log_softmax, attrs=lambda attrs: {}, views=("axis",)),
+    kernel=Kernel("log_softmax", log_softmax, attrs=lambda attrs: {}, views=("axis",), cuda=cuda_softmax.log_softmax),
 )

@@ -48,7 +48,7 @@ class Scratch:
     """A buffer that a kernel's wrapper allocates for its body and frees after it.
 
     It has as many elements as axis ``axis`` of the view of the first tensor is long, but at least one; with ``rows`` it is
-    2-D, so many rows of them.  ``dtype`` "" is that of the first tensor.
+    2-D, so many rows of them.  ``dtype`` "" is that in which elements of the first tensor are computed with.
     """
 
     dtype: str = ""
@@ -60,14 +60,14 @@ class Scratch:
 class Kernel:
     """A hand-written CPU kernel of an OPAQUE operator.
 
-    ``body`` is a plain ``@generic`` function in the subset numba compiles: no exceptions, no allocation.  It gets C-contiguous
-    arrays, inputs (the tensors of a tuple input in order) then outputs, then what is listed below, in this order, and returns
-    a status (0: fine, see ops.native.status):
+    ``body`` is a plain ``@generic`` function in the subset numba compiles: no exceptions, and no memory but by ``alloc``, freed
+    before it returns.  It gets C-contiguous arrays, inputs (the tensors of a tuple input in order) then outputs, then what is
+    listed below, in this order, and returns a status (0: fine, see ops.native.status):
 
     * with an upper-bound operator one int64 array, into which it writes the true sizes;
     * an array for each of ``scratch``;
     * with ``libraries``, the address of a library function called by address (see ops.native.libraries), 0 for none.
-      ``libraries`` says which by dtype; there is none where the tensors' dtypes differ;
+      ``libraries`` says which by the dtype that is computed in; there is none where that differs between the tensors;
     * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples).
 
     ``choose(attrs, dtypes)``: the body for these attrs and tensors, where that is not always ``body``.
@@ -92,6 +92,8 @@ class Kernel:
     choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     #: ``body`` is ordinary Python over numpy arrays, called between two entries of the native loop: slow, but anything goes.
     in_python: bool = False
+    #: How it runs on CUDA devices: ``(OpaqueCall) -> CudaSource`` (see ops.kernels.cuda.source); None: it does not.
+    cuda: Callable[[Any], Any] | None = None
 
     def body_for(self, attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
         """The body for these attrs and dtypes (of the inputs, then the outputs)."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from .dtype_rules import INDICES, NUMBERS, known_dtype, require, require_same
 from .kernels import search as bodies
+from .kernels.cuda import search as cuda
 from .kernels.sorting import searchsorted
 from .op import Kernel, Op, OpPattern, Scratch
 
@@ -46,7 +47,7 @@ Op(
     inputs=("condition",),
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: "int32",
-    kernel=Kernel("argwhere", bodies.argwhere, attrs=lambda attrs: {}, views=("dims", "")),
+    kernel=Kernel("argwhere", bodies.argwhere, attrs=lambda attrs: {}, views=("dims", ""), cuda=cuda.argwhere),
 )
 
 Op(
@@ -64,6 +65,7 @@ Op(
         views=("flat",),
         scratch=(Scratch(), Scratch("int64"), Scratch(), Scratch("int64")),
         choose=lambda attrs, dtypes: bodies.unique_with_counts if attrs.return_counts else bodies.unique,
+        cuda=cuda.unique,
     ),
 )
 
@@ -74,5 +76,7 @@ Op(
     attrs=SearchsortedAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_searchsorted_rule,
-    kernel=Kernel("searchsorted", searchsorted, attrs=lambda attrs: {"right": attrs.right}, views=("dims",)),
+    kernel=Kernel(
+        "searchsorted", searchsorted, attrs=lambda attrs: {"right": attrs.right}, views=("dims",), cuda=cuda.searchsorted
+    ),
 )

@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 from .dtype_rules import INDICES, NUMBERS, known_dtype, require
 from .kernels import sorting as bodies
+from .kernels.cuda import scanning as cuda_scanning
+from .kernels.cuda import sorting as cuda
 from .op import DTypeRule, Kernel, Op, OpPattern, Scratch
+from .ty import HALVES
 
 #: A position in a sorted axis may also be a float, which Relay's models use.
 POSITIONS = (*INDICES, "float32")
@@ -103,6 +106,7 @@ def _topk_kernel(*views: str) -> Kernel:
         views=views,
         scratch=_BUFFERS,
         choose=lambda attrs, dtypes: bodies.TOPK_BODIES[attrs.ret_type],
+        cuda=cuda.topk,
     )
 
 
@@ -121,7 +125,7 @@ Op(
     attrs=SortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: dtypes[0],
-    kernel=Kernel("merge_sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS),
+    kernel=Kernel("merge_sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.sort),
 )
 
 Op(
@@ -131,7 +135,7 @@ Op(
     attrs=ArgsortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_position_rule("argsort"),
-    kernel=Kernel("merge_sort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS),
+    kernel=Kernel("merge_sort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.argsort),
 )
 
 Op(
@@ -162,5 +166,12 @@ Op(
     attrs=CumsumAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_cumsum_rule,
-    kernel=Kernel("cumsum", bodies.cumsum, attrs=lambda attrs: {"exclusive": attrs.exclusive}, views=("axis",)),
+    kernel=Kernel(
+        "cumsum",
+        bodies.cumsum,
+        attrs=lambda attrs: {"exclusive": attrs.exclusive},
+        views=("axis",),
+        choose=lambda attrs, dtypes: bodies.cumsum_to_halves if dtypes[-1] in HALVES else bodies.cumsum,
+        cuda=cuda_scanning.cumsum,
+    ),
 )

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..shape_funcs.dims import ANY, INT, SYM, Dim, IntLike, Shape, const, dim, is_static
 from ..shape_funcs.dims import MAX_RANK as MAX_RANK
 
-#: Every dtype, in the order of its code in a tensor descriptor.  Names are numpy's.
+#: Every dtype, in the order of its code in a tensor descriptor.  Names are numpy's; bfloat16 is that of ml_dtypes.
 DTYPES = (
     "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+    "float16", "bfloat16",
 )  # fmt: skip
+#: Dtypes that only store: kernels read them as float32, compute in that, and round to the nearest (halves to even) where
+#: they store or cast.  Every other number becomes a float32 first, too, so that all devices round alike.
+HALVES = ("float16", "bfloat16")
 #: Size of one element in bytes.
 ITEMSIZE = {name: 1 if name == "bool" else int("".join(filter(str.isdigit, name))) // 8 for name in DTYPES}
 
 
 def is_float(dtype: str) -> bool:
-    return dtype.startswith("float")
+    """Is it a floating-point dtype?"""
+    return "float" in dtype
+
+
+def computed_in(dtype: str) -> str:
+    """The dtype in which kernels compute with elements of ``dtype``: float32 for the two that only store."""
+    return "float32" if dtype in HALVES else dtype
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """numpy's dtype of this name, which for bfloat16 it has from ml_dtypes."""
+    if dtype == "bfloat16":
+        import ml_dtypes  # registers the name; 4 ms, so only when it is wanted
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
 
 
 def is_integer(dtype: str) -> bool:

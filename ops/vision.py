@@ -7,6 +7,8 @@ from typing import Any
 
 from .dtype_rules import FLOATS, INDICES, require
 from .kernels import vision as bodies
+from .kernels.cuda.suppression import non_max_suppression
+from .kernels.cuda.vision import get_valid_counts
 from .op import Kernel, Op, OpPattern, Scratch
 
 
@@ -64,7 +66,7 @@ Op(
     attrs=GetValidCountsAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_valid_counts_rule,
-    kernel=Kernel("get_valid_counts", bodies.get_valid_counts, views=("", "flat", "")),
+    kernel=Kernel("get_valid_counts", bodies.get_valid_counts, views=("", "flat", ""), cuda=get_valid_counts),
 )
 
 Op(
@@ -83,5 +85,6 @@ Op(
         views=("", "", "", "flat", "flat", ""),
         scratch=(*(Scratch(axis=1), Scratch("int64", axis=1)) * 2, Scratch(axis=1, rows=bodies.KEPT_ROWS)),
         choose=lambda attrs, dtypes: bodies.suppressed_indices if attrs.return_indices else bodies.suppressed_boxes,
+        cuda=non_max_suppression,
     ),
 )

@@ -47,7 +47,7 @@ def arange(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
     dtypes = [x.dtype for x in inputs]
     if len(set(dtypes)) != 1:
         raise ShapeError(f"start, stop and step must have one dtype, not {', '.join(dtypes)}")
-    if dtypes[0].startswith("float"):
+    if "float" in dtypes[0]:  # bfloat16 is one
         check(all_(not_(eq(step, 0)), not_(eq(step, _MINUS_ZERO))), "step is 0", input=2)
         return (arange_length(start, stop, step),)
     check(not_(eq(step, 0)), "step is 0", input=2)

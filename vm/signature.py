@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.ty import DTYPES, TensorType, TupleType, Type, dim_text
+from ..ops.ty import DTYPES, TensorType, TupleType, Type, dim_text, is_float, is_integer, numpy_dtype
 from ..shape_funcs.dims import SYM, Dim, const
+from . import dlpack
 from .door import PARAMETER_WORDS
 from .executable import VMFunction
 from .source import InputError
@@ -33,7 +34,7 @@ def parameter_table(function: VMFunction, device: int) -> np.ndarray | None:
     for i, (row, (_, ty)) in enumerate(zip(table, function.params, strict=True)):
         if not isinstance(ty, TensorType):
             return None
-        row[:4] = id(np.dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, function.device_of(i, device)
+        row[:4] = id(numpy_dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, function.device_of(i, device)
         for axis, d in enumerate(ty.shape):
             known = const(d)
             row[4 + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
@@ -99,21 +100,21 @@ def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
     if not isinstance(value, np.ndarray):
         try:
             if isinstance(value, (bool, int, float, list, tuple)):
-                value = _as_dtype(np.asarray(value), np.dtype(dtype))
+                value = _as_dtype(np.asarray(value), numpy_dtype(dtype))
             else:
-                value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+                value = dlpack.as_array(value) if hasattr(value, "__dlpack__") else np.asarray(value)
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}") from None
     if value.dtype.name not in DTYPES:
         raise InputError(f"%{name} has dtype {value.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
-    return np.require(value, value.dtype.newbyteorder("="), ["C", "A"])
+    return np.require(value, value.dtype if value.dtype.isnative else value.dtype.newbyteorder("="), ["C", "A"])
 
 
 def _as_dtype(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """``value`` in another dtype if every element keeps its value (a float may be rounded); else as it is."""
-    if value.dtype.kind == "f" and dtype.kind == "f":
+    if value.dtype.kind == "f" and is_float(dtype.name):
         return value.astype(dtype)
-    if value.dtype.kind in "iu" and dtype.kind in "iuf":
+    if value.dtype.kind in "iu" and (is_integer(dtype.name) or is_float(dtype.name)):
         with np.errstate(over="ignore"):
             converted = value.astype(dtype)
         return converted if converted.astype(object).tolist() == value.tolist() else value

@@ -1,40 +1,65 @@
-"""The scalar functions that operators are made of, each said once, as text.
+"""The scalar functions that operators are made of, each said once, as text of Python and of CUDA C.
 
 ``{0} {1} {2}`` are the arguments (names of locals or literals, so they may occur more than once), ``{t}`` is the dtype of
 the result, which is also a callable that converts to it.  Machine code computes with integers of fewer than 64 bits in
 64, hence what could leave the dtype's range is brought back (``wraps``).
+
+In CUDA C ``{u}`` is the unsigned type to compute with where a signed one must not overflow, and ``{f}`` the suffix of the
+functions of float32.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ty import ITEMSIZE, is_float, is_integer
+from ..ty import ITEMSIZE, computed_in, is_float, is_integer
 
 
 @dataclass(frozen=True)
-class ScalarFunction:
-    """``text`` for every dtype of the first argument, unless ``real``, ``signed`` or ``unsigned`` says it for a kind.
-
-    ``wraps``: integer results must be brought back into the range of their dtype.  ``total``: it may be computed for any
-    arguments, also where nobody asked for it.
-    """
+class Texts:
+    """``text`` for every dtype of the first argument, unless ``real``, ``signed`` or ``unsigned`` says it for a kind."""
 
     text: str = ""
     real: str = ""
     signed: str = ""
     unsigned: str = ""
-    wraps: bool = False
-    total: bool = True
 
-    def python(self, args: list[str], argument: str, result: str) -> str:
-        """The expression for arguments of the dtype ``argument``."""
+    def of(self, argument: str) -> str:
+        """The text for a dtype of the first argument."""
         kind = self.real if is_float(argument) else self.unsigned if argument.startswith("u") else self.signed
         template = kind or self.text
         assert template, f"no such function of {argument}"
+        return template
+
+
+@dataclass(frozen=True)
+class ScalarFunction(Texts):
+    """The text of Python, and that of CUDA C where it is another (``cuda``).
+
+    ``wraps``: integer results must be brought back into the range of their dtype.  ``total``: it may be computed for any
+    arguments, also where nobody asked for it.
+    """
+
+    wraps: bool = False
+    total: bool = True
+    cuda: Texts | None = None
+
+    def python(self, args: list[str], argument: str, result: str) -> str:
+        """The expression for arguments of the dtype ``argument``."""
+        argument, result = computed_in(argument), computed_in(result)
         bits = 8 * ITEMSIZE[argument]
-        body = template.format(*args, t=result, bits=bits, whole=_WHOLE.get(argument, ""), limit=_LIMIT.get(argument, ""))
+        body = self.of(argument).format(
+            *args, t=result, bits=bits, whole=_WHOLE.get(argument, ""), limit=_LIMIT.get(argument, "")
+        )
         return f"{result}({body})" if self.wraps and is_integer(result) and result != "int64" else body
+
+    def cuda_c(self, args: list[str], argument: str, result: str) -> str:
+        """The expression of CUDA C, of type ``result``, for arguments of the dtype ``argument``."""
+        argument, result = computed_in(argument), computed_in(result)
+        unsigned = "uint64" if ITEMSIZE[argument] == 8 else "uint32"
+        suffix = "" if argument == "float64" else "f"
+        template = (self.cuda or self).of(argument)
+        return template.format(*args, t=result, u=unsigned, f=suffix, bits=8 * ITEMSIZE[argument])
 
 
 #: From here on every float is a whole number; and an integer dtype that holds all whole numbers below.
@@ -47,74 +72,124 @@ _ROUND = "({t}(math.copysign(abs({0}) + {t}({limit}) - {t}({limit}), {0})) if ab
 
 
 def _math(name: str) -> ScalarFunction:
-    return ScalarFunction(real=f"math.{name}({{0}})")
+    return ScalarFunction(real=f"math.{name}({{0}})", cuda=Texts(real=f"{name}{{f}}({{0}})"))
 
 
-def _operator(sign: str, *, wraps: bool = False, total: bool = True) -> ScalarFunction:
-    return ScalarFunction(f"({{0}} {sign} {{1}})", wraps=wraps, total=total)
+def _operator(sign: str) -> ScalarFunction:
+    return ScalarFunction(f"({{0}} {sign} {{1}})")
 
+
+def _arithmetic(sign: str) -> ScalarFunction:
+    # an overflow of signed integers means nothing in C
+    cuda = Texts("{t}({u}({0}) " + sign + " {u}({1}))", real=f"({{0}} {sign} {{1}})")
+    return ScalarFunction(f"({{0}} {sign} {{1}})", wraps=True, cuda=cuda)
+
+
+def _bitwise(sign: str) -> ScalarFunction:
+    return ScalarFunction(f"({{0}} {sign} {{1}})", wraps=True, cuda=Texts(f"{{t}}({{0}} {sign} {{1}})"))
+
+
+def _division(signed: str, unsigned: str, cuda: Texts, real: str = "") -> ScalarFunction:
+    return ScalarFunction(real=real, signed=signed, unsigned=unsigned, wraps=True, total=False, cuda=cuda)
+
+
+def _choice(sign: str) -> ScalarFunction:
+    # a comparison with NaN is false, so NaN is asked for
+    return ScalarFunction(
+        f"({{0}} if {{0}} {sign} {{1}} else {{1}})",
+        real=f"({{0}} if ({{0}} {sign} {{1}}) | ({{0}} != {{0}}) else {{1}})",
+        wraps=True,
+        cuda=Texts(f"({{0}} {sign} {{1}} ? {{0}} : {{1}})", real=f"(({{0}} {sign} {{1}}) | ({{0}} != {{0}}) ? {{0}} : {{1}})"),
+    )
+
+
+_NEGATED = "{t}({u}(0) - {u}({0}))"
 
 #: By the name that ``compute.apply`` gives.
 SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
-    "add": _operator("+", wraps=True),
-    "subtract": _operator("-", wraps=True),
-    "multiply": _operator("*", wraps=True),
+    "add": _arithmetic("+"),
+    "subtract": _arithmetic("-"),
+    "multiply": _arithmetic("*"),
     "divide": ScalarFunction(real="({0} / {1})"),
     # dividing by -1 apart: the smallest integer over -1 is a trap on most processors
-    "truncdiv": ScalarFunction(
-        signed="(-{0} if {1} == -1 else {0} // {1} + (({0} % {1} != 0) & (({0} < 0) != ({1} < 0))))",
-        unsigned="({0} // {1})",
-        wraps=True,
-        total=False,
+    "truncdiv": _division(
+        "(-{0} if {1} == -1 else {0} // {1} + (({0} % {1} != 0) & (({0} < 0) != ({1} < 0))))",
+        "({0} // {1})",
+        Texts(signed="({1} == -1 ? " + _NEGATED + " : {t}({0} / {1}))", unsigned="{t}({0} / {1})"),
     ),
-    "floordiv": ScalarFunction(signed="(-{0} if {1} == -1 else {0} // {1})", unsigned="({0} // {1})", wraps=True, total=False),
-    "truncmod": ScalarFunction(
+    "floordiv": _division(
+        "(-{0} if {1} == -1 else {0} // {1})",
+        "({0} // {1})",
+        Texts(signed="({1} == -1 ? " + _NEGATED + " : {t}(floor_quotient({0}, {1})))", unsigned="{t}({0} / {1})"),
+    ),
+    "truncmod": _division(
+        "(0 if {1} == -1 else {0} % {1} - {1} * (({0} % {1} != 0) & (({0} < 0) != ({1} < 0))))",
+        "({0} % {1})",
+        Texts(real="fmod{f}({0}, {1})", signed="({1} == -1 ? {t}(0) : {t}({0} % {1}))", unsigned="{t}({0} % {1})"),
         # of positive numbers Python's remainder is C's
         real="{t}(math.copysign(abs({0}) % abs({1}), {0}))",
-        signed="(0 if {1} == -1 else {0} % {1} - {1} * (({0} % {1} != 0) & (({0} < 0) != ({1} < 0))))",
-        unsigned="({0} % {1})",
+    ),
+    "floormod": _division(
+        "(0 if {1} == -1 else {0} % {1})",
+        "({0} % {1})",
+        Texts(signed="({1} == -1 ? {t}(0) : {t}(floor_remainder({0}, {1})))", unsigned="{t}({0} % {1})"),
+    ),
+    "floormod_of_truncmod": ScalarFunction(
+        real="({2} + {1} if ({2} != 0) & (({2} < 0) != ({1} < 0)) else {2})",
+        cuda=Texts(real="(({2} != 0) & (({2} < 0) != ({1} < 0)) ? {2} + {1} : {2})"),
+    ),
+    "negative": ScalarFunction("(-{0})", wraps=True, cuda=Texts(_NEGATED, real="(-{0})")),
+    "abs": ScalarFunction(
+        real="math.fabs({0})",
+        signed="({0} if {0} >= 0 else -{0})",
         wraps=True,
-        total=False,
+        cuda=Texts(real="fabs{f}({0})", signed="({0} >= 0 ? {0} : " + _NEGATED + ")"),
     ),
-    "floormod": ScalarFunction(signed="(0 if {1} == -1 else {0} % {1})", unsigned="({0} % {1})", wraps=True, total=False),
-    "floormod_of_truncmod": ScalarFunction(real="({2} + {1} if ({2} != 0) & (({2} < 0) != ({1} < 0)) else {2})"),
-    "negative": ScalarFunction("(-{0})", wraps=True),
-    "abs": ScalarFunction(real="math.fabs({0})", signed="({0} if {0} >= 0 else -{0})", wraps=True),
-    "power": ScalarFunction(real="math.pow({0}, {1})"),
-    # a comparison with NaN is false, so NaN is asked for
-    "maximum": ScalarFunction(
-        "({0} if {0} > {1} else {1})", real="({0} if ({0} > {1}) | ({0} != {0}) else {1})", wraps=True
-    ),
-    "minimum": ScalarFunction(
-        "({0} if {0} < {1} else {1})", real="({0} if ({0} < {1}) | ({0} != {0}) else {1})", wraps=True
-    ),
-    "where": ScalarFunction("({1} if {0} else {2})"),
+    "power": ScalarFunction(real="math.pow({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
+    "maximum": _choice(">"),
+    "minimum": _choice("<"),
+    "where": ScalarFunction("({1} if {0} else {2})", cuda=Texts("({0} ? {1} : {2})")),
     "equal": _operator("=="),
     "not_equal": _operator("!="),
     "less": _operator("<"),
     "less_equal": _operator("<="),
     "greater": _operator(">"),
     "greater_equal": _operator(">="),
-    "and": _operator("&", wraps=True),
-    "or": _operator("|", wraps=True),
-    "xor": _operator("^", wraps=True),
-    "logical_not": ScalarFunction("(not {0})"),
-    "bitwise_not": ScalarFunction("(~{0})", wraps=True),
+    "and": _bitwise("&"),
+    "or": _bitwise("|"),
+    "xor": _bitwise("^"),
+    "logical_not": ScalarFunction("(not {0})", cuda=Texts("(!{0})")),
+    "bitwise_not": ScalarFunction("(~{0})", wraps=True, cuda=Texts("{t}(~{0})")),
     "left_shift": ScalarFunction(
         signed="({0} << {1} if ({1} >= 0) & ({1} < {bits}) else 0)",
-        unsigned="({0} << {1} if {1} < {bits} else {t}(0))", wraps=True
+        unsigned="({0} << {1} if {1} < {bits} else {t}(0))",
+        wraps=True,
+        cuda=Texts(
+            signed="(({1} >= 0) & ({1} < {bits}) ? {t}({u}({0}) << {1}) : {t}(0))",
+            unsigned="({1} < {bits} ? {t}({u}({0}) << {1}) : {t}(0))",
+        ),
     ),
     "right_shift": ScalarFunction(
         signed="({0} >> {1} if ({1} >= 0) & ({1} < {bits}) else -1 if {0} < 0 else 0)",
         unsigned="({0} >> {1} if {1} < {bits} else {t}(0))",
         wraps=True,
+        cuda=Texts(
+            signed="(({1} >= 0) & ({1} < {bits}) ? {t}({0} >> {1}) : {t}({0} < 0 ? -1 : 0))",
+            unsigned="({1} < {bits} ? {t}({0} >> {1}) : {t}(0))",
+        ),
     ),
-    "isinf": _math("isinf"),
-    "isfinite": _math("isfinite"),
-    "trunc": ScalarFunction(real=_TRUNC),
-    "round": ScalarFunction(real=_ROUND),
-    "floor_of_trunc": ScalarFunction(real="({1} - {t}(1.0) if {1} > {0} else {1})"),
-    "ceil_of_trunc": ScalarFunction(real="({t}(math.copysign({1} + {t}(1.0), {0})) if {1} < {0} else {1})"),
+    # only of infinities and NaN is the difference to themselves not 0
+    "isinf": ScalarFunction(real="math.isinf({0})", cuda=Texts(real="(({0} == {0}) & ({0} - {0} != 0))")),
+    "isfinite": ScalarFunction(real="math.isfinite({0})", cuda=Texts(real="({0} - {0} == 0)")),
+    "trunc": ScalarFunction(real=_TRUNC, cuda=Texts(real="trunc{f}({0})")),
+    "round": ScalarFunction(real=_ROUND, cuda=Texts(real="rint{f}({0})")),
+    "floor_of_trunc": ScalarFunction(
+        real="({1} - {t}(1.0) if {1} > {0} else {1})", cuda=Texts(real="({1} > {0} ? {1} - {t}(1.0) : {1})")
+    ),
+    "ceil_of_trunc": ScalarFunction(
+        real="({t}(math.copysign({1} + {t}(1.0), {0})) if {1} < {0} else {1})",
+        cuda=Texts(real="({1} < {0} ? copysign{f}({1} + {t}(1.0), {0}) : {1})"),
+    ),
     **{
         name: _math(name)
         for name in (
@@ -125,7 +200,10 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
 
 
 def cast_text(value: str, source: str, result: str) -> str:
-    """``value`` of dtype ``source`` as ``result``: as C converts, but what leaves an integer's range wraps."""
+    """``value`` of dtype ``source`` as ``result``: as C converts, but what leaves an integer's range wraps.
+
+    A cast to float16 or bfloat16 rounds, and leaves a float32 (``native.halves``).
+    """
     if result == "bool":
         return f"({value} != 0)"
     if is_float(source) and is_integer(result) and result != "int64":
@@ -143,5 +221,5 @@ def literal_text(value: float | int | bool, dtype: str) -> str:
     if is_float(dtype):
         number = float(value)
         special = {"inf": "math.inf", "-inf": "-math.inf", "nan": "math.nan"}.get(repr(number), repr(number))
-        return f"{dtype}({special})"
+        return f"{computed_in(dtype)}({special})"
     return str(int(value)) if dtype == "int64" else f"{dtype}({int(value)})"

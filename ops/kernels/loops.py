@@ -7,18 +7,20 @@ whether it holds is known at once or decided when the kernel runs.
 from __future__ import annotations
 
 import re
-import struct
 
-from ...shape_funcs.dims import SYM, Dim, const, postorder
+from ...shape_funcs.dims import const
 from ..group import Group
 from ..native.status import EMPTY_REDUCTION
+from ..ty import is_float
 from .addresses import Lowered, Table, flat, general
 from .composition import Nest, nests
 from .expression import LOCAL, Cell
 from .folding import Fold, fold
-from .functions import cast_text, literal_text
+from .functions import cast_text
+from .language import Python, indented
+from .sizes import Sizes
 from .source import KernelSource
-from .writer import Outside, Writer, indented
+from .writer import Outside, Writer
 
 #: How many folds run at a time, where the innermost loop has at most so many lines.
 LANES, MAX_LANE_LINES = 8, 12
@@ -35,71 +37,34 @@ def source(group: Group) -> KernelSource:
     return KernelSource("\n".join(lines) + "\n")
 
 
-class _Kernel:
+class _Kernel(Sizes):
     """The text of one kernel, and what stands once at its beginning: addresses, sizes and arrays."""
 
     def __init__(self, group: Group) -> None:
-        self.group = group
-        self.prologue: list[str] = []
-        self.outside = Outside(self.size, self.param)
-        self._names: dict[object, str] = {}
-        self._tensors = [*group.params, *(group.values()[r] for r in group.results)]
-        # a size is read from the first tensor that has it
-        self._sizes = {d: (k, a) for k, t in reversed(list(enumerate(self._tensors))) for a, d in enumerate(t.shape)}
+        super().__init__(group, Python())
+        self.outside = Outside(self.size, self.array, self.language)
 
     # ---- the beginning of the kernel -----------------------------------------------------------------------------------
 
-    def _once(self, what: object, prefix: str, text: str) -> str:
-        if what not in self._names:
-            self._names[what] = f"{prefix}{sum(n.startswith(prefix) for n in self._names.values())}"
-            self.prologue.append(f"{self._names[what]} = {text}")
-        return self._names[what]
+    def define(self, name: str, text: str) -> str:
+        return f"{name} = {text}"
 
     def _address(self, position: int) -> str:
-        return self._once(("address", position), "t", f"load_i64(argv + {8 * position})")
+        return self.once(("address", position), "t", f"load_i64(argv + {8 * position})")
 
-    def param(self, number: int) -> str:
-        """The array of a parameter."""
-        return self._array(number)
-
-    def _array(self, position: int) -> str:
-        tensor = self._tensors[position]
+    def array(self, position: int) -> str:
+        """The array of a parameter, or of a result behind them."""
+        tensor = self.tensors[position]
         sizes = [self.size(d) for d in tensor.shape if const(d) != 1] or ["1"]
-        count = sizes[0] if len(sizes) == 1 else self._once(("count", tensor.shape), "c", " * ".join(sizes))
+        count = sizes[0] if len(sizes) == 1 else self.once(("count", tensor.shape), "c", " * ".join(sizes))
         address = self._address(position)
-        return self._once(("array", position), "x", f"array_{tensor.dtype}(tensor({address}).data, {count})")
+        return self.once(("array", position), "x", f"array_{tensor.dtype}(tensor({address}).data, {count})")
 
-    def size(self, dim: Dim) -> str:
-        """A size, or an expression over sizes and run-time values."""
-        for d in postorder([dim], self._sizes):
-            if const(d) is None and d not in self._names:
-                self._once(d, "s", self._size_text(d))
-        known = const(dim)
-        return self._names[dim] if known is None else str(known)
+    def axis(self, position: int, axis: int) -> str:
+        return f"tensor({self._address(position)}).shape[{axis}]"
 
-    def _size_text(self, d: Dim) -> str:
-        if d in self._sizes:
-            position, axis = self._sizes[d]
-            return f"tensor({self._address(position)}).shape[{axis}]"
-        if d.op == SYM:
-            return self._run_time_value(d)
-        if d.op == "poly":
-            terms = [[*([] if c == 1 and atoms else [str(c)]), *map(self.size, atoms)] for c, atoms in d.args]
-            return " + ".join(map(" * ".join, terms))
-        if d.op == "arange_length":
-            return _arange_length(*map(self._float, d.args))
-        return _SIZE_TEXT[d.op].format(*map(self.size, d.args))
-
-    def _run_time_value(self, d: Dim) -> str:
-        found = re.fullmatch(r"\.p(\d+)\.(\d+)", d.args[0])
-        assert found, f"nobody knows the size {d}"
-        param, element = map(int, found.groups())
-        return f"{'float64' if 'float' in self._tensors[param].dtype else 'int64'}({self._array(param)}[{element}])"
-
-    def _float(self, d: Dim) -> str:
-        """A float64 that the dims hold as its bit pattern."""
-        bits = const(d)
-        return self._names[d] if bits is None else literal_text(struct.unpack("<d", struct.pack("<q", bits))[0], "float64")
+    def element(self, position: int, number: int) -> str:
+        return f"{'float64' if is_float(self.tensors[position].dtype) else 'int64'}({self.array(position)}[{number}])"
 
     # ---- loops -----------------------------------------------------------------------------------------------------------
 
@@ -117,7 +82,7 @@ class _Kernel:
     def _loops(self, lowered: Lowered) -> list[str]:
         depth = len(lowered.extents)
         writer = Writer(lowered.table, depth, self.outside)
-        result = self._array(len(self.group.params) + self.group.results.index(lowered.nest.result))
+        result = self.array(len(self.group.params) + self.group.results.index(lowered.nest.result))
         element = writer.value(lowered.element)
         target = f"{result}[{_offset(writer.value(lowered.offset))}]"
         extents = [self.size(d) for d in lowered.extents]
@@ -210,20 +175,3 @@ def _unless_empty(extents: list[str], lines: list[str]) -> list[str]:
 def _offset(text: str) -> str:
     # an unsigned index: numba would count a negative one from the end
     return text if text.isdigit() else f"uint64({text})"
-
-
-#: The operations of dims, as text (see ``shape_funcs.dims.SCALAR``).
-_SIZE_TEXT = {
-    "mul": "{0} * {1}",
-    "floordiv": "({0} // {1} if {1} != 0 else 0)",
-    "mod": "({0} % {1} if {1} != 0 else 0)",
-    "min": "min({0}, {1})",
-    "max": "max({0}, {1})",
-    "eq": "(1 if {0} == {1} else 0)",
-    "lt": "(1 if {0} < {1} else 0)",
-    "where": "({1} if {0} != 0 else {2})",
-}
-
-
-def _arange_length(start: str, stop: str, step: str) -> str:
-    return f"max(0, int64(math.ceil(({stop} - {start}) / {step})))"

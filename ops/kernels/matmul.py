@@ -15,7 +15,7 @@ from ..native.memory import generic
 from ..native.status import OK
 
 #: BLAS takes sizes as int32.
-_BLAS_LIMIT = 2**31 - 1
+BLAS_LIMIT = 2**31 - 1
 
 
 @generic
@@ -56,7 +56,7 @@ def multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transp
 @generic
 def multiply_floats(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
     """As ``multiply_integers``, by the BLAS at ``gemm`` if there is one."""
-    if gemm == 0 or k == 0 or max(m, max(n, k)) > _BLAS_LIMIT:
+    if gemm == 0 or k == 0 or max(m, max(n, k)) > BLAS_LIMIT:
         multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
     elif m > 0 and n > 0:
         # row-major out = a @ b is column-major out^T = b^T @ a^T, and read so a and b are transposed already

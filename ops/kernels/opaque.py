@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..group import Group, Node
+from ..group import Group
 from ..group import Tensor as GroupTensor
 from ..native.layout import TENSOR
 from ..native.status import OUT_OF_MEMORY
-from ..op import Kernel
-from ..ty import ITEMSIZE
+from ..op import Kernel, Op
+from ..ty import ITEMSIZE, computed_in
 from .source import KernelSource
 
 assert TENSOR.fields is not None
@@ -30,19 +30,24 @@ _NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
 
 def source(group: Group) -> KernelSource:
     """The kernel of a group of one OPAQUE node whose results are all its outputs.  Raises ValueError for any other group."""
-    node = group.nodes[0]
-    operator, first = node.operator, len(group.params) + len(group.literals)
-    if len(group.nodes) != 1 or operator.kernel is None:
+    operator = sole_operator(group)
+    assert operator.kernel is not None
+    return _Wrapper(operator.kernel, group.nodes[0].attrs, operands(group), counts=operator.shape_func.upper_bound).source()
+
+
+def sole_operator(group: Group) -> Op:
+    """The operator of a group of one OPAQUE node whose results are all its outputs.  Raises ValueError for any other group."""
+    node, first = group.nodes[0], len(group.params) + len(group.literals)
+    if len(group.nodes) != 1 or node.operator.kernel is None:
         raise ValueError(f"{group.name} is not one operator with a kernel of its own")
     if group.results != tuple(range(first, first + len(node.outputs))):
         raise ValueError(f"{group.name} does not return every output in order")
-    tensors = _operands(group, node)
-    return _Wrapper(operator.kernel, node.attrs, tensors, counts=operator.shape_func.upper_bound).source()
+    return node.operator
 
 
-def _operands(group: Group, node: Node) -> list[tuple[int | None, GroupTensor, Any]]:
-    """Per tensor of the call: its place in argv (None for a literal), its type, its literal value."""
-    values, params = group.values(), len(group.params)
+def operands(group: Group) -> list[tuple[int | None, GroupTensor, Any]]:
+    """Per tensor of the one call: its place in argv (None for a literal), its type, its literal value."""
+    node, values, params = group.nodes[0], group.values(), len(group.params)
     refs = [r for arg in node.args for r in (arg if isinstance(arg, tuple) else (arg,))]
     out: list[tuple[int | None, GroupTensor, Any]] = []
     for ref in refs:
@@ -128,7 +133,7 @@ class _Wrapper:
 
     def _scratch(self) -> None:
         for i, scratch in enumerate(self.kernel.scratch):
-            dtype = scratch.dtype or self.tensors[0][1].dtype
+            dtype = scratch.dtype or computed_in(self.tensors[0][1].dtype)
             self._buffer(f"b{i}", dtype, f"max({self.views[0][scratch.axis]}, 1)", scratch.rows)
             self.arguments.append(f"b{i}")
 
@@ -156,7 +161,8 @@ class _Wrapper:
 
         if not self.kernel.libraries:
             return None
-        name = self.kernel.libraries.get(dtypes[0]) if len(set(dtypes)) == 1 else None
+        kinds = {computed_in(d) for d in dtypes}
+        name = self.kernel.libraries.get(min(kinds)) if len(kinds) == 1 else None
         self.arguments.append(f"load_i64(load_i64(argv + 8 * n) + {8 * TABLE[name].index})" if name else "0")
         return name
 

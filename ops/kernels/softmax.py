@@ -37,6 +37,23 @@ def softmax(data, out):  # type: ignore[no-untyped-def]
 
 
 @generic
+def softmax_of_halves(data, out):  # type: ignore[no-untyped-def]
+    """As ``softmax``, of a dtype that only stores: no exponential is kept in the result, where it would be rounded."""
+    outer, n, inner = data.shape
+    if n == 0:
+        return OK
+    for o in range(outer):
+        for i in range(inner):
+            top = largest(data, o, i)
+            total = 0.0
+            for j in range(n):
+                total += math.exp(data[o, j, i] - top)
+            for j in range(n):
+                out[o, j, i] = math.exp(data[o, j, i] - top) / total
+    return OK
+
+
+@generic
 def log_softmax(data, out):  # type: ignore[no-untyped-def]
     """``x - max - log(sum(exp(x - max)))``."""
     outer, n, inner = data.shape

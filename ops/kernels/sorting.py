@@ -134,6 +134,22 @@ def cumsum(data, out, exclusive):  # type: ignore[no-untyped-def]
     return OK
 
 
+@generic
+def cumsum_to_halves(data, out, exclusive):  # type: ignore[no-untyped-def]
+    """As ``cumsum`` into a dtype that only stores: adds in float64, and rounds each sum by itself."""
+    outer, n, inner = data.shape
+    for o in range(outer):
+        for i in range(inner):
+            total = 0.0
+            for j in range(n):
+                if exclusive:
+                    out[o, j, i] = total
+                total += data[o, j, i]
+                if not exclusive:
+                    out[o, j, i] = total
+    return OK
+
+
 # ---- the k best ----------------------------------------------------------------------------------------------------
 
 

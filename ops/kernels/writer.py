@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .addresses import Table
-from .expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell
-from .functions import SCALAR_FUNCTIONS, cast_text, literal_text
+from .expression import AXIS, GUARD, LITERAL, LOCAL, SELECT, SIZE, Cell
+from .language import Language, Python
 
 
 @dataclass
@@ -20,6 +22,38 @@ class Scope:
     depth: int = 0  # a branch: the deepest region whose names it uses
 
 
+def always(table: Table, root: int) -> set[int]:
+    """All cells that are evaluated whenever ``root`` is."""
+    return _always(table, root, {})
+
+
+def _always(table: Table, root: int, done: dict[int, set[int]]) -> set[int]:
+    if root not in done:
+        done[root] = _reached(table, root, lambda number: False, done)
+    return done[root]
+
+
+def _reached(table: Table, root: int, known: Callable[[int], bool], done: dict[int, set[int]]) -> set[int]:
+    """The cells, but for the ``known`` ones, that are evaluated whenever ``root`` is.  ``done`` keeps what ``always`` gave."""
+    found: set[int] = set()
+    stack = [root]
+    while stack:
+        number = stack.pop()
+        if number in found or known(number):
+            continue
+        found.add(number)
+        cell = table[number]
+        if cell.kind == SELECT and not table.movable[number]:
+            # one of both sides is evaluated: what both need is needed
+            stack.append(cell.args[0])
+            stack += _always(table, cell.args[1], done) & _always(table, cell.args[2], done)
+        elif cell.kind == GUARD:
+            stack.append(cell.args[0])
+        else:
+            stack += cell.args
+    return found
+
+
 class Writer:
     """Writes cells into ``regions``: number 0 is before the loops, number k in the k-th.
 
@@ -27,7 +61,7 @@ class Writer:
     """
 
     def __init__(self, table: Table, depth: int, outside: Outside) -> None:
-        self.table, self.outside = table, outside
+        self.table, self.outside, self.language = table, outside, outside.language
         self.regions: list[list[str]] = [[] for _ in range(depth + 1)]
         self.top = Scope()
         self.region: dict[int, int] = {}  # where a named cell of the top scope was written
@@ -45,32 +79,7 @@ class Writer:
 
     def _needed(self, root: int, scope: Scope) -> set[int]:
         """The cells, not yet known, that are evaluated whenever ``root`` is."""
-        return self._reached(root, lambda number: self._find(number, scope) is not None)
-
-    def _reached(self, root: int, known: Callable[[int], bool]) -> set[int]:
-        found: set[int] = set()
-        stack = [root]
-        while stack:
-            number = stack.pop()
-            if number in found or known(number):
-                continue
-            found.add(number)
-            cell = self.table[number]
-            if cell.kind == SELECT and not self.table.movable[number]:
-                # one of both sides is evaluated: what both need is needed
-                stack.append(cell.args[0])
-                stack += self._always(cell.args[1]) & self._always(cell.args[2])
-            elif cell.kind == GUARD:
-                stack.append(cell.args[0])
-            else:
-                stack += cell.args
-        return found
-
-    def _always(self, root: int) -> set[int]:
-        """All cells that are evaluated whenever ``root`` is."""
-        if root not in self._always_of:
-            self._always_of[root] = self._reached(root, lambda number: False)
-        return self._always_of[root]
+        return _reached(self.table, root, lambda number: self._find(number, scope) is not None, self._always_of)
 
     def _find(self, number: int, scope: Scope) -> str | None:
         inner: Scope | None = scope
@@ -108,47 +117,36 @@ class Writer:
             at = self.top if movable else scope
             # what is movable needs no guard
             region = self._region(number, 0 if movable else floor)
-            self._place([f"{name} = {self._expression(cell, at)}"], at, region, movable)
+            args = [self._name(a, at) for a in cell.args]
+            text = self.language.expression(cell, args, self.table, self.outside.array)
+            self._place(self.language.let(name, cell, text), at, region, movable)
             at.names[number], self.region[number] = name, region
 
     def _leaf(self, cell: Cell) -> str:
         if cell.kind == LITERAL:
-            value = cell.what == "True" if cell.dtype == "bool" else float(cell.what) if "float" in cell.dtype else int(cell.what)
-            return literal_text(value, cell.dtype)
+            return self.language.constant(cell)
         if cell.kind == AXIS:
             return f"i{cell.what}"
         return str(cell.what) if cell.kind == LOCAL else self.outside.size(cell.what)
-
-    def _expression(self, cell: Cell, scope: Scope) -> str:
-        args = [self._name(a, scope) for a in cell.args]
-        if cell.kind == LOAD:
-            # an unsigned index: numba would count a negative one from the end
-            offset = args[0] if args[0].isdigit() else f"uint64({args[0]})"
-            return f"{self.outside.array(cell.what)}[{offset}]"
-        if cell.kind == CAST:
-            return cast_text(args[0], self.table[cell.args[0]].dtype, cell.dtype)
-        if cell.kind == SELECT:
-            return f"({args[1]} if {args[0]} else {args[2]})"
-        assert cell.kind == APPLY
-        return SCALAR_FUNCTIONS[cell.what].python(args, self.table[cell.args[0]].dtype, cell.dtype)
 
     def _guard(self, number: int, scope: Scope, floor: int) -> None:
         condition, value = self.table[number].args
         text = self._name(condition, scope)
         floor = max(floor, self._region(condition, 0), self.region.get(condition, 0))
-        self._place([f"if not {text}:", f"    return {self.table[number].what}"], scope, floor)
+        self._place(self.language.guard(text, self.table[number].what), scope, floor)
         scope.names[number] = self.value(value, scope, floor)
         self.region[number] = max(floor, self.region.get(value, 0))
 
     def _choice(self, number: int, scope: Scope, floor: int) -> None:
         cell = self.table[number]
         condition, name = self._name(cell.args[0], scope), self.outside.fresh()
-        lines, region = [], self._region(number, floor)
-        for head, side in ((f"if {condition}:", cell.args[1]), ("else:", cell.args[2])):
+        sides, region = [], self._region(number, floor)
+        for side in cell.args[1:]:
             branch = Scope(scope)
             value = self.value(side, branch, floor)
-            lines += [head, *indented(branch.lines), f"    {name} = {value}"]
+            sides.append((branch.lines, value))
             region = max(region, branch.depth)
+        lines = self.language.choice(name, cell.dtype, condition, *sides)
         self._place(lines, scope, region)
         scope.names[number], self.region[number] = name, region
 
@@ -168,16 +166,16 @@ class Writer:
 class Outside:
     """What the whole kernel has once: names, sizes and arrays.  ``size`` and ``array`` give the name of a local."""
 
-    def __init__(self, size: Callable[..., str], array: Callable[[int], str]) -> None:
-        self.size, self.array = size, array
-        self._count = 0
+    def __init__(self, size: Callable[..., str], array: Callable[[int], str], language: Language | None = None) -> None:
+        self.size, self.array, self.language = size, array, language or Python()
+        self._numbers = itertools.count(1)
 
     def fresh(self) -> str:
         """A new name."""
-        self._count += 1
-        return f"v{self._count}"
+        return f"v{next(self._numbers)}"
 
-
-def indented(lines: list[str], by: int = 1) -> list[str]:
-    """The lines, ``by`` levels deeper."""
-    return ["    " * by + line for line in lines]
+    def speaking(self, language: Language) -> Outside:
+        """The same kernel, with the same names, in another language."""
+        other = copy.copy(self)
+        other.language = language
+        return other

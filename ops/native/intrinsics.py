@@ -58,6 +58,22 @@ float_bits = _bitcast(types.int64, types.float64, _I64)
 bits_float = _bitcast(types.float64, types.int64, _F64)
 
 
+@intrinsic
+def float32_bits(typing, value):
+    def generate(context, builder, signature, args):
+        return builder.zext(builder.bitcast(args[0], _I32), _I64)
+
+    return types.int64(types.float32), generate
+
+
+@intrinsic
+def bits_float32(typing, bits):
+    def generate(context, builder, signature, args):
+        return builder.bitcast(builder.trunc(args[0], _I32), ir.FloatType())
+
+    return types.float32(types.int64), generate
+
+
 def record(dtype: np.dtype) -> Any:
     """The view of a record at an address: fields read and write in place."""
     kind = numba.from_dtype(dtype)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..ty import DTYPES
+from ..ty import DTYPES, HALVES, numpy_dtype
 from .layout import TENSOR
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -130,10 +130,8 @@ def store_u8(address: int, value: int) -> None:
     ctypes.c_uint8.from_address(_touch(address, 1)).value = int(value)
 
 
-_SCALARS = {
-    name: getattr(ctypes, f"c_{'bool' if name == 'bool' else {'float32': 'float', 'float64': 'double'}.get(name, name)}")
-    for name in DTYPES
-}
+_C_NAMES = {"float32": "float", "float64": "double", **dict.fromkeys(HALVES, "uint16")}
+_SCALARS = {name: getattr(ctypes, f"c_{_C_NAMES.get(name, name)}") for name in DTYPES}
 
 
 @twin
@@ -146,6 +144,18 @@ def float_bits(value: float) -> int:
 def bits_float(bits: int) -> float:
     """The float64 with this bit pattern."""
     return struct.unpack("<d", struct.pack("<q", bits))[0]
+
+
+@twin
+def float32_bits(value: Any) -> int:
+    """The bit pattern of a float32, as an int64 that is not negative."""
+    return int(np.float32(value).view(np.uint32))
+
+
+@twin
+def bits_float32(bits: int) -> Any:
+    """The float32 whose bit pattern is the low 32 bits."""
+    return np.uint32(int(bits) & 0xFFFFFFFF).view(np.float32)
 
 
 # ---- records: a structured dtype seen at an address ---------------------------------------------------------------
@@ -203,6 +213,14 @@ tensor = record(TENSOR)
 # ---- typed arrays over raw memory -----------------------------------------------------------------------------------
 
 
+class _Halves(np.ndarray):
+    """An array of a dtype that only stores: its elements are read as float32, as machine code reads them."""
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return np.float32(found) if isinstance(found, np.generic) else found
+
+
 def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
     scalar = _SCALARS[dtype]
 
@@ -210,9 +228,10 @@ def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
         dims = tuple(int(d) for d in shape) if rank > 1 else (int(shape),)
         n = int(np.prod(dims))
         if n == 0:
-            return np.empty(dims, dtype)
+            return np.empty(dims, numpy_dtype(dtype))
         _touch(address, n * ctypes.sizeof(scalar))
-        return np.frombuffer((scalar * n).from_address(address), dtype).reshape(dims)
+        found = np.frombuffer((scalar * n).from_address(int(address)), numpy_dtype(dtype)).reshape(dims)
+        return found.view(_Halves) if dtype in HALVES else found
 
     view.__native__ = "array"  # type: ignore[attr-defined]
     view.dtype, view.rank = dtype, rank  # type: ignore[attr-defined]
@@ -220,7 +239,8 @@ def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
 
 
 #: ``array_float32(address, n)`` is a C-contiguous array of n elements there; ``array_float32_3d(address, (a, b, c))`` has
-#: three axes.  One for each dtype and rank 1 to 8, by name.
+#: three axes.  One for each dtype and rank 1 to 8, by name.  Elements of float16 and bfloat16 are read as float32, and what is
+#: written into them is rounded (``halves``).
 ARRAYS = {f"array_{d}" + ("" if r == 1 else f"_{r}d"): _array(d, r) for d in DTYPES for r in range(1, 9)}
 globals().update(ARRAYS)
 

@@ -19,7 +19,7 @@ from relayvm.compiler.ir import (
     Var,
 )
 from relayvm.ops import op
-from relayvm.ops.ty import DTYPES, FuncType, TensorType, TupleType, scalar
+from relayvm.ops.ty import DTYPES, FuncType, TensorType, TupleType, numpy_dtype, scalar
 from relayvm.shape_funcs.dims import ANY, dim, sym
 
 dims = st.one_of(st.integers(0, 9).map(dim), st.just(ANY), st.sampled_from(["n", "m", "batch_1"]).map(sym))
@@ -40,11 +40,11 @@ def constants(draw: st.DrawFn) -> Constant:
     """Any dtype, ranks 0 to 2, any bits: infinities and NaNs too."""
     dtype = draw(st.sampled_from(DTYPES))
     shape = draw(st.sampled_from([(), (), (0,), (1,), (3,), (2, 1)]))
-    n = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    n = int(np.prod(shape)) * numpy_dtype(dtype).itemsize
     raw = draw(st.binary(min_size=n, max_size=n))
     if dtype == "bool":
         raw = bytes(b & 1 for b in raw)
-    return Constant(np.frombuffer(raw, dtype).reshape(shape))
+    return Constant(np.frombuffer(raw, numpy_dtype(dtype)).reshape(shape))
 
 
 def _attribute_calls(draw: st.DrawFn, arg: Expr) -> Call:

@@ -28,6 +28,8 @@ from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.report.profiling import finish
 from relayvm.vm.source import RelayError, VMError
 
+from ..devices import DEVICES
+
 FOLDER = Path(__file__).resolve().parents[1] / "bad_input"
 CASES = sorted(FOLDER.glob("*.txt"))
 
@@ -109,7 +111,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("name", "bad", "good", "shape"), RUNS, ids=[r[0] for r in RUNS])
 def test_the_machine_lives_on(name: str, bad: list[Any], good: list[Any], shape: tuple[int, ...], device: str) -> None:
     machine = VirtualMachine(compile(FOLDER / f"{name}.relay", target=device), memory_limit_bytes=1 << 20)

@@ -203,7 +203,7 @@ S = relay.var("s", (2,), "int64")
         (lambda: operators.strided_slice(x(), -S, -S), TypeError, "strides must be given"),
         (lambda: relay.var("i", (), "int32") * 1.5, TypeError, "1.5 is no int32"),
         (lambda: x() + "a", TypeError, "unsupported operand"),
-        (lambda: relay.var("v", (2,), "float16"), TypeError, "unknown dtype 'float16'"),
+        (lambda: relay.var("v", (2,), "float8"), TypeError, "unknown dtype 'float8'"),
         (lambda: relay.var("v", (2,), type_annotation=scalar("bool")), TypeError, "not both"),
         (lambda: relay.const("text"), TypeError, "no constant can be made of 'text'"),
         (lambda: relay.const([[1], [1, 2]]), TypeError, "inhomogeneous"),

@@ -73,7 +73,7 @@ def test_params_need_a_main() -> None:
 def test_an_unknown_target_is_an_error_that_names_the_valid_ones() -> None:
     with pytest.raises(ConfigError) as error:
         compile(EXP, "sin")
-    assert str(error.value) == "error: unknown target 'sin'; did you mean sim?\nhelp: valid targets: cpu, sim"
+    assert str(error.value) == "error: unknown target 'sin'; did you mean sim?\nhelp: valid targets: cpu, sim, cuda"
 
 
 def test_an_unknown_key_is_an_error() -> None:

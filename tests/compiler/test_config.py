@@ -9,15 +9,20 @@ from relayvm.vm.source import ConfigError
 
 
 def test_values_as_people_write_them() -> None:
-    assert Config.of() == Config("input", True, 2)
-    assert Config.of(data_dependence="op", fuse="off", opt_level="0") == Config("op", False, 0)
-    assert Config.of(fuse=True, opt_level=3) == Config("input", True, 3)
+    assert Config.of() == Config(data_dependence="input", fuse=True, opt_level=2)
+    assert Config.of(data_dependence="op", fuse="off", opt_level="0") == Config(data_dependence="op", fuse=False, opt_level=0)
+    assert Config.of(fuse=True, opt_level=3) == Config(opt_level=3)
     assert Config.of(strict_copies="4096") == Config.of(strict_copies=4096) == Config(strict_copies=4096)
     assert [Config.of(strict_copies=v).most_copied_bytes for v in ("off", "on", "0", "7")] == [None, 64, 0, 7]
 
 
 def test_texts_are_read_back() -> None:
-    for config in (Config(), Config("op", False, 1), Config(strict_copies=True), Config(strict_copies=12)):
+    for config in (
+        Config(),
+        Config(data_dependence="op", fuse=False, opt_level=1),
+        Config(strict_copies=True),
+        Config(strict_copies=12),
+    ):
         assert Config.of(**config.texts()) == config
     assert Config().texts().items() >= {"data_dependence": "input", "fuse": "on", "opt_level": "2"}.items()
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from relayvm.compiler.compile import compile
 from relayvm.compiler.pipeline import CHECK_VARIABLE
+from relayvm.ops.kernels.reads import reads
 from relayvm.ops.op import get
 from relayvm.ops.ty import FuncType, TupleType, Type
 from relayvm.shape_funcs.program import DATA
@@ -121,7 +122,7 @@ class Walk:
         ends = False
         for name, kind in instruction.operands.items():
             value = getattr(instruction, name)
-            if kind.table == "register" and kind.access in ("read", "kill"):
+            if kind.table == "register" and kind.access in ("read", "take", "kill"):
                 for r in value if kind.many else [value]:
                     assert r in regs, f"{pc}: {instruction} uses the empty register {r}"
         match instruction:
@@ -141,8 +142,12 @@ class Walk:
                 assert kind_ == "storage"
                 regs[dst] = device
             case isa.InvokePacked(args=args, packed=packed):
-                assert all(regs[r] == self.exe.packed[packed].device == self.target for r in args), f"{pc}: {instruction}"
-                assert len(args) == self.exe.packed[packed].n_inputs + self.exe.packed[packed].n_outputs
+                kernel = self.exe.packed[packed]
+                assert kernel.device == self.target and len(args) == kernel.n_inputs + kernel.n_outputs
+                touched = [*reads(kernel.group), *[True] * kernel.n_outputs]
+                places = [regs[r] for r in args]
+                assert all(p == self.target for p, t in zip(places, touched, strict=True) if t), f"{pc}: {instruction}"
+                assert set(places) <= {HOST, self.target}
             case isa.InvokeShapeFunc(func=func, args=args, dsts=dsts):
                 program = self.exe.shape_funcs[func]
                 program.verify(len(args))
@@ -155,6 +160,13 @@ class Walk:
                 regs[dst] = b
                 if b == HOST:
                     self.copies.append(self.exe.reasons[reason].text)
+            case isa.CopyBegin(dst=dst, src=src, src_device=a, reason=reason):
+                assert regs[src] == a == self.target != HOST
+                regs[dst] = "pending"
+                self.copies.append(self.exe.reasons[reason].text)
+            case isa.CopyWait(dst=dst, src=src):
+                assert regs.pop(src) == "pending"
+                regs[dst] = HOST
             case isa.ShapeOf(dst=dst):
                 regs[dst] = HOST
             case isa.ReshapeTensor(dst=dst, src=src, shape=shape):

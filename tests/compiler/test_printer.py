@@ -15,7 +15,7 @@ from relayvm.compiler.parser import parse, parse_expr
 from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal, structural_hash
 from relayvm.ops import op
-from relayvm.ops.ty import DTYPES, TensorType, scalar
+from relayvm.ops.ty import DTYPES, TensorType, numpy_dtype, scalar
 
 from .random_modules import constants, expressions, modules, variables
 
@@ -54,7 +54,7 @@ def test_literals(constant: Constant) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ordinary_scalars_are_literals(dtype: str) -> None:
     for value in (0, 1):
-        assert literal_text(np.array(value, dtype)) is not None
+        assert literal_text(np.array(value, numpy_dtype(dtype))) is not None
 
 
 def test_the_text() -> None:

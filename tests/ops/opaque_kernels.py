@@ -15,7 +15,7 @@ from relayvm.ops.native import libraries, memory, store
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import get
 from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import DTYPES
+from relayvm.ops.ty import DTYPES, numpy_dtype
 from relayvm.shape_funcs.dims import sym
 
 
@@ -62,7 +62,7 @@ def run(name: str, inputs: list[Any], *, jit: bool = False, **attributes: Any) -
     shapes = shape_program(group).program.run(arrays)
     dtypes = [group.values()[r].dtype for r in group.results]
     # results start as memory does: with anything in it
-    outputs = [np.full(shape, 77, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    outputs = [np.full(shape, 77, numpy_dtype(dtype)) for shape, dtype in zip(shapes, dtypes, strict=True)]
     counts = np.full(1, -1, np.int64)
     tensors = [*arrays, *outputs, *([counts] if get(name).shape_func.upper_bound else [])]
     status = call(opaque.source(group), tensors, jit=jit)

@@ -14,10 +14,11 @@ import numpy as np
 from relayvm.ops.group import Group, Literal, Node, Tensor
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.native import memory, store
+from relayvm.ops.native.halves import scalar_types
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import NoAttrs, get
 from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import DTYPES
+from relayvm.ops.ty import DTYPES, HALVES, numpy_dtype
 from relayvm.shape_funcs.dims import dim, sym
 
 
@@ -49,7 +50,8 @@ TWINS: dict[str, Any] = {
     "tensor": memory.tensor,
     "math": types.SimpleNamespace(**_MATH),
     **memory.ARRAYS,
-    **{d: _scalar(d) for d in DTYPES if d != "bool"},
+    **{d: _scalar(d) for d in DTYPES if d != "bool" and d not in HALVES},
+    **{d: scalar_types()[d] for d in HALVES},
     "uint64": lambda v: np.uint64(v) if not isinstance(v, np.floating) else np.asarray(v).astype("uint64")[()],
 }
 
@@ -114,7 +116,7 @@ def evaluate(
     inputs = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
     shapes = shape_program(group).program.run(inputs)
     dtypes = [group.values()[r].dtype for r in group.results]
-    outputs = [np.full(s, 99 if d != "bool" else True, d) for s, d in zip(shapes, dtypes, strict=True)]
+    outputs = [np.full(s, 99 if d != "bool" else True, numpy_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
     descriptors = Descriptors([*inputs, *outputs])
     kernel = run(kernel_source(group).text)
     with np.errstate(all="ignore"):
@@ -133,8 +135,7 @@ def call(op: str, arrays: Sequence[Any], attrs: Any = None, static: bool = False
 @functools.cache
 def compiled(text: str) -> Callable[[int, int], int]:
     """The kernel as machine code."""
-    namespace = {**memory.ARRAYS, "load_i64": memory.load_i64, "tensor": memory.tensor, "math": math}
-    namespace |= {d: getattr(np, d) for d in DTYPES if d != "bool"}
+    namespace = {**memory.ARRAYS, "load_i64": memory.load_i64, "tensor": memory.tensor, "math": math, **scalar_types()}
     exec(compile(text, "<kernel>", "exec"), namespace)
     address = store.address_of(memory.native(namespace["kernel"]), "int32(int64, int64)", "kernel")
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(address)

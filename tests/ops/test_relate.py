@@ -364,7 +364,7 @@ FUSED = build_group([f(D0), f(4)], [Literal("float32", 2.0)], [node("add", 0, 1)
         (("results",), [], "it has no operator or no result"),
         (("results",), [5], "value 5 does not exist here"),
         (("results",), [True], "value True does not exist here"),
-        (("params", 0), ["float16", [3]], "unknown dtype 'float16'"),
+        (("params", 0), ["float128", [3]], "unknown dtype 'float128'"),
         (("params", 0), ["float32", [1] * 9], "a parameter has the shape"),
         (("params", 0), ["float32", [-1]], "a parameter has the dimension -1"),
         (("params", 0), ["float32", ["n"]], "a parameter has the dimension 'n'"),

@@ -17,6 +17,7 @@ from relayvm.compiler.passes.fold_constant import fold_constant
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
+from relayvm.compiler.passes.start_copies import start_copies
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal
@@ -33,6 +34,7 @@ PREPARE = {
     eliminate_common_subexpr: (to_a_normal_form,),
     fuse_ops: (to_a_normal_form, infer_type),
     lambda_lift: (to_a_normal_form, infer_type),
+    start_copies: (),
 }
 CASES = [(p, f) for p in PREPARE for f in sorted((HERE / p.__name__).glob("*.relay"))]
 

@@ -17,6 +17,7 @@ from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.manifest_alloc import manifest_alloc
 from relayvm.compiler.passes.manifest_lifetimes import manifest_lifetimes
+from relayvm.compiler.passes.start_copies import start_copies
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal
@@ -79,6 +80,6 @@ def test_before_and_after(path: Path) -> None:
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_lifetimes_are_well_formed_and_print(path: Path) -> None:
     options, program, _ = split(path)
-    mod = manifest_lifetimes(allocated(options, program))
+    mod = manifest_lifetimes(start_copies(allocated(options, program)))
     check(mod, "manifest_lifetimes", typed=True)
     assert structural_equal(parse(astext(mod)), mod)
