@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..ops.native.layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
+from ..ops.native.layout import TAG_ADT, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
 from ..ops.native.memory import clock_ns, fill_bytes, load_i64, load_u8, native, store_i64, tensor
 from ..ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY, SHAPE_CHECK
 from ..ops.ty import DTYPES, MAX_RANK
@@ -25,9 +25,12 @@ from .heap import (
 )
 from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
 from .shape_eval import evaluate
-from .stream import arguments_fit, device_to_host, drain, host_to_device, launch, record_event, record_shape_func
+from .stream import arguments_fit, begin_copy_at_any_price, device_to_host, end_copy, host_to_device, launch, wait_for_all
+from .sync_reason import SyncReason, number_of
+from .tracing import record_event, record_shape_func
 
 _INT64 = DTYPES.index("int64")
+_MEMORY = number_of(SyncReason.MEMORY)
 
 
 @native
@@ -39,7 +42,7 @@ def invoke_packed(state, at, regs, pc):
     argv = s.argv
     for i in range(n):
         store_i64(argv + 8 * i, load_i64(regs + 8 * load_i64(at + 32 + 8 * i)))
-    if not arguments_fit(load_i64(row + 16), argv, n, load_i64(row + 8)):
+    if not arguments_fit(load_i64(row + 16), argv, n):
         return INTERNAL
     if load_i64(row) == 0:
         return -HOST_CALL
@@ -53,8 +56,8 @@ def alloc_storage(state, dst, nbytes, device, pc):
         return status_of_bytes(nbytes)
     storage = new_storage(state, nbytes, device)
     s = state_at(state)
-    if storage == 0 and s.queue_used != 0:  # the pool's free blocks can be given back once no queued work may touch them
-        status = drain(state)
+    if storage == 0 and s.outstanding != 0:  # the pool's free blocks can be given back once no work may touch them
+        status = wait_for_all(state, _MEMORY) + 0
         if status != 0:
             return status
         storage = new_storage(state, nbytes, device)
@@ -256,6 +259,33 @@ def device_copy(state, at, regs, pc):
         made = host_to_device(state, source, to, pc, reason, False)
     if made == 0:
         return state_at(state).status
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def copy_begin(state, at, regs, pc):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    if tensor(source).tag != TAG_TENSOR or tensor(source).device == 0:
+        return INTERNAL
+    made = begin_copy_at_any_price(state, source, pc, load_i64(at + 32))
+    if made == 0:
+        return state_at(state).status
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def copy_wait(state, at, regs):
+    s = state_at(state)
+    held = regs + 8 * load_i64(at + 16)
+    pending = load_i64(held)
+    if tensor(pending).tag != TAG_PENDING:
+        return INTERNAL
+    store_i64(held, 0)
+    made = end_copy(state, pending, load_i64(s.reason_kinds + 8 * tensor(pending).dtype), 0)
+    if made == 0:
+        return s.status
     set_register(state, regs + 8 * load_i64(at + 8), made)
     return OK
 

@@ -116,6 +116,7 @@ _HOLDS = {
     "value": "register with a value",
     "tensor": "register with a tensor",
     "storage": "register with a storage",
+    "pending": "register with a pending copy",
     "record": "register with a tuple",
     "closure": "register with a function",
 }
@@ -128,7 +129,7 @@ _TABLES = {
     "device": "number of a device; 0 is the host",
     "reason": "number of a reason",
 }
-_ACCESS = {"read": "", "write": ", written", "kill": ", emptied"}
+_ACCESS = {"read": "", "take": ", emptied", "write": ", written", "kill": ", emptied"}
 
 
 def isa_markdown() -> str:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..ops.native import store
+from ..ops.native.by_address import call_2, call_4, call_8
 from ..ops.native.layout import TAG_TENSOR
 from ..ops.native.memory import alloc, copy_bytes, free, load_i32, load_i64, native, store_i32, store_i64, store_u8, tensor
-from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK
+from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype
 from . import requests
 from .heap import new_object
 from .layout import ARGUMENTS, BUSY, state_at
+from .requests import CLOSE, OPEN, OWN, RELEASE, RUN, TO_DEVICE
 
 # ---- Python's C interface, by symbol -----------------------------------------------------------------------------------
 
@@ -62,24 +64,6 @@ gil_ensure = _c_function("PyGILState_Ensure", _word, 0)
 gil_release = _c_function("PyGILState_Release", None, 1)
 thread_ident = _c_function("PyThread_get_thread_ident", _word, 0)
 
-
-def _by_address(n: int) -> Callable[..., int]:
-    """``call(address, *args)`` of a C function with ``n`` int64 arguments and an int64 result."""
-    prototype = ctypes.CFUNCTYPE(_word, *[_word] * n)
-
-    def machine() -> Any:
-        from ..ops.native import intrinsics
-
-        return intrinsics.by_address(n)
-
-    def twin(function: int, *args: int) -> int:
-        return prototype(function)(*args)
-
-    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
-    return twin
-
-
-call_machine, call_2, call_8 = _by_address(4), _by_address(2), _by_address(8)
 
 _MACHINE_WITHOUT_LOCK = ctypes.CFUNCTYPE(_word, _word, _word, _word, _word)
 _MACHINE_WITH_LOCK = ctypes.PYFUNCTYPE(_word, _word, _word, _word, _word)
@@ -147,12 +131,12 @@ def wrap_arguments(state, handle, args):
         at = wrap_array(state, load_i64(args + 8 * i), parameter, load_i64(handle + 8 * _ARRAY_TYPE))
         device = load_i64(parameter + 24)
         if at != 0 and device != 0:
-            there = call_machine(machine, state, requests.TO_DEVICE, at, device)
-            call_machine(machine, state, requests.RELEASE, at, 0)
+            there = call_4(machine, state, TO_DEVICE, at, device)
+            call_4(machine, state, RELEASE, at, 0)
             at = there
         if at == 0:
             for k in range(i):
-                call_machine(machine, state, requests.RELEASE, load_i64(s.argv + 8 * k), 0)
+                call_4(machine, state, RELEASE, load_i64(s.argv + 8 * k), 0)
             return False
         store_i64(s.argv + 8 * i, at)
     return True
@@ -177,9 +161,9 @@ def enter(self, args, n):
     if not wrap_arguments(state, handle, args):
         s.busy = 0
         return py_long_from(-ARGUMENTS)
-    call_machine(machine, state, requests.OPEN, load_i64(handle + 8 * _FUNCTION), n)
+    call_4(machine, state, OPEN, load_i64(handle + 8 * _FUNCTION), n)
     thread = save_thread()
-    reason = call_machine(machine, state, requests.RUN, 0, 0)
+    reason = call_4(machine, state, RUN, 0, 0)
     restore_thread(thread)
     result = 0
     if reason == 0:
@@ -188,7 +172,7 @@ def enter(self, args, n):
         if t.tag == TAG_TENSOR and t.ndim == rank and t.dtype == load_i64(handle + 8 * _DTYPE):
             result = s.result
             if t.storage == 0:
-                result = call_machine(machine, state, requests.OWN, result, 0)
+                result = call_4(machine, state, OWN, result, 0)
                 s.result = result
             if result != 0:  # else there was no memory for the copy
                 s.busy = 0
@@ -203,7 +187,7 @@ def give_up(self, args, n):
     s = state_at(state)
     at = py_long_as(load_i64(args))
     if s.busy == 0:
-        call_machine(load_i64(handle + 8 * _MACHINE), state, requests.RELEASE, at, 0)
+        call_4(load_i64(handle + 8 * _MACHINE), state, RELEASE, at, 0)
     else:
         if s.n_deferred == s.deferred_words:
             capacity = 2 * s.deferred_words + 64
@@ -267,7 +251,7 @@ def array_maker() -> Callable[[Any, int], np.ndarray]:
     handle[_NEW_FROM_DESCR] = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR_INDEX).value
     handle[_SET_BASE] = ctypes.c_int64.from_address(table + 8 * _SET_BASE_INDEX).value
     handle[_NEW_TYPE] = id(np.ndarray)
-    handle[_FIRST_DESCR:] = [id(np.dtype(d)) for d in DTYPES]
+    handle[_FIRST_DESCR:] = [id(numpy_dtype(d)) for d in DTYPES]
     return builtin(as_array, handle)
 
 
@@ -279,12 +263,17 @@ _ITEMSIZES = tuple(ITEMSIZE[d] for d in DTYPES)
 EXPORT_WORDS = 3
 _VERSIONED_NAME = b"dltensor_versioned"
 _MANAGED_BYTES, _DL_TENSOR = 96, 32
-_KIND_CODES = tuple({"i": 0, "u": 1, "f": 2, "b": 6}[np.dtype(d).kind] for d in DTYPES)
+#: The first word of a dtype's name -> DLPack's code of the kind.
+_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_KIND_CODES = tuple(_KINDS[d.rstrip("0123456789")] for d in DTYPES)
 
 
 @native
 def export(self, args, n):
-    """The built-in ``export(tensor, address)``: a versioned DLPack capsule over a host tensor that keeps ``tensor`` alive."""
+    """The built-in ``export(tensor, address, device)``: a versioned DLPack capsule over a tensor that it keeps alive.
+
+    ``device``: DLPack's number of the kind of device, and the device's own << 32.
+    """
     handle = load_i64(self + _DATA)
     owner = load_i64(args)
     at = py_long_as(load_i64(args + 8))
@@ -297,8 +286,7 @@ def export(self, args, n):
     store_i64(managed + 24, 0)
     dl = managed + _DL_TENSOR
     store_i64(dl, t.data)
-    store_i32(dl + 8, 1)
-    store_i32(dl + 12, 0)
+    store_i64(dl + 8, py_long_as(load_i64(args + 16)))
     store_i32(dl + 16, t.ndim)
     store_u8(dl + 20, _KIND_CODES[t.dtype])
     store_u8(dl + 21, 8 * _ITEMSIZES[t.dtype])
@@ -370,7 +358,7 @@ def machine(*, with_lock: bool) -> Callable[[int, int, int, int], int]:
 def close_capsule(capsule):
     """The destructor of what ``closer`` makes."""
     handle = capsule_pointer(capsule, 0)
-    call_machine(load_i64(handle + 8), load_i64(handle), requests.CLOSE, load_i64(handle + 16), 0)
+    call_4(load_i64(handle + 8), load_i64(handle), CLOSE, load_i64(handle + 16), 0)
     py_decref(capsule_context(capsule))
 
 
@@ -392,7 +380,7 @@ def closer(state: int, n_constants: int, memory: tuple[Any, ...]) -> Any:
 
 
 @functools.cache
-def exporter() -> Callable[[Any, int], Any]:
+def exporter() -> Callable[[Any, int, int], Any]:
     """The built-in ``export``."""
     name = ctypes.create_string_buffer(_VERSIONED_NAME)
     handle = np.zeros(EXPORT_WORDS, np.int64)

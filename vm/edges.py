@@ -52,7 +52,8 @@ class Edge:
 
     @property
     def host_waits(self) -> bool:
-        """Must the host wait until the device has done all that was asked of it before?"""
+        """Must the host wait for the device: for all that was asked of it before, or, where the copy was begun early, for what
+        makes the value?"""
         return self.direction == DTOH
 
     @property
@@ -139,6 +140,10 @@ def _in_function(exe: Executable, f: VMFunction) -> Iterator[Edge]:
                 assert reason.type is not None, reason
                 direction = DTOH if dst == _HOST else HTOD
                 yield Edge(COPY, direction, f.name, reason.type, "", pc, number, reason, span)
+            case isa.CopyBegin(reason=number):
+                reason = exe.reasons[number]
+                assert reason.type is not None, reason
+                yield Edge(COPY, DTOH, f.name, reason.type, "", pc, number, reason, span)
             case isa.LoadConst(const=number, device=device) if device != _HOST:
                 data = exe.constants[number]
                 ty = TensorType.of(data.shape, data.dtype.name)

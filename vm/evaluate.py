@@ -14,7 +14,7 @@ from ..ops.native.layout import TENSOR
 from ..ops.native.status import STATUS
 from ..ops.op import Op, OpPattern
 from ..ops.relate import build_group, shape_program
-from ..ops.ty import DTYPES
+from ..ops.ty import DTYPES, numpy_dtype
 from ..shape_funcs.dims import shape
 from .kernels import in_python, kernel_address
 from .source import VMError
@@ -48,7 +48,7 @@ def run_group(group: Group, inputs: list[np.ndarray]) -> list[np.ndarray]:
     values = group.values()
     if group.nodes[0].operator.pattern is OpPattern.RESHAPE:
         return [inputs[0].reshape(s).copy() for s in shapes]
-    outputs = [np.empty(s, values[r].dtype) for r, s in zip(group.results, shapes, strict=True)]
+    outputs = [np.empty(s, numpy_dtype(values[r].dtype)) for r, s in zip(group.results, shapes, strict=True)]
     counts = np.zeros(len(made.counts) and max(i for _, i in made.counts) + 1, np.int64)
     _call(group, inputs, [*outputs, *([counts] if len(counts) else [])])
     for result, index in made.counts:

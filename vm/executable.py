@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .explain import Explanation
 
 #: Device names by number, as instructions hold them.  0 is always the host.
-DEVICES = ("cpu", "sim")
+DEVICES = ("cpu", "sim", "cuda")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Executable:
     """A compiled program.  Immutable; any number of virtual machines share it.
 
     ``shape_funcs``: the integer programs, each with the name of the primitive it belongs to in ``shape_func_names``.
-    ``reasons``: why each DeviceCopy is there.
+    ``reasons``: why each DeviceCopy and CopyBegin is there.
     """
 
     functions: tuple[VMFunction, ...]
@@ -109,7 +109,7 @@ class Executable:
             "kernels": len(self.packed),
             "shape_funcs": len(self.shape_funcs),
             "constants": len(self.constants),
-            "device_copies": sum(isinstance(i, isa.DeviceCopy) for i in instructions),
+            "device_copies": sum(isinstance(i, (isa.DeviceCopy, isa.CopyBegin)) for i in instructions),
             "code_bytes": sum(f.code.nbytes for f in self.functions),
             "constant_bytes": sum(c.nbytes for c in self.constants),
         }

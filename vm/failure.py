@@ -11,9 +11,9 @@ import numpy as np
 from ..ops.native.layout import TAG_TENSOR
 from ..ops.native.memory import load_i64
 from ..ops.native.memory import tensor as record_at
-from ..ops.native.status import OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
+from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
 from ..ops.op import REGISTRY
-from ..ops.ty import DTYPES, ITEMSIZE, TensorType
+from ..ops.ty import DTYPES, ITEMSIZE, TensorType, numpy_dtype
 from . import isa
 from .executable import Executable, VMFunction
 from .source import Diagnostic, Span, VMError
@@ -26,19 +26,42 @@ def failure(machine: VirtualMachine) -> VMError:
     """The exception for the state of a machine whose loop failed; call it before the frames are unwound."""
     state = machine._view
     status, pc = int(state["status"]), int(state["error_pc"])
+    if status == DEVICE_ERROR and pc < 0:  # found between two runs
+        pc = int(state["first_pc"])
     function, local = locate(machine.exe, machine._starts, pc)
     instruction = isa.decode(function.code, local)
     here = pc == int(state["pc"])  # a queued kernel fails later: its registers are gone
     registers = _registers(machine) if here else {}
-    reads = [v for name, k in instruction.operands.items() if k.access == "read" for v in _list(getattr(instruction, name))]
+    reads = [
+        v for name, k in instruction.operands.items() if k.access in ("read", "take") for v in _list(getattr(instruction, name))
+    ]
     shown = [_show(registers[r]) for r in reads if r in registers and _is_tensor(registers[r])]
     message = _message(machine, instruction, status, registers)
     notes: list[tuple[str, Span | None]] = [(f"in @{function.name} at pc {local}: {instruction}", None)]
+    if status == DEVICE_ERROR:
+        message, extra = _device_error(machine)
+        notes += extra
     if shown:
         notes.append((f"operands: {', '.join(shown)}", None))
     error = VMError(Diagnostic(message, span_of(machine.exe, function, local), tuple(notes), _help(machine, status)))
     error.status = status
     return error
+
+
+def _device_error(machine: VirtualMachine) -> tuple[str, list[tuple[str, Span | None]]]:
+    """What the card says, and which launches it may be about: those since the host last waited for it."""
+    state, session = machine._view, machine._session
+    assert session is not None
+    words = f"the card reports {session.describe_error(int(session.record['error']))}"
+    n = int(state["n_launched"])
+    if n == 0:
+        return words, []
+    found = []
+    for pc in dict.fromkeys((int(state["first_pc"]), int(state["last_pc"]))):
+        function, local = locate(machine.exe, machine._starts, pc)
+        found.append(f"@{function.name} pc {local}")
+    which = f"the launch at {found[0]}" if n == 1 else f"one of {n} launches, from {found[0]} to {found[-1]}"
+    return words, [(f"it was found while waiting for {which}", None)]
 
 
 def locate(exe: Executable, starts: list[int], pc: int) -> tuple[VMFunction, int]:
@@ -89,7 +112,7 @@ class _Described:
 
         count = int(np.prod(self.shape, dtype=np.int64))
         raw = (ctypes.c_char * (count * ITEMSIZE[self.dtype])).from_address(self.at)
-        return np.frombuffer(raw, self.dtype, count)
+        return np.frombuffer(raw, numpy_dtype(self.dtype), count)
 
 
 def _message(machine: VirtualMachine, instruction: isa.Instruction, status: int, registers: dict[int, int]) -> str:
@@ -122,12 +145,23 @@ def operators(exe: Executable, packed: int) -> str:
     return ", ".join(dict.fromkeys(n.op for n in exe.packed[packed].group.nodes))
 
 
+def memory_help(machine: VirtualMachine) -> str:
+    """Who holds how much memory, when there is not enough."""
+    limit, live = machine.memory_limit_bytes, int(machine._view["live_bytes"])
+    cap = f", the limit is {limit}" if limit is not None else ""
+    text = f"{live} bytes are in use{cap}"
+    return text if machine._session is None else f"{text}; {machine._session.memory_text()}"
+
+
 def _help(machine: VirtualMachine, status: int) -> str | None:
     state = machine._view
     if status == OUT_OF_MEMORY:
-        limit = machine.memory_limit_bytes
-        cap = f", the limit is {limit}" if limit is not None else ""
-        return f"{int(state['live_bytes'])} bytes are in use{cap}"
+        return memory_help(machine)
+    if status == DEVICE_ERROR:
+        return (
+            "nothing on the card can be trusted after this: make a new VirtualMachine, after an illegal address in a new "
+            "process; compile with debug_sync=on to learn which launch it is"
+        )
     if status == STACK_OVERFLOW:
         return (
             f"the stack holds {int(state['stack_limit']) * 8 >> 20} MiB; a call in tail position needs none, "

@@ -30,7 +30,7 @@ import numpy as np
 
 from ..ops.group import Group
 from ..ops.relate import group_from_json
-from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, Type
+from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, Type, numpy_dtype
 from ..shape_funcs.program import INT64_MAX, ShapeProgram
 from .copy_reason import CopyKind, CopyReason
 from .executable import Executable, PackedFunc, VMFunction
@@ -328,8 +328,9 @@ def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray, ...]:
 def _constant(where: str, data: bytes, dtype: str, shape: list[int], count: int, at: int) -> np.ndarray:
     if dtype == "bool" and (np.frombuffer(data, np.uint8, count, at) > 1).any():
         raise ValueError(f"{where}: a bool is neither 0 nor 1")
-    stored = np.frombuffer(data, np.dtype(dtype).newbyteorder("<"), count, at)
-    return _read_only(stored.astype(dtype).reshape(shape))
+    element = numpy_dtype(dtype)
+    stored = np.frombuffer(data, element.newbyteorder("<"), count, at)
+    return _read_only(stored.astype(element).reshape(shape))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

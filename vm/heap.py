@@ -6,13 +6,30 @@ free list of its size class, so a repeated run allocates nothing.  Sizes in byte
 
 from __future__ import annotations
 
-from ..ops.native.layout import OBJECT_BYTES, TAG_ADT, TAG_CLOSURE, TAG_STORAGE, TAG_TENSOR, TENSOR
+from ..ops.native.by_address import call_6
+from ..ops.native.layout import OBJECT_BYTES, TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR, TENSOR
 from ..ops.native.memory import alloc, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
 from ..ops.native.status import OK, OUT_OF_MEMORY, SIZE_OVERFLOW
 from ..ops.ty import DTYPES, ITEMSIZE
-from .layout import FIRST_POWER, N_CLASSES, N_DEVICES, POISON, SMALL_CLASSES, state_at
+from .layout import (
+    CARD_ALLOC,
+    CARD_COPY_ON_DEVICE,
+    CARD_COPY_WAIT,
+    CARD_FLUSH,
+    CARD_FREE,
+    CARD_TRIM,
+    CUDA,
+    FIRST_POWER,
+    N_CLASSES,
+    N_POOLS,
+    POISON,
+    SIM,
+    SMALL_CLASSES,
+    state_at,
+)
 
-_PER_CHUNK = 256
+#: Objects in a block of memory taken for them.
+OBJECTS_PER_CHUNK = 256
 _PAYLOAD = TENSOR.fields["payload"][1]
 _SHAPE = TENSOR.fields["shape"][1]
 #: Fields of a tuple or closure that fit into the object itself (shape and payload words).
@@ -29,14 +46,14 @@ LOST = -1
 @native
 def more_objects(state):
     """Fill the free list.  False when there is no memory."""
-    chunk = alloc(64 + _PER_CHUNK * OBJECT_BYTES)
+    chunk = alloc(64 + OBJECTS_PER_CHUNK * OBJECT_BYTES)
     if chunk == 0:
         return False
     s = state_at(state)
     store_i64(chunk, s.object_chunks)
     s.object_chunks = chunk
     head = s.free_objects
-    for i in range(_PER_CHUNK):
+    for i in range(OBJECTS_PER_CHUNK):
         at = chunk + 64 + i * OBJECT_BYTES
         tensor(at).refcount = head
         head = at
@@ -92,6 +109,11 @@ def release(state, at):
                 head = drop(load_i64(o.data + 8 * i), head)
             if o.device != 0:
                 free(o.data)
+        elif tag == TAG_PENDING:
+            # nobody wants the copy any more, but the card may still be writing it
+            if o.device == CUDA:
+                call_6(state_at(state).card, state, CARD_COPY_WAIT, o.count, 0, 0, 0)
+            head = drop(o.storage, drop(o.data, head))
         free_object(state, at)
 
 
@@ -167,6 +189,23 @@ def class_bytes(c):
 
 
 @native
+def new_block(state, pool, size):
+    """The address of a fresh block; 0 when there is no memory."""
+    if pool >= CUDA:
+        return call_6(state_at(state).card, state, CARD_ALLOC, pool, size, 0, 0)
+    return alloc(size)
+
+
+@native
+def free_block(state, pool, block):
+    """Give a block back."""
+    if pool >= CUDA:
+        call_6(state_at(state).card, state, CARD_FREE, pool, block, 0, 0)
+    else:
+        free(block)
+
+
+@native
 def new_storage(state, nbytes, device):
     """A storage object with a block of at least ``nbytes``; 0 when there is no memory or the limit is reached."""
     s = state_at(state)
@@ -193,23 +232,23 @@ def new_storage(state, nbytes, device):
 
 @native
 def fresh_storage(state, size, device, c):
-    """A storage whose block comes from the system."""
+    """A storage whose block comes from the system or the card."""
     s = state_at(state)
     if s.pool_bytes + size > s.limit_bytes:
         trim(state)
         if s.pool_bytes + size > s.limit_bytes:
             return 0
-    block = alloc(size)
+    block = new_block(state, device, size)
     if block == 0:
         trim(state)
-        block = alloc(size)
+        block = new_block(state, device, size)
         if block == 0:
             return 0
     at = new_object(state, TAG_STORAGE)
     if at == 0:
-        free(block)
+        free_block(state, device, block)
         return 0
-    if device != 0:
+    if device == SIM:
         fill_bytes(block, POISON, size)
     o = tensor(at)
     o.data = block
@@ -222,11 +261,12 @@ def fresh_storage(state, size, device, c):
 
 @native
 def free_storage(state, at):
-    """Back to the pool.  On a device with a queue the block is poisoned once the work before has run."""
+    """Back to the pool.  On ``sim`` the block is poisoned once the work before has run; a card works in the order of its
+    stream, so whatever gets the block next comes after what had it."""
     s = state_at(state)
     o = tensor(at)
     size = o.shape[0]
-    if o.device != 0:
+    if o.device == SIM:
         queue_poison(state, o.data, size)
     slot = o.device * N_CLASSES + o.count
     o.refcount = s.free_storage[slot]
@@ -239,19 +279,23 @@ def trim(state):
     """Give the pool's free blocks back to the system; blocks that queued work may touch stay.  Bytes given back."""
     s = state_at(state)
     given = 0
-    for device in range(N_DEVICES):
-        if device != 0 and s.queue_used != 0:
+    if s.card != 0:
+        call_6(s.card, state, CARD_FLUSH, 0, 0, 0, 0)  # a status that it gives again when it is waited for
+    for device in range(N_POOLS):
+        if device == SIM and s.queue_used != 0:
             continue
         for c in range(N_CLASSES):
             at = s.free_storage[device * N_CLASSES + c]
             while at != 0:
                 following = tensor(at).refcount
-                free(tensor(at).data)
+                free_block(state, device, tensor(at).data)
                 given += tensor(at).shape[0]
                 free_object(state, at)
                 at = following
             s.free_storage[device * N_CLASSES + c] = 0
     s.pool_bytes -= given
+    if s.card != 0:
+        call_6(s.card, state, CARD_TRIM, 0, 0, 0, 0)
     return given
 
 
@@ -347,7 +391,7 @@ def view(state, source, dtype):
 
 @native
 def like(state, source, device):
-    """A tensor of the same shape and dtype with storage of its own on ``device``; 0: no memory."""
+    """A tensor of the same shape and dtype with storage of its own on ``device`` (PINNED: on the host); 0: no memory."""
     storage = new_storage(state, n_bytes(source), device)
     if storage == 0:
         return 0
@@ -359,7 +403,7 @@ def like(state, source, device):
     s = tensor(source)
     o.ndim = s.ndim
     o.dtype = s.dtype
-    o.device = device
+    o.device = device if device <= CUDA else 0
     o.storage = storage
     o.data = tensor(storage).data
     for i in range(s.ndim):
@@ -375,8 +419,11 @@ def owned(state, at):
     """
     if tensor(at).storage != 0 or is_inline(at):
         return at
-    copy = like(state, at, 0)
-    if copy != 0:
+    device = tensor(at).device
+    copy = like(state, at, device)
+    if copy != 0 and device == CUDA:
+        call_6(state_at(state).card, state, CARD_COPY_ON_DEVICE, tensor(copy).data, tensor(at).data, n_bytes(at), 0)
+    elif copy != 0:
         copy_bytes(tensor(copy).data, tensor(at).data, n_bytes(at))
     release(state, at)
     return copy

@@ -22,9 +22,10 @@ class Kind:
     """How one operand is written, read and checked.
 
     ``table``: what the number indexes (``register``, ``function``, ``packed``, ``shape_func``, ``const``, ``dtype``,
-    ``device``, ``reason``) or None; ``access``: ``read``, ``write`` or ``kill`` for registers; ``many``: a list.
-    ``holds``: what a register must hold when read, or holds when written: ``tensor``, ``storage``, ``record`` (a tuple or
-    constructor), ``closure``, ``value`` (any of these but a storage), or ``any``.  ``low``: the least number allowed.
+    ``device``, ``reason``) or None; ``access``: ``read``, ``take`` (read and emptied), ``write`` or ``kill`` for registers;
+    ``many``: a list.  ``holds``: what a register must hold when read, or holds when written: ``tensor``, ``storage``,
+    ``record`` (a tuple or constructor), ``closure``, ``value`` (any of these but a storage), ``any`` (a value or a storage), or
+    ``pending`` (a copy that was begun; it is nothing else).  ``low``: the least number allowed.
     """
 
     name: str
@@ -59,6 +60,7 @@ TensorDsts = Annotated[tuple[int, ...], _to("tensor", many=True)]
 StorageDst = Annotated[int, _to("storage")]
 RecordDst = Annotated[int, _to("record")]
 ClosureDst = Annotated[int, _to("closure")]
+PendingDst = Annotated[int, _to("pending")]
 Src = Annotated[int, _from("value")]
 Srcs = Annotated[tuple[int, ...], _from("value", many=True)]
 AnySrc = Annotated[int, _from("any")]
@@ -67,6 +69,7 @@ TensorSrcs = Annotated[tuple[int, ...], _from("tensor", many=True)]
 StorageSrc = Annotated[int, _from("storage")]
 RecordSrc = Annotated[int, _from("record")]
 ClosureSrc = Annotated[int, _from("closure")]
+PendingSrc = Annotated[int, Kind("src", _register, "register", "take", holds="pending")]
 Dead = Annotated[tuple[int, ...], Kind("dead", _register, "register", "kill", many=True)]
 Int = Annotated[int, Kind("int")]
 Imm = Annotated[int, Kind("imm", low=0)]
@@ -406,6 +409,29 @@ class InvokeClosureTail(Instruction, opcode=25):
 
     closure: ClosureSrc
     args: Srcs
+
+
+class CopyBegin(Instruction, opcode=26):
+    """``dst := pending copy of src`` to the host: asks for it and goes on; CopyWait gives the tensor.
+
+    The pending copy holds ``src``'s storage, so ``src`` may be killed at once.  ``reason`` as in DeviceCopy: this is the place of
+    the copy.
+    """
+
+    dst: PendingDst
+    src: TensorSrc
+    src_device: Device
+    reason: Reason
+
+
+class CopyWait(Instruction, opcode=27):
+    """``dst := tensor on the host`` that the pending copy ``src`` makes, once it is there; ``src`` is emptied.
+
+    Waits for the copy, and so for what its source is made by, not for what was asked for after it.
+    """
+
+    dst: TensorDst
+    src: PendingSrc
 
 
 #: What never goes on to the instruction that follows.

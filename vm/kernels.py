@@ -12,9 +12,10 @@ from ..ops.group import Group
 from ..ops.kernels import kernel_source
 from ..ops.kernels.source import KernelSource
 from ..ops.native import libraries, memory, store
+from ..ops.native.halves import scalar_types
 from ..ops.native.memory import native
-from ..ops.ty import DTYPES
 from .executable import Executable
+from .layout import CUDA
 
 SIGNATURE = "int32(int64, int64)"
 
@@ -22,7 +23,7 @@ SIGNATURE = "int32(int64, int64)"
 _NAMES: dict[str, Any] = {
     "math": math,
     **{name: value for name, value in vars(memory).items() if hasattr(value, "__native__")},
-    **{name: np.bool_ if name == "bool" else getattr(np, name) for name in DTYPES if name != "bool"},
+    **scalar_types(),
 }
 
 
@@ -48,7 +49,8 @@ def in_python(group: Group) -> bool:
 
 def library_table(exe: Executable) -> np.ndarray:
     """The addresses of the library functions that the kernels call by address (0: not needed)."""
-    names = {name for p in exe.packed if not in_python(p.group) for name in kernel_source(p.group).libraries}
+    by_host = [p.group for p in exe.packed if p.device != CUDA and not in_python(p.group)]
+    names = {name for group in by_host for name in kernel_source(group).libraries}
     table = np.zeros(len(libraries.TABLE), np.int64)
     for name, address in libraries.addresses(sorted(names)).items():
         table[libraries.TABLE[name].index] = address

@@ -11,7 +11,11 @@ _WORD = np.int64
 #: Size classes of storage: multiples of 64 bytes up to 1 KiB, then four to each doubling.
 SMALL_CLASSES, FIRST_POWER = 16, 10
 N_CLASSES = SMALL_CLASSES + 4 * 37
-N_DEVICES = 2
+#: Devices by number (``executable.DEVICES``), and the pools of storage: one for each device, and page-locked host memory,
+#: which copies between a card and the host go through.
+N_DEVICES = 3
+CPU, SIM, CUDA, PINNED = range(4)
+N_POOLS = 4
 #: Most arguments of one kernel, call, or tuple; and the words of ``argv``, which takes two such lists and a few more.
 MAX_ARGS = 1024
 ARGV_WORDS = 2 * MAX_ARGS + 8
@@ -19,6 +23,7 @@ ARGV_WORDS = 2 * MAX_ARGS + 8
 COUNTERS = (
     "dtoh_copies", "dtoh_bytes", "htod_copies", "htod_bytes", "syncs", "launches", "instructions",
     "allocs", "alloc_bytes", "peak_bytes", "shape_func_calls", "host_calls",
+    "captures", "replays", "evictions", "graph_failures",
 )  # fmt: skip
 
 STATE = np.dtype(
@@ -49,7 +54,7 @@ STATE = np.dtype(
         # memory
         ("free_objects", _WORD),
         ("object_chunks", _WORD),
-        ("free_storage", _WORD, (N_DEVICES * N_CLASSES,)),
+        ("free_storage", _WORD, (N_POOLS * N_CLASSES,)),
         ("live_bytes", _WORD),
         ("pool_bytes", _WORD),
         ("limit_bytes", _WORD),
@@ -64,8 +69,21 @@ STATE = np.dtype(
         ("queue", _WORD),
         ("queue_words", _WORD),
         ("staged_bytes", _WORD),  # held by queued copies until they run
+        ("queue_head", _WORD),  # words that have run
         ("queue_used", _WORD),
+        ("queue_base", _WORD),  # words that ran before those that are in the buffer
         ("link_bytes_per_s", _WORD),  # 0: as fast as memory
+        # waiting for a device
+        ("outstanding", _WORD),  # has a device work that the host has not waited for?
+        ("wait_each", _WORD),  # wait after each launch
+        ("reason_kinds", _WORD),  # for each reason of a copy, the number of its sync reason
+        ("sync_counts", _WORD),  # how often the host waited, for each sync reason
+        ("first_pc", _WORD),  # launches since the host last waited: the first one and the last
+        ("last_pc", _WORD),
+        ("n_launched", _WORD),
+        # a cuda device: the address of its services and of its record; 0: there is none
+        ("card", _WORD),
+        ("card_record", _WORD),
         # the trace: rows as described at EVENT_WORDS; ``tracing`` is one of the levels below
         ("tracing", _WORD),
         ("trace", _WORD),
@@ -79,8 +97,9 @@ state_at = record(STATE)
 
 #: A row of the function table: first word of its code, number of registers, number of parameters.
 FUNCTION_WORDS = 3
-#: A row of the packed table: kernel address (0: a kernel in Python), device, address of the argument check (``argument_row``).
-PACKED_WORDS = 3
+#: A row of the packed table: kernel address (0: a kernel in Python; on a card: 1), device, address of the argument check
+#: (``arguments_fit``), on a card the address of its launches (see ``cuda.launches``).
+PACKED_WORDS = 4
 #: A frame's header, before its registers: where to return to, caller's base, caller's registers, where the result goes.
 FRAME_WORDS = 4
 
@@ -97,3 +116,21 @@ EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_DTOH, EVENT_HTOD, EVENT_SYNC, EVENT_ALLOC,
 
 #: Byte that fills the sim device's memory wherever no finished kernel has written.
 POISON = 0xA5
+
+#: What a card is asked for, ``card(state, request, a, b, c, d)`` (see ``cuda.card``): a device's side of everything here, in
+#: machine code of its own, which only machines on that device need.
+(
+    CARD_ENTER,  # this thread is about to use it: a status
+    CARD_ALLOC,  # (pool, bytes): address of a block, 0: no memory
+    CARD_FREE,  # (pool, address)
+    CARD_LAUNCH,  # (packed, argv, number of tensors << 32 | of results, pc): a status
+    CARD_TO_DEVICE,  # (to, from, bytes, row of the trace): copy from the host, whose memory may change afterwards; a status
+    CARD_COPY_BEGIN,  # (to, from, bytes, row of the trace): copy to the host once what is launched has run; a ticket, < 0: failed
+    CARD_COPY_WAIT,  # (ticket): a status
+    CARD_COPY_ON_DEVICE,  # (to, from, bytes): in the order of the launches; a status
+    CARD_SYNC,  # wait for everything; a status
+    CARD_FLUSH,  # launch what is held back; a status
+    CARD_TRIM,  # give the driver's free memory back
+    CARD_TRACE,  # a trace begins; everything before has run; a status
+    CARD_CLOSE,
+) = range(13)

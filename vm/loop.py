@@ -14,6 +14,8 @@ from .actions import (
     alloc_storage,
     alloc_storage_reg,
     alloc_tensor_reg,
+    copy_begin,
+    copy_wait,
     device_copy,
     get_field,
     get_tag,
@@ -41,6 +43,7 @@ DEVICE_COPY, KILL_REGISTER, INVOKE_SHAPE_FUNC = (i.opcode for i in (isa.DeviceCo
 ALLOC_STORAGE_REG, TRIM_TENSOR, INVOKE_TAIL, INVOKE_CLOSURE_TAIL = (
     i.opcode for i in (isa.AllocStorageReg, isa.TrimTensor, isa.InvokeTail, isa.InvokeClosureTail)
 )
+COPY_BEGIN, COPY_WAIT = (i.opcode for i in (isa.CopyBegin, isa.CopyWait))
 
 #: Calls and launches between two looks at the clock, and how long the loop runs before it lets Python look for Ctrl-C.
 _FUEL, _SLICE_NS = 16, 50_000_000
@@ -91,7 +94,13 @@ def run_loop(state):
         at = code + 8 * pc
         op = load_i64(at)
         n_instructions += 1
-        if op == INVOKE_PACKED or op == GOTO or (op >= INVOKE and op <= INVOKE_CLOSURE) or op >= INVOKE_TAIL:
+        if (
+            op == INVOKE_PACKED
+            or op == GOTO
+            or (op >= INVOKE and op <= INVOKE_CLOSURE)
+            or op == INVOKE_TAIL
+            or op == INVOKE_CLOSURE_TAIL
+        ):
             # whatever takes long or can go on for ever
             fuel -= 1
             if fuel < 0:
@@ -174,6 +183,12 @@ def run_loop(state):
         elif op == DEVICE_COPY:
             status = device_copy(state, at, regs, pc)
             step = 6
+        elif op == COPY_BEGIN:
+            status = copy_begin(state, at, regs, pc)
+            step = 5
+        elif op == COPY_WAIT:
+            status = copy_wait(state, at, regs)
+            step = 3
         elif op == RESHAPE_TENSOR:
             status = reshape_tensor(state, at, regs)
             step = 4

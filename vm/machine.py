@@ -19,10 +19,11 @@ from . import door, requests
 from .events import HOST_CALL as HOST_CALL_EVENT
 from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
-from .failure import failure, locate, span_of
+from .failure import failure, locate, memory_help, operators, span_of
 from .layout import (
     BUSY,
     COUNTERS,
+    CUDA,
     DONE,
     FAILED,
     FRAME_WORDS,
@@ -35,12 +36,14 @@ from .layout import (
 )
 from .program import Tables
 from .signature import Fitting, as_array, named_dims, parameter_table, positional
+from .sim import is_lost
 from .source import ConfigError, Diagnostic, VMError
-from .stream import is_lost
+from .sync_reason import SYNC_REASONS, SyncReason, number_of
 from .tensor import Tensor
 from .verify import verify
 
 if TYPE_CHECKING:
+    from .cuda.session import Session
     from .report.profiling import Collector, Profile
 
 _STACK_WORDS = 1 << 13
@@ -86,9 +89,12 @@ class VirtualMachine:
 
     ``device``: the executable's target (None), by name.  ``memory_limit_bytes``: most storage held at once (None: no
     limit).  ``stack_limit_bytes``: how deep calls may nest.  ``link_bytes_per_s``: speed of the link to the ``sim``
-    device (0: that of memory).
+    device (0: that of memory).  For ``cuda`` the name may say which card, counted from 0: ``cuda:1``.
 
-    Raises ConfigError for another device, ExecutableFormatError for an executable that does not verify.
+    The executable's configuration says ``graphs``, ``bulk`` and ``debug_sync`` (see the compiler's configuration keys).
+
+    Raises ConfigError for another device, and in one line where there is no such card; ExecutableFormatError for an
+    executable that does not verify.
     """
 
     def __init__(
@@ -100,7 +106,8 @@ class VirtualMachine:
         stack_limit_bytes: int = 64 << 20,
         link_bytes_per_s: int = 0,
     ) -> None:
-        if device is not None and device != exe.target:
+        name, ordinal = card_number(device)
+        if name is not None and name != exe.target:
             known = "" if device in DEVICES else f" (there is no device {device!r}; devices: {', '.join(DEVICES)})"
             raise ConfigError(
                 f"the executable was compiled for {exe.target!r}, not {device!r}{known}", help="compile for it: target=..."
@@ -111,7 +118,8 @@ class VirtualMachine:
         self.memory_limit_bytes = memory_limit_bytes
         self._device = DEVICES.index(exe.target)
         with store.watched() as prepared:
-            self._tables = Tables(exe)
+            self._session = _session(exe, ordinal)
+            self._tables = Tables(exe, self._session)
         #: What making the machine took from the store of compiled kernels, and what had to be compiled.
         self.prepared: tuple[store.Use, ...] = tuple(prepared)
         self._host_events: list[Event] = []
@@ -120,6 +128,8 @@ class VirtualMachine:
         self._block, self._state = block, block.ctypes.data
         self._counted = block.view(np.int64)[STATE.fields[COUNTERS[0]][1] // 8 :][: len(COUNTERS)]
         self._fill_state(stack_limit_bytes, memory_limit_bytes, link_bytes_per_s)
+        if self._session is not None:
+            self._session.attach(self._view, self._state)
         self._locked = door.machine(with_lock=True)
         self._unlocked = door.machine(with_lock=False)
         self._export = door.exporter()
@@ -133,7 +143,10 @@ class VirtualMachine:
 
     def _fill_state(self, stack_limit_bytes: int, memory_limit_bytes: int | None, link_bytes_per_s: int) -> None:
         state, tables = self._view, self._tables
-        for name in ("code", "functions", "packed", "shape_programs", "constants", "libraries", "slots", "argv"):
+        for name in (
+            "code", "functions", "packed", "shape_programs", "constants", "libraries", "slots", "argv",
+            "reason_kinds", "sync_counts",
+        ):  # fmt: skip
             state[name] = getattr(tables, name).ctypes.data
         # the first frame of a run is there without asking
         words = max([_STACK_WORDS, *(f.n_registers + 2 * FRAME_WORDS for f in self.exe.functions)])
@@ -142,6 +155,9 @@ class VirtualMachine:
         state["limit_bytes"] = (1 << 62) if memory_limit_bytes is None else memory_limit_bytes
         state["link_bytes_per_s"] = link_bytes_per_s
         state["error_pc"] = -1
+        config = self.exe.config
+        if config.get("bulk") == "off" or config.get("debug_sync") == "on":
+            state["wait_each"] = 1 + number_of(SyncReason.EACH_LAUNCH)
         self._starts = tables.starts
 
     # ---- calling ---------------------------------------------------------------------------------------------------
@@ -208,12 +224,16 @@ class VirtualMachine:
                     raise _lost(value)
                 return value if device else self._on_host(value)
             value = value.numpy()
+        if self._session is not None and device and self._session.holds(value):
+            there = self._session.borrow(value)
+            fitting.check(name, ty, there.shape, there.dtype)
+            return there
         array = as_array(name, value, ty.dtype)
         fitting.check(name, ty, array.shape, array.dtype.name)
         return array
 
     def _on_host(self, tensor: Tensor) -> Tensor:
-        return tensor if tensor.device == DEVICES[0] else self._to_host(tensor)
+        return tensor if tensor.device == DEVICES[0] else self._to_host(tensor, SyncReason.PASSED_ON)
 
     def _object(self, prepared: Any, device: int) -> int:
         """An object on ``device`` for a prepared argument, owned by the caller.  Raises VMError when there is no memory."""
@@ -231,25 +251,27 @@ class VirtualMachine:
         else:
             at = self._some(self._locked(self._state, requests.NEW_OBJECT, TAG_TENSOR, 0))
             t = record_at(at)
-            t.data, t.ndim, t.dtype, t.device = prepared.ctypes.data, prepared.ndim, DTYPES.index(prepared.dtype.name), 0
+            on_card = not isinstance(prepared, np.ndarray)
+            t.data, t.device = (prepared.address, CUDA) if on_card else (prepared.ctypes.data, 0)
+            t.ndim, t.dtype = len(prepared.shape), DTYPES.index(prepared.dtype if on_card else prepared.dtype.name)
             for axis, size in enumerate(prepared.shape):
                 t.shape[axis] = size
         if device == 0 or record_at(at).device == device:
             return at
         try:
             there = self._locked(self._state, requests.TO_DEVICE, at, device)
-            if not there and self._view["queue_used"]:  # the blocks that queued work may touch are free when it has run
-                self._wait()
+            if not there and self._view["outstanding"]:  # the blocks that queued work may touch are free when it has run
+                self._wait(SyncReason.MEMORY)
                 there = self._locked(self._state, requests.TO_DEVICE, at, device)
         finally:
             self._locked(self._state, requests.RELEASE, at, 0)
         return self._some(there)
 
-    def _wait(self) -> None:
-        """Run what is queued, between two calls.  Raises VMError when that fails."""
+    def _wait(self, why: SyncReason | None) -> None:
+        """Wait for the device, between two calls; without a reason it counts for nothing.  Raises VMError when that fails."""
         state = self._view
         state["pc"] = state["error_pc"] = -1
-        state["status"] = self._locked(self._state, requests.DRAIN, 0, 0)
+        state["status"] = self._locked(self._state, requests.WAIT, number_of(why) if why else -1, 0)
         if state["status"]:
             raise failure(self)
 
@@ -261,10 +283,30 @@ class VirtualMachine:
         return at
 
     def _no_memory(self, what: str) -> VMError:
-        limit = "" if self.memory_limit_bytes is None else f", the limit is {self.memory_limit_bytes}"
-        error = VMError(f"out of memory: no room for {what}", help=f"{self.memory['live_bytes']} bytes are in use{limit}")
+        error = VMError(f"out of memory: no room for {what}", help=memory_help(self))
         error.status = OUT_OF_MEMORY
         return error
+
+    @property
+    def _ordinal(self) -> int:
+        """Which card."""
+        assert self._session is not None
+        return self._session.device.ordinal
+
+    @property
+    def _stream(self) -> int:
+        """The driver's handle of the stream that launches go to."""
+        assert self._session is not None
+        return int(self._session.record["compute"])
+
+    def _lead(self, stream: int | None) -> None:
+        """Make a stream of another library wait for what is launched so far (-1: no need to; 1, None: the default stream)."""
+        assert self._session is not None
+        self._session.lead(stream)
+
+    def _check_not_lost(self, tensor: Tensor) -> None:
+        if is_lost(tensor._address):
+            raise _lost(tensor)
 
     def _go_on(self, function: VMFunction, args: tuple[Any, ...], answer: int) -> Any:
         """What the door left to us: a call under way (0), or one that it did not begin."""
@@ -310,8 +352,12 @@ class VirtualMachine:
         instruction = function.code[pc:]
         packed, n = self.exe.packed[int(instruction[1])], int(instruction[3])
         addresses = self._tables.argv[:n].tolist()  # the queue's kernels take their arguments from there too
+        if packed.device == CUDA:
+            self._card_call(int(instruction[1]), addresses, function, pc)
+            state["pc"] += 4 + n
+            return
         if packed.device:
-            state["status"] = self._locked(self._state, requests.DRAIN, 0, 0)
+            state["status"] = self._locked(self._state, requests.WAIT, number_of(SyncReason.PYTHON_KERNEL), 0)
             if state["status"]:
                 raise failure(self)
         arrays = [_host_view(at) for at in addresses]
@@ -334,6 +380,35 @@ class VirtualMachine:
             event = (int(state["pc"]), int(instruction[1]), start, end, nbytes, start, end, int(state["live_bytes"]), types)
             self._host_events.append(Event(HOST_CALL_EVENT, *event))
         state["pc"] += 4 + n
+
+    def _card_call(self, packed: int, addresses: list[int], function: VMFunction, pc: int) -> None:
+        """Let a card's kernel in Python ask for its work; nobody waits."""
+        state, session = self._view, self._session
+        assert session is not None
+        state["host_calls"] += 1
+        state["launches"] += 1
+        state["outstanding"] = 1
+        state["n_launched"] += 1
+        start = time.monotonic_ns()
+        try:
+            session.run_python(self._tables.sources[packed], [_described(at) for at in addresses])
+        except Exception as cause:
+            text = f"{operators(self.exe, packed)}: asking the card for its work failed: {type(cause).__name__}: {cause}"
+            error = VMError(Diagnostic(text, span_of(self.exe, function, pc)))
+            error.status = HOST_KERNEL
+            raise error from cause
+        if state["tracing"] != TRACE_OFF:
+            types = (
+                tuple((dtype, shape) for _, shape, dtype in map(_described, addresses)) if state["tracing"] == TRACE_TYPES else ()
+            )
+            end = time.monotonic_ns()
+            self._host_events.append(
+                Event(HOST_CALL_EVENT, int(state["pc"]), packed, start, end, 0, start, end, int(state["live_bytes"]), types)
+            )
+        if state["wait_each"]:
+            state["status"] = self._locked(self._state, requests.WAIT, int(state["wait_each"]) - 1, 0)
+            if state["status"]:
+                raise failure(self)
 
     def _unpack(self, address: int, ty: Type) -> Any:
         """The Python value of a result object, whose reference is taken over.
@@ -362,11 +437,11 @@ class VirtualMachine:
             raise VMError(f"the result is {ty}: a function has no value outside the program")
         raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
 
-    def _to_host(self, tensor: Tensor) -> Tensor:
+    def _to_host(self, tensor: Tensor, why: SyncReason = SyncReason.FETCH) -> Tensor:
         """A copy of a device tensor on the host, counted.  Raises VMError when queued work fails."""
         if self._view["busy"]:
             raise _busy()
-        address = self._locked(self._state, requests.TO_HOST, tensor._address, 0)
+        address = self._locked(self._state, requests.TO_HOST, tensor._address, number_of(why))
         if not address and self._view["status"] == OUT_OF_MEMORY and self._view["error_pc"] < 0:
             self._view["status"] = 0
             self._some(0, f"a copy of {tensor} on the host")
@@ -395,7 +470,13 @@ class VirtualMachine:
         """Set every counter to 0; ``peak_bytes`` to what is in use."""
         for name in COUNTERS:
             self._view[name] = 0
+        self._tables.sync_counts[:] = 0
         self._view["peak_bytes"] = self._view["live_bytes"]
+
+    @property
+    def sync_reasons(self) -> dict[str, int]:
+        """Why the host waited for the device, and how often, since the counters were reset (see ``sync_reason``)."""
+        return {key: n for key, n in zip(SYNC_REASONS, self._tables.sync_counts.tolist(), strict=True) if n}
 
     @property
     def memory(self) -> dict[str, int]:
@@ -419,10 +500,14 @@ class VirtualMachine:
         ``types``: also dtype and shape of what kernels and shape functions are given, and the bytes that kernels touch.
         """
         self._host_events.clear()
+        if self._session is not None:
+            self._locked(self._state, requests.TRACE, 0, 0)
         self._view["trace_used"], self._view["tracing"] = 0, TRACE_TYPES if types else TRACE_EVENTS
 
     def stop_trace(self) -> list[Event]:
         """What happened since ``start_trace``, in order of its end."""
+        if self._session is not None:  # a card says when its work ran once it has
+            self._wait(None)
         self._view["tracing"] = TRACE_OFF
         n = int(self._view["trace_used"])
         events = read_events(ARRAYS["array_int64"](int(self._view["trace"]), n)) if n else []
@@ -441,6 +526,32 @@ class VirtualMachine:
         return profile(self, args, named, repeat=repeat, warmup=warmup, collectors=collectors)
 
 
+def _session(exe: Executable, ordinal: int) -> Session | None:
+    """The machine's part of the card that an executable is for; None for other devices.  Raises ConfigError."""
+    if exe.target != DEVICES[CUDA]:
+        return None
+    from .cuda.driver import NoCuda
+    from .cuda.session import Session
+
+    try:
+        return Session(ordinal, exe.config.get("graphs", "auto"))
+    except NoCuda as error:
+        raise ConfigError(str(error), help="`cpu` and `sim` need no card; `relayvm env` says what was found") from None
+
+
+def card_number(device: str | None) -> tuple[str | None, int]:
+    """The name of a device, and which card it says: ``cuda:1`` is ("cuda", 1)."""
+    if device is not None and device.startswith("cuda:") and device[5:].isdecimal():
+        return "cuda", int(device[5:])
+    return device, 0
+
+
+def _described(at: int) -> tuple[int, tuple[int, ...], str]:
+    """Address, shape and dtype of a tensor object's elements."""
+    t = record_at(at)
+    return t.data, tuple(t.shape[i] for i in range(t.ndim)), DTYPES[t.dtype]
+
+
 def _host_view(at: int) -> np.ndarray:
     """The elements of a tensor object, as an array that does not own them."""
     from ..ops.native import memory
@@ -448,7 +559,7 @@ def _host_view(at: int) -> np.ndarray:
     t = record_at(at)
     shape = tuple(t.shape[i] for i in range(t.ndim))
     n = int(np.prod(shape, dtype=np.int64))
-    return memory.ARRAYS[f"array_{DTYPES[t.dtype]}"](t.data, n).reshape(shape)
+    return np.asarray(memory.ARRAYS[f"array_{DTYPES[t.dtype]}"](t.data, n)).reshape(shape)
 
 
 def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from ..ops.kernels.reads import reads
 from ..ops.native.layout import TAG_TENSOR, TENSOR
 from ..ops.ty import DTYPES
 from .executable import Executable
 from .kernels import kernel_address, library_table
-from .layout import ARGV_WORDS, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
+from .layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
 from .signature import named_dims
+from .sync_reason import SYNC_REASONS, number_of
+
+if TYPE_CHECKING:
+    from ..ops.kernels.cuda.source import CudaSource
+    from .cuda.session import Session
 
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
 
@@ -17,7 +25,8 @@ _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live 
 class Tables:
     """The tables of a program as the loop reads them.  Kept alive by the machine; nothing else holds their memory."""
 
-    def __init__(self, exe: Executable) -> None:
+    def __init__(self, exe: Executable, session: Session | None = None) -> None:
+        self.session = session
         #: Where each function begins in the whole code.
         self.starts, at = [], 0
         for f in exe.functions:
@@ -35,19 +44,39 @@ class Tables:
         self.slots = np.zeros(n_slots, np.int64)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
         self.libraries = library_table(exe)
+        #: For each reason of a copy the number of its sync reason; how often the host waited for each of those.
+        self.reason_kinds = np.array([number_of(reason) for reason in exe.reasons] or [0], np.int64)
+        self.sync_counts = np.zeros(len(SYNC_REASONS), np.int64)
         self._packed(exe)
         self._constants(exe)
 
     def _packed(self, exe: Executable) -> None:
         self._rows = []
         self.packed = np.zeros(PACKED_WORDS * max(1, len(exe.packed)), np.int64)
+        on_card = self._on_card(exe)
         for i, p in enumerate(exe.packed):
             values = p.group.values()
             tensors = [*p.group.params, *(values[r] for r in p.group.results)]
-            counts = [(1, DTYPES.index("int64"))] * (p.n_inputs + p.n_outputs - len(tensors))
-            row = np.array([*((len(t.shape), DTYPES.index(t.dtype)) for t in tensors), *counts], np.int64)
+            types = [(len(t.shape), DTYPES.index(t.dtype)) for t in tensors]
+            types += [(1, DTYPES.index("int64"))] * (p.n_inputs + p.n_outputs - len(tensors))  # the counts
+            devices = [p.device if read else -1 for read in reads(p.group)] + [p.device] * p.n_outputs
+            row = np.array([(*ty, device) for ty, device in zip(types, devices, strict=True)], np.int64)
             self._rows.append(row)
-            self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = kernel_address(p.group), p.device, row.ctypes.data
+            launches = on_card.get(i, 0)
+            address = int(launches != 0) if p.device == CUDA else kernel_address(p.group)
+            self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = address, p.device, row.ctypes.data, launches
+
+    def _on_card(self, exe: Executable) -> dict[int, int]:
+        """For each packed function of a card the address of its launches, 0 where they go through Python."""
+        #: What the packed functions of a card, by number, are made of.
+        self.sources: dict[int, CudaSource] = {}
+        numbers = [i for i, p in enumerate(exe.packed) if p.device == CUDA]
+        if self.session is None or not numbers:
+            assert not numbers
+            return {}
+        plans = self.session.plans([exe.packed[i].group for i in numbers])
+        self.sources = {i: source for i, (_, source) in zip(numbers, plans, strict=True)}
+        return {i: address for i, (address, _) in zip(numbers, plans, strict=True)}
 
     def _constants(self, exe: Executable) -> None:
         objects = np.zeros(max(1, len(exe.constants)), TENSOR)

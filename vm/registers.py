@@ -17,8 +17,18 @@ MAX_STATE_BITS = 1 << 29
 #: Most times that one place is walked from; a place needs one per nesting of loops around it.
 MAX_VISITS = 100
 
-_KINDS = ("tensor", "storage", "record", "closure", "value")
-_A = {"tensor": "a tensor", "storage": "a storage", "record": "a tuple", "closure": "a function", "value": "a value"}
+_KINDS = ("tensor", "storage", "pending", "record", "closure", "value")
+#: The kinds that are no values.
+_BARE = ("storage", "pending")
+_A = {
+    "tensor": "a tensor",
+    "storage": "a storage",
+    "pending": "a pending copy",
+    "record": "a tuple",
+    "closure": "a function",
+    "value": "a value",
+    "any": "a value or a storage",
+}
 
 Fail = Callable[[int, isa.Instruction, str], Exception]
 
@@ -55,10 +65,11 @@ class _State:
         self.masks[_KINDS.index(kind)] |= 1 << register
 
     def joined(self, other: _State) -> _State:
-        """What holds whichever of two ways led here.  A storage that is none on the other way is lost: a register that
-        holds a value never holds a storage."""
-        storage = _KINDS.index("storage")
-        known = self.assigned & other.assigned & ~(self.masks[storage] ^ other.masks[storage])
+        """What holds whichever of two ways led here.  A storage or a pending copy that is none on the other way is lost: a
+        register that holds a value never holds either."""
+        known = self.assigned & other.assigned
+        for bare in map(_KINDS.index, _BARE):
+            known &= ~(self.masks[bare] ^ other.masks[bare])
         masks = [a & b & known for a, b in zip(self.masks, other.masks, strict=True)]
         masks[-1] |= known & ~_State(masks).assigned
         return _State(masks)
@@ -122,7 +133,7 @@ def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> N
         for value in (getattr(instruction, name),)
     ]
     for kind, registers in operands:
-        if kind.access == "read":
+        if kind.access in ("read", "take"):
             for r in registers:
                 _check_read(state, r, kind.holds, lambda what: fail(pc, instruction, what))
     moved = state.kind(instruction.src) if isinstance(instruction, isa.Move) else None
@@ -130,10 +141,11 @@ def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> N
     if isinstance(instruction, isa.AllocTensor):
         _check_room(state, instruction, lambda what: fail(pc, instruction, what))
     for kind, registers in operands:
+        for r in registers if kind.access in ("kill", "take") else ():
+            state.empty(r)
+    for kind, registers in operands:
         for r in registers:
-            if kind.access == "kill":
-                state.empty(r)
-            elif kind.access == "write":
+            if kind.access == "write":
                 state.put(r, moved or kind.holds)
                 if size is not None:
                     state.sizes[r] = size
@@ -142,10 +154,15 @@ def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> N
 def _check_read(state: _State, register: int, wanted: str, fail: Callable[[str], Exception]) -> None:
     actual = state.kind(register)
     if actual is None:
-        raise fail(f"${register} is read, but on some path to here it is empty, or holds a storage on one and not on another")
-    fits = wanted in ("any", actual) or (actual == "value" and wanted != "storage") or (wanted == "value" and actual != "storage")
-    if not fits:
+        either = "a storage or a pending copy"
+        raise fail(f"${register} is read, but on some path to here it is empty, or holds {either} on one and not on another")
+    if actual != wanted and not (_is_value(actual, wanted) or (wanted == "any" and actual != "pending")):
         raise fail(f"${register} holds {_A[actual]} here; {_A[wanted]} is needed")
+
+
+def _is_value(actual: str, wanted: str) -> bool:
+    """Is one of both kinds ``value``, which stands for any kind of it, and the other no bare one?"""
+    return "value" in (actual, wanted) and not {actual, wanted} & {*_BARE, "any"}
 
 
 def _storage_size(state: _State, instruction: isa.Instruction) -> int | None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from ..ops.native.by_address import call_6
 from ..ops.native.layout import TAG_ADT
 from ..ops.native.memory import free, load_i64, native, store_i64
 from ..ops.native.status import INTERNAL
 from .frames import open_frame, unwind
 from .heap import new_object, new_record, owned, release, retain, trim
-from .layout import N_DEVICES, state_at
+from .layout import CARD_CLOSE, CARD_ENTER, CARD_FLUSH, CARD_TRACE, N_DEVICES, state_at
 from .loop import run_loop
-from .stream import device_to_host, drain, host_to_device
+from .sim import ALL, drain
+from .stream import fetch, host_to_device, wait_for_all
 
 #: What may be asked for.
-(RUN, OPEN, UNWIND, RELEASE, RETAIN, OWN, NEW_OBJECT, NEW_TUPLE, TO_HOST, TO_DEVICE, DRAIN, TRIM, CLOSE) = range(13)
+(RUN, OPEN, UNWIND, RELEASE, RETAIN, OWN, NEW_OBJECT, NEW_TUPLE, TO_HOST, TO_DEVICE, WAIT, TRIM, TRACE, CLOSE) = range(14)
 
 
 @native
 def close(state, n_constants):
     """Give everything back to the system; nobody may hold an object any more."""
     s = state_at(state)
-    drain(state)
+    drain(state, ALL)
     for i in range(n_constants):
         for device in range(1, N_DEVICES):
             at = s.constants + 8 * (N_DEVICES * i + device)
@@ -27,8 +29,10 @@ def close(state, n_constants):
             store_i64(at, 0)
     for i in range(s.n_deferred):
         release(state, load_i64(s.deferred + 8 * i))
-    drain(state)
+    drain(state, ALL)
     trim(state)
+    if s.card != 0:
+        call_6(s.card, state, CARD_CLOSE, 0, 0, 0, 0)
     while s.object_chunks != 0:
         following = load_i64(s.object_chunks)
         free(s.object_chunks)
@@ -44,11 +48,17 @@ def machine(state, request, a, b):
     """Do what is asked; what comes back depends on it.
 
     RUN: the reason.  OPEN(function, n arguments).  RELEASE(object).  RETAIN, OWN(object): its address.  NEW_OBJECT(tag),
-    NEW_TUPLE(n): address.  TO_HOST(tensor), TO_DEVICE(tensor, device): address of a counted copy.  DRAIN: a status.
-    TRIM: bytes given back.  An address is 0 when there is no memory.
+    NEW_TUPLE(n): address.  TO_HOST(tensor, sync reason), TO_DEVICE(tensor, device): address of a counted copy.
+    WAIT(sync reason), TRACE (a card's clock): a status.  TRIM: bytes given back.  An address is 0 when there is no memory.
     """
+    card = state_at(state).card
+    if card != 0 and request in (RUN, TO_HOST, TO_DEVICE, WAIT, TRIM, TRACE, CLOSE):
+        call_6(card, state, CARD_ENTER, 0, 0, 0, 0)
     if request == RUN:
-        return run_loop(state)
+        reason = run_loop(state)
+        if card != 0:  # the card goes on while Python does; what goes wrong is found by whoever waits
+            call_6(card, state, CARD_FLUSH, 0, 0, 0, 0)
+        return reason
     if request == OPEN:
         open_frame(state, a, b)
         return 0
@@ -67,13 +77,15 @@ def machine(state, request, a, b):
     if request == NEW_TUPLE:
         return new_record(state, TAG_ADT, 0, a)
     if request == TO_HOST:
-        return device_to_host(state, a, -1, -1)
+        return fetch(state, a, b)
     if request == TO_DEVICE:
         return host_to_device(state, a, b, -1, -1, False)
-    if request == DRAIN:
-        return drain(state) + 0
+    if request == WAIT:
+        return wait_for_all(state, a) + 0
     if request == TRIM:
         return trim(state)
+    if request == TRACE:
+        return call_6(card, state, CARD_TRACE, 0, 0, 0, 0)
     if request == CLOSE:
         return close(state, a)
     return INTERNAL

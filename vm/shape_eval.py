@@ -6,6 +6,8 @@ The encoding is ``ShapeProgram.words``.  10 to 50 ns for a typical program.
 from __future__ import annotations
 
 from ..ops.native.memory import (
+    array_bfloat16,
+    array_float16,
     array_float32,
     array_float64,
     bits_float,
@@ -23,7 +25,7 @@ from ..shape_funcs.program import OPCODES
 from .heap import n_elements, vector
 from .layout import state_at
 
-_FLOAT32, _FLOAT64 = DTYPES.index("float32"), DTYPES.index("float64")
+_FLOAT16, _BFLOAT16, _FLOAT32, _FLOAT64 = (DTYPES.index(name) for name in ("float16", "bfloat16", "float32", "float64"))
 _INT8, _INT16, _INT32, _INT64 = (DTYPES.index(f"int{n}") for n in (8, 16, 32, 64))
 _UINT8, _UINT16, _UINT32, _UINT64, _BOOL = (DTYPES.index(n) for n in ("uint8", "uint16", "uint32", "uint64", "bool"))
 
@@ -49,6 +51,10 @@ def element(at, index):
         return float_bits(array_float32(t.data, index + 1)[index] * 1.0)
     if d == _FLOAT64:
         return float_bits(array_float64(t.data, index + 1)[index] * 1.0)
+    if d == _FLOAT16:
+        return float_bits(array_float16(t.data, index + 1)[index] * 1.0)
+    if d == _BFLOAT16:
+        return float_bits(array_bfloat16(t.data, index + 1)[index] * 1.0)
     if d == _UINT32:
         return load_i32(t.data + 4 * index) & 0xFFFFFFFF
     if d == _INT8:

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ops.native.memory import tensor as record_at
-from ..ops.ty import DTYPES
+from ..ops.ty import DTYPES, numpy_dtype
+from .dlpack import capsule
 from .executable import DEVICES
+from .layout import CUDA
 
 if TYPE_CHECKING:
     from .machine import VirtualMachine
 
-_CPU = (1, 0)  # kDLCPU, first device
+#: DLPack's numbers of kinds of devices.
+_DL_CPU, _DL_CUDA = 1, 2
 
 
 class Tensor:
     """A result on the device where the program left it.  Owns its memory, which goes back to the pool with it.
 
     Reading it on the host (``numpy()``, ``numpy.asarray``, ``__dlpack__``) is zero-copy and writable on ``cpu``; from another
-    device it is a copy and a wait, both counted like any other.
+    device it is a copy and a wait, both counted like any other.  On a card, other libraries take it as it is, without either
+    (``__dlpack__``, ``__cuda_array_interface__``).
     """
 
     __slots__ = ("__weakref__", "_address", "_vm")
@@ -41,11 +45,11 @@ class Tensor:
     @property
     def dtype(self) -> np.dtype:
         """The element type."""
-        return np.dtype(DTYPES[record_at(self._address).dtype])
+        return numpy_dtype(DTYPES[record_at(self._address).dtype])
 
     @property
     def device(self) -> str:
-        """Where the elements are: ``cpu`` or ``sim``."""
+        """Where the elements are: ``cpu``, ``sim`` or ``cuda``."""
         return DEVICES[record_at(self._address).device]
 
     @property
@@ -65,19 +69,38 @@ class Tensor:
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None
     ) -> Any:
-        """A versioned DLPack capsule on the host.  Raises BufferError for another device or an old consumer."""
-        if dl_device is not None and dl_device[0] != 1:
-            raise BufferError(f"a tensor can be exported to the CPU, not to DLPack device {dl_device}")
+        """A versioned DLPack capsule: on a card for what is there, else on the host.  ``stream``: the consumer's CUDA stream,
+        which is made to wait for the work that makes the tensor; the host does not wait.
+
+        Raises BufferError for another device or an old consumer.
+        """
+        here = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) not in (here, (_DL_CPU, 0)):
+            raise BufferError(f"a tensor can be exported to the CPU or to where it is, not to DLPack device {tuple(dl_device)}")
         if max_version is None or max_version[0] < 1:
             raise BufferError("this consumer knows no DLPack version 1; use .numpy()")
+        if here[0] == _DL_CUDA and dl_device in (None, here) and not copy:
+            self._vm._lead(stream)
+            return self._vm._export(self, self._address, here[0] | here[1] << 32)
         host = self._on_host()
         if copy and host is self:
-            return np.array(self.numpy()).__dlpack__(max_version=max_version)
-        return host._vm._export(host, host._address)
+            return capsule(np.array(self.numpy()), max_version)
+        return host._vm._export(host, host._address, _DL_CPU)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The CPU: a tensor on another device is copied."""
-        return _CPU
+        """The card that the tensor is on; else the CPU, for which a tensor on another device is copied."""
+        if record_at(self._address).device == CUDA:
+            return _DL_CUDA, self._vm._ordinal
+        return _DL_CPU, 0
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The tensor in place for libraries of CUDA arrays; they wait for the machine's ``stream``.  Not there off a card."""
+        if record_at(self._address).device != CUDA:
+            raise AttributeError("__cuda_array_interface__: the tensor is not on a CUDA device")
+        self._vm._check_not_lost(self)
+        data, stream = record_at(self._address).data, self._vm._stream
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (data, False), "version": 3, "stream": stream}
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()

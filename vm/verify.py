@@ -63,18 +63,19 @@ def _check_tables(exe: Executable) -> None:
         _need(fits, f"const[{i}] has the dtype {constant.dtype}; there are {', '.join(DTYPES)}")
         _need(constant.ndim <= MAX_RANK, f"const[{i}] has {constant.ndim} dimensions; at most {MAX_RANK} are possible")
     for i, packed in enumerate(exe.packed):
-        _check_packed(f"packed[{i}] ({packed.name})", packed)
+        _check_packed(exe, f"packed[{i}] ({packed.name})", packed)
     named = len(exe.shape_func_names) == len(exe.shape_funcs)
     _need(named, f"there are {len(exe.shape_funcs)} shape functions and {len(exe.shape_func_names)} names for them")
     for i, program in enumerate(exe.shape_funcs):
         _check_program(f"shape_func[{i}] ({exe.shape_func_names[i]})", program)
 
 
-def _check_packed(where: str, packed: PackedFunc) -> None:
+def _check_packed(exe: Executable, where: str, packed: PackedFunc) -> None:
     group = packed.group
     # a kernel that counts its results has one output more, for the counts
     outputs = len(group.results) + any(n.operator.shape_func.upper_bound for n in group.nodes)
-    _need(0 <= packed.device < len(DEVICES), f"{where}: there is no device[{packed.device}]; there are {len(DEVICES)}")
+    target = DEVICES.index(exe.target)
+    _need(packed.device in (0, target), f"{where}: there is no device[{packed.device}] in a program for {exe.target}")
     _need(packed.n_inputs == len(group.params), f"{where}: has {packed.n_inputs} inputs, but its group {len(group.params)}")
     _need(packed.n_outputs == outputs, f"{where}: has {packed.n_outputs} outputs, but its group {outputs}")
     _need(
@@ -208,6 +209,8 @@ def _check_operands(tables: _Tables, function: VMFunction, instruction: isa.Inst
         for number in numbers:
             if size is not None and not 0 <= number < size:
                 raise fail(f"there is no {kind.table} {number}; the {_holder(kind, function)} has {size}")
+            if kind.table == "device" and number not in (0, DEVICES.index(tables.exe.target)):
+                raise fail(f"there is no device {number} in a program for {tables.exe.target}")
             if kind.low is not None and number < kind.low:
                 raise fail(f"{name} is {number}; it must be at least {kind.low}")
     rule = _RULES.get(type(instruction))

@@ -33,4 +33,6 @@ TENSOR = np.dtype(
 )
 OBJECT_BYTES = TENSOR.itemsize
 
-TAG_TENSOR, TAG_STORAGE, TAG_ADT, TAG_CLOSURE = 1, 2, 3, 4
+#: A copy to the host that is under way is a TAG_PENDING: the host tensor at ``data``, the source at ``storage``, what to
+#: wait for in ``count``, the instruction that began it in ``ndim``, its reason in ``dtype``, the source's device in ``device``.
+TAG_TENSOR, TAG_STORAGE, TAG_ADT, TAG_CLOSURE, TAG_PENDING = 1, 2, 3, 4, 5

@@ -17,6 +17,8 @@ from relayvm.vm.copy_reason import CopyKind, CopyReason
 from relayvm.vm.executable import Executable, PackedFunc, VMFunction
 from relayvm.vm.source import SourceText
 
+from ..devices import DEVICES
+
 PROGRAMS = {
     "upper_bound": """def @main(%x: Tensor[(?n, 4), float32]) {
   // Schlüssel
@@ -28,6 +30,8 @@ def @main(%n: int64, %x: Tensor[(?, 4), float32]) -> Tensor[(?, 4), float32] { @
   let %f = fn (%y: Tensor[(?, 4), float32]) { add(%y, %x) };
   let %r = if (%c) { %f(%x) } else { exp(%x) }; let %t = (%r, %x); multiply(%t.0, %t.1) }""",
     "data_dependent": "def @main(%x: Tensor[(?, 4), float32], %s: Tensor[(2), int64]) { dyn.reshape(exp(%x), %s) }",
+    "copy_begun_early": """def @main(%x: Tensor[(?, 4), float32]) {
+  let %c = less(sum(%x), 3f); let %y = nn.softmax(exp(%x)); if (%c) { %y } else { %x } }""",
     "tuple": """def @main(%t: (Tensor[(?, 2), float32], (int32, Tensor[(3), bool]))) {
   (cast(%t.1.1, dtype="float32"), sum(%t.0, axis=[1], keepdims=True), %t.1.0) }""",
 }
@@ -58,7 +62,7 @@ def @main(%x: Tensor[(?, 2), float32], %w: Tensor[(3, 2), float32], %b: float32,
 
 def all_executables() -> dict[str, Executable]:
     """Every one by name."""
-    out = {f"{name} on {target}": compiled(name, target) for name in PROGRAMS for target in ("sim", "cpu")}
+    out = {f"{name} on {target}": compiled(name, target) for name in PROGRAMS for target in DEVICES}
     return {**out, "constants": with_constants(), "by hand": by_hand()}
 
 
@@ -104,6 +108,8 @@ def by_hand() -> Executable:
         isa.ShapeOf(4, 3),
         isa.ReshapeTensor(5, 3, 4),
         isa.DeviceCopy(5, 5, 1, 0, 0),
+        isa.CopyBegin(6, 3, 1, 0),
+        isa.CopyWait(4, 6),
         isa.LoadConst(6, 0, 0),
         isa.LoadConsti(7, -3),
         isa.AllocADT(7, 0, (5, 6)),

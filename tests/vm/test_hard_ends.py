@@ -15,6 +15,7 @@ import pytest
 import relayvm as relay
 from relayvm.vm import isa
 
+from ..devices import DEVICES
 from .executables import executable, function
 
 HEADER = '#[version = "0.0.5"]\n'
@@ -43,7 +44,7 @@ def leaves(result: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("target", DEVICES)
 def test_out_of_memory_anywhere_holds_nothing_back(name: str, target: str) -> None:
     exe, args = compiled(name, target), PROGRAMS[name][1]
     vm = relay.VirtualMachine(exe)
@@ -83,7 +84,7 @@ def test_a_first_frame_of_any_size() -> None:
     np.testing.assert_array_equal(vm.run(np.ones((2, 4), np.float32)).numpy(), np.ones((2, 4)))
 
 
-@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("target", DEVICES)
 def test_a_machine_and_its_results_are_garbage_together(target: str) -> None:
     vm = relay.VirtualMachine(compiled("identity", target))
     vm.last = [vm.run(X) for _ in range(300)]  # type: ignore[attr-defined]

@@ -10,8 +10,10 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native import memory
-from relayvm.vm import door, isa, requests, stream
+from relayvm.vm import isa, stream
 from relayvm.vm.machine import VirtualMachine
+
+from .plain import plain_machine
 
 HEADER = '#[version = "0.0.5"]\n'
 
@@ -59,16 +61,8 @@ def leaves(result: object) -> list[np.ndarray]:
     return [result.numpy().copy()]  # type: ignore[attr-defined]
 
 
-def plain_machine(exe: relay.Executable, monkeypatch: pytest.MonkeyPatch) -> VirtualMachine:
-    """A machine whose loop and memory management are ordinary Python functions."""
-    monkeypatch.setattr(door, "arrays_are_readable", lambda: False)
-    monkeypatch.setattr(door, "machine", lambda *, with_lock: requests.machine)
-    vm = VirtualMachine(exe)
-    vm._give_up = lambda at: requests.machine(vm._state, requests.RELEASE, at, 0)
-    return vm
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
+# the devices whose memory is the host's, which can be watched
 @pytest.mark.parametrize("target", ["cpu", "sim"])
 def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text, make = PROGRAMS[name]
@@ -82,7 +76,8 @@ def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: 
         tables = vm._tables
         for block in (
             vm._block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
-            tables.libraries, tables.constants, tables._objects, *tables._rows, *tables._programs, *tables._held,
+            tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
+            *tables._rows, *tables._programs, *tables._held,
         ):  # fmt: skip
             announce(block.ctypes.data, block.nbytes)
         for args, want in zip(cases, expected, strict=True):
@@ -112,7 +107,7 @@ def test_on_sim_a_missing_wait_is_a_wrong_answer(monkeypatch: pytest.MonkeyPatch
     args = make(5, np.random.default_rng(0))
     vm = plain_machine(exe, monkeypatch)
     right = vm.run(*args).numpy().copy()
-    monkeypatch.setattr(stream, "synchronise", lambda state, pc, device: 0)
+    monkeypatch.setattr(stream, "wait_for", lambda state, pc, device, why, ticket: 0)
     # twice: what the first run left in the memory must not pass for the second run's result
     for _ in range(2):
         assert not np.array_equal(vm.run(*args).numpy(), right)

@@ -22,6 +22,7 @@ from relayvm.vm.report.profiling import Sampler, profile
 from relayvm.vm.report.tables import HEADER, align, bytes_text, time_text
 from relayvm.vm.source import InputError, VMError
 
+from ..devices import DEVICES
 from .profiles import example
 
 EXE: Any = SimpleNamespace(
@@ -170,7 +171,7 @@ def @main(%x: Tensor[(?n, 2), float32], %s: Tensor[(1), int64]) {
 """
 
 
-@pytest.fixture(scope="module", params=["cpu", "sim"])
+@pytest.fixture(scope="module", params=DEVICES)
 def machine(request: pytest.FixtureRequest) -> Iterator[VirtualMachine]:
     yield VirtualMachine(compile(PROGRAM, target=request.param, place="off"))
 
@@ -210,7 +211,7 @@ def test_too_few_runs() -> None:
         Sampler(machine).profile()
 
 
-@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_failure_in_the_queue_is_raised_and_the_trace_ends(device: str) -> None:
     text = '#[version = "0.0.5"]\ndef @main(%a: Tensor[(?), int32], %b: Tensor[(?), int32]) { floor_divide(%a, %b) }\n'
     machine = VirtualMachine(compile(text, target=device))

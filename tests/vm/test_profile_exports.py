@@ -20,6 +20,7 @@ from relayvm.vm.report.profile_data import Profile
 from relayvm.vm.report.profile_views import VIEWS
 from relayvm.vm.source import InputError, SourceText
 
+from ..devices import DEVICES, HOST
 from .profiles import WHY, example
 
 PROGRAM = """#[version = "0.0.5"]
@@ -171,7 +172,7 @@ def test_the_checker_finds_what_is_wrong() -> None:
             check_trace({**good, "traceEvents": [*good["traceEvents"], *broken]})
 
 
-@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_a_trace_is_in_the_format(device: str, n: int) -> None:
     found = measured(device, n)
@@ -183,7 +184,7 @@ def test_a_trace_is_in_the_format(device: str, n: int) -> None:
     (kernel,) = [e for e in slices if e["cat"] == "kernel"]
     assert kernel["name"] == "exp" and kernel["args"]["arguments"] == f"float32[{n}, 2], float32[{n}, 2]"
     assert kernel["args"]["source"] == "<string>:2" and kernel["args"]["instruction"] == "InvokePacked"
-    if device == "sim":
+    if device != HOST:
         copies = [e for e in slices if e["cat"] == "copy"]
         assert [e["args"]["reason"] for e in copies if e["name"] == "[memcpy DtoH]"] == [WHY]
         assert len(launches) == 1 and launches[0]["pid"] != kernel["pid"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from relayvm.ops.native.layout import TAG_TENSOR, TENSOR
 from relayvm.ops.native.memory import tensor
 from relayvm.ops.native.status import NOT_ON_HOST, OK, SHAPE_CHECK, SIZE_OVERFLOW
-from relayvm.ops.ty import DTYPES
+from relayvm.ops.ty import DTYPES, is_float, numpy_dtype
 from relayvm.shape_funcs.dims import SCALAR
 from relayvm.shape_funcs.program import ARITY, OPERATIONS, ShapeProgram
 from relayvm.shape_funcs.registry import ShapeError
@@ -107,13 +107,13 @@ def test_length_of_a_range(values: list[float]) -> None:
 
 def test_every_dtype_is_read() -> None:
     for dtype in DTYPES:
-        data = np.array([0, 1, 100], dtype) if dtype == "bool" else np.array([3, 1, 100], dtype)
+        data = np.array([0 if dtype == "bool" else 3, 1, 100], numpy_dtype(dtype))
         if dtype.startswith("int"):
             data[0] = -2
         at = np.zeros(1, TENSOR)
         at[0]["data"], at[0]["dtype"] = data.ctypes.data, DTYPES.index(dtype)
         got = [element(at.ctypes.data, i) for i in range(3)]
-        if dtype.startswith("float"):
+        if is_float(dtype):
             assert np.array(got, np.int64).view(np.float64).tolist() == data.tolist()
         else:
             assert got == [int(v) for v in data]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from relayvm.ops.ty import DTYPES, TensorType, TupleType
 from relayvm.shape_funcs.program import SIZE, ShapeProgram
 from relayvm.vm import isa
-from relayvm.vm.executable import Executable, PackedFunc, VMFunction
+from relayvm.vm.executable import DEVICES, Executable, PackedFunc, VMFunction
 from relayvm.vm.source import ExecutableFormatError, SourceText
 from relayvm.vm.verify import verify
 
@@ -44,6 +44,7 @@ def test_a_long_chain_of_branches_verifies(n: int) -> None:
 Items = list["isa.Instruction | isa.Label"]
 A, B, C = isa.Label(), isa.Label(), isa.Label()
 STORAGE = isa.AllocStorage(1, 64, 1)
+BEGIN = isa.CopyBegin(1, 0, 1, 0)
 
 #: Code of a function with one parameter and 8 registers, and what is wrong with it.
 REFUSED: dict[str, tuple[Items, str]] = {
@@ -54,8 +55,8 @@ REFUSED: dict[str, tuple[Items, str]] = {
     "kernel": ([isa.InvokePacked(1, 1, (0, 0)), isa.Ret(0)], "there is no packed 1; the table has 1"),
     "shape function": ([isa.InvokeShapeFunc(-1, (0,), (1,)), isa.Ret(0)], "there is no shape_func -1; the table has 1"),
     "constant": ([isa.LoadConst(1, 2, 0), isa.Ret(1)], "there is no const 2; the table has 2"),
-    "device": ([isa.LoadConst(1, 0, 2), isa.Ret(1)], "device=device[2]: there is no device 2; the table has 2"),
-    "dtype": ([STORAGE, isa.AllocTensor(1, 1, 0, 11, ()), isa.Ret(1)], "dtype=dtype[11] dims=(): there is no dtype 11"),
+    "device": ([isa.LoadConst(1, 0, 2), isa.Ret(1)], "device=device[2]: there is no device 2 in a program for sim"),
+    "dtype": ([STORAGE, isa.AllocTensor(1, 1, 0, 99, ()), isa.Ret(1)], "dtype=dtype[99] dims=(): there is no dtype 99"),
     "reason": ([isa.DeviceCopy(1, 0, 1, 0, 1), isa.Ret(1)], "there is no reason 1; the table has 1"),
     "no reason": ([isa.DeviceCopy(1, 0, 1, 0, -1), isa.Ret(1)], "there is no reason -1"),
     "size": ([isa.AllocStorage(1, -1, 0), isa.Ret(0)], "nbytes is -1; it must be at least 0"),
@@ -120,12 +121,39 @@ REFUSED: dict[str, tuple[Items, str]] = {
     ),
     "function for a tensor": ([isa.AllocClosure(1, 0, ()), isa.ShapeOf(1, 1), isa.Ret(1)], "$1 holds a function here; a tensor"),
     "storage on one path": (
-        [isa.If(0, A, B), A, STORAGE, isa.Goto(C), B, isa.Move(1, 0), C, isa.Ret(1)], "it is empty, or holds a storage on one",
+        [isa.If(0, A, B), A, STORAGE, isa.Goto(C), B, isa.Move(1, 0), C, isa.Ret(1)],
+        "it is empty, or holds a storage or a pending copy on one",
     ),
     "tuple or storage on one path": (
         [isa.If(0, A, B), A, STORAGE, isa.Goto(C), B, isa.AllocADT(1, 0, ()), C, isa.AllocTensor(1, 1, 0, F32, ()), isa.Ret(1)],
-        "it is empty, or holds a storage on one",
+        "it is empty, or holds a storage or a pending copy on one",
     ),
+    "no reason of a begun copy": ([isa.CopyBegin(1, 0, 1, 7), isa.CopyWait(1, 1), isa.Ret(1)], "there is no reason 7"),
+    "no pending copy waited for": ([isa.CopyWait(1, 0), isa.Ret(1)], "$0 holds a value here; a pending copy is needed"),
+    "waited for an empty register": ([isa.CopyWait(1, 1), isa.Ret(1)], "$1 is read, but on some path to here it is empty"),
+    "waited for twice": ([BEGIN, isa.CopyWait(2, 1), isa.CopyWait(3, 1), isa.Ret(3)], "CopyWait $3 $1: $1 is read, but on some"),
+    "waited for and killed": ([BEGIN, isa.KillRegister((1,)), isa.CopyWait(2, 1), isa.Ret(2)], "$1 is read, but on some path"),
+    "begun on one path": ([isa.If(0, A, B), A, BEGIN, B, isa.CopyWait(1, 1), isa.Ret(1)], "$1 is read, but on some path"),
+    "pending on one path, a tensor on the other": (
+        [isa.If(0, A, B), A, BEGIN, isa.Goto(C), B, isa.ShapeOf(1, 0), C, isa.CopyWait(1, 1), isa.Ret(1)],
+        "it is empty, or holds a storage or a pending copy on one",
+    ),
+    "pending on one path, a value on the other": (
+        [isa.If(0, A, B), A, BEGIN, isa.Goto(C), B, isa.Move(1, 0), C, isa.Ret(1)],
+        "it is empty, or holds a storage or a pending copy on one",
+    ),
+    "waited for on one path": (
+        [BEGIN, isa.If(0, A, B), A, isa.CopyWait(2, 1), B, isa.CopyWait(2, 1), isa.Ret(2)], "$1 is read, but on some path",
+    ),
+    "pending moved": ([BEGIN, isa.Move(2, 1), isa.Ret(0)], "$1 holds a pending copy here; a value or a storage is needed"),
+    "pending for a tensor": ([BEGIN, isa.ShapeOf(2, 1), isa.Ret(2)], "$1 holds a pending copy here; a tensor is needed"),
+    "pending to a kernel": ([BEGIN, isa.InvokePacked(0, 1, (0, 1)), isa.Ret(0)], "$1 holds a pending copy here; a tensor is"),
+    "pending for a storage": ([BEGIN, isa.AllocTensor(2, 1, 0, F32, ()), isa.Ret(2)], "$1 holds a pending copy here; a storage"),
+    "pending returned": ([BEGIN, isa.Ret(1)], "$1 holds a pending copy here; a value is needed"),
+    "pending in a tuple": ([BEGIN, isa.AllocADT(2, 0, (1,)), isa.Ret(2)], "$1 holds a pending copy here; a value is needed"),
+    "pending passed on": ([BEGIN, isa.InvokeTail(0, (1,))], "$1 holds a pending copy here; a value is needed"),
+    "pending copied": ([BEGIN, isa.DeviceCopy(2, 1, 1, 0, 0), isa.Ret(2)], "$1 holds a pending copy here; a tensor is needed"),
+    "storage begun": ([STORAGE, isa.CopyBegin(2, 1, 1, 0), isa.Ret(0)], "$1 holds a storage here; a tensor is needed"),
 }  # fmt: skip
 
 ACCEPTED: dict[str, Items] = {
@@ -144,6 +172,16 @@ ACCEPTED: dict[str, Items] = {
     "a storage filled to the end": [STORAGE, isa.AllocTensor(1, 1, 4, F32, (3, 5)), isa.Ret(1)],
     "no elements": [isa.AllocStorage(1, 0, 1), isa.AllocTensor(1, 1, 0, F32, (0, 2**62)), isa.Ret(1)],
     "code that is never reached": [isa.Ret(0), isa.Ret(7)],
+    "a copy begun and waited for in one register": [BEGIN, isa.CopyWait(1, 1), isa.Ret(1)],
+    "a copy begun and never waited for": [BEGIN, isa.Ret(0)],
+    "a pending copy killed": [BEGIN, isa.KillRegister((1,)), isa.Ret(0)],
+    "a pending copy overwritten": [BEGIN, BEGIN, isa.CopyWait(1, 1), isa.Ret(1)],
+    "a copy begun on both paths": [
+        isa.If(0, A, B), A, BEGIN, isa.Goto(C), B, BEGIN, C, isa.CopyWait(2, 1), isa.Ret(2),
+    ],
+    "a copy waited for on both paths": [
+        BEGIN, isa.If(0, A, B), A, isa.CopyWait(2, 1), isa.Ret(2), B, isa.CopyWait(2, 1), isa.Ret(2),
+    ],
     "more killed than a call has arguments": [isa.KillRegister((0,) * 2000), isa.Fatal()],
 }  # fmt: skip
 
@@ -242,11 +280,11 @@ def test_an_executable_without_functions_verifies() -> None:
 
 # ---- what is accepted keeps the rules: a checker that shares nothing with the verifier -----------------------------
 
-#: Operands by opcode: r read, R reads, w write, W writes, K kills, j jump, n number, N numbers, i any number, and the
-#: tables f p h c t(dtype) d(device) y(reason).
+#: Operands by opcode: r read, R reads, T read and emptied, w write, W writes, K kills, j jump, n number, N numbers, i any
+#: number, and the tables f p h c t(dtype) d(device) y(reason).
 LAYOUT = (
     "wr", "r", "wfR", "wrR", "pnR", "wrntN", "wrnrt", "wnR", "wfR", "wrn", "rjj", "wcd", "j", "wr", "wi", "", "wnd", "wr", "wrr",
-    "wrddy", "K", "hRW", "wrtd", "wrrn", "fR", "rR",
+    "wrddy", "K", "hRW", "wrtd", "wrrn", "fR", "rR", "wrdy", "wT",
 )  # fmt: skip
 ENDS = (1, 10, 12, 15, 24, 25)
 
@@ -262,7 +300,8 @@ def decoded(words: list[int]) -> dict[int, tuple[int, list[tuple[str, int]], int
             if letter in "RWKN":
                 n, at = words[at], at + 1
             assert n >= 0 and at + n <= len(words)
-            operands += [(letter.lower() if letter in "RW" else letter, words[at + k]) for k in range(n)]
+            letters = "rK" if letter == "T" else letter.lower() if letter in "RW" else letter
+            operands += [(each, words[at + k]) for k in range(n) for each in letters]
             at += n
         out[pc] = (words[pc], operands, at - pc)
         pc = at
@@ -272,7 +311,7 @@ def decoded(words: list[int]) -> dict[int, tuple[int, list[tuple[str, int]], int
 def keeps_the_rules(exe: Executable) -> None:
     """Assert, slowly, that every number is in range and no register is read before it is written on every path."""
     limits = {"f": len(exe.functions), "p": len(exe.packed), "h": len(exe.shape_funcs), "c": len(exe.constants)}
-    limits |= {"t": len(DTYPES), "d": 2, "y": len(exe.reasons)}
+    limits |= {"t": len(DTYPES), "d": len(DEVICES), "y": len(exe.reasons)}
     for f in exe.functions:
         code = decoded(f.code.tolist())
         for opcode, operands, _ in code.values():
@@ -323,7 +362,7 @@ def test_the_slow_checker_accepts_what_the_compiler_makes(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in REFUSED if c.startswith(("register", "never", "killed", "written", "jump", "arity"))]
+    "case", [c for c in REFUSED if c.startswith(("register", "never", "killed", "written", "jump", "arity", "waited"))]
 )
 def test_the_slow_checker_refuses_too(case: str) -> None:
     with pytest.raises((AssertionError, IndexError)):

@@ -46,9 +46,9 @@ def _device(event: Event, exe: Executable) -> str:
     """The name of the device that did it, or that memory was taken on, or that was waited for."""
     if event.kind == KERNEL:
         return DEVICES[exe.packed[event.subject].device]
-    if event.kind in (SYNC, ALLOC):
+    if event.kind == ALLOC:
         return DEVICES[event.subject]
-    return exe.target if event.kind in COPY_NAMES else DEVICES[0]
+    return exe.target if event.kind == SYNC or event.kind in COPY_NAMES else DEVICES[0]
 
 
 def _name(event: Event, exe: Executable) -> str:

@@ -1,0 +1,130 @@
+"""How reductions fold on a CUDA device: many folds run side by side and are joined in a fixed order.
+
+Sums and products of float32 and float64 are taken in float64, as on the processor: one conversion and one addition for four
+bytes keep up with the memory of the cards that compute with float64 at all (16 conversions per clock and multiprocessor).
+Those of float16 and bfloat16 are taken in float32: each thread adds a few hundred, and then sums of like size are added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...ty import HALVES, ITEMSIZE, computed_in, int_range, is_float
+from ..functions import SCALAR_FUNCTIONS
+from .assembly import literal
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction as CUDA C.
+
+    ``state``: type, name and initial value of what is kept.  ``step``: statements that take the element ``e`` at position ``at``
+    into the state ``s``; ``join``: those that take in another state ``o``, of elements elsewhere.  ``value``: the result of
+    the state ``s``, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.
+    """
+
+    state: tuple[tuple[str, str, str], ...]
+    step: str
+    join: str
+    value: str
+    dtype: str
+    needs_one: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """An upper bound of the size of a state."""
+        return 8 * len(self.state)
+
+    def text(self, name: str, element: str) -> str:
+        """The struct ``name`` of this fold, for elements of the dtype ``element``."""
+        fields = "".join(f" {kind} {field};" for kind, field, _ in self.state)
+        start = ", ".join(value for _, _, value in self.state)
+        return (
+            f"struct {name} {{\n"
+            f"  struct State {{{fields} }};\n"
+            f"  static DEVICE State start() {{ return State{{{start}}}; }}\n"
+            f"  static DEVICE void step(State& s, {computed_in(element)} e, int64 at) {{ {self.step} }}\n"
+            f"  static DEVICE void join(State& s, const State& o) {{ {self.join} }}\n"
+            "};\n"
+        )
+
+
+def fold(combine: str, element: str, attrs: Any) -> Fold:
+    """The fold of elements of dtype ``element``."""
+    match combine:
+        case "sum" | "prod":
+            return _arithmetic("+" if combine == "sum" else "*", int(combine == "prod"), element)
+        case "all" | "any":
+            sign = "&" if combine == "all" else "|"
+            state = (("bool", "value", str(combine == "all").lower()),)
+            return Fold(state, f"s.value = s.value {sign} e;", f"s.value = s.value {sign} o.value;", "s.value", "bool")
+        case "max" | "min":
+            larger = SCALAR_FUNCTIONS["maximum" if combine == "max" else "minimum"]
+            step, join = (larger.cuda_c(["s.value", other], element, element) for other in ("e", "o.value"))
+            state = ((computed_in(element), "value", _extreme(combine == "max", element)),)
+            return Fold(state, f"s.value = {step};", f"s.value = {join};", "s.value", element, True)
+        case "argmax" | "argmin":
+            return _position(combine == "argmax", element, attrs.select_last_index)
+        case "variance":
+            return _variance()
+    raise AssertionError(combine)
+
+
+def _arithmetic(sign: str, start: int, element: str) -> Fold:
+    if is_float(element):
+        wide = "float32" if element in HALVES else "float64"
+    else:
+        # what is cut off an integer in the end may overflow before; an unsigned one may
+        wide = "uint64" if ITEMSIZE[element] == 8 else "uint32"
+    state = ((wide, "value", f"{wide}({start})"),)
+    return Fold(state, f"s.value = s.value {sign} {wide}(e);", f"s.value = s.value {sign} o.value;", "s.value", wide)
+
+
+def _extreme(smallest: bool, dtype: str) -> str:
+    """The value that every other one replaces."""
+    if is_float(dtype):
+        return literal(computed_in(dtype), float("-inf") if smallest else float("inf"))
+    return literal(dtype, int_range(dtype)[0 if smallest else 1])
+
+
+def _position(largest: bool, element: str, last: bool) -> Fold:
+    sign, order = ">" if largest else "<", ">" if last else "<"
+
+    def better(value: str, at: str) -> str:
+        wins, equal = f"({value} {sign} s.value)", f"({value} == s.value)"
+        if is_float(element):
+            # NaN counts as the largest and as the smallest: the first (or last) one is the result
+            wins += f" | (({value} != {value}) & (s.value == s.value))"
+            equal = f"({equal} | (({value} != {value}) & (s.value != s.value)))"
+        return f"if ({wins} | ({equal} & ({at} {order} s.at)))"
+
+    state = ((computed_in(element), "value", _extreme(largest, element)), ("int64", "at", "0"))
+    step = f"{better('e', 'at')} {{ s.value = e; s.at = at; }}"
+    return Fold(state, step, f"{better('o.value', 'o.at')} s = o;", "s.at", "int64", True)
+
+
+def _variance() -> Fold:
+    """Sums of the distances from one of the elements, and of their squares.
+
+    The square of that element's distance from the mean is at most n times the variance of n elements: the difference of the
+    sums loses at most that factor n of float64's precision.  Joined as Chan, Golub and LeVeque do (1979).
+    """
+    fields = ("number", "from", "sum", "squares")
+    state = tuple(("float64", field, "0.0") for field in fields)
+    step = (
+        "if (s.number == 0.0) s.from = float64(e); "
+        "const float64 away = float64(e) - s.from; "
+        "s.number += 1.0; s.sum += away; s.squares += away * away;"
+    )
+    join = (
+        "if (o.number == 0.0) return; "
+        "if (s.number == 0.0) { s = o; return; } "
+        "const float64 n = s.number + o.number, mean = s.from + s.sum / s.number; "
+        "const float64 apart = o.from + o.sum / o.number - mean; "
+        "s.squares = s.squares - s.sum * (s.sum / s.number) + (o.squares - o.sum * (o.sum / o.number)) "
+        "+ apart * apart * (s.number * (o.number / n)); "
+        "s.from = mean + apart * (o.number / n); s.sum = 0.0; s.number = n;"
+    )
+    value = "((s.squares - s.sum * (s.sum / s.number)) / s.number)"
+    return Fold(state, step, join, value, "float64")

@@ -1,0 +1,175 @@
+"""What a kernel of CUDA C is made of: its parameters, its sizes, and elements as functions of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ....shape_funcs.dims import SYM, Dim, const, product
+from ...group import Group
+from ...ty import computed_in, is_float
+from ..addresses import Lowered
+from ..language import indented
+from ..sizes import Sizes
+from ..writer import Outside, Writer
+from .assembly import Assembly, Parameter, Parameters, size
+from .language import CudaC
+from .packs import Packed
+from .source import Data, Extent, Fault, Launch, Site, axis_size
+
+#: What a kernel that may fail is passed.
+_FAULT: Parameters = (Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site()))
+
+
+class Kernel(Sizes):
+    """The beginning of one kernel: what it is passed, sizes and divisors."""
+
+    def __init__(self, group: Group) -> None:
+        super().__init__(group, CudaC())
+        self.language: CudaC
+        self.outside = Outside(self.size, self.array, self.language)
+        self._passed: dict[str, Parameter] = {}
+
+    def parameters(self, body: str) -> Parameters:
+        """What ``body`` needs to be passed."""
+        return (*self._passed.values(), *(_FAULT if "fail(" in body else ()))
+
+    def pass_(self, parameter: Parameter) -> str:
+        """The name of a parameter that the kernel has from now on."""
+        return self._passed.setdefault(parameter.name, parameter).name
+
+    def define(self, name: str, text: str) -> str:
+        return f"const auto {name} = {text};"
+
+    def array(self, position: int) -> str:
+        """The elements of a parameter; or of a result, which is written."""
+        kind = self.tensors[position].dtype
+        read = position < len(self.group.params)
+        return self.pass_(Parameter(f"{'const ' if read else ''}{kind}* __restrict__", f"x{position}", Data(position)))
+
+    def axis(self, position: int, axis: int) -> str:
+        return self.pass_(size(f"n{position}_{axis}", self.launch_size(position, axis)))
+
+    def launch_size(self, position: int, axis: int) -> Dim:
+        """The size of an axis as launches know it."""
+        dim = self.tensors[position].shape[axis]
+        if const(dim) is not None or (dim.op == SYM and position < len(self.group.params)):
+            return dim
+        return axis_size(position, axis)
+
+    def launch_count(self, position: int) -> Dim:
+        """The number of elements of a tensor as launches know it."""
+        return product(self.launch_size(position, axis) for axis in range(len(self.tensors[position].shape)))
+
+    def known_at_launch(self, dims: Sequence[Dim]) -> Dim | None:
+        """The product of ``dims`` as launches know it; None when one of them is not the size of a tensor's axis."""
+        if not all(const(d) is not None or d in self._sizes for d in dims):
+            return None
+        return product(d if const(d) is not None else self.launch_size(*self._sizes[d]) for d in dims)
+
+    def element(self, position: int, number: int) -> str:
+        wide = "float64" if is_float(self.tensors[position].dtype) else "int64"
+        return f"{wide}(value_of({self.array(position)}[{number}]))"
+
+    def count(self, extents: Sequence[Dim]) -> str:
+        """The product of extents, as a name or a number."""
+        names = [self.size(d) for d in extents if const(d) != 1]
+        if not names:
+            return "1"
+        return names[0] if len(names) == 1 else self.once(("count", *names), "c", " * ".join(f"int64({n})" for n in names))
+
+    def divisor(self, extent: str, total: str) -> str:
+        """What divides numbers below ``total`` by ``extent``."""
+        name = f"q{sum(isinstance(w, tuple) and w[0] == 'divisor' for w in self._names)}"
+        if ("divisor", extent, total) not in self._names:
+            self._names["divisor", extent, total] = name
+            self.prologue.append(f"const Divisor {name}({extent}, {total});")
+        return self._names["divisor", extent, total]
+
+    def taken_apart(self, index: str, extents: Sequence[Dim], first: int = 0) -> list[str]:
+        """Statements: the index of each loop, counted from ``first`` on, of element number ``index`` among their elements."""
+        total, lines, rest = self.count(extents), list[str](), index
+        real = [k for k, d in enumerate(extents) if const(d) != 1]
+        for k in reversed(range(len(extents))):
+            if k not in real:
+                lines.append(f"const int64 i{first + k} = 0;")
+            elif k == real[0]:
+                lines.append(f"const int64 i{first + k} = {rest};")
+            else:
+                divisor, extent = self.divisor(self.size(extents[k]), total), self.size(extents[k])
+                lines.append(f"const int64 r{first + k} = {divisor}.quotient({rest});")
+                lines.append(f"const int64 i{first + k} = {rest} - r{first + k} * {extent};")
+                rest = f"r{first + k}"
+        return lines
+
+
+@dataclass
+class Elements:
+    """The elements of a nest as functions: ``outer`` are statements before the loops, ``rows`` those that go with the loops
+    that are kept; ``element`` and ``pack`` are the bodies, given the indices of all loops; of packs there are ``width``."""
+
+    dtype: str
+    outer: list[str]
+    rows: list[str]
+    element: list[str]
+    pack: list[str] = field(default_factory=list)
+    width: int = 1
+
+
+def elements(kernel: Kernel, lowered: Lowered, kept: int, packs: Packed | None, stored: str | None = None) -> Elements:
+    """The text of a nest's elements.  The first ``kept`` loops are outside of the functions.
+
+    A pack consists of values as they are computed, or (with the conversion ``stored``, a template) as they are stored.
+    """
+    depth, dtype = len(lowered.extents), lowered.table[lowered.element].dtype
+    writer = Writer(lowered.table, depth, kernel.outside)
+    # what may fail or read stands where all indices are known: it runs for elements that there are
+    value = writer.value(lowered.element, floor=depth)
+    first = max(min(kept + 1, depth), 0)  # the first region inside
+    rows = [line for region in writer.regions[1:first] for line in region]
+    inside = [line for region in writer.regions[first:] for line in region]
+    made = Elements(dtype, writer.regions[0] if depth else [], rows, [*inside, f"return {_as(stored, value)};"])
+    if packs is not None:
+        _pack(kernel, made, packs, depth, kept, stored)
+    return made
+
+
+def _pack(kernel: Kernel, made: Elements, packs: Packed, depth: int, kept: int, stored: str | None) -> None:
+    writer = Writer(packs.table, depth + 1, kernel.outside.speaking(CudaC(packs.width)))
+    value = writer.value(packs.element, floor=depth)
+    made.outer += writer.regions[0]
+    made.rows += [line for region in writer.regions[1 : kept + 1] for line in region]
+    inside = [line for region in writer.regions[kept + 1 : depth + 1] for line in region]
+    each = [*writer.regions[depth + 1], f"pack.at[i{depth}] = {_as(stored, value)};"]
+    kind = pack_type(made.dtype, packs.width, stored is not None)
+    made.pack = [
+        *inside,
+        f"{kind} pack;",
+        "#pragma unroll",
+        f"for (int i{depth} = 0; i{depth} < {packs.width}; ++i{depth}) {{",
+        *indented(each),
+        "}",
+        "return pack;",
+    ]
+    made.width = packs.width
+
+
+def pack_type(dtype: str, width: int, stored: bool) -> str:
+    """The type of a pack of elements, as they are stored or as they are computed."""
+    return f"Pack<{dtype if stored else computed_in(dtype)}, {width}>"
+
+
+def _as(stored: str | None, value: str) -> str:
+    return stored.format(value) if stored else value
+
+
+def launch(assembly: Assembly, name: str, blocks: Extent, parts: Extent = 1) -> None:
+    """Adds a launch of a kernel with what it declares; nothing where it never has a block."""
+    _, parameters, threads = assembly.kernels[name]
+    if 0 not in (const(blocks), const(parts)):
+        assembly.steps.append(Launch(name, (blocks, parts, 1), (threads, 1, 1), tuple(p.argument for p in parameters)))
+
+
+def function(name: str, result: str, body: list[str]) -> list[str]:
+    """A local function of an int64 ``at``."""
+    return [f"auto {name} = [&](int64 at) -> {result} {{", *indented(body), "};"]

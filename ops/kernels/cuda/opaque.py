@@ -1,0 +1,26 @@
+"""The call of an OPAQUE operator as its CUDA kernel sees it."""
+
+from __future__ import annotations
+
+from ...group import Group
+from ..opaque import operands, sole_operator
+from .source import CudaSource, OpaqueCall, Operand
+
+
+class NoCudaKernel(Exception):
+    """An operator that does not run on CUDA devices; the text is one line that says which."""
+
+
+def source(group: Group) -> CudaSource:
+    """What runs a group of one OPAQUE node whose results are all its outputs.
+
+    Raises NoCudaKernel, and ValueError for any other group.
+    """
+    operator = sole_operator(group)
+    assert operator.kernel is not None
+    if operator.kernel.cuda is None:
+        raise NoCudaKernel(f"the operator {operator.name} has no kernel for CUDA devices")
+    node, tensors = group.nodes[0], [Operand(place, t.dtype, t.shape, value) for place, t, value in operands(group)]
+    split = len(tensors) - len(node.outputs)
+    counts = len(group.params) + len(node.outputs) if operator.shape_func.upper_bound else None
+    return operator.kernel.cuda(OpaqueCall(operator.name, node.attrs, tuple(tensors[:split]), tuple(tensors[split:]), counts))

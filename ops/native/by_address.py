@@ -1,0 +1,32 @@
+"""C functions called by address, as twins: what machine code calls outside of it, and can be called un-jitted too."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+_WORD = ctypes.c_int64
+
+
+def by_address(n: int) -> Callable[..., int]:
+    """``call(address, *args)`` of a C function with ``n`` int64 arguments and an int64 result.
+
+    Narrower integers and pointers travel in 64-bit words, as the calling conventions of x86-64 and AArch64 have it; of a
+    narrower result only the low bits mean something.
+    """
+    prototype = ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)
+
+    def machine() -> object:
+        from . import intrinsics
+
+        return intrinsics.by_address(n)
+
+    def twin(function: int, *args: int) -> int:
+        return prototype(int(function))(*map(int, args))
+
+    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
+    return twin
+
+
+call_1, call_2, call_3, call_4, call_5, call_6 = (by_address(n) for n in range(1, 7))
+call_8, call_11, call_24 = by_address(8), by_address(11), by_address(24)

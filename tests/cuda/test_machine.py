@@ -1,0 +1,264 @@
+"""The machine on a card (an emulated one): bulks, graphs, memory, faults, errors of the driver, and Python's part."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.vm.cuda import provider
+from relayvm.vm.machine import VirtualMachine
+
+from ..emulator import emulator
+from ..emulator.platform import Foreign, forget, plugged_in
+
+pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
+
+HEADER = '#[version = "0.0.5"]\n'
+CHAIN = "def @main(%x: Tensor[(?n), float32]) {{ {} }}".format(
+    " ".join(["let %y0 = %x;", *(f"let %y{i} = nn.relu(%y{i - 1}) * 1.5f;" for i in range(1, 9)), "%y8"])
+)
+COUNTED = "def @main(%x: Tensor[(?n), float32]) { argwhere(greater(%x, 0f)) }"
+DIVIDE = "def @main(%x: Tensor[(?n), int32], %y: Tensor[(?n), int32]) { floor_divide(%x, %y) + 1 }"
+
+
+@pytest.fixture(autouse=True)
+def card() -> Iterator[None]:
+    with plugged_in():
+        yield
+        gc.collect()
+
+
+def machine(text: str, device: str | None = None, limit: int | None = None, **config: Any) -> VirtualMachine:
+    return VirtualMachine(relay.compile(HEADER + text, target="cuda", **config), device, memory_limit_bytes=limit)
+
+
+def chain(x: np.ndarray) -> np.ndarray:
+    for _ in range(8):
+        x = np.maximum(x, 0) * np.float32(1.5)
+    return x
+
+
+@pytest.mark.parametrize("graphs", ["off", "on", "auto"])
+def test_a_bulk_gives_the_same_with_and_without_graphs(graphs: str) -> None:
+    vm = machine(CHAIN, fuse=False, graphs=graphs)
+    for n in (0, 1, 5, 9, 5, 9, 5, 9, 5):
+        x = np.linspace(-1, 1, n, dtype="f")
+        np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+
+
+def test_what_comes_again_is_captured_once_and_replayed() -> None:
+    vm = machine(CHAIN, fuse=False, graphs="on")
+    x = np.linspace(-1, 1, 5, dtype="f")
+    for k in range(6):
+        np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+        assert (vm.counters["captures"], vm.counters["replays"]) == (int(k > 0), max(0, k - 1))
+    assert emulator.get("cuLaunchKernel") == 2 * 16, "once one by one, once under capture"
+    assert emulator.get("cuGraphLaunch") == 5
+
+
+def test_other_sizes_other_memory_and_other_values_are_never_a_replay() -> None:
+    vm, rng = machine(CHAIN, fuse=False, graphs="on"), np.random.default_rng(0)
+    held = []
+    for n in (5, 5, 5, 6, 5, 64, 5, 6, 5):
+        x = rng.standard_normal(n).astype("f")
+        held.append((vm.run(x), chain(x)))  # results that are held are other memory each time
+    for got, wanted in held:
+        np.testing.assert_array_equal(got.numpy(), wanted)
+
+
+def test_regions_met_longest_ago_are_evicted() -> None:
+    vm = machine(CHAIN, fuse=False, graphs="on")
+    for _ in range(2):
+        for n in range(1, 80):
+            x = np.linspace(-1, 1, n, dtype="f")
+            np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+    assert vm.counters["evictions"] == 2 * 79 - 64
+    del vm
+    gc.collect()
+    assert emulator.get("cuGraphExecDestroy") == emulator.get("cuGraphInstantiateWithFlags")
+
+
+def test_where_the_card_cannot_capture_the_launches_go_one_by_one() -> None:
+    vm = machine(CHAIN, fuse=False, graphs="on")
+    emulator.set("fail_capture", 1)
+    x = np.linspace(-1, 1, 5, dtype="f")
+    for _ in range(4):
+        np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+    assert (vm.counters["captures"], vm.counters["graph_failures"]) == (0, 1)
+
+
+def test_the_host_waits_where_it_reads_and_says_why() -> None:
+    vm = machine(COUNTED)
+    for n in (0, 1, 7):
+        x = np.linspace(-1, 1, n, dtype="f")
+        vm.reset_counters()
+        np.testing.assert_array_equal(vm.run(x).numpy(), np.argwhere(x > 0))
+        assert vm.sync_reasons == {"count": 1, "fetch": 1}
+
+
+def test_with_bulk_off_it_waits_after_each_launch() -> None:
+    vm = machine(CHAIN, fuse=False, bulk=False)
+    vm.run(np.ones(3, "f")).numpy()
+    assert vm.sync_reasons == {"each_launch": 16}
+
+
+def test_a_kernel_that_fails_is_named_and_what_it_made_is_lost() -> None:
+    vm = machine(DIVIDE)
+    good = vm.run(np.full(3, 8, "i4"), np.full(3, 2, "i4"))
+    assert good.numpy().tolist() == [5, 5, 5]
+    held = vm.run(np.full(3, 8, "i4"), np.full(3, 2, "i4"))
+    bad = vm.run(np.full(3, 8, "i4"), np.array([1, 0, 2], "i4"))
+    with pytest.raises(relay.VMError, match="integer division by zero") as failed:
+        bad.numpy()
+    assert "floor_divide" in str(failed.value)
+    for lost in (bad, held):
+        with pytest.raises(relay.VMError, match="was dropped"):
+            lost.numpy()
+    assert good.numpy().tolist() == [5, 5, 5]
+    assert vm.run(np.full(2, 8, "i4"), np.full(2, 4, "i4")).numpy().tolist() == [3, 3]
+
+
+def test_memory_goes_back_to_the_driver() -> None:
+    vm = machine(CHAIN, fuse=False)
+    x = np.ones(1000, "f")
+    result = vm.run(x)
+    before = vm.memory["pool_bytes"]
+    assert 0 < vm.trim() < before
+    np.testing.assert_array_equal(result.numpy(), chain(x))
+    del result, vm
+    gc.collect()
+    assert emulator.get("blocks") == 0
+
+
+def test_out_of_memory_frees_what_can_be_freed_tries_again_and_then_says_who_holds_what() -> None:
+    emulator.set("memory", 1 << 20)
+    vm = machine(CHAIN)
+    for n in (60_000, 90_000, 50_000):  # 240, 360 and 200 kB: each fits alone
+        x = np.ones(n, "f")
+        np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+    with pytest.raises(relay.VMError, match="out of memory") as failed:
+        vm.run(np.ones(1 << 20, "f"))
+    assert "this machine holds" in str(failed.value) and "everything else" in str(failed.value)
+    np.testing.assert_array_equal(vm.run(np.ones(10, "f")).numpy(), chain(np.ones(10, "f")))
+
+
+def test_an_error_of_the_card_kills_the_machine_with_a_clear_text() -> None:
+    vm = machine(CHAIN, fuse=False)
+    x = np.ones(4, "f")
+    vm.run(x).numpy()
+    emulator.set("launch_error", 700)
+    result = vm.run(x)
+    with pytest.raises(relay.VMError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as failed:
+        result.numpy()
+    assert "one of 16 launches, from @main pc" in str(failed.value)
+    assert "make a new VirtualMachine" in str(failed.value)
+    with pytest.raises(relay.VMError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+        vm.run(x).numpy()
+
+
+def test_debug_sync_names_the_launch() -> None:
+    vm = machine(CHAIN, fuse=False, debug_sync=True)
+    emulator.set("launch_error", 700)
+    with pytest.raises(relay.VMError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as failed:
+        vm.run(np.ones(4, "f"))
+    assert "the launch at @main pc" in str(failed.value) and "nn.relu" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "device", "words"),
+    [
+        ("devices", 0, "cuda", "there is no CUDA device"),
+        ("driver_version", 11040, "cuda", "the CUDA driver supports CUDA 11.4; CUDA 12 or newer is needed"),
+        ("devices", 1, "cuda:1", "there is no CUDA device 1: this machine has one card, counted from 0"),
+        ("devices", 2, "cuda:7", "there is no CUDA device 7: this machine has 2 cards, counted from 0"),
+    ],
+)
+def test_one_line_says_why_there_is_no_card(setting: str, value: int, device: str, words: str) -> None:
+    emulator.set(setting, value)
+    forget()
+    exe = relay.compile(HEADER + CHAIN, target="cuda")
+    with pytest.raises(relay.ConfigError) as refused:
+        VirtualMachine(exe, device)
+    assert words in str(refused.value)
+
+
+def test_without_a_driver_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider, "provider", provider.CupyProvider())
+    forget()
+    with pytest.raises(relay.ConfigError, match=r"no CUDA driver: libcuda\.so\.1 cannot be loaded"):
+        machine(CHAIN)
+
+
+def test_cards_by_index() -> None:
+    emulator.set("devices", 2)
+    forget()
+    first, second = machine(CHAIN, "cuda:0"), machine(CHAIN, "cuda:1")
+    x = np.ones(3, "f")
+    np.testing.assert_array_equal(second.run(first.run(x)).numpy(), chain(chain(x)))
+
+
+def test_a_trace_has_the_times_of_the_card() -> None:
+    vm = machine(CHAIN, fuse=False)
+    x = np.ones(100, "f")
+    vm.run(x).numpy()
+    vm.start_trace()
+    vm.run(x).numpy()
+    events = vm.stop_trace()
+    kernels = [e for e in events if e.kind == "kernel"]
+    assert len(kernels) == 16
+    assert all(e.start_ns < e.end_ns for e in kernels)
+    assert all(a.end_ns <= b.start_ns + 100 for a, b in itertools.pairwise(kernels)), "one after another"
+    assert {e.kind for e in events} >= {"dtoh", "htod", "sync", "alloc"}
+
+
+def test_a_thousand_sizes_leave_nothing_behind() -> None:
+    vm = machine(COUNTED)
+    rng, after_warm_up = np.random.default_rng(0), 0
+    for k, n in enumerate(rng.integers(0, 300, 1000).tolist()):
+        x = rng.standard_normal(n).astype("f")
+        np.testing.assert_array_equal(vm.run(x).numpy(), np.argwhere(x > 0))
+        if k == 300:
+            after_warm_up = emulator.get("blocks")
+    assert vm.memory["live_bytes"] == 0
+    assert emulator.get("blocks") <= after_warm_up + 2
+
+
+# ---- other libraries' arrays ----------------------------------------------------------------------------------------------
+
+
+def test_another_librarys_array_is_taken_in_place() -> None:
+    vm = machine("def @main(%x: Tensor[(?n), float32]) { (%x + 1f, %x) }")
+    other = machine("def @main(%x: Tensor[(?n), float32]) { %x * 2f }")
+    made = other.run(np.arange(4, dtype="f"))
+    described = made.__cuda_array_interface__
+    assert (described["shape"], described["typestr"], described["version"]) == ((4,), "<f4", 3)
+    other._wait(None)
+    foreign = Foreign(described["data"][0], (4,), "float32")
+    added, same = vm.run(foreign)
+    assert vm.counters["htod_copies"] == 0
+    del made, foreign  # what is handed on as a result was copied on the card
+    np.testing.assert_array_equal(added.numpy(), [1, 3, 5, 7])
+    np.testing.assert_array_equal(same.numpy(), [0, 2, 4, 6])
+    assert same.__cuda_array_interface__["data"] != described["data"]
+    with pytest.raises(relay.InputError, match="float64"):
+        vm.run(Foreign(described["data"][0], (4,), "float64"))
+
+
+def test_a_result_is_exported_in_place_and_the_consumers_stream_waits() -> None:
+    vm = machine(CHAIN, fuse=False)
+    result = vm.run(np.ones(4, "f"))
+    assert result.__dlpack_device__() == (2, 0)
+    stream = vm._session._driver.get("cuStreamCreate", 1)
+    waits = emulator.get("cuStreamWaitEvent")
+    result.__dlpack__(stream=stream, max_version=(1, 0))
+    assert emulator.get("cuStreamWaitEvent") == waits + 1 and vm.counters["syncs"] == 0
+    on_host = np.from_dlpack(result, device="cpu")
+    np.testing.assert_array_equal(on_host, chain(np.ones(4, "f")))
+    with pytest.raises(BufferError, match="not to DLPack device"):
+        result.__dlpack__(dl_device=(2, 3), max_version=(1, 0))

@@ -1,0 +1,212 @@
+"""The emulated card: a CUDA driver library and a compiler of CUDA C, both for the host.
+
+``driver_path()`` stands in for libcuda (and for cuBLAS), ``compile`` for NVRTC: what it returns is what the emulated
+``cuModuleLoadData`` takes.  Both need g++; ``available()`` says whether there is one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relayvm.ops.kernels.cuda.prelude import PRELUDE
+
+_HERE = Path(__file__).resolve().parent
+_KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_TEXT_FLAGS = (
+    *("-std=c++17", "-O1", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing"),
+    # nothing of one text is another's: a static array in a template would otherwise be one for all loaded libraries
+    *("-fvisibility=hidden", "-fno-gnu-unique"),
+    # a card faults at an address that is not a multiple of what is read there
+    *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
+)
+#: Every access becomes a call, of functions in device.hpp; the sanitizer's own library is not linked.
+_CHECKED_FLAGS = (
+    *("-DEMULATOR_CHECKED", "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"),
+    *("-nodefaultlibs", "-lm", "-lc", "-lgcc"),
+)
+_DRIVER_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+
+#: Are texts compiled to be checked (see ``compile``) where nothing else is said?
+CHECKED = os.environ.get("RELAYVM_EMULATOR_CHECKED") == "1"
+
+
+class CompileError(Exception):
+    """g++ refused the text; the message holds what it said, with numbered lines of the text around the first error."""
+
+
+def available() -> str | None:
+    """None, or why there can be no emulated card on this machine."""
+    if shutil.which("g++") is None:
+        return "the emulated card needs g++"
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "aarch64"):
+        return "the emulated card needs Linux on x86-64 or aarch64"
+    return None
+
+
+def _folder() -> Path:
+    named = os.environ.get("RELAYVM_CACHE_DIR")
+    folder = (Path(named) if named else Path(tempfile.gettempdir()) / "relayvm-tests") / "emulator"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@functools.cache
+def version() -> str:
+    """Everything but a text and its architecture that decides what ``compile`` makes, as a hash."""
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+    headers = [(_HERE / name).read_text() for name in ("contract.hpp", "device.hpp")]
+    return hashlib.sha256(
+        "\0".join([compiler, platform.machine(), *_TEXT_FLAGS, *_CHECKED_FLAGS, *headers]).encode()
+    ).hexdigest()[:16]
+
+
+def _built(name: str, command: list[str], source: str) -> Path:
+    """The library ``name`` in the cache folder, made by g++ from ``source`` on its standard input unless it is there."""
+    path = _folder() / name
+    if path.exists():
+        return path
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    os.close(handle)
+    done = subprocess.run(["g++", *command, "-o", temporary], input=source, capture_output=True, text=True)
+    if done.returncode:
+        os.unlink(temporary)
+        raise CompileError(_explained(done.stderr, source))
+    os.replace(temporary, path)
+    return path
+
+
+def _explained(log: str, source: str) -> str:
+    found = re.search(r"<stdin>:(\d+):", log)
+    lines = source.splitlines()
+    around = range(max(0, int(found[1]) - 6), min(len(lines), int(found[1]) + 4)) if found else range(0)
+    return log[:4000] + "".join(f"\n{i + 1:5d} {lines[i]}" for i in around)
+
+
+@functools.cache
+def driver_path() -> str:
+    """The path of the emulated driver's library, built when it is not in the cache folder.  Raises CompileError."""
+    sources = [*sorted(_HERE.glob("*.hpp")), _HERE / "driver.cpp"]
+    content = "\0".join([version(), *_DRIVER_FLAGS, *(source.read_text() for source in sources)])
+    name = f"driver-{hashlib.sha256(content.encode()).hexdigest()[:24]}.so"
+    command = [*_DRIVER_FLAGS, "-shared", "-I", str(_HERE), str(_HERE / "driver.cpp"), "-ldl"]
+    return str(_built(name, command, ""))
+
+
+def kernels(text: str) -> list[str]:
+    """The names of the kernels in a text, in their order."""
+    return list(dict.fromkeys(_KERNEL.findall(_COMMENT.sub(" ", text))))
+
+
+def compile(text: str, arch: str = "sm_90", options: Sequence[str] = (), checked: bool = CHECKED) -> bytes:
+    """A library of the kernels in ``text`` for the emulated driver; ``arch`` is ``sm_XX``, and the device must fit it.
+
+    ``text`` may begin with the prelude or not.  ``options`` are NVRTC's and change nothing.  ``checked``: the card looks at
+    every access: reads and writes outside of any block, and races in shared memory, poison it.  It is slower then.
+    Raises CompileError.
+    """
+    if not text.startswith(PRELUDE):
+        text = PRELUDE + text
+    number = arch.rpartition("_")[2]
+    entries = "\n".join(f"EMULATOR_KERNEL({name})" for name in kernels(text))
+    source = f'#define EMULATOR_ARCHITECTURE {number}\n#include "device.hpp"\n{text}\n{entries}\n'
+    flags = (*_TEXT_FLAGS, "-shared", "-w", "-I", str(_HERE), "-x", "c++", "-", *(_CHECKED_FLAGS if checked else ()))
+    name = f"text-{hashlib.sha256(' '.join([version(), *flags, source]).encode()).hexdigest()[:24]}.so"
+    return _built(name, list(flags), source).read_bytes()
+
+
+class Compiler:
+    """What stands in for NVRTC: its ``version`` is part of the key of what it makes."""
+
+    def __init__(self, checked: bool = CHECKED) -> None:
+        self.checked = checked
+
+    @property
+    def version(self) -> str:
+        """Differs where what is made can differ."""
+        return f"emulated {version()}{' checked' if self.checked else ''}"
+
+    def compile(self, text: str, arch: str, options: Sequence[str] = ()) -> bytes:
+        """See ``compile``."""
+        return compile(text, arch, options, self.checked)
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The emulated driver, loaded."""
+    loaded = ctypes.CDLL(driver_path())
+    loaded.emulator_set.argtypes = [ctypes.c_char_p, ctypes.c_longlong]
+    loaded.emulator_get.argtypes = [ctypes.c_char_p]
+    loaded.emulator_get.restype = ctypes.c_longlong
+    loaded.emulator_text.restype = ctypes.c_char_p
+    return loaded
+
+
+def set(name: str, value: int) -> None:
+    """Changes a setting; see ``defaults`` in card.hpp.  Raises KeyError for one that there is not."""
+    if library().emulator_set(name.encode(), value):
+        raise KeyError(name)
+
+
+def get(name: str) -> int:
+    """A setting, or what is so now, or a count.
+
+    ``error`` (the CUresult of a poisoned card, else 0), ``blocks`` and ``used`` (live device memory: blocks, bytes),
+    ``queued`` (operations not yet run), ``kernels`` and ``operations`` (run so far), or how often the driver's function
+    of that name (without the version of its symbol) was called.
+    """
+    return int(library().emulator_get(name.encode()))
+
+
+def text() -> str:
+    """What went wrong last, in words."""
+    return library().emulator_text().decode()
+
+
+def reset() -> None:
+    """Everything as at the start: all memory and handles are gone, settings and counts are as they were."""
+    library().emulator_reset()
+
+
+def clear() -> None:
+    """Settings and counts as at the start; memory and handles stay."""
+    library().emulator_clear()
+
+
+@contextlib.contextmanager
+def at_once(stream: int) -> Iterator[None]:
+    """Runs what is in a stream of the driver, then everything as soon as it is called, until the end of the block.
+
+    For code that works on the device's memory from the host, in the order of the stream, like numpy in place of cupy.
+    """
+    library().emulator_run(ctypes.c_uint64(stream))
+    before = get("eager")
+    set("eager", 1)
+    try:
+        yield
+    finally:
+        set("eager", before)
+
+
+def array(address: int, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
+    """Memory of the device as it is now, as an array that shares it."""
+    dtype = np.dtype(dtype)
+    n = int(np.prod(shape, dtype=np.int64))
+    if n == 0:
+        return np.empty(shape, dtype)
+    raw = (ctypes.c_ubyte * (n * dtype.itemsize)).from_address(address)
+    return np.frombuffer(raw, dtype).reshape(shape)

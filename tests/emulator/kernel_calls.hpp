@@ -1,0 +1,192 @@
+// The functions of the driver for modules, launches and graphs.
+#pragma once
+#include "handles.hpp"
+
+namespace {
+
+void run_kernel(const Function& function, blocks::Launch launch, const std::vector<uint64_t>& words) {
+  launch.module = function.module->contract;
+  launch.name = function.name.c_str();
+  launch.entry = function.entry;
+  launch.words = words.data();
+  ++state().counts["kernels"];
+  char* dynamic = driver().hooks.dynamic_shared;
+  checks::Range fixed = modules::static_shared(*function.module);
+  if (launch.module->checked) {
+    auto start = uint64_t(dynamic);
+    auto others = function.module->segments;
+    others.push_back({uint64_t(&driver().hooks), uint64_t(&driver().hooks + 1)});
+    checks::watch({start, start + launch.shared_bytes}, {start, start + MOST_SHARED}, fixed, others);
+  }
+  blocks::Fault fault = blocks::run(launch, setting("schedule"), [&] {
+    memset(dynamic, memory::POISON, launch.shared_bytes);
+    memset(reinterpret_cast<void*>(fixed.start), memory::POISON, fixed.end - fixed.start);
+  });
+  if (fault.code) poison(fault.code, fault.text);
+  memory::check_zones(function.name);
+}
+
+}  // namespace
+
+API int cuModuleLoadData(void** out, const void* image) {
+  ENTER("cuModuleLoadData", CONTEXT);
+  size_t n = modules::image_bytes(image);
+  if (!n) return failed(INVALID_IMAGE, "the image was not made by the emulator's compiler");
+  auto module = std::make_shared<Module>();
+  module->library = modules::open_image(image, n);
+  if (!module->library) return INVALID_IMAGE;
+  module->contract = static_cast<const EmulatorModule*>(dlsym(module->library, "emulator_module"));
+  if (!module->contract || module->contract->size != sizeof(EmulatorModule))
+    return failed(INVALID_IMAGE, "the image was not made by this emulator's compiler");
+  int64_t have = setting("compute_capability"), want = module->contract->architecture;
+  if (have / 10 != want / 10 || have < want)
+    return failed(NO_BINARY_FOR_GPU, "the image is for sm_" + std::to_string(want) + ", the device is sm_" + std::to_string(have));
+  modules::look_into(*module);
+  EmulatorHooks& hooks = driver().hooks;
+  auto aligned = (uint64_t(driver().dynamic_shared.data()) + 15) / 16 * 16;
+  hooks = {blocks::warp_hook, blocks::block_hook, blocks::trap_hook, checks::access_hook, reinterpret_cast<char*>(aligned)};
+  *module->contract->hooks = &hooks;
+  *out = reinterpret_cast<void*>(keep(driver().modules, module));
+  return SUCCESS;
+}
+
+API int cuModuleUnload(void* handle) {
+  ENTER("cuModuleUnload", CONTEXT);
+  FIND(Module, module, modules, handle, "module");
+  for (auto it = driver().functions.begin(); it != driver().functions.end();)
+    it = it->second->module == module ? driver().functions.erase(it) : std::next(it);
+  driver().modules.erase(uint64_t(handle));
+  return SUCCESS;
+}
+
+API int cuModuleGetFunction(void** out, void* handle, const char* name) {
+  ENTER("cuModuleGetFunction", CONTEXT);
+  FIND(Module, module, modules, handle, "module");
+  void* entry = dlsym(module->library, (std::string("emulator_entry_") + name).c_str());
+  void* words = dlsym(module->library, (std::string("emulator_words_") + name).c_str());
+  if (!entry || !words) return failed(NOT_FOUND, std::string("the module has no kernel ") + name);
+  auto function = std::make_shared<Function>();
+  *function = {module, name, reinterpret_cast<blocks::Entry>(entry), *static_cast<int*>(words)};
+  *out = reinterpret_cast<void*>(keep(driver().functions, function));
+  return SUCCESS;
+}
+
+API int cuFuncSetAttribute(void* handle, int attribute, int value) {
+  ENTER("cuFuncSetAttribute", CONTEXT);
+  FIND(Function, function, functions, handle, "function");
+  if (attribute != 8 && attribute != 9) return failed(INVALID_VALUE, "a function has no such attribute to set");
+  if (attribute == 8 && (value < 0 || value > MOST_SHARED)) return failed(INVALID_VALUE, "more shared memory than there is");
+  if (attribute == 8) function->shared_limit = value;
+  return SUCCESS;
+}
+
+namespace {
+
+// The parameters of a launch in either form that cuLaunchKernel takes, or a CUresult.
+int parameters(const Function& function, void** params, void** extra, std::vector<uint64_t>& words) {
+  if (params && extra) return failed(INVALID_VALUE, "parameters are given twice");
+  words.resize(size_t(function.words));
+  if (function.words == 0) return SUCCESS;
+  if (params) {
+    for (size_t i = 0; i < words.size(); ++i) memcpy(&words[i], params[i], 8);
+    return SUCCESS;
+  }
+  const void* buffer = nullptr;
+  size_t n = 0;
+  for (; extra && *extra; extra += 2) {
+    if (uint64_t(*extra) == 1) buffer = extra[1];
+    else if (uint64_t(*extra) == 2) n = *static_cast<size_t*>(extra[1]);
+    else return failed(INVALID_VALUE, "an unknown extra option of a launch");
+  }
+  if (!buffer || n != words.size() * 8)
+    return failed(INVALID_VALUE, function.name + " takes " + std::to_string(words.size() * 8) + " bytes of parameters, not " + std::to_string(n));
+  memcpy(words.data(), buffer, n);
+  return SUCCESS;
+}
+
+int check_launch(const Function& function, const blocks::Launch& launch) {
+  const EmulatorDim &grid = launch.grid, &block = launch.block;
+  if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+    return failed(INVALID_VALUE, function.name + ": a grid has 1 to 2^31-1 by 65535 by 65535 blocks");
+  if (!block.x || !block.y || !block.z || block.x > 1024 || block.y > 1024 || block.z > 64 ||
+      uint64_t(block.x) * block.y * block.z > 1024)
+    return failed(INVALID_VALUE, function.name + ": a block has 1 to 1024 threads");
+  if (int64_t(launch.shared_bytes) > function.shared_limit)
+    return failed(INVALID_VALUE, function.name + ": more dynamic shared memory than allowed");
+  return SUCCESS;
+}
+
+}  // namespace
+
+API int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                       unsigned block_z, unsigned shared_bytes, void* stream_handle, void** params, void** extra) {
+  ENTER("cuLaunchKernel", CONTEXT);
+  FIND(Function, function, functions, handle, "function");
+  FIND(Stream, stream, streams, stream_handle, "stream");
+  blocks::Launch launch = {nullptr, nullptr, nullptr, nullptr, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  if (int error = check_launch(*function, launch)) return error;
+  std::vector<uint64_t> words;
+  if (int error = parameters(*function, params, extra, words)) return error;
+  int planned = int(setting("launch_error"));
+  state().settings["launch_error"] = 0;
+  return streams::enqueue(*stream, [=] {
+    if (planned) poison(planned, function->name + ": this launch was to fail");
+    else run_kernel(*function, launch, words);
+  });
+}
+
+// ---- graphs ----
+
+API int cuStreamBeginCapture_v2(void* handle, int mode) {
+  ENTER("cuStreamBeginCapture", CONTEXT);
+  FIND(Stream, stream, streams, handle, "stream");
+  if (mode < 0 || mode > 2) return failed(INVALID_VALUE, "there is no such capture mode");
+  if (stream->capture) return failed(INVALID_VALUE, "the stream is captured already");
+  if (card::is_due("fail_capture")) return failed(INVALID_VALUE, "this capture was to fail");
+  stream->capture = std::make_shared<streams::Capture>();
+  stream->capture->origin = stream->handle;
+  return SUCCESS;
+}
+
+API int cuStreamEndCapture(void* handle, void** out) {
+  ENTER("cuStreamEndCapture", CONTEXT);
+  FIND(Stream, stream, streams, handle, "stream");
+  auto capture = stream->capture;
+  *out = nullptr;
+  if (!capture || capture->origin != stream->handle) return failed(INVALID_VALUE, "no capture began on this stream");
+  for (auto& [other_handle, other] : driver().streams)
+    if (other->capture == capture) other->capture = nullptr;
+  if (capture->invalid) return CAPTURE_INVALIDATED;
+  if (!streams::joined(*capture)) return failed(CAPTURE_UNJOINED, "a stream of the capture was not joined to its origin");
+  auto graph = std::make_shared<Graph>();
+  graph->actions = std::move(capture->actions);
+  *out = reinterpret_cast<void*>(keep(driver().graphs, graph));
+  return SUCCESS;
+}
+
+API int cuGraphInstantiateWithFlags(void** out, void* handle, unsigned long long) {
+  ENTER("cuGraphInstantiateWithFlags", CONTEXT);
+  FIND(Graph, graph, graphs, handle, "graph");
+  *out = reinterpret_cast<void*>(keep(driver().graph_execs, std::make_shared<Graph>(*graph)));
+  return SUCCESS;
+}
+
+API int cuGraphLaunch(void* handle, void* stream_handle) {
+  ENTER("cuGraphLaunch", CONTEXT);
+  FIND(Graph, graph, graph_execs, handle, "executable graph");
+  FIND(Stream, stream, streams, stream_handle, "stream");
+  return streams::enqueue(*stream, [graph] {
+    for (auto& act : graph->actions)
+      if (!state().poison) act();
+  });
+}
+
+API int cuGraphExecDestroy(void* handle) {
+  ENTER("cuGraphExecDestroy", CONTEXT);
+  return driver().graph_execs.erase(uint64_t(handle)) ? SUCCESS : bad_handle("executable graph");
+}
+
+API int cuGraphDestroy(void* handle) {
+  ENTER("cuGraphDestroy", CONTEXT);
+  return driver().graphs.erase(uint64_t(handle)) ? SUCCESS : bad_handle("graph");
+}

@@ -1,0 +1,75 @@
+"""The machine's view of the emulated card: plugged in where cards are opened with the system's driver and cupy."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native import nvrtc
+from relayvm.vm.cuda import device, provider
+
+from . import emulator
+
+
+class EmulatedProvider:
+    """The emulated driver, which is its own cuBLAS; numpy over its memory."""
+
+    def driver(self) -> ctypes.CDLL:
+        return emulator.library()
+
+    def library(self, name: str) -> ctypes.CDLL:
+        return emulator.library()
+
+    @property
+    def xp(self) -> Any:
+        return np
+
+    def array(self, address: int, shape: tuple[int, ...], dtype: str, ordinal: int) -> Any:
+        return emulator.array(address, shape, dtype)
+
+    @contextlib.contextmanager
+    def on_stream(self, stream: int, ordinal: int) -> Iterator[None]:
+        # numpy works at once, so what is queued has to have run, and what is launched in between runs at once
+        with emulator.at_once(stream):
+            yield
+
+    def is_here(self, value: Any, ordinal: int) -> bool:
+        return isinstance(value, Foreign)
+
+    def borrow(self, value: Any) -> provider.Borrowed:
+        return provider.Borrowed(value.address, value.shape, value.dtype, value)
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """An array of another library on the emulated card."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def forget() -> None:
+    """Forget every card that was opened."""
+    for cached in (device.driver, device.device, device._library):
+        cached.cache_clear()
+
+
+@contextlib.contextmanager
+def plugged_in() -> Iterator[None]:
+    """While this is open, ``cuda`` is the emulated card, fresh."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provider, "provider", EmulatedProvider())
+        patch.setattr(nvrtc, "compiler", emulator.Compiler())
+        emulator.reset()
+        forget()
+        try:
+            yield
+        finally:
+            forget()

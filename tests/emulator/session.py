@@ -1,0 +1,113 @@
+"""One context, stream and pool of the emulated card, for tests that run a kernel and look at what it wrote."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from . import emulator
+
+
+class CudaError(Exception):
+    """A call of the driver failed: its ``code`` (a CUresult), the function, and what the emulator says about it."""
+
+    def __init__(self, function: str, code: int) -> None:
+        super().__init__(f"{function}: {code}: {emulator.text()}")
+        self.code = code
+
+
+def call(function: str, *args: Any) -> None:
+    """Calls the driver's function of that symbol.  Raises CudaError."""
+    code = getattr(emulator.library(), function)(*args)
+    if code:
+        raise CudaError(function, code)
+
+
+def made(function: str, *args: Any) -> int:
+    """Calls a function whose first parameter is where it writes a handle or an address, and returns that."""
+    out = ctypes.c_uint64()
+    call(function, ctypes.byref(out), *args)
+    return out.value
+
+
+def word(value: int) -> ctypes.c_uint64:
+    """Any integer as the 64-bit word that the driver is passed."""
+    return ctypes.c_uint64(value & (1 << 64) - 1)
+
+
+class Session:
+    """A fresh card: the emulator is reset when the session starts and when it ends."""
+
+    def __enter__(self) -> Session:
+        emulator.reset()
+        call("cuInit", 0)
+        call("cuCtxSetCurrent", word(made("cuDevicePrimaryCtxRetain", 0)))
+        self.pool = made("cuMemPoolCreate", (ctypes.c_int * 64)(1, 0, 1, 0))
+        self.stream = self.new_stream()
+        self._functions: dict[tuple[bytes, str], int] = {}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        emulator.reset()
+
+    def new_stream(self) -> int:
+        """Another stream."""
+        return made("cuStreamCreate", 1)
+
+    def allocate(self, nbytes: int, stream: int | None = None) -> int:
+        """The address of new memory of the device."""
+        return made("cuMemAllocFromPoolAsync", word(nbytes), word(self.pool), word(stream or self.stream))
+
+    def free(self, address: int, stream: int | None = None) -> None:
+        """Gives memory back, when the stream gets there."""
+        call("cuMemFreeAsync", word(address), word(stream or self.stream))
+
+    def pinned(self, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
+        """Pinned memory of the host, as an array."""
+        n = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        return emulator.array(made("cuMemHostAlloc", word(n), 0), shape, dtype)
+
+    def put(self, array: np.ndarray[Any, Any], stream: int | None = None) -> int:
+        """The address of a copy of ``array`` on the device."""
+        array = np.ascontiguousarray(array)
+        address = self.allocate(max(1, array.nbytes), stream)
+        call("cuMemcpyHtoDAsync_v2", word(address), word(array.ctypes.data), word(array.nbytes), word(stream or self.stream))
+        return address
+
+    def get(self, address: int, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
+        """What is on the device when everything in the stream has run."""
+        self.wait()
+        return emulator.array(address, shape, dtype).copy()
+
+    def function(self, image: bytes, entry: str) -> int:
+        """The handle of a kernel; an image is loaded once."""
+        if (image, entry) not in self._functions:
+            module = made("cuModuleLoadData", image)
+            self._functions[image, entry] = made("cuModuleGetFunction", word(module), entry.encode())
+        return self._functions[image, entry]
+
+    def launch(
+        self,
+        image: bytes,
+        entry: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[int],
+        shared_bytes: int = 0,
+        stream: int | None = None,
+    ) -> None:
+        """Enqueues one launch; ``args`` are addresses and int64 numbers."""
+        buffer = (ctypes.c_uint64 * max(1, len(args)))(*(word(value).value for value in args))
+        size = ctypes.c_size_t(8 * len(args))
+        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
+        (gx, gy, gz), (bx, by, bz) = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
+        handle = word(self.function(image, entry))
+        call("cuLaunchKernel", handle, gx, gy, gz, bx, by, bz, shared_bytes, word(stream or self.stream), None, extra)
+
+    def wait(self, stream: int | None = None) -> None:
+        """Runs what is in the stream."""
+        call("cuStreamSynchronize", word(stream or self.stream))

@@ -1,0 +1,150 @@
+// Streams are queues that run only when somebody waits, and then only as far as needed; events are marks in them.
+// A stream that is captured writes down its operations instead.
+#pragma once
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "card.hpp"
+#include "memory.hpp"
+
+namespace streams {
+
+struct Stream;
+using Action = std::function<void()>;
+
+struct Mark {
+  std::weak_ptr<Stream> stream;
+  bool done = false;
+  int64_t ns = 0;  // when it was passed
+};
+
+struct Operation {
+  Action act;
+  std::shared_ptr<Mark> wait;    // run after this
+  std::shared_ptr<Mark> record;  // passed by this
+};
+
+using Seen = std::map<uint64_t, size_t>;  // stream -> how many of the capture's operations come before
+
+struct Capture {
+  uint64_t origin;
+  bool invalid = false;
+  std::vector<Action> actions;
+  std::map<uint64_t, Seen> seen;          // by stream that takes part
+  std::map<uint64_t, size_t> last;        // the stream's last operation, counted from 1
+};
+
+struct Stream {
+  uint64_t handle;
+  int device;
+  std::deque<Operation> queue;
+  std::shared_ptr<Capture> capture;
+};
+
+struct Event {
+  bool timing;
+  std::shared_ptr<Mark> mark;        // of the last record
+  std::shared_ptr<Capture> capture;  // it was recorded in
+  Seen seen;
+};
+
+inline int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline void run_until(const std::shared_ptr<Mark>& mark);
+
+inline void run_first(Stream& stream) {
+  Operation operation = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  if (operation.wait) run_until(operation.wait);
+  if (operation.act && !card::state().poison) {
+    operation.act();
+    ++card::state().counts["operations"];
+  }
+  if (operation.record) {
+    operation.record->ns = now();
+    operation.record->done = true;
+  }
+}
+
+inline void run_until(const std::shared_ptr<Mark>& mark) {
+  auto stream = mark->stream.lock();
+  while (stream && !mark->done && !stream->queue.empty()) run_first(*stream);
+}
+
+inline void run_all(Stream& stream) {
+  while (!stream.queue.empty()) run_first(stream);
+}
+
+// Returns a CUresult: a capture that has been made invalid takes nothing more.
+inline int enqueue(Stream& stream, Operation operation) {
+  if (auto& capture = stream.capture) {
+    if (capture->invalid) return card::CAPTURE_INVALIDATED;
+    capture->actions.push_back(std::move(operation.act));
+    capture->last[stream.handle] = capture->seen[stream.handle][stream.handle] = capture->actions.size();
+    return card::SUCCESS;
+  }
+  stream.queue.push_back(std::move(operation));
+  if (card::setting("eager")) run_all(stream);
+  if (int64_t(stream.queue.size()) > card::setting("queue_limit"))
+    for (size_t half = stream.queue.size() / 2; half && !stream.queue.empty(); --half) run_first(stream);
+  return card::SUCCESS;
+}
+
+inline int enqueue(Stream& stream, Action act) { return enqueue(stream, Operation{std::move(act), nullptr, nullptr}); }
+
+// What must not be done while `stream` is captured: makes the capture invalid.
+inline int refuse_in_capture(Stream& stream, const char* what) {
+  if (!stream.capture) return card::SUCCESS;
+  stream.capture->invalid = true;
+  return card::failed(card::CAPTURE_UNSUPPORTED, std::string(what) + " while the stream is captured");
+}
+
+inline void merge(Seen& into, const Seen& from) {
+  for (auto [stream, count] : from) into[stream] = std::max(into[stream], count);
+}
+
+inline int record(Event& event, const std::shared_ptr<Stream>& stream) {
+  event.capture = stream->capture;
+  if (stream->capture) {
+    event.mark = nullptr;
+    event.seen = stream->capture->seen[stream->handle];
+    return stream->capture->invalid ? card::CAPTURE_INVALIDATED : card::SUCCESS;
+  }
+  event.mark = std::make_shared<Mark>(Mark{stream});
+  return enqueue(*stream, {nullptr, nullptr, event.mark});
+}
+
+inline int wait(const std::shared_ptr<Stream>& stream, Event& event) {
+  if (event.capture) {  // the stream joins the capture
+    if (stream->capture && stream->capture != event.capture) return refuse_in_capture(*stream, "waiting for another capture");
+    stream->capture = event.capture;
+    merge(stream->capture->seen[stream->handle], event.seen);
+    return stream->capture->invalid ? card::CAPTURE_INVALIDATED : card::SUCCESS;
+  }
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    return card::failed(card::CAPTURE_ISOLATION, "a captured stream waits for an event from outside of the capture");
+  }
+  if (!event.mark || event.mark->done) return card::SUCCESS;
+  return enqueue(*stream, {nullptr, event.mark, nullptr});
+}
+
+inline bool joined(const Capture& capture) {
+  auto seen = capture.seen.find(capture.origin);
+  for (auto [stream, last] : capture.last) {
+    if (stream == capture.origin) continue;
+    if (seen == capture.seen.end()) return false;
+    auto found = seen->second.find(stream);
+    if (found == seen->second.end() || found->second < last) return false;
+  }
+  return true;
+}
+
+}  // namespace streams

@@ -1,0 +1,169 @@
+"""A card and its primary context, opened once in a process: what it is, and the kernels loaded on it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ...ops.native import nvrtc
+from . import provider as providers
+from .driver import DRIVER, NoCuda, addresses
+
+_WORD = ctypes.c_int64
+#: Attributes of devices and functions, by the driver's numbers.
+_MAJOR, _MINOR, _POOLS, _MOST_SHARED = 75, 76, 115, 97
+_FUNCTION_SHARED = 8
+#: What a kernel with dynamic shared memory may have besides as static arrays: the driver refuses a sum beyond the limit.
+STATIC_SHARED_BYTES = 4 << 10
+_OLDEST = 12000
+_ERRORS = {
+    100: "there is no CUDA device",
+    35: "the driver is older than this program needs",
+    803: "the driver and the CUDA libraries do not belong together",
+    3: "the driver is not initialised",
+}
+
+
+class CudaError(Exception):
+    """The driver refused a call: ``number``, and in the text its name and meaning."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+class Driver:
+    """The driver's functions as Python callables; ``table`` as machine code reads it."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self.library = providers.provider.driver()
+        self.table = np.array(addresses(self.library), np.int64)
+        self._functions = {
+            name: ctypes.CFUNCTYPE(ctypes.c_int32, *[_WORD] * f.n_args)(int(self.table[f.index])) for name, f in DRIVER.items()
+        }
+
+    def call(self, name: str, *args: int) -> None:
+        """Call a function.  Raises CudaError."""
+        error = self._functions[name](*args)
+        if error:
+            raise CudaError(error, f"{name}: {self.describe(error)}")
+
+    def get(self, name: str, *args: int, out: int = 0) -> int:
+        """Call a function whose argument number ``out`` is where one word of result goes; that word.  Raises CudaError."""
+        cell = _WORD(0)
+        self.call(name, *args[:out], ctypes.addressof(cell), *args[out:])
+        return cell.value
+
+    def describe(self, error: int) -> str:
+        """``CUDA_ERROR_OUT_OF_MEMORY: out of memory``."""
+        texts = []
+        for name in ("cuGetErrorName", "cuGetErrorString"):
+            cell = ctypes.c_char_p()
+            ok = self._functions[name](error, ctypes.addressof(cell)) == 0
+            texts.append(cell.value.decode() if ok and cell.value else f"error {error}")
+        return ": ".join(dict.fromkeys(texts))
+
+
+@functools.cache
+def driver() -> Driver:
+    """The initialised driver.  Raises NoCuda with the reason."""
+    found = Driver()
+    try:
+        found.call("cuInit", 0)
+        version = found.get("cuDriverGetVersion")
+    except CudaError as error:
+        raise NoCuda(f"no CUDA device can be used: {_ERRORS.get(error.number, error)}") from None
+    if version < _OLDEST:
+        raise NoCuda(f"the CUDA driver supports CUDA {version // 1000}.{version % 1000 // 10}; CUDA 12 or newer is needed")
+    return found
+
+
+def count() -> int:
+    """How many cards there are.  Raises NoCuda where there is no driver."""
+    return driver().get("cuDeviceGetCount") & 0xFFFFFFFF
+
+
+class Device:
+    """A card: ``ordinal``, ``name``, ``architecture`` (``sm_90``), ``total_bytes``, and its primary ``context``."""
+
+    def __init__(self, ordinal: int) -> None:
+        self.driver, self.ordinal = driver(), ordinal
+        there = count()
+        if not 0 <= ordinal < there:
+            cards = "one card" if there == 1 else f"{there} cards"
+            raise NoCuda(f"there is no CUDA device {ordinal}: this machine has {cards}, counted from 0")
+        self._device = self.driver.get("cuDeviceGet", ordinal) & 0xFFFFFFFF
+        chars = ctypes.create_string_buffer(256)
+        self.driver.call("cuDeviceGetName", ctypes.addressof(chars), 256, self._device)
+        self.name = chars.value.decode()
+        self.architecture = f"sm_{self.attribute(_MAJOR)}{self.attribute(_MINOR)}"
+        self.total_bytes = self.driver.get("cuDeviceTotalMem", self._device)
+        self.most_shared_bytes = self.attribute(_MOST_SHARED)
+        if not self.attribute(_POOLS):
+            raise NoCuda(f"{self.name} has no stream-ordered memory pools")
+        try:
+            self.context = self.driver.get("cuDevicePrimaryCtxRetain", self._device)
+        except CudaError as error:
+            raise NoCuda(f"{self.name} cannot be used: {error}") from None
+        self._lock = threading.Lock()
+        self._modules: dict[str, int] = {}
+        self._functions: dict[tuple[str, str], int] = {}
+
+    def attribute(self, number: int) -> int:
+        """An attribute by the driver's number."""
+        return self.driver.get("cuDeviceGetAttribute", number, self._device) & 0xFFFFFFFF
+
+    def enter(self) -> None:
+        """Make this card's context the one that this thread works with."""
+        self.driver.call("cuCtxSetCurrent", self.context)
+
+    def free_bytes(self) -> tuple[int, int]:
+        """Bytes free, and in all, as the driver sees them for all programs."""
+        free, total = _WORD(0), _WORD(0)
+        self.enter()
+        self.driver.call("cuMemGetInfo", ctypes.addressof(free), ctypes.addressof(total))
+        return free.value, total.value
+
+    def functions(self, text: str, entries: Mapping[str, bool]) -> dict[str, int]:
+        """The kernels of a CUDA C text, compiled (through the kernel cache) and loaded once in a process.
+
+        ``entries``: their names, and whether they are launched with dynamic shared memory.  Raises CudaError where the driver
+        cannot load them.
+        """
+        with self._lock:
+            if any((text, e) not in self._functions for e in entries):
+                self._load(text, nvrtc.cubin(text, self.architecture), entries)
+        return {e: self._functions[text, e] for e in entries}
+
+    def _load(self, text: str, image: bytes, entries: Mapping[str, bool]) -> None:
+        self.enter()
+        if text not in self._modules:
+            held = ctypes.create_string_buffer(image, len(image))
+            self._modules[text] = self.driver.get("cuModuleLoadData", ctypes.addressof(held))
+        for entry, is_dynamic in entries.items():
+            name = ctypes.create_string_buffer(entry.encode())
+            function = self.driver.get("cuModuleGetFunction", self._modules[text], ctypes.addressof(name))
+            if is_dynamic:
+                self.driver.call("cuFuncSetAttribute", function, _FUNCTION_SHARED, self.most_shared_bytes - STATIC_SHARED_BYTES)
+            self._functions[text, entry] = function
+
+
+@functools.cache
+def device(ordinal: int) -> Device:
+    """Card number ``ordinal``.  Raises NoCuda with the reason in one line."""
+    return Device(ordinal)
+
+
+@functools.cache
+def _library(name: str) -> Any:
+    return providers.provider.library(name)
+
+
+def library_function(library: str, function: str) -> int:
+    """The address of a function of a CUDA library.  Raises NoCuda."""
+    return ctypes.cast(getattr(_library(library), function), ctypes.c_void_p).value or 0
