@@ -24,6 +24,11 @@ def _key(default: Any, doc: str, *allowed: Any, number: str = "") -> Any:
 class Config:
     """A configuration.  ``Config.of`` makes one of keys and values as people write them."""
 
+    bulk: bool = _key(
+        True,
+        "let the device work on while the host goes on; a copy to the host starts as soon as its value is made (off: wait "
+        "after each launch)",
+    )
     data_dependence: str = _key(
         "input",
         "what a data-dependent shape function gets: the data of its flagged inputs, or (op) of all inputs of its operator, "
@@ -32,7 +37,13 @@ class Config:
         "relay",
         "input",
     )
+    debug_sync: bool = _key(False, "wait after each launch, so that an error of the device names the instruction that made it")
     fuse: bool = _key(True, "put operators together into one kernel")
+    graphs: str = _key(
+        "auto",
+        "replay regions of launches that come again as CUDA graphs (auto: where the host takes longer than the card); on cuda only",
+        *("on", "off", "auto"),
+    )
     opt_level: int = _key(
         2,
         "0: only what is needed; 1: also constants and dead code; 2: also repeated expressions, static forms, fusion; 3: as 2",

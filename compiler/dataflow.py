@@ -16,13 +16,16 @@ tuples, closures          hold what is on the target
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..ops.group import Group
+from ..ops.kernels.reads import reads
 from ..ops.machine import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
 from ..ops.op import Op, OpPattern
-from ..ops.relate import Need, data_dependent, shape_program
+from ..ops.relate import Need, build_group, data_dependent, shape_program
 from ..ops.transform import ShapeOfAttrs
 from ..ops.ty import ITEMSIZE, TensorType, TupleType, Type
 from ..shape_funcs.dims import MIN, Dim, const
@@ -277,13 +280,19 @@ class Dataflow:
         small = not op.stateful and all(_is_small(a.ty) for fields in args for a in fields) and _is_small(call.ty)
         item = mark if mark is not None else self._item(call.ty) if small else ON_TARGET
         self.items[var] = item
-        # of a view's inputs only the first is more than a shape
-        for fields in args[:1] if op.pattern is OpPattern.RESHAPE else args:
-            for a in fields:
-                self._use(a, region, item)
+        for a in self._read(var, call, args):
+            self._use(a, region, item)
         if any(data_dependent(op, self.dependence)) or op.shape_func.upper_bound:
             self._shape_function(var, call, args, place, item)
         return self._slot(call.ty, item)
+
+    def _read(self, var: Var, call: Call, args: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+        """The tensors whose values the operator's kernel reads; a view has none, but is where its first input is."""
+        assert isinstance(call.op, Op)
+        if call.op.pattern is OpPattern.RESHAPE:
+            return args[0]
+        group, params = alone(var, call, args)
+        return tuple(a for a, read in zip(params, _reads(group), strict=True) if read)
 
     def _shape_function(self, var: Var, call: Call, args: list[tuple[Expr, ...]], place: _Place, item: int) -> None:
         """What the shape function of a call reads on the host, and the counts of its kernel."""
@@ -341,6 +350,12 @@ class Dataflow:
                 inner.use(region, ON_TARGET)
             elif isinstance(inner, tuple):
                 pending += inner
+
+
+@functools.lru_cache(maxsize=1024)
+def _reads(group: Group) -> tuple[bool, ...]:
+    """``reads`` of a group whose outputs are still to be derived."""
+    return reads(build_group(group.params, group.literals, group.nodes, group.results))
 
 
 def around(region: Region) -> list[Region]:

@@ -252,6 +252,12 @@ class _FunctionEmitter:
             case _:
                 raise AssertionError(f"emit: no instruction for {value}")
 
+    def reason(self, call: Call) -> int:
+        """The number of the reason of a copy."""
+        ty, a = call.args[0].ty, call.attrs
+        assert isinstance(ty, TensorType), call
+        return self.tables.reason(CopyReason(CopyKind.of(a.reason), a.op, a.input, portable(ty, self.sizes)))
+
     def assertion(self, var: Var, call: Call, program: ShapeProgram) -> None:
         """Check the shapes of the arguments; the value is the first of them."""
         assert isinstance(call.op, Op)
@@ -306,11 +312,21 @@ def _load_const(e: _FunctionEmitter, var: Var, call: Call) -> None:
 
 @_rule(machine.DEVICE_COPY)
 def _device_copy(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    (data,), a = call.args, call.attrs
-    assert isinstance(data.ty, TensorType), data
-    reason = CopyReason(CopyKind.of(a.reason), a.op, a.input, portable(data.ty, e.sizes))
-    src, register = DEVICES.index(a.src), e.reg(data)
-    e.add(isa.DeviceCopy(e.dst(var), register, src, DEVICES.index(a.dst), e.tables.reason(reason)))
+    register, a, number = e.reg(call.args[0]), call.attrs, e.reason(call)
+    e.add(isa.DeviceCopy(e.dst(var), register, DEVICES.index(a.src), DEVICES.index(a.dst), number))
+
+
+@_rule(machine.COPY_BEGIN)
+def _copy_begin(e: _FunctionEmitter, var: Var, call: Call) -> None:
+    register, number = e.reg(call.args[0]), e.reason(call)
+    e.add(isa.CopyBegin(e.dst(var), register, DEVICES.index(call.attrs.src), number))
+
+
+@_rule(machine.COPY_WAIT)
+def _copy_wait(e: _FunctionEmitter, var: Var, call: Call) -> None:
+    pending = e.reg(call.args[0])
+    e.add(isa.CopyWait(e.dst(var), pending))
+    e.registers.give(pending)  # the instruction empties it
 
 
 @_rule(machine.INVOKE_OP)

@@ -18,8 +18,10 @@ from .passes.lambda_lift import lambda_lift
 from .passes.manifest_alloc import manifest_alloc
 from .passes.manifest_lifetimes import manifest_lifetimes
 from .passes.place import place
+from .passes.start_copies import start_copies
 from .passes.strict_copies import strict_copies
 from .passes.to_a_normal_form import to_a_normal_form
+from .placement import HOST
 
 Pass = Callable[[IRModule], IRModule]
 
@@ -65,6 +67,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
         (True, "fuse_ops", fuse),
         (True, "manifest_alloc", allocate),
         (limit is not None, "strict_copies", refuse_copies),
+        (config.bulk and target != HOST, "start_copies", start_copies),
         (True, "manifest_lifetimes", manifest_lifetimes),
     ]
     return [(name, run) for wanted, name, run in listed if wanted]

@@ -111,6 +111,10 @@ class Scope:
         place = self.place(atom)
         return place.target or place.host or self.on_target(atom, None)
 
+    def unread(self, atom: Expr) -> Var:
+        """``atom`` where it is, for a kernel that reads no value of it; a constant, which is nowhere yet, on the host."""
+        return self.place(atom).target or self.on_host(atom, None)
+
     def on(self, device: str, atom: Expr, reason: CopyReason | None) -> Var:
         """``atom`` on ``device``, the host or the target."""
         return self.on_target(atom, reason) if device == self.frame.target else self.on_host(atom, reason)

@@ -16,7 +16,7 @@ import numpy as np
 from ..ops.group import Group, Literal, Node, Tensor
 from ..ops.op import Op
 from ..ops.relate import build_group
-from ..ops.ty import FuncType, TensorType, TupleType, Type
+from ..ops.ty import FuncType, TensorType, TupleType, Type, numpy_dtype
 from .anf import Names, operands
 from .ir import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets
 
@@ -101,7 +101,7 @@ def literal_key(constant: Constant) -> str:
 
 
 def _constant(literal: Literal) -> Constant:
-    data = np.asarray(literal.value, literal.dtype)
+    data = np.asarray(literal.value, numpy_dtype(literal.dtype))
     data.flags.writeable = False
     return Constant(data, ty=TensorType((), literal.dtype))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..ops.group import Group
+from ..ops.kernels.reads import reads
 from ..ops.op import OpPattern
 from ..ops.relate import PrimitiveShape, shape_program
 from .ir import Function
@@ -24,6 +25,11 @@ class Primitive:
     def is_view(self) -> bool:
         """Is it one RESHAPE operator, that is, no kernel at all?"""
         return self.group.nodes[0].operator.pattern is OpPattern.RESHAPE
+
+    @cached_property
+    def reads(self) -> tuple[bool, ...]:
+        """Per parameter: does the kernel read its values?  Of the others it needs the sizes only, wherever they lie."""
+        return reads(self.group)
 
     @cached_property
     def code(self) -> tuple[int, ...]:

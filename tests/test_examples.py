@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from .devices import DEVICES
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
-DEVICES = ("cpu", "sim")
 
 
 @pytest.fixture(scope="module", autouse=True)

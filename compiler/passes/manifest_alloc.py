@@ -13,10 +13,10 @@ becomes::
     %y
 
 Requires: typed A-normal form, closures lifted, every kernel call a call of a primitive.
-Ensures: primitives are called through ``vm.invoke_op`` only; constants occur in ``vm.load_const`` only; what a kernel, a
-function, a tuple or a result gets is on the target, or where ``place`` has put it; what a shape function reads and an ``if``
-tests is on the host.  A
-value is copied to the host only where it is read there, once per scope, and every copy says why.
+Ensures: primitives are called through ``vm.invoke_op`` only; constants occur in ``vm.load_const`` only; what a kernel reads
+and what a function, a tuple or a result gets is on the target, or where ``place`` has put it; what a shape function reads and
+an ``if`` tests is on the host; of what a kernel does not read it gets the sizes, wherever the values are.  A value is copied
+only where it is read, once per scope, and every copy says why.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...ops.group import Node, Tensor
 from ...ops.op import Op, OpPattern, get
 from ...ops.relate import Need, build_group
 from ...ops.transform import ShapeOfAttrs
-from ...ops.ty import TensorType, TupleType, Type, tensors
+from ...ops.ty import TensorType, TupleType, Type, numpy_dtype, tensors
 from ...shape_funcs.dims import Shape, const, fresh, is_static
 from ...vm.copy_reason import CopyKind, CopyReason
 from ..anf import Names
@@ -207,7 +207,11 @@ class _ManifestAlloc:
         if prim.is_view:
             self.view(scope, var, call, prim, types[0], device)
             return
-        ins = tuple(scope.on(device, a, CopyReason(CopyKind.INPUT, call.op.name)) for a in _reading(scope, call))
+        reason = CopyReason(CopyKind.INPUT, call.op.name)
+        ins = tuple(
+            scope.on(device, a, reason) if read else scope.unread(a)
+            for a, read in zip(_reading(scope, call), prim.reads, strict=True)
+        )
         shapes = self.shapes(scope, call, prim, types)
         trimmed = dict(prim.shape.counts)
         outs = []
@@ -252,7 +256,7 @@ class _ManifestAlloc:
             atom = call.args[ref]
         else:
             literal = prim.group.literals[ref - len(call.args)]
-            atom = Constant(np.array(literal.value, literal.dtype), ty=TensorType((), literal.dtype), span=call.span)
+            atom = Constant(np.array(literal.value, numpy_dtype(literal.dtype)), ty=TensorType((), literal.dtype), span=call.span)
         place = scope.place(atom)
         on_host = device != self.target or (place.narrow is not None and place.target is None)
         # a vector whose dtype is still to be narrowed is one of known length

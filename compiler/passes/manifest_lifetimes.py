@@ -164,8 +164,12 @@ def kill_call(dead: list[Var]) -> Call:
 
 
 def _has_register(value: Expr) -> bool:
-    """Is there a value to kill?  Kernels and kills give none; what a shape function gives is killed vector by vector."""
-    return not (isinstance(value, Call) and value.op in (machine.INVOKE_OP, machine.KILL, machine.SHAPE_FUNC))
+    """Is there a value to kill?  Kernels and kills give none; what a shape function gives is killed vector by vector; the wait
+    for a pending copy takes it."""
+    return not (isinstance(value, Call) and value.op in _KILLED_OTHERWISE)
+
+
+_KILLED_OTHERWISE = (machine.INVOKE_OP, machine.KILL, machine.SHAPE_FUNC, machine.COPY_BEGIN)
 
 
 def _is_small(var: Var) -> bool:

@@ -9,6 +9,8 @@ import pytest
 
 import relayvm as relay
 
+from ..devices import TARGETS
+
 HEADER = '#[version = "0.0.5"]\n'
 SIDE = 4096  # a float32 square of this side is 64 MiB
 BIG = SIDE * SIDE * 4
@@ -18,8 +20,9 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def machine(text: str, **config: Any) -> relay.VirtualMachine:
-    return relay.VirtualMachine(relay.compile(HEADER + text, target="sim", **config))
+def machine(target: str, text: str, **config: Any) -> relay.VirtualMachine:
+    """The program for ``target``, which its text calls ``sim``."""
+    return relay.VirtualMachine(relay.compile(HEADER + text.replace('"sim"', f'"{target}"'), target=target, **config))
 
 
 MATRIX = "%x: Tensor[(?, ?), float32]"
@@ -43,21 +46,23 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", CASES)
-def test_only_flagged_inputs_cross(name: str) -> None:
+def test_only_flagged_inputs_cross(target: str, name: str) -> None:
     text, rest, most = CASES[name]
     x = np.zeros(SIDE * SIDE, np.int32) if name == "dyn.one_hot" else np.zeros((SIDE, SIDE), np.float32)
     crossed = {}
     for mode in ("op", "input"):
-        vm = machine(text, data_dependence=mode)
+        vm = machine(target, text, data_dependence=mode)
         vm.run(x, *rest)
         crossed[mode] = vm.counters["dtoh_bytes"]
     assert crossed["op"] >= BIG
     assert crossed["input"] <= most
 
 
-def test_argwhere_reads_eight_bytes_besides_the_result() -> None:
-    vm = machine(f"def @main({MATRIX}) {{ argwhere(%x) }}")
+@pytest.mark.parametrize("target", TARGETS)
+def test_argwhere_reads_eight_bytes_besides_the_result(target: str) -> None:
+    vm = machine(target, f"def @main({MATRIX}) {{ argwhere(%x) }}")
     x = np.zeros((SIDE, SIDE), np.float32)
     x[[3, 100, 4095], [4, 5, 0]] = 1
     result = vm.run(x)
@@ -67,10 +72,11 @@ def test_argwhere_reads_eight_bytes_besides_the_result() -> None:
     assert vm.counters["dtoh_bytes"] == 8 + found.nbytes
 
 
-def test_one_value_as_data_and_as_shape() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_value_as_data_and_as_shape(target: str) -> None:
     text = "def @main(%s: Tensor[(2), int64]) { dyn.reshape(%s, %s) }"
     for mode in ("op", "input"):
-        vm = machine(text, data_dependence=mode)
+        vm = machine(target, text, data_dependence=mode)
         assert vm.run(ints(1, 2)).numpy().tolist() == [[1, 2]]
         with pytest.raises(relay.VMError, match="cannot view 2 elements"):
             vm.run(ints(3, 2))
@@ -88,16 +94,18 @@ def test_a_constant_vector_as_a_flagged_input_costs_no_copy() -> None:
         np.testing.assert_array_equal(result.numpy(), data.reshape(-1, 2))
 
 
-def test_host_values_that_are_flagged_are_not_copied() -> None:
-    vm = machine("def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?), float32]) { dyn.reshape(%y, shape_of(%x)) }")
+@pytest.mark.parametrize("target", TARGETS)
+def test_host_values_that_are_flagged_are_not_copied(target: str) -> None:
+    vm = machine(target, "def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?), float32]) { dyn.reshape(%y, shape_of(%x)) }")
     result = vm.run(np.zeros((2, 3), np.float32), np.arange(6, dtype=np.float32))
     assert vm.counters["dtoh_copies"] == 0
     assert result.shape == (2, 3)
 
 
-def test_a_condition_on_the_device_is_one_byte() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_condition_on_the_device_is_one_byte(target: str) -> None:
     text = "def @main(%c: bool, %x: Tensor[(?), float32]) { if (%c) { %x + 1f } else { %x - 1f } }"
-    vm = machine(text, place="off")
+    vm = machine(target, text, place="off")
     x = np.arange(3, dtype=np.float32)
     for condition in (True, False):
         np.testing.assert_array_equal(vm.run(np.array(condition), x).numpy(), x + 1 if condition else x - 1)

@@ -16,6 +16,8 @@ LEAST = {
     "exporter_shapes": ("--shapes n=1 --shapes n=5", 0, 0, 0),
     # the number of boxes that are kept, of which the host makes a shape
     "detection_tail": ("--shapes n=0 --shapes n=1 --shapes n=300", 1, 4, 1),
+    # the number of proposals that are kept, and the number of detections
+    "mask_rcnn_tail": ("--shapes n=0;h=4;w=5 --shapes n=1;h=4;w=5 --shapes n=100;h=8;w=6", 2, 8, 2),
     # the number of rows that argwhere found
     "digits": (
         "--shapes n=0 --shapes n=1 --shapes n=50 --input digit=3 --input top_left=int64[2]=0,1 --input bottom_right=int64[2]=8,7",

@@ -14,6 +14,8 @@ import pytest
 import relayvm as relay
 from relayvm.ops.native import store
 
+from ..devices import DEVICES
+
 HEADER = '#[version = "0.0.5"]\n'
 MIXED = """
 def @main(%x: Tensor[(?n, ?m), float32], %y: Tensor[(?m), float32], %k: int64) {
@@ -37,7 +39,7 @@ def check(vm: relay.VirtualMachine, rng: np.random.Generator, n: int, m: int) ->
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("target", DEVICES)
 def test_a_thousand_sizes_one_compile_flat_memory(target: str) -> None:
     vm = relay.VirtualMachine(relay.compile(HEADER + MIXED, target=target))
     rng = np.random.default_rng(3)

@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
+from relayvm.vm.executable import DEVICES as ALL_DEVICES
+
+from ..devices import HOST, TARGETS
 
 HEADER = '#[version = "0.0.5"]\n'
 
@@ -18,8 +21,9 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def machine(text: str, **config: Any) -> relay.VirtualMachine:
-    return relay.VirtualMachine(relay.compile(HEADER + text, target="sim", **config))
+def machine(target: str, text: str, **config: Any) -> relay.VirtualMachine:
+    """The program for ``target``, which its text calls ``sim``."""
+    return relay.VirtualMachine(relay.compile(HEADER + text.replace('"sim"', f'"{target}"'), target=target, **config))
 
 
 def crossed(vm: relay.VirtualMachine) -> tuple[int, int]:
@@ -30,8 +34,9 @@ def crossed(vm: relay.VirtualMachine) -> tuple[int, int]:
 # ---- one thing at a time -------------------------------------------------------------------------------------------
 
 
-def test_a_chain_from_a_shape_to_a_shape_crosses_nowhere() -> None:
-    vm = machine(
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_chain_from_a_shape_to_a_shape_crosses_nowhere(target: str) -> None:
+    vm = machine(target,
         "def @main(%x: Tensor[(?n, ?m), float32]) { let %s = shape_of(%x, dtype=\"int64\");"
         " dyn.reshape(%x, concatenate((expand_dims(take(%s, 0i64) * 2i64, axis=0), expand_dims(-1i64, axis=0)), axis=0)) }"
     )  # fmt: skip
@@ -41,57 +46,64 @@ def test_a_chain_from_a_shape_to_a_shape_crosses_nowhere() -> None:
     np.testing.assert_array_equal(result.numpy(), x.reshape(6, 2))
 
 
-def test_a_narrow_shape_is_narrow_on_the_host() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_narrow_shape_is_narrow_on_the_host(target: str) -> None:
     text = (
         'def @main(%x: Tensor[(?n, ?m), float32], %y: Tensor[(?k), float32]) {{ let %s = shape_of(%x, dtype="int32");'
         ' let %t = shape_of(%y, dtype="int32"); dyn.broadcast_to(%y, {0}) }}'
     )
     x, y = np.zeros((3, 2), np.float32), np.ones(4, np.float32)
-    vm = machine(text.format("concatenate((%s, %t), axis=0)"))
+    vm = machine(target, text.format("concatenate((%s, %t), axis=0)"))
     assert vm.run(x, y).shape == (3, 2, 4)
-    vm = machine(text.format('cast(minimum(concatenate((%s, %t), axis=0) - 2, 3 * 30000000) + 2, dtype="int64")'))
+    vm = machine(target, text.format('cast(minimum(concatenate((%s, %t), axis=0) - 2, 3 * 30000000) + 2, dtype="int64")'))
     assert vm.run(x, y).shape == (3, 2, 4)
     assert vm.counters["dtoh_copies"] == 0
 
 
-def test_a_parameter_that_only_decides_shapes_stays_on_the_host() -> None:
-    vm = machine("def @main(%x: Tensor[(?), float32], %s: Tensor[(2), int64]) { dyn.reshape(%x, %s + 1i64) }")
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_parameter_that_only_decides_shapes_stays_on_the_host(target: str) -> None:
+    vm = machine(target, "def @main(%x: Tensor[(?), float32], %s: Tensor[(2), int64]) { dyn.reshape(%x, %s + 1i64) }")
     result = vm.run(np.arange(6, dtype=np.float32), ints(1, 2))
     assert result.shape == (2, 3)
     assert crossed(vm) == (0, 1)
 
 
-def test_a_result_goes_back_in_where_it_is_wanted() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_result_goes_back_in_where_it_is_wanted(target: str) -> None:
     vm = machine(
+        target,
         "def @vector(%a: int64) { stack((%a, 2i64), axis=0) }\n"
-        "def @main(%x: Tensor[(?), float32], %s: Tensor[(2), int64]) { dyn.reshape(%x, %s) }"
+        "def @main(%x: Tensor[(?), float32], %s: Tensor[(2), int64]) { dyn.reshape(%x, %s) }",
     )
     vector = vm["vector"](np.array(3))
     before = vm.counters["dtoh_copies"]
     assert vm.run(np.zeros(6, np.float32), vector).shape == (3, 2)
-    assert vector.device == "sim" and vm.counters["dtoh_copies"] == before + 1
+    assert vector.device == target and vm.counters["dtoh_copies"] == before + 1
 
 
-def test_a_parameter_of_which_only_the_shape_is_used_is_never_copied() -> None:
-    vm = machine('def @main(%x: Tensor[(?, ?), float32]) { dyn.zeros(shape_of(%x, dtype="int64"), dtype="float32") }')
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_parameter_of_which_only_the_shape_is_used_is_never_copied(target: str) -> None:
+    vm = machine(target, 'def @main(%x: Tensor[(?, ?), float32]) { dyn.zeros(shape_of(%x, dtype="int64"), dtype="float32") }')
     assert vm.run(np.ones((2, 3), np.float32)).numpy().tolist() == [[0] * 3] * 2
-    assert vm.counters["htod_bytes"] == 16  # the kernel's own copy of the shape
+    assert crossed(vm) == (1, 0)  # the result
 
 
-def test_a_value_for_both_sides_never_comes_back_from_the_device() -> None:
-    vm = machine("def @main(%s: Tensor[(2), int64], %x: Tensor[(?), float32]) { (dyn.reshape(%x, %s), %s * 2i64) }")
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_value_for_both_sides_never_comes_back_from_the_device(target: str) -> None:
+    vm = machine(target, "def @main(%s: Tensor[(2), int64], %x: Tensor[(?), float32]) { (dyn.reshape(%x, %s), %s * 2i64) }")
     result = vm.run(ints(1, 2), np.zeros(2, np.float32))
     assert crossed(vm) == (0, 2)
     assert result[0].shape == (1, 2) and result[1].numpy().tolist() == [2, 4]
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("place", ["on", "off"])
-def test_shapes_of_several_lengths_are_narrowed_each(place: str) -> None:
+def test_shapes_of_several_lengths_are_narrowed_each(target: str, place: str) -> None:
     text = (
         "def @main(%x: Tensor[(?, ?, ?), float32], %y: Tensor[(?), float32]) "
         '{ (shape_of(%y, dtype="int32"), shape_of(%x, dtype="int32")) }'
     )
-    result = machine(text, place=place).run(np.zeros((2, 3, 4), np.float32), np.zeros(5, np.float32))
+    result = machine(target, text, place=place).run(np.zeros((2, 3, 4), np.float32), np.zeros(5, np.float32))
     assert [r.numpy().tolist() for r in result] == [[5], [2, 3, 4]]
 
 
@@ -103,33 +115,36 @@ def @main(%n: int64, %x: Tensor[(?, 2), float32]) { @loop(0i64, %n, %x) }
 """
 
 
-def test_a_loop_counter_lives_on_the_host() -> None:
-    vms = {place: machine(LOOP, place=place) for place in ("off", "on")}
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_loop_counter_lives_on_the_host(target: str) -> None:
+    vms = {place: machine(target, LOOP, place=place) for place in ("off", "on")}
     results = [vm.run(np.array(5), np.ones((1, 2), np.float32)).numpy() for vm in vms.values()]
     np.testing.assert_array_equal(*results)
     copies = {place: vm.counters["dtoh_copies"] - 1 for place, vm in vms.items()}  # less the result's
     assert copies == {"off": 6, "on": 0}
 
 
-def test_a_device_value_that_a_loop_reads_is_copied_before_it() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_device_value_that_a_loop_reads_is_copied_before_it(target: str) -> None:
     text = """
     def @loop(%i: int64, %n: int64, %x: Tensor[(?), float32]) -> Tensor[(?), float32] {
       if (%i < %n) { @loop(%i + 1i64, %n, %x + 1f) } else { %x }
     }
     def @main(%x: Tensor[(?), float32]) { @loop(0i64, cast(sum(%x), dtype="int64"), %x) }
     """
-    vm = machine(text)
+    vm = machine(target, text)
     result = vm.run(np.array([1, 2], np.float32))
     assert vm.counters["dtoh_copies"] == 1
     assert result.numpy().tolist() == [4, 5]
 
 
-def test_a_tail_call_stays_one() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_tail_call_stays_one(target: str) -> None:
     text = """
     def @count(%i: int64, %n: int64) -> int64 { if (%i < %n) { @count(%i + 1i64, %n) } else { %i } }
     def @main(%x: Tensor[(?), float32], %n: int64) { dyn.full(1f, reshape(@count(0i64, %n), newshape=[1]), dtype="float32") }
     """
-    vm = relay.VirtualMachine(relay.compile(HEADER + text, target="sim"), stack_limit_bytes=1 << 16)
+    vm = relay.VirtualMachine(relay.compile(HEADER + text, target=target), stack_limit_bytes=1 << 16)
     assert vm.run(np.zeros(1, np.float32), np.array(100_000)).shape == (100_000,)
     assert vm.counters["dtoh_copies"] == 0
 
@@ -137,40 +152,45 @@ def test_a_tail_call_stays_one() -> None:
 # ---- what the program says -----------------------------------------------------------------------------------------
 
 
-def test_on_device_is_obeyed() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_on_device_is_obeyed(target: str) -> None:
     text = 'def @main(%x: Tensor[(?n, 4), float32]) {{ let %big = on_device(exp(%x), device="{0}"); %big + 1f }}'
     x = np.ones((3, 4), np.float32)
     for place in ("on", "off"):
-        host, target = (machine(text.format(d), place=place) for d in ("cpu", "sim"))
-        np.testing.assert_array_equal(host.run(x).numpy(), target.run(x).numpy())
-        assert [p.device for p in host.exe.packed] == [0, 1]
-        assert [p.device for p in target.exe.packed] in ([1], [1, 1])
+        there, here = (machine(target, text.format(d), place=place) for d in (target, HOST))
+        np.testing.assert_array_equal(here.run(x).numpy(), there.run(x).numpy())
+        number = ALL_DEVICES.index(target)
+        assert [p.device for p in here.exe.packed] == [0, number]
+        assert [p.device for p in there.exe.packed] in ([number], [number, number])
 
 
-def test_on_device_of_a_parameter_brings_it_there() -> None:
-    vm = machine('def @main(%x: Tensor[(?), int64]) { let %h = on_device(%x, device="cpu"); %h + 1i64 }', place="off")
+@pytest.mark.parametrize("target", TARGETS)
+def test_on_device_of_a_parameter_brings_it_there(target: str) -> None:
+    vm = machine(target, 'def @main(%x: Tensor[(?), int64]) { let %h = on_device(%x, device="cpu"); %h + 1i64 }', place="off")
     assert vm.run(ints(1, 2)).numpy().tolist() == [2, 3]
     assert vm.counters["dtoh_copies"] == 2  # with the result
 
 
-def test_on_device_of_an_if() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_on_device_of_an_if(target: str) -> None:
     text = (
         "def @main(%c: bool, %x: Tensor[(?), float32]) {{ "
         'let %k = on_device(if (%c) {{ 2i64 }} else {{ 3i64 }}, device="{0}"); dyn.tile(%x, reshape(%k, newshape=[1])) }}'
     )
     for device, copies in (("cpu", 0), ("sim", 1)):
-        vm = machine(text.format(device))
+        vm = machine(target, text.format(device))
         assert [vm.run(np.array(c), np.zeros(2, np.float32)).shape for c in (True, False)] == [(4,), (6,)]
         assert vm.counters["dtoh_copies"] == 2 * copies
 
 
-def test_device_copy_is_obeyed() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_device_copy_is_obeyed(target: str) -> None:
     text = (
         "def @main(%x: Tensor[(?), int64]) { "
         'let %h = device_copy(%x, src="sim", dst="cpu"); device_copy(%h, src="cpu", dst="sim") }'
     )
     for place in ("on", "off"):
-        vm = machine(text, place=place)
+        vm = machine(target, text, place=place)
         result = vm.run(ints(1, 2))
         assert crossed(vm) == (1, 2)
         assert result.numpy().tolist() == [1, 2]
@@ -195,8 +215,9 @@ def test_on_the_cpu_everything_is_on_the_host() -> None:
     assert vm.run(np.float32(1)).numpy() == 4
 
 
-def test_devices_of_parameters_are_in_the_file(tmp_path: Any) -> None:
-    exe = relay.compile(HEADER + LOOP, target="sim")
+@pytest.mark.parametrize("target", TARGETS)
+def test_devices_of_parameters_are_in_the_file(target: str, tmp_path: Any) -> None:
+    exe = relay.compile(HEADER + LOOP, target=target)
     assert any(0 in f.devices for f in exe.functions)
     exe.save(tmp_path / "loop.rvm")
     vm = relay.VirtualMachine(relay.Executable.load(tmp_path / "loop.rvm"))
@@ -292,13 +313,14 @@ def outcome(vm: relay.VirtualMachine) -> tuple[Any, int, int, int]:
     return result, counters["dtoh_bytes"], counters["htod_bytes"], counters["dtoh_copies"]
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @settings(max_examples=40)
 @given(programs(), st.sampled_from(["input", "op", "relay"]), st.sampled_from([0, 2]))
-def test_what_runs_differs_only_in_where(program: str, dependence: str, level: int) -> None:
+def test_what_runs_differs_only_in_where(target: str, program: str, dependence: str, level: int) -> None:
     found = []
     for place in ("off", "on"):
         try:
-            vm = machine(program, place=place, data_dependence=dependence, opt_level=level)
+            vm = machine(target, program, place=place, data_dependence=dependence, opt_level=level)
         except relay.TypeCheckError as error:
             found.append((str(error), 0, 0, 0))
             continue

@@ -9,6 +9,8 @@ import pytest
 
 import relayvm as relay
 
+from ..devices import TARGETS
+
 HEADER = '#[version = "0.0.5"]\n'
 ADD = "def @main(%x: Tensor[(?n), float32]) { %x + 1f }"
 
@@ -25,16 +27,18 @@ def test_work_that_nobody_waits_for_does_not_pile_up() -> None:
     np.testing.assert_array_equal(result.numpy(), np.full(1 << 18, 100, np.float32))
 
 
-def test_free_blocks_that_queued_work_may_touch_are_memory_too() -> None:
-    vm = relay.VirtualMachine(relay.compile(HEADER + ADD, target="sim"), memory_limit_bytes=20 << 10)
+@pytest.mark.parametrize("target", TARGETS)
+def test_free_blocks_that_queued_work_may_touch_are_memory_too(target: str) -> None:
+    vm = relay.VirtualMachine(relay.compile(HEADER + ADD, target=target), memory_limit_bytes=20 << 10)
     for n in (2000, 1000, 500, 1900):  # none reuses another's block, and none is read
         result = vm.run(np.ones(n, np.float32))
     np.testing.assert_array_equal(result.numpy(), np.full(1900, 2, np.float32))
 
 
-def test_work_that_fails_when_room_for_an_argument_is_needed_is_reported() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_work_that_fails_when_room_for_an_argument_is_needed_is_reported(target: str) -> None:
     text = "def @main(%x: Tensor[(?n), int32]) { floor_divide(7, %x) }"
-    vm = relay.VirtualMachine(relay.compile(HEADER + text, target="sim"), memory_limit_bytes=16 << 10)
+    vm = relay.VirtualMachine(relay.compile(HEADER + text, target=target), memory_limit_bytes=16 << 10)
     vm.run(np.ones(2000, np.int32))
     vm.run(np.zeros(500, np.int32))
     with pytest.raises(relay.VMError, match="divi"):

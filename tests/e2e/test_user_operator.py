@@ -12,6 +12,8 @@ import relayvm as relay
 from relayvm.ops.op import REGISTRY, Kernel, NoAttrs, Op, OpPattern
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, Operand, register_shape_func
 
+from ..devices import DEVICES
+
 HEADER = '#[version = "0.0.5"]\n'
 
 
@@ -47,7 +49,7 @@ def declared() -> Iterator[None]:
 TEXT = "def @main(%v: float32, %a: int64, %b: int64) { test.grid(%v, (%a, %b)) + 1f }"
 
 
-@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("target", DEVICES)
 @pytest.mark.parametrize("mode", ["op", "input"])
 def test_a_kernel_in_python_and_a_flagged_tuple(target: str, mode: str) -> None:
     vm = relay.VirtualMachine(relay.compile(HEADER + TEXT, target=target, data_dependence=mode))
@@ -57,7 +59,7 @@ def test_a_kernel_in_python_and_a_flagged_tuple(target: str, mode: str) -> None:
     assert vm.counters["host_calls"] == 3
 
 
-@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("target", DEVICES)
 def test_its_exception_names_the_place_and_the_machine_goes_on(target: str) -> None:
     vm = relay.VirtualMachine(relay.compile(relay.parse(HEADER + TEXT, source_name="grid.relay"), target=target))
     with pytest.raises(relay.VMError, match="its kernel in Python failed: ValueError: the value is negative") as error:
@@ -67,7 +69,7 @@ def test_its_exception_names_the_place_and_the_machine_goes_on(target: str) -> N
     assert vm.memory["live_bytes"] == 0
 
 
-@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("target", DEVICES)
 def test_its_calls_are_in_the_profile(target: str) -> None:
     vm = relay.VirtualMachine(relay.compile(HEADER + TEXT, target=target))
     found = vm.profile(np.array(0.5, np.float32), np.array(2), np.array(3), repeat=2)

@@ -1,0 +1,62 @@
+"""The card without a machine: copies, launches and waits by the driver's own functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from relayvm.vm.cuda.session import Session
+
+from .contest import Contestant
+
+_EMPTY = 'extern "C" __global__ void empty(int64* x) { if (x != nullptr) x[0] = 1; }'
+
+
+class Card:
+    """One stream and two blocks of memory of ``nbytes`` each."""
+
+    def __init__(self, nbytes: int = 0) -> None:
+        self.nbytes = nbytes
+        self._session = Session(0)
+        self.device = self._session.device
+        self._driver = self.device.driver
+        self._stream, pool = int(self._session.record["compute"]), int(self._session.record["pool"])
+        self._blocks = [self._driver.get("cuMemAllocFromPoolAsync", nbytes, pool, self._stream) for _ in range(2 if nbytes else 0)]
+        for block in self._blocks:
+            self._driver.call("cuMemsetD8Async", block, 1, nbytes, self._stream)
+        self.wait()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.device.enter()
+        for block in self._blocks:
+            self._driver.call("cuMemFreeAsync", block, self._stream)
+        self.wait()
+        self._session.close()
+
+    def wait(self) -> None:
+        """Until everything asked for is done."""
+        self.device.enter()
+        self._driver.call("cuStreamSynchronize", self._stream)
+
+    def copies(self) -> Contestant:
+        """Copies of one block to the other: each reads and writes ``nbytes``."""
+        to, source = self._blocks
+
+        def copy() -> None:
+            self._driver.call("cuMemcpyDtoDAsync", to, source, self.nbytes, self._stream)
+
+        self.device.enter()
+        return Contestant(copy, self.wait)
+
+    def launches(self) -> Contestant:
+        """Launches of a kernel that does nothing."""
+        function = self.device.functions(_EMPTY, {"empty": False})["empty"]
+        words, size = np.zeros(1, np.int64), np.array([8], np.int64)
+        extra = np.array([1, words.ctypes.data, 2, size.ctypes.data, 0], np.int64)
+        sizes = (1, 1, 1, 32, 1, 1, 0)
+
+        def launch(kept: tuple[np.ndarray, ...] = (words, size, extra)) -> None:
+            self._driver.call("cuLaunchKernel", function, *sizes, self._stream, 0, kept[2].ctypes.data)
+
+        self.device.enter()
+        return Contestant(launch, self.wait)

@@ -1,0 +1,74 @@
+"""Start copies to the host as soon as what they copy is made: the host then waits for its value, not for the whole queue.
+
+::
+
+    let %_ = vm.invoke_op(@f, %x, %n);         let %_ = vm.invoke_op(@f, %x, %n);
+    let %_1 = vm.invoke_op(@g, %x, %y);   ->   let %n_pending = vm.copy_begin(%n, ...);
+    let %n_host = device_copy(%n, ...);        let %_1 = vm.invoke_op(@g, %x, %y);
+                                               let %n_host = vm.copy_wait(%n_pending);
+
+A copy moves up to where its value is made, in its own chain of lets: never out of a branch, which may not run.  Where nothing
+is launched in between it stays one instruction.
+
+Requires: explicit allocation, no lifetimes yet.
+Ensures: the same; every ``vm.copy_begin`` has its one ``vm.copy_wait`` in the same chain.
+"""
+
+from __future__ import annotations
+
+from ...ops import machine
+from ...ops.op import Op
+from ..anf import inner_chains, rebuild, rebuild_lets, values
+from ..ir import Call, Expr, Function, IRModule, Var, let_chain, replace
+from ..placement import HOST
+
+
+def start_copies(mod: IRModule) -> IRModule:
+    """``mod`` with the copies to the host begun early."""
+    return replace(mod, functions={name: f if f.is_primitive else _function(f) for name, f in mod.functions.items()})
+
+
+def _function(function: Function) -> Function:
+    body = _chain(function.body)
+    return function if body is function.body else replace(function, body=body)
+
+
+def _chain(chain: Expr) -> Expr:
+    """The chain with its copies split; those inside its branches too."""
+    bindings, result = let_chain(chain)
+    launches = [0]  # before each binding
+    made: dict[Expr, int] = {}  # how many bindings it takes until a value is there
+    begun: list[list[tuple[Var, Expr]]] = [[] for _ in range(len(bindings) + 1)]
+    kept: list[tuple[Var, Expr]] = []
+    for i, (var, value) in enumerate(bindings):
+        start = made.get(value.args[0], 0) if _is_copy_to_host(value) else i  # type: ignore[attr-defined]
+        if launches[i] > launches[start]:
+            assert isinstance(value, Call)
+            pending = Var(f"{value.args[0].name}_pending", span=var.span, ty=value.args[0].ty)  # type: ignore[attr-defined]
+            begun[start].append((pending, replace(value, op=machine.COPY_BEGIN)))
+            value = Call(machine.COPY_WAIT, (pending,), machine.COPY_WAIT.attrs(), span=value.span, ty=value.ty)
+        launches.append(launches[i] + _may_launch(value))
+        for filled in (var, *_filled(value)):
+            made[filled] = i + 1
+        kept.append((var, rebuild(value, lambda atom: atom, _chain)))
+    out = [*begun[0]]
+    for binding, after in zip(kept, begun[1:], strict=True):
+        out += [binding, *after]
+    return rebuild_lets(chain, out, result)
+
+
+def _is_copy_to_host(value: Expr) -> bool:
+    return isinstance(value, Call) and value.op is machine.DEVICE_COPY and value.attrs.dst == HOST
+
+
+def _filled(value: Expr) -> tuple[Expr, ...]:
+    """The tensors, bound before, that a kernel fills."""
+    is_kernel = isinstance(value, Call) and value.op is machine.INVOKE_OP
+    return value.args[len(value.args) - value.attrs.n_outputs :] if is_kernel else ()  # type: ignore[attr-defined]
+
+
+def _may_launch(value: Expr) -> bool:
+    """Is a kernel launched by this value, or may one be by what it calls or branches to?"""
+    if isinstance(value, Call):
+        return value.op is machine.INVOKE_OP or not isinstance(value.op, Op)
+    return any(_may_launch(inner) for chain in inner_chains(value) for inner in values(chain))

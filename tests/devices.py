@@ -1,0 +1,17 @@
+"""On which devices the tests run, in one place: ``cpu`` and ``sim``, unless ``RELAYVM_TEST_DEVICES`` lists others.
+
+``pytest --device cuda`` adds one for a run (see ``conftest``).  A test of what holds on every device takes it from DEVICES; a
+test of what crosses between the host and a device of its own from TARGETS; a test of how ``sim`` itself works names ``sim``.
+"""
+
+from __future__ import annotations
+
+import os
+
+#: The environment variable: names of devices with commas between them.
+VARIABLE = "RELAYVM_TEST_DEVICES"
+HOST = "cpu"
+#: Every device that is tested.
+DEVICES: tuple[str, ...] = tuple(filter(None, os.environ.get(VARIABLE, f"{HOST},sim").split(",")))
+#: Those that have memory of their own.
+TARGETS: tuple[str, ...] = tuple(d for d in DEVICES if d != HOST)

@@ -1,0 +1,155 @@
+"""Runs the CUDA kernels of one operator call on numpy arrays, on the emulated card; and compiles them as for a real one."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from relayvm.ops.group import Group, Literal, Node, Tensor
+from relayvm.ops.kernels.cuda import opaque
+from relayvm.ops.kernels.cuda.source import (
+    Address,
+    CudaSource,
+    Data,
+    Extent,
+    Fault,
+    Handle,
+    Launch,
+    LibraryCall,
+    Scratch,
+    Site,
+    Size,
+    Word,
+)
+from relayvm.ops.op import get
+from relayvm.ops.relate import build_group, shape_program
+from relayvm.ops.ty import numpy_dtype
+from relayvm.shape_funcs.dims import Dim, const, dim, sym
+from relayvm.shape_funcs.program import SIZE, Load, assemble
+
+from ...emulator import emulator
+from ...emulator.session import Session, call, word
+
+SITE = 7
+
+
+class Ran(NamedTuple):
+    """What a call did: the results as they were allocated, its status, the size an upper-bound operator reported."""
+
+    outputs: list[np.ndarray]
+    status: int
+    count: int
+
+
+def group_of(name: str, attrs: Any, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = ()) -> Group:
+    """One call of an operator; dims are unknown unless ``static``; the inputs at ``literals`` are constants of the group."""
+
+    def tensor(array: np.ndarray, k: int) -> Tensor:
+        return Tensor(array.dtype.name, tuple(dim(n) if static else sym(f"d{k}_{i}") for i, n in enumerate(array.shape)))
+
+    given = [k for k in range(len(inputs)) if k not in literals]
+    place = {k: n for n, k in enumerate([*given, *literals])}
+    params = tuple(tensor(inputs[k], k) for k in given)
+    constants = tuple(Literal(inputs[k].dtype.name, inputs[k].item()) for k in literals)
+    n_outputs = len(np.atleast_1d(get(name).dtype(tuple(a.dtype.name for a in inputs), attrs)))
+    node = Node(name, attrs, tuple(place[k] for k in range(len(inputs))), ())
+    return build_group(params, constants, (node,), range(len(inputs), len(inputs) + n_outputs))
+
+
+def source_of(
+    name: str, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = (), **attributes: Any
+) -> CudaSource:
+    """What the call becomes on CUDA devices."""
+    return opaque.source(group_of(name, get(name).attrs(**attributes), inputs, static=static, literals=literals))
+
+
+def run(
+    name: str, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = (), schedule: int = 0, **attributes: Any
+) -> Ran:
+    """Run the operator on arrays on the emulated card; ``schedule``: the order in which blocks and threads take turns."""
+    arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
+    group = group_of(name, get(name).attrs(**attributes), arrays, static=static, literals=literals)
+    given = [a for k, a in enumerate(arrays) if k not in literals]
+    shapes = shape_program(group).program.run(given)
+    dtypes = [numpy_dtype(group.values()[r].dtype) for r in group.results]
+    has_counts = get(name).shape_func.upper_bound
+    with Session() as card:
+        emulator.set("schedule", schedule)
+        addresses = [card.put(a) for a in given]
+        results = [card.allocate(max(1, int(np.prod(s)) * d.itemsize)) for s, d in zip(shapes, dtypes, strict=True)]
+        counts = card.put(np.full(1, -1, np.int64))
+        dims = [*(t.shape for t in group.params), *(group.values()[r].shape for r in group.results)]
+        tensors = [*addresses, *results, *([counts] if has_counts else [])]
+        status = _Steps(card, opaque.source(group), tensors, dims, [*(a.shape for a in given), *shapes]).run()
+        outputs = [card.get(a, s, d) for a, s, d in zip(results, shapes, dtypes, strict=True)]
+        return Ran(outputs, status, int(card.get(counts, (1,), np.int64)[0]))
+
+
+class _Steps:
+    """Does what the machine does with a CudaSource, in Python."""
+
+    def __init__(self, card: Session, source: CudaSource, tensors: list[int], dims: list[Any], shapes: list[Any]) -> None:
+        assert source.python is None
+        self.card, self.source, self.tensors, self.shapes = card, source, tensors, shapes
+        self.loads: dict[Dim, Load] = {}
+        for position, shape in reversed(list(enumerate(dims))):
+            self.loads.update({d: (position, SIZE, axis) for axis, d in enumerate(shape) if const(d) is None})
+        self.fault = card.put(np.zeros(1, np.uint64))
+        self.scratch = [card.allocate(max(1, self.value(n))) for n in source.scratch]
+        self.handles: Mapping[str, int] = {}
+        self.kept: list[Any] = []
+
+    def value(self, extent: Extent) -> int:
+        """A size, by a shape program over the tensors' shapes alone."""
+        program = assemble([(dim(extent),)], [], self.loads)
+        return program.run([np.broadcast_to(np.int8(0), shape) for shape in self.shapes])[0][0]
+
+    def run(self) -> int:
+        """Run all steps; the status that a kernel reported, 0 if none."""
+        image = emulator.compile(self.source.text) if self.source.text else b""
+        for step in self.source.steps:
+            if isinstance(step, Launch):
+                grid = [self.value(e) for e in step.grid]
+                assert min(grid) >= 0
+                if min(grid) > 0:
+                    args = [self.argument(a) for a in step.args]
+                    self.card.launch(image, step.entry, grid, step.block, args, self.value(step.shared_bytes))
+            elif self.value(step.unless) != 0:
+                self.library(step)
+        fault = int(self.card.get(self.fault, (1,), np.uint64)[0])
+        assert fault == 0 or fault >> 8 == SITE
+        return fault & 0xFF
+
+    def library(self, step: LibraryCall) -> None:
+        function = getattr(emulator.library(), step.function)
+        status = function(*(word(self.argument(a)) for a in step.args))
+        assert status == 0, (step.function, status, emulator.text())
+
+    def argument(self, argument: Any) -> int:
+        if isinstance(argument, Data):
+            return self.tensors[argument.position]
+        if isinstance(argument, Size):
+            return self.value(argument.dim)
+        if isinstance(argument, Word):
+            return argument.value
+        if isinstance(argument, Scratch):
+            return self.scratch[argument.index]
+        if isinstance(argument, Fault):
+            return self.fault
+        if isinstance(argument, Site):
+            return SITE
+        if isinstance(argument, Handle):
+            return self.handle(argument.library)
+        assert isinstance(argument, Address)
+        self.kept.append(ctypes.create_string_buffer(argument.content))
+        return ctypes.addressof(self.kept[-1])
+
+    def handle(self, library: str) -> int:
+        assert library == "cublas"
+        made = ctypes.c_uint64()
+        call("cublasCreate_v2", ctypes.byref(made))
+        call("cublasSetStream_v2", made, word(self.card.stream))
+        return made.value

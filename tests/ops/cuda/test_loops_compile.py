@@ -1,0 +1,101 @@
+"""Every fusable operator, and some groups of them, compile with NVRTC for the architectures that there are tests of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from relayvm.ops.broadcast import BiasAddAttrs, BroadcastToAttrs
+from relayvm.ops.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
+from relayvm.ops.group import Node
+from relayvm.ops.indexing import OneHotAttrs, TakeAttrs
+from relayvm.ops.kernels.cuda import cuda_source
+from relayvm.ops.native import nvrtc
+from relayvm.ops.op import REGISTRY, NoAttrs, OpPattern
+from relayvm.ops.reduce import ArgReduceAttrs, ReduceAttrs
+from relayvm.ops.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
+from relayvm.ops.ty import numpy_dtype
+
+from ..run_group import group_of, one_call
+
+ARCHITECTURES = ("sm_80", "sm_90")
+FUSABLE = (OpPattern.ELEMWISE, OpPattern.BROADCAST, OpPattern.COMM_REDUCE, OpPattern.INJECTIVE)
+
+
+def _missing() -> str | None:
+    try:
+        nvrtc.compiler.version  # noqa: B018 - loads the compiler
+    except nvrtc.NoNvrtc as error:
+        return str(error)
+    return None
+
+
+pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
+
+
+def _x(dtype, *shape):
+    return np.ones(shape, numpy_dtype(dtype))
+
+
+def single():
+    """A group of each operator that takes one, two or three arrays and no attributes, for every kind of dtype."""
+    for name, op in sorted(REGISTRY.items()):
+        if op.pattern not in FUSABLE or name.startswith("."):
+            continue
+        for dtype in ("float32", "bfloat16", "int8", "uint64", "bool"):
+            for attrs in (None, ReduceAttrs(1), ArgReduceAttrs(0)):
+                arrays = [_x(dtype, 3, 4)] * len(op.inputs)
+                if name == "where":
+                    arrays[0] = _x("bool", 3, 4)
+                try:
+                    yield f"{name} {dtype}", one_call(name, arrays, attrs)
+                    break
+                except Exception:  # not of this dtype, or with other attributes
+                    continue
+
+
+def with_attributes():
+    """Groups of the operators that need attributes, most of which only put elements elsewhere."""
+    y = _x("float16", 3, 4)
+    yield "clip", one_call("clip", [y], ClipAttrs(-1.5, 2.5))
+    yield "nn.leaky_relu", one_call("nn.leaky_relu", [y], LeakyReluAttrs())
+    yield "broadcast_to", one_call("broadcast_to", [y], BroadcastToAttrs((2, 3, 4)))
+    yield "nn.bias_add", one_call("nn.bias_add", [y, y[0]], BiasAddAttrs(-1))
+    yield "full_like", one_call("full_like", [y, np.asarray(y[0, 0])])
+    for dtype in ("float32", "float16", "bool", "int64"):
+        x, at = _x(dtype, 3, 4), np.zeros((2, 3), "int32")
+        yield f"transpose {dtype}", one_call("transpose", [x], TransposeAttrs())
+        yield f"concatenate {dtype}", one_call("concatenate", [(x, x, x)], AxisAttrs(1))
+        yield f"stack {dtype}", one_call("stack", [(x, x)], AxisAttrs(0))
+        yield f"split {dtype}", one_call("split", [x], SplitAttrs((1, 2), 1))
+        yield f"strided_slice {dtype}", one_call("strided_slice", [x], SliceAttrs((-1,), (-9,), (-1,)))
+        yield f"tile {dtype}", one_call("tile", [x], TileAttrs((2, 3)))
+        yield f"repeat {dtype}", one_call("repeat", [x], RepeatAttrs(3, 1))
+        for mode in ("clip", "wrap", "fast"):
+            yield f"take {mode} {dtype}", one_call("take", [x, at], TakeAttrs(0, 0, mode))
+        yield f"cast {dtype}", one_call("cast", [x], CastAttrs("uint8"))
+        yield f"one_hot {dtype}", one_call("one_hot", [at, _x("int8"), _x("int8")], OneHotAttrs(5, -1, "int8"))
+
+
+def fused():
+    """Groups of several operators."""
+    params = one_call("add", [_x("float32", 3, 4), _x("float32", 4)]).params
+    add, tanh = Node("add", NoAttrs(), (0, 1), ()), Node("tanh", NoAttrs(), (2,), ())
+    yield "add tanh", group_of(params, [add, tanh])
+    yield "add and tanh", group_of(params, [add, tanh], results=[2, 3])
+    for name in ("sum", "mean", "variance", "max"):
+        for axis in (0, 1, None):
+            yield f"add tanh {name} {axis}", group_of(params, [add, tanh, Node(name, ReduceAttrs(axis), (3,), ())])
+
+
+def test_all_compile():
+    groups = dict([*single(), *with_attributes(), *fused()])
+    assert len(groups) > 150
+    covered = {name.split()[0] for name in groups} | {n.op for g in groups.values() for n in g.nodes}
+    arithmetic = {n for n, op in REGISTRY.items() if op.pattern in FUSABLE[:3]}
+    assert arithmetic <= covered, arithmetic - covered
+    texts = {cuda_source(group).text: name for name, group in groups.items()}
+    wanted = [(text, arch) for text in texts for arch in ARCHITECTURES]
+    code = nvrtc.compile_all(wanted, [texts[text] for text, _ in wanted])
+    assert all(image[:4] == b"\x7fELF" for image in code)
+    print(f"{len(texts)} texts compiled for {' and '.join(ARCHITECTURES)}")

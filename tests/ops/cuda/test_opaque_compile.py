@@ -1,0 +1,102 @@
+"""The CUDA kernels of every OPAQUE operator compile for real cards, at all dtypes, with every size unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relayvm.ops.dtype_rules import FLOATS, NUMBERS
+from relayvm.ops.native import nvrtc
+from relayvm.ops.op import REGISTRY, OpPattern
+from relayvm.ops.ty import DTYPES, numpy_dtype
+from relayvm.shape_funcs.conv import data_layouts, kernel_layouts
+
+from .on_card import source_of
+
+ARCHITECTURES = ("sm_80", "sm_90")
+
+
+@pytest.fixture(autouse=True)
+def has_nvrtc() -> None:
+    try:
+        assert nvrtc.compiler.version
+    except nvrtc.NoNvrtc as reason:
+        pytest.skip(str(reason))
+
+
+def array(rank: int, dtype: str) -> np.ndarray:
+    return np.empty((5,) * rank, numpy_dtype(dtype))
+
+
+def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
+    """Inputs and attributes of calls that make every text of the operator, but for constants."""
+    if name in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
+        for number, dtype in enumerate(NUMBERS):
+            ranks = (3, 3) if name == "nn.batch_matmul" else (3, 2)
+            turned = {} if name == "nn.dense" else {"transpose_a": number % 2 > 0, "transpose_b": number % 4 > 1}
+            yield [array(rank, dtype) for rank in ranks], turned
+        yield [array(rank, "float32") for rank in ranks], {"out_dtype": "float64"}
+    elif name in ("nn.softmax", "nn.log_softmax"):
+        yield from (([array(3, dtype)], {"axis": 1}) for dtype in FLOATS)
+    elif name in ("sort", "argsort", "topk", "dyn.topk"):
+        more = [np.empty((), np.int64)] if name == "dyn.topk" else []
+        dtypes = {"sort": DTYPES[::2], "argsort": DTYPES[1::2]}.get(name, DTYPES)  # keys are those of topk
+        yield from (([array(2, dtype), *more], {"is_ascend": number % 2 > 0}) for number, dtype in enumerate(dtypes))
+    elif name == "cumsum":
+        yield from (([array(3, dtype)], {"axis": 1, "exclusive": number % 2 > 0}) for number, dtype in enumerate(NUMBERS))
+        yield from (
+            ([array(3, source)], {"axis": 1, "dtype": out}) for source, out in (("bool", "uint8"), ("float64", "float16"))
+        )
+    elif name == "argwhere":
+        yield from (([array(3, dtype)], {}) for dtype in DTYPES)
+    elif name == "unique":
+        flags = ((False, False), (False, True), (True, False), (True, True))
+        for dtype, (s, c) in zip(("float32", "int64", "uint8", "bfloat16"), flags, strict=True):
+            yield [array(1, dtype)], {"is_sorted": s, "return_counts": c}
+    elif name == "searchsorted":
+        yield from (([array(2, d), array(2, d)], {"right": number % 2 > 0}) for number, d in enumerate(NUMBERS))
+    elif name == "vision.get_valid_counts":
+        yield from (([array(3, dtype), array(0, other)], {}) for dtype, other in zip(FLOATS, FLOATS[::-1], strict=True))
+    elif name == "vision.non_max_suppression":
+        for number, dtype in enumerate(FLOATS):
+            inputs = [array(3, dtype), array(1, "int32"), array(2, "int32"), array(0, "int64"), array(0, dtype)]
+            yield inputs, {"return_indices": number % 2 > 0, "invalid_to_bottom": number > 1, "force_suppress": number > 2}
+    elif name.startswith("nn.conv"):
+        rank = int(name[-2])
+        yield from (([array(rank + 2, dtype)] * 2, {"groups": 1 + number % 2}) for number, dtype in enumerate(FLOATS))
+        if rank == 2:
+            yield from (([array(4, "float16")] * 2, {"kernel_layout": k, "data_layout": "NHWC"}) for k in kernel_layouts(2)[1:])
+    elif "_pool" in name:
+        dtypes = NUMBERS if name == "nn.max_pool2d" else FLOATS
+        rank = int(name[-2])
+        yield from (([array(rank + 2, dtype)], {"layout": data_layouts(rank)[n % 2]}) for n, dtype in enumerate(dtypes))
+    elif name == "vision.roi_align":
+        modes = ("avg", "max") * len(FLOATS)
+        yield from (
+            ([array(4, dtype), array(2, dtype)], {"pooled_size": 7, "spatial_scale": 0.5, "mode": mode})
+            for dtype, mode in zip(FLOATS, modes, strict=False)
+        )
+    elif name == "image.crop_and_resize":
+        yield from (([array(4, dtype), array(2, "float32"), array(1, "int32")], {"crop_size": 7}) for dtype in FLOATS)
+    else:
+        raise AssertionError(f"nobody compiles the kernels of {name}")
+
+
+OPAQUE = [name for name, op in REGISTRY.items() if op.pattern is OpPattern.OPAQUE and op.kernel and op.kernel.cuda]
+
+
+@pytest.mark.parametrize("name", OPAQUE)
+def test_kernels_compile_for_cards(name: str) -> None:
+    texts = list(dict.fromkeys(source_of(name, inputs, **attrs).text for inputs, attrs in calls(name)))
+    wanted = [(text, arch) for text in texts for arch in ARCHITECTURES]
+    images = nvrtc.compile_all(wanted, [name] * len(wanted))
+    assert len(images) == len(ARCHITECTURES) * len(texts) > 0
+    assert all(image[:4] == b"\x7fELF" for image in images)
+
+
+def test_every_opaque_operator_runs_on_cuda_devices() -> None:
+    missing = [n for n, op in REGISTRY.items() if op.kernel and not op.kernel.in_python and op.kernel.cuda is None]
+    assert not missing

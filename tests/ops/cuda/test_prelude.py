@@ -1,0 +1,113 @@
+"""What precedes every text of CUDA C, and the functions that generated texts call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from relayvm.ops.kernels.cuda.language import FUNCTIONS
+from relayvm.ops.ty import HALVES, numpy_dtype
+
+from ...emulator import emulator
+from ...emulator.session import Session
+
+pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
+
+
+def run(text, arrays, result, threads=256, blocks=1):
+    """What the kernel ``k`` writes into its last argument, an array like ``result``; the others are ``arrays``."""
+    image = emulator.compile(FUNCTIONS + text)
+    with Session() as card:
+        out = card.put(result)
+        card.launch(image, "k", (blocks, 1, 1), (threads, 1, 1), [*(card.put(a) for a in arrays), out])
+        return card.get(out, result.shape, result.dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_every_half_becomes_its_float_and_comes_back(dtype):
+    bits = np.arange(65536, dtype="uint16")
+    text = f"""extern "C" __global__ void k(const {dtype}* x, float32* y) {{
+      int i = blockIdx.x * 256 + threadIdx.x; y[i] = to_float32(x[i]); }}"""
+    floats = run(text, [bits], np.zeros(65536, "float32"), blocks=256)
+    np.testing.assert_array_equal(floats, bits.view(numpy_dtype(dtype)).astype("float32"))
+    text = f"""extern "C" __global__ void k(const float32* x, {dtype}* y) {{
+      int i = blockIdx.x * 256 + threadIdx.x; y[i] = to_{dtype}(x[i]); }}"""
+    back = run(text, [floats], np.zeros(65536, "uint16"), blocks=256).view(numpy_dtype(dtype))
+    np.testing.assert_array_equal(back.astype("float32"), floats)
+    # between two halves, a hair off the middle, beyond the largest, below the smallest
+    ends = bits.view(numpy_dtype(dtype)).astype("float64")[:32768]
+    finite = ends[np.isfinite(ends)]
+    middle = (finite[:-1] + finite[1:]) / 2
+    x = np.concatenate([middle, -middle, middle * (1 + 1e-6), middle * (1 - 1e-6), finite[-1:] * 1.01, [np.inf, 1e-45, 0]])
+    x = np.concatenate([x, np.full(-len(x) % 256, np.nan)]).astype("float32")
+    with np.errstate(over="ignore"):
+        expected = x.astype(numpy_dtype(dtype)).astype("float32")
+    ours = run(text, [x], np.zeros(len(x), "uint16"), blocks=len(x) // 256).view(numpy_dtype(dtype)).astype("float32")
+    np.testing.assert_array_equal(ours, expected)
+
+
+_LAST = """
+struct Span { int64 first, last; };
+// not commutative, and only neighbours can be joined: shows the order of what is combined
+struct Join { DEVICE Span operator()(Span a, Span b) const { return a.last + 1 == b.first ? Span{a.first, b.last} : Span{-1, -1}; } };
+"""
+
+
+@pytest.mark.parametrize("threads", [32, 64, 96, 256, 1024])
+def test_reductions_and_scans_keep_the_order(threads):
+    text = (
+        _LAST
+        + """extern "C" __global__ void k(int64* out) {
+      int t = threadIdx.x; Span total, mine{t, t};
+      Span all = block_reduce(mine, Join()), before = block_scan(mine, Join(), total);
+      out[4 * t] = all.first + all.last; out[4 * t + 1] = before.first; out[4 * t + 2] = before.last;
+      out[4 * t + 3] = total.first + total.last;
+      int64 sum = block_reduce(int64(t), Add()); if (sum != int64(blockDim.x) * (blockDim.x - 1) / 2) out[4 * t] = -7; }"""
+    )
+    out = run(text, [], np.zeros((threads, 4), "int64"), threads)
+    at = np.arange(threads)
+    np.testing.assert_array_equal(out, np.stack([at * 0 + threads - 1, at * 0, at, at * 0 + threads - 1], 1))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 16, 17, 31, 32])
+def test_a_reduction_of_some_lanes_is_known_to_all(count):
+    text = (
+        _LAST
+        + f"""extern "C" __global__ void k(int64* out) {{
+      int t = threadIdx.x; Span all = warp_reduce(Span{{t, t}}, Join(), {count}); out[t] = all.first * 100 + all.last; }}"""
+    )
+    np.testing.assert_array_equal(run(text, [], np.zeros(32, "int64"), 32), np.full(32, count - 1))
+
+
+def test_the_first_error_stays():
+    text = """extern "C" __global__ void k(int64* word) { if (threadIdx.x >= 40) fail(word, 9, 1000 + threadIdx.x / 64); }"""
+    (word,) = run(text, [], np.zeros(1, "uint64"))
+    assert word & 0xFF == 9 and word >> 8 in (1000, 1001, 1002, 1003)
+    (word,) = run(text, [], np.full(1, 77 * 256 + 3, "uint64"))
+    assert word == 77 * 256 + 3
+
+
+def test_divisors():
+    text = """extern "C" __global__ void k(const int64* n, const int64* by, const int64* total, int64* out) {
+      int i = blockIdx.x * 256 + threadIdx.x; out[i] = Divisor(by[i], total[i]).quotient(n[i]); }"""
+    rng = np.random.default_rng(0)
+    by = np.concatenate([np.arange(1, 1025), 2 ** rng.integers(0, 31, 1024), rng.integers(1, 2**31, 2048)])
+    for top in (2**31, 2**40):
+        n = np.concatenate([rng.integers(0, top, len(by) - 4), [0, top - 1, top - 2, 1]])
+        ours = run(text, [n, by, np.full(len(by), top - (top == 2**31))], np.zeros(len(by), "int64"), blocks=len(by) // 256)
+        np.testing.assert_array_equal(ours, n // by)
+
+
+def test_division_rounds_down_and_floats_become_integers_as_on_the_processor():
+    a, b = (v.reshape(-1) for v in np.meshgrid([-9, -8, -1, 0, 1, 7, 2**40, -(2**40), 2**32 + 1], [-3, 2, 5, 2**33, -(2**34)]))
+    a, b = (np.concatenate([v, np.ones(-len(v) % 32, int)]) for v in (a, b))
+    for name, expected in (("floor_quotient", a // b), ("floor_remainder", a % b)):
+        text = f"""extern "C" __global__ void k(const int64* a, const int64* b, int64* out) {{
+          out[threadIdx.x] = {name}(a[threadIdx.x], b[threadIdx.x]); }}"""
+        np.testing.assert_array_equal(run(text, [a, b], np.zeros(len(a), "int64"), len(a)), expected)
+    x = np.zeros(32)
+    x[:9] = [1e300, -1e300, np.nan, np.inf, -np.inf, 9223372036854774784.0, -9223372036854775808.0, 1.9, -1.9]
+    text = """extern "C" __global__ void k(const float64* x, int64* out) { out[threadIdx.x] = to_int64(x[threadIdx.x]); }"""
+    least = -(2**63)
+    expected = [least, least, least, least, least, 9223372036854774784, least, 1, -1]
+    np.testing.assert_array_equal(run(text, [x], np.zeros(32, "int64"), 32)[:9], expected)
