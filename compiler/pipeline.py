@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
+from ..vm.executable import DEVICES
+from ..vm.layout import CUDA
 from .check import check
 from .config import Config
 from .ir import IRModule
+from .passes.check_kernels import check_kernels
 from .passes.dynamic_to_static import dynamic_to_static
 from .passes.eliminate_common_subexpr import eliminate_common_subexpr
 from .passes.eliminate_dead_code import eliminate_dead_code
@@ -66,6 +69,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
         (True, "place", decide_places),
         (True, "fuse_ops", fuse),
         (True, "manifest_alloc", allocate),
+        (target == DEVICES[CUDA], "check_kernels", lambda mod: check_kernels(mod, target)),
         (limit is not None, "strict_copies", refuse_copies),
         (config.bulk and target != HOST, "start_copies", start_copies),
         (True, "manifest_lifetimes", manifest_lifetimes),

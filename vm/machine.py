@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +10,15 @@ import numpy as np
 
 from ..ops.native import store
 from ..ops.native.layout import TAG_ADT, TAG_TENSOR
-from ..ops.native.memory import ARRAYS, alloc, load_i64, store_i64
+from ..ops.native.memory import ARRAYS, alloc, load_i64
 from ..ops.native.memory import tensor as record_at
-from ..ops.native.status import HOST_KERNEL, OUT_OF_MEMORY, RESULT_LOST, STATUS
+from ..ops.native.status import OUT_OF_MEMORY, RESULT_LOST
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
 from . import door, requests
-from .events import HOST_CALL as HOST_CALL_EVENT
+from .arguments import lost, object_of, prepare
 from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
-from .failure import failure, locate, memory_help, operators, span_of
+from .failure import failure, memory_help
 from .layout import (
     BUSY,
     COUNTERS,
@@ -35,9 +34,10 @@ from .layout import (
     TRACE_TYPES,
 )
 from .program import Tables
-from .signature import Fitting, as_array, named_dims, parameter_table, positional
+from .python_kernels import call_python
+from .signature import Fitting, named_dims, parameter_table, positional
 from .sim import is_lost
-from .source import ConfigError, Diagnostic, VMError
+from .source import ConfigError, VMError
 from .sync_reason import SYNC_REASONS, SyncReason, number_of
 from .tensor import Tensor
 from .verify import verify
@@ -187,12 +187,12 @@ class VirtualMachine:
         fitting = Fitting(function)
         devices = [function.device_of(i, self._device) for i in range(len(args))]
         rows = zip(function.params, args, devices, strict=True)
-        prepared = [self._prepare(fitting, name, ty, value, device) for (name, ty), value, device in rows]
+        prepared = [prepare(self, fitting, name, ty, value, device) for (name, ty), value, device in rows]
         state["busy"], state["owner"], state["result"] = 1, threading.get_ident(), 0
         held: list[int] = []
         try:
             for p, device in zip(prepared, devices, strict=True):
-                held.append(self._object(p, device))
+                held.append(object_of(self, p, device))
         except BaseException:
             for at in held:
                 self._locked(self._state, requests.RELEASE, at, 0)
@@ -202,70 +202,6 @@ class VirtualMachine:
         self._locked(self._state, requests.OPEN, self.exe.function_index(function.name), len(held))
         state["reason"] = OUT_OF_FUEL  # the loop has not begun
         return self._finish(function)
-
-    def _prepare(self, fitting: Fitting, name: str, ty: Type, value: Any, device: int) -> Any:
-        """The argument as an array, a tensor of this machine, or a tuple of these, checked against its type.
-
-        One that is taken on the host is on the host.
-        """
-        if isinstance(ty, TupleType):
-            if not isinstance(value, (tuple, list)) or len(value) != len(ty.fields):
-                what = f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
-                raise VMError(f"@{fitting.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}")
-            return tuple(
-                self._prepare(fitting, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, value, strict=True))
-            )
-        if not isinstance(ty, TensorType):
-            raise VMError(f"@{fitting.function.name} takes a function as %{name}: only the program itself can call it")
-        if isinstance(value, Tensor):
-            fitting.check(name, ty, value.shape, value.dtype.name)
-            if value._vm is self and value.device in (self.device, "cpu"):
-                if is_lost(value._address):
-                    raise _lost(value)
-                return value if device else self._on_host(value)
-            value = value.numpy()
-        if self._session is not None and device and self._session.holds(value):
-            there = self._session.borrow(value)
-            fitting.check(name, ty, there.shape, there.dtype)
-            return there
-        array = as_array(name, value, ty.dtype)
-        fitting.check(name, ty, array.shape, array.dtype.name)
-        return array
-
-    def _on_host(self, tensor: Tensor) -> Tensor:
-        return tensor if tensor.device == DEVICES[0] else self._to_host(tensor, SyncReason.PASSED_ON)
-
-    def _object(self, prepared: Any, device: int) -> int:
-        """An object on ``device`` for a prepared argument, owned by the caller.  Raises VMError when there is no memory."""
-        if isinstance(prepared, tuple):
-            at = self._some(self._locked(self._state, requests.NEW_TUPLE, len(prepared), 0))
-            try:
-                for i, p in enumerate(prepared):
-                    store_i64(record_at(at).data + 8 * i, self._object(p, device))
-            except BaseException:
-                self._locked(self._state, requests.RELEASE, at, 0)
-                raise
-            return at
-        if isinstance(prepared, Tensor):
-            at = self._locked(self._state, requests.RETAIN, prepared._address, 0)
-        else:
-            at = self._some(self._locked(self._state, requests.NEW_OBJECT, TAG_TENSOR, 0))
-            t = record_at(at)
-            on_card = not isinstance(prepared, np.ndarray)
-            t.data, t.device = (prepared.address, CUDA) if on_card else (prepared.ctypes.data, 0)
-            t.ndim, t.dtype = len(prepared.shape), DTYPES.index(prepared.dtype if on_card else prepared.dtype.name)
-            for axis, size in enumerate(prepared.shape):
-                t.shape[axis] = size
-        if device == 0 or record_at(at).device == device:
-            return at
-        try:
-            there = self._locked(self._state, requests.TO_DEVICE, at, device)
-            if not there and self._view["outstanding"]:  # the blocks that queued work may touch are free when it has run
-                self._wait(SyncReason.MEMORY)
-                there = self._locked(self._state, requests.TO_DEVICE, at, device)
-        finally:
-            self._locked(self._state, requests.RELEASE, at, 0)
-        return self._some(there)
 
     def _wait(self, why: SyncReason | None) -> None:
         """Wait for the device, between two calls; without a reason it counts for nothing.  Raises VMError when that fails."""
@@ -306,7 +242,7 @@ class VirtualMachine:
 
     def _check_not_lost(self, tensor: Tensor) -> None:
         if is_lost(tensor._address):
-            raise _lost(tensor)
+            raise lost(tensor)
 
     def _go_on(self, function: VMFunction, args: tuple[Any, ...], answer: int) -> Any:
         """What the door left to us: a call under way (0), or one that it did not begin."""
@@ -324,7 +260,7 @@ class VirtualMachine:
                 if state["reason"] == FAILED:
                     raise failure(self)
                 if state["reason"] == HOST_CALL:
-                    self._host_call()
+                    call_python(self)
                 else:
                     assert state["reason"] == OUT_OF_FUEL, state["reason"]
                 state["deadline_ns"] = 0
@@ -344,71 +280,6 @@ class VirtualMachine:
         self._locked(self._state, requests.UNWIND, 0, 0)
         self._locked(self._state, requests.RELEASE, int(state["result"]), 0)
         state["result"] = state["busy"] = 0
-
-    def _host_call(self) -> None:
-        """Run the kernel in Python that the loop stopped at, and step over it."""
-        state = self._view
-        function, pc = locate(self.exe, self._starts, int(state["pc"]))
-        instruction = function.code[pc:]
-        packed, n = self.exe.packed[int(instruction[1])], int(instruction[3])
-        addresses = self._tables.argv[:n].tolist()  # the queue's kernels take their arguments from there too
-        if packed.device == CUDA:
-            self._card_call(int(instruction[1]), addresses, function, pc)
-            state["pc"] += 4 + n
-            return
-        if packed.device:
-            state["status"] = self._locked(self._state, requests.WAIT, number_of(SyncReason.PYTHON_KERNEL), 0)
-            if state["status"]:
-                raise failure(self)
-        arrays = [_host_view(at) for at in addresses]
-        start = time.monotonic_ns()
-        node = packed.group.nodes[0]
-        kernel = node.operator.kernel
-        assert kernel is not None
-        state["host_calls"] += 1
-        state["launches"] += 1
-        try:
-            kernel.body(*arrays, **kernel.attrs(node.attrs))
-        except Exception as cause:
-            text = f"{node.op}: its kernel in Python failed: {type(cause).__name__}: {cause}"
-            error = VMError(Diagnostic(text, span_of(self.exe, function, pc)))
-            error.status = HOST_KERNEL
-            raise error from cause
-        if state["tracing"] != TRACE_OFF:
-            types = tuple((a.dtype.name, a.shape) for a in arrays) if state["tracing"] == TRACE_TYPES else ()
-            nbytes, end = sum(a.nbytes for a in arrays) if types else 0, time.monotonic_ns()
-            event = (int(state["pc"]), int(instruction[1]), start, end, nbytes, start, end, int(state["live_bytes"]), types)
-            self._host_events.append(Event(HOST_CALL_EVENT, *event))
-        state["pc"] += 4 + n
-
-    def _card_call(self, packed: int, addresses: list[int], function: VMFunction, pc: int) -> None:
-        """Let a card's kernel in Python ask for its work; nobody waits."""
-        state, session = self._view, self._session
-        assert session is not None
-        state["host_calls"] += 1
-        state["launches"] += 1
-        state["outstanding"] = 1
-        state["n_launched"] += 1
-        start = time.monotonic_ns()
-        try:
-            session.run_python(self._tables.sources[packed], [_described(at) for at in addresses])
-        except Exception as cause:
-            text = f"{operators(self.exe, packed)}: asking the card for its work failed: {type(cause).__name__}: {cause}"
-            error = VMError(Diagnostic(text, span_of(self.exe, function, pc)))
-            error.status = HOST_KERNEL
-            raise error from cause
-        if state["tracing"] != TRACE_OFF:
-            types = (
-                tuple((dtype, shape) for _, shape, dtype in map(_described, addresses)) if state["tracing"] == TRACE_TYPES else ()
-            )
-            end = time.monotonic_ns()
-            self._host_events.append(
-                Event(HOST_CALL_EVENT, int(state["pc"]), packed, start, end, 0, start, end, int(state["live_bytes"]), types)
-            )
-        if state["wait_each"]:
-            state["status"] = self._locked(self._state, requests.WAIT, int(state["wait_each"]) - 1, 0)
-            if state["status"]:
-                raise failure(self)
 
     def _unpack(self, address: int, ty: Type) -> Any:
         """The Python value of a result object, whose reference is taken over.
@@ -447,7 +318,7 @@ class VirtualMachine:
             self._some(0, f"a copy of {tensor} on the host")
         if not address and self._view["status"] == RESULT_LOST:
             self._view["status"] = 0
-            raise _lost(tensor)
+            raise lost(tensor)
         if not address:
             self._view["pc"] = -1
             error = failure(self)
@@ -546,22 +417,6 @@ def card_number(device: str | None) -> tuple[str | None, int]:
     return device, 0
 
 
-def _described(at: int) -> tuple[int, tuple[int, ...], str]:
-    """Address, shape and dtype of a tensor object's elements."""
-    t = record_at(at)
-    return t.data, tuple(t.shape[i] for i in range(t.ndim)), DTYPES[t.dtype]
-
-
-def _host_view(at: int) -> np.ndarray:
-    """The elements of a tensor object, as an array that does not own them."""
-    from ..ops.native import memory
-
-    t = record_at(at)
-    shape = tuple(t.shape[i] for i in range(t.ndim))
-    n = int(np.prod(shape, dtype=np.int64))
-    return np.asarray(memory.ARRAYS[f"array_{DTYPES[t.dtype]}"](t.data, n)).reshape(shape)
-
-
 def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:
     import difflib
 
@@ -574,9 +429,3 @@ def _busy() -> VMError:
     return VMError(
         "this VirtualMachine is running in another thread", help="make one VirtualMachine per thread; they share the executable"
     )
-
-
-def _lost(tensor: Tensor) -> VMError:
-    error = VMError(f"{tensor}: {STATUS[RESULT_LOST]}", help="run the program again; the failure itself was raised before")
-    error.status = RESULT_LOST
-    return error

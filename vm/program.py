@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..ops.kernels.cuda import has_kernel
 from ..ops.kernels.reads import reads
 from ..ops.native.layout import TAG_TENSOR, TENSOR
 from ..ops.ty import DTYPES
@@ -70,7 +71,8 @@ class Tables:
         """For each packed function of a card the address of its launches, 0 where they go through Python."""
         #: What the packed functions of a card, by number, are made of.
         self.sources: dict[int, CudaSource] = {}
-        numbers = [i for i, p in enumerate(exe.packed) if p.device == CUDA]
+        # a user's kernel in numpy works on copies (see ``python_kernels``)
+        numbers = [i for i, p in enumerate(exe.packed) if p.device == CUDA and has_kernel(p.group)]
         if self.session is None or not numbers:
             assert not numbers
             return {}

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.op import REGISTRY, Kernel, Op, OpPattern
+from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.cuda import provider
 from relayvm.vm.machine import VirtualMachine
 
@@ -262,3 +264,41 @@ def test_a_result_is_exported_in_place_and_the_consumers_stream_waits() -> None:
     np.testing.assert_array_equal(on_host, chain(np.ones(4, "f")))
     with pytest.raises(BufferError, match="not to DLPack device"):
         result.__dlpack__(dl_device=(2, 3), max_version=(1, 0))
+
+
+# ---- kernels in Python -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reversed_in_numpy() -> Iterator[None]:
+    name = "test.reversed"
+    register_shape_func(name, data_dependent=False)(lambda inputs, attrs: [inputs[0].shape])
+
+    def body(x: np.ndarray, out: np.ndarray) -> None:
+        out[...] = x[::-1]
+
+    kernel = Kernel("reversed", body, in_python=True)
+    Op(name=name, doc="x[::-1]", inputs=("data",), pattern=OpPattern.OPAQUE, dtype=lambda d, attrs: d[0], kernel=kernel)
+    yield
+    del REGISTRY[name], SHAPE_FUNCS[name]
+
+
+@pytest.mark.usefixtures("reversed_in_numpy")
+def test_a_users_kernel_over_numpy_runs_on_counted_copies() -> None:
+    vm = machine("def @main(%x: Tensor[(?n), float32]) { test.reversed(%x + 1f) * 2f }")
+    for n in (0, 1, 5):
+        x = np.arange(n, dtype="f")
+        vm.reset_counters()
+        np.testing.assert_array_equal(vm.run(x).numpy(), (x[::-1] + 1) * 2)
+        assert vm.sync_reasons == {"python_kernel": 1, "fetch": 1}
+        assert (vm.counters["dtoh_copies"], vm.counters["htod_copies"], vm.counters["host_calls"]) == (2, 2, 1)
+    assert vm.memory["live_bytes"] == 0
+
+
+def test_sorting_is_asked_for_by_python_and_nobody_waits() -> None:
+    vm = machine("def @main(%x: Tensor[(?n), float32]) { argsort(%x * 2f) + 1 }")
+    for n in (1, 7, 300):
+        x = np.random.default_rng(n).standard_normal(n).astype("f")
+        vm.reset_counters()
+        np.testing.assert_array_equal(vm.run(x).numpy(), np.argsort(x, kind="stable") + 1)
+        assert vm.sync_reasons == {"fetch": 1} and vm.counters["host_calls"] == 1

@@ -202,6 +202,11 @@ class Session:
             arrays = [self._provider.array(*t, ordinal) for t in tensors]
             source.python(Tools(self, source.text), *arrays, **dict(source.attributes))
 
+    def fill(self, address: int, array: np.ndarray) -> None:
+        """Copy a host array to the card, in the order of the launches.  Raises CudaError."""
+        if array.nbytes:
+            self._driver.call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, int(self.record["compute"]))
+
     def memory_text(self) -> str:
         """Who holds the card's memory: this machine, the other machines of this process, everybody."""
         mine = int(self._state["pool_bytes"])
