@@ -41,7 +41,7 @@ class Config:
     fuse: bool = _key(True, "put operators together into one kernel")
     graphs: str = _key(
         "auto",
-        "replay regions of launches that come again as CUDA graphs (auto: where the host takes longer than the card); on cuda only",
+        "replay regions of launches that come again as CUDA graphs (auto: where the host takes longer than the card); cuda only",
         *("on", "off", "auto"),
     )
     opt_level: int = _key(
