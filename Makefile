@@ -9,13 +9,22 @@ DEVICE  ?= sim
 WORKERS ?= auto
 OUT     := build/examples
 
+# `make gpu GPU_PYTHON=python3`: with an interpreter that has the packages already; nothing is installed.  The few that it lacks
+# may lie in the folder GPU_PACKAGES.  GPU_ARGS goes to the program: --out FOLDER, --only PART.
+GPU_PYTHON   ?=
+GPU_PACKAGES ?=
+GPU_ARGS     ?=
+GPU_NEEDS    := $(if $(GPU_PYTHON),,$(VENV)/stamp-test $(VENV)/stamp-cuda13)
+GPU_RUN      := $(if $(GPU_PYTHON),PYTHONPATH=$(CURDIR)/.types$(addprefix :,$(abspath $(GPU_PACKAGES)))$${PYTHONPATH:+:$$PYTHONPATH} $(GPU_PYTHON),$(PY))
+EGG_INFO     := -c 'import setuptools; setuptools.setup()' --quiet egg_info --egg-base .types
+
 # The first interpreter that runs, is new enough and can make a virtual environment.  Override: make PYTHON=/path/to/python test
 PROBE   := import sys, venv, ensurepip; raise SystemExit(sys.version_info < (3, 11))
 PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(PROBE)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers docs bench clean
+.PHONY: help demo test check lint types layers docs bench gpu clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +59,10 @@ bench: $(VENV)/stamp-bench  ## dispatch cost against numpy and onnxruntime, cold
 	$(PY) benchmarks/dispatch.py
 	$(PY) benchmarks/cold_start.py
 	$(PY) benchmarks/significance.py
+
+gpu: $(GPU_NEEDS)  ## everything that needs a card, in at most 8 minutes: tests, figures beside their goals (docs/gpu.md)
+	$(if $(GPU_NEEDS),,@mkdir -p .types && ln -sfn .. .types/relayvm && $(GPU_PYTHON) $(EGG_INFO))
+	$(GPU_RUN) benchmarks/gpu $(GPU_ARGS)
 
 clean:  ## remove everything that the other targets made
 	rm -rf $(VENV) .cache .types .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

@@ -1,6 +1,6 @@
 """Run `detection_tail.relay` on pictures with 0 to 8400 candidates, and hold each result against plain numpy.
 
-    python examples/detection_tail.py [--device cpu|sim] [--out FOLDER]
+    python examples/detection_tail.py [--device cpu|sim|cuda] [--out FOLDER]
 
 One executable serves every number of candidates.  The inputs with 2000 of them are written to FOLDER, for `relayvm run`,
 `profile` and `compare`.
@@ -44,7 +44,7 @@ def save_inputs(folder: Path) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "sim"))
+    parser.add_argument("--device", default="cpu", choices=("cpu", "sim", "cuda"))
     parser.add_argument("--out", type=Path, default=Path("build/examples"), help="where the inputs are written")
     args = parser.parse_args()
 

@@ -1,6 +1,6 @@
 """Run `digits.relay` on the 1797 UCI digits: accuracy on the held-out half, and the mean picture of one digit.
 
-python examples/digits.py [--digit 3] [--device cpu|sim] [--out FOLDER]
+python examples/digits.py [--digit 3] [--device cpu|sim|cuda] [--out FOLDER]
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def drawn(picture: np.ndarray) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--digit", type=int, default=3, choices=range(10), metavar="0..9")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "sim"))
+    parser.add_argument("--device", default="cpu", choices=("cpu", "sim", "cuda"))
     parser.add_argument("--out", type=Path, default=Path("build/examples"), help="where the mean picture is written")
     args = parser.parse_args()
 

@@ -1,6 +1,6 @@
 """Run `mask_rcnn_tail.relay` on pictures of several sizes, with 0 to 3000 anchors, and hold each result against plain numpy.
 
-    python examples/mask_rcnn_tail.py [--device cpu|sim] [--out FOLDER]
+    python examples/mask_rcnn_tail.py [--device cpu|sim|cuda] [--out FOLDER]
 
 One executable serves all of them.  The inputs of one picture are written to FOLDER, for `relayvm run`, `profile` and `compare`.
 """
@@ -72,7 +72,7 @@ def run_one(vm: Any, size: tuple[int, int, int]) -> tuple[str, bool]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "sim"))
+    parser.add_argument("--device", default="cpu", choices=("cpu", "sim", "cuda"))
     parser.add_argument("--out", type=Path, default=Path("build/examples"), help="where the inputs are written")
     args = parser.parse_args()
 

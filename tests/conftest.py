@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
+
+#: 1: the tests for ``cuda`` run on the emulated card; 0: never; not set: where there is no driver of a real one.
+EMULATED = "RELAYVM_EMULATED"
 
 # Compiling a kernel takes tenths of a second: all workers, and the processes that tests start, share one store.
 os.environ.setdefault("RELAYVM_CACHE_DIR", str(ROOT / ".cache" / "relayvm"))
@@ -32,3 +36,31 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported."""
     named = [*os.environ.get("RELAYVM_TEST_DEVICES", "cpu,sim").split(","), *config.getoption("--device")]
     os.environ["RELAYVM_TEST_DEVICES"] = ",".join(dict.fromkeys(filter(None, named)))
+    if "cuda" in named and _shall_emulate():
+        _plug_in(config)
+
+
+def _shall_emulate() -> bool:
+    from relayvm.vm.cuda.driver import NoCuda, load_library
+
+    if said := os.environ.get(EMULATED):
+        return said == "1"
+    try:
+        load_library()
+    except NoCuda:
+        return True
+    return False
+
+
+def _plug_in(config: pytest.Config) -> None:
+    """For the whole run, and in the processes that tests start, ``cuda`` is the emulated card."""
+    from .emulator import emulator
+    from .emulator.platform import plugged_in
+
+    if why := emulator.available():
+        raise pytest.UsageError(f"the device cuda cannot be tested: there is no card, and {why}")
+    stack = contextlib.ExitStack()
+    stack.enter_context(plugged_in())
+    config.add_cleanup(stack.close)
+    children = str(ROOT / "tests" / "emulator" / "children")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [children, os.environ.get("PYTHONPATH", "")]))

@@ -118,8 +118,7 @@ class VirtualMachine:
         self.memory_limit_bytes = memory_limit_bytes
         self._device = DEVICES.index(exe.target)
         with store.watched() as prepared:
-            self._session = _session(exe, ordinal)
-            self._tables = Tables(exe, self._session)
+            self._session, self._tables = _opened(exe, ordinal)
         #: What making the machine took from the store of compiled kernels, and what had to be compiled.
         self.prepared: tuple[store.Use, ...] = tuple(prepared)
         self._host_events: list[Event] = []
@@ -397,16 +396,22 @@ class VirtualMachine:
         return profile(self, args, named, repeat=repeat, warmup=warmup, collectors=collectors)
 
 
-def _session(exe: Executable, ordinal: int) -> Session | None:
-    """The machine's part of the card that an executable is for; None for other devices.  Raises ConfigError."""
+def _opened(exe: Executable, ordinal: int) -> tuple[Session | None, Tables]:
+    """The machine's part of the card that an executable is for (None for other devices), and the tables of its program.
+
+    Raises ConfigError.
+    """
     if exe.target != DEVICES[CUDA]:
-        return None
+        return None, Tables(exe)
+    from ..ops.native.nvrtc import NoNvrtc
+    from .cuda.device import CudaError
     from .cuda.driver import NoCuda
     from .cuda.session import Session
 
     try:
-        return Session(ordinal, exe.config.get("graphs", "auto"))
-    except NoCuda as error:
+        session = Session(ordinal, exe.config.get("graphs", "auto"))
+        return session, Tables(exe, session)
+    except (NoCuda, NoNvrtc, CudaError) as error:
         raise ConfigError(str(error), help="`cpu` and `sim` need no card; `relayvm env` says what was found") from None
 
 

@@ -61,7 +61,7 @@ class Recorder:
     def __init__(self, path: Path, name: str) -> None:
         self._path, self._start = path, time.monotonic()
         self.data: dict[str, Any] = {
-            "name": name, "status": TIMED_OUT, "why": "", "seconds": 0.0, "figures": [], "texts": [], "facts": {},
+            "name": name, "card": "", "status": TIMED_OUT, "why": "", "seconds": 0.0, "figures": [], "texts": [], "facts": {},
         }  # fmt: skip
         self.write()
 
@@ -85,6 +85,11 @@ class Recorder:
         self.data["texts"].append({"title": title, "text": text})
         self.write()
 
+    def card(self, name: str) -> None:
+        """What the part runs on."""
+        self.data["card"] = name
+        self.write()
+
     def facts(self, **facts: Any) -> None:
         """What is no figure: names, versions, lists."""
         self.data["facts"].update(facts)
@@ -100,14 +105,13 @@ class Recorder:
         except Exception as error:
             self.missing(name, who, unit, brief(error), goal, FAILED)
             self.text(f"{name}: {who}", traceback.format_exc())
-            self.data["why"] = "; ".join(filter(None, [self.data["why"], f"{name}: {brief(error)}"]))
-            self.write()
 
     def end(self, status: str, why: str = "") -> None:
         """How the part ended."""
-        failed = any(f["verdict"] == FAILED for f in self.data["figures"])
+        failed = [f for f in self.data["figures"] if f["verdict"] == FAILED]
         self.data["status"] = FAILED if status == DONE and failed else status
-        self.data["why"] = "; ".join(filter(None, [self.data["why"], why]))
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        self.data["why"] = why or (f"{failed[0]['task']}: {failed[0]['why']}{more}" if failed else "")
         self.write()
 
     def write(self) -> None:

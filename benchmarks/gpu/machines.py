@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +17,51 @@ from .contest import Contestant
 ROOT = Path(__file__).resolve().parents[2]
 OURS = "relayvm"
 _HEADER = '#[version = "0.0.5"]\n'
+#: Counters of what would be no part of the work that is measured.
+_CROSSING = ("dtoh_copies", "htod_copies", "syncs")
 
 
-def machine(text: str, **config: Any) -> relay.VirtualMachine:
-    """A machine for a program's text on the card."""
-    return relay.VirtualMachine(relay.compile(relay.parse(_HEADER + text), target="cuda", **config))
+@dataclass(frozen=True)
+class Placed:
+    """A machine on the card, and arguments for its ``main`` that are there."""
+
+    vm: relay.VirtualMachine
+    arguments: tuple[Any, ...]
+
+    def contestant(self) -> Contestant:
+        """Calls of ``main``, whose results go at once.
+
+        Raises RuntimeError when a call copies between host and card, or waits.
+        """
+        vm, arguments = self.vm, self.arguments
+        vm.run(*arguments)
+        finish(vm)
+        before = vm.counters
+        vm.run(*arguments)
+        for name in _CROSSING:
+            if crossed := vm.counters[name] - before[name]:
+                raise RuntimeError(f"{crossed} {name} in a call would be part of what is measured")
+        return Contestant(lambda: vm.run(*arguments), lambda: finish(vm))
 
 
-def put(vm: relay.VirtualMachine, array: np.ndarray) -> Any:
-    """The array as a tensor on the card, which any machine of the card takes without a copy.
-
-    Raises RuntimeError when it is not there: its copy would be part of what is measured.
-    """
-    sizes = ", ".join("?" for _ in array.shape)
-    sender = machine(f"def @main(%x: Tensor[({sizes}), {array.dtype.name}]) {{ copy(%x) }}")
-    held = sender.run(array)
-    finish(sender)
-    if held.device != vm.device:
-        raise RuntimeError(f"an argument is on {held.device}, not on {vm.device}")
-    return held
-
-
-def contestant(vm: relay.VirtualMachine, arguments: Sequence[Any]) -> Contestant:
-    """Calls of ``main``.  Raises RuntimeError when a call copies or waits for anything."""
-    arguments = tuple(arguments)
-    vm.run(*arguments)
+def placed(text: str, arrays: Sequence[np.ndarray], **config: Any) -> Placed:
+    """A machine for a program's text, and the arrays on its card.  The text has no function ``@put...``."""
+    kinds = {_entry(a): f"Tensor[({', '.join('?' for _ in a.shape)}), {a.dtype.name}]" for a in arrays}
+    puts = "".join(f"def @{name}(%x: {kind}) {{ %x }}\n" for name, kind in kinds.items())
+    vm = relay.VirtualMachine(relay.compile(relay.parse(_HEADER + puts + text), target="cuda", **config))
+    tensors = tuple(vm[_entry(a)](a) for a in arrays)
     finish(vm)
-    before = vm.counters
-    vm.run(*arguments)
-    after = vm.counters
-    for name in ("dtoh_copies", "htod_copies", "syncs"):
-        if after[name] != before[name]:
-            raise RuntimeError(f"a call has {after[name] - before[name]} {name}: it would be part of what is measured")
-    return Contestant(lambda: vm.run(*arguments), lambda: finish(vm))
+    for t in tensors:
+        if t.device != vm.device:
+            raise RuntimeError(f"an argument is on {t.device}, not on {vm.device}")
+    return Placed(vm, tensors)
 
 
-def check(vm: relay.VirtualMachine, arguments: Sequence[np.ndarray], want: np.ndarray, rtol: float, atol: float = 0.0) -> None:
-    """Raises AssertionError when the machine computes something else than ``want``."""
-    got = vm.run(*arguments).numpy()
+def check(vm: relay.VirtualMachine, arrays: Sequence[np.ndarray], want: np.ndarray, rtol: float, atol: float = 0.0) -> None:
+    """Raises AssertionError when the machine computes something else than ``want`` from these arrays."""
+    got = vm.run(*arrays).numpy()
     np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=rtol, atol=atol)
+
+
+def _entry(array: np.ndarray) -> str:
+    return f"put_{array.dtype.name}_{array.ndim}"

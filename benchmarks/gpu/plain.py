@@ -14,13 +14,15 @@ _EMPTY = 'extern "C" __global__ void empty(int64* x) { if (x != nullptr) x[0] = 
 class Card:
     """One stream and two blocks of memory of ``nbytes`` each."""
 
-    def __init__(self, nbytes: int = 0) -> None:
+    def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self._session = Session(0)
         self.device = self._session.device
         self._driver = self.device.driver
         self._stream, pool = int(self._session.record["compute"]), int(self._session.record["pool"])
-        self._blocks = [self._driver.get("cuMemAllocFromPoolAsync", nbytes, pool, self._stream) for _ in range(2 if nbytes else 0)]
+        self._blocks = [
+            self._driver.get("cuMemAllocFromPoolAsync", nbytes, pool, self._stream) for _ in range(2 if nbytes else 0)
+        ]
         for block in self._blocks:
             self._driver.call("cuMemsetD8Async", block, 1, nbytes, self._stream)
         self.wait()

@@ -99,21 +99,22 @@ _INSTALL = "install relayvm[cuda13] or relayvm[cuda12]"
 compiler: CudaCompiler = Nvrtc()
 
 
-def cubin(text: str, arch: str, name: str = "CUDA kernels") -> bytes:
+def cubin(text: str, arch: str, name: str = "CUDA kernels", by: CudaCompiler | None = None) -> bytes:
     """The code of CUDA C ``text`` (without the prelude) for ``arch``, such as ``sm_90``; ``name`` is for people.
 
-    Raises NoNvrtc where there is no compiler, CudaCompileError for a text that is wrong.
+    ``by``: another compiler than ``compiler``.  Raises NoNvrtc where there is no compiler, CudaCompileError for a text that is wrong.
     """
     from ..kernels.cuda.prelude import PRELUDE
 
+    by = by or compiler
     fields = {
         "source": text_hash(text),
         "prelude": text_hash(PRELUDE),
         "arch": arch,
         "options": " ".join(OPTIONS),
-        "compiler": compiler.version,
+        "compiler": by.version,
     }
-    return store.kept(CacheKey.of("cubin", fields), name, lambda: compiler.compile(PRELUDE + text, arch, OPTIONS))
+    return store.kept(CacheKey.of("cubin", fields), name, lambda: by.compile(PRELUDE + text, arch, OPTIONS))
 
 
 def compile_all(wanted: Sequence[tuple[str, str]], names: Sequence[str] | None = None) -> list[bytes]:

@@ -21,8 +21,10 @@ from relayvm.vm import dlpack
 from relayvm.vm.disassembly import disassembly
 from relayvm.vm.file import from_bytes, to_bytes
 
+from ..devices import DEVICES
+
 BOTH = pytest.mark.parametrize("dtype", HALVES)
-DEVICE = pytest.mark.parametrize("device", ["cpu", "sim"])
+DEVICE = pytest.mark.parametrize("device", DEVICES)
 SUFFIX = {"float16": "f16", "bfloat16": "bf16"}
 
 NORM = """#[version = "0.0.5"]
@@ -91,6 +93,19 @@ def test_fused_or_not_within_one_rounding(dtype: str, device: str, values: list[
     # the exponential, at most 1, is rounded by itself, and then the sum
     eps = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
     assert (np.abs(apart - exact) <= 1.01 * eps * (np.abs(exact) + 1)).all()
+
+
+@BOTH
+@DEVICE
+@pytest.mark.parametrize("fuse", ["on", "off"])
+def test_a_cast_rounds_though_nothing_is_stored(dtype: str, device: str, fuse: str) -> None:
+    source = (
+        '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?), float32]) {{ cast(cast(%x, dtype="{dtype}"), dtype="float32") * 3f }}'
+    )
+    x = np.array([1 / 3, -1e-6, 70000.0, 1 + 2.0**-9, 0.0], np.float32)
+    result = relay.VirtualMachine(relay.compile(text(source, dtype), target=device, fuse=fuse)).run(x).numpy()
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(result, wide(x.astype(numpy_dtype(dtype))) * 3)
 
 
 @BOTH

@@ -2,6 +2,8 @@
 
 ``driver_path()`` stands in for libcuda (and for cuBLAS), ``compile`` for NVRTC: what it returns is what the emulated
 ``cuModuleLoadData`` takes.  Both need g++; ``available()`` says whether there is one.
+
+With ``real.card`` set, ``library``, ``compile``, ``set`` and ``reset`` are those of a real card, and the tests of kernels run there.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from typing import Any
 import numpy as np
 
 from relayvm.ops.kernels.cuda.prelude import PRELUDE
+
+from . import real
 
 _HERE = Path(__file__).resolve().parent
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
@@ -51,6 +55,8 @@ class CompileError(Exception):
 
 def available() -> str | None:
     """None, or why there can be no emulated card on this machine."""
+    if real.card is not None:
+        return None
     if shutil.which("g++") is None:
         return "the emulated card needs g++"
     if platform.system() != "Linux" or platform.machine() not in ("x86_64", "aarch64"):
@@ -119,6 +125,12 @@ def compile(text: str, arch: str = "sm_90", options: Sequence[str] = (), checked
     every access: reads and writes outside of any block, and races in shared memory, poison it.  It is slower then.
     Raises CompileError.
     """
+    if real.card is not None:
+        return real.card.compile(text)
+    return _image(text, arch, checked)
+
+
+def _image(text: str, arch: str, checked: bool) -> bytes:
     if not text.startswith(PRELUDE):
         text = PRELUDE + text
     number = arch.rpartition("_")[2]
@@ -145,8 +157,13 @@ class Compiler:
         return compile(text, arch, options, self.checked)
 
 
+def library() -> Any:
+    """The driver and cuBLAS: functions by their symbols."""
+    return _emulated() if real.card is None else real.card
+
+
 @functools.cache
-def library() -> ctypes.CDLL:
+def _emulated() -> ctypes.CDLL:
     """The emulated driver, loaded."""
     loaded = ctypes.CDLL(driver_path())
     loaded.emulator_set.argtypes = [ctypes.c_char_p, ctypes.c_longlong]
@@ -157,8 +174,8 @@ def library() -> ctypes.CDLL:
 
 
 def set(name: str, value: int) -> None:
-    """Changes a setting; see ``defaults`` in card.hpp.  Raises KeyError for one that there is not."""
-    if library().emulator_set(name.encode(), value):
+    """Changes a setting; see ``defaults`` in card.hpp.  Raises KeyError for one that there is not.  A real card has none."""
+    if real.card is None and library().emulator_set(name.encode(), value):
         raise KeyError(name)
 
 
@@ -173,13 +190,16 @@ def get(name: str) -> int:
 
 
 def text() -> str:
-    """What went wrong last, in words."""
+    """What went wrong last, in words; a real card says it with its error numbers."""
+    if real.card is not None:
+        return ""
     return library().emulator_text().decode()
 
 
 def reset() -> None:
-    """Everything as at the start: all memory and handles are gone, settings and counts are as they were."""
-    library().emulator_reset()
+    """Everything as at the start: all memory and handles are gone, settings and counts are as they were.  A real card stays."""
+    if real.card is None:
+        library().emulator_reset()
 
 
 def clear() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from relayvm.ops.native import nvrtc
 from relayvm.vm.cuda import device, provider
 
-from . import emulator
+from . import emulator, proof
 
 
 class EmulatedProvider:
@@ -61,12 +61,23 @@ def forget() -> None:
         cached.cache_clear()
 
 
+def _proven(cubin: Callable[..., bytes]) -> Callable[..., bytes]:
+    """``cubin`` for the emulated card, of texts that NVRTC compiles too."""
+
+    def proven(text: str, *args: Any, **named: Any) -> bytes:
+        proof.prove(text)
+        return cubin(text, *args, **named)
+
+    return proven
+
+
 @contextlib.contextmanager
 def plugged_in() -> Iterator[None]:
     """While this is open, ``cuda`` is the emulated card, fresh."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider, "provider", EmulatedProvider())
         patch.setattr(nvrtc, "compiler", emulator.Compiler())
+        patch.setattr(nvrtc, "cubin", _proven(nvrtc.cubin))
         emulator.reset()
         forget()
         try:

@@ -1,4 +1,4 @@
-"""One context, stream and pool of the emulated card, for tests that run a kernel and look at what it wrote."""
+"""One context, stream and pool of the card, for tests that run a kernel and look at what it wrote."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from . import emulator
+from . import emulator, real
+
+#: The driver's attribute of a function: most dynamic shared memory; and how much there may be without setting it.
+_DYNAMIC_SHARED, _SHARED_UNASKED = 8, 48 << 10
 
 
 class CudaError(Exception):
     """A call of the driver failed: its ``code`` (a CUresult), the function, and what the emulator says about it."""
 
     def __init__(self, function: str, code: int) -> None:
-        super().__init__(f"{function}: {code}: {emulator.text()}")
+        super().__init__(f"{function}: {code}: {emulator.text() if real.card is None else real.card.text(code)}")
         self.code = code
 
 
@@ -49,9 +52,13 @@ class Session:
         self.pool = made("cuMemPoolCreate", (ctypes.c_int * 64)(1, 0, 1, 0))
         self.stream = self.new_stream()
         self._functions: dict[tuple[bytes, str], int] = {}
+        self._modules: list[int] = []
+        self._blocks: dict[int, None] = {}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if real.card is not None:
+            real.card.close(self.stream, self.pool, list(self._blocks), self._modules)
         emulator.reset()
 
     def new_stream(self) -> int:
@@ -60,10 +67,13 @@ class Session:
 
     def allocate(self, nbytes: int, stream: int | None = None) -> int:
         """The address of new memory of the device."""
-        return made("cuMemAllocFromPoolAsync", word(nbytes), word(self.pool), word(stream or self.stream))
+        address = made("cuMemAllocFromPoolAsync", word(nbytes), word(self.pool), word(stream or self.stream))
+        self._blocks[address] = None
+        return address
 
     def free(self, address: int, stream: int | None = None) -> None:
         """Gives memory back, when the stream gets there."""
+        self._blocks.pop(address, None)
         call("cuMemFreeAsync", word(address), word(stream or self.stream))
 
     def pinned(self, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
@@ -81,12 +91,17 @@ class Session:
     def get(self, address: int, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
         """What is on the device when everything in the stream has run."""
         self.wait()
-        return emulator.array(address, shape, dtype).copy()
+        out = np.empty(shape, dtype)
+        if out.nbytes:
+            call("cuMemcpyDtoHAsync_v2", word(out.ctypes.data), word(address), word(out.nbytes), word(self.stream))
+            self.wait()
+        return out
 
     def function(self, image: bytes, entry: str) -> int:
         """The handle of a kernel; an image is loaded once."""
         if (image, entry) not in self._functions:
             module = made("cuModuleLoadData", image)
+            self._modules.append(module)
             self._functions[image, entry] = made("cuModuleGetFunction", word(module), entry.encode())
         return self._functions[image, entry]
 
@@ -106,6 +121,8 @@ class Session:
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
         (gx, gy, gz), (bx, by, bz) = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
         handle = word(self.function(image, entry))
+        if shared_bytes > _SHARED_UNASKED:
+            call("cuFuncSetAttribute", handle, _DYNAMIC_SHARED, shared_bytes)
         call("cuLaunchKernel", handle, gx, gy, gz, bx, by, bz, shared_bytes, word(stream or self.stream), None, extra)
 
     def wait(self, stream: int | None = None) -> None:

@@ -25,3 +25,9 @@ def cuda_source(group: Group) -> CudaSource:
         assert len(group.nodes) == 1, f"{group.name}: an opaque operator is never fused"
         return opaque.source(group)
     return loops.source(group)
+
+
+def has_kernel(group: Group) -> bool:
+    """Does ``group`` run on CUDA devices?  All but OPAQUE operators that say nothing about them do."""
+    kernels = [node.operator.kernel for node in group.nodes]
+    return all(kernel is None or kernel.cuda is not None for kernel in kernels)

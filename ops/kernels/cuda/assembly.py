@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import struct
+import ctypes
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -59,8 +60,9 @@ def literal(dtype: str, value: float | int | bool) -> str:
         return f"to_{dtype}({literal('float32', value)})"
     if not is_float(dtype):
         return f"{dtype}({int(value) % 2**64}ull)"
-    layout, word, end = ("<f", "uint32", "u") if dtype == "float32" else ("<d", "uint64", "ull")
-    bits = int.from_bytes(struct.pack(layout, value), "little")
+    # not struct, which refuses a float64 that is too large for a float32: that is infinite
+    number, word, end = (ctypes.c_float, "uint32", "u") if dtype == "float32" else (ctypes.c_double, "uint64", "ull")
+    bits = int.from_bytes(bytes(number(value)), sys.byteorder)
     return f"same_bits<{dtype}>({word}({bits:#x}{end}))"
 
 

@@ -224,8 +224,8 @@ class _Convolution:
         """One product of columns and kernel, for each image."""
         kernel = Data(_position(self.weight.position)), self.weight.dtype
         out, given = (Data(_position(self.out.position)), self.out.dtype), (columns, self.data.dtype)
-        pair = (given, kernel) if self.out_last else (kernel, given)
-        self.assembly.steps.append(library_call(*pair, out, shape, wanted))
+        matrices = (given, kernel, out) if self.out_last else (kernel, given, out)
+        self.assembly.steps.append(library_call(matrices, shape, wanted))
 
     def is_pointwise(self) -> Dim:
         """Does each place take just the same place?"""

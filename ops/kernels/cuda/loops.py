@@ -23,11 +23,14 @@ template <int N, class T, class E, class P>
 DEVICE void store_packs(T* result, int64 total, const E& element, const P& pack) {
   const int64 first = blockIdx.x * int64(blockDim.x) + threadIdx.x, stride = gridDim.x * int64(blockDim.x);
   const int64 packs = total / N;
+#pragma unroll 1
   for (int64 at = first; at < packs; at += stride) store_pack<T, N>(result + at * N, pack(at * N));
+#pragma unroll 1
   for (int64 at = packs * N + first; at < total; at += stride) result[at] = element(at);
 }
 template <class T, class E> DEVICE void store_each(T* result, int64 total, const E& element) {
   const int64 first = blockIdx.x * int64(blockDim.x) + threadIdx.x, stride = gridDim.x * int64(blockDim.x);
+#pragma unroll 2
   for (int64 at = first; at < total; at += stride) result[at] = element(at);
 }
 """

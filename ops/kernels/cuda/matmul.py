@@ -88,8 +88,8 @@ def _source(call: OpaqueCall, shape: Product) -> CudaSource:
     fits = dim(0)
     if (a.dtype, out.dtype) in PAIRS:
         fits = fits_library(shape)
-        matrices = ((_data(x), x.dtype) for x in (a, b, out))
-        assembly.steps.append(library_call(*matrices, shape, fits))
+        matrices = (_data(a), a.dtype), (_data(b), b.dtype), (_data(out), out.dtype)
+        assembly.steps.append(library_call(matrices, shape, fits))
     _add_kernel(assembly, a, b, out, shape, not_(fits))
     return assembly.source()
 
@@ -103,15 +103,15 @@ def fits_library(shape: Product) -> Dim:
 Matrix = tuple[Argument, str]
 
 
-def library_call(a: Matrix, b: Matrix, out: Matrix, shape: Product, wanted: Dim) -> LibraryCall:
-    """The product by the library, for dtypes in PAIRS, where ``wanted`` and not empty.
+def library_call(matrices: tuple[Matrix, Matrix, Matrix], shape: Product, wanted: Dim) -> LibraryCall:
+    """The product of the first two into the third by the library, for dtypes in PAIRS, where ``wanted`` and not empty.
 
     A row-major ``out = a @ b`` is a column-major ``out^T = b^T @ a^T``, and read so a and b are transposed already.
     """
-    number = computed_in(a[1])
+    (a_data, a_kind), (b_data, b_kind), (out_data, out_kind) = ((at, Word(_DATA_TYPES[dtype])) for at, dtype in matrices)
+    number = computed_in(matrices[0][1])
     one, zero = (Address(struct.pack("<f" if number == "float32" else "<d", x)) for x in (1.0, 0.0))
     lda, ldb = shape.m if shape.transpose_a else shape.k, shape.k if shape.transpose_b else shape.n
-    (a_data, a_kind), (b_data, b_kind), (out_data, out_kind) = ((data, Word(_DATA_TYPES[dtype])) for data, dtype in (a, b, out))
     args: list[Argument] = [Handle("cublas"), Word(int(shape.transpose_b)), Word(int(shape.transpose_a))]
     args += [Size(shape.n), Size(shape.m), Size(shape.k), one]
     args += [b_data, b_kind, Size(ldb), Size(shape.b_step), a_data, a_kind, Size(lda), Size(shape.a_step), zero]

@@ -297,7 +297,8 @@ class _Suppression:
     def copy(self) -> None:
         """The result."""
         out = self.call.results[0]
-        parameters = (*self.inputs(), *(self.scratch[name] for name in ("positions", "all_slots", "found_in")), writes("out", out))
+        made = (self.scratch[name] for name in ("positions", "all_slots", "found_in"))
+        parameters = (*self.inputs(), *made, writes("out", out))
         if self.attrs.return_indices:
             tensor, body, width = reads("indices", self.indices), _INDICES, "1"
         else:

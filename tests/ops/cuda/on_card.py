@@ -30,7 +30,7 @@ from relayvm.ops.ty import numpy_dtype
 from relayvm.shape_funcs.dims import Dim, const, dim, sym
 from relayvm.shape_funcs.program import SIZE, Load, assemble
 
-from ...emulator import emulator
+from ...emulator import emulator, proof
 from ...emulator.session import Session, call, word
 
 SITE = 7
@@ -109,6 +109,8 @@ class _Steps:
 
     def run(self) -> int:
         """Run all steps; the status that a kernel reported, 0 if none."""
+        if self.source.text:
+            proof.prove(self.source.text)
         image = emulator.compile(self.source.text) if self.source.text else b""
         for step in self.source.steps:
             if isinstance(step, Launch):

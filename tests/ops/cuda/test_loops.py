@@ -33,10 +33,8 @@ pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emu
 def on_card(monkeypatch):
     """Within the test, the tests of the processor's kernels run the kernels of the emulated card."""
     for module in (elements, injective, reduce, programs):
-        if hasattr(module, "call"):
-            monkeypatch.setattr(module, "call", lambda op, arrays, attrs=None, static=False: card.call(op, arrays, attrs, static))
-        if hasattr(module, "evaluate"):
-            monkeypatch.setattr(module, "evaluate", card.evaluate)
+        monkeypatch.setattr(module, "call", lambda *given, run=None: card.call(*given), raising=False)
+        monkeypatch.setattr(module, "evaluate", lambda group, arrays, run=None: card.evaluate(group, arrays), raising=False)
 
 
 def data(*shape, dtype="float32", seed=0):

@@ -64,7 +64,13 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
         for number, dtype in enumerate(FLOATS):
             inputs = [array(3, dtype), array(1, "int32"), array(2, "int32"), array(0, "int64"), array(0, dtype)]
             yield inputs, {"return_indices": number % 2 > 0, "invalid_to_bottom": number > 1, "force_suppress": number > 2}
-    elif name.startswith("nn.conv"):
+    else:
+        yield from calls_on_planes(name)
+
+
+def calls_on_planes(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
+    """The same for the operators on pictures."""
+    if name.startswith("nn.conv"):
         rank = int(name[-2])
         yield from (([array(rank + 2, dtype)] * 2, {"groups": 1 + number % 2}) for number, dtype in enumerate(FLOATS))
         if rank == 2:

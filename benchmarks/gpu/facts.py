@@ -1,0 +1,70 @@
+"""What a run was made on: card, driver, versions, clocks, commit, and how busy the machine was."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import io
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: Packages that a figure may depend on.
+PACKAGES = (
+    "relayvm", "numpy", "numba", "llvmlite", "scipy", "ml_dtypes", "cupy-cuda13x", "cupy-cuda12x", "torch", "onnxruntime",
+    "onnxruntime-gpu", "pytest",
+)  # fmt: skip
+#: What nvidia-smi is asked for.
+QUERY = (
+    "name", "driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem", "temperature.gpu", "power.draw",
+    "power.limit", "utilization.gpu", "memory.used",
+)  # fmt: skip
+
+
+def before(commit: str | None) -> dict[str, Any]:
+    """Everything that is known before the first part runs."""
+    return {
+        "commit": commit or _commit(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "versions": {name: v for name in PACKAGES if (v := _version(name))},
+        "load": list(os.getloadavg()),
+        "nvidia_smi": nvidia_smi(),
+    }
+
+
+def nvidia_smi() -> dict[str, str]:
+    """What nvidia-smi says of the first card, by the names in QUERY; nothing where there is no such program or it fails."""
+    if shutil.which("nvidia-smi") is None:
+        return {}
+    command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    rows = list(csv.reader(io.StringIO(done.stdout), skipinitialspace=True))
+    return dict(zip(QUERY, rows[0], strict=False)) if rows else {}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str:
+    """The commit that is checked out, with ``+`` where files differ from it; ``unknown`` where there is no git."""
+    try:
+        head, changed = (
+            subprocess.run(["git", *words], capture_output=True, text=True, cwd=_ROOT, timeout=20, check=True).stdout.strip()
+            for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return head + ("+" if changed else "")

@@ -1,0 +1,70 @@
+"""Two whole programs, by how the compiler decides what the host has to read: what crosses, and what it costs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import relayvm as relay
+from relayvm.compiler.comparing import compare_sides
+from relayvm.compiler.inputs import Wanted
+from relayvm.vm.events import DTOH
+from relayvm.vm.report.profile_data import Profile
+
+from .figures import Recorder, Spread
+from .machines import ROOT
+from .scale import Scale
+
+SIDES = {
+    "op": {"data_dependence": "op", "place": "off"},
+    "input": {"data_dependence": "input", "place": "off"},
+    "input_place": {"data_dependence": "input", "place": "on"},
+}
+_EXAMPLES = ROOT / "examples"
+
+
+def measure(record: Recorder, scale: Scale) -> None:
+    """The tails of two detectors: copies to the host, their bytes and time, waits by reason, whole time, and the profiles."""
+    sys.path.insert(0, str(_EXAMPLES))
+    with record.task("detection_tail"):
+        from detection_reference import candidates
+
+        boxes, logits = candidates(scale.candidates)
+        _compare(record, scale, "detection_tail", {"boxes": boxes, "logits": logits})
+    with record.task("mask_rcnn_tail"):
+        from mask_rcnn_tail import inputs
+
+        _compare(record, scale, "mask_rcnn_tail", inputs(*scale.anchors))
+
+
+def _compare(record: Recorder, scale: Scale, name: str, inputs: Mapping[str, np.ndarray]) -> None:
+    text = (_EXAMPLES / f"{name}.relay").read_text(encoding="utf-8")
+    module = relay.parse(text, source_name=f"{name}.relay")
+    sides: dict[str, tuple[Any, Mapping[str, Any]]] = {side: (module, config) for side, config in SIDES.items()}
+    # raises where the sides' results do not agree
+    found = compare_sides(sides, Wanted(dict(inputs)), device="cuda", repeat=scale.repeat)
+    for side, profile in zip(found.sides, found.cases[0].profiles, strict=True):
+        _figures(record, name, side, profile)
+        record.facts(**{f"{name}, {side}: waits by reason": _waits(module, SIDES[side], inputs)})
+        record.text(f"{name}, {side}", profile.view())
+    record.text(f"{name}: compared", str(found))
+
+
+def _figures(record: Recorder, name: str, side: str, profile: Profile) -> None:
+    record.figure(f"{name}: whole time", side, "µs", Spread.of(profile.run_ns).per(1000))
+    for counter in ("dtoh_copies", "dtoh_bytes", "htod_copies", "htod_bytes", "syncs", "launches"):
+        record.figure(f"{name}: {counter}", side, "a run", Spread.of([c[counter] for c in profile.counters]))
+    record.figure(f"{name}: DtoH time", side, "µs a run", profile.total(DTOH).total_ns / 1000 / profile.runs)
+
+
+def _waits(module: Any, config: Mapping[str, str], inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Why the host waits, in the second run of a machine and in reading its results."""
+    vm = relay.VirtualMachine(relay.compile(module, target="cuda", **config))
+    vm.run(**inputs)
+    vm.reset_counters()
+    for tensor in vm.run(**inputs):
+        tensor.numpy()
+    return vm.sync_reasons

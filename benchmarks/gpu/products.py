@@ -1,0 +1,99 @@
+"""Matrix products and convolutions against torch, which calls the same libraries."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+
+from relayvm.ops.kernels.cuda.opaque import NoCudaKernel
+
+from . import rivals
+from .contest import Contestant, Samples, contest, ratio
+from .figures import Goal, NotRun, Recorder, Spread
+from .machines import OURS, Placed, check, placed
+from .scale import Scale
+
+LEVEL = Goal(at_least=0.97)
+#: Relative errors of products of so many numbers from -1 to 1, against their sums in float64.
+_TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2}
+#: Convolutions of ResNet-50: channels in and out, size of the picture, of the window, stride.
+CONVOLUTIONS = ((3, 64, 224, 7, 2), (64, 64, 56, 3, 1), (128, 128, 28, 3, 1), (256, 1024, 14, 1, 1), (512, 512, 7, 3, 1))
+
+
+def measure(record: Recorder, scale: Scale) -> None:
+    """TFLOP/s of matrix products in two dtypes, and of convolutions, which have no goal."""
+    for dtype in ("bfloat16", "float32"):
+        name = f"matrix product {scale.product}^3 {dtype}"
+        with record.task(name, f"{OURS} / torch", "times", LEVEL):
+            _product(record, scale, name, dtype)
+        gc.collect()
+    for shape in CONVOLUTIONS:
+        with record.task(f"convolution {_words(shape)}", OURS, "TFLOP/s"):
+            _convolution(record, scale, shape)
+        gc.collect()
+
+
+def _numbers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
+    from relayvm.ops.ty import numpy_dtype
+
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32).astype(numpy_dtype(dtype))
+
+
+def _product(record: Recorder, scale: Scale, name: str, dtype: str) -> None:
+    n = scale.product
+    a, b = (_numbers((n, n), dtype, seed) for seed in (0, 1))
+    text = f"def @main(%a: Tensor[(?, ?), {dtype}], %b: Tensor[(?, ?), {dtype}]) {{ nn.matmul(%a, %b) }}"
+    ready = placed(text, [a, b])
+    few = slice(0, 48)
+    want = a[few].astype(np.float64) @ b.astype(np.float64)
+    check(ready.vm, [np.ascontiguousarray(a[few]), b], want, _TOLERANCE[dtype], atol=_TOLERANCE[dtype] * n**0.5)
+    contestants = {OURS: ready.contestant()}
+    with record.task(name, "torch", "TFLOP/s"):
+        contestants["torch"] = rivals.torch_contestant(rivals.torch().matmul, rivals.tensor(a), rivals.tensor(b))
+    _compare(record, name, contest(contestants, scale.rounds), 2 * n**3, LEVEL)
+
+
+def _words(shape: tuple[int, int, int, int, int]) -> str:
+    channels_in, channels_out, size, window, stride = shape
+    return f"{channels_in}x{size}x{size} to {channels_out}, {window}x{window}, stride {stride}"
+
+
+def _convolution(record: Recorder, scale: Scale, shape: tuple[int, int, int, int, int]) -> None:
+    channels_in, channels_out, size, window, stride = shape
+    padding, images = window // 2, scale.images
+    size = size if images > 1 else min(size, 4)
+    x = _numbers((images, channels_in, size, size), "float32", 0)
+    w = _numbers((channels_out, channels_in, window, window), "float32", 1)
+    ready = _placed_convolution(x, w, stride, padding)
+    contestants: dict[str, Contestant] = {OURS: ready.contestant()}
+    name = f"convolution {_words(shape)}"
+    with record.task(name, "torch", "TFLOP/s"):
+        torch = rivals.torch()
+        convolve = torch.nn.functional.conv2d
+        held = rivals.tensor(x), rivals.tensor(w)
+        contestants["torch"] = rivals.torch_contestant(lambda x, w: convolve(x, w, None, stride, padding), *held)
+        want = contestants["torch"].run().cpu().numpy()
+        check(ready.vm, [x, w], want, 1e-3, atol=1e-3 * (channels_in * window**2) ** 0.5)
+    placed_rows = (size + 2 * padding - window) // stride + 1
+    operations = 2 * images * channels_out * placed_rows**2 * channels_in * window**2
+    _compare(record, name, contest(contestants, scale.rounds), operations, None)
+
+
+def _placed_convolution(x: np.ndarray, w: np.ndarray, stride: int, padding: int) -> Placed:
+    text = f"""def @main(%x: Tensor[(?, ?, ?, ?), float32], %w: Tensor[(?, ?, ?, ?), float32]) {{
+        nn.conv2d(%x, %w, strides=[{stride}, {stride}], padding=[{padding}, {padding}])
+    }}"""
+    try:
+        return placed(text, [x, w])
+    except NoCudaKernel as error:
+        raise NotRun(str(error)) from error
+
+
+def _compare(record: Recorder, name: str, found: dict[str, Samples], operations: int, goal: Goal | None) -> None:
+    for who, samples in found.items():
+        record.figure(name, who, "TFLOP/s", Spread.of([operations / t / 1000 for t in samples.whole_ns]))
+    if "torch" in found:
+        record.figure(name, f"{OURS} / torch", "times", ratio(found["torch"].whole_ns, found[OURS].whole_ns), goal)
+    elif goal:
+        record.missing(name, f"{OURS} / torch", "times", "there is no torch", goal)

@@ -1,0 +1,68 @@
+"""NVIDIA's compute-sanitizer over tests of the suite: reads and writes outside of memory, and races."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from .figures import Goal, NotRun, Recorder
+from .machines import ROOT
+from .processes import Ended, run
+from .scale import TINY, Scale
+from .suite import command, environment, outcomes
+
+NONE = Goal(at_most=0)
+#: The tools, and the part of the time that each may take.
+TOOLS = {"memcheck": 0.6, "racecheck": 0.4}
+#: Every kernel on small arrays, and the machine's own ways.
+FILES = ("tests/e2e/test_unread_results.py", "tests/e2e/test_halves.py", "tests/ops/cuda")
+_SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMARY: (\d+) hazards? displayed)")
+#: What it says where it cannot work on this card or machine.
+_REFUSED = ("Device not supported", "Unable to find injection library", "Failed to initialize", "debugger is not supported")
+
+
+def measure(record: Recorder, scale: Scale, seconds: float) -> None:
+    """Errors that each tool counts.  Raises NotRun where there is no such program; then nothing is held."""
+    program = shutil.which("compute-sanitizer") or _in_toolkit()
+    if program is None:
+        raise NotRun("compute-sanitizer is not installed (it comes with the CUDA toolkit)")
+    for tool, share in TOOLS.items():
+        with record.task(tool, "relayvm", "errors", NONE):
+            _check(record, scale, program, tool, seconds * share - 1)
+
+
+def _in_toolkit() -> str | None:
+    found = Path("/usr/local/cuda/bin/compute-sanitizer")
+    return str(found) if found.exists() else None
+
+
+def _check(record: Recorder, scale: Scale, program: str, tool: str, seconds: float) -> None:
+    sanitizer = [program, f"--tool={tool}", "--target-processes=application-only", "--print-limit=20"]
+    files = FILES[:1] if scale is TINY else FILES
+    with tempfile.TemporaryDirectory(prefix="relayvm-sanitizer-") as folder:
+        path = Path(folder) / "outcomes"
+        ended = run([*sanitizer, *command("-n0", *files)], seconds, Path(folder) / "log", environment(path), ROOT)
+        found = outcomes(path)
+    counts = Counter(row["outcome"] for row in found)
+    record.facts(**{f"{tool}: tests": dict(counts)})
+    _judge(record, tool, ended, counts)
+
+
+def _judge(record: Recorder, tool: str, ended: Ended, counts: Counter[str]) -> None:
+    refused = next((words for words in _REFUSED if words in ended.output), None)
+    if refused:
+        raise NotRun(f"compute-sanitizer cannot work here: {refused}")
+    summaries = [int(a or b) for a, b in _SUMMARY.findall(ended.output)]
+    if not summaries or sum(summaries) or counts["failed"]:
+        record.text(f"{tool}: the end of what it wrote", ended.output[-4000:])
+    if not summaries:
+        words = "the time was over" if ended.code is None else f"it ended with {ended.code}"
+        raise RuntimeError(f"{words} before it counted its errors, after {sum(counts.values())} tests")
+    record.figure(tool, "relayvm", "errors", sum(summaries), NONE)
+    if not counts["passed"]:
+        raise RuntimeError("no test passed under it")
+    if sum(summaries):
+        raise RuntimeError(f"{sum(summaries)} errors")

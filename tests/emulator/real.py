@@ -1,0 +1,59 @@
+"""A real card in the place of the emulated one, for the tests that run kernels one by one: ``RELAYVM_EMULATED=0``."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from relayvm.ops.kernels.cuda.prelude import PRELUDE
+from relayvm.ops.native import nvrtc
+from relayvm.vm.cuda import device
+from relayvm.vm.cuda.provider import CupyProvider
+
+#: See ``conftest``.
+VARIABLE = "RELAYVM_EMULATED"
+
+
+class RealCard:
+    """The driver, cuBLAS and NVRTC, called as the emulated ones are."""
+
+    @functools.cached_property
+    def _libraries(self) -> tuple[Any, ...]:
+        provider = CupyProvider()
+        return provider.driver(), provider.library("cublas")
+
+    def __getattr__(self, symbol: str) -> Any:
+        """A function of the driver or of cuBLAS.  Raises AttributeError."""
+        for library in self._libraries:
+            if hasattr(library, symbol):
+                return getattr(library, symbol)
+        raise AttributeError(symbol)
+
+    def compile(self, text: str) -> bytes:
+        """The cubin of a text, which may begin with the prelude or not, for this card."""
+        return nvrtc.cubin(text.removeprefix(PRELUDE), device.device(0).architecture)
+
+    def text(self, error: int) -> str:
+        """What an error number of the driver means."""
+        chars = ctypes.c_char_p()
+        known = self.cuGetErrorString(error, ctypes.byref(chars)) == 0
+        return chars.value.decode() if known and chars.value else ""
+
+    def close(self, stream: int, pool: int, blocks: Sequence[int], modules: Sequence[int]) -> None:
+        """Give everything back that a session made; after an error of the card that cannot be done, and is not tried twice."""
+        word = ctypes.c_uint64
+        self.cuStreamSynchronize(word(stream))
+        for block in blocks:
+            self.cuMemFreeAsync(word(block), word(stream))
+        for module in modules:
+            self.cuModuleUnload(word(module))
+        self.cuStreamSynchronize(word(stream))
+        self.cuStreamDestroy_v2(word(stream))
+        self.cuMemPoolDestroy(word(pool))
+
+
+#: The real card, where the tests shall run on it.
+card: RealCard | None = RealCard() if os.environ.get(VARIABLE) == "0" else None
