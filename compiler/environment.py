@@ -23,6 +23,7 @@ def environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "devices": list(DEVICES),
+        "cuda": _cuda(),
         "cache": _cache(),
         "variables": {name: os.environ.get(name) for name in VARIABLES},
     }
@@ -36,12 +37,39 @@ def _cache() -> dict[str, Any]:
         return {"folder": None, "why": str(error), "entries": 0, "bytes": 0}
 
 
+def _cuda() -> dict[str, Any]:
+    """The cards, with the driver's version and the compiler of CUDA C; ``why`` there is none, in a line."""
+    from ..ops.native import nvrtc
+    from ..vm.cuda import device
+    from ..vm.cuda.driver import NoCuda
+
+    found: dict[str, Any] = {"cards": [], "driver": None, "compiler": None, "why": []}
+    try:
+        found["driver"] = device.driver().get("cuDriverGetVersion") & 0xFFFFFFFF
+        cards = [device.device(i) for i in range(device.count())]
+        found["cards"] = [{"name": c.name, "architecture": c.architecture, "bytes": c.total_bytes} for c in cards]
+    except NoCuda as error:
+        found["why"].append(str(error))
+    try:
+        found["compiler"] = nvrtc.compiler.version.partition(";")[0]
+    except nvrtc.NoNvrtc as error:
+        found["why"].append(str(error))
+    return found
+
+
+def _cuda_text(cuda: dict[str, Any]) -> str:
+    cards = [f"{n}: {c['name']} ({c['architecture']}, {c['bytes'] >> 20} MiB)" for n, c in enumerate(cuda["cards"])]
+    version = f"driver for CUDA {cuda['driver'] // 1000}.{cuda['driver'] % 1000 // 10}" if cuda["driver"] else None
+    return "; ".join(filter(None, [*cards, version, cuda["compiler"], *cuda["why"]]))
+
+
 def environment_text(data: dict[str, Any]) -> str:
     """The same for people, a fact a line."""
     lines = [f"{name:<10} {version or 'not installed'}" for name, version in data["versions"].items()]
     lines += [
         f"platform   {data['platform']}, {data['machine']}, {data['cores']} cores",
         f"devices    {', '.join(data['devices'])}",
+        f"cuda       {_cuda_text(data['cuda'])}",
         f"cache      {_cache_text(data['cache'])}",
     ]
     lines += [f"{name}={'(not set)' if value is None else value}" for name, value in data["variables"].items()]

@@ -12,12 +12,17 @@ from ..ops.ty import numpy_dtype
 #: Where, in what a capsule points at, the description of the dtype is: kind code, bits and lanes.
 _DTYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 32 + 20}
 _UNSIGNED, _BFLOAT = 1, 4
+#: The number of the processor among kinds of devices.
+_CPU = 1
 
 
 def as_array(value: Any) -> np.ndarray:
-    """An array over the memory of anything with ``__dlpack__``.  Raises what numpy or the producer raises."""
+    """An array over the memory of anything with ``__dlpack__``; a copy of what is on another device, if its producer makes one.
+
+    Raises what numpy or the producer raises.
+    """
     view = _Readable(value)
-    array = np.from_dlpack(view)
+    array = np.from_dlpack(view) if view.__dlpack_device__()[0] == _CPU else np.from_dlpack(view, device="cpu")
     return array.view(numpy_dtype("bfloat16")) if view.is_bfloat16 else array
 
 

@@ -118,6 +118,8 @@ class _Described:
 def _message(machine: VirtualMachine, instruction: isa.Instruction, status: int, registers: dict[int, int]) -> str:
     exe, words = machine.exe, STATUS.get(status, f"status {status}")
     match instruction:
+        case isa.InvokePacked(packed=number) if status == OUT_OF_MEMORY:
+            return f"out of memory: no room for what {operators(exe, number)} works in"
         case isa.InvokePacked(packed=number):
             return f"{operators(exe, number)}: {words}"
         case isa.InvokeShapeFunc(func=number, args=args):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .document import SCHEMA, markdown, summary
-from .facts import before
+from .facts import after, before
 from .figures import DONE, FAILED, NOT_RUN, TIMED_OUT, NotRun, Recorder, brief
 from .parts import PARTS, Part
 from .processes import Ended, run
@@ -93,7 +93,7 @@ def _run(args: argparse.Namespace) -> dict[str, Any]:
         "cuda": doctor.get("driver_cuda", "unknown"),
         "nvrtc": doctor.get("nvrtc", "unknown"),
         "seconds": round(time.monotonic() - began, 1),
-        "facts": facts,
+        "facts": {**facts, "after": after()},
         "parts": parts,
     }
 

@@ -28,8 +28,7 @@ def summary(run: dict[str, Any]) -> str:
 def _head(run: dict[str, Any]) -> list[str]:
     facts, smi = run["facts"], run["facts"]["nvidia_smi"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-    clocks = ", ".join(f"{name} {smi[name]}" for name in smi if name not in ("name", "driver_version"))
-    load = " ".join(f"{x:.2f}" for x in facts["load"])
+    load = ", after ".join(" ".join(f"{x:.2f}" for x in when["load"]) for when in (facts, facts["after"]))
     rows = [
         ("card", run["card"]),
         ("driver", f"{smi.get('driver_version', 'unknown')}, CUDA {run['cuda']}"),
@@ -37,12 +36,17 @@ def _head(run: dict[str, Any]) -> list[str]:
         ("commit", facts["commit"]),
         ("versions", f"python {facts['python']}, {versions}"),
         ("machine", f"{facts['platform']}, {facts['cores']} cores, load before {load}"),
-        ("clocks and state before", clocks or "no nvidia-smi"),
+        ("clocks and state before", _state(smi)),
+        ("clocks and state after", _state(facts["after"]["nvidia_smi"])),
         ("took", f"{run['seconds']:.0f} s"),
     ]
     warning = ["**The card is emulated on the host: no figure here means anything.**", ""] if run["emulated"] else []
     table = _table(("", ""), rows, "ll")
     return [f"# {run['card']}, {run['date']}", "", *warning, f"{summary(run)}.", "", *table, ""]
+
+
+def _state(smi: dict[str, str]) -> str:
+    return ", ".join(f"{name} {smi[name]}" for name in smi if name not in ("name", "driver_version")) or "no nvidia-smi"
 
 
 def _goals(run: dict[str, Any]) -> list[str]:

@@ -38,6 +38,11 @@ def before(commit: str | None) -> dict[str, Any]:
     }
 
 
+def after() -> dict[str, Any]:
+    """What may have changed when all parts have run."""
+    return {"load": list(os.getloadavg()), "nvidia_smi": nvidia_smi()}
+
+
 def nvidia_smi() -> dict[str, str]:
     """What nvidia-smi says of the first card, by the names in QUERY; nothing where there is no such program or it fails."""
     if shutil.which("nvidia-smi") is None:

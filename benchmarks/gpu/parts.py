@@ -32,10 +32,10 @@ class Part:
 PARTS = (
     Part("doctor", "What is there, and what the card does at best.", "doctor", 30),
     Part("launches", "What the host spends on a launch.", "launches", 30),
-    Part("bandwidth", "Operators that move memory, against the copy rate of the card.", "bandwidth", 90),
+    Part("bandwidth", "Operators that move memory, against the copy rate of the card.", "bandwidth", 120),
     Part("products", "Matrix products and convolutions against torch.", "products", 45),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60),
-    Part("cold", "The first process, and those after it.", "cold", 40),
+    Part("cold", "The first process, and those after it.", "cold", 50),
     Part("tests", "The tests of the suite, on the card.", "suite", None),
     Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 70),
 )

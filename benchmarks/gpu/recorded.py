@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import pytest
 
-#: Where to; set by who starts pytest.
-VARIABLE = "RELAYVM_OUTCOMES"
+#: Where to, and after how many seconds no further test is begun; set by who starts pytest.
+VARIABLE, SECONDS = "RELAYVM_OUTCOMES", "RELAYVM_SECONDS"
+_began = time.monotonic()
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """After a test: is the time over?"""
+    seconds = os.environ.get(SECONDS)
+    if seconds and time.monotonic() - _began > float(seconds):
+        item.session.shouldstop = "the time is over"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

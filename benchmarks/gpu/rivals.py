@@ -16,7 +16,9 @@ from .figures import NotRun, brief
 
 #: Most seconds for what may take any time, such as compiling a function with torch.
 PATIENCE_S = 30
+#: Is the card emulated?  Set by ``emulated``.
 emulated = False
+_refused: list[str] = []
 
 
 @functools.cache
@@ -79,8 +81,10 @@ def torch_contestant(run: Callable[..., Any], *arguments: Any) -> Contestant:
 
 
 def compiled(run: Callable[..., Any], *arguments: Any) -> Contestant:
-    """The same through ``torch.compile``, which has PATIENCE_S seconds for it.  Raises NotRun."""
+    """The same through ``torch.compile``, which has PATIENCE_S seconds for it.  Raises NotRun, from its first failure on."""
     t = torch()
+    if _refused:
+        raise NotRun(_refused[0])
     try:
         with limited(PATIENCE_S):
             fast = t.compile(run)
@@ -88,7 +92,8 @@ def compiled(run: Callable[..., Any], *arguments: Any) -> Contestant:
             found.run()
             found.finish()
     except Exception as error:
-        raise NotRun(f"torch.compile: {brief(error)}") from error
+        _refused.append(f"torch.compile: {brief(error)}")
+        raise NotRun(_refused[0]) from error
     return found
 
 

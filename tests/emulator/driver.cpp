@@ -157,6 +157,8 @@ API int cuStreamQuery(void* handle) {
 
 API int cuStreamWaitEvent(void* handle, void* event_handle, unsigned) {
   ENTER("cuStreamWaitEvent", CONTEXT);
+  // the default streams of the process and of the thread: nothing here works on them
+  if (handle == reinterpret_cast<void*>(1) || handle == reinterpret_cast<void*>(2)) return SUCCESS;
   FIND(Stream, stream, streams, handle, "stream");
   FIND(streams::Event, event, events, event_handle, "event");
   return streams::wait(stream, *event);

@@ -3,7 +3,7 @@
 ``driver_path()`` stands in for libcuda (and for cuBLAS), ``compile`` for NVRTC: what it returns is what the emulated
 ``cuModuleLoadData`` takes.  Both need g++; ``available()`` says whether there is one.
 
-With ``real.card`` set, ``library``, ``compile``, ``set`` and ``reset`` are those of a real card, and the tests of kernels run there.
+With ``real.card`` set, ``library`` and ``compile`` are those of a real card, and the tests of kernels run there.
 """
 
 from __future__ import annotations

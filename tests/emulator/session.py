@@ -91,6 +91,8 @@ class Session:
     def get(self, address: int, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
         """What is on the device when everything in the stream has run."""
         self.wait()
+        if real.card is None:
+            return emulator.array(address, shape, dtype).copy()
         out = np.empty(shape, dtype)
         if out.nbytes:
             call("cuMemcpyDtoHAsync_v2", word(out.ctypes.data), word(address), word(out.nbytes), word(self.stream))
@@ -121,7 +123,7 @@ class Session:
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
         (gx, gy, gz), (bx, by, bz) = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
         handle = word(self.function(image, entry))
-        if shared_bytes > _SHARED_UNASKED:
+        if real.card is not None and shared_bytes > _SHARED_UNASKED:
             call("cuFuncSetAttribute", handle, _DYNAMIC_SHARED, shared_bytes)
         call("cuLaunchKernel", handle, gx, gy, gz, bx, by, bz, shared_bytes, word(stream or self.stream), None, extra)
 

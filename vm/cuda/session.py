@@ -31,6 +31,8 @@ _GRAPH_LIMIT = 64
 _NON_BLOCKING = 1
 _PORTABLE = 1
 _WITHOUT_TIMES = 2
+#: The process's default stream, by the driver's name for it.
+_DEFAULT_STREAM = 1
 _RELEASE_THRESHOLD = 4
 _KEEP_ALL = (1 << 63) - 1
 #: Workspace for cuBLAS, in bytes, so that it allocates nothing itself (what its guide asks for on the newest cards).
@@ -189,7 +191,7 @@ class Session:
         self.device.enter()
         event = self._driver.get("cuEventCreate", _WITHOUT_TIMES)
         self._driver.call("cuEventRecord", event, int(self.record["compute"]))
-        self._driver.call("cuStreamWaitEvent", stream or 0, event, 0)
+        self._driver.call("cuStreamWaitEvent", stream or _DEFAULT_STREAM, event, 0)
         self._driver.call("cuEventDestroy", event)
 
     # ---- work that goes through Python -------------------------------------------------------------------------------------
