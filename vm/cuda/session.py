@@ -29,7 +29,7 @@ GRAPHS = {"off": GRAPHS_OFF, "on": GRAPHS_ON, "auto": GRAPHS_AUTO}
 _GRAPH_LIMIT = 64
 #: Streams that do not wait for the process's default stream.
 _NON_BLOCKING = 1
-_PORTABLE = 1
+_PORTABLE, _MAPPED = 1, 2
 _WITHOUT_TIMES = 2
 #: The process's default stream, by the driver's name for it.
 _DEFAULT_STREAM = 1
@@ -82,7 +82,7 @@ class Session:
             self._later("cuStreamDestroy", int(record[stream]))
         record["pool"] = self._new_pool()
         self._later("cuMemPoolDestroy", int(record["pool"]))
-        record["fault"] = driver.get("cuMemHostAlloc", 8, _PORTABLE)
+        record["fault"] = driver.get("cuMemHostAlloc", 8, _PORTABLE | _MAPPED)
         self._later("cuMemFreeHost", int(record["fault"]))
         ctypes.memset(int(record["fault"]), 0, 8)
 

@@ -11,6 +11,7 @@ from .. import isa
 from ..events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 from ..executable import DEVICES, Executable
 from ..failure import locate, operators, span_of
+from ..sync_reason import SYNC_REASONS
 from .profile_data import COPY_NAMES, HOST_NAMES, CopyRow, Moment, Row, Site
 from .series import Key, Measured
 
@@ -35,6 +36,10 @@ def rows(events: Iterable[Event], exe: Executable) -> tuple[tuple[Row, ...], tup
     made = sorted((Row.of(*key, found) for key, found in groups.items()), key=lambda r: (-r.total_ns, r.name))
     active = {key for key, found in groups.items() if key[0] in COPY_NAMES or any(_is_activity(e, exe) for e in found)}
     return tuple(r for r in made if (r.kind, r.name) in active), tuple(r for r in made if (r.kind, r.name) not in active)
+
+
+#: Why the host waits, by the number that the trace has.
+_WAITS = tuple(SYNC_REASONS.values())
 
 
 def _is_activity(event: Event, exe: Executable) -> bool:
@@ -151,7 +156,7 @@ def _site(events: Sequence[Event], exe: Executable, places: Places) -> Site:
         _device(first, exe),
         op,
         *places.of(first.pc),
-        reason=_reason(first, exe) if first.kind in COPY_NAMES else "",
+        reason=_reason(first, exe) if first.kind in COPY_NAMES else _WAITS[first.subject] if first.kind == SYNC else "",
         calls=row.calls,
         total_ns=row.total_ns,
         min_ns=row.min_ns,

@@ -78,8 +78,8 @@ def waits(profile: Profile) -> Table:
     """A row for each place where the host waits for the device."""
     why = {(s.function, s.pc): s.reason for s in profile.sites if s.kind == DTOH}
     found = sorted((s for s in profile.sites if s.kind == SYNC), key=lambda s: -s.total_ns)
-    rows = [(str(s.calls), time_text(s.total_ns), why.get((s.function, s.pc), ""), place(profile, s)) for s in found]
-    return Table("waits for the device:", ("Calls", "Time", "Before the copy of", "Place"), tuple(rows), (2, 3))
+    rows = [(str(s.calls), time_text(s.total_ns), why.get((s.function, s.pc), s.reason), place(profile, s)) for s in found]
+    return Table("waits for the device:", ("Calls", "Time", "Because", "Place"), tuple(rows), (2, 3))
 
 
 def allocations(profile: Profile) -> Table:
@@ -101,7 +101,7 @@ def bulks(profile: Profile) -> Table:
         if site.kind in _RUN_KINDS and site.device == profile.device:
             launched.append(moment)
         elif site.kind == SYNC:
-            reason = why.get((site.function, site.pc), "") or "the run is over"
+            reason = why.get((site.function, site.pc), site.reason) or "the run is over"
             rows.append(_bulk(profile, launched, reason, place(profile, site)))
             launched = []
     if launched:
