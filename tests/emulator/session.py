@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import emulator, real
+from .platform import forget
 
 #: The driver's attribute of a function: most dynamic shared memory; and how much there may be without setting it.
 _DYNAMIC_SHARED, _SHARED_UNASKED = 8, 48 << 10
@@ -60,6 +61,7 @@ class Session:
         if real.card is not None:
             real.card.close(self.stream, self.pool, list(self._blocks), self._modules)
         emulator.reset()
+        forget()  # machines of later tests open it anew
 
     def new_stream(self) -> int:
         """Another stream."""
