@@ -34,10 +34,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported."""
-    named = [*os.environ.get("RELAYVM_TEST_DEVICES", "cpu,sim").split(","), *config.getoption("--device")]
+    from .emulator import proof
+
+    config.pluginmanager.register(proof)
+    listed = os.environ.get("RELAYVM_TEST_DEVICES")
+    named = [*(listed.split(",") if listed else _testable()), *config.getoption("--device")]
     os.environ["RELAYVM_TEST_DEVICES"] = ",".join(dict.fromkeys(filter(None, named)))
     if "cuda" in named and _shall_emulate():
         _plug_in(config)
+
+
+def _testable() -> list[str]:
+    """Every device that can be tested here: ``cuda`` on a card, or on the emulated one where that can be built."""
+    from .emulator import emulator
+
+    return ["cpu", "sim", *(["cuda"] if not _shall_emulate() or emulator.available() is None else [])]
 
 
 def _shall_emulate() -> bool:
