@@ -26,6 +26,8 @@ def failure(machine: VirtualMachine) -> VMError:
     """The exception for the state of a machine whose loop failed; call it before the frames are unwound."""
     state = machine._view
     status, pc = int(state["status"]), int(state["error_pc"])
+    if status == OUT_OF_MEMORY and card_failed(machine):
+        status = DEVICE_ERROR  # such a card gives no memory
     if status == DEVICE_ERROR and pc < 0:  # found between two runs
         pc = int(state["first_pc"])
     function, local = locate(machine.exe, machine._starts, pc)
@@ -46,6 +48,11 @@ def failure(machine: VirtualMachine) -> VMError:
     error = VMError(Diagnostic(message, span_of(machine.exe, function, local), tuple(notes), _help(machine, status)))
     error.status = status
     return error
+
+
+def card_failed(machine: VirtualMachine) -> bool:
+    """Has the card of this machine reported an error?"""
+    return machine._session is not None and bool(machine._session.record["error"])
 
 
 def _device_error(machine: VirtualMachine) -> tuple[str, list[tuple[str, Span | None]]]:

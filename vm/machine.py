@@ -12,13 +12,13 @@ from ..ops.native import store
 from ..ops.native.layout import TAG_ADT, TAG_TENSOR
 from ..ops.native.memory import ARRAYS, alloc, load_i64
 from ..ops.native.memory import tensor as record_at
-from ..ops.native.status import OUT_OF_MEMORY, RESULT_LOST
+from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
 from . import door, requests
 from .arguments import lost, object_of, prepare
 from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
-from .failure import failure, memory_help
+from .failure import card_failed, failure, memory_help
 from .layout import (
     BUSY,
     COUNTERS,
@@ -183,6 +183,8 @@ class VirtualMachine:
         state = self._view
         if state["busy"]:
             raise _busy()
+        if self._session is not None:
+            self._session.forget_borrowed()
         fitting = Fitting(function)
         devices = [function.device_of(i, self._device) for i in range(len(args))]
         rows = zip(function.params, args, devices, strict=True)
@@ -218,6 +220,9 @@ class VirtualMachine:
         return at
 
     def _no_memory(self, what: str) -> VMError:
+        if card_failed(self):
+            self._view["status"], self._view["pc"] = DEVICE_ERROR, -1
+            return failure(self)
         error = VMError(f"out of memory: no room for {what}", help=memory_help(self))
         error.status = OUT_OF_MEMORY
         return error
@@ -323,6 +328,8 @@ class VirtualMachine:
             error = failure(self)
             self._view["status"], self._view["error_pc"] = 0, -1
             raise error
+        if self._session is not None:
+            self._session.forget_borrowed()
         return Tensor(self, address)
 
     # ---- looking ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from ..ops.native.memory import free, load_i64, native, store_i64
 from ..ops.native.status import INTERNAL
 from .frames import open_frame, unwind
 from .heap import new_object, new_record, owned, release, retain, trim
-from .layout import CARD_CLOSE, CARD_ENTER, CARD_FLUSH, CARD_TRACE, N_DEVICES, state_at
+from .layout import CARD_CLOSE, CARD_ENTER, CARD_FLUSH, CARD_SYNC, CARD_TRACE, N_DEVICES, state_at
 from .loop import run_loop
 from .sim import ALL, drain
 from .stream import fetch, host_to_device, wait_for_all
@@ -22,6 +22,9 @@ def close(state, n_constants):
     """Give everything back to the system; nobody may hold an object any more."""
     s = state_at(state)
     drain(state, ALL)
+    if s.card != 0:  # what still runs there may write what is given back here
+        call_6(s.card, state, CARD_SYNC, 0, 0, 0, 0)
+        s.outstanding = 0
     for i in range(n_constants):
         for device in range(1, N_DEVICES):
             at = s.constants + 8 * (N_DEVICES * i + device)

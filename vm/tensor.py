@@ -70,7 +70,8 @@ class Tensor:
         self, *, stream: Any = None, max_version: Any = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None
     ) -> Any:
         """A versioned DLPack capsule: on a card for what is there, else on the host.  ``stream``: the consumer's CUDA stream,
-        which is made to wait for the work that makes the tensor; the host does not wait.
+        which is made to wait for the work that makes the tensor; the host does not wait.  The consumer lets go of the memory
+        when its own work on it is done: what the program makes next may get it, and does not wait for other streams.
 
         Raises BufferError for another device or an old consumer.
         """

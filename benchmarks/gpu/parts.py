@@ -31,7 +31,7 @@ class Part:
 #: should find their kernels compiled.
 PARTS = (
     Part("doctor", "What is there, and what the card does at best.", "doctor", 30),
-    Part("launches", "What the host spends on a launch.", "launches", 30),
+    Part("launches", "What the host spends on a launch.", "launches", 60),
     Part("bandwidth", "Operators that move memory, against the copy rate of the card.", "bandwidth", 120),
     Part("products", "Matrix products and convolutions against torch.", "products", 45),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60),

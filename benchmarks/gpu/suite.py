@@ -21,7 +21,7 @@ NONE = Goal(at_most=0)
 WITHOUT_A_CARD = ("tests/cuda",)
 #: One file, where everything is tiny.
 _FEW = "tests/e2e/test_unread_results.py"
-_WORKERS = 4
+_WORKERS = 8
 _LISTED = 40
 #: Seconds that are left for what comes after the tests.
 _RESERVE_S = 5.0
@@ -38,7 +38,9 @@ def environment(outcomes: Path) -> dict[str, str]:
     """Of such a process."""
     path = os.pathsep.join(filter(None, [str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", "")]))
     which = {emulated.VARIABLE: "1" if emulated.plugged else "0"}
-    return os.environ | which | {"PYTHONPATH": path, recorded.VARIABLE: str(outcomes)}
+    # these tests' own workers say that they are some, and nobody else's
+    outer = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    return outer | which | {"PYTHONPATH": path, recorded.VARIABLE: str(outcomes)}
 
 
 def outcomes(path: Path) -> list[dict[str, str]]:

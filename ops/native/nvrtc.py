@@ -102,7 +102,7 @@ compiler: CudaCompiler = Nvrtc()
 def cubin(text: str, arch: str, name: str = "CUDA kernels", by: CudaCompiler | None = None) -> bytes:
     """The code of CUDA C ``text`` (without the prelude) for ``arch``, such as ``sm_90``; ``name`` is for people.
 
-    ``by``: another compiler than ``compiler``.  Raises NoNvrtc where there is no compiler, CudaCompileError for a text that is wrong.
+    ``by``: another compiler than ``compiler``.  Raises NoNvrtc where there is no compiler, CudaCompileError for a wrong text.
     """
     from ..kernels.cuda.prelude import PRELUDE
 

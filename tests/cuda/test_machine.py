@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ import relayvm as relay
 from relayvm.ops.op import REGISTRY, Kernel, Op, OpPattern
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.cuda import provider
+from relayvm.vm.cuda.graphs import pays, same
+from relayvm.vm.cuda.layout import GRAPH, MET, NEVER
 from relayvm.vm.machine import VirtualMachine
 
 from ..emulator import emulator
@@ -86,9 +89,10 @@ def test_regions_met_longest_ago_are_evicted() -> None:
     assert emulator.get("cuGraphExecDestroy") == emulator.get("cuGraphInstantiateWithFlags")
 
 
-def test_where_the_card_cannot_capture_the_launches_go_one_by_one() -> None:
+@pytest.mark.parametrize("setting", ["fail_capture", "fail_captured_launch"])
+def test_where_the_card_cannot_capture_the_launches_go_one_by_one(setting: str) -> None:
     vm = machine(CHAIN, fuse=False, graphs="on")
-    emulator.set("fail_capture", 1)
+    emulator.set(setting, 1)
     x = np.linspace(-1, 1, 5, dtype="f")
     for _ in range(4):
         np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
@@ -302,3 +306,120 @@ def test_nobody_waits_for_a_sort() -> None:
         vm.reset_counters()
         np.testing.assert_array_equal(vm.run(x).numpy(), np.argsort(x, kind="stable") + 1)
         assert vm.sync_reasons == {"fetch": 1}
+
+
+# ---- what only shows where work really runs later ---------------------------------------------------------------------------
+
+
+def test_an_argument_in_page_locked_memory_may_change_after_the_call() -> None:
+    vm = machine(CHAIN)
+    held = vm.run(np.ones(4, "f")).numpy()  # lies where the card copied it to
+    wanted = chain(held)
+    result = vm.run(held)
+    held[:] = -1
+    np.testing.assert_array_equal(result.numpy(), wanted)
+
+
+def test_two_borrowed_arrays_are_both_kept_until_the_host_has_waited() -> None:
+    vm = machine("def @main(%x: Tensor[(?n), float32], %y: Tensor[(?n), float32]) { %x + %y }")
+    other = machine("def @main(%x: Tensor[(?n), float32]) { %x * 2f }")
+    held = [other.run(np.full(3, k, "f")) for k in (1, 2)]
+    other._wait(None)
+    arrays = [Foreign(t.__cuda_array_interface__["data"][0], (3,), "float32") for t in held]
+    kept = [weakref.ref(a) for a in arrays]
+    result = vm.run(*arrays)
+    arrays.clear()
+    gc.collect()
+    assert all(k() is not None for k in kept)
+    assert result.numpy().tolist() == [6, 6, 6]
+    gc.collect()
+    assert all(k() is None for k in kept)
+
+
+def test_trimmed_memory_is_free_at_once() -> None:
+    vm = machine(CHAIN)
+    vm.run(np.ones(1 << 20, "f")).numpy()
+    assert vm._session is not None
+    before, _ = vm._session.device.free_bytes()
+    vm.trim()
+    after, _ = vm._session.device.free_bytes()
+    assert after - before >= 4 << 20
+
+
+def test_after_an_error_of_the_card_nothing_says_that_memory_is_short() -> None:
+    vm = machine(CHAIN, fuse=False)
+    emulator.set("launch_error", 700)
+    result = vm.run(np.ones(4, "f"))
+    for _ in range(2):
+        with pytest.raises(relay.VMError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+            result.numpy()
+        with pytest.raises(relay.VMError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+            vm.run(np.ones(5000, "f"))
+
+
+def test_a_machine_that_goes_gives_every_event_back_and_waits_for_what_runs() -> None:
+    vm = machine(CHAIN, fuse=False, graphs="auto")
+    x = np.ones(4, "f")
+    vm.run(x).numpy()
+    vm.start_trace()
+    vm.run(x).numpy()
+    vm.stop_trace()
+    vm.run(x)
+    del vm
+    gc.collect()
+    assert emulator.get("queued") == 0
+    assert emulator.get("cuEventCreate") == emulator.get("cuEventDestroy") > 0
+
+
+def test_a_graph_is_replayed_only_for_the_very_same_words() -> None:
+    held = np.arange(5)
+    assert same(held.ctypes.data, held.copy().ctypes.data, 5)
+    for k in range(5):
+        other = held.copy()
+        other[k] += 1
+        assert not same(held.ctypes.data, other.ctypes.data, 5)
+
+
+def test_a_constant_that_is_copied_late_does_not_overtake_what_is_held_back() -> None:
+    x, value = relay.var("x", (4,)), np.linspace(-2, 2, 4, dtype="f")
+    summed = relay.nn.relu(relay.nn.relu(x) * relay.const(np.float32(2))) + relay.const(value)
+    exe = relay.compile(relay.Function([x], summed), target="cuda", fuse=False, graphs="on")
+    vm, row = VirtualMachine(exe), np.arange(4, dtype="f")
+    for _ in range(3):  # the constant is copied in the first run, into memory that a launch before has read
+        np.testing.assert_array_equal(vm.run(row).numpy(), row * 2 + value)
+
+
+def test_what_is_held_back_is_launched_before_the_call_returns() -> None:
+    vm = machine(CHAIN, fuse=False, graphs="on")
+    result = vm.run(np.ones(4, "f"))
+    assert emulator.get("cuLaunchKernel") == 16
+    assert result.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("host_us", "device_us", "wanted"),
+    [
+        (1000, 100, True),  # the card was behind, and then faster
+        (1000, 1005, True),  # the card waited for each launch
+        (1000, 3000, False),  # the host is ahead
+        (6, 15, True),  # two small kernels
+    ],
+)
+def test_what_a_graph_is_made_of_pays_where_the_card_waits_for_the_host(host_us: int, device_us: int, wanted: bool) -> None:
+    row = np.zeros(1, GRAPH)
+    row["host_ns"], row["device_ns"] = 1000 * host_us, 1000 * device_us
+    assert pays(0, row.ctypes.data) is wanted
+    assert row["state"][0] == (MET if wanted else NEVER)
+
+
+@pytest.mark.parametrize("graphs", ["off", "on"])
+def test_what_else_fails_behind_a_failure_is_not_found_later(graphs: str) -> None:
+    text = """def @main(%x: Tensor[(?n), int32], %y: Tensor[(?n), int32]) {
+      let %found = any(greater(floor_divide(%x, %y), 0));
+      let %other = floor_mod(%x, %y);
+      if (%found) { %other } else { %x }
+    }"""
+    vm, x = machine(text, graphs=graphs), np.full(3, 7, "i4")
+    with pytest.raises(relay.VMError, match=r"floor_divide.*integer division by zero"):
+        vm.run(x, np.zeros(3, "i4"))
+    assert vm.run(x, np.full(3, 4, "i4")).numpy().tolist() == [3, 3, 3]

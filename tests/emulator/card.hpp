@@ -68,6 +68,7 @@ inline const std::map<std::string, int64_t>& defaults() {
       {"memory", int64_t(4) << 30},  // bytes of each device
       {"fail_allocation", 0},        // n: the n-th device allocation from now fails, once
       {"fail_capture", 0},           // the same for captures
+      {"fail_captured_launch", 0},   // the same for launches while their stream is captured
       {"fail_host_allocation", 0},   // the same for pinned host memory
       {"launch_error", 0},           // a CUresult that the next launch ends with
       {"eager", 0},                  // 1: everything runs at once, as if the host waited after each call

@@ -127,6 +127,8 @@ API int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned 
   if (int error = check_launch(*function, launch)) return error;
   std::vector<uint64_t> words;
   if (int error = parameters(*function, params, extra, words)) return error;
+  if (stream->capture && card::is_due("fail_captured_launch"))
+    return streams::refuse_in_capture(*stream, "a launch that was to fail");
   int planned = int(setting("launch_error"));
   state().settings["launch_error"] = 0;
   return streams::enqueue(*stream, [=] {

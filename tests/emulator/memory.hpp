@@ -27,6 +27,7 @@ inline bool holds(const void* from, unsigned char byte, uint64_t n) {
 struct Pool {
   int device;
   uint64_t threshold = 0, used = 0, reserved = 0;  // bytes
+  uint64_t going = 0;  // freed, but the stream is not there yet: only a later allocation on it may have them
   bool destroyed = false;
 };
 
@@ -204,6 +205,7 @@ inline int allocate(uint64_t* out, uint64_t bytes, const std::shared_ptr<Pool>& 
 }
 
 inline void release(const std::shared_ptr<Block>& block, uint64_t ticket) {
+  block->pool->going -= rounded(block->bytes);
   auto* start = reinterpret_cast<char*>(block->start());
   if (block->ready && !zones_hold(*block))
     card::poison(card::ILLEGAL_ADDRESS, "a write outside of " + described(block->address, block->bytes));
@@ -231,15 +233,21 @@ inline int free_block(uint64_t address, uint64_t stream, const Enqueue& enqueue)
   uint64_t ticket = ++state().tickets;
   device(block->device).free[block->start()] = {block->whole, stream, ticket, false};
   block->pool->used -= rounded(block->bytes);
+  block->pool->going += rounded(block->bytes);
   if (block->pool->destroyed) close(block->pool);
   enqueue([block, ticket] { release(block, ticket); });
   return card::SUCCESS;
 }
 
+// Gives back what a pool holds beyond so many bytes and does not need.
+inline void trim(Pool& pool, uint64_t least) {
+  pool.reserved = std::min(pool.reserved, std::max(pool.used + pool.going, least));
+}
+
 // A synchronisation lets pools give back what they hold beyond their threshold.
 inline void trim_pools() {
   for (auto& [ordinal, device] : state().devices)
-    for (auto& pool : device.pools) pool->reserved = std::max(pool->used, std::min(pool->reserved, pool->threshold));
+    for (auto& pool : device.pools) trim(*pool, pool->threshold);
 }
 
 inline int allocate_host(uint64_t* out, uint64_t bytes) {

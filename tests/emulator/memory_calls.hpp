@@ -44,7 +44,7 @@ API int cuMemPoolSetAttribute(void* handle, int attribute, void* value) {
 API int cuMemPoolTrimTo(void* handle, size_t least) {
   ENTER("cuMemPoolTrimTo", CONTEXT);
   FIND(memory::Pool, pool, pools, handle, "pool");
-  pool->reserved = std::max(pool->used, std::min(pool->reserved, uint64_t(least)));
+  memory::trim(*pool, least);
   return SUCCESS;
 }
 
@@ -74,6 +74,16 @@ API int cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
 API int cuMemFreeHost(void* address) {
   ENTER("cuMemFreeHost", CONTEXT);
   return memory::free_host(uint64_t(address));
+}
+
+// Knows the memory type (2): 1 of pinned memory, 2 of a device's, 0 of what it has never heard of.
+API int cuPointerGetAttributes(unsigned n, const int* attributes, void** places, uint64_t address) {
+  ENTER("cuPointerGetAttributes", CONTEXT);
+  for (unsigned i = 0; i < n; ++i) {
+    if (attributes[i] != 2) return failed(INVALID_VALUE, "the emulated card knows only the type of memory");
+    *static_cast<unsigned*>(places[i]) = memory::is_pinned(address, 1) ? 1 : memory::block_of(address, 1) ? 2 : 0;
+  }
+  return SUCCESS;
 }
 
 namespace {

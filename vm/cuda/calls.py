@@ -16,6 +16,7 @@ def _place(name: str) -> int:
 
 CTX_SET_CURRENT, MEM_ALLOC, MEM_FREE = map(_place, ("cuCtxSetCurrent", "cuMemAllocFromPoolAsync", "cuMemFreeAsync"))
 HOST_ALLOC, HOST_FREE, POOL_TRIM = map(_place, ("cuMemHostAlloc", "cuMemFreeHost", "cuMemPoolTrimTo"))
+POINTER_ATTRIBUTES = _place("cuPointerGetAttributes")
 COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE = map(_place, ("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync"))
 EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD = map(_place, ("cuEventCreate", "cuEventDestroy", "cuEventRecord"))
 EVENT_WAIT, EVENT_QUERY, EVENT_TIME = map(_place, ("cuEventSynchronize", "cuEventQuery", "cuEventElapsedTime"))

@@ -9,7 +9,7 @@ wait for what was launched after it.
 from __future__ import annotations
 
 from ...ops.native.layout import OBJECT_BYTES, TAG_STORAGE
-from ...ops.native.memory import clock_ns, free, load_i64, native, store_i64, tensor
+from ...ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native, store_i64, tensor
 from ...ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
 from ..heap import LOST, OBJECTS_PER_CHUNK, new_storage, release
 from ..layout import (
@@ -44,6 +44,7 @@ from .calls import (
     HOST_FREE,
     MEM_ALLOC,
     MEM_FREE,
+    POINTER_ATTRIBUTES,
     POOL_TRIM,
     STREAM_WAIT,
     STREAM_WAIT_EVENT,
@@ -53,7 +54,7 @@ from .calls import (
     drive_3,
     drive_4,
 )
-from .events import begin_timing, end_timing, give_event, read_times, take_event, take_timed
+from .events import begin_timing, end_timing, give_back_events, give_event, read_times, take_event, take_timed
 from .graphs import flush, forget, ready, room
 from .layout import (
     ARG_DATA,
@@ -89,6 +90,8 @@ from .layout import (
 _PORTABLE = 1
 #: The driver's error number for "no memory".
 _NO_MEMORY = 2
+#: What an address can be asked for, and the answer for page-locked memory of the host.
+_MEMORY_TYPE, _HOST = 2, 1
 #: Place in a row of the trace: when the host had asked for it.
 _ASKED_END = 8
 
@@ -264,9 +267,10 @@ def traced(state, card, plan, packed, argv, n, pc):
 
 @native
 def to_device(state, card, to, source, nbytes, row):
-    """Copy from the host, in the order of the launches; a status.
+    """Copy from the host, in the order of the launches; a status.  The source may change afterwards.
 
-    The driver takes ordinary host memory into its own buffers before it returns, so the source may change afterwards.
+    The driver takes ordinary host memory into its own buffers before it returns.  Page-locked memory (an array of ``numpy()``
+    is in such) it would read when the stream gets there, so that goes through ordinary memory first.
     """
     c = card_at(card)
     if c.error != 0:
@@ -274,9 +278,28 @@ def to_device(state, card, to, source, nbytes, row):
     status = flush(card) + 0
     if status != 0 or nbytes == 0:
         return status
+    staging = 0
+    if is_page_locked(card, source):
+        staging = alloc(nbytes)
+        if staging == 0:
+            return OUT_OF_MEMORY
+        copy_bytes(staging, source, nbytes)
+        source = staging
     start = begin_timing(card, c.compute) if row >= 0 else 0
     status = checked(card, drive_4(card, COPY_TO_DEVICE, to, source, nbytes, c.compute)) + 0
+    if staging != 0:
+        free(staging)
     return end_timing(card, c.compute, start, row) if status == 0 else status
+
+
+@native
+def is_page_locked(card, address):
+    """Does the driver read this memory of the host by itself?  Of ordinary memory it knows nothing, and says 0."""
+    out = card_at(card).out
+    store_i64(out, 0)
+    store_i64(out + 8, _MEMORY_TYPE)
+    store_i64(out + 16, out)
+    return drive_4(card, POINTER_ATTRIBUTES, 1, out + 8, out + 16, address) == 0 and load_i64(out) & 0xFFFFFFFF == _HOST
 
 
 @native
@@ -316,9 +339,11 @@ def begin_copy(state, card, to, source, nbytes, row):
 
 @native
 def end_copy(state, card, event):
-    """Wait for a copy; a status."""
-    status = checked(card, drive_1(card, EVENT_WAIT, event)) + 0
+    """Wait for a copy; a status.  What was held back since it began runs meanwhile, and fails before then if it fails."""
+    status = flush(card) + 0
+    waited = checked(card, drive_1(card, EVENT_WAIT, event)) + 0
     give_event(card, event)
+    status = max(status, waited)
     return find_fault(state, card, False) if status == 0 else status
 
 
@@ -396,12 +421,22 @@ def close(state, card):
     for i in range(c.n_graphs):
         forget(card, c.graph_rows + GRAPH_BYTES * i)
     c.n_graphs = 0
-    for block in (c.queue, c.timed):
-        if block != 0:
-            free(block)
+    if c.queue != 0:
+        free(c.queue)
     c.queue = 0
-    c.timed = 0
+    give_back_events(card)
     return OK
+
+
+@native
+def trim(state, card):
+    """Give the driver's free memory back to the system.
+
+    What the host has just freed is free when the stream gets there: where the stream has nothing else to do, the host waits.
+    """
+    if state_at(state).outstanding == 0:
+        checked(card, drive_1(card, STREAM_WAIT, card_at(card).compute))
+    return drive_2(card, POOL_TRIM, card_at(card).pool, 0)
 
 
 @native
@@ -430,7 +465,7 @@ def card(state, request, a, b, c, d):
     if request == CARD_SYNC:
         return synchronise(state, own) + 0
     if request == CARD_TRIM:
-        return drive_2(own, POOL_TRIM, card_at(own).pool, 0)
+        return trim(state, own)
     if request == CARD_TRACE:
         return begin_trace(own) + 0
     if request == CARD_CLOSE:

@@ -7,7 +7,7 @@ pointers, handles and integers (narrower ones are taken from the low bits), neve
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
+import sys
 from dataclasses import dataclass
 
 
@@ -55,6 +55,7 @@ cuMemAllocFromPoolAsync(out, nbytes, pool, stream)
 cuMemFreeAsync(address, stream)
 cuMemHostAlloc(out, nbytes, flags)
 cuMemFreeHost(address)
+cuPointerGetAttributes(n, numbers, places_of_results, address)
 cuMemcpyDtoHAsync_v2(to, source, nbytes, stream)
 cuMemcpyHtoDAsync_v2(to, source, nbytes, stream)
 cuMemcpyDtoDAsync_v2(to, source, nbytes, stream)
@@ -89,7 +90,7 @@ class NoCuda(Exception):
 
 def load_library(path: str | None = None) -> ctypes.CDLL:
     """The driver's library: ``path``, else the system's.  Raises NoCuda."""
-    name = path or ("nvcuda.dll" if ctypes.util.find_library("nvcuda") else "libcuda.so.1")
+    name = path or ("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     try:
         return ctypes.CDLL(name)
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ops.native.memory import alloc, array_float32, copy_bytes, free, load_i64, native, store_i64
 from ...ops.native.status import OK, OUT_OF_MEMORY
 from ..layout import state_at
-from .calls import EVENT_CREATE, EVENT_RECORD, EVENT_TIME, checked, drive_2, drive_3
+from .calls import EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD, EVENT_TIME, checked, drive_1, drive_2, drive_3
 from .layout import card_at
 
 _WITHOUT_TIMES = 2
@@ -139,3 +139,29 @@ def read_times(state, card):
         give_timed(card, start)
         give_timed(card, end)
     c.timed_used = 0
+
+
+@native
+def destroy_all(card, block, n, step, each):
+    """Give events back to the driver: the first ``each`` of every ``step`` words of a block, which the system gets back."""
+    if block == 0:
+        return
+    for i in range(n):
+        if i % step < each:
+            drive_1(card, EVENT_DESTROY, load_i64(block + 8 * i))
+    free(block)
+
+
+@native
+def give_back_events(card):
+    """Give every event back to the driver."""
+    c = card_at(card)
+    destroy_all(card, c.events, c.n_events, 1, 1)
+    destroy_all(card, c.timed_events, c.n_timed_events, 1, 1)
+    destroy_all(card, c.timed, c.timed_used, 3, 2)  # start and end, then a row
+    if c.base_event != 0:
+        drive_1(card, EVENT_DESTROY, c.base_event)
+    c.events = c.n_events = c.events_words = 0
+    c.timed_events = c.n_timed_events = c.timed_events_words = 0
+    c.timed = c.timed_used = c.timed_words = 0
+    c.base_event = 0

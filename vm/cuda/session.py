@@ -37,6 +37,8 @@ _RELEASE_THRESHOLD = 4
 _KEEP_ALL = (1 << 63) - 1
 #: Workspace for cuBLAS, in bytes, so that it allocates nothing itself (what its guide asks for on the newest cards).
 _CUBLAS_WORKSPACE_BYTES = 32 << 20
+#: Its default, but that parts of a sum are not rounded to a 16-bit result before they are added.
+_FULL_SUMS = 16
 
 
 #: Every session of this process, to say who holds what.
@@ -88,7 +90,8 @@ class Session:
 
     def _later(self, function: str, argument: int) -> None:
         """Give something back to the driver when the session ends."""
-        self._closing.append(lambda: self._driver.call(function, argument))
+        # nothing in there knows the session: a cycle would keep its memory until the garbage collector comes
+        self._closing.append(functools.partial(self._driver.call, function, argument))
 
     def _new_pool(self) -> int:
         """A memory pool that keeps what it has: giving it back to the system at every wait would cost more than the work."""
@@ -104,7 +107,7 @@ class Session:
         with contextlib.suppress(CudaError):
             self.device.enter()
             for give_back in reversed(self._closing):
-                with contextlib.suppress(CudaError):
+                with contextlib.suppress(CudaError, NoCuda):
                     give_back()
         self._closing.clear()
 
@@ -153,21 +156,16 @@ class Session:
 
     def _new_cublas(self) -> int:
         handle = ctypes.c_int64(0)
-        self._cublas("cublasCreate_v2", ctypes.addressof(handle))
-        self._cublas("cublasSetStream_v2", handle.value, int(self.record["compute"]))
+        _cublas("cublasCreate_v2", ctypes.addressof(handle))
+        _cublas("cublasSetStream_v2", handle.value, int(self.record["compute"]))
+        _cublas("cublasSetMathMode", handle.value, _FULL_SUMS)
         stream, pool = int(self.record["compute"]), int(self.record["pool"])
         workspace = self._driver.get("cuMemAllocFromPoolAsync", _CUBLAS_WORKSPACE_BYTES, pool, stream)
         # what comes last is given back first
-        self._closing.append(lambda: self._driver.call("cuMemFreeAsync", workspace, stream))
-        self._closing.append(lambda: self._cublas("cublasDestroy_v2", handle.value))
-        self._cublas("cublasSetWorkspace_v2", handle.value, workspace, _CUBLAS_WORKSPACE_BYTES)
+        self._closing.append(functools.partial(self._driver.call, "cuMemFreeAsync", workspace, stream))
+        self._closing.append(functools.partial(_cublas, "cublasDestroy_v2", handle.value))
+        _cublas("cublasSetWorkspace_v2", handle.value, workspace, _CUBLAS_WORKSPACE_BYTES)
         return handle.value
-
-    def _cublas(self, function: str, *args: int) -> None:
-        address = library_function("cublas", function)
-        error = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * len(args))(address)(*args)
-        if error:
-            raise NoCuda(f"{function} failed with cuBLAS status {error}")
 
     # ---- arrays of other libraries ---------------------------------------------------------------------------------------------
 
@@ -176,13 +174,16 @@ class Session:
         return self._provider.is_here(value, self.device.ordinal)
 
     def borrow(self, value: Any) -> Borrowed:
-        """Another library's array, in place and contiguous.  It is kept until the host has waited for what may read it."""
-        if not int(self._state["outstanding"]):
-            self._borrowed.clear()
+        """Another library's array, in place and contiguous.  It is kept: see ``forget_borrowed``."""
         with self._provider.on_stream(int(self.record["compute"]), self.device.ordinal):
             found = self._provider.borrow(value)
         self._borrowed.append(found)
         return found
+
+    def forget_borrowed(self) -> None:
+        """Let go of what was borrowed, between two calls, once the host has waited for what may read it."""
+        if not int(self._state["outstanding"]):
+            self._borrowed.clear()
 
     def lead(self, stream: int | None) -> None:
         """Make another stream wait for what is launched so far, without the host."""
@@ -207,6 +208,7 @@ class Session:
     def fill(self, address: int, array: np.ndarray) -> None:
         """Copy a host array to the card, in the order of the launches.  Raises CudaError."""
         if array.nbytes:
+            self.device.enter()  # a user's kernel ran before, which may have chosen another card
             self._driver.call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, int(self.record["compute"]))
 
     def memory_text(self) -> str:
@@ -223,6 +225,13 @@ class Session:
     def describe_error(self, number: int) -> str:
         """What an error number of the card's record means."""
         return f"cuBLAS status {-number}" if number < 0 else self._driver.describe(number)
+
+
+def _cublas(function: str, *args: int) -> None:
+    """Call a function of cuBLAS.  Raises NoCuda."""
+    error = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * len(args))(library_function("cublas", function))(*args)
+    if error:
+        raise NoCuda(f"{function} failed with cuBLAS status {error}")
 
 
 class Tools:

@@ -9,6 +9,7 @@ from ..expression import Cell, Cells
 from ..functions import SCALAR_FUNCTIONS
 from ..language import Language, Side, indented
 from .assembly import literal
+from .conversion import WHOLE
 
 #: ``what`` elements of a pack: a parameter; arguments: the offset of the first one, and the distance from one to the next.
 PACK = "pack"
@@ -91,19 +92,14 @@ _SIZES = {
 }
 
 #: The device functions that the texts of this language call.
-FUNCTIONS = r"""
+FUNCTIONS = (
+    r"""
 DEVICE float32 value_of(float16 x) { return to_float32(x); }
 DEVICE float32 value_of(bfloat16 x) { return to_float32(x); }
 template <class T> DEVICE T value_of(T x) { return x; }
-
-// As a processor converts: what does not fit becomes the least int64.
-template <class T> DEVICE int64 to_int64(T x) {
-  return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? int64(x) : int64(uint64(1) << 63);
-}
-template <class T> DEVICE uint64 to_uint64(T x) {
-  return x >= T(9223372036854775808.0) && x < T(18446744073709551616.0) ? uint64(x) : uint64(to_int64(x));
-}
-
+"""
+    + WHOLE
+    + r"""
 template <class T> DEVICE T floor_quotient(T a, T b) {
   T quotient = T(a / b);
   return T(quotient - ((a % b != 0) & ((a < 0) != (b < 0))));
@@ -151,3 +147,4 @@ template <int N, class T> DEVICE Pack<T, N> load_row(const T* from, int64 distan
   return row;
 }
 """
+)

@@ -13,6 +13,7 @@ from relayvm.ops.native import disk, nvrtc, store
 from relayvm.ops.native.cache_key import CacheKey, differences
 from relayvm.ops.native.nvrtc import CudaCompileError, NoNvrtc, Nvrtc
 
+from ...emulator import proof
 from .fresh import fresh_cache, fresh_process
 
 ADD = """
@@ -33,6 +34,12 @@ class FakeCompiler:
     def compile(self, text: str, arch: str, options: tuple[str, ...]) -> bytes:
         self.asked.append((text, arch, options))
         return f"{self.version} {arch} {text.removeprefix(prelude.PRELUDE)}".encode()
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but what a test asks for is compiled, whatever the run does with other texts."""
+    monkeypatch.setattr(nvrtc, "cubin", proof.CUBIN)
 
 
 @pytest.fixture
