@@ -54,9 +54,17 @@ def fingerprint(function: Callable[..., Any]) -> str:
             if getattr(value, "__native__", None) in ("function", "generic"):
                 digest.update(name.encode())
                 stack.append(value)
+            elif isinstance(value, types.ModuleType):
+                digest.update(repr((name, value.__name__, _read_off(value, f.__code__))).encode())
             else:
                 digest.update(repr((name, _meaning(value))).encode())
     return digest.hexdigest()
+
+
+def _read_off(module: types.ModuleType, code: types.CodeType) -> list[tuple[str, Any]]:
+    """The constants that code may read as attributes of a module: their values are in it as if they were its own."""
+    found = [(name, getattr(module, name, None)) for name in sorted(set(_globals_used(code)))]
+    return [(name, value) for name, value in found if isinstance(value, (int, float, bool, str, tuple))]
 
 
 def _meaning(value: Any) -> Any:
@@ -70,7 +78,7 @@ def _meaning(value: Any) -> Any:
         return _source_of(value.__machine__.__module__)
     if isinstance(value, (int, float, bool, str, tuple)):
         return value
-    return getattr(value, "__name__", None)  # modules, types, twins; None: a built-in, or the name of an attribute
+    return getattr(value, "__name__", None)  # types, twins; None: a built-in, or the name of an attribute
 
 
 @functools.cache

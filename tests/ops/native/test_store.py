@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
+import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -165,6 +166,12 @@ def function(text: str, **names: Any) -> Callable[..., Any]:
     return native(namespace["f"])
 
 
+def module(name: str, **constants: int) -> types.ModuleType:
+    made = types.ModuleType(name)
+    vars(made).update(constants)
+    return made
+
+
 def test_what_decides_the_code_decides_the_fingerprint() -> None:
     arrays = memory.ARRAYS
     same = [
@@ -184,6 +191,8 @@ def test_what_decides_the_code_decides_the_fingerprint() -> None:
         function("def f(x): return K(x)", K=np.float64),
         function("def f(x): return K(x)", K=function("def f(x): return x")),
         function("def f(x): return K(x)", K=function("def f(x): return -x")),
+        function("def f(x): return x + K.WIDTH", K=module("a", WIDTH=1)),
+        function("def f(x): return x + K.WIDTH", K=module("a", WIDTH=2)),
         function("def f(x): return x in {'a', 'b'}"),
         function("def f(x): return x in {'a', 'c'}"),
     ]
