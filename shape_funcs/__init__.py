@@ -3,8 +3,13 @@
 Importing this package registers the shape function of every operator.
 """
 
-from . import broadcast, conv, creation, indexing, nn, reduce, reshape, roi, slicing, sorting, transform, vision
+from . import (
+    blocks, broadcast, conv, conv_transpose, creation, image, indexing, layout, matrix, nn, pad, rearrange, reduce, reshape,
+    roi, scatter, slicing, sorting, transform, transforms, upsampling, vision,
+)  # fmt: skip
 
 __all__ = [
-    "broadcast", "conv", "creation", "indexing", "nn", "reduce", "reshape", "roi", "slicing", "sorting", "transform", "vision",
+    "blocks", "broadcast", "conv", "conv_transpose", "creation", "image", "indexing", "layout", "matrix", "nn", "pad",
+    "rearrange", "reduce", "reshape", "roi", "scatter", "slicing", "sorting", "transform", "transforms", "upsampling",
+    "vision",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ def broadcast(inputs: tuple[Operand, ...], attrs: Any) -> Shape:
     """numpy broadcasting of all inputs."""
     out: Shape = ()
     for i, x in enumerate(inputs):
-        out = broadcast_shapes(out, x.shape, i)
+        out = broadcast_shapes(out, x.shape, i, f"argument {i + 1}")
     return out
 
 
@@ -41,10 +41,20 @@ def full_like(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
 @register_shape_func("nn.bias_add")
 def bias_add(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     """The shape of the data; the bias has one element per index of ``axis``."""
-    data, bias = inputs
-    axis = axis_in(attrs.axis, data.rank)
-    need_rank(bias, 1, "the bias", 1)
-    size = same_size(data.shape[axis], bias.shape[0], f"axis {axis} of the data has size {{}}, the bias {{}} elements", 1, 0)
+    return _along_axis(inputs, attrs.axis, "the bias")
+
+
+@register_shape_func("nn.prelu")
+def prelu(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """The shape of the data; alpha has one element per index of ``axis``."""
+    return _along_axis(inputs, attrs.axis, "alpha")
+
+
+def _along_axis(inputs: tuple[Operand, Operand], axis: int, what: str) -> Shape:
+    data, vector = inputs
+    axis = axis_in(axis, data.rank)
+    need_rank(vector, 1, what, 1)
+    size = same_size(data.shape[axis], vector.shape[0], f"axis {axis} of the data has size {{}}, {what} {{}} elements", 1, 0)
     return (*data.shape[:axis], size, *data.shape[axis + 1 :])
 
 
@@ -71,24 +81,26 @@ def _broadcast_to(data: Operand, target: Shape) -> Shape:
         raise ShapeError(f"data with {dimensions(data.rank)} does not broadcast to {dimensions(len(target))}", input=0)
     skipped = len(target) - data.rank
     for axis, (have, want) in enumerate(zip(data.shape, target[skipped:], strict=True)):
-        check(any_(eq(have, 1), eq(have, want)), "size {} does not broadcast to {}", have, want, input=0, axis=axis)
+        message = f"size {{}} of axis {axis} does not broadcast to {{}}"
+        check(any_(eq(have, 1), eq(have, want)), message, have, want, input=0, axis=axis)
     return target
 
 
-def broadcast_shapes(a: Shape, b: Shape, input: int | None = None) -> Shape:
-    """numpy broadcasting of two shapes.  Raises ShapeError, or leaves a check for run time."""
+def broadcast_shapes(a: Shape, b: Shape, input: int | None = None, what: str = "") -> Shape:
+    """numpy broadcasting of two shapes.  Raises ShapeError, or leaves a check for run time; ``what`` is its word for ``b``."""
     rank = max(len(a), len(b))
     x, y = (dim(1),) * (rank - len(a)) + a, (dim(1),) * (rank - len(b)) + b
-    return tuple(_broadcast_size(p, q, input, axis - rank + len(b)) for axis, (p, q) in enumerate(zip(x, y, strict=True)))
+    return tuple(_broadcast_size(p, q, input, axis - rank + len(b), what) for axis, (p, q) in enumerate(zip(x, y, strict=True)))
 
 
-def _broadcast_size(a: Dim, b: Dim, input: int | None, axis: int) -> Dim:
+def _broadcast_size(a: Dim, b: Dim, input: int | None, axis: int, what: str) -> Dim:
     p, q = const(a), const(b)
     if a is b or q == 1:
         return a
     if p == 1:
         return b
-    check(any_(eq(a, b), eq(a, 1), eq(b, 1)), "sizes {} and {} do not broadcast", a, b, input=input, axis=axis)
+    message = "sizes {} and {} do not broadcast" + (f" (axis {axis} of {what})" if what else "")
+    check(any_(eq(a, b), eq(a, 1), eq(b, 1)), message, a, b, input=input, axis=axis)
     if is_not_one(a):
         return a
     return b if is_not_one(b) else where(eq(a, 1), b, a)

@@ -22,9 +22,9 @@ def data_layouts(rank: int) -> tuple[str, str]:
     return f"NC{SPATIAL[rank]}", f"N{SPATIAL[rank]}C"
 
 
-def kernel_layouts(rank: int) -> tuple[str, str, str]:
+def kernel_layouts(rank: int) -> tuple[str, str, str, str]:
     """The layouts of a convolution's kernel with ``rank`` spatial axes."""
-    return f"OI{SPATIAL[rank]}", f"{SPATIAL[rank]}IO", f"O{SPATIAL[rank]}I"
+    return f"OI{SPATIAL[rank]}", f"{SPATIAL[rank]}IO", f"O{SPATIAL[rank]}I", f"{SPATIAL[rank]}OI"
 
 
 def per_axis(value: int | Sequence[int], rank: int, what: str, least: int = 1) -> tuple[int, ...]:

@@ -21,8 +21,8 @@ from typing import ClassVar, Union
 IntLike = Union["Dim", int]
 
 INT, SYM, POLY, ANY_DIM, RESULT = "int", "sym", "poly", "any", "result"
-ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE = (
-    "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length",
+ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE, SCALED = (
+    "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled",
 )  # fmt: skip
 
 #: The most dimensions a tensor has.
@@ -49,6 +49,7 @@ class Dim:
     eq lt        ``(a, b)``: 1 or 0
     where        ``(condition, a, b)``
     arange_length  ``(start, stop, step)``, three *float64 bit patterns*: ``ceil((stop-start)/step)``, at least 0
+    scaled       ``(size, factor)``: the product rounded down; the factor is a *float64 bit pattern*
     result       ``(bound, index)``: a size that only the kernel knows, at most ``bound``
     any          ``()``: the ``?`` of an annotation, before type inference gave it a name
     ===========  ====================================================================
@@ -289,6 +290,8 @@ def any_(*conditions: IntLike) -> Dim:
     """1 where some condition is 1."""
     out = dim(0)
     for c in conditions:
+        if const(c) == 1:
+            return dim(1)
         out = max_(out, c)
     return out
 
@@ -308,6 +311,18 @@ def arange_length(start: Dim, stop: Dim, step: Dim) -> Dim:
     if None not in known:
         return dim(evaluate(Dim(ARANGE, start, stop, step), {}))
     return Dim(ARANGE, start, stop, step)
+
+
+def scaled(size: IntLike, factor: IntLike) -> Dim:
+    """``floor(size * factor)`` for a factor that is a float64 *bit pattern* held as int64; 0 where it is not above 0."""
+    size, factor = dim(size), dim(factor)
+    known = const(factor)
+    if known is None:
+        return Dim(SCALED, size, factor)
+    number = _as_float(known)
+    if number.is_integer() and 0 < number < 2**31:
+        return size * int(number)
+    return Dim(SCALED, size, factor) if const(size) is None else dim(_scaled(size.args[0], known))
 
 
 def product(values: Iterable[IntLike]) -> Dim:
@@ -369,14 +384,26 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
     return done[d]
 
 
+def _as_float(bits: int) -> float:
+    return struct.unpack("<d", struct.pack("<q", bits))[0]  # type: ignore[no-any-return]
+
+
 def _arange_length(start: int, stop: int, step: int) -> int:
-    a, b, s = (struct.unpack("<d", struct.pack("<q", v))[0] for v in (start, stop, step))
+    a, b, s = map(_as_float, (start, stop, step))
     if s == 0.0 or math.isnan(a + b + s) or math.isinf(a + b + s):
         return 0
     ratio = (b - a) / s
     if ratio <= 0.0:
         return 0
     return 2**63 if ratio >= 4e18 else math.ceil(ratio)  # the former is no size: whoever uses it says so
+
+
+def _scaled(size: int, factor: int) -> int:
+    number = _as_float(factor)
+    if not number > 0:
+        return 0
+    product = float(size) * number
+    return math.floor(product) if abs(product) < 4e18 else 2**63  # NaN, too: no size
 
 
 #: What each operation means on ints; ``add`` and ``mul`` are what a polynomial is evaluated with.
@@ -391,6 +418,7 @@ SCALAR: dict[str, Callable[..., int]] = {
     LT: lambda a, b: int(a < b),
     WHERE: lambda c, a, b: a if c else b,
     ARANGE: _arange_length,
+    SCALED: _scaled,
 }
 
 _REBUILD: dict[str, Callable[..., Dim]] = {
@@ -403,6 +431,7 @@ _REBUILD: dict[str, Callable[..., Dim]] = {
     LT: lt,
     WHERE: where,
     ARANGE: arange_length,
+    SCALED: scaled,
     RESULT: result_size,
 }
 
@@ -476,6 +505,8 @@ def _nonneg_of(d: Dim) -> bool:
             return all(c >= 0 and all(map(is_nonneg, atoms)) for c, atoms in d.args)
         case "min" | "floordiv" | "mul":
             return all(map(is_nonneg, d.args))
+        case "scaled":
+            return is_nonneg(d.args[0])
         case "max":
             return any(map(is_nonneg, d.args))
         case "mod":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .axes import as_size, axis_in, dimensions, need_rank, same_size, scalar
-from .dims import Dim, Shape, const, dim
-from .registry import Operand, ShapeError, register_shape_func
+from .broadcast import broadcast_shapes
+from .dims import Dim, Shape, const, dim, eq
+from .registry import Operand, ShapeError, check, register_shape_func
 
 
 @register_shape_func("take")
@@ -42,9 +43,7 @@ def gather_nd(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     """Axis 0 of the indices has the ``M`` coordinates of an element: ``indices.shape[1:] + data.shape[batch_dims + M:]``."""
     data, indices = inputs
     need_rank(indices, 1, "the indices", 1, at_least=True)
-    coordinates = const(indices.shape[0])
-    if coordinates is None:
-        raise ShapeError("the size of axis 0 of the indices (how many coordinates) must be known at compile time", input=1)
+    coordinates = _coordinates(indices, attrs.index_rank)
     batch = _batch_dims(attrs.batch_dims, indices)
     if batch + coordinates > data.rank:
         raise ShapeError(
@@ -52,6 +51,19 @@ def gather_nd(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
         )
     shared = _shared(data, indices.shape[1 : 1 + batch])
     return (*shared, *indices.shape[1 + batch :], *data.shape[batch + coordinates :])
+
+
+def _coordinates(indices: Operand, index_rank: int | None) -> int:
+    """How many coordinates an index tuple has: what is known of axis 0, else ``index_rank``, which must agree."""
+    size = indices.shape[0]
+    coordinates = const(size) if index_rank is None else index_rank
+    if coordinates is None:
+        raise ShapeError(
+            "the size of axis 0 of the indices (how many coordinates) must be known at compile time, or said by index_rank",
+            input=1,
+        )
+    check(eq(size, coordinates), "axis 0 of the indices has size {}, index_rank is {}", size, coordinates, input=1, axis=0)
+    return coordinates
 
 
 def _batch_dims(given: int, indices: Operand) -> int:
@@ -85,3 +97,28 @@ def _one_hot(inputs: tuple[Operand, ...], depth: Dim, attrs: Any) -> Shape:
     need_rank(off, 0, "off_value", 2)
     axis = axis_in(attrs.axis, indices.rank + 1)
     return (*indices.shape[:axis], as_size(depth, "depth"), *indices.shape[axis:])
+
+
+@register_shape_func("adv_index")
+def adv_index(inputs: tuple[tuple[Operand, ...]], attrs: Any) -> Shape:
+    """The first tensor with its first axes, as many as there are index tensors, replaced by what these broadcast to."""
+    (fields,) = inputs
+    if len(fields) < 2:
+        raise ShapeError("needs the data and at least one tensor of indices", input=0)
+    data, *indices = fields
+    if len(indices) > data.rank:
+        raise ShapeError(f"{len(indices)} tensors of indices are more than the data's {dimensions(data.rank)}", input=0)
+    out: Shape = ()
+    for x in indices:
+        out = broadcast_shapes(out, x.shape, 0)
+    return (*out, *data.shape[len(indices) :])
+
+
+@register_shape_func("unravel_index")
+def unravel_index(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """The coordinates of each index along a new first axis: as many as ``shape`` has elements."""
+    indices, shape = inputs
+    need_rank(shape, 1, "shape", 1)
+    if const(shape.shape[0]) is None:
+        raise ShapeError("the length of shape (how many coordinates) must be known at compile time", input=1)
+    return (shape.shape[0], *indices.shape)

@@ -103,6 +103,27 @@ def register_shape_func(
     return register
 
 
+#: What `replace_shape_func` put something else in the place of; None: there was none of that name.
+_REPLACED: dict[str, ShapeFunc | None] = {}
+
+
+def replace_shape_func(new: ShapeFunc) -> None:
+    """Put ``new`` in the place of the shape function of its name, until `restore_shape_func`."""
+    _REPLACED.setdefault(new.name, SHAPE_FUNCS.get(new.name))
+    SHAPE_FUNCS[new.name] = new
+
+
+def restore_shape_func(name: str) -> None:
+    """The shape function that ``name`` had before `replace_shape_func`.  Raises ValueError where none was replaced."""
+    if name not in _REPLACED:
+        raise ValueError(f"the shape function of operator {name!r} was not replaced")
+    before = _REPLACED.pop(name)
+    if before is None:
+        del SHAPE_FUNCS[name]
+    else:
+        SHAPE_FUNCS[name] = before
+
+
 # ---- run-time checks -------------------------------------------------------------------------------------------
 
 

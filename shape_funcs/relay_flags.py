@@ -13,7 +13,12 @@ RELAY_FLAGS: dict[str, tuple[bool, ...]] = {
     "dyn.broadcast_to": (True, True),
     "dyn.expand_dims": (True, True),
     "dyn.full": (True, True),
+    "dyn.image.resize2d": (True, True, True),
+    "dyn.nn.pad": (True, True, True),
+    "dyn.nn.upsampling": (True, True, True),
+    "dyn.nn.upsampling3d": (True, True, True, True),
     "dyn.one_hot": (True, True, True, True),
+    "dyn.sparse_to_dense": (True, True, True, True),
     "dyn.tile": (True, True),
     "dyn.topk": (True, True),
 }

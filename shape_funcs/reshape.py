@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .axes import as_size, axes_in, axis_in, dimensions, scalar, vector
-from .dims import Dim, Shape, all_, any_, const, dim, eq, le, lt, not_, product, total, where
+from .dims import MAX_RANK, Dim, Shape, all_, any_, const, dim, eq, le, lt, not_, product, total, where
 from .registry import Operand, ShapeError, check, register_shape_func
 
 INFER, COPY_REST, MERGE, SPLIT = -1, -2, -3, -4
@@ -87,8 +87,24 @@ class _Reshape:
 
 @register_shape_func("reshape_like")
 def reshape_like(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
-    """The shape of input 1."""
-    return _view(inputs[0].shape, inputs[1].shape)
+    """The shape of input 1.  With ``lhs_begin``, ``lhs_end``, ``rhs_begin``, ``rhs_end``: that part of the data's axes is
+    replaced by that part of input 1's (None: to the last axis)."""
+    data, like = inputs[0].shape, inputs[1].shape
+    begin, end = _axes_between(attrs.lhs_begin, attrs.lhs_end, len(data), "lhs")
+    first, last = _axes_between(attrs.rhs_begin, attrs.rhs_end, len(like), "rhs")
+    return _view(data, data[:begin] + like[first:last] + data[end:])
+
+
+def _axes_between(begin: int, end: int | None, rank: int, side: str) -> tuple[int, int]:
+    """Two axes counted from the front, one of which may be behind the last."""
+    out = []
+    for name, given in ((f"{side}_begin", begin), (f"{side}_end", rank if end is None else end)):
+        if not -rank <= given <= rank:
+            raise ShapeError(f"{name} {given} is out of range for {dimensions(rank)}")
+        out.append(given + rank if given < 0 else given)
+    if out[0] > out[1]:
+        raise ShapeError(f"{side}_begin {out[0]} is behind {side}_end {out[1]}")
+    return out[0], out[1]
 
 
 @register_shape_func("nn.batch_flatten")
@@ -169,13 +185,13 @@ def expand_dims(inputs: tuple[Operand], attrs: Any) -> Shape:
     """``attrs.num_newaxis`` axes of size 1 put in before axis ``attrs.axis``."""
     (data,) = inputs
     axis = axis_in(attrs.axis, data.rank + 1)
-    return data.shape[:axis] + (dim(1),) * _new_axes(attrs) + data.shape[axis:]
+    return data.shape[:axis] + (dim(1),) * _new_axes(attrs, data.rank) + data.shape[axis:]
 
 
 @register_shape_func("dyn.expand_dims", data_dependent=[False, True])
 def dyn_expand_dims(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     """The same with a run-time axis."""
-    data, given, new = inputs[0], scalar(inputs[1], "axis", 1), _new_axes(attrs)
+    data, given, new = inputs[0], scalar(inputs[1], "axis", 1), _new_axes(attrs, inputs[0].rank)
     rank = data.rank
     valid = f"valid: -{rank + 1} to {rank}"
     check(all_(le(-rank - 1, given), le(given, rank)), f"axis {{}} is out of range ({valid})", given, input=1)
@@ -187,9 +203,10 @@ def dyn_expand_dims(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     return tuple(out)
 
 
-def _new_axes(attrs: Any) -> int:
-    if attrs.num_newaxis < 0:
-        raise ShapeError(f"num_newaxis is {attrs.num_newaxis}; it must not be negative")
+def _new_axes(attrs: Any, rank: int) -> int:
+    if not 0 <= attrs.num_newaxis <= MAX_RANK - rank:
+        valid = f"0 to {MAX_RANK - rank}, for a tensor has at most {dimensions(MAX_RANK)}"
+        raise ShapeError(f"num_newaxis is {attrs.num_newaxis}; valid: {valid}")
     return attrs.num_newaxis
 
 

@@ -10,6 +10,7 @@ from .dims import Shape, dim
 from .registry import Operand, register_shape_func
 
 
+@register_shape_func("vision.roi_pool")
 @register_shape_func("vision.roi_align")
 def roi_align(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     """For data ``[B, C, H, W]`` and regions ``[K, 5]``: ``[K, C, *attrs.pooled_size]``."""

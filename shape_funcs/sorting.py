@@ -21,7 +21,8 @@ def along_axis(inputs: tuple[Operand], attrs: Any) -> Shape:
 
 
 @register_shape_func("cumsum")
-def cumsum(inputs: tuple[Operand], attrs: Any) -> Shape:
+@register_shape_func("cumprod")
+def cumulative(inputs: tuple[Operand], attrs: Any) -> Shape:
     """The shape of the data; as a vector where ``attrs.axis`` is None."""
     (data,) = inputs
     if attrs.axis is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .axes import need_rank, same_size
-from .dims import Shape, dim
-from .registry import Operand, register_shape_func
+from .axes import dimensions, need_rank, same_size
+from .dims import Dim, Shape, dim, le, result_size
+from .registry import Operand, ShapeError, check, register_shape_func
 
 
 @register_shape_func("vision.get_valid_counts")
@@ -30,3 +30,54 @@ def non_max_suppression(inputs: tuple[Operand, ...], attrs: Any) -> Any:
     batch = same_size(batch, indices.shape[0], "the data has {} batches, the indices {}", 2, 0)
     boxes = same_size(boxes, indices.shape[1], "the data has {} boxes, the indices {}", 2, 1)
     return [(batch, boxes), (batch, dim(1))] if attrs.return_indices else (batch, boxes, entries)
+
+
+def _shared_boxes(boxes: Operand, scores: Operand, batch_axis: int, box_axis: int) -> tuple[Dim, Dim]:
+    """How many batches and boxes there are: boxes ``[B, N, 4]``, and scores of three axes."""
+    need_rank(boxes, 3, "the boxes", 0)
+    need_rank(scores, 3, "the scores", 1)
+    same_size(dim(4), boxes.shape[2], "a box must have {} numbers, not {}", 0, 2)
+    batch = same_size(boxes.shape[0], scores.shape[batch_axis], "the boxes have {} batches, the scores {}", 1, batch_axis)
+    return batch, same_size(boxes.shape[1], scores.shape[box_axis], "there are {} boxes, but scores of {}", 1, box_axis)
+
+
+@register_shape_func("vision.all_class_non_max_suppression", upper_bound=True)
+def all_class_non_max_suppression(inputs: tuple[Operand, ...], attrs: Any) -> list[Shape]:
+    """For boxes ``[B, N, 4]`` and scores ``[B, C, N]``: rows ``[at most B * C * N, 3]`` and their number ``[1]``; in tensorflow's
+    format rows ``[B, C * N, 2]``, scores ``[B, C * N]`` and their numbers ``[B]``."""
+    boxes, scores = inputs[:2]
+    batch, count = _shared_boxes(boxes, scores, 0, 2)
+    for position, what in enumerate(("max_output_boxes_per_class", "iou_threshold", "score_threshold"), 2):
+        one_element(inputs[position], what, position)
+    all_of_image = scores.shape[1] * count
+    if attrs.output_format == "onnx":
+        return [(result_size(batch * all_of_image), dim(3)), (dim(1),)]
+    return [(batch, all_of_image, dim(2)), (batch, all_of_image), (batch,)]
+
+
+def one_element(x: Operand, what: str, input: int) -> None:
+    """Raises ShapeError unless ``x`` is a scalar, or a vector of one element."""
+    if x.rank > 1:
+        raise ShapeError(f"{what} must be a scalar, it has {dimensions(x.rank)}", input=input)
+    if x.rank:
+        same_size(dim(1), x.shape[0], f"{what} must have {{}} element, not {{}}", input, 0)
+
+
+@register_shape_func("vision.regular_non_max_suppression")
+def regular_non_max_suppression(inputs: tuple[Operand, Operand], attrs: Any) -> list[Shape]:
+    """For boxes ``[B, N, 4]`` and scores ``[B, N, classes]``: the best ``max_detections`` boxes of each batch, their classes and
+    scores, and how many there are ``[B]``."""
+    boxes, scores = inputs
+    for what in ("max_detections", "num_classes"):
+        if getattr(attrs, what) < 0:
+            raise ShapeError(f"{what} must be at least 0, not {getattr(attrs, what)}")
+    batch, _ = _shared_boxes(boxes, scores, 0, 1)
+    check(
+        le(attrs.num_classes, scores.shape[2]),
+        "there are {} classes, but {} scores of a box",
+        attrs.num_classes,
+        scores.shape[2],
+        input=1,
+    )
+    most = dim(attrs.max_detections)
+    return [(batch, most, dim(4)), (batch, most), (batch, most), (batch,)]
