@@ -9,7 +9,7 @@ from typing import Any
 from ..shape_funcs.dims import const
 from .compute import Cast, Guard, Scalar, Value, apply, index
 from .dtype_rules import BOOL, DTYPES, FLOATS, INTEGERS, INTEGRAL, NUMBERS, like_first, like_inputs, require_same
-from .elementwise import floor, zero
+from .elementwise import floor, trunc, zero
 from .native.status import DIVISION_BY_ZERO
 from .op import DTypeRule, Op, OpPattern, TypeRelError
 from .ty import is_float
@@ -76,6 +76,10 @@ def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
     return floor(apply("divide", x, y)) if is_float(x.dtype) else _guarded("floordiv", x, y)
 
 
+def _trunc_divide(x: Scalar, y: Scalar) -> Scalar:
+    return trunc(_divide(x, y))
+
+
 def _mod(x: Scalar, y: Scalar) -> Scalar:
     return apply("truncmod", x, y) if is_float(x.dtype) else _guarded("truncmod", x, y)
 
@@ -86,33 +90,41 @@ def _floor_mod(x: Scalar, y: Scalar) -> Scalar:
     return apply("floormod_of_truncmod", x, y, apply("truncmod", x, y))
 
 
-_function("add", "`add([1, 2], [10]) = [11, 12]`; integers wrap.")
-_function("subtract", "`subtract([1, 2], [10]) = [-9, -8]`; integers wrap.")
-_function("multiply", "`multiply([1, 2], [10]) = [10, 20]`; integers wrap.")
-_binary("divide", "`divide([7.0], [2.0]) = [3.5]`; integers round towards 0: `divide([-7], [2]) = [-3]`.", _divide, NUMBERS)
-_binary("floor_divide", "The quotient rounded down: `floor_divide([-7], [2]) = [-4]`.", _floor_divide, NUMBERS)
+ADD = _function("add", "`add([1, 2], [10]) = [11, 12]`; integers wrap.")
+SUBTRACT = _function("subtract", "`subtract([1, 2], [10]) = [-9, -8]`; integers wrap.")
+MULTIPLY = _function("multiply", "`multiply([1, 2], [10]) = [10, 20]`; integers wrap.")
+DIVIDE = _binary(
+    "divide", "`divide([7.0], [2.0]) = [3.5]`; integers round towards 0: `divide([-7], [2]) = [-3]`.", _divide, NUMBERS
+)
+FLOOR_DIVIDE = _binary("floor_divide", "The quotient rounded down: `floor_divide([-7], [2]) = [-4]`.", _floor_divide, NUMBERS)
+TRUNC_DIVIDE = _binary(
+    "trunc_divide", "The quotient rounded towards 0: `trunc_divide([-7], [2]) = [-3]`.", _trunc_divide, NUMBERS
+)
 _binary("mod", "The remainder with the sign of the dividend: `mod([-7], [2]) = [-1]`.", _mod, NUMBERS)
+_binary("trunc_mod", "As `mod`: `trunc_mod([-7.5], [2.0]) = [-1.5]`.", _mod, NUMBERS)
 _binary("floor_mod", "The remainder with the sign of the divisor: `floor_mod([-7], [2]) = [1]`.", _floor_mod, NUMBERS)
-_function("power", "`power([2.0], [3.0]) = [8.0]`; floats only.", FLOATS)
-_function("maximum", "The larger: `maximum([1, 5], [3]) = [3, 5]`; NaN if one is NaN.")
-_function("minimum", "The smaller: `minimum([1, 5], [3]) = [1, 3]`; NaN if one is NaN.")
+POWER = _function("power", "`power([2.0], [3.0]) = [8.0]`; floats only.", FLOATS)
+MAXIMUM = _function("maximum", "The larger: `maximum([1, 5], [3]) = [3, 5]`; NaN if one is NaN.")
+MINIMUM = _function("minimum", "The smaller: `minimum([1, 5], [3]) = [1, 3]`; NaN if one is NaN.")
 
 # ---- comparison and logic -----------------------------------------------------------------------------------------
 
-_compare("equal", "`equal([1, 2], [2]) = [False, True]`.")
+EQUAL = _compare("equal", "`equal([1, 2], [2]) = [False, True]`.")
 _compare("not_equal", "`not_equal([1, 2], [2]) = [True, False]`.")
 _compare("less", "`less([1, 2], [2]) = [True, False]`.")
 _compare("less_equal", "`less_equal([1, 3], [2]) = [True, False]`.")
 _compare("greater", "`greater([1, 3], [2]) = [False, True]`.")
 _compare("greater_equal", "`greater_equal([1, 2], [2]) = [False, True]`.")
-_bits("logical_and", "`logical_and([True, False], [True]) = [True, False]`.", BOOL, "and")
-_bits("logical_or", "`logical_or([True, False], [False]) = [True, False]`.", BOOL, "or")
-_bits("logical_xor", "`logical_xor([True, False], [True]) = [False, True]`.", BOOL, "xor")
-_bits("bitwise_and", "`bitwise_and([6], [3]) = [2]`.", INTEGRAL, "and")
-_bits("bitwise_or", "`bitwise_or([6], [3]) = [7]`.", INTEGRAL, "or")
-_bits("bitwise_xor", "`bitwise_xor([6], [3]) = [5]`.", INTEGRAL, "xor")
-_function("left_shift", "`left_shift([1], [3]) = [8]`; 0 when all bits are shifted out or the shift is negative.", INTEGERS)
-_function("right_shift", "`right_shift([-8], [1]) = [-4]`; 0 or -1 when all bits are shifted out.", INTEGERS)
+LOGICAL_AND = _bits("logical_and", "`logical_and([True, False], [True]) = [True, False]`.", BOOL, "and")
+LOGICAL_OR = _bits("logical_or", "`logical_or([True, False], [False]) = [True, False]`.", BOOL, "or")
+LOGICAL_XOR = _bits("logical_xor", "`logical_xor([True, False], [True]) = [False, True]`.", BOOL, "xor")
+BITWISE_AND = _bits("bitwise_and", "`bitwise_and([6], [3]) = [2]`.", INTEGRAL, "and")
+BITWISE_OR = _bits("bitwise_or", "`bitwise_or([6], [3]) = [7]`.", INTEGRAL, "or")
+BITWISE_XOR = _bits("bitwise_xor", "`bitwise_xor([6], [3]) = [5]`.", INTEGRAL, "xor")
+LEFT_SHIFT = _function(
+    "left_shift", "`left_shift([1], [3]) = [8]`; 0 when all bits are shifted out or the shift is negative.", INTEGERS
+)
+RIGHT_SHIFT = _function("right_shift", "`right_shift([-8], [1]) = [-4]`; 0 or -1 when all bits are shifted out.", INTEGERS)
 
 # ---- choosing ---------------------------------------------------------------------------------------------------------
 
@@ -125,7 +137,7 @@ def _where_dtype(inputs: tuple[Any, ...], attrs: Any) -> str:
     return require_same("where", inputs, (1, 2), ("condition", "x", "y"))
 
 
-_op(
+WHERE = _op(
     "where",
     "`x` where the condition holds, else `y`: `where([True, False], [1, 2], [3, 4]) = [1, 4]`.  Both sides are evaluated.",
     ("condition", "x", "y"),
@@ -150,6 +162,13 @@ class BiasAddAttrs:
     axis: int = 1
 
 
+@dataclass(frozen=True)
+class PreluAttrs:
+    """``axis``: the axis of the data that ``alpha`` lies along."""
+
+    axis: int = 1
+
+
 def first_broadcast(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
     """The compute of an operator that only broadcasts its first input."""
     return broadcast(inputs[0], axes, output)
@@ -160,11 +179,18 @@ def _bias_add(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: BiasAd
     return data(*axes) + bias(axes[attrs.axis % output.rank])
 
 
+def _prelu(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: PreluAttrs, output: Value) -> Scalar:
+    data, alpha = inputs
+    x = data(*axes)
+    below = apply("less", x, zero(x.dtype), dtype="bool")
+    return apply("where", below, x * alpha(axes[attrs.axis % output.rank]), x, dtype=x.dtype)
+
+
 def _full_like(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
     return inputs[1]()
 
 
-Op(
+BROADCAST_TO = Op(
     name="broadcast_to",
     doc="The data repeated to `shape`: `broadcast_to([1, 2], shape=[2, 2]) = [[1, 2], [1, 2]]`.",
     inputs=("data",),
@@ -173,7 +199,7 @@ Op(
     dtype=like_first("broadcast_to", ["data"]),
     compute=first_broadcast,
 )
-Op(
+BROADCAST_TO_LIKE = Op(
     name="broadcast_to_like",
     doc="The data repeated to the shape of `like`: `broadcast_to_like([1], [7, 8]) = [1, 1]`.",
     inputs=("data", "like"),
@@ -181,7 +207,7 @@ Op(
     dtype=like_first("broadcast_to_like", ["data", "like"]),
     compute=first_broadcast,
 )
-Op(
+BIAS_ADD = Op(
     name="nn.bias_add",
     doc="A vector added along one axis: `nn.bias_add([[1, 2]], [10, 20], axis=1) = [[11, 22]]`.",
     inputs=("data", "bias"),
@@ -189,6 +215,15 @@ Op(
     pattern=OpPattern.BROADCAST,
     dtype=like_inputs("nn.bias_add", ["data", "bias"], NUMBERS),
     compute=_bias_add,
+)
+Op(
+    name="nn.prelu",
+    doc="`x` from 0 up, `alpha * x` below, `alpha` per index of one axis: `nn.prelu([[-1, -2]], [0.5, 2]) = [[-0.5, -4]]`.",
+    inputs=("data", "alpha"),
+    attrs=PreluAttrs,
+    pattern=OpPattern.BROADCAST,
+    dtype=like_inputs("nn.prelu", ["data", "alpha"], FLOATS),
+    compute=_prelu,
 )
 Op(
     name="full_like",

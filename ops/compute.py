@@ -113,13 +113,17 @@ class Guard(Scalar):
         return self.value.dtype
 
 
-def apply(function: str, *args: Scalar, dtype: str | None = None) -> Scalar:
-    """``function(args)``; the dtype is that of the first argument unless given."""
-    return Apply(function, args, dtype or args[0].dtype)
+def apply(function: str, *args: Scalar | float, dtype: str | None = None) -> Scalar:
+    """``function(args)``; the dtype is that of the first argument unless given.  A number has the first argument's dtype, too."""
+    first = args[0]
+    assert isinstance(first, Scalar), f"{function}: the first argument is an expression, which says the dtype"
+    return Apply(function, tuple(_same(first, a) for a in args), dtype or first.dtype)
 
 
-def _same(left: Scalar, right: Scalar | int) -> Scalar:
-    return right if isinstance(right, Scalar) else Literal(right, left.dtype)
+def _same(left: Scalar, right: Scalar | float) -> Scalar:
+    if isinstance(right, Scalar):
+        return right
+    return Literal(float(right) if "float" in left.dtype else right, left.dtype)
 
 
 def index(value: Scalar | int) -> Scalar:

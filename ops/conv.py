@@ -9,7 +9,7 @@ from ..shape_funcs.conv import SPATIAL, data_layouts, kernel_layouts, per_axis, 
 from .dtype_rules import FLOATS, one_of, require, require_same
 from .kernels import conv as bodies
 from .kernels.cuda import conv as cuda
-from .op import Kernel, Op, OpPattern
+from .op import DTypeRule, Kernel, Op, OpPattern
 
 Numbers = int | tuple[int, ...]
 
@@ -67,16 +67,21 @@ def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
     }
 
 
-def _convolution(rank: int, attrs: type) -> Op:
-    name = f"nn.conv{rank}d"
+def product_rule(name: str) -> DTypeRule:
+    """Data and weight have one dtype, a float; the result has it too, or that of ``out_dtype``."""
 
-    def dtype(dtypes: tuple[Any, ...], attrs: Any) -> str:
+    def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
         own = require_same(name, dtypes, (0, 1), ("data", "weight"))
         require(name, own, FLOATS, 0, "data")
         if attrs.out_dtype:
             one_of(name, "out_dtype", attrs.out_dtype, FLOATS)
         return str(attrs.out_dtype) or own
 
+    return rule
+
+
+def _convolution(rank: int, attrs: type) -> Op:
+    name = f"nn.conv{rank}d"
     return Op(
         name=name,
         doc=f"Convolution over {rank} spatial {'axis' if rank == 1 else 'axes'}: each output channel is the sum, over input "
@@ -85,7 +90,7 @@ def _convolution(rank: int, attrs: type) -> Op:
         inputs=("data", "weight"),
         attrs=attrs,
         pattern=OpPattern.OPAQUE,
-        dtype=dtype,
+        dtype=product_rule(name),
         kernel=Kernel(
             "convolution",
             bodies.convolve_float32,

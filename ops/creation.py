@@ -65,11 +65,12 @@ def _arange_dtype(inputs: tuple[Any, ...], attrs: ArangeAttrs) -> str:
 
 
 def _arange(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: ArangeAttrs, output: Value) -> Scalar:
-    start, _, step = inputs
+    # each is a scalar, or a vector of one element
+    start, step = (x(*(0,) * x.rank) for x in (inputs[0], inputs[2]))
     # a cast to a dtype that only stores would round the number
     dtype = computed_in(output.dtype)
     number = axes[0] if dtype == "int64" else Cast(axes[0], dtype)
-    return start() + apply("multiply", number, step(), dtype=output.dtype)
+    return start + apply("multiply", number, step, dtype=output.dtype)
 
 
 Op(

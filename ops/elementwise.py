@@ -54,18 +54,22 @@ def choose_negative(negative: Scalar, x: Scalar) -> Scalar:
     return x if x.dtype.startswith("u") else apply("where", negative, literal(-1, x), x, dtype=x.dtype)
 
 
-_unary("abs", "The absolute value: `abs([-2, 3]) = [2, 3]`.  The smallest signed integer stays as it is.", _absolute, NUMBERS)
-_unary("sign", "-1, 0 or 1: `sign([-2.5, 0, 3]) = [-1, 0, 1]`; NaN stays NaN.", _sign, NUMBERS)
-_function("negative", "`negative([1, -2]) = [-1, 2]`; unsigned integers wrap.", NUMBERS)
+ABS = _unary(
+    "abs", "The absolute value: `abs([-2, 3]) = [2, 3]`.  The smallest signed integer stays as it is.", _absolute, NUMBERS
+)
+SIGN = _unary("sign", "-1, 0 or 1: `sign([-2.5, 0, 3]) = [-1, 0, 1]`; NaN stays NaN.", _sign, NUMBERS)
+NEGATIVE = _function("negative", "`negative([1, -2]) = [-1, 2]`; unsigned integers wrap.", NUMBERS)
 
 # ---- functions of real numbers -----------------------------------------------------------------------------------
 
-_function("exp", "`exp([0, 1]) = [1, 2.71828]`.")
-_function("log", "The natural logarithm: `log([1, 2.71828]) = [0, 1]`; -inf at 0, NaN below.")
+EXP = _function("exp", "`exp([0, 1]) = [1, 2.71828]`.")
+LOG = _function("log", "The natural logarithm: `log([1, 2.71828]) = [0, 1]`; -inf at 0, NaN below.")
 _function("log2", "The logarithm to base 2: `log2([1, 8]) = [0, 3]`.")
 _function("log10", "The logarithm to base 10: `log10([1, 100]) = [0, 2]`.")
-_function("sqrt", "The square root: `sqrt([4, 9]) = [2, 3]`; NaN below 0.")
-_unary("rsqrt", "`1 / sqrt(x)`: `rsqrt([4]) = [0.5]`.", lambda x: apply("divide", literal(1, x), apply("sqrt", x)), FLOATS)
+SQRT = _function("sqrt", "The square root: `sqrt([4, 9]) = [2, 3]`; NaN below 0.")
+RSQRT = _unary(
+    "rsqrt", "`1 / sqrt(x)`: `rsqrt([4]) = [0.5]`.", lambda x: apply("divide", literal(1, x), apply("sqrt", x)), FLOATS
+)
 _function("sin", "The sine of radians: `sin([0]) = [0]`.")
 _function("cos", "The cosine of radians: `cos([0]) = [1]`.")
 _function("tan", "The tangent of radians: `tan([0]) = [0]`.")
@@ -75,7 +79,14 @@ _function("tanh", "The hyperbolic tangent: `tanh([0]) = [0]`.")
 _function("asin", "The inverse sine: `asin([1]) = [1.5708]`; NaN outside [-1, 1].")
 _function("acos", "The inverse cosine: `acos([1]) = [0]`; NaN outside [-1, 1].")
 _function("atan", "The inverse tangent: `atan([1]) = [0.7854]`.")
+_function("asinh", "The inverse hyperbolic sine: `asinh([1]) = [0.8814]`.")
+_function("acosh", "The inverse hyperbolic cosine: `acosh([2]) = [1.317]`; NaN below 1.")
+_function("atanh", "The inverse hyperbolic tangent: `atanh([0.5]) = [0.5493]`; infinite at -1 and 1, NaN outside.")
 _function("erf", "The error function: `erf([0]) = [0]`.")
+# Relay's names for approximations: here they are the functions themselves
+_function("fast_exp", "As `exp`, exactly: `fast_exp([0, 1]) = [1, 2.71828]`.", scalar="exp")
+_function("fast_tanh", "As `tanh`, exactly: `fast_tanh([0]) = [0]`.", scalar="tanh")
+_function("fast_erf", "As `erf`, exactly: `fast_erf([0]) = [0]`.", scalar="erf")
 
 
 def _sigmoid(x: Scalar) -> Scalar:
@@ -105,15 +116,15 @@ def _round(x: Scalar) -> Scalar:
     return apply("round", x) if is_float(x.dtype) else x
 
 
-_unary("floor", "The next whole number below: `floor([-1.5, 1.5]) = [-2, 1]`.", floor, NUMBERS)
-_unary("ceil", "The next whole number above: `ceil([-1.5, 1.5]) = [-1, 2]`.", _ceil, NUMBERS)
-_unary("trunc", "The fraction dropped: `trunc([-1.5, 1.5]) = [-1, 1]`.", trunc, NUMBERS)
-_unary("round", "The nearest whole number, halves to the even one: `round([0.5, 1.5]) = [0, 2]`.", _round, NUMBERS)
+FLOOR = _unary("floor", "The next whole number below: `floor([-1.5, 1.5]) = [-2, 1]`.", floor, NUMBERS)
+CEIL = _unary("ceil", "The next whole number above: `ceil([-1.5, 1.5]) = [-1, 2]`.", _ceil, NUMBERS)
+TRUNC = _unary("trunc", "The fraction dropped: `trunc([-1.5, 1.5]) = [-1, 1]`.", trunc, NUMBERS)
+ROUND = _unary("round", "The nearest whole number, halves to the even one: `round([0.5, 1.5]) = [0, 2]`.", _round, NUMBERS)
 
 # ---- logic and bits ----------------------------------------------------------------------------------------------
 
-_function("logical_not", "`logical_not([True, False]) = [False, True]`.", BOOL)
-_unary(
+LOGICAL_NOT = _function("logical_not", "`logical_not([True, False]) = [False, True]`.", BOOL)
+BITWISE_NOT = _unary(
     "bitwise_not",
     "Every bit flipped: `bitwise_not([0, 5]) = [-1, -6]`; of a bool: its opposite.",
     lambda x: apply("logical_not" if x.dtype == "bool" else "bitwise_not", x),
@@ -121,7 +132,7 @@ _unary(
 )
 _unary("isnan", "`isnan([1, nan]) = [False, True]`.", lambda x: apply("not_equal", x, x, dtype="bool"), FLOATS, "bool")
 _unary("isinf", "`isinf([1, -inf]) = [False, True]`.", lambda x: apply("isinf", x, dtype="bool"), FLOATS, "bool")
-_unary(
+ISFINITE = _unary(
     "isfinite", "`isfinite([1, inf, nan]) = [True, False, False]`.", lambda x: apply("isfinite", x, dtype="bool"), FLOATS, "bool"
 )
 
@@ -140,7 +151,7 @@ def _leaky_relu(x: Scalar, attrs: LeakyReluAttrs) -> Scalar:
     return apply("where", below, x * literal(attrs.alpha, x), x, dtype=x.dtype)
 
 
-_unary("nn.relu", "`nn.relu([-1, 2]) = [0, 2]`; NaN stays NaN.", lambda x: apply("maximum", x, literal(0, x)), NUMBERS)
+RELU = _unary("nn.relu", "`nn.relu([-1, 2]) = [0, 2]`; NaN stays NaN.", lambda x: apply("maximum", x, literal(0, x)), NUMBERS)
 _op(
     "nn.leaky_relu",
     "`x` above 0, `alpha * x` below: `nn.leaky_relu([-1, 2], alpha=0.5) = [-0.5, 2]`.",
@@ -181,23 +192,25 @@ def _bound(bound: float, dtype: str, up: bool) -> float | int:
     return min(max(math.ceil(bound) if up else math.floor(bound), smallest), largest)
 
 
-_op(
+CAST = _op(
     "cast",
     'The elements in another dtype: `cast([1.7, -1.7], dtype="int32") = [1, -1]`.',
     lambda x, attrs: x if x.dtype == attrs.dtype else Cast(x, attrs.dtype),
     from_attr("cast"),
     CastAttrs,
 )
-_op(
+CLIP = _op(
     "clip",
     "Limited to [a_min, a_max]: `clip([-1, 5], a_min=0, a_max=3) = [0, 3]`; NaN stays NaN.",
     _clip,
     like_inputs("clip", ["data"], NUMBERS),
     ClipAttrs,
 )
-_unary("copy", "The same elements in a new tensor: `copy([1, 2]) = [1, 2]`.", lambda x: x, DTYPES)
-_unary("zeros_like", "Zeros of the same shape and dtype: `zeros_like([1, 2]) = [0, 0]`.", lambda x: zero(x.dtype), DTYPES)
-_unary("ones_like", "Ones of the same shape and dtype: `ones_like([4, 2]) = [1, 1]`.", lambda x: one(x.dtype), DTYPES)
+COPY = _unary("copy", "The same elements in a new tensor: `copy([1, 2]) = [1, 2]`.", lambda x: x, DTYPES)
+ZEROS_LIKE = _unary(
+    "zeros_like", "Zeros of the same shape and dtype: `zeros_like([1, 2]) = [0, 0]`.", lambda x: zero(x.dtype), DTYPES
+)
+ONES_LIKE = _unary("ones_like", "Ones of the same shape and dtype: `ones_like([4, 2]) = [1, 1]`.", lambda x: one(x.dtype), DTYPES)
 
 
 def zero(dtype: str) -> Scalar:

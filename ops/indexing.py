@@ -5,14 +5,15 @@ No index ever reads outside the data: it is clipped, wrapped, or it stops the ke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..shape_funcs.dims import const
-from .compute import Cast, Guard, Scalar, Value, apply, index
+from .broadcast import broadcast
+from .compute import Cast, Guard, Scalar, Select, Value, apply, index
 from .dtype_rules import INDICES, known_dtype, like_first, require, require_same
 from .native.status import INDEX_OUT_OF_RANGE
-from .op import Op, OpPattern
+from .op import NoAttrs, Op, OpPattern
 from .transform import AxisAttrs
 
 Axes = tuple[Scalar, ...]
@@ -33,7 +34,8 @@ class TakeAttrs:
 
 @dataclass(frozen=True)
 class GatherNdAttrs:
-    """``batch_dims``: how many leading axes data and index tuples share; ``index_rank``: length of an index tuple."""
+    """``batch_dims``: how many leading axes data and index tuples share; ``index_rank``: length of an index tuple, needed
+    only where that is not known otherwise."""
 
     batch_dims: int = 0
     index_rank: int | None = None
@@ -53,7 +55,8 @@ def as_index(value: Scalar) -> Scalar:
     return value if value.dtype == "int64" else Cast(value, "int64")
 
 
-def _inside(at: Scalar, size: Scalar) -> Scalar:
+def inside(at: Scalar, size: Scalar) -> Scalar:
+    """Is ``at`` an index of an axis of ``size`` elements?"""
     return apply("and", at >= 0, at < size)
 
 
@@ -62,7 +65,7 @@ def _take(inputs: tuple[Value, ...], axes: Axes, attrs: TakeAttrs, output: Value
     if attrs.axis is None:
         return _limited(attrs.mode, as_index(indices(*axes)), _count(data), lambda at: data(*_unravel(at, data)), data)
     axis = attrs.axis % data.rank
-    batch = attrs.batch_dims % indices.rank if attrs.batch_dims < 0 else attrs.batch_dims
+    batch = _batch_dims(attrs, indices)
     end = axis + indices.rank - batch
     at = as_index(indices(*axes[:batch], *axes[axis:end]))
     return _limited(attrs.mode, at, data.size(axis), lambda at: data(*axes[:axis], at, *axes[end:]), data)
@@ -71,7 +74,7 @@ def _take(inputs: tuple[Value, ...], axes: Axes, attrs: TakeAttrs, output: Value
 def _limited(mode: str, at: Scalar, size: Scalar, element: Any, data: Value) -> Scalar:
     """``element(at)``, with ``at`` brought into the range of ``size`` as ``mode`` says."""
     if mode == "fast":
-        return Guard(_inside(at, size), INDEX_OUT_OF_RANGE, element(at))
+        return Guard(inside(at, size), INDEX_OUT_OF_RANGE, element(at))
     limited = apply("floormod", at, size) if mode == "wrap" else apply("minimum", apply("maximum", at, index(0)), size - 1)
     # an empty axis has no index at all
     if all(const(d) not in (None, 0) for d in data.shape):
@@ -99,20 +102,76 @@ def _gather(inputs: tuple[Value, ...], axes: Axes, attrs: AxisAttrs, output: Val
     data, indices = inputs
     axis = attrs.axis % data.rank
     at = as_index(indices(*axes))
-    inside = _inside(at, data.size(axis))
-    return Guard(inside, INDEX_OUT_OF_RANGE, data(*axes[:axis], at, *axes[axis + 1 :]))
+    valid = inside(at, data.size(axis))
+    return Guard(valid, INDEX_OUT_OF_RANGE, data(*axes[:axis], at, *axes[axis + 1 :]))
+
+
+def _batch_dims(attrs: Any, indices: Value) -> int:
+    """How many axes are shared: a negative number counts from the rank of the indices."""
+    return int(attrs.batch_dims + indices.rank if attrs.batch_dims < 0 else attrs.batch_dims)
 
 
 def _gather_nd(inputs: tuple[Value, ...], axes: Axes, attrs: GatherNdAttrs, output: Value) -> Scalar:
     data, indices = inputs
-    n, batch = const(indices.shape[0]), attrs.batch_dims
+    n, batch = attrs.index_rank or const(indices.shape[0]), _batch_dims(attrs, indices)
     assert n is not None, "the shape function takes no other"
     tuples, rest = axes[: indices.rank - 1], axes[indices.rank - 1 :]
     at = [as_index(indices(k, *tuples)) for k in range(n)]
     element = data(*axes[:batch], *at, *rest)
     for k in reversed(range(n)):
-        element = Guard(_inside(at[k], data.size(batch + k)), INDEX_OUT_OF_RANGE, element)
+        element = Guard(inside(at[k], data.size(batch + k)), INDEX_OUT_OF_RANGE, element)
     return element
+
+
+def _adv_index(inputs: tuple[Any, ...], axes: Axes, attrs: Any, output: Value) -> Scalar:
+    data, *indices = inputs[0]
+    n = output.rank - (data.rank - len(indices))  # the rank that the indices broadcast to
+    common = replace(output, shape=output.shape[:n])
+    given = [as_index(broadcast(x, axes[:n], common)) for x in indices]
+    at = [_from_the_end(i, data.size(k)) for k, i in enumerate(given)]
+    element = data(*at, *axes[n:])
+    for k in reversed(range(len(at))):
+        element = Guard(inside(at[k], data.size(k)), INDEX_OUT_OF_RANGE, element)
+    return element
+
+
+def _from_the_end(at: Scalar, size: Scalar) -> Scalar:
+    """A negative index counts from the end."""
+    return apply("where", at < 0, at + size, at, dtype="int64")
+
+
+def _adv_index_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
+    for n, dtype in enumerate(inputs[0][1:], 1):
+        require("adv_index", dtype, INDICES, 0, f"field {n} (indices)")
+    return str(inputs[0][0]) if inputs[0] else "float32"  # the shape function refuses an empty tuple
+
+
+def _unravel_index(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Value) -> Scalar:
+    indices, shape = inputs
+    n = const(shape.shape[0])
+    assert n is not None, "the shape function takes no other"
+    sizes = [as_index(shape(k)) for k in range(n)]
+    at = whole = as_index(indices(*axes[1:]))
+    coordinates: list[Scalar] = []
+    for size in reversed(sizes[1:]):
+        coordinates.insert(0, apply("floormod", at, size))
+        at = apply("floordiv", at, size)
+    coordinates.insert(0, at)
+    chosen = coordinates[-1]
+    for k in reversed(range(n - 1)):
+        chosen = Select(axes[0] < k + 1, coordinates[k], chosen)
+    # what is left of the index is an index of the first axis, and then every coordinate is one of its own
+    found = Guard(inside(at, sizes[0]), INDEX_OUT_OF_RANGE, chosen)
+    found = Guard(whole >= 0, INDEX_OUT_OF_RANGE, found)
+    for size in sizes:
+        found = Guard(apply("greater", size, index(0), dtype="bool"), INDEX_OUT_OF_RANGE, found)
+    return found if output.dtype == "int64" else Cast(found, output.dtype)
+
+
+def _unravel_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
+    require("unravel_index", inputs[0], INDICES, 0, "indices")
+    require("unravel_index", inputs[1], INDICES, 1, "shape")
+    return str(inputs[0])
 
 
 def one_hot(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Value) -> Scalar:
@@ -131,9 +190,10 @@ def one_hot_dtype(name: str, inputs: tuple[Any, ...], dtype: str) -> str:
     return known_dtype(name, dtype)
 
 
-def _injective(name: str, doc: str, inputs: tuple[str, ...], attrs: type, compute: Any, dtype: Any = None) -> Op:
+def _injective(name: str, doc: str, inputs: tuple[str, ...], attrs: type | None, compute: Any, dtype: Any = None) -> Op:
     rule = dtype or like_first(name, inputs, {1: INDICES})
-    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.INJECTIVE, dtype=rule, compute=compute)
+    pattern = OpPattern.INJECTIVE
+    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs or NoAttrs, pattern=pattern, dtype=rule, compute=compute)
 
 
 _injective(
@@ -165,4 +225,21 @@ _injective(
     OneHotAttrs,
     one_hot,
     lambda inputs, attrs: one_hot_dtype("one_hot", inputs, attrs.dtype),
+)
+_injective(
+    "adv_index",
+    "The elements at index tensors, which broadcast, as numpy indexes: "
+    "`adv_index(([[1, 2], [3, 4]], [0, 1], [1, -1])) = [2, 4]`.",
+    ("inputs*",),
+    None,
+    _adv_index,
+    _adv_index_rule,
+)
+_injective(
+    "unravel_index",
+    "The coordinates of each index into a tensor of a shape: `unravel_index([1, 5], [2, 3]) = [[0, 1], [1, 2]]`.",
+    ("indices", "shape"),
+    None,
+    _unravel_index,
+    _unravel_rule,
 )

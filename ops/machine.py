@@ -24,10 +24,11 @@ class AssertShapeAttrs:
 
 @dataclass(frozen=True)
 class AssertSameSizeAttrs:
-    """The axis of each of the two tensors."""
+    """The axis of each of the two tensors; ``message``: what to say where they differ, with two holes for the sizes."""
 
     axis: int
     other_axis: int
+    message: str = "two sizes must be equal, but are {} and {}"
 
 
 ASSERT_SHAPE = Op(

@@ -23,6 +23,7 @@ class OpPattern(enum.IntEnum):
     RESHAPE = 4  # the same bytes under another shape: no kernel at all
     OPAQUE = 8  # a kernel of its own
     MACHINE = 9  # an instruction of the machine: appears in the IR only after manifest_alloc
+    COMPOSITE = 10  # calls of other operators, which take its place right after type inference: no kernel of its own
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,9 @@ class Kernel:
 #: not known.  The new call takes the arguments whose input names the static operator has too.
 StaticRule = Callable[[Any, Sequence[Any]], "tuple[str, Any] | None"]
 
+#: ``(inputs, attrs) -> value`` or ``-> (value, ...)``: a composite operator as calls of others (see ops.composite).
+Expand = Callable[[tuple[Any, ...], Any], Any]
+
 REGISTRY: dict[str, Op] = {}
 
 
@@ -115,7 +119,8 @@ class Op:
     ``inputs`` names the tensor inputs; a name ending in ``*`` is one input that is a tuple of tensors.
     The shape function is found under ``name`` in ``shape_funcs`` or, for elementwise, broadcast and reduce operators,
     follows from ``pattern``.
-    Exactly one of ``compute`` (fusable) and ``kernel`` (OPAQUE) is given; RESHAPE operators have neither.
+    Exactly one of ``compute`` (fusable), ``kernel`` (OPAQUE) and ``expand`` (COMPOSITE, see ``ops.composite.composite``) is
+    given; RESHAPE operators have none of them.
     """
 
     name: str
@@ -127,6 +132,7 @@ class Op:
     compute: Compute | None = None
     reduction: Reduction | None = None
     kernel: Kernel | None = None
+    expand: Expand | None = None
     shape_func_name: str | None = None  # when it is registered under another name
     static: StaticRule | None = None  # dyn.* only
     stateful: bool = False
@@ -138,9 +144,11 @@ class Op:
 
         need(self.name not in REGISTRY, "declared twice")
         need(self.doc.strip(), "has no doc")
+        composite = self.pattern is OpPattern.COMPOSITE
+        need((self.expand is not None) == composite, "expand goes with COMPOSITE")
         if self.pattern is OpPattern.OPAQUE:
             need(self.kernel and not self.compute, "an OPAQUE operator has a kernel and no compute")
-        elif self.pattern in (OpPattern.RESHAPE, OpPattern.MACHINE):
+        elif composite or self.pattern in (OpPattern.RESHAPE, OpPattern.MACHINE):
             need(not self.kernel and not self.compute, f"a {self.pattern.name} operator has neither kernel nor compute")
         else:
             need(self.compute and not self.kernel, "a fusable operator has a compute and no kernel")
@@ -158,7 +166,7 @@ class Op:
     def shape_func(self) -> ShapeFunc:
         """Its shape function and flags.  Raises ValueError when there is none."""
         default = {OpPattern.ELEMWISE: "elementwise", OpPattern.BROADCAST: "broadcast", OpPattern.COMM_REDUCE: "reduce"}
-        for name in (self.shape_func_name, self.name, default.get(self.pattern)):
+        for name in (self.name, self.shape_func_name, default.get(self.pattern)):
             if name is not None and name in SHAPE_FUNCS:
                 return SHAPE_FUNCS[name]
         raise ValueError(
@@ -180,6 +188,8 @@ class Op:
         """The names of its kernels on the CPU."""
         if self.pattern is OpPattern.RESHAPE:
             return ("view",)
+        if self.expand is not None:
+            return ("other operators",)
         return (self.kernel.name,) if self.kernel else ("generated",)
 
 

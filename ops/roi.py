@@ -30,6 +30,15 @@ class RoiAlignAttrs:
 
 
 @dataclass(frozen=True)
+class RoiPoolAttrs:
+    """``pooled_size``: of the result, rows and columns; ``spatial_scale``: from the regions' units to elements of the data."""
+
+    pooled_size: Numbers
+    spatial_scale: float
+    layout: str = data_layouts(2)[0]
+
+
+@dataclass(frozen=True)
 class CropAndResizeAttrs:
     """``crop_size``: of the result, rows and columns; ``method``: between four elements or from the nearest;
     ``extrapolation_value``: for what is outside the picture; ``out_dtype``: None for the data's."""
@@ -46,11 +55,16 @@ def _finite(name: str, attribute: str, value: float) -> None:
         raise TypeRelError(f"{name}: {attribute} must be finite, not {value}")
 
 
-def _roi_align_rule(dtypes: tuple[Any, ...], attrs: RoiAlignAttrs) -> str:
-    name = "vision.roi_align"
+def _regions_dtype(name: str, dtypes: tuple[Any, ...], attrs: Any) -> str:
     dtype = require_same(name, dtypes, (0, 1), ("data", "rois"))
     require(name, dtype, FLOATS, 0, "data")
     _finite(name, "spatial_scale", attrs.spatial_scale)
+    return dtype
+
+
+def _roi_align_rule(dtypes: tuple[Any, ...], attrs: RoiAlignAttrs) -> str:
+    name = "vision.roi_align"
+    dtype = _regions_dtype(name, dtypes, attrs)
     if attrs.sample_ratio > MOST_SAMPLES:
         raise TypeRelError(f"{name}: sample_ratio must be at most {MOST_SAMPLES}, not {attrs.sample_ratio}")
     return dtype
@@ -81,6 +95,14 @@ def _regions(attrs: RoiAlignAttrs) -> dict[str, Any]:
     }
 
 
+def _pools(attrs: RoiPoolAttrs) -> dict[str, Any]:
+    return {
+        "pooled": per_axis(attrs.pooled_size, 2, "pooled_size"),
+        "scale": float(attrs.spatial_scale),
+        "layout": _channels_last(attrs),
+    }
+
+
 def _crops(attrs: CropAndResizeAttrs) -> dict[str, Any]:
     return {
         "layout": _channels_last(attrs),
@@ -104,6 +126,17 @@ Op(
         views=("dims",),
         cuda=cuda.roi_align(_regions),
     ),
+)
+
+Op(
+    name="vision.roi_pool",
+    doc="Each region of the data, cut into `pooled_size` bins of whole elements: the largest of each, 0 of an empty one.  "
+    "A region is batch index, x1, y1, x2, y2, of which the corners, rounded to the nearest, belong to it; halves away from 0.",
+    inputs=("data", "rois"),
+    attrs=RoiPoolAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=lambda dtypes, attrs: _regions_dtype("vision.roi_pool", dtypes, attrs),
+    kernel=Kernel("roi_pool", bodies.roi_pool, attrs=_pools, views=("dims",), cuda=cuda.roi_pool(_pools)),
 )
 
 Op(

@@ -55,17 +55,32 @@ class TopkAttrs:
 
 
 @dataclass(frozen=True)
-class CumsumAttrs:
-    """``axis``: along which, None for all elements as a vector; ``dtype`` of the sums, "" for the data's; ``exclusive``:
-    each sum without the element itself."""
+class CumulativeAttrs:
+    """``axis``: along which, None for all elements as a vector; ``dtype`` of the results, "" for the data's; ``exclusive``:
+    each result without the element itself."""
 
     axis: int | None = None
     dtype: str = ""
     exclusive: bool = False
 
 
-def _cumsum_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
-    return known_dtype("cumsum", attrs.dtype or dtypes[0], NUMBERS)
+def _cumulative(name: str, doc: str, is_product: bool) -> None:
+    Op(
+        name=name,
+        doc=doc,
+        inputs=("data",),
+        attrs=CumulativeAttrs,
+        pattern=OpPattern.OPAQUE,
+        dtype=lambda dtypes, attrs: known_dtype(name, attrs.dtype or dtypes[0], NUMBERS),
+        kernel=Kernel(
+            name,
+            bodies.cumulate,
+            attrs=lambda attrs: {"exclusive": attrs.exclusive, "is_product": is_product},
+            views=("axis",),
+            choose=lambda attrs, dtypes: bodies.cumulate_to_halves if dtypes[-1] in HALVES else bodies.cumulate,
+            cuda=cuda_scanning.cumprod if is_product else cuda_scanning.cumsum,
+        ),
+    )
 
 
 def _position_rule(name: str) -> DTypeRule:
@@ -150,7 +165,7 @@ Op(
 
 Op(
     name="dyn.topk",
-    doc="`topk` of a `k` that is known only at run time.",
+    doc="`topk` of a `k` that is known only at run time: `dyn.topk([3, 1, 2], 2) = ([3, 2], [0, 2])`.",
     inputs=("data", "k"),
     attrs=DynTopkAttrs,
     pattern=OpPattern.OPAQUE,
@@ -159,19 +174,7 @@ Op(
     static=_topk_static,
 )
 
-Op(
-    name="cumsum",
-    doc="The sums of all elements up to each along an axis: `cumsum([1, 2, 3]) = [1, 3, 6]`; integers wrap.",
-    inputs=("data",),
-    attrs=CumsumAttrs,
-    pattern=OpPattern.OPAQUE,
-    dtype=_cumsum_rule,
-    kernel=Kernel(
-        "cumsum",
-        bodies.cumsum,
-        attrs=lambda attrs: {"exclusive": attrs.exclusive},
-        views=("axis",),
-        choose=lambda attrs, dtypes: bodies.cumsum_to_halves if dtypes[-1] in HALVES else bodies.cumsum,
-        cuda=cuda_scanning.cumsum,
-    ),
+_cumulative("cumsum", "The sums of all elements up to each along an axis: `cumsum([1, 2, 3]) = [1, 3, 6]`; integers wrap.", False)
+_cumulative(
+    "cumprod", "The products of all elements up to each along an axis: `cumprod([1, 2, 3]) = [1, 2, 6]`; integers wrap.", True
 )

@@ -7,9 +7,11 @@ from typing import Any, Literal
 
 from .compute import Scalar, Select, Value, apply, index
 from .dtype_rules import INDICES, known_dtype, like_fields, like_first
-from .op import Op, OpPattern
+from .op import Op, OpPattern, TypeRelError
 
 Axes = tuple[Scalar, ...]
+#: A tuple of more tensors is a mistake.
+MOST_PARTS = 2**16
 
 # ---- moving elements -----------------------------------------------------------------------------------------------
 
@@ -115,7 +117,10 @@ def _split(inputs: tuple[Value, ...], axes: Axes, attrs: SplitAttrs, output: tup
 
 def _split_dtype(inputs: tuple[Any, ...], attrs: SplitAttrs) -> tuple[str, ...]:
     at = attrs.indices_or_sections
-    return (inputs[0],) * (at if isinstance(at, int) else len(at) + 1)
+    parts = at if isinstance(at, int) else len(at) + 1
+    if parts > MOST_PARTS:
+        raise TypeRelError(f"split: {parts} parts are too many; at most {MOST_PARTS} are possible")
+    return (inputs[0],) * parts
 
 
 def _slice(inputs: tuple[Value, ...], axes: Axes, attrs: SliceAttrs, output: Value) -> Scalar:
@@ -164,10 +169,10 @@ def _injective(name: str, doc: str, compute: Any, attrs: type, inputs: tuple[str
     )
 
 
-_injective(
+TRANSPOSE = _injective(
     "transpose", "Axes in another order: `transpose([[1, 2, 3]], axes=[1, 0]) = [[1], [2], [3]]`.", _transpose, TransposeAttrs
 )
-_injective(
+CONCATENATE = _injective(
     "concatenate",
     "Tensors one after the other along `axis`: `concatenate(([1, 2], [3]), axis=0) = [1, 2, 3]`.",
     _concatenate,
@@ -185,14 +190,16 @@ _injective(
     SplitAttrs,
     dtype=_split_dtype,
 )
-_injective(
+STRIDED_SLICE = _injective(
     "strided_slice",
     "Part of a tensor, as numpy slices: `strided_slice([0, 1, 2, 3], begin=[1], end=[4], strides=[2]) = [1, 3]`.",
     _slice,
     SliceAttrs,
 )
-_injective("tile", "The whole tensor several times: `tile([1, 2], reps=[2]) = [1, 2, 1, 2]`.", tiled, TileAttrs)
-_injective("repeat", "Each element several times: `repeat([1, 2], repeats=2, axis=0) = [1, 1, 2, 2]`.", _repeat, RepeatAttrs)
+TILE = _injective("tile", "The whole tensor several times: `tile([1, 2], reps=[2]) = [1, 2, 1, 2]`.", tiled, TileAttrs)
+REPEAT = _injective(
+    "repeat", "Each element several times: `repeat([1, 2], repeats=2, axis=0) = [1, 1, 2, 2]`.", _repeat, RepeatAttrs
+)
 
 # ---- the same elements under another shape -----------------------------------------------------------------------------
 
@@ -206,6 +213,17 @@ class ReshapeAttrs:
 
     newshape: tuple[int, ...]
     allowzero: bool = False
+
+
+@dataclass(frozen=True)
+class ReshapeLikeAttrs:
+    """Which axes of the data (``lhs_begin`` up to ``lhs_end``) are replaced by which of ``like`` (``rhs_begin`` up to
+    ``rhs_end``).  Negative ones count from the end, None is behind the last axis."""
+
+    lhs_begin: int = 0
+    lhs_end: int | None = None
+    rhs_begin: int = 0
+    rhs_end: int | None = None
 
 
 @dataclass(frozen=True)
@@ -242,11 +260,13 @@ def view(name: str, doc: str, attrs: type | None, inputs: tuple[str, ...] = ("da
     )
 
 
-view("reshape", "The elements in another shape: `reshape([1, 2, 3, 4], newshape=[2, -1]) = [[1, 2], [3, 4]]`.", ReshapeAttrs)
+RESHAPE = view(
+    "reshape", "The elements in another shape: `reshape([1, 2, 3, 4], newshape=[2, -1]) = [[1, 2], [3, 4]]`.", ReshapeAttrs
+)
 view(
     "reshape_like",
-    "The same elements in the shape of `like`: `reshape_like([1, 2], [[0, 0]]) = [[1, 2]]`.",
-    None,
+    "The same elements in the shape of `like`, or a part of it: `reshape_like([1, 2], [[0, 0]]) = [[1, 2]]`.",
+    ReshapeLikeAttrs,
     ("data", "like"),
 )
 view("squeeze", "Axes of size 1 removed: `squeeze([[1, 2]], axis=[0]) = [1, 2]`.", SqueezeAttrs)

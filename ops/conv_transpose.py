@@ -1,0 +1,100 @@
+"""Transposed convolution over one, two or three spatial axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..shape_funcs.conv import SPATIAL, data_layouts, per_axis, sides
+from ..shape_funcs.conv_transpose import transposed_layouts
+from .conv import Numbers, product_rule, three_axes
+from .kernels import conv_transpose as bodies
+from .kernels.cuda import conv_transpose as cuda
+from .op import Kernel, Op, OpPattern
+from .ty import HALVES
+
+
+@dataclass(frozen=True)
+class Conv1dTransposeAttrs:
+    """``strides``, ``dilation``: one number, or one per axis; ``padding``, which is cut off the result: one number, one per axis,
+    or those of all beginnings, then of all ends; ``output_padding``: so many elements more at the end of each axis; ``groups``:
+    each takes its part of the channels; ``channels``: of the result, and ``kernel_size``: None for what the weight says; layouts:
+    one letter per axis, where the kernel's I counts the channels of the data and O those that a group makes, ``out_layout`` "" is
+    the data's; ``out_dtype``: "" for the data's."""
+
+    strides: Numbers = 1
+    padding: Numbers = 0
+    output_padding: Numbers = 0
+    dilation: Numbers = 1
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: Numbers | None = None
+    data_layout: str = data_layouts(1)[0]
+    kernel_layout: str = transposed_layouts(1)[0]
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Conv2dTransposeAttrs(Conv1dTransposeAttrs):
+    """As Conv1dTransposeAttrs, over two axes."""
+
+    data_layout: str = data_layouts(2)[0]
+    kernel_layout: str = transposed_layouts(2)[0]
+
+
+@dataclass(frozen=True)
+class Conv3dTransposeAttrs(Conv1dTransposeAttrs):
+    """As Conv1dTransposeAttrs, over three axes."""
+
+    data_layout: str = data_layouts(3)[0]
+    kernel_layout: str = transposed_layouts(3)[0]
+
+
+def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
+    """The attributes as the body takes them."""
+    last = data_layouts(rank)[1]
+    return {
+        "groups": attrs.groups,
+        "stride": three_axes(per_axis(attrs.strides, rank, "strides"), 1),
+        "before": three_axes(sides(attrs.padding, rank)[0], 0),
+        "dilation": three_axes(per_axis(attrs.dilation, rank, "dilation"), 1),
+        "layouts": (
+            attrs.kernel_layout == transposed_layouts(rank)[1],
+            attrs.data_layout == last,
+            (attrs.out_layout or attrs.data_layout) == last,
+        ),
+    }
+
+
+def _transposed(rank: int, attrs: type) -> Op:
+    name = f"nn.conv{rank}d_transpose"
+
+    def constants(attrs: Any) -> dict[str, Any]:
+        return _geometry(attrs, rank)
+
+    return Op(
+        name=name,
+        doc=f"Transposed convolution over {rank} spatial {'axis' if rank == 1 else 'axes'}: each element of "
+        f"`data[{', '.join(data_layouts(rank)[0])}]` adds `weight[{', '.join(transposed_layouts(rank)[0])}]` times itself to the "
+        "result, from `strides` times its place on.",
+        inputs=("data", "weight"),
+        attrs=attrs,
+        pattern=OpPattern.OPAQUE,
+        dtype=product_rule(name),
+        kernel=Kernel(
+            "transposed_convolution",
+            bodies.transposed_directly,
+            attrs=constants,
+            views=("dims",),
+            libraries={"float32": "sgemm", "float64": "dgemm"},
+            choose=lambda attrs, dtypes: (
+                bodies.transposed_directly if {*dtypes} & {*HALVES} or len({*dtypes}) > 1 else bodies.BODIES[dtypes[0]]
+            ),
+            cuda=cuda.transposed_convolution(constants),
+        ),
+    )
+
+
+for _rank, _attrs in zip(SPATIAL, (Conv1dTransposeAttrs, Conv2dTransposeAttrs, Conv3dTransposeAttrs), strict=True):
+    _transposed(_rank, _attrs)

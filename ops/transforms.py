@@ -1,0 +1,75 @@
+"""Discrete Fourier transforms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .dtype_rules import FLOATS, require, require_same
+from .kernels import transforms as bodies
+from .kernels.cuda import transforms as cuda
+from .op import Kernel, Op, OpPattern
+
+
+@dataclass(frozen=True)
+class DftAttrs:
+    """``inverse``: the other way round, divided by the size."""
+
+    inverse: bool = False
+
+
+@dataclass(frozen=True)
+class StftAttrs:
+    """``n_fft``: elements of a frame; ``hop_length``: from a frame to the next; ``win_length``: of the window, which lies in the
+    middle of a frame, zeros around it; ``normalized``: divided by the root of ``n_fft``; ``onesided``: only the frequencies up to
+    half of them, of which the others are the conjugates."""
+
+    n_fft: int
+    hop_length: int
+    win_length: int
+    normalized: bool = False
+    onesided: bool = True
+
+
+def _parts_rule(dtypes: tuple[Any, ...], attrs: Any) -> tuple[str, ...]:
+    dtype = require_same("dft", dtypes, (0, 1), ("re_data", "im_data"))
+    require("dft", dtype, FLOATS, 0, "re_data")
+    return dtype, dtype
+
+
+def _frames_rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
+    dtype = require_same("stft", dtypes, (0, 1), ("data", "window"))
+    require("stft", dtype, FLOATS, 0, "data")
+    return dtype
+
+
+def _frames(attrs: StftAttrs) -> dict[str, Any]:
+    return {
+        "n": attrs.n_fft,
+        "hop": attrs.hop_length,
+        "before": (attrs.n_fft - attrs.win_length) // 2,
+        "factor": attrs.n_fft**-0.5 if attrs.normalized else 1.0,
+    }
+
+
+Op(
+    name="dft",
+    doc="The discrete Fourier transform along the last axis, real and imaginary part: "
+    "`dft([1.0, 2.0], [0.0, 0.0]) = ([3, -1], [0, 0])`.",
+    inputs=("re_data", "im_data"),
+    attrs=DftAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_parts_rule,
+    kernel=Kernel("dft", bodies.dft, views=("dims",), cuda=cuda.dft),
+)
+
+Op(
+    name="stft",
+    doc="The discrete Fourier transforms of windows that move over real data, as pairs of real and imaginary part: "
+    "`stft([1.0, 2.0, 4.0], [1.0, 1.0], n_fft=2, hop_length=1, win_length=2) = [[[3, 0], [6, 0]], [[-1, 0], [-2, 0]]]`.",
+    inputs=("data", "window"),
+    attrs=StftAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_frames_rule,
+    kernel=Kernel("stft", bodies.stft, attrs=_frames, views=("dims",), cuda=cuda.stft(_frames)),
+)
