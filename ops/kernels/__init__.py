@@ -27,10 +27,11 @@ def fits(group: Group) -> bool:
 
     It is not when one element of the result takes very many elements of an inner value, each computed for itself.
     """
-    from .composition import TooComplex, nests
+    from .composition import TooComplex
+    from .plan import plans
 
     try:
-        nests(group)
+        plans(group)
     except TooComplex:
         return False
     return True

@@ -27,7 +27,8 @@ class Nest:
 
     ``dims``: the extent of each loop, outermost first; the last ``folded`` of them are the axes that a reduction folds.
     ``cells``: their axes are loop numbers, their loads read parameters.  ``element``: what is stored, or folded.
-    ``store``: the loop of each axis of the result, None for one of size 1 that a reduction left.
+    ``store``: the loop of each axis of the result, None for one of size 1 that a reduction left.  ``columns``: the innermost
+    loop is not folded, those before it are.
     """
 
     result: int
@@ -37,15 +38,25 @@ class Nest:
     element: int
     store: tuple[int | None, ...]
     reduction: Node | None = None
+    columns: bool = False
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The cells from which all that the loops compute is reached."""
+        return (self.element,)
 
 
 def nests(group: Group) -> list[Nest]:
     """One loop nest per result, in order.  Raises TooComplex."""
-    return [_nest(group, ref) for ref in group.results]
+    return [nest_of(group, ref) for ref in group.results]
 
 
-def _nest(group: Group, ref: int) -> Nest:
-    composition = _Composition(group)
+def nest_of(group: Group, ref: int, columns: bool = False) -> Nest:
+    """The loop nest of a result; ``columns``: with the innermost axis, which must not be folded, as the innermost loop.
+
+    Raises TooComplex.
+    """
+    composition = Composition(group)
     shape = group.values()[ref].shape
     node, _ = composition.producer(ref)
     if node.operator.pattern is not OpPattern.COMM_REDUCE:
@@ -54,14 +65,15 @@ def _nest(group: Group, ref: int) -> Nest:
         return Nest(ref, shape, 0, cells, element, tuple(range(len(shape))))
     source = group.values()[node.args[0]].shape
     folded = reduced_axes(node.attrs, len(source))
-    order = [a for a in range(len(source)) if a not in folded] + list(folded)
+    order = [a for a in range(len(source)) if a not in folded]
+    order = [*order[:-1], *folded, order[-1]] if columns else [*order, *folded]
     loop = {axis: number for number, axis in enumerate(order)}
     cells, element = composition.finish(composition.compute(ref, composition.axes(loop[a] for a in range(len(source)))))
     kept = [None if a in folded else loop[a] for a in range(len(source)) if node.attrs.keepdims or a not in folded]
-    return Nest(ref, tuple(source[a] for a in order), len(folded), cells, element, tuple(kept), node)
+    return Nest(ref, tuple(source[a] for a in order), len(folded), cells, element, tuple(kept), node, columns)
 
 
-class _Composition:
+class Composition:
     """Runs the ``compute`` of each operator once for each different element wanted of it."""
 
     def __init__(self, group: Group) -> None:
@@ -71,6 +83,7 @@ class _Composition:
             for ref, t in enumerate(group.values())
         ]
         self.first_output = len(group.params) + len(group.literals)
+        self.meaning: dict[int, int] = {}  # what stands for an element of an inner value
         self._producers = [(n, k) for n in group.nodes for k in range(len(n.outputs))]
 
     def producer(self, ref: int) -> tuple[Node, int]:
@@ -100,17 +113,20 @@ class _Composition:
 
     def finish(self, root: int) -> tuple[Cells, int]:
         """The cells that ``root`` needs, with every inner value replaced by what it is."""
-        meaning: dict[int, int] = {}
+        self.expand()
+        cells, (element,) = resolved(self.cells, self.meaning, [root])
+        return cells, element
+
+    def expand(self) -> None:
+        """Find what stands for each element of an inner value."""
         done = 0
         while done < len(self.cells):
             cell = self.cells[done]
             if cell.kind == LOAD and cell.what >= len(self.group.params):
-                meaning[done] = self._inner(cell)
+                self.meaning[done] = self._inner(cell)
             done += 1
             if len(self.cells) > MAX_CELLS:
                 raise TooComplex(f"{self.group.name}: one element needs more than {MAX_CELLS} operations; fuse fewer operators")
-        cells, (element,) = resolved(self.cells, meaning, [root])
-        return cells, element
 
     def _inner(self, cell: Cell) -> int:
         literal = cell.what - len(self.group.params)
@@ -118,5 +134,10 @@ class _Composition:
             constant = self.group.literals[literal]
             return self.cells.literal(constant.value, constant.dtype)
         node, _ = self.producer(cell.what)
-        assert node.operator.pattern is not OpPattern.COMM_REDUCE, "a reduction is the last of its group"
+        if node.operator.pattern is OpPattern.COMM_REDUCE:
+            return self.folded_value(cell.what, cell.args)
         return self.compute(cell.what, cell.args)
+
+    def folded_value(self, ref: int, at: Sequence[int]) -> int:
+        """The cell for an element of what a reduction gives.  Raises TooComplex: here a reduction is the last of its group."""
+        raise TooComplex(f"{self.group.name}: a fold is used again")

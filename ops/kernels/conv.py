@@ -19,8 +19,9 @@ from ..native.status import OK, OUT_OF_MEMORY
 from .matmul import BLAS_LIMIT
 from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, spatial_size, strides_of
 
-#: The kernel layouts: output channels, then input channels, then space; space, input, output; output, space, input.
-OUT_IN_SPACE, SPACE_IN_OUT, OUT_SPACE_IN = range(3)
+#: The kernel layouts: output channels, then input channels, then space; space, input, output; output, space, input; space,
+#: output, input, as depthwise kernels lie beside data whose channels are last.
+OUT_IN_SPACE, SPACE_IN_OUT, OUT_SPACE_IN, SPACE_OUT_IN = range(4)
 #: So many elements of gathered columns at once: they stay in the cache.
 _COLUMNS = 2**18
 #: A product that makes fewer channels from a group is slower than direct convolution.
@@ -30,9 +31,9 @@ _LEAST_CHANNELS = 4
 @generic
 def kernel_sizes(dims, layout):  # type: ignore[no-untyped-def]
     """Of a kernel: output channels, input channels of a group, depth, rows, columns."""
-    first = 2 if layout == OUT_IN_SPACE else (0 if layout == SPACE_IN_OUT else 1)
+    first = 2 if layout == OUT_IN_SPACE else (1 if layout == OUT_SPACE_IN else 0)
     last = len(dims) - 1
-    outputs = dims[last] if layout == SPACE_IN_OUT else dims[0]
+    outputs = dims[last] if layout == SPACE_IN_OUT else (dims[last - 1] if layout == SPACE_OUT_IN else dims[0])
     inputs = dims[1] if layout == OUT_IN_SPACE else (dims[last - 1] if layout == SPACE_IN_OUT else dims[last])
     return outputs, inputs, spatial_size(dims, 0, first), spatial_size(dims, 1, first), spatial_size(dims, 2, first)
 
@@ -43,6 +44,8 @@ def kernel_strides(sizes, layout):  # type: ignore[no-untyped-def]
     outputs, inputs, taps = sizes[0], sizes[1], sizes[2] * sizes[3] * sizes[4]
     if layout == OUT_IN_SPACE:
         return inputs * taps, taps, 1
+    if layout == SPACE_OUT_IN:
+        return inputs, 1, inputs * outputs
     return (1, outputs, inputs * outputs) if layout == SPACE_IN_OUT else (taps * inputs, 1, inputs)
 
 
@@ -319,8 +322,10 @@ def multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm
 
 
 @generic
-def takes_product(sizes, out_sizes, kernel, gemm, groups):  # type: ignore[no-untyped-def]
-    """Is it to be done by products?  BLAS takes sizes as int32, and none of 0."""
+def takes_product(sizes, out_sizes, kernel, gemm, groups, layout):  # type: ignore[no-untyped-def]
+    """Is it to be done by products?  BLAS takes sizes as int32, and none of 0; the kernel must lie as a matrix."""
+    if layout == SPACE_OUT_IN and kernel[2] * kernel[3] * kernel[4] != 1:
+        return False
     places = out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
     terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
     largest = max(max(places, terms), max(kernel[0], sizes[CHANNEL]))
@@ -352,7 +357,7 @@ def convolve_float32(
     """Convolution of float32 data."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    if not takes_product(sizes, out_sizes, kernel, gemm, groups):
+    if not takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0]):
         return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
     length = room_for_columns(sizes, out_sizes, kernel, stride, before)
     block = alloc(4 * length)
@@ -371,7 +376,7 @@ def convolve_float64(
     """As ``convolve_float32``, of float64."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    if not takes_product(sizes, out_sizes, kernel, gemm, groups):
+    if not takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0]):
         return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
     length = room_for_columns(sizes, out_sizes, kernel, stride, before)
     block = alloc(8 * length)

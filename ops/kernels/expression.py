@@ -63,6 +63,7 @@ class Cells:
     def __init__(self) -> None:
         self.table: list[Cell] = []
         self._number: dict[Cell, int] = {}
+        self._taken: dict[int, tuple[Scalar, int]] = {}  # by id; the expression is kept, or another would get its id
 
     def __len__(self) -> int:
         return len(self.table)
@@ -104,7 +105,16 @@ class Cells:
         return Reference(number, self[number].dtype) if known is None else Literal(known, "int64")
 
     def expression(self, scalar: Scalar) -> int:
-        """The cell of a shallow expression (the recursion is as deep as the expression)."""
+        """The cell of a shallow expression (the recursion is as deep as the expression).
+
+        An object that stands in several places is taken apart once.
+        """
+        found = self._taken.get(id(scalar))
+        if found is None:
+            found = self._taken[id(scalar)] = scalar, self._apart(scalar)
+        return found[1]
+
+    def _apart(self, scalar: Scalar) -> int:
         match scalar:
             case Reference():
                 return scalar.cell

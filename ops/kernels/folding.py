@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..ty import int_range, is_float
+from ..ty import computed_in, int_range, is_float
 from .functions import SCALAR_FUNCTIONS, cast_text, literal_text
 
 
@@ -15,14 +15,15 @@ class Fold:
 
     ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element and ``{at}`` for
     its position among those folded.  ``value``: the result, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.
-    ``join``: statements that take up a second fold, whose variables end in ``{lane}``, where that can be: then several run
-    at a time, which hides how long one step takes.
+    ``join``: statements that take up a second fold, whose variables end in ``{lane}``, where a loop takes one element at a
+    time unless it is told to make several folds.  ``dtypes``: of the variables.
     """
 
     state: tuple[tuple[str, str], ...]
     step: tuple[str, ...]
     value: str
     dtype: str
+    dtypes: tuple[str, ...]
     needs_one: bool = False
     join: tuple[str, ...] = ()
 
@@ -34,13 +35,19 @@ def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
             return _arithmetic("+" if combine == "sum" else "*", 0 if combine == "sum" else 1, element, name)
         case "all" | "any":
             sign = "&" if combine == "all" else "|"
-            step = f"{name} = {name} {sign} {{e}}"
-            return Fold(((name, str(combine == "all")),), (step,), name, "bool", join=(f"{name} = {name} {sign} {name}{{lane}}",))
+            return Fold(((name, str(combine == "all")),), (f"{name} = {name} {sign} {{e}}",), name, "bool", ("bool",))
         case "max" | "min":
-            larger = SCALAR_FUNCTIONS["maximum" if combine == "max" else "minimum"]
-            step = larger.python([name, "{e}"], element, element)
-            join = (f"{name} = {larger.python([name, name + '{lane}'], element, element)}",)
-            return Fold(((name, _extreme(combine == "max", element)),), (f"{name} = {step}",), name, element, True, join)
+            larger = SCALAR_FUNCTIONS["maximum" if combine == "max" else "minimum"].python([name, "{e}"], element, element)
+            if is_float(element):
+                larger = f"{'larger' if combine == 'max' else 'smaller'}({name}, {{e}})"
+            return Fold(
+                ((name, _extreme(combine == "max", element)),),
+                (f"{name} = {larger}",),
+                name,
+                element,
+                (computed_in(element),),
+                True,
+            )
         case "argmax" | "argmin":
             return _position(combine == "argmax", element, attrs.select_last_index, name)
         case "variance":
@@ -48,11 +55,18 @@ def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
     raise AssertionError(combine)
 
 
+def fold_dtype(combine: str, element: str, attrs: Any) -> str:
+    """The dtype of what a fold of elements of dtype ``element`` gives."""
+    return fold(combine, element, attrs, "").dtype
+
+
 def _arithmetic(sign: str, start: int, element: str, name: str) -> Fold:
     # the widest of its kind; integers wrap to the same value in the end
     wide = "float64" if is_float(element) else "uint64" if element.startswith("u") else "int64"
-    step = f"{name} = {name} {sign} {wide}({{e}})"
-    return Fold(((name, f"{wide}({start})"),), (step,), name, wide, join=(f"{name} = {name} {sign} {name}{{lane}}",))
+    taken = f"{name} {sign} {wide}({{e}})"
+    if is_float(element):
+        taken = f"{'add' if sign == '+' else 'multiply'}_in_any_order({name}, {wide}({{e}}))"
+    return Fold(((name, f"{wide}({start})"),), (f"{name} = {taken}",), name, wide, (wide,))
 
 
 def _extreme(smallest: bool, dtype: str) -> str:
@@ -79,7 +93,7 @@ def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
         f"    {name} = {other}",
         f"    {name}_at = {name}_at{{lane}}",
     )
-    return Fold(state, steps, f"{name}_at", "int64", True, joined)
+    return Fold(state, steps, f"{name}_at", "int64", (computed_in(element), "int64"), True, joined)
 
 
 def _variance(element: str, name: str) -> Fold:
@@ -93,4 +107,6 @@ def _variance(element: str, name: str) -> Fold:
         f"{name} = {name} + {away} * ({x} - {mean})",
     )
     zero = "float64(0.0)"
-    return Fold(((name, zero), (number, zero), (mean, zero), (away, zero)), steps, f"({name} / {number})", "float64")
+    return Fold(
+        ((name, zero), (number, zero), (mean, zero), (away, zero)), steps, f"({name} / {number})", "float64", ("float64",) * 4
+    )

@@ -13,19 +13,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ty import ITEMSIZE, computed_in, is_float, is_integer
+from . import real_functions
 
 
 @dataclass(frozen=True)
 class Texts:
-    """``text`` for every dtype of the first argument, unless ``real``, ``signed`` or ``unsigned`` says it for a kind."""
+    """``text`` for every dtype of the first argument, unless ``real``, ``signed`` or ``unsigned`` says it for a kind, or
+    ``single`` for float32."""
 
     text: str = ""
     real: str = ""
+    single: str = ""
     signed: str = ""
     unsigned: str = ""
 
     def of(self, argument: str) -> str:
         """The text for a dtype of the first argument."""
+        if argument == "float32" and self.single:
+            return self.single
         kind = self.real if is_float(argument) else self.unsigned if argument.startswith("u") else self.signed
         template = kind or self.text
         assert template, f"no such function of {argument}"
@@ -72,7 +77,9 @@ _ROUND = "({t}(math.copysign(abs({0}) + {t}({limit}) - {t}({limit}), {0})) if ab
 
 
 def _math(name: str) -> ScalarFunction:
-    return ScalarFunction(real=f"math.{name}({{0}})", cuda=Texts(real=f"{name}{{f}}({{0}})"))
+    own = f"{name}_float32"
+    single = f"{own}({{0}})" if own in vars(real_functions) else ""
+    return ScalarFunction(real=f"math.{name}({{0}})", single=single, cuda=Texts(real=f"{name}{{f}}({{0}})"))
 
 
 def _operator(sign: str) -> ScalarFunction:
@@ -193,7 +200,8 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     **{
         name: _math(name)
         for name in (
-            "exp", "log", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "erf",
+            "exp", "log", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan",
+            "asinh", "acosh", "atanh", "erf",
         )
     },
 }  # fmt: skip

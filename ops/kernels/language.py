@@ -49,7 +49,7 @@ class Language(ABC):
 
     @abstractmethod
     def size(self, operation: str, args: Sequence[str]) -> str:
-        """An operation of dims (see ``shape_funcs.dims``), on int64 values; of an ``arange_length``, on float64 values."""
+        """An operation of dims (see ``shape_funcs.dims``), on int64 values; a float64 bit pattern as the float64 value."""
 
     def constant(self, cell: Cell) -> str:
         """The text of a literal cell."""
@@ -69,7 +69,10 @@ class Language(ABC):
 
 
 class Python(Language):
-    """Python in the subset that numba compiles."""
+    """Python in the subset that numba compiles.  ``leave``: statements that come before a return."""
+
+    def __init__(self, leave: Sequence[str] = ()) -> None:
+        self.leave = tuple(leave)
 
     def let(self, name: str, cell: Cell, text: str) -> list[str]:
         return [f"{name} = {text}"]
@@ -81,14 +84,13 @@ class Python(Language):
         return lines
 
     def guard(self, condition: str, status: int) -> list[str]:
-        return [f"if not {condition}:", f"    return {status}"]
+        return [f"if not {condition}:", *indented([*self.leave, f"return {status}"])]
 
     def literal(self, value: float | int | bool, dtype: str) -> str:
         return literal_text(value, dtype)
 
     def load(self, array: str, offset: str) -> str:
-        # an unsigned index: numba would count a negative one from the end
-        return f"{array}[{offset if offset.isdigit() else f'uint64({offset})'}]"
+        return element_of(array, offset)
 
     def cast(self, value: str, source: str, result: str) -> str:
         return cast_text(value, source, result)
@@ -114,9 +116,29 @@ _PYTHON_SIZES = {
     "lt": "(1 if {0} < {1} else 0)",
     "where": "({1} if {0} != 0 else {2})",
     "arange_length": "max(0, int64(math.ceil(({1} - {0}) / {2})))",
+    "scaled": "(int64(math.floor({0} * {1})) if {1} > 0.0 else 0)",
 }
 
 
 def indented(lines: list[str], by: int = 1) -> list[str]:
     """The lines, ``by`` levels deeper."""
     return ["    " * by + line for line in lines]
+
+
+def loops_around(regions: list[list[str]], extents: list[str], innermost: list[str], first: int = 0) -> list[str]:
+    """Python loops around ``innermost``; ``regions[k]`` stands in the k-th.  The loop variables count from ``first`` on."""
+    lines = innermost
+    for k in reversed(range(len(extents))):
+        inside = regions[k + 1] if k + 1 < len(regions) else []
+        lines = [f"for i{first + k} in range({extents[k]}):", *indented([*inside, *lines])]
+    return [*(regions[0] if regions else []), *lines]
+
+
+def unless_empty(extents: list[str], lines: list[str]) -> list[str]:
+    """Python statements that run where no loop is empty."""
+    return [f"if {' and '.join(f'{e} > 0' for e in extents)}:", *indented(lines)] if extents else lines
+
+
+def element_of(array: str, offset: str) -> str:
+    """An element of an array in Python: the index is unsigned, for numba would count a negative one from the end."""
+    return f"{array}[{offset if offset.isdigit() else f'uint64({offset})'}]"

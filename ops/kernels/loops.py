@@ -1,7 +1,8 @@
 """The source of a fused group's kernel: one loop nest per result.
 
 Where all operands lie in memory as the result does, one flat loop over all elements is written as well, which vectorises;
-whether it holds is known at once or decided when the kernel runs.
+whether it holds is known at once or decided when the kernel runs.  Where no operand is repeated along an axis, but that is
+known only then, the same goes for loops over rows and columns.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import re
 
 from ...shape_funcs.dims import const
 from ..group import Group
-from ..native.status import EMPTY_REDUCTION
+from ..native import arithmetic
 from ..ty import is_float
-from .addresses import Lowered, Table, flat, general
-from .composition import Nest, nests
-from .expression import LOCAL, Cell
-from .folding import Fold, fold
-from .functions import cast_text
-from .language import Python, indented
+from . import real_functions
+from .addresses import Lowered, flat, general, unstretched
+from .column_loops import ColumnText
+from .language import Python, element_of, indented, loops_around, unless_empty
+from .plan import plan
+from .row_loops import RowText
+from .rows import Rows
 from .sizes import Sizes
 from .source import KernelSource
 from .writer import Outside, Writer
 
-#: How many folds run at a time, where the innermost loop has at most so many lines.
-LANES, MAX_LANE_LINES = 8, 12
+#: The functions that texts may call, by name.
+BODIES = {name: f for module in (arithmetic, real_functions) for name, f in vars(module).items() if hasattr(f, "__native__")}
+_CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
 
 def source(group: Group) -> KernelSource:
@@ -32,9 +35,10 @@ def source(group: Group) -> KernelSource:
     Equal groups give equal text.  Raises TooComplex when the operators should not have been fused.
     """
     kernel = _Kernel(group)
-    body = [line for nest in nests(group) for line in kernel.nest(nest)]
-    lines = ["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]
-    return KernelSource("\n".join(lines) + "\n")
+    body = [line for ref in group.results for line in kernel.lines(ref)]
+    text = "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
+    bodies = tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
+    return KernelSource(text, bodies=bodies)
 
 
 class _Kernel(Sizes):
@@ -68,110 +72,32 @@ class _Kernel(Sizes):
 
     # ---- loops -----------------------------------------------------------------------------------------------------------
 
-    def nest(self, nest: Nest) -> list[str]:
+    def lines(self, ref: int) -> list[str]:
         """The statements that compute one result."""
-        short = flat(self.group, nest)
-        if short is None:
+        nest = plan(self.group, ref)
+        if nest.columns:
             return self._loops(general(self.group, nest))
-        if not short.equal:
-            return self._loops(short)
-        condition = " and ".join(f"{self.size(a)} == {self.size(b)}" for a, b in short.equal)
+        variants = [v for v in (flat(self.group, nest), unstretched(self.group, nest)) if v is not None]
+        # the first one that holds
+        text: list[str] = []
+        for variant in variants[:1] if variants and not nest.folded else variants:
+            if not variant.equal:
+                return [*text, "else:", *indented(self._loops(variant))] if text else self._loops(variant)
+            condition = " and ".join(f"{self.size(a)} == {self.size(b)}" for a, b in variant.equal)
+            text += [f"{'el' if text else ''}if {condition}:", *indented(self._loops(variant))]
         long = self._loops(general(self.group, nest))
-        return [f"if {condition}:", *indented(self._loops(short)), "else:", *indented(long)]
+        return [*text, "else:", *indented(long)] if text else long
 
     def _loops(self, lowered: Lowered) -> list[str]:
-        depth = len(lowered.extents)
-        writer = Writer(lowered.table, depth, self.outside)
-        result = self.array(len(self.group.params) + self.group.results.index(lowered.nest.result))
+        ref = lowered.nest.result
+        result = self.array(len(self.group.params) + self.group.results.index(ref))
+        if isinstance(lowered.nest, Rows):
+            return RowText(lowered, self.outside, result, self.group.values()[ref].dtype).lines()
+        if lowered.nest.columns:
+            return ColumnText(lowered, self.outside, result).lines()
+        writer = Writer(lowered.table, len(lowered.extents), self.outside)
         element = writer.value(lowered.element)
-        target = f"{result}[{_offset(writer.value(lowered.offset))}]"
+        target = element_of(result, writer.value(lowered.offset))
         extents = [self.size(d) for d in lowered.extents]
-        if lowered.nest.reduction is None:
-            lines = _nested(writer.regions, extents, [f"{target} = {element}"])
-            return _unless_empty(extents, lines) if writer.hoisted else lines
-        return self._folding(lowered, writer, extents, element, target)
-
-    def _folding(self, lowered: Lowered, writer: Writer, extents: list[str], element: str, target: str) -> list[str]:
-        """The loops of a reduction: the folded axes are the innermost ones."""
-        kept = len(extents) - lowered.folded
-        reduction = lowered.nest.reduction
-        assert reduction is not None and reduction.operator.reduction is not None
-        dtype = lowered.table[lowered.element].dtype
-        folding = fold(reduction.operator.reduction.combine, dtype, reduction.attrs, self.outside.fresh())
-        begin = [f"{name} = {value}" for name, value in folding.state]
-        regions, inside = [[], *writer.regions[kept + 1 :]], extents[kept:]
-        step = [line.format(e=element, at=_position(extents, kept)) for line in folding.step]
-        wide = folding.join and lowered.folded and len(regions[-1]) <= MAX_LANE_LINES
-        inner = _lanes(regions, inside, folding, step, kept) if wide else _nested(regions, inside, step, kept)
-        finish, total = self._finish(lowered, folding, extents[kept:])
-        end = [*finish, f"{target} = {total}"]
-        lines = _nested(writer.regions[: kept + 1], extents[:kept], [*begin, *inner, *end])
-        if folding.needs_one:
-            refuse = _unless_empty(extents[:kept], [f"return {EMPTY_REDUCTION}"])
-            if lowered.folded:
-                lines = [f"if {' or '.join(f'{e} == 0' for e in extents[kept:])}:", *indented(refuse), *lines]
-        if not writer.hoisted:
-            return lines
-        # nothing may be read ahead for an empty axis: there the result is what the fold begins with
-        lines = _unless_empty(extents, lines)
-        if folding.needs_one:
-            return lines
-        where = Writer(lowered.table, kept, self.outside)
-        place = f"{target.partition('[')[0]}[{_offset(where.value(lowered.offset))}]"
-        empty = _nested(where.regions, extents[:kept], [*begin, *finish, f"{place} = {total}"])
-        return [*lines, "else:", *indented(empty)]
-
-    def _finish(self, lowered: Lowered, folding: Fold, extents: list[str]) -> tuple[list[str], str]:
-        """The statements that make the result of what was folded, and its text."""
-        reduction, table = lowered.nest.reduction, Table()
-        assert reduction is not None and reduction.operator.reduction is not None
-        finish = reduction.operator.reduction.finish
-        total = table.put(Cell(LOCAL, folding.dtype, (), folding.value))
-        if finish is not None:
-            count = table.put(Cell(LOCAL, "int64", (), f"({' * '.join(extents or ['1'])})"))
-            total = table.expression(finish(table.reference(total), table.reference(count)))
-        writer = Writer(table, 0, self.outside)
-        value, dtype = writer.value(total), reduction.outputs[0].dtype
-        return writer.regions[0], value if table[total].dtype == dtype else cast_text(value, table[total].dtype, dtype)
-
-
-def _nested(regions: list[list[str]], extents: list[str], innermost: list[str], first: int = 0) -> list[str]:
-    """Loops around ``innermost``; ``regions[k]`` stands in the k-th.  The loop variables count from ``first`` on."""
-    lines = innermost
-    for k in reversed(range(len(extents))):
-        inside = regions[k + 1] if k + 1 < len(regions) else []
-        lines = [f"for i{first + k} in range({extents[k]}):", *indented([*inside, *lines])]
-    return [*(regions[0] if regions else []), *lines]
-
-
-def _lanes(regions: list[list[str]], extents: list[str], folding: Fold, step: list[str], first: int) -> list[str]:
-    """Loops around ``step``, the innermost one with LANES folds at a time, which are joined after it."""
-    axis, size = f"i{first + len(extents) - 1}", extents[-1]
-    own = re.compile("|".join(rf"\b{name}\b" for name, _ in folding.state))
-    lines, block, joined = [], [], []
-    for k in range(LANES):
-        lane = f"_{k}"
-        lines += [f"{name}{lane} = {start}" for name, start in folding.state]
-        block += [f"{axis} = {axis}_block * {LANES} + {k}", *regions[-1]]
-        block += [own.sub(lambda found, lane=lane: found[0] + lane, line) for line in step]
-        joined += [line.format(lane=lane) for line in folding.join]
-    lines += [f"for {axis}_block in range({size} // {LANES}):", *indented(block), *joined]
-    lines += [f"for {axis} in range({size} // {LANES} * {LANES}, {size}):", *indented([*regions[-1], *step])]
-    return _nested(regions[:-1], extents[:-1], lines, first)
-
-
-def _position(extents: list[str], first: int) -> str:
-    """The number of an element among those of the loops from ``first`` on."""
-    text = ""
-    for loop, extent in list(enumerate(extents))[first:]:
-        text = f"({text} * {extent} + i{loop})" if text else f"i{loop}"
-    return text or "0"
-
-
-def _unless_empty(extents: list[str], lines: list[str]) -> list[str]:
-    return [f"if {' and '.join(f'{e} > 0' for e in extents)}:", *indented(lines)] if extents else lines
-
-
-def _offset(text: str) -> str:
-    # an unsigned index: numba would count a negative one from the end
-    return text if text.isdigit() else f"uint64({text})"
+        lines = loops_around(writer.regions, extents, [f"{target} = {element}"])
+        return unless_empty(extents, lines) if writer.hoisted else lines

@@ -7,8 +7,9 @@ import re
 from ...shape_funcs.dims import SYM, Dim, postorder
 from ..group import Group
 from ..op import Kernel, OpPattern
-from .composition import Nest, TooComplex, nests
+from .composition import Nest, TooComplex
 from .expression import LOAD, SIZE
+from .plan import plans
 
 #: A size that is an element of a parameter, as shape functions name it: the parameter's number, the element's.
 RUN_TIME_VALUE = re.compile(r"\.p(\d+)\.(\d+)")
@@ -26,7 +27,7 @@ def reads(group: Group) -> tuple[bool, ...]:
         found = _given(group, kernel)
     else:
         try:
-            found = {k for nest in nests(group) for k in _loaded(group, nest)}
+            found = {k for nest in plans(group) for k in _loaded(group, nest)}
         except TooComplex:  # nobody runs it: it will be split
             found = set(range(len(group.params)))
     return tuple(k in found for k in range(len(group.params)))

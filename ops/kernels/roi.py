@@ -161,6 +161,55 @@ def roi_align(data, data_dims, rois, rois_dims, out, out_dims, pooled, scale, ra
     return OK
 
 
+# ---- whole elements ------------------------------------------------------------------------------------------------
+
+
+@generic
+def bin_ends(rois, region, axis, number, pooled, scale, size):  # type: ignore[no-untyped-def]
+    """Begin and end, inside the picture, of bin ``number`` of a region along an axis (0: rows, 1: columns)."""
+    low, high = np.float64(rois[5 * region + 2 - axis]) * scale, np.float64(rois[5 * region + 4 - axis]) * scale
+    # to the nearest, halves away from 0
+    low, high = math.copysign(math.floor(abs(low) + 0.5), low), math.copysign(math.floor(abs(high) + 0.5), high)
+    length = max(high - low + 1.0, 1.0)
+    begin, end = low + math.floor(number * length / pooled), low + math.ceil((number + 1) * length / pooled)
+    return np.int64(min(max(begin, 0.0), np.float64(size))), np.int64(min(max(end, 0.0), np.float64(size)))
+
+
+@generic
+def largest_of(data, at, steps, rows, columns):  # type: ignore[no-untyped-def]
+    """The largest element, NaN if one is; 0 where there is none."""
+    if rows[0] >= rows[1] or columns[0] >= columns[1]:
+        return 0.0
+    best = -math.inf
+    for i in range(rows[0], rows[1]):
+        for j in range(columns[0], columns[1]):
+            value = np.float64(data[at + i * steps[ROW] + j * steps[COLUMN]])
+            if value != value:
+                return value
+            best = max(best, value)
+    return best
+
+
+@generic
+def roi_pool(data, data_dims, rois, rois_dims, out, out_dims, pooled, scale, layout):  # type: ignore[no-untyped-def]
+    """Each bin's largest element."""
+    sizes, regions = sizes_of(data_dims, layout), rois_dims[0]
+    status = check_regions(rois, regions, sizes[BATCH], scale)
+    if status != OK:
+        return status
+    steps, out_steps = strides_of(sizes, layout), strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
+    for region in range(regions):
+        for k in range(pooled[0]):
+            rows = bin_ends(rois, region, 0, k, pooled[0], scale, sizes[ROW])
+            for m in range(pooled[1]):
+                columns = bin_ends(rois, region, 1, m, pooled[1], scale, sizes[COLUMN])
+                to = region * out_steps[BATCH] + k * out_steps[ROW] + m * out_steps[COLUMN]
+                for c in range(sizes[CHANNEL]):
+                    at = np.int64(rois[5 * region]) * steps[BATCH] + c * steps[CHANNEL]
+                    out[to + c * out_steps[CHANNEL]] = largest_of(data, at, steps, rows, columns)
+    return OK
+
+
 # ---- crops -----------------------------------------------------------------------------------------------------------
 
 

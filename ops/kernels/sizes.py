@@ -59,8 +59,8 @@ class Sizes(ABC):
         if d.op == "poly":
             terms = [[*([] if c == 1 and atoms else [str(c)]), *map(self.size, atoms)] for c, atoms in d.args]
             return " + ".join(map(" * ".join, terms))
-        args = map(self._float, d.args) if d.op == "arange_length" else map(self.size, d.args)
-        return self.language.size(d.op, list(args))
+        floats = {"arange_length": (0, 1, 2), "scaled": (1,)}.get(d.op, ())
+        return self.language.size(d.op, [self._float(a) if k in floats else self.size(a) for k, a in enumerate(d.args)])
 
     def _float(self, d: Dim) -> str:
         """A float64 that the dims hold as its bit pattern."""

@@ -120,31 +120,37 @@ def searchsorted(sequence, sequence_dims, values, values_dims, out, out_dims, ri
 
 
 @generic
-def cumsum(data, out, exclusive):  # type: ignore[no-untyped-def]
-    """The sum of all elements up to each, without itself if ``exclusive``; adds in the result's dtype."""
+def cumulate(data, out, exclusive, is_product):  # type: ignore[no-untyped-def]
+    """The sum (or product) of all elements up to each, without itself if ``exclusive``; computes in the result's dtype."""
     outer, n, inner = data.shape
     behind = 1 if exclusive else 0
+    start = 1 if is_product else 0
     for o in range(outer):
         for j in range(n):
             for i in range(inner):
                 # stored first: that converts it
-                out[o, j, i] = data[o, j - behind, i] if j >= behind else 0
-                if j > 0:
+                out[o, j, i] = data[o, j - behind, i] if j >= behind else start
+                if j > 0 and is_product:
+                    out[o, j, i] *= out[o, j - 1, i]
+                elif j > 0:
                     out[o, j, i] += out[o, j - 1, i]
     return OK
 
 
 @generic
-def cumsum_to_halves(data, out, exclusive):  # type: ignore[no-untyped-def]
-    """As ``cumsum`` into a dtype that only stores: adds in float64, and rounds each sum by itself."""
+def cumulate_to_halves(data, out, exclusive, is_product):  # type: ignore[no-untyped-def]
+    """As ``cumulate`` into a dtype that only stores: computes in float64, and rounds each result by itself."""
     outer, n, inner = data.shape
     for o in range(outer):
         for i in range(inner):
-            total = 0.0
+            total = 1.0 if is_product else 0.0
             for j in range(n):
                 if exclusive:
                     out[o, j, i] = total
-                total += data[o, j, i]
+                if is_product:
+                    total *= data[o, j, i]
+                else:
+                    total += data[o, j, i]
                 if not exclusive:
                     out[o, j, i] = total
     return OK

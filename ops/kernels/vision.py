@@ -14,7 +14,7 @@ from .sorting import merge_sort
 #: So many kept boxes are compared before asking whether one of them covers the box.
 _BLOCK = 32
 #: The rows of ``taken``: the boxes kept so far, ready for comparison.
-_LEFT, _TOP, _RIGHT, _BOTTOM, _AREA, _KIND = range(6)
+LEFT, TOP, RIGHT, BOTTOM, AREA, KIND = range(6)
 KEPT_ROWS = 6
 
 
@@ -41,20 +41,21 @@ def get_valid_counts(data, score_threshold, valid_count, out, out_indices, id_in
 
 
 @generic
-def is_covered(taken, n_taken, x0, y0, x1, y1, size, box_kind, threshold, zero):  # type: ignore[no-untyped-def]
-    """Does one of the ``n_taken`` boxes, of the same kind, overlap this box by the threshold or more?"""
+def is_covered(taken, n_taken, x0, y0, x1, y1, size, box_kind, threshold, zero, more):  # type: ignore[no-untyped-def]
+    """Does one of the ``n_taken`` boxes, of the same kind, overlap this box by the threshold or more?  By more, if ``more``."""
     start = 0
     while start < n_taken:
         end = min(start + _BLOCK, n_taken)
         hits = 0
         for q in range(start, end):
-            left, right = max(x0, taken[_LEFT, q]), min(x1, taken[_RIGHT, q])
-            top, bottom = max(y0, taken[_TOP, q]), min(y1, taken[_BOTTOM, q])
+            left, right = max(x0, taken[LEFT, q]), min(x1, taken[RIGHT, q])
+            top, bottom = max(y0, taken[TOP, q]), min(y1, taken[BOTTOM, q])
             width, height = right - left, bottom - top
             shared = width * height if (width > zero) & (height > zero) else zero
-            union = size + taken[_AREA, q] - shared
+            union = size + taken[AREA, q] - shared
             overlap = shared / union if union > zero else zero
-            hits += 1 if (overlap >= threshold) & (taken[_KIND, q] == box_kind) else 0
+            enough = overlap > threshold if more else overlap >= threshold
+            hits += 1 if enough & (taken[KIND, q] == box_kind) else 0
         if hits > 0:
             return True
         start = end
@@ -84,15 +85,15 @@ def suppress(  # type: ignore[no-untyped-def]
         y0, y1 = min(data[b, i, c + 1], data[b, i, c + 3]), max(data[b, i, c + 1], data[b, i, c + 3])
         size = (x1 - x0) * (y1 - y0)
         box_kind = zero if force_suppress or id_index < 0 else data[b, i, id_index]
-        if is_covered(taken, compared, x0, y0, x1, y1, size, box_kind, threshold, zero):
+        if is_covered(taken, compared, x0, y0, x1, y1, size, box_kind, threshold, zero, False):
             order[j] = -1
             continue
         kept += 1
         # a box without a class suppresses none
         if id_index < 0 or data[b, i, id_index] >= 0:
-            taken[_LEFT, compared], taken[_TOP, compared] = x0, y0
-            taken[_RIGHT, compared], taken[_BOTTOM, compared] = x1, y1
-            taken[_AREA, compared], taken[_KIND, compared] = size, box_kind
+            taken[LEFT, compared], taken[TOP, compared] = x0, y0
+            taken[RIGHT, compared], taken[BOTTOM, compared] = x1, y1
+            taken[AREA, compared], taken[KIND, compared] = size, box_kind
             compared += 1
 
 

@@ -1,0 +1,102 @@
+"""The text of a reduction whose innermost axis is kept: it folds many neighbouring columns at a time.
+
+Memory is gone through in its order: the states of BLOCK neighbouring results are kept in arrays, and each row of BLOCK
+elements is folded into them.
+"""
+
+from __future__ import annotations
+
+from ..native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
+from .addresses import Lowered, Table
+from .expression import CAST, LOCAL, Cell
+from .folding import fold
+from .language import Python, element_of, indented, loops_around, unless_empty
+from .writer import Outside, Writer
+
+#: Columns that are folded together; their states take that many times 8 to 32 bytes.
+BLOCK = 1024
+
+
+class ColumnText:
+    """Writes one reduction.  ``result``: the array of the result.  The loops: those around, the folded ones, the columns."""
+
+    def __init__(self, lowered: Lowered, outside: Outside, result: str) -> None:
+        reduction = lowered.nest.reduction
+        assert lowered.nest.columns and reduction is not None and reduction.operator.reduction is not None
+        self.lowered, self.result, self.reduction, self.node = lowered, result, reduction.operator.reduction, reduction
+        self.outside = outside.speaking(Python(("free(states)",)))
+        self.extents = [outside.size(d) for d in lowered.extents]
+        self.around = len(self.extents) - lowered.folded - 1
+        self.element_dtype = lowered.table[lowered.element].dtype
+        self.fold = fold(self.reduction.combine, self.element_dtype, reduction.attrs, "s_")
+        self.column = f"i{len(self.extents) - 1}"
+
+    def lines(self) -> list[str]:
+        """The statements."""
+        around, inside, columns = self.extents[: self.around], self.extents[self.around : -1], self.extents[-1]
+        writer = Writer(self.lowered.table, len(self.extents), self.outside)
+        step = self._step(writer.value(self.lowered.element))
+        within = self._each_column([*writer.regions[-1], *step])
+        folding = loops_around([[], *writer.regions[self.around + 1 : -1]], inside, within, self.around)
+        rows = self._blocks(folding)
+        lines = loops_around(writer.regions[: self.around + 1], around, rows)
+        outer = [*around, columns]
+        if writer.hoisted:
+            # nothing may be read ahead for an empty axis: there the result is what the fold begins with
+            lines = unless_empty([*outer, *inside], lines)
+            if not self.fold.needs_one:
+                lines += ["else:", *indented(loops_around([], around, self._blocks([])))]
+        if self.fold.needs_one:
+            refused = unless_empty(outer, [f"return {EMPTY_REDUCTION}"])
+            lines = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused), *self._with_states(lines)]
+            return lines
+        return self._with_states(lines)
+
+    def _with_states(self, lines: list[str]) -> list[str]:
+        head, total = [], 0
+        for (name, _), dtype in zip(self.fold.state, self.fold.dtypes, strict=True):
+            head.append(f"{name}all = array_{dtype}(states + {total}, {BLOCK})")
+            total += 8 * BLOCK
+        opened = [f"states = alloc({total})", "if states == 0:", f"    return {OUT_OF_MEMORY}"]
+        return [*opened, *head, *lines, "free(states)"]
+
+    def _blocks(self, folding: list[str]) -> list[str]:
+        """Block after block: the states begin, what ``folding`` says, the results."""
+        size = self.extents[-1]
+        begin = self._each_column([f"{name}all[uint64(column)] = {value}" for name, value in self.fold.state])
+        return [
+            f"for block in range(({size} + {BLOCK - 1}) // {BLOCK}):",
+            *indented([f"first = block * {BLOCK}", f"columns = min({BLOCK}, {size} - first)", *begin, *folding]),
+            *indented(self._each_column([*self._loaded(), *self._finish()])),
+        ]
+
+    def _each_column(self, lines: list[str]) -> list[str]:
+        return ["for column in range(columns):", *indented([f"{self.column} = first + column", *lines])]
+
+    def _loaded(self) -> list[str]:
+        return [f"{name} = {name}all[uint64(column)]" for name, _ in self.fold.state]
+
+    def _step(self, element: str) -> list[str]:
+        """One element into the state of its column."""
+        at = ""
+        for loop, extent in enumerate(self.extents[self.around : -1], self.around):
+            at = f"({at} * {extent} + i{loop})" if at else f"i{loop}"
+        step = [line.format(e=element, at=at) for line in self.fold.step]
+        return [*self._loaded(), *step, *(f"{name}all[uint64(column)] = {name}" for name, _ in self.fold.state)]
+
+    def _finish(self) -> list[str]:
+        """The result of a column whose state is known."""
+        writer = Writer(self.lowered.table, len(self.extents), self.outside)
+        place = element_of(self.result, writer.value(self.lowered.offset))
+        table = Table()
+        total = table.put(Cell(LOCAL, self.fold.dtype, (), self.fold.value))
+        if self.reduction.finish is not None:
+            count = table.put(Cell(LOCAL, "int64", (), f"({' * '.join(self.extents[self.around : -1])})"))
+            total = table.expression(self.reduction.finish(table.reference(total), table.reference(count)))
+        dtype = self.node.outputs[0].dtype
+        if table[total].dtype != dtype:
+            total = table.put(Cell(CAST, dtype, (total,)))
+        made = Writer(table, 0, self.outside)
+        value = made.value(total)
+        above = [line for region in writer.regions for line in region]
+        return [*above, *made.regions[0], f"{place} = {value}"]

@@ -1,0 +1,235 @@
+"""Transposed convolution: each element of the data adds a kernel to the result.
+
+With a BLAS and enough channels: products of kernel and data, a tile of places at a time, whose rows are then added to the result
+where they belong; so float32 accumulates in float32.  Directly, row by row of the result, it accumulates in float64.
+
+``groups``, ``stride``, ``before`` (what is cut off), ``dilation`` and ``layouts`` (is space first in the kernel, are the channels
+of the data last, are those of the result last) are constants of the compiled code.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..native.memory import alloc, array_float32, array_float64, free, generic  # type: ignore[attr-defined]
+from ..native.status import OK, OUT_OF_MEMORY
+from .conv import multiply
+from .matmul import BLAS_LIMIT
+from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, spatial_size, strides_of
+
+#: So many elements of products at once: they stay in the cache.
+_COLUMNS = 2**18
+#: With fewer channels to add up, a product is slower than the direct way.
+_LEAST_CHANNELS = 4
+
+
+@generic
+def kernel_sizes(dims, space_first):  # type: ignore[no-untyped-def]
+    """Of a kernel: channels of the data, channels that a group makes, depth, rows, columns."""
+    last = len(dims) - 1
+    first = 0 if space_first else 2
+    inputs, outputs = (dims[last], dims[last - 1]) if space_first else (dims[0], dims[1])
+    return inputs, outputs, spatial_size(dims, 0, first), spatial_size(dims, 1, first), spatial_size(dims, 2, first)
+
+
+@generic
+def kernel_strides(kernel, space_first):  # type: ignore[no-untyped-def]
+    """Of a kernel: the steps from a channel of the data to the next, a channel of the result, a tap."""
+    inputs, outputs, taps = kernel[0], kernel[1], kernel[2] * kernel[3] * kernel[4]
+    return (1, inputs, inputs * outputs) if space_first else (outputs * taps, taps, 1)
+
+
+# ---- directly ------------------------------------------------------------------------------------------------------
+
+
+@generic
+def source_of(place, tap, stride, before, dilation, size):  # type: ignore[no-untyped-def]
+    """The index in the data whose tap falls on ``place`` of the result; -1 for none."""
+    away = place + before - tap * dilation
+    if away < 0 or away % stride != 0 or away // stride >= size:
+        return -1
+    return away // stride
+
+
+@generic
+def spread_row(totals, data, at, step, first, end, factor, offset, stride):  # type: ignore[no-untyped-def]
+    """``totals[i * stride + offset] += factor * data[at + i * step]`` from ``first`` to ``end``."""
+    if step == 1 and stride == 1:
+        for i in range(first, end):
+            totals[np.uint64(i + offset)] += factor * np.float64(data[np.uint64(at + i)])
+    else:
+        for i in range(first, end):
+            totals[i * stride + offset] += factor * np.float64(data[at + i * step])
+
+
+@generic
+def direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel, taps, stride, before, dilation):  # type: ignore[no-untyped-def]
+    """One row of one channel of the result into ``totals``: its group's first input channel starts at ``at``, the kernel of both
+    at ``w_at``; ``row`` is (depth, row, number of columns) of the result."""
+    for x in range(row[2]):
+        totals[x] = 0.0
+    for i in range(inputs):
+        for kz in range(kernel[2]):
+            z = source_of(row[0], kz, stride[0], before[0], dilation[0], sizes[DEPTH])
+            for ky in range(kernel[3]):
+                y = source_of(row[1], ky, stride[1], before[1], dilation[1], sizes[ROW])
+                if z < 0 or y < 0:
+                    continue
+                line = at + i * steps[CHANNEL] + z * steps[DEPTH] + y * steps[ROW]
+                for kx in range(kernel[4]):
+                    offset = kx * dilation[2] - before[2]
+                    first = first_inside(offset, stride[2])
+                    end = end_inside(offset, stride[2], row[2], sizes[COLUMN])
+                    tap = w_at + i * taps[0] + ((kz * kernel[3] + ky) * kernel[4] + kx) * taps[2]
+                    spread_row(totals, data, line, steps[COLUMN], first, end, np.float64(weight[tap]), offset, stride[2])
+
+
+@generic
+def transposed_directly(
+    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Without a library, for any dtypes and layouts."""
+    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
+    kernel = kernel_sizes(weight_dims, layouts[0])
+    taps, steps, out_steps = kernel_strides(kernel, layouts[0]), strides_of(sizes, layouts[1]), strides_of(out_sizes, layouts[2])
+    length = max(out_sizes[COLUMN], 1)
+    block = alloc(8 * length)
+    if block == 0:
+        return OUT_OF_MEMORY
+    totals = array_float64(block, length)
+    inputs, outputs = kernel[0] // groups, kernel[1]
+    for b in range(out_sizes[BATCH]):
+        for o in range(out_sizes[CHANNEL]):
+            group = o // outputs
+            at = b * steps[BATCH] + group * inputs * steps[CHANNEL]
+            w_at = group * inputs * taps[0] + o % outputs * taps[1]
+            for z in range(out_sizes[DEPTH]):
+                for y in range(out_sizes[ROW]):
+                    row = (z, y, out_sizes[COLUMN])
+                    direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel, taps, stride, before, dilation)
+                    to = b * out_steps[BATCH] + o * out_steps[CHANNEL] + z * out_steps[DEPTH] + y * out_steps[ROW]
+                    for x in range(out_sizes[COLUMN]):
+                        out[to + x * out_steps[COLUMN]] = totals[x]
+    free(block)
+    return OK
+
+
+# ---- as matrix products ----------------------------------------------------------------------------------------------
+
+
+@generic
+def spread_products(columns, out, to, begin, count, tap, sizes, out_sizes, out_steps, kernel, stride, before, dilation):  # type: ignore[no-untyped-def]
+    """Add ``columns``, one tap's products of ``count`` places of the data from ``begin`` on, to the channel at ``to``."""
+    kz, ky, kx = tap // (kernel[3] * kernel[4]), tap // kernel[4] % kernel[3], tap % kernel[4]
+    offset, done = kx * dilation[2] - before[2], 0
+    while done < count:
+        p = begin + done
+        x = p % sizes[COLUMN]
+        run = min(count - done, sizes[COLUMN] - x)
+        z = p // sizes[COLUMN] // sizes[ROW] * stride[0] + kz * dilation[0] - before[0]
+        y = p // sizes[COLUMN] % sizes[ROW] * stride[1] + ky * dilation[1] - before[1]
+        if 0 <= z < out_sizes[DEPTH] and 0 <= y < out_sizes[ROW]:
+            start = offset + x * stride[2]
+            first = first_inside(start, stride[2])
+            end = end_inside(start, stride[2], out_sizes[COLUMN], run)
+            line = to + z * out_steps[DEPTH] + y * out_steps[ROW] + start * out_steps[COLUMN]
+            step = stride[2] * out_steps[COLUMN]
+            if step == 1:
+                for i in range(first, end):
+                    out[np.uint64(line + i)] += columns[np.uint64(done + i)]
+            else:
+                for i in range(first, end):
+                    out[line + i * step] += columns[done + i]
+        done += run
+
+
+@generic
+def add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """Tile by tile: multiply, add; ``columns`` has room for a tile."""
+    space_first, data_last, out_last = layouts
+    size, places = out.itemsize, sizes[DEPTH] * sizes[ROW] * sizes[COLUMN]
+    n_taps, inputs, outputs = kernel[2] * kernel[3] * kernel[4], kernel[0] // groups, kernel[1]
+    terms = outputs * n_taps
+    taps, steps, out_steps = kernel_strides(kernel, space_first), strides_of(sizes, data_last), strides_of(out_sizes, out_last)
+    tile = len(columns) // terms
+    for b in range(sizes[BATCH]):
+        for g in range(groups):
+            w = weight.ctypes.data + g * inputs * taps[0] * size
+            x = data.ctypes.data + (b * steps[BATCH] + g * inputs * steps[CHANNEL]) * size
+            for begin in range(0, places, tile):
+                n = min(tile, places - begin)
+                ldw, ldx = kernel[0] if space_first else terms, sizes[CHANNEL] if data_last else places
+                at = x + begin * steps[COLUMN] * size
+                multiply(gemm, size, w, ldw, not space_first, at, ldx, data_last, columns.ctypes.data, n, terms, n, inputs)
+                for o in range(outputs):
+                    to = b * out_steps[BATCH] + (g * outputs + o) * out_steps[CHANNEL]
+                    for tap in range(n_taps):
+                        row = tap * outputs + o if space_first else o * n_taps + tap
+                        spread_products(
+                            columns[row * n : (row + 1) * n], out, to, begin, n, tap, sizes, out_sizes, out_steps, kernel, stride,
+                            before, dilation,
+                        )  # fmt: skip
+
+
+@generic
+def takes_products(sizes, kernel, gemm, groups):  # type: ignore[no-untyped-def]
+    """Is it to be done by products?  BLAS takes sizes as int32, and none of 0."""
+    places, terms = sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], kernel[1] * kernel[2] * kernel[3] * kernel[4]
+    largest = max(max(places, terms), max(kernel[0], sizes[CHANNEL]))
+    return gemm != 0 and places > 0 and terms > 0 and kernel[0] >= groups * _LEAST_CHANNELS and largest <= BLAS_LIMIT
+
+
+@generic
+def tile_elements(sizes, kernel):  # type: ignore[no-untyped-def]
+    """How many elements of products there are at once."""
+    terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
+    return terms * min(sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], max(16, _COLUMNS // terms))
+
+
+@generic
+def transposed_float32(
+    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Transposed convolution of float32 data."""
+    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
+    kernel = kernel_sizes(weight_dims, layouts[0])
+    if not takes_products(sizes, kernel, gemm, groups):
+        return transposed_directly(
+            data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+        )
+    length = tile_elements(sizes, kernel)
+    block = alloc(4 * length)
+    if block == 0:
+        return OUT_OF_MEMORY
+    columns = array_float32(block, length)
+    for i in range(len(out)):
+        out[i] = 0
+    add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    free(block)
+    return OK
+
+
+@generic
+def transposed_float64(
+    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """As ``transposed_float32``, of float64."""
+    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
+    kernel = kernel_sizes(weight_dims, layouts[0])
+    if not takes_products(sizes, kernel, gemm, groups):
+        return transposed_directly(
+            data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+        )
+    length = tile_elements(sizes, kernel)
+    block = alloc(8 * length)
+    if block == 0:
+        return OUT_OF_MEMORY
+    columns = array_float64(block, length)
+    for i in range(len(out)):
+        out[i] = 0
+    add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    free(block)
+    return OK
+
+
+BODIES = {"float32": transposed_float32, "float64": transposed_float64}

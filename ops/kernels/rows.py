@@ -1,0 +1,230 @@
+"""Groups in which what a reduction gives is used again: rows that are gone through in several passes.
+
+    def @fused(%x) { let %m = max(%x, axis=[-1], keepdims=True); let %e = exp(subtract(%x, %m)); divide(%e, sum(%e, ...)) }
+
+A *row* is what is folded into one element.  All reductions of such a group fold the same axes, the last ones, of the same
+shape; its result has one element for each of theirs, or one for each row.  So all that is done with one row needs no other
+row: pass 0 folds what depends on no fold, pass 1 what depends on a fold of pass 0, and so on, and the result comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...shape_funcs.dims import Shape, const, dim
+from ...shape_funcs.reduce import reduced_axes
+from ..group import Group, Node
+from ..op import OpPattern
+from .composition import Composition, Nest, TooComplex
+from .expression import CAST, LOCAL, Cell, Cells, resolved
+
+#: ``(combine, element dtype, attrs) -> dtype`` of what a fold gives.
+FoldDtype = Callable[[str, str, Any], str]
+
+
+@dataclass(frozen=True)
+class RowFold:
+    """One fold over a row: what it gives is the local ``name`` of dtype ``dtype``, known after pass ``step``."""
+
+    name: str
+    combine: str
+    attrs: Any
+    dtype: str
+    element: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Rows(Nest):
+    """As a Nest: ``element`` is the result's, which may depend on ``folds`` (cells LOCAL by their names).
+
+    ``per_row``: the result has one element for each row.  ``innermost_kept``: rows do not lie along the innermost axis.
+    """
+
+    folds: tuple[RowFold, ...] = field(default=())
+    per_row: bool = False
+    innermost_kept: bool = False
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        return (self.element, *(f.element for f in self.folds))
+
+    @property
+    def steps(self) -> int:
+        """How many passes fold."""
+        return max(f.step for f in self.folds) + 1
+
+
+def folds(group: Group, ref: int) -> bool:
+    """Does a value depend on a reduction of the group?"""
+    composition = Composition(group)
+    stack, seen = [ref], set[int]()
+    while stack:
+        value = stack.pop()
+        if value >= composition.first_output and value not in seen:
+            seen.add(value)
+            node, _ = composition.producer(value)
+            if _folds(node):
+                return True
+            stack += [r for a in node.args for r in (a if isinstance(a, tuple) else (a,))]
+    return False
+
+
+def uses_folds(group: Group, ref: int) -> bool:
+    """Does a value depend on what a reduction gives, without being just that?"""
+    return folds(group, ref) and not _alone(group, ref)
+
+
+def _alone(group: Group, ref: int) -> bool:
+    return _folds(Composition(group).producer(ref)[0]) and sum(map(_folds, group.nodes)) == 1
+
+
+def rows(group: Group, ref: int, fold_dtype: FoldDtype) -> Rows:
+    """The plan of the value ``ref``, which depends on reductions.  Raises TooComplex where they are not all of the same rows."""
+    composition = _RowComposition(group, fold_dtype)
+    if not _alone(group, ref) and (not composition.kept or composition.folded[0] != composition.kept):
+        raise TooComplex(f"{group.name}: rows that do not lie in memory one after another")
+    return composition.plan(ref)
+
+
+def _folds(node: Node) -> bool:
+    return node.operator.pattern is OpPattern.COMM_REDUCE
+
+
+class _RowComposition(Composition):
+    """A composition in which reductions stand for locals."""
+
+    def __init__(self, group: Group, fold_dtype: FoldDtype) -> None:
+        super().__init__(group)
+        self.fold_dtype = fold_dtype
+        self.shape, self.folded = self._domain()
+        rank = len(self.shape)
+        order = [a for a in range(rank) if a not in self.folded] + list(self.folded)
+        self.kept = rank - len(self.folded)
+        self.dims = tuple(self.shape[a] for a in order)
+        self.loop = {axis: number for number, axis in enumerate(order)}
+        self.count = self.cells.literal(1)
+        for a in self.folded:
+            self.count = self.cells.apply("multiply", self.count, self.cells.size(self.shape[a]))
+        self.found: dict[tuple[Any, ...], tuple[int, str]] = {}  # per fold: its element, and the dtype of what it gives
+        self.name: dict[tuple[Any, ...], str] = {}
+
+    def _domain(self) -> tuple[Shape, tuple[int, ...]]:
+        """The shape that all reductions fold, and which of its axes."""
+        found = set()
+        for node in filter(_folds, self.group.nodes):
+            shape = self.group.values()[node.args[0]].shape
+            found.add((shape, reduced_axes(node.attrs, len(shape))))
+        if len(found) != 1:
+            raise TooComplex(f"{self.group.name}: folds of different rows")
+        ((shape, folded),) = found
+        return shape, folded
+
+    def axes(self, numbers: Iterable[int]) -> tuple[int, ...]:
+        """The cells of loop variables; 0 where the loop has one element, so that equal indices are equal cells."""
+        return tuple(self.cells.literal(0) if const(self.dims[n]) == 1 else self._loop_variable(n) for n in numbers)
+
+    def _loop_variable(self, number: int) -> int:
+        return super().axes([number])[0]
+
+    def plan(self, ref: int) -> Rows:
+        """The passes that make the value ``ref``."""
+        shape = self.group.values()[ref].shape
+        all_axes = range(len(self.shape))
+        kept = [a for a in all_axes if a not in self.folded]
+        store: list[int | None]
+        if shape == self.shape:
+            store = [self.loop[a] for a in all_axes]
+        elif shape == tuple(dim(1) if a in self.folded else self.shape[a] for a in all_axes):
+            store = [None if a in self.folded else self.loop[a] for a in all_axes]
+        elif shape == tuple(self.shape[a] for a in kept):
+            store = [self.loop[a] for a in kept]
+        else:
+            raise TooComplex(f"{self.group.name}: the result is neither of the shape that is folded nor one per row")
+        at = [self.cells.literal(0) if n is None else self.axes([n])[0] for n in store]
+        roots = self._finished(self.element(ref, at))
+        folds, element = self._ordered(*roots)
+        per_row = shape != self.shape
+        innermost_kept = bool(self.folded) and self.folded[-1] != len(self.shape) - 1
+        return Rows(
+            ref, self.dims, len(self.folded), self.cells, element, tuple(store),
+            folds=folds, per_row=per_row, innermost_kept=innermost_kept,
+        )  # fmt: skip
+
+    def _finished(self, root: int) -> tuple[int, list[int]]:
+        self.expand()
+        cells, roots = resolved(self.cells, self.meaning, [root, *(e for e, _ in self.found.values())])
+        self.cells = cells
+        return roots[0], roots[1:]
+
+    def _ordered(self, element: int, elements: list[int]) -> tuple[tuple[RowFold, ...], int]:
+        """The folds in the order of their passes."""
+        by_name = {self.name[key]: (key, e) for key, e in zip(self.found, elements, strict=True)}
+        steps: dict[str, int] = {}
+
+        def step(name: str) -> int:
+            if name not in steps:
+                steps[name] = max((step(n) + 1 for n in _locals(self.cells, by_name[name][1])), default=0)
+            return steps[name]
+
+        order = sorted(by_name, key=lambda name: (step(name), int(name[1:])))
+        folds = []
+        for name in order:
+            key, root = by_name[name]
+            folds.append(RowFold(name, key[0], key[2], self.found[key][1], root, steps[name]))
+        return tuple(folds), element
+
+    # ---- what a reduction stands for -------------------------------------------------------------------------------------
+
+    def folded_value(self, ref: int, at: Sequence[int]) -> int:
+        """The cell for an element of what a reduction gives."""
+        node, _ = self.producer(ref)
+        operator, values = node.operator, self.group.values()
+        assert operator.reduction is not None
+        rank = len(self.shape)
+        kept = [a for a in range(rank) if a not in self.folded]
+        zero = self.cells.literal(0)
+        own = list(self.axes(self.loop[a] for a in kept))
+        if node.attrs.keepdims:
+            own = [zero if a in self.folded else self.axes([self.loop[a]])[0] for a in range(rank)]
+        if list(at) != own:
+            raise TooComplex(f"{self.group.name}: a row needs the fold of another")
+        element = self.compute(ref, self.axes(self.loop[a] for a in range(rank)))
+        total = self._fold(operator.reduction.combine, element, node.attrs)
+        if operator.reduction.finish is not None:
+            count = self.cells.reference(self.count)
+            total = self.cells.expression(operator.reduction.finish(self.cells.reference(total), count))
+        return self._cast(total, values[ref].dtype)
+
+    def _fold(self, combine: str, element: int, attrs: Any) -> int:
+        if combine == "variance":
+            # the mean first: no difference of two large numbers, and both passes are sums
+            wide = self._cast(element, "float64")
+            count = self._cast(self.count, "float64")
+            mean = self.cells.apply("divide", self._cast(self._fold("sum", element, None), "float64"), count)
+            away = self.cells.apply("subtract", wide, mean)
+            return self.cells.apply("divide", self._fold("sum", self.cells.apply("multiply", away, away), None), count)
+        last = getattr(attrs, "select_last_index", None)
+        key = (combine, element, None if last is None else attrs)
+        if key not in self.found:
+            self.found[key] = element, self.fold_dtype(combine, self.cells[element].dtype, attrs)
+            self.name[key] = f"f{len(self.name)}"
+        return self.cells.put(Cell(LOCAL, self.found[key][1], (), self.name[key]))
+
+    def _cast(self, cell: int, dtype: str) -> int:
+        return cell if self.cells[cell].dtype == dtype else self.cells.put(Cell(CAST, dtype, (cell,)))
+
+
+def _locals(cells: Cells, root: int) -> set[str]:
+    """The names of the locals that a cell depends on."""
+    stack, seen, names = [root], set[int](), set[str]()
+    while stack:
+        number = stack.pop()
+        if number not in seen:
+            seen.add(number)
+            stack += cells[number].args
+            if cells[number].kind == LOCAL:
+                names.add(str(cells[number].what))
+    return names
