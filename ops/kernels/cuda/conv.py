@@ -16,7 +16,7 @@ from typing import Any
 
 from ....shape_funcs.dims import Dim, all_, const, dim, eq, le, lt, not_, product, where
 from ...ty import ITEMSIZE, computed_in
-from ..conv import OUT_IN_SPACE, SPACE_IN_OUT
+from ..conv import OUT_IN_SPACE, SPACE_IN_OUT, SPACE_OUT_IN
 from .assembly import Assembly, Parameter, blocks, reads, size, writes
 from .conversion import NUMBER, converted
 from .matmul import PAIRS, Product, fits_library, library_call
@@ -178,7 +178,10 @@ class _Convolution:
             sum=self.sum,
             out_dtype=self.out.dtype,
             stored=converted("sum", self.sum, self.out.dtype),
-            weight_at="term * out_channels + channel" if self.layout == SPACE_IN_OUT else "channel * terms() + term",
+            weight_at={
+                SPACE_IN_OUT: "term * out_channels + channel",
+                SPACE_OUT_IN: "(term / inputs * out_channels + channel) * inputs + term % inputs",
+            }.get(self.layout, "channel * terms() + term"),
             input="term / uint32(taps())" if by_input else "term % uint32(inputs)",
             tap="term % uint32(taps())" if by_input else "term / uint32(inputs)",
             data_last=flag(self.data_last),
@@ -210,6 +213,8 @@ class _Convolution:
             shape = Product(batch, m, n, self.terms, dim(0), columns_step, turned, self.data_last)
         room = batch * columns_step * ITEMSIZE[self.data.dtype]
         fits, pointwise = fits_library(shape), self.is_pointwise()
+        if self.layout == SPACE_OUT_IN:  # a matrix only where there is one tap
+            fits = all_(fits, eq(product(self.window), 1))
         gathered = all_(wanted, fits, not_(pointwise), le(room, COLUMN_BYTES))
         if const(gathered) != 0:
             columns = self.assembly.scratch(where(gathered, room, 0))
@@ -237,8 +242,9 @@ class _Convolution:
 
 def _kernel_sizes(shape: Any, layout: int) -> tuple[Dim, ...]:
     """Output channels, input channels of a group, depth, rows, columns."""
-    if layout == SPACE_IN_OUT:
+    if layout in (SPACE_IN_OUT, SPACE_OUT_IN):
         outputs, inputs, spatial = shape[-1], shape[-2], shape[:-2]
+        outputs, inputs = (outputs, inputs) if layout == SPACE_IN_OUT else (inputs, outputs)
     elif layout == OUT_IN_SPACE:
         outputs, inputs, spatial = shape[0], shape[1], shape[2:]
     else:

@@ -71,6 +71,11 @@ def fold(combine: str, element: str, attrs: Any) -> Fold:
     raise AssertionError(combine)
 
 
+def fold_dtype(combine: str, element: str, attrs: Any) -> str:
+    """The dtype of what a fold of elements of dtype ``element`` gives."""
+    return fold(combine, element, attrs).dtype
+
+
 def _arithmetic(sign: str, start: int, element: str) -> Fold:
     if is_float(element):
         wide = "float32" if element in HALVES else "float64"

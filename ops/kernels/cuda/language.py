@@ -89,6 +89,7 @@ _SIZES = {
     "lt": "int64({0} < {1})",
     "where": "({0} != 0 ? {1} : {2})",
     "arange_length": "length_of_range({0}, {1}, {2})",
+    "scaled": "({1} > 0.0 ? to_int64(floor(float64({0}) * {1})) : 0)",
 }
 
 #: The device functions that the texts of this language call.

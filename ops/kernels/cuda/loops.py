@@ -1,18 +1,21 @@
-"""CUDA C of a group of fusable operators: a kernel per result, and a second one where a reduction is shared out."""
+"""CUDA C of a group of fusable operators: a kernel per result, and a second one where a reduction alone is shared out."""
 
 from __future__ import annotations
 
 from ....shape_funcs.dims import const, min_
 from ...group import Group
 from ..addresses import Lowered, flat, general
-from ..composition import Nest, nests
+from ..composition import Nest, nest_of
 from ..language import indented
+from ..rows import rows, uses_folds
 from .assembly import Assembly
+from .folding import fold_dtype
 from .joining import join
 from .language import FUNCTIONS, stored
 from .nest import Kernel, elements, function, launch, pack_type
 from .packs import packed
 from .reductions import reduce
+from .rows import go_through_rows
 from .source import CudaSource
 
 #: Threads of a block; blocks that are launched at most: they take turns at what there is.
@@ -43,8 +46,12 @@ def source(group: Group) -> CudaSource:
     """
     assembly = Assembly()
     assembly.text(FUNCTIONS)
-    for number, nest in enumerate(nests(group)):
+    for number, ref in enumerate(group.results):
         name = f"kernel{number}"
+        if uses_folds(group, ref):
+            go_through_rows(assembly, group, rows(group, ref, fold_dtype), name)
+            continue
+        nest = nest_of(group, ref)
         if nest.reduction is not None:
             reduce(assembly, group, nest, name)
         elif not join(assembly, group, nest, name):

@@ -120,7 +120,7 @@ class _Pass:
         steps = [self.distance[a] for a in cell.args]
         if all(s is not None and table.integer(s) == 0 for s in steps):
             return table.literal(0)
-        if None in steps or cell.kind != APPLY or cell.dtype != "int64":
+        if None in steps or cell.kind != APPLY or cell.dtype != "int64" or len(steps) != 2:
             return None
         a, b = (s for s in steps if s is not None)
         if cell.what in ("add", "subtract"):

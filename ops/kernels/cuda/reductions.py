@@ -29,7 +29,8 @@ THREADS, MAX_BLOCKS, BUSY = 256, 8192, 2048
 #: A block's share of a row at least, where threads that share a row lie side by side and where they do not.
 LEAST_SHARE = {True: 8192, False: 256}
 
-_REDUCE = r"""
+#: What reductions of all kinds have in common.
+REDUCE = r"""
 // Who folds what in a block of 256: `ways` threads share a row, thread number `way` of them is this one.
 struct Tile {
   int ways, way, apart;  // apart: the distance from one of them to the next
@@ -129,7 +130,7 @@ class _Reduction:
         self.side_by_side = not rank or rank - 1 in folded
 
     def add(self) -> None:
-        self.assembly.text(_REDUCE)
+        self.assembly.text(REDUCE)
         struct = f"Fold_{self.name}"
         self.assembly.text(self.fold.text(struct, self.element))
         kernel = Kernel(self.group)

@@ -71,6 +71,9 @@ template <class T> DEVICE Axis axis_of(const T* roi, int axis, int64 pooled, int
   return Axis{start, bin_size, $ratio > 0 ? float64($ratio) : ceil(bin_size), size};
 }
 
+""")
+
+_REFUSAL = Template("""
 // 0, or why a region is refused: corners that are no numbers or too large, a picture that there is not.
 template <class T> DEVICE int64 refusal(const T* roi, int64 pictures) {
   for (int i = 1; i < 5; ++i) {
@@ -137,12 +140,70 @@ def roi_align(constants: Constants) -> Callable[[OpaqueCall], CudaSource]:
             "result": converted("total", "float64", out.dtype),
         }  # fmt: skip
         assembly = Assembly()
-        assembly.text(NUMBER, PLACE, _SAMPLE.substitute(names), _AXIS.substitute(names))
+        assembly.text(NUMBER, PLACE, _SAMPLE.substitute(names), _AXIS.substitute(names), _REFUSAL.substitute(names))
         regions = (reads("rois", rois), size("pictures", sizes_of(data.shape, last)[0]))
         _checked(assembly, regions, "refusal(rois + region * 5, pictures)", rois.shape[0])
         sizes = plane_sizes(data.shape, last, out.shape, last)
         assembly.kernel("align", _THREADS, (reads("data", data), *regions, writes("out", out), *sizes), _ALIGN.substitute(names))
         assembly.launch("align", blocks(product(out.shape), _THREADS))
+        return assembly.source()
+
+    return source
+
+
+# ---- whole elements ------------------------------------------------------------------------------------------------
+
+_BINS = Template("""
+// Begin and end, inside the picture, of a bin of a region along an axis (0: rows, 1: columns).
+struct Bin { int64 begin, end; };
+DEVICE float64 whole(float64 x) { return copysign(floor(fabs(x) + 0.5), x); }
+template <class T> DEVICE Bin bin_of(const T* roi, int axis, int64 number_, int64 pooled, int64 size) {
+  float64 low = whole(float64(number(roi[2 - axis])) * $scale), high = whole(float64(number(roi[4 - axis])) * $scale);
+  float64 length = fmax(high - low + 1.0, 1.0), limit = float64(size);
+  float64 begin = low + floor(number_ * length / pooled), end = low + ceil((number_ + 1) * length / pooled);
+  return Bin{int64(fmin(fmax(begin, 0.0), limit)), int64(fmin(fmax(end, 0.0), limit))};
+}
+""")
+
+_POOL = Template("""
+  int64 all = batches * out_channels * oh * ow, step = gridDim.x * int64($threads);
+  for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < all; work += step) {
+    Place to = place_of($last, work, all, out_channels, 1, oh, ow);
+    const $dtype* roi = rois + to.b * 5;
+    if (refusal(roi, pictures) != 0) continue;
+    Bin rows = bin_of(roi, 0, to.y, oh, h), columns = bin_of(roi, 1, to.x, ow, w);
+    bool empty = rows.begin >= rows.end || columns.begin >= columns.end;
+    float64 best = empty ? 0.0 : $lowest;
+    for (int64 y = rows.begin; y < rows.end && best == best; ++y) {
+      for (int64 x = columns.begin; x < columns.end && best == best; ++x) {
+        Place from = {int64(number(roi[0])), to.c, 0, y, x};
+        float64 value = float64(number(data[offset_of($last, from, channels, 1, h, w)]));
+        if (value > best || value != value) best = value;
+      }
+    }
+    out[work] = $result;
+  }
+""")
+
+
+def roi_pool(constants: Constants) -> Callable[[OpaqueCall], CudaSource]:
+    """Each bin's largest element."""
+
+    def source(call: OpaqueCall) -> CudaSource:
+        (data, rois), (out,), given = call.inputs, call.results, constants(call.attrs)
+        last = given["layout"]
+        names = {
+            "threads": _THREADS, "last": flag(last), "dtype": data.dtype, "scale": literal("float64", given["scale"]),
+            "farthest": literal("float64", FARTHEST), "bad_value": BAD_VALUE, "no_index": INDEX_OUT_OF_RANGE,
+            "lowest": literal("float64", float("-inf")), "result": converted("best", "float64", out.dtype),
+        }  # fmt: skip
+        assembly = Assembly()
+        assembly.text(NUMBER, PLACE, _REFUSAL.substitute(names), _BINS.substitute(names))
+        regions = (reads("rois", rois), size("pictures", sizes_of(data.shape, last)[0]))
+        _checked(assembly, regions, "refusal(rois + region * 5, pictures)", rois.shape[0])
+        sizes = plane_sizes(data.shape, last, out.shape, last)
+        assembly.kernel("pool", _THREADS, (reads("data", data), *regions, writes("out", out), *sizes), _POOL.substitute(names))
+        assembly.launch("pool", blocks(product(out.shape), _THREADS))
         return assembly.source()
 
     return source

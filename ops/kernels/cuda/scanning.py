@@ -1,4 +1,4 @@
-"""cumsum on CUDA: parts of an axis are added up, then the sums of the parts, then every element gets its own.
+"""cumsum and cumprod on CUDA: parts of an axis are added up, then the sums of the parts, then every element gets its own.
 
 Where the axis is the last one, a block takes a part of a row; else a thread takes a part of a column, and neighbouring
 threads neighbouring columns.  A row or column of one part is read once.  The order of additions is fixed, but is not that
@@ -29,13 +29,22 @@ def cumsum(call: OpaqueCall) -> CudaSource:
 
     Adds in the result's dtype, in float32 for the two that only store.
     """
+    return _cumulative(call, "Add", 0)
+
+
+def cumprod(call: OpaqueCall) -> CudaSource:
+    """As ``cumsum``, the products."""
+    return _cumulative(call, "Multiply", 1)
+
+
+def _cumulative(call: OpaqueCall, join: str, start: int) -> CudaSource:
     (data,), (out,) = call.inputs, call.results
     outer, length, inner = around(data.shape, call.attrs.axis)
     sums = computed_in(out.dtype)
     if not is_float(sums):
         sums = "uint64" if ITEMSIZE[sums] == 8 else "uint32"  # in which wrapping is defined
     scan = _Scan(Assembly(), data, out, sums, call.attrs.exclusive, outer, length, inner)
-    scan.begin()
+    scan.begin(join, start)
     scan.rows()
     if const(inner) != 1:
         scan.columns()
@@ -46,12 +55,12 @@ _SUM_ROWS = """
   int64 parts = (length + {part} - 1) / {part};
   for (int64 work = blockIdx.x; work < outer * parts; work += gridDim.x) {{
     int64 row = work / parts * length, start = work % parts * {part};
-    Sum sum = Sum(0);
+    Sum sum = START;
     for (int k = 0; k < {part}; k += {threads}) {{
       int64 at = start + k + threadIdx.x;
-      if (at < length) sum += summand(data, row + at);
+      if (at < length) sum = Join()(sum, summand(data, row + at));
     }}
-    sum = block_reduce(sum, Add());
+    sum = block_reduce(sum, Join());
     if (threadIdx.x == 0) sums[work] = sum;
   }}
 """
@@ -59,15 +68,15 @@ _SUM_ROWS = """
 _ADD_UP_ROWS = """
   int64 parts = (length + {part} - 1) / {part};
   for (int64 row = blockIdx.x; row < outer; row += gridDim.x) {{
-    Sum before = Sum(0);
+    Sum before = START;
     for (int64 start = 0; start < parts; start += blockDim.x) {{
       __shared__ Sum up_to[{adding}];
       int64 at = start + threadIdx.x;
       Sum all;
-      up_to[threadIdx.x] = block_scan(at < parts ? sums[row * parts + at] : Sum(0), Add(), all);
+      up_to[threadIdx.x] = block_scan(at < parts ? sums[row * parts + at] : START, Join(), all);
       __syncthreads();
-      if (at < parts) sums[row * parts + at] = before + (threadIdx.x > 0 ? up_to[threadIdx.x - 1] : Sum(0));
-      before += all;
+      if (at < parts) sums[row * parts + at] = Join()(before, threadIdx.x > 0 ? up_to[threadIdx.x - 1] : START);
+      before = Join()(before, all);
       __syncthreads();
     }}
   }}
@@ -83,18 +92,18 @@ _SCAN_ROWS = """
   for (int64 work = blockIdx.x; work < outer * parts; work += gridDim.x) {{
     int64 row = work / parts * length, start = work % parts * {part};
     for (int at = threadIdx.x; at < {part}; at += {threads}) {{
-      part[place(at)] = start + at < length ? summand(data, row + start + at) : Sum(0);
+      part[place(at)] = start + at < length ? summand(data, row + start + at) : START;
     }}
     __syncthreads();
-    Sum own = Sum(0), all;
+    Sum own = START, all;
     int mine = threadIdx.x * {items};
-    for (int k = 0; k < {items}; ++k) own += part[place(mine + k)];
-    ends[threadIdx.x] = block_scan(own, Add(), all);
+    for (int k = 0; k < {items}; ++k) own = Join()(own, part[place(mine + k)]);
+    ends[threadIdx.x] = block_scan(own, Join(), all);
     __syncthreads();
-    Sum sum = threadIdx.x > 0 ? ends[threadIdx.x - 1] : Sum(0);
-    if (parts > 1) sum = sums[work] + sum;
+    Sum sum = threadIdx.x > 0 ? ends[threadIdx.x - 1] : START;
+    if (parts > 1) sum = Join()(sums[work], sum);
     for (int k = 0; k < {items}; ++k) {{
-      Sum next = sum + part[place(mine + k)];
+      Sum next = Join()(sum, part[place(mine + k)]);
       part[place(mine + k)] = {exclusive} ? sum : next;
       sum = next;
     }}
@@ -112,8 +121,8 @@ _SUM_COLUMNS = """
   for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < all; work += step) {{
     int64 column = work % inner, start = work / inner % parts * section, row = work / inner / parts;
     int64 end = start + section < length ? start + section : length;
-    Sum sum = Sum(0);
-    for (int64 at = start; at < end; ++at) sum += summand(data, (row * length + at) * inner + column);
+    Sum sum = START;
+    for (int64 at = start; at < end; ++at) sum = Join()(sum, summand(data, (row * length + at) * inner + column));
     sums[work] = sum;
   }}
 """
@@ -122,12 +131,12 @@ _ADD_UP_COLUMNS = """
   int64 parts = (length + section - 1) / section, step = gridDim.x * int64({threads});
   for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < outer * inner; work += step) {{
     int64 column = work % inner, row = work / inner;
-    Sum before = Sum(0);
+    Sum before = START;
     for (int64 part = 0; part < parts; ++part) {{
       Sum* place = sums + (row * parts + part) * inner + column;
       Sum sum = *place;
       *place = before;
-      before += sum;
+      before = Join()(before, sum);
     }}
   }}
 """
@@ -138,10 +147,10 @@ _SCAN_COLUMNS = """
   for (int64 work = blockIdx.x * int64({threads}) + threadIdx.x; work < all; work += step) {{
     int64 column = work % inner, start = work / inner % parts * section, row = work / inner / parts;
     int64 end = start + section < length ? start + section : length;
-    Sum sum = parts > 1 ? sums[work] : Sum(0);
+    Sum sum = parts > 1 ? sums[work] : START;
     for (int64 at = start; at < end; ++at) {{
       int64 place = (row * length + at) * inner + column;
-      Sum next = sum + summand(data, place);
+      Sum next = Join()(sum, summand(data, place));
       out[place] = stored({exclusive} ? sum : next);
       sum = next;
     }}
@@ -160,14 +169,14 @@ class _Scan:
     length: Dim
     inner: Dim
 
-    def begin(self) -> None:
-        """What an element adds, and what is stored of a sum."""
+    def begin(self, join: str, start: int) -> None:
+        """What an element adds, how sums are joined, and what is stored of one."""
         data, out = self.data.dtype, self.out.dtype
         value = converted("number(data_at(data, at))", computed_in(data), computed_in(out))
         self.assembly.text(
             NUMBER,
             element("data_at", self.data),
-            f"typedef {self.sum_type} Sum;\n"
+            f"typedef {self.sum_type} Sum;\ntypedef {join} Join;\nconst Sum START = {start};\n"
             f"DEVICE Sum summand(const {data}* data, int64 at) {{ return Sum({value}); }}\n"
             f"DEVICE {out} stored(Sum sum) {{ return {converted('sum', self.sum_type, out)}; }}\n",
         )

@@ -29,7 +29,7 @@ def non_max_suppression(call: OpaqueCall) -> CudaSource:
     return _Suppression(call).source()
 
 
-_BOXES = Template("""
+BOXES = Template("""
 typedef $number Number;
 struct Box { Number left, top, right, bottom, area, kind, covers; };
 DEVICE Number smaller(Number a, Number b) { return b < a ? b : a; }
@@ -49,7 +49,7 @@ template <class T> DEVICE bool covers(const Box& kept, const Box& box, T thresho
   Number height = smaller(box.bottom, kept.bottom) - larger(box.top, kept.top), zero = 0;
   Number shared = width > zero && height > zero ? width * height : zero;
   Number both = box.area + kept.area - shared, overlap = both > zero ? shared / both : zero;
-  return kept.covers != zero && overlap >= threshold && kept.kind == box.kind;
+  return kept.covers != zero && overlap $compared threshold && kept.kind == box.kind;
 }
 
 DEVICE int64 valid_of(const int32* valid_count, int64 image, int64 length) {
@@ -86,7 +86,7 @@ _MASKS = """
 
 
 # One block an image.  `slots[at]`: how many better boxes than the one at `at` are kept, -1 if it is not kept itself.
-_CHOOSE = Template("""
+CHOOSE = Template("""
 template <bool MASKED> DEVICE int64 choose(
     const Box* boxes, const uint64* masks, int64* taken, int64* slots, int64 considered, int64 words, int64 limit,
     $threshold threshold) {
@@ -240,14 +240,15 @@ class _Suppression:
         """Boxes, and how they are compared."""
         a, dtype = self.attrs, self.data.dtype
         kind = f"number(fields[{a.id_index}])"
-        boxes = _BOXES.substitute(
+        boxes = BOXES.substitute(
             number=computed_in(dtype),
             dtype=dtype,
+            compared=">=",
             c=a.coord_start,
             kind="Number(0)" if a.force_suppress or a.id_index < 0 else kind,
             covers="true" if a.id_index < 0 else f"{kind} >= 0",
         )
-        chosen = _CHOOSE.substitute(threshold=computed_in(self.threshold.dtype), words=MASKED_BOXES // 64)
+        chosen = CHOOSE.substitute(threshold=computed_in(self.threshold.dtype), words=MASKED_BOXES // 64)
         scalars = element("threshold_at", self.threshold) + element("limit_at", self.limit)
         nothing = converted("-1.0f", "float32", dtype)
         names = f"#define THREADS_OF_COPIES {_THREADS}\n#define NOTHING {nothing}\n"
