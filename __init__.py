@@ -22,8 +22,9 @@ from .compiler.operator_calls import operators as _operators
 from .compiler.parser import parse, parse_expr
 from .compiler.printer import astext
 from .compiler.structural_equal import structural_equal, structural_hash
+from .ops.register import register_op, register_shape_func, restore_shape_func, unregister_op
 from .ops.ty import FuncType, TensorType, TupleType
-from .shape_funcs.registry import ShapeError, register_shape_func
+from .shape_funcs.registry import ShapeError
 from .vm.executable import Executable
 from .vm.machine import VirtualMachine
 from .vm.report.profile_data import Profile
@@ -50,8 +51,8 @@ __all__ = [
     "Any", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable", "ExecutableFormatError", "Expr",
     "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError",
     "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TypeCheckError", "VMError", "Var",
-    "VirtualMachine", "astext", "compare", "compile", "const", "parse", "parse_expr", "register_shape_func",
-    "structural_equal", "structural_hash", "var",
+    "VirtualMachine", "astext", "compare", "compile", "const", "parse", "parse_expr", "register_op",
+    "register_shape_func", "restore_shape_func", "structural_equal", "structural_hash", "unregister_op", "var",
 ]  # fmt: skip
 
 

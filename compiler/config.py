@@ -46,7 +46,8 @@ class Config:
     )
     opt_level: int = _key(
         2,
-        "0: only what is needed; 1: also constants and dead code; 2: also repeated expressions, static forms, fusion; 3: as 2",
+        "0: only what is needed; 1: also constants and dead code; 2: also repeated expressions, identities, static forms, "
+        "fusion; 3: also scales and shifts per channel folded into weights, which rounds differently",
         *(0, 1, 2, 3),
     )
     place: bool = _key(True, "compute on the host what the host needs, so that as little as possible is copied")

@@ -387,6 +387,6 @@ def _assert_shape(e: _FunctionEmitter, var: Var, call: Call) -> None:
 @_rule(machine.ASSERT_SAME_SIZE)
 def _assert_same_size(e: _FunctionEmitter, var: Var, call: Call) -> None:
     a, b = sym("a"), sym("b")
-    check = Check(eq(a, b), "two sizes must be equal, but are {} and {}", (a, b))
+    check = Check(eq(a, b), call.attrs.message, (a, b))
     loads: dict[Dim, Any] = {a: (0, SIZE, call.attrs.axis), b: (1, SIZE, call.attrs.other_axis)}
     e.assertion(var, call, assemble([], [check], loads))

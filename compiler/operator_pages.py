@@ -9,6 +9,7 @@ from typing import Any
 from ..ops.op import REGISTRY, Op, OpPattern
 from ..vm.source import InputError
 from .attributes import value_text
+from .not_planned import reason, section
 
 #: Headings by name's first part, then, for a name without one, by pattern.
 _BY_PREFIX = {
@@ -24,6 +25,7 @@ _BY_PATTERN = {
     OpPattern.INJECTIVE: "Making and moving elements",
     OpPattern.RESHAPE: "The same elements under another shape",
     OpPattern.OPAQUE: "Searching and sorting",
+    OpPattern.COMPOSITE: "Said as other operators",
     OpPattern.MACHINE: "Shapes as values",
 }
 
@@ -37,6 +39,9 @@ def operator(name: str) -> Op:
     """The operator ``name``.  Raises InputError that suggests near names."""
     known = {op.name: op for op in operators()}
     if name not in known:
+        why = reason(name)
+        if why is not None:
+            raise InputError(f"there is no operator {name}, and none is planned", help=why)
         near = difflib.get_close_matches(name, known, 3, 0.5)
         near += [n for n in known if n.rpartition(".")[2] == name and n not in near]
         help = f"did you mean {', '.join(near)}?" if near else "`relayvm ops` lists them"
@@ -109,6 +114,7 @@ def ops_markdown() -> str:
         if ops:
             lines = [f"| `{signature(op)}` | {op.pattern.name} | {op.doc.replace('|', chr(92) + '|')} |" for op in ops]
             parts.append("\n".join([f"## {title}", "", "| operator | pattern | |", "|---|---|---|", *lines]))
+    parts.append(section())
     return "\n\n".join(parts) + "\n"
 
 
@@ -119,4 +125,5 @@ Generated from the declarations by `python -m relayvm.compiler.docs`; do not edi
 
 Inputs come first, then attributes with their defaults. A `*` marks an input whose *values* the shape function reads: only
 these are ever copied to the host to know a shape. `(data, ...)` is one input that is a tuple of tensors. The pattern says
-how an operator may be fused: `OPAQUE` has a kernel of its own, `RESHAPE` has none. `relayvm ops NAME` shows one of them."""
+how an operator may be fused: `OPAQUE` has a kernel of its own, `RESHAPE` has none, `COMPOSITE` stands for calls of other
+operators, which fuse as they may. `relayvm ops NAME` shows one of them."""

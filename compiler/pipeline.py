@@ -14,13 +14,17 @@ from .passes.check_kernels import check_kernels
 from .passes.dynamic_to_static import dynamic_to_static
 from .passes.eliminate_common_subexpr import eliminate_common_subexpr
 from .passes.eliminate_dead_code import eliminate_dead_code
+from .passes.expand_composites import expand_composites
 from .passes.fold_constant import fold_constant
+from .passes.fold_scale_axis import fold_scale_axis
 from .passes.fuse_ops import fuse_ops
 from .passes.infer_type import infer_type
 from .passes.lambda_lift import lambda_lift
 from .passes.manifest_alloc import manifest_alloc
 from .passes.manifest_lifetimes import manifest_lifetimes
+from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
+from .passes.simplify import simplify
 from .passes.start_copies import start_copies
 from .passes.strict_copies import strict_copies
 from .passes.to_a_normal_form import to_a_normal_form
@@ -36,7 +40,7 @@ CHECK_VARIABLE = "RELAYVM_CHECK"
 
 def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[str, Pass]]:
     """The passes that run under ``config``, in order, by name.  ``entries``: the functions that a user may call."""
-    simplify = config.opt_level >= 1
+    basic = config.opt_level >= 1
     optimise = config.opt_level >= 2
 
     def fuse(mod: IRModule) -> IRModule:
@@ -59,12 +63,20 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
     listed: list[tuple[bool, str, Pass]] = [
         (True, "to_a_normal_form", to_a_normal_form),
         (True, "infer_type", infer_type),
-        (simplify, "fold_constant", fold_constant),
+        (True, "expand_composites", expand_composites),
+        (basic, "fold_constant", fold_constant),
         (optimise, "dynamic_to_static", dynamic_to_static),
+        # a static form may be a composite operator
+        (optimise, "expand_composites", expand_composites),
         # what has become static may have become constant
         (optimise, "fold_constant", fold_constant),
+        (optimise, "simplify", simplify),
+        (config.opt_level >= 3, "fold_scale_axis", fold_scale_axis),
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
-        (simplify, "eliminate_dead_code", remove_dead),
+        (basic, "eliminate_dead_code", remove_dead),
+        # only what is used decides which fields are
+        (optimise, "narrow_tuples", narrow_tuples),
+        (optimise, "eliminate_dead_code", remove_dead),
         (True, "lambda_lift", lambda_lift),
         (True, "place", decide_places),
         (True, "fuse_ops", fuse),

@@ -29,8 +29,9 @@ _FLOAT16, _BFLOAT16, _FLOAT32, _FLOAT64 = (DTYPES.index(name) for name in ("floa
 _INT8, _INT16, _INT32, _INT64 = (DTYPES.index(f"int{n}") for n in (8, 16, 32, 64))
 _UINT8, _UINT16, _UINT32, _UINT64, _BOOL = (DTYPES.index(n) for n in ("uint8", "uint16", "uint32", "uint64", "bool"))
 
-_CONST, _ADD, _MUL, _FLOORDIV, _MOD, _MIN, _MAX, _EQ, _LT, _WHERE, _ARANGE = (
-    OPCODES[name] for name in ("const", "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length")
+_CONST, _ADD, _MUL, _FLOORDIV, _MOD, _MIN, _MAX, _EQ, _LT, _WHERE, _ARANGE, _SCALED = (
+    OPCODES[name]
+    for name in ("const", "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled")
 )
 _HALF = 1 << 31
 _LARGEST = (1 << 63) - 1
@@ -78,6 +79,24 @@ def arange_length(start, stop, step):
         return -1
     whole = int(ratio)
     return whole + 1 if whole < ratio else whole
+
+
+@native
+def scaled_overflows(size, factor):
+    """Is the product with a float64 bit pattern too large for a size, or none?"""
+    product = size * 1.0 * bits_float(factor)
+    return bits_float(factor) > 0.0 and not -4.0e18 < product < 4.0e18
+
+
+@native
+def scaled(size, factor):
+    """The product with a float64 bit pattern, rounded down; 0 where that is not above 0."""
+    number = bits_float(factor)
+    if not number > 0.0:
+        return 0
+    product = size * 1.0 * number
+    whole = int(product)
+    return whole - 1 if whole > product else whole
 
 
 @native
@@ -156,6 +175,10 @@ def run_rows(program, slots):
             r = b if a != 0 else load_i64(slots + 8 * load_i64(at + 24))
         elif op == _ARANGE:
             r = arange_length(a, b, load_i64(slots + 8 * load_i64(at + 24)))
+        elif op == _SCALED:
+            if scaled_overflows(a, b):
+                return SIZE_OVERFLOW
+            r = scaled(a, b)
         store_i64(to, r)
         at += 32
         to += 8

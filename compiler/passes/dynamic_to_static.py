@@ -4,14 +4,28 @@
 
 The rule is the operator's own (``Op.static``); the new call takes the arguments whose input names the static operator has.
 
+A ``dyn.reshape`` need not know the sizes that it keeps: of a shape that was put together out of sizes of the data, those that
+stay where they are become 0.
+
+    let %s = shape_of(%x);
+    let %n = strided_slice(%s, begin=[0], end=[1]);
+    let %t = concatenate((%n, [-1]));                  ->    let %y = reshape(%x, newshape=[0, -1]);
+    let %y = dyn.reshape(%x, %t);
+
 Requires: typed A-normal form.
 Ensures: the same, with the types that the static forms give.  Raises TypeCheckError if one of them does not fit.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from ...ops.dynamic import DynReshapeAttrs
 from ...ops.op import Op, get
+from ...ops.ty import TensorType
+from ...shape_funcs.dims import const
 from ..anf import rebuild, rebuild_lets
+from ..elements import ElementTable
 from ..ir import Call, Constant, Expr, IRModule, let_chain, replace
 from .infer_type import infer_type
 
@@ -27,12 +41,14 @@ def dynamic_to_static(mod: IRModule) -> IRModule:
 class _Rewriter:
     def __init__(self) -> None:
         self.known: dict[Expr, Constant] = {}
+        self.elements = ElementTable()
 
     def chain(self, chain: Expr) -> Expr:
         bindings, result = let_chain(chain)
         out = []
         for var, value in bindings:
             value = self._static(rebuild(value, lambda atom: atom, self.chain))
+            self.elements.bind(var, value)
             if isinstance(value, Constant):
                 self.known[var] = value
             out.append((var, value))
@@ -43,10 +59,23 @@ class _Rewriter:
         if not (isinstance(value, Call) and isinstance(value.op, Op) and value.op.static is not None):
             return value
         known = [self.known.get(a, a) for a in value.args]
-        form = value.op.static(value.attrs, [k.data if isinstance(k, Constant) else None for k in known])
+        constants = [k.data if isinstance(k, Constant) else None for k in known]
+        if isinstance(value.attrs, DynReshapeAttrs) and constants[1] is None:
+            constants[1] = self._kept(value)
+        form = value.op.static(value.attrs, constants)
         if form is None:
             return value
         name, attrs = form
         op = get(name)
         args = dict(zip(value.op.inputs, value.args, strict=True))
         return replace(value, op=op, args=tuple(args[i] for i in op.inputs), attrs=attrs)
+
+    def _kept(self, reshape: Call) -> np.ndarray | None:
+        """The new shape of a ``dyn.reshape``, with 0 for each size that is not known but the data's there."""
+        data, elements = reshape.args[0].ty, self.elements.of(reshape.args[1])
+        if elements is None or reshape.attrs.allowzero:
+            return None
+        assert isinstance(data, TensorType)
+        kept = [axis < data.rank and e is data.shape[axis] for axis, e in enumerate(elements)]
+        numbers = [0 if k else const(e) if e is not None else None for k, e in zip(kept, elements, strict=True)]
+        return None if None in numbers else np.array(numbers, np.int64)

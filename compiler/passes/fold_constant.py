@@ -4,10 +4,15 @@
     let %b = multiply(%x, %a);      ->      let %b = multiply(%x, 5f);
     %b                                      %b
 
-Besides calls on constants: ``shape_of`` where the shape is static, projections of tuples in sight, and ``if`` on a constant,
-which becomes the branch taken.
+Besides calls on constants: what takes sizes out of shapes and puts them together, as far as these are known (see
+``elements``); projections of tuples in sight; and ``if`` on a constant, which becomes the branch taken.
 
-Requires: typed A-normal form.
+    let %s = shape_of(%x);                     // %x: Tensor[(?n, 4), float32]
+    let %k = take(%s, 1i64);           ->      let %y = multiply(%i, 4i64);
+    let %y = multiply(%i, %k);                 %y
+    %y
+
+Requires: typed A-normal form without composite operators.
 Ensures: the same; no binding's value is a constant.
 """
 
@@ -19,12 +24,14 @@ import numpy as np
 
 from ...ops.op import Op, OpPattern
 from ...ops.transform import ShapeOfAttrs
-from ...ops.ty import ITEMSIZE, TensorType, Type, tensors
-from ...shape_funcs.dims import const, is_static
+from ...ops.ty import ITEMSIZE, TensorType, TupleType, Type, numpy_dtype, tensors
+from ...shape_funcs.dims import const
 from ...shape_funcs.registry import ShapeError
 from ...vm.source import RelayError
 from ..anf import is_atom, rebuild, rebuild_lets
+from ..elements import ElementTable, Known
 from ..ir import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+from ..rewriting import Scope
 
 #: A result above this size that is larger than what it is made of is cheaper to compute than to store.
 MAX_BYTES = 1 << 20
@@ -44,6 +51,8 @@ class _Folder:
     def __init__(self) -> None:
         self.same: dict[Expr, Expr] = {}  # variables that are another name for an atom
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
+        self.elements = ElementTable()
+        self.scope = Scope()
 
     def _atom(self, atom: Expr) -> Expr:
         return self.same.get(atom, atom)
@@ -61,7 +70,9 @@ class _Folder:
                     inner, end = let_chain(taken)
                     pending += [(var, end), *inner[::-1]]
                     continue
-            self._binding(var, self._folded(rebuild(value, self._atom, self.chain)), out)
+            value = rebuild(value, self._atom, self.chain)
+            known = self._from_elements(value, self.elements.bind(var, value))
+            self._binding(var, known or self._folded(value), out)
         return rebuild_lets(chain, out, self._atom(result))
 
     def _taken(self, value: If) -> Expr | None:
@@ -76,6 +87,7 @@ class _Folder:
             return
         if isinstance(value, Tuple):
             self.tuples[var] = value.fields
+        self.scope.values[var] = value
         out.append((var, value))
 
     def _folded(self, value: Expr) -> Expr:
@@ -85,12 +97,24 @@ class _Folder:
             return value if fields is None else fields[value.index]
         if not (isinstance(value, Call) and isinstance(value.op, Op)):
             return value
-        if isinstance(value.attrs, ShapeOfAttrs):
-            return _shape(value)
         args = [self._constant(a) for a in value.args]
         if value.op.stateful or value.op.pattern is OpPattern.MACHINE or None in args:
             return value
         return _evaluated(value, value.op, args)
+
+    def _from_elements(self, value: Expr, known: Known | None) -> Expr | None:
+        """The value of a call as a constant (a tuple of them) if each of its elements is known and it cannot fail."""
+        if known is None or not isinstance(value, Call):
+            return None
+        several = isinstance(value.ty, TupleType)
+        numbers = [_numbers(elements) for elements in (known if several else (known,))]
+        if None in numbers or not (isinstance(value.attrs, ShapeOfAttrs) or self.scope.is_safe(value)):
+            return None
+        arrays = [np.array(n, numpy_dtype(t.dtype)) for n, t in zip(numbers, tensors(value.ty), strict=True)]
+        fields = [
+            _as_constant(a.reshape([const(d) for d in t.shape]), value) for a, t in zip(arrays, tensors(value.ty), strict=True)
+        ]
+        return Tuple(tuple(fields), span=value.span, ty=value.ty) if several else fields[0]
 
     def _constant(self, atom: Expr) -> Any:
         """The value of ``atom`` as an array or tuple of arrays, or None."""
@@ -107,12 +131,10 @@ class _Known:
         self.value = value
 
 
-def _shape(call: Call) -> Expr:
-    """``shape_of`` of a static shape as a constant."""
-    shape, ty = call.args[0].ty, call.ty
-    if not (isinstance(shape, TensorType) and isinstance(ty, TensorType) and is_static(shape.shape)):
-        return call
-    return _as_constant(np.array([const(d) for d in shape.shape], ty.dtype), call)
+def _numbers(elements: Known | None) -> list[int] | None:
+    """The elements as numbers, if all are."""
+    numbers = [None] if elements is None else [None if e is None else const(e) for e in elements]
+    return None if None in numbers else numbers  # type: ignore[return-value]
 
 
 def _evaluated(call: Call, op: Op, args: list[_Known]) -> Expr:

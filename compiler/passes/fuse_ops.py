@@ -12,6 +12,9 @@
 A producer joins its consumers when all uses of its value are in one group, and the patterns let it.  Every group thus has
 one result and needs nothing that depends on this result: it can stand where its last call stood.
 
+A reduction joins the one group that uses it where all reductions of the group fold the same rows (``ops.kernels.rows``): layer
+normalisation is one kernel, which goes through a row several times but through memory once.
+
 What ``on_device`` marks is fused only with what has the same mark; its primitive has the attribute ``device``.
 
 Requires: typed A-normal form.
@@ -82,9 +85,18 @@ class _Item:
                 yield i, atom
 
     @property
+    def params(self) -> set[Expr]:
+        """What it takes, but for constants that are part of a kernel."""
+        return {a for _, a in self.tensors() if _is_param(a)}
+
+    @property
+    def folds(self) -> bool:
+        return self.op.pattern is OpPattern.COMM_REDUCE
+
+    @property
     def gives_elements(self) -> bool:
-        """Can a consumer compute its elements one by one?"""
-        return self.op.pattern <= OpPattern.INJECTIVE and self.outputs == 1 and not isinstance(self.call.ty, TupleType)
+        """Can a consumer compute its elements one by one, or row by row?"""
+        return self.op.pattern <= OpPattern.COMM_REDUCE and self.outputs == 1 and not isinstance(self.call.ty, TupleType)
 
     def takes_elements(self, number: int, dependence: str) -> bool:
         """Does it read input ``number`` only element by element, so that a producer can be part of it?"""
@@ -98,6 +110,18 @@ class _Cluster:
 
     items: list[_Item]
     params: set[Expr] = field(default_factory=set)
+
+    def with_(self, item: _Item) -> _Cluster:
+        """This one and a producer of a value that nothing else uses."""
+        return _Cluster([*self.items, item], (self.params - {item.var}) | item.params)
+
+    @property
+    def fits(self) -> bool:
+        """Is it one kernel?"""
+        if len(self.items) == 1:
+            return True
+        group, _ = _group(self.items[::-1])
+        return fits(build_group(group.params, group.literals, group.nodes, group.results))
 
 
 class _Fuser:
@@ -176,22 +200,22 @@ class _Fuser:
                 continue
             takers = [] if step.var in pinned or not step.gives_elements else consumers.get(step.var, [])
             home = _only_home(takers, of, self.dependence, step.device)
-            params = {a for _, a in step.tensors() if _is_param(a)}
-            if home is not None and len(home.items) < MAX_NODES and len(home.params | params) - 1 <= MAX_PARAMS:
-                home.items.append(step)
-                home.params = (home.params - {step.var}) | params
-                of[step] = home
+            wider = home.with_(step) if home is not None else None
+            if home is None or wider is None or not _may_be(wider, step):
+                of[step] = _Cluster([step], step.params)
             else:
-                of[step] = _Cluster([step], params)
+                home.items, home.params = wider.items, wider.params
+                of[step] = home
         for cluster in dict.fromkeys(of.values()):
-            if len(cluster.items) > 1 and not fits(_with_outputs(cluster)):
+            if not cluster.fits:
                 of.update({item: _Cluster([item]) for item in cluster.items})
         return of
 
 
-def _with_outputs(cluster: _Cluster) -> Group:
-    group, _ = _group(cluster.items[::-1])
-    return build_group(group.params, group.literals, group.nodes, group.results)
+def _may_be(cluster: _Cluster, added: _Item) -> bool:
+    """Is a cluster not too large; and if what was ``added`` folds, does it fold the same rows as the others?"""
+    small = len(cluster.items) <= MAX_NODES and len(cluster.params) <= MAX_PARAMS
+    return small and (not added.folds or cluster.fits)
 
 
 def _has_kernel(value: Expr) -> bool:

@@ -1,0 +1,126 @@
+"""Put the calls that a composite operator stands for in its place, so that they fuse with what is around them.
+
+    let %y = nn.l2_normalize(%x, eps=..);    ->    let %y_multiply = multiply(%x, %x);
+    %y                                             let %y_sum = sum(%y_multiply, keepdims=True);
+                                                   let %y_maximum = maximum(%y_sum, ..);
+                                                   let %y_sqrt = sqrt(%y_maximum);
+                                                   let %y = divide(%x, %y_sqrt);
+                                                   %y
+
+The calls are the operator's own (``Op.expand``), and their place in the source is that of the call.
+
+Requires: typed A-normal form.
+Ensures: the same, without composite operators, with the types that the expansions give.  An operator without a composite
+call costs one walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...ops.composite import Called, Expansion, Given, Number, Term, expansion
+from ...ops.op import Op
+from ...ops.ty import TensorType, TupleType, Type, numpy_dtype
+from ...shape_funcs.registry import Operand
+from ...vm.source import Span
+from ..anf import rebuild, rebuild_lets
+from ..ir import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+from .infer_type import infer_type
+
+
+def expand_composites(mod: IRModule) -> IRModule:
+    """The module without composite operators."""
+    functions = {name: replace(f, body=_chain(f.body)) for name, f in mod.functions.items()}
+    if all(functions[name].body is f.body for name, f in mod.functions.items()):
+        return mod
+    return infer_type(replace(mod, functions=functions))
+
+
+def _chain(chain: Expr) -> Expr:
+    bindings, result = let_chain(chain)
+    out: list[tuple[Var, Expr]] = []
+    for var, value in bindings:
+        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.expand is not None:
+            operands = tuple(_operand(a.ty) for a in value.args)
+            out += _Bindings(var, value).of(expansion(value.op, operands, value.attrs))
+        else:
+            out.append((var, rebuild(value, lambda atom: atom, _chain)))
+    return rebuild_lets(chain, out, result)
+
+
+def _operand(ty: Type | None) -> Any:
+    if isinstance(ty, TupleType):
+        return tuple(map(_operand, ty.fields))
+    assert isinstance(ty, TensorType), "types come before expansions"
+    return Operand(ty.shape, ty.dtype)
+
+
+class _Bindings:
+    """What a binding ``let var = call`` of a composite operator becomes."""
+
+    def __init__(self, var: Var, call: Call) -> None:
+        self.var, self.call = var, call
+        self.span: Span | None = call.span
+        self.out: list[tuple[Var, Expr]] = []
+        self.atoms: dict[Any, Expr] = {}  # of terms that have one; of the fields of tuple arguments
+
+    def of(self, result: Expansion) -> list[tuple[Var, Expr]]:
+        """The bindings whose last one gives ``var`` its value."""
+        roots = result if isinstance(result, tuple) else (result,)
+        for term in _in_order(roots):
+            if not (term is result and isinstance(term, Called)):
+                self.atoms[term] = self._atom(term)
+        if isinstance(result, tuple):
+            last: Expr = Tuple(tuple(self.atoms[t] for t in result), span=self.span)
+        else:
+            last = self._call(result) if isinstance(result, Called) else self.atoms[result]
+        return [*self.out, (self.var, last)]
+
+    def _atom(self, term: Term) -> Expr:
+        match term:
+            case Given(field=None):
+                return self.call.args[term.input]
+            case Given():
+                key = (term.input, term.field)
+                if key not in self.atoms:
+                    self.atoms[key] = self._bind("field", TupleGetItem(self.call.args[term.input], term.field, span=self.span))  # type: ignore[arg-type]
+                return self.atoms[key]
+            case Number():
+                data = np.array(term.value, numpy_dtype(term.dtype))
+                data.setflags(write=False)
+                return Constant(data, span=self.span)
+        assert isinstance(term, Called), term
+        return self._bind(term.op.name.rpartition(".")[2], self._call(term))
+
+    def _call(self, term: Called) -> Call:
+        args: list[Expr] = []
+        for a in term.args:
+            if isinstance(a, tuple):
+                args.append(self._bind("parts", Tuple(tuple(self.atoms[t] for t in a), span=self.span)))
+            else:
+                args.append(self.atoms[a])
+        return Call(term.op, tuple(args), term.attrs, span=self.span)
+
+    def _bind(self, hint: str, value: Expr) -> Var:
+        var = Var(f"{self.var.name}_{hint}", span=self.span)
+        self.out.append((var, value))
+        return var
+
+
+def _in_order(roots: tuple[Term, ...]) -> Iterator[Term]:
+    """Every term that ``roots`` need, each once, arguments before calls."""
+    done: set[Term] = set()
+    stack = [(r, False) for r in reversed(roots)]
+    while stack:
+        term, ready = stack.pop()
+        if ready:
+            yield term
+        elif term not in done:
+            done.add(term)
+            stack.append((term, True))
+            args = term.args if isinstance(term, Called) else ()
+            flat = [t for a in args for t in (a if isinstance(a, tuple) else (a,))]
+            stack += [(t, False) for t in reversed(flat)]

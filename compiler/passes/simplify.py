@@ -1,0 +1,81 @@
+"""Replace a call by an operand or by a simpler call of the same value.
+
+    let %a = multiply(%x, 1f);                    let %t = transpose(%x, axes=[2, 0, 1]);
+    let %b = transpose(%a, axes=[1, 2, 0]);       %t
+    let %t = transpose(%b, axes=[1, 2, 0]);  ->
+    %t
+
+The rules are in ``arithmetic_rules`` and ``movement_rules``; each gives bit for bit what stood there, for every value of the
+dtype (of a NaN only that it is one).  They are tried until none applies.
+
+A rule may skip a call only if that cannot fail: ``reshape(reshape(%x, newshape=[-1, 3]), newshape=[-1])`` stays, since it is
+an error where the size of ``%x`` is not a multiple of 3.  The type of the replacement is that of the call, to the dim, and
+so are the checks that are left for run time.
+
+Requires: typed A-normal form.
+Ensures: the same; no variable is bound to an atom.  What is not used any more is left to ``eliminate_dead_code``.
+"""
+
+from __future__ import annotations
+
+from ...ops.op import Op
+from ..anf import is_atom, rebuild, rebuild_lets
+from ..arithmetic_rules import RULES as ARITHMETIC
+from ..ir import Call, Expr, IRModule, Var, let_chain, replace
+from ..movement_rules import RULES as MOVEMENT
+from ..rewriting import Scope
+
+
+def simplify(mod: IRModule) -> IRModule:
+    """The module with simpler calls."""
+    functions = {}
+    for name, f in mod.functions.items():
+        functions[name] = f if f.is_primitive else replace(f, body=_Simplifier().chain(f.body))
+    return replace(mod, functions=functions)
+
+
+class _Simplifier:
+    """Rewrites one function."""
+
+    def __init__(self) -> None:
+        self.same: dict[Expr, Expr] = {}  # variables that are another name for an atom
+        self.scope = Scope()
+
+    def _atom(self, atom: Expr) -> Expr:
+        return self.same.get(atom, atom)
+
+    def chain(self, chain: Expr) -> Expr:
+        bindings, result = let_chain(chain)
+        out: list[tuple[Var, Expr]] = []
+        for var, value in bindings:
+            value = rebuild(value, self._atom, self.chain)
+            simple = self._simplest(value)
+            if is_atom(simple) and simple.ty == var.ty:
+                self.same[var] = simple
+                continue
+            # a variable may be known to have more named sizes than its value
+            value = value if is_atom(simple) else simple
+            self.scope.values[var] = value
+            out.append((var, value))
+        return rebuild_lets(chain, out, self._atom(result))
+
+    def _simplest(self, value: Expr) -> Expr:
+        """``value``, rewritten until no rule applies."""
+        while isinstance(value, Call) and isinstance(value.op, Op):
+            new = self._once(value, value.op)
+            if new is None:
+                break
+            value = new
+        return value
+
+    def _once(self, call: Call, op: Op) -> Expr | None:
+        """What one rule makes of the call; None if none applies."""
+        rules = (*ARITHMETIC.of(op), *MOVEMENT.of(op))
+        for rule in rules:
+            new = rule(call, self.scope)
+            if isinstance(new, Call):
+                if self.scope.means_the_same(new, call):
+                    return replace(new, span=call.span, ty=call.ty)
+            elif new is not None and new.ty == call.ty and self.scope.is_safe(call):
+                return new
+        return None
