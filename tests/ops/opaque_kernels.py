@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import get
 from relayvm.ops.relate import build_group, shape_program
 from relayvm.ops.ty import DTYPES, numpy_dtype
-from relayvm.shape_funcs.dims import sym
+from relayvm.shape_funcs.dims import dim, sym
 
 
 def descriptor(array: np.ndarray) -> np.ndarray:
@@ -34,11 +35,13 @@ def function_of(source: KernelSource) -> Any:
     return memory.native(namespace[source.entry])
 
 
-def group_of(name: str, attrs: Any, inputs: list[np.ndarray]) -> Group:
-    """One call of an operator, with unknown dims throughout (sizes that must be known are)."""
+def group_of(name: str, attrs: Any, inputs: list[np.ndarray], known: Sequence[int] = ()) -> Group:
+    """One call of an operator, with unknown dims but for the inputs ``known`` and those whose values decide the shape."""
+    fixed = {k for k, flag in enumerate(get(name).data_dependent) if flag} | set(known)
 
     def tensor(array: np.ndarray, k: int) -> Tensor:
-        return Tensor(array.dtype.name, tuple(sym(f"d{k}_{i}") for i in range(array.ndim)))
+        shape = tuple(dim(n) if k in fixed else sym(f"d{k}_{i}") for i, n in enumerate(array.shape))
+        return Tensor(array.dtype.name, shape)
 
     params = tuple(tensor(a, k) for k, a in enumerate(inputs))
     first, n_outputs = len(params), len(np.atleast_1d(get(name).dtype(tuple(a.dtype.name for a in inputs), attrs)))
@@ -54,11 +57,14 @@ class Ran(NamedTuple):
     count: int
 
 
-def run(name: str, inputs: list[Any], *, jit: bool = False, **attributes: Any) -> Ran:
-    """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked."""
+def run(name: str, inputs: list[Any], *, jit: bool = False, known: Sequence[int] = (), **attributes: Any) -> Ran:
+    """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked.
+
+    ``known``: the inputs whose sizes are known at compile time.
+    """
     attrs = get(name).attrs(**attributes)
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
-    group = group_of(name, attrs, arrays)
+    group = group_of(name, attrs, arrays, known)
     shapes = shape_program(group).program.run(arrays)
     dtypes = [group.values()[r].dtype for r in group.results]
     # results start as memory does: with anything in it

@@ -13,6 +13,7 @@ import numpy as np
 
 from relayvm.ops.group import Group, Literal, Node, Tensor
 from relayvm.ops.kernels import kernel_source
+from relayvm.ops.kernels.loops import BODIES
 from relayvm.ops.native import memory, store
 from relayvm.ops.native.halves import scalar_types
 from relayvm.ops.native.layout import TENSOR
@@ -42,6 +43,9 @@ _MATH = {
     "asin": np.arcsin,
     "acos": np.arccos,
     "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
     "pow": np.power,
     "erf": lambda x: type(x)(math.erf(x)),
 }
@@ -50,6 +54,9 @@ TWINS: dict[str, Any] = {
     "tensor": memory.tensor,
     "math": types.SimpleNamespace(**_MATH),
     **memory.ARRAYS,
+    **BODIES,
+    "alloc": memory.alloc,
+    "free": memory.free,
     **{d: _scalar(d) for d in DTYPES if d != "bool" and d not in HALVES},
     **{d: scalar_types()[d] for d in HALVES},
     "uint64": lambda v: np.uint64(v) if not isinstance(v, np.floating) else np.asarray(v).astype("uint64")[()],
@@ -135,7 +142,9 @@ def call(op: str, arrays: Sequence[Any], attrs: Any = None, static: bool = False
 @functools.cache
 def compiled(text: str) -> Callable[[int, int], int]:
     """The kernel as machine code."""
-    namespace = {**memory.ARRAYS, "load_i64": memory.load_i64, "tensor": memory.tensor, "math": math, **scalar_types()}
+    used = ("load_i64", "tensor", "alloc", "free")
+    named = {name: getattr(memory, name) for name in used}
+    namespace = {**memory.ARRAYS, **named, **BODIES, "math": math, **scalar_types()}
     exec(compile(text, "<kernel>", "exec"), namespace)
     address = store.address_of(memory.native(namespace["kernel"]), "int32(int64, int64)", "kernel")
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(address)

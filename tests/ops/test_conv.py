@@ -126,6 +126,15 @@ def test_geometry_as_machine_code(groups: int, layout: int, dtype: str) -> None:
         check(numbers(rng, (batch, 6, height, width), dtype), weight, jit=True, **attrs, **names)
 
 
+@pytest.mark.parametrize("groups", [1, 6])
+def test_space_then_outputs_as_machine_code(groups: int) -> None:
+    rng = np.random.default_rng(3)
+    names = {"data_layout": data_layouts(2)[1], "kernel_layout": kernel_layouts(2)[3]}
+    for kernel in [(3, 2), (1, 1)]:
+        weight = numbers(rng, (12, 6 // groups, *kernel), "float32")
+        check(numbers(rng, (2, 6, 9, 8), "float32"), weight, jit=True, groups=groups, **names)
+
+
 @pytest.mark.parametrize(("dtype", "jit"), [("float16", False), ("bfloat16", False), ("bfloat16", True)])
 def test_halves_round_once(dtype: str, jit: bool) -> None:
     """Products of small whole numbers are exact, so the one rounding of the sum is all there is."""
@@ -209,7 +218,7 @@ IMAGE, KERNEL = (1, 4, 8, 8), (6, 4, 3, 3)
         ([IMAGE, KERNEL], {"padding": -1}, "nn.conv2d: padding must be at least 0, not -1"),
         ([IMAGE, KERNEL], {"padding": "same"}, "nn.conv2d: attribute padding must be int or a tuple of int, not 'same'"),
         ([IMAGE, KERNEL], {"data_layout": "CHWN"}, "nn.conv2d: data_layout must be 'NCHW' or 'NHWC', not 'CHWN'"),
-        ([IMAGE, KERNEL], {"kernel_layout": "HWOI"}, "nn.conv2d: kernel_layout must be 'OIHW' or 'HWIO' or 'OHWI', not 'HWOI'"),
+        ([IMAGE, KERNEL], {"kernel_layout": "IOHW"}, "nn.conv2d: kernel_layout must be 'OIHW' or 'HWIO' or 'OHWI' or 'HWOI'"),
         ([IMAGE, KERNEL], {"out_layout": "HW"}, "nn.conv2d: out_layout must be 'NCHW' or 'NHWC', not 'HW'"),
         ([IMAGE, KERNEL], {"out_dtype": "int8"}, "nn.conv2d: out_dtype='int8' is not valid; valid: "),
         ([(1, 4, 2, 8), KERNEL], {}, "nn.conv2d: along H the window covers 3 elements, the padded data has 2"),

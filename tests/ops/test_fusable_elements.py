@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from relayvm.ops import ty
-from relayvm.ops.broadcast import BiasAddAttrs, BroadcastToAttrs
+from relayvm.ops.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
 from relayvm.ops.dtype_rules import INTEGERS
 from relayvm.ops.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
 from relayvm.ops.native.status import DIVISION_BY_ZERO
@@ -55,6 +55,8 @@ UNARY = {
     "sin": (np.sin, FLOATS), "cos": (np.cos, FLOATS), "tan": (np.tan, FLOATS),
     "sinh": (np.sinh, FLOATS), "cosh": (np.cosh, FLOATS), "tanh": (np.tanh, FLOATS),
     "asin": (np.arcsin, FLOATS), "acos": (np.arccos, FLOATS), "atan": (np.arctan, FLOATS),
+    "asinh": (np.arcsinh, FLOATS), "acosh": (np.arccosh, FLOATS), "atanh": (np.arctanh, FLOATS),
+    "fast_exp": (np.exp, FLOATS), "fast_tanh": (np.tanh, FLOATS), "fast_erf": (special.erf, FLOATS),
     "erf": (special.erf, FLOATS), "sigmoid": (sigmoid, FLOATS),
     "floor": (np.floor, NUMBERS), "ceil": (np.ceil, NUMBERS), "trunc": (np.trunc, NUMBERS), "round": (np.round, NUMBERS),
     "logical_not": (np.logical_not, ("bool",)), "bitwise_not": (np.bitwise_not, (*INTEGERS, "bool")),
@@ -63,7 +65,7 @@ UNARY = {
     "copy": (lambda x: x, DTYPES), "zeros_like": (np.zeros_like, DTYPES), "ones_like": (np.ones_like, DTYPES),
 }  # fmt: skip
 TRANSCENDENTAL = {"exp", "log", "log2", "log10", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan",
-                  "erf", "sigmoid"}  # fmt: skip
+                  "asinh", "acosh", "atanh", "fast_exp", "fast_tanh", "fast_erf", "erf", "sigmoid"}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -105,6 +107,7 @@ def trunc_mod(x, y):
 BINARY = {
     "add": (np.add, NUMBERS), "subtract": (np.subtract, NUMBERS), "multiply": (np.multiply, NUMBERS),
     "divide": (np.divide, FLOATS), "floor_divide": (lambda x, y: np.floor(x / y), FLOATS),
+    "trunc_divide": (lambda x, y: np.trunc(x / y), FLOATS), "trunc_mod": (np.fmod, FLOATS),
     "mod": (np.fmod, FLOATS), "floor_mod": (np.mod, FLOATS), "power": (np.power, FLOATS),
     "maximum": (np.maximum, NUMBERS), "minimum": (np.minimum, NUMBERS),
     "equal": (np.equal, DTYPES), "not_equal": (np.not_equal, DTYPES), "less": (np.less, DTYPES),
@@ -137,11 +140,13 @@ def test_integer_division(dtype):
     y[y == 0] = 3
     same(call("divide", [x, y]), truncated(x, y))
     same(call("mod", [x, y]), trunc_mod(x, y))
+    same(call("trunc_divide", [x, y]), truncated(x, y))
+    same(call("trunc_mod", [x, y]), trunc_mod(x, y))
     same(call("floor_divide", [x, y]), x // y)
     same(call("floor_mod", [x, y]), x % y)
 
 
-@pytest.mark.parametrize("name", ["divide", "mod", "floor_divide", "floor_mod"])
+@pytest.mark.parametrize("name", ["divide", "mod", "floor_divide", "floor_mod", "trunc_divide", "trunc_mod"])
 def test_division_by_zero_is_a_status(name):
     x, y = np.array([1, 2, 3]), np.array([1, 0, 3])
     assert evaluate(one_call(name, [x, y]), [x, y])[0] == DIVISION_BY_ZERO
@@ -183,16 +188,30 @@ def test_spreading_one_input():
     same(call("nn.bias_add", [data, bias], BiasAddAttrs(1)), data + bias[:, None])
     last = sample((5,), "float32", 9)
     same(call("nn.bias_add", [data, last], BiasAddAttrs(-1)), data + last)
+    same(call("nn.prelu", [data, bias], PreluAttrs(1)), np.where(data < 0, data * bias[:, None], data))
+    same(call("nn.prelu", [data, last], PreluAttrs(-1)), np.where(data < 0, data * last, data))
     same(call("full_like", [x, np.float32(2.5)]), np.full_like(x, 2.5))
 
 
 def test_every_operator_of_these_patterns_is_tested():
-    others = {"cast", "nn.leaky_relu", "clip", "where", "broadcast_to", "broadcast_to_like", "nn.bias_add", "full_like"}
+    others = {
+        "cast",
+        "nn.leaky_relu",
+        "clip",
+        "where",
+        "broadcast_to",
+        "broadcast_to_like",
+        "nn.bias_add",
+        "full_like",
+        "nn.prelu",
+    }
     declared = {n for n, op in REGISTRY.items() if op.pattern in (OpPattern.ELEMWISE, OpPattern.BROADCAST)}
     assert declared == set(UNARY) | set(BINARY) | others
 
 
-@pytest.mark.parametrize("name", ["floor", "round", "ceil", "trunc", "log2", "erf", "sign", "sigmoid", "isfinite"])
+@pytest.mark.parametrize(
+    "name", ["floor", "round", "ceil", "trunc", "log2", "erf", "sign", "sigmoid", "isfinite", "asinh", "atanh"]
+)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_machine_code_of_unary(name):
     x = np.array([*EDGES[:-1], *np.linspace(-4, 4, 200)], "float32")

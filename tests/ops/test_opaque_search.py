@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from .opaque_kernels import run
 
-SHAPES = [(), (0,), (1,), (9,), (3, 4), (0, 3), (2, 0), (2, 3, 4), (1, 1, 1), (2, 2, 2, 2)]
+SHAPES = [(), (0,), (1,), (9,), (3, 4), (0, 3), (2, 0), (2, 3, 4), (1, 1, 1), (2, 2, 2, 2), (1, 2, 3, 1, 2), (2,) * 6, (1,) * 8]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

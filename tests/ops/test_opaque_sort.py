@@ -95,6 +95,30 @@ def test_cumsum(dtype: str, out: str, exclusive: bool) -> None:
             np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "out"), [("float32", ""), ("int8", ""), ("int8", "int64"), ("bool", "int32"), ("float16", ""), ("int32", "float16")]
+)
+def test_cumprod(dtype: str, out: str, exclusive: bool) -> None:
+    rng = np.random.default_rng(0)
+    for shape in [(0,), (1,), (5,), (3, 4), (0, 3), (3, 0), (2, 3, 4)]:
+        data = rng.integers(1, 3, shape).astype(dtype)
+        for axis in (None, *range(-len(shape), len(shape))):
+            wide = data.astype(out or dtype)
+            exact = np.cumprod(wide.astype("float64"), axis)
+            expected = (exact / wide.reshape(exact.shape) if exclusive else exact).astype("int64").astype(wide.dtype)
+            with np.errstate(over="ignore"):
+                result = run("cumprod", [data], axis=axis, dtype=out, exclusive=exclusive).outputs[0]
+            np.testing.assert_array_equal(result, expected, strict=True)
+
+
+def test_cumprod_as_machine_code_wraps() -> None:
+    data = np.array([[100, 3, 3], [1, 2, 3]], np.int8)
+    for axis in (0, 1, None):
+        result = run("cumprod", [data], axis=axis, jit=True).outputs[0]
+        np.testing.assert_array_equal(result, np.cumprod(data, axis, dtype=np.int8), strict=True)
+
+
 def test_cumsum_as_machine_code_wraps() -> None:
     data = np.array([[100, 100, 100], [1, 2, 3]], np.int8)
     np.testing.assert_array_equal(run("cumsum", [data], axis=1, jit=True).outputs[0], np.cumsum(data, 1, dtype=np.int8))

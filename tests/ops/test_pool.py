@@ -171,3 +171,22 @@ def test_what_is_refused(name: str, shape: Any, dtype: str, attrs: dict[str, Any
     with pytest.raises(TypeRelError) as refused:
         relate(op, [TensorType.of(shape, dtype)], op.attrs(**attrs))
     assert refused.value.message.startswith(f"{name}: {message}")
+
+
+# ---- dtypes that only store ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "jit"), [("float16", False), ("bfloat16", False), ("bfloat16", True)])
+def test_halves_round_once(dtype: str, jit: bool) -> None:
+    """Sums of small whole numbers are exact, so the one rounding of the mean is all there is."""
+    from relayvm.ops.ty import numpy_dtype
+
+    data = np.random.default_rng(5).integers(-9, 9, (1, 2, 7, 8)).astype(numpy_dtype(dtype))
+    attrs = {"pool_size": (3, 2), "strides": (2, 3), "dilation": (1, 2), "padding": (1, 0, 1, 1), "ceil_mode": True}
+    wide = data.astype(np.float32)
+    for kind in ("max", "avg"):
+        case = {**attrs, "count_include_pad": False}
+        (result,), status, _ = run(f"nn.{kind}_pool2d", [data], jit=jit, **(case if kind == "avg" else attrs))
+        assert status == 0 and np.array_equal(result, pooled(wide, kind, case).astype(data.dtype))
+        (result,), status, _ = run(f"nn.adaptive_{kind}_pool2d", [data], jit=jit, output_size=(3, 5))
+        assert status == 0 and np.array_equal(result, shared(wide, kind, (3, 5)).astype(data.dtype))

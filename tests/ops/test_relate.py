@@ -70,7 +70,7 @@ def test_dims_that_are_known_equal_stay_the_same_object() -> None:
 def test_checks_are_left_for_run_time() -> None:
     ty, checks = relate(get("add"), [t(N), t(5)], NoAttrs())
     assert ty == t(5)
-    assert [c.message for c in checks] == ["add: sizes {} and {} do not broadcast"]
+    assert [c.message for c in checks] == ["add: sizes {} and {} do not broadcast (axis 0 of argument 2)"]
 
 
 def test_several_results_are_a_tuple() -> None:
@@ -128,7 +128,7 @@ def test_very_large_expressions_get_a_name() -> None:
         ("add", [t(2), (t(2),)], {}, "add: argument 2 (rhs) must be a tensor, not a tuple"),
         ("concatenate", [t(2)], {}, "concatenate: argument 1 (data) must be a tuple of tensors, not Tensor[(2), float32]"),
         ("concatenate", [()], {}, "concatenate: the tuple is empty; it needs at least one tensor"),
-        ("add", [t(2), t(3)], {}, "add: sizes 2 and 3 do not broadcast"),
+        ("add", [t(2), t(3)], {}, "add: sizes 2 and 3 do not broadcast (axis 0 of argument 2)"),
         ("nn.dense", [t(N, 4), t(8, 5)], {}, "nn.dense: the inner sizes of the product differ: 4 and 5"),
         ("reshape", [t(2, 3)], {"newshape": (4, -1)}, "reshape: cannot view 6 elements as (4, -1)"),
         ("reshape", [t(2, 3)], {"newshape": (7,)}, "reshape: cannot view 6 elements as (7,)"),
@@ -182,7 +182,8 @@ def test_very_large_expressions_get_a_name() -> None:
             "gather_nd",
             [t(3), t(N, 2, dtype="int64")],
             {},
-            "gather_nd: the size of axis 0 of the indices (how many coordinates) must be known at compile time",
+            "gather_nd: the size of axis 0 of the indices (how many coordinates) must be known at compile time, "
+            "or said by index_rank",
         ),
     ],
 )  # fmt: skip
@@ -303,7 +304,7 @@ def test_an_upper_bound_is_trimmed_to_the_kernels_count() -> None:
 
 def test_a_static_result_may_still_have_a_check() -> None:
     shape = shape_program(group([f(D0), f(5)], [node("add", 0, 1)], [2]))
-    assert shape.program.describe_failure([np.zeros(3), np.zeros(5)]) == "add: sizes 3 and 5 do not broadcast"
+    assert shape.program.describe_failure([np.zeros(3), np.zeros(5)]) == "add: sizes 3 and 5 do not broadcast (axis 0 of argument 2)"
     assert shape.program.run([np.zeros(1), np.zeros(5)]) == [(5,)]
 
 
@@ -368,7 +369,7 @@ FUSED = build_group([f(D0), f(4)], [Literal("float32", 2.0)], [node("add", 0, 1)
         (("params", 0), ["float32", [1] * 9], "a parameter has the shape"),
         (("params", 0), ["float32", [-1]], "a parameter has the dimension -1"),
         (("params", 0), ["float32", ["n"]], "a parameter has the dimension 'n'"),
-        (("params", 0), ["float32", [3]], "add: sizes 3 and 4 do not broadcast"),
+        (("params", 0), ["float32", [3]], "add: sizes 3 and 4 do not broadcast (axis 0 of argument 2)"),
         (("literals", 0), ["bool", 1], "a bool literal has the value 1"),
         (("literals", 0), ["int8", 128], "a int8 literal has the value 128"),
         (("literals", 0), ["float32", "x"], "a float32 literal has the value 'x'"),

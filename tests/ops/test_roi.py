@@ -237,3 +237,70 @@ def test_what_is_refused(name: str, types: list[Any], attrs: dict[str, Any], mes
     with pytest.raises(TypeRelError) as refused:
         relate(op, [TensorType.of(*t) for t in types], op.attrs(**attrs))
     assert refused.value.message.startswith(f"{name}: {message}")
+
+
+# ---- whole elements ----------------------------------------------------------------------------------------------------
+
+
+def whole(x: float) -> int:
+    return int(math.copysign(math.floor(abs(x) + 0.5), x))
+
+
+def region_pooled(data: np.ndarray, rois: np.ndarray, sizes: tuple[int, int], scale: float) -> np.ndarray:
+    """By the definition: channels first."""
+    out = np.zeros((len(rois), data.shape[1], *sizes), data.dtype)
+    for k, (batch, x1, y1, x2, y2) in enumerate(rois.astype(np.float64)):
+        starts = [whole(y1 * scale), whole(x1 * scale)]
+        lengths = [max(whole(y2 * scale) - starts[0] + 1, 1), max(whole(x2 * scale) - starts[1] + 1, 1)]
+        for at in np.ndindex(*sizes):
+            ends = [
+                [min(max(start + edge, 0), size) for edge in (i * n // p, -(-(i + 1) * n // p))]
+                for start, n, i, p, size in zip(starts, lengths, at, sizes, data.shape[2:], strict=True)
+            ]
+            part = data[int(batch)][(slice(None), *(slice(*e) for e in ends))]
+            if math.prod(part.shape[1:]):
+                out[(k, slice(None), *at)] = part.max((1, 2))
+    return out
+
+
+def check_pooled(data: np.ndarray, rois: np.ndarray, last: bool, sizes: tuple[int, int], scale: float, jit: bool = False) -> None:
+    given_data, layout = (np.moveaxis(data, 1, -1), "NHWC") if last else (data, "NCHW")
+    (result,), status, _ = run(
+        "vision.roi_pool", [given_data, rois], jit=jit, layout=layout, pooled_size=sizes, spatial_scale=scale
+    )
+    expected = region_pooled(data, rois, sizes, scale)
+    assert status == 0 and result.dtype == data.dtype
+    np.testing.assert_array_equal(result, np.moveaxis(expected, 1, -1) if last else expected)
+
+
+@settings(max_examples=50)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 7), st.integers(1, 7)), st.integers(0, 3),
+    st.integers(0, 10**6), st.booleans(), st.tuples(st.integers(1, 3), st.integers(1, 3)), st.sampled_from([1, 0.5, 0.25]),
+)  # fmt: skip
+def test_roi_pool(shape: Any, count: int, seed: int, last: bool, sizes: Any, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    data = rng.standard_normal(shape).astype(np.float32)
+    data[rng.random(shape) < 0.02] = np.nan
+    check_pooled(data, regions(rng, count, shape[0], "float32"), last, sizes, scale)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_roi_pool_as_machine_code(last: bool) -> None:
+    rng = np.random.default_rng(3)
+    for shape, count in [((2, 3, 12, 9), 9), ((1, 1, 1, 1), 2), ((1, 2, 5, 5), 0), ((1, 0, 5, 5), 2)]:
+        data = rng.standard_normal(shape).astype(np.float32)
+        check_pooled(data, regions(rng, count, shape[0], "float32"), last, (3, 2), 0.5, jit=True)
+
+
+def test_regions_that_are_not_pooled() -> None:
+    data = np.ones((1, 1, 4, 4), np.float32)
+    for region, status in [
+        ((1, 0, 0, 1, 1), INDEX_OUT_OF_RANGE),
+        ((0, math.nan, 0, 1, 1), BAD_VALUE),
+        ((0, 0, 0, 1e30, 1), BAD_VALUE),
+    ]:
+        rois = np.array([region], np.float32)
+        assert run("vision.roi_pool", [data, rois], pooled_size=2, spatial_scale=1.0).status == status
+    far = np.array([[0, -FARTHEST, 0, FARTHEST, 3]], np.float32)
+    assert run("vision.roi_pool", [data, far], pooled_size=1, spatial_scale=1.0).outputs[0].tolist() == [[[[1.0]]]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from relayvm.ops.native.memory import tensor
 from relayvm.ops.native.status import NOT_ON_HOST, OK, SHAPE_CHECK, SIZE_OVERFLOW
 from relayvm.ops.ty import DTYPES, is_float, numpy_dtype
 from relayvm.shape_funcs.dims import SCALAR
-from relayvm.shape_funcs.program import ARITY, OPERATIONS, ShapeProgram
+from relayvm.shape_funcs.program import ARITY, OPERATIONS, ShapeProgram, as_word
 from relayvm.shape_funcs.registry import ShapeError
 from relayvm.vm.layout import STATE
 from relayvm.vm.shape_eval import element, evaluate
@@ -28,7 +30,7 @@ def programs(draw: st.DrawFn) -> tuple[ShapeProgram, np.ndarray]:
     rows: list[tuple[int, int, int, int]] = []
     for _ in range(draw(st.integers(0, 8))):
         op = draw(st.integers(0, len(OPERATIONS) - 1))
-        if OPERATIONS[op] == "arange_length":
+        if OPERATIONS[op] in ("arange_length", "scaled"):
             continue  # its operands are bit patterns of floats: see below
         slots = st.integers(0, len(loads) + len(rows) - 1)
         operands = [draw(VALUES)] if op == 0 else [draw(slots) for _ in range(ARITY[op])]
@@ -103,6 +105,22 @@ def test_length_of_a_range(values: list[float]) -> None:
         assert status == SIZE_OVERFLOW
         return
     assert (status, shape) == (OK, list(wanted))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(-9, 10**6) | st.just(2**40), st.floats(-2, 1e6) | st.sampled_from([0.1, 0.6, 1e-300, 1e30, math.inf, math.nan])
+)
+def test_a_scaled_size(size: int, factor: float) -> None:
+    bits = as_word(factor)
+    data = np.array([size, bits], np.int64)
+    program = ShapeProgram(((0, 1, 0), (0, 1, 1)), ((OPERATIONS.index("scaled"), 0, 1, 0),), (), ((2,),))
+    status, shape = run_native(program, data)
+    wanted = math.floor(float(size) * factor) if factor > 0 and abs(size * factor) < 4e18 else 0
+    if (factor > 0 and not abs(size * factor) < 4e18) or wanted < 0:
+        assert status == SIZE_OVERFLOW
+        return
+    assert (status, shape) == (OK, [wanted]) and program.run([data]) == [(wanted,)]
 
 
 def test_every_dtype_is_read() -> None:

@@ -13,10 +13,14 @@ from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.fold_constant import fold_constant
+from relayvm.compiler.passes.fold_scale_axis import fold_scale_axis
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
+from relayvm.compiler.passes.narrow_tuples import narrow_tuples
+from relayvm.compiler.passes.simplify import simplify
 from relayvm.compiler.passes.start_copies import start_copies
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.printer import astext
@@ -28,8 +32,12 @@ HEADER = '#[version = "0.0.5"]\n'
 PREPARE = {
     to_a_normal_form: (),
     infer_type: (to_a_normal_form,),
-    fold_constant: (to_a_normal_form, infer_type),
+    expand_composites: (to_a_normal_form, infer_type),
+    fold_constant: (to_a_normal_form, infer_type, expand_composites),
     dynamic_to_static: (to_a_normal_form, infer_type),
+    simplify: (to_a_normal_form, infer_type),
+    fold_scale_axis: (to_a_normal_form, infer_type),
+    narrow_tuples: (to_a_normal_form, infer_type),
     eliminate_dead_code: (to_a_normal_form,),
     eliminate_common_subexpr: (to_a_normal_form,),
     fuse_ops: (to_a_normal_form, infer_type),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.broadcast import BiasAddAttrs, BroadcastToAttrs
+from relayvm.ops.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
 from relayvm.ops.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
 from relayvm.ops.group import Node
 from relayvm.ops.indexing import OneHotAttrs, TakeAttrs
@@ -71,6 +71,7 @@ def with_attributes():
     yield "nn.leaky_relu", one_call("nn.leaky_relu", [y], LeakyReluAttrs())
     yield "broadcast_to", one_call("broadcast_to", [y], BroadcastToAttrs((2, 3, 4)))
     yield "nn.bias_add", one_call("nn.bias_add", [y, y[0]], BiasAddAttrs(-1))
+    yield "nn.prelu", one_call("nn.prelu", [y, y[0]], PreluAttrs(-1))
     yield "full_like", one_call("full_like", [y, np.asarray(y[0, 0])])
     for dtype in ("float32", "float16"):
         x, at = _x(dtype, 3, 4), np.zeros((2, 3), "int32")

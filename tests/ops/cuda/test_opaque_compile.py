@@ -11,8 +11,10 @@ import pytest
 from relayvm.ops.dtype_rules import FLOATS, NUMBERS
 from relayvm.ops.native import nvrtc
 from relayvm.ops.op import REGISTRY, OpPattern
-from relayvm.ops.ty import DTYPES, numpy_dtype
+from relayvm.ops.ty import DTYPES, ITEMSIZE, numpy_dtype
 from relayvm.shape_funcs.conv import data_layouts, kernel_layouts
+from relayvm.shape_funcs.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.image import dilation_layouts
 
 from .on_card import source_of
 
@@ -39,17 +41,40 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
             turned = {} if name == "nn.dense" else {"transpose_a": number % 2 > 0, "transpose_b": number % 4 > 1}
             yield [array(rank, dtype) for rank in ranks], turned
         yield [array(rank, "float32") for rank in ranks], {"out_dtype": "float64"}
+    elif name == "reinterpret":
+        same = [(a, b) for a in DTYPES for b in DTYPES if ITEMSIZE[a] == ITEMSIZE[b] and b != "bool"]
+        yield from (([array(1, a)], {"dtype": b}) for a, b in same[::3])
     elif name in ("nn.softmax", "nn.log_softmax"):
         yield from (([array(3, dtype)], {"axis": 1}) for dtype in FLOATS)
     elif name in ("sort", "argsort", "topk", "dyn.topk"):
         more = [np.empty((), np.int64)] if name == "dyn.topk" else []
         dtypes = {"sort": DTYPES[::2], "argsort": DTYPES[1::2]}.get(name, DTYPES)  # keys are those of topk
         yield from (([array(2, dtype), *more], {"is_ascend": number % 2 > 0}) for number, dtype in enumerate(dtypes))
-    elif name == "cumsum":
+    elif name in ("cumsum", "cumprod"):
         yield from (([array(3, dtype)], {"axis": 1, "exclusive": number % 2 > 0}) for number, dtype in enumerate(NUMBERS))
         yield from (
             ([array(3, source)], {"axis": 1, "dtype": out}) for source, out in (("bool", "uint8"), ("float64", "float16"))
         )
+    elif name == "scatter_elements":
+        modes = ("update", "add", "mul", "min", "max")
+        for number, dtype in enumerate(NUMBERS):
+            inputs = [array(2, dtype), array(2, ("int32", "int64")[number % 2]), array(2, dtype)]
+            yield inputs, {"axis": 1, "reduction": modes[number % 5]}
+        yield from (([array(1, dtype), array(1, "int32"), array(1, dtype)], {"reduction": "mean"}) for dtype in FLOATS)
+    elif name == "scatter_nd":
+        for mode, dtype in zip(
+            ("update", "add", "mul", "min", "max"), ("bool", "int8", "uint64", "float64", "bfloat16"), strict=True
+        ):
+            yield (
+                [array(3, dtype), np.empty((2, 7), np.int64), np.empty((7, 5), numpy_dtype(dtype))],
+                {"mode": mode, "static": True},
+            )
+    elif name in ("sparse_to_dense", "dyn.sparse_to_dense"):
+        more, attrs = ([np.empty(2, np.int64)], {}) if name.startswith("dyn") else ([], {"output_shape": (3, 4)})
+        for dtype in DTYPES[:: 3 if more else 1]:
+            yield [np.empty((7, 2), np.int32), array(0, dtype), array(0, dtype), *more], {**attrs, "static": True}
+    elif name == "invert_permutation":
+        yield from (([array(1, dtype)], {}) for dtype in ("int32", "int64"))
     elif name == "argwhere":
         yield from (([array(3, dtype)], {}) for dtype in DTYPES)
     elif name == "unique":
@@ -70,11 +95,23 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
 
 def calls_on_planes(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
     """The same for the operators on pictures."""
-    if name.startswith("nn.conv"):
+    if name.endswith("_transpose"):
+        rank = int(name[len("nn.conv")])
+        yield from (([array(rank + 2, dtype)] * 2, {"groups": 1 + number % 2}) for number, dtype in enumerate(FLOATS))
+        yield [array(rank + 2, "float32")] * 2, {"kernel_layout": transposed_layouts(rank)[1], "out_dtype": "float64"}
+    elif name == "image.dilation2d":
+        yield from (([array(4, dtype), array(3, dtype)], {"kernel_layout": k}) for dtype in FLOATS for k in dilation_layouts())
+    elif name in ("dft", "stft"):
+        yield from _transforms(name)
+    elif name in ("vision.all_class_non_max_suppression", "vision.regular_non_max_suppression"):
+        yield from _suppressions(name)
+    elif name.startswith("nn.conv"):
         rank = int(name[-2])
         yield from (([array(rank + 2, dtype)] * 2, {"groups": 1 + number % 2}) for number, dtype in enumerate(FLOATS))
         if rank == 2:
             yield from (([array(4, "float16")] * 2, {"kernel_layout": k, "data_layout": "NHWC"}) for k in kernel_layouts(2)[1:])
+    elif name == "vision.roi_pool":
+        yield from (([array(4, dtype), array(2, dtype)], {"pooled_size": 7, "spatial_scale": 0.5}) for dtype in FLOATS)
     elif "_pool" in name:
         dtypes = NUMBERS if name == "nn.max_pool2d" else FLOATS
         rank = int(name[-2])
@@ -89,6 +126,26 @@ def calls_on_planes(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any
         yield from (([array(4, dtype), array(2, "float32"), array(1, "int32")], {"crop_size": 7}) for dtype in FLOATS)
     else:
         raise AssertionError(f"nobody compiles the kernels of {name}")
+
+
+def _transforms(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
+    frames = {"n_fft": 5, "hop_length": 2, "win_length": 5}
+    for number, dtype in enumerate(FLOATS):
+        odd = number % 2 > 0
+        yield ([array(2, dtype)] * 2, {"inverse": odd}) if name == "dft" else (
+            [array(2, dtype), array(1, dtype)], {**frames, "normalized": odd}
+        )  # fmt: skip
+
+
+def _suppressions(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
+    attrs = {"max_detections_per_class": 2, "max_detections": 3, "num_classes": 4, "iou_threshold": 0.5, "score_threshold": 0.1}
+    for number, dtype in enumerate(FLOATS):
+        pair = [np.empty((5, 5, 4), numpy_dtype(dtype)), array(3, dtype)]
+        if name == "vision.regular_non_max_suppression":
+            yield pair, attrs
+            continue
+        scalars = [array(0, "int64" if number % 2 else "int32"), array(0, "float32"), array(1, dtype)]
+        yield from (([*pair, *scalars], {"output_format": f}) for f in ("onnx", "tensorflow"))
 
 
 OPAQUE = [name for name, op in REGISTRY.items() if op.pattern is OpPattern.OPAQUE and op.kernel and op.kernel.cuda]

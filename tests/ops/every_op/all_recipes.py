@@ -1,0 +1,14 @@
+"""Every recipe: importing this module declares them."""
+
+from __future__ import annotations
+
+from . import arranging as arranging
+from . import elements as elements
+from . import moving as moving
+from . import networks as networks
+from . import norms as norms
+from . import picking as picking
+from . import pictures as pictures
+from . import signals as signals
+from . import writing as writing
+from .recipe import RECIPES as RECIPES

@@ -1,0 +1,140 @@
+"""Every operator of the registry: inferred type, shape function and kernel against numpy.
+
+Per operator and dtype of its main input, at sizes of 0, 1, odd ones and about 10^4 elements, on every device that is tested:
+
+* each dtype: sizes as ``?``, fused with what comes before and behind;
+* the first dtype: sizes static, ``?`` and named, fused and not, flagged inputs as constants, and other attributes.
+
+On ``cuda``, where a compiler takes seconds a kernel, the first dtype with ``?`` sizes, fused; with
+``RELAYVM_TEST_DEVICES=cuda`` all of the above.
+
+Which dtypes: all that the operator takes; of operators that only move elements, or whose kernel is slow to compile, one for
+each width and kind (``by_width`` of its recipe).  One program serves all sizes that are not static, so each kernel is compiled
+once.  An operator without a recipe fails: ``every_op`` says where to add one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.ops.op import Op
+
+from ..devices import DEVICES
+from .every_op import all_recipes
+from .every_op.drawing import CLASSES, Draw
+from .every_op.program import Compiled, Mode, grouped
+from .every_op.recipe import Call, dtypes_of, operators, recipe_of
+
+#: How many rows of other attributes than the plain ones are tried.
+VARIANTS = 2
+REST = Mode("any")
+#: Where everything is tried, and where only a part is.
+FULL = tuple(d for d in DEVICES if d != "cuda") or DEVICES
+CARDS = tuple(d for d in DEVICES if d not in FULL)
+FIRST = (Mode("any"), Mode("any", fuse=False), Mode("named"), Mode("named", fuse=False), Mode("static"))
+
+
+def calls_of(op: Op, dtype: str, variant: int = 0) -> dict[str, Call]:
+    """A call for each class of sizes, with the same choices."""
+    choices = np.random.default_rng([zlib.crc32(op.name.encode()), variant]).integers(0, 256, 64).tolist() if variant else ()
+    return {size: recipe_of(op.name).make(Draw(dtype, size, choices), op.name) for size in CLASSES}
+
+
+def check_calls(op: Op, calls: dict[str, Call], mode: Mode, devices: tuple[str, ...] = FULL) -> int:
+    """Run the calls on the devices.  The number of cases."""
+    programs = [[s] for s in calls] if mode.sizes == "static" else list(grouped(op, calls))
+    for sizes in programs:
+        for device in devices:
+            check_program(op, {s: calls[s] for s in sizes}, mode, device)
+    return len(calls) * len(devices)
+
+
+def check_program(op: Op, calls: dict[str, Call], mode: Mode, device: str) -> None:
+    try:
+        compiled = Compiled(op, list(calls.values()), mode, device)
+    except relay.TypeCheckError as error:
+        refused(op, calls, mode, device, error)
+        return
+    for size, made in calls.items():
+        where = f"{op.name} of {size} size ({mode}, {device}): {[(x.shape, x.dtype.name) for x in made.flat]} {made.attrs}"
+        try:
+            if isinstance(made.wanted, str):
+                compiled.refuses(made)
+            else:
+                compiled.agrees(made)
+        except Exception as error:
+            error.add_note(where)
+            raise
+
+
+def refused(op: Op, calls: dict[str, Call], mode: Mode, device: str, error: relay.TypeCheckError) -> None:
+    """A program that does not compile: right where a call must be refused, and then the others compile by themselves."""
+    bad = {s: c for s, c in calls.items() if isinstance(c.wanted, str)}
+    if not bad or any(str(c.wanted) not in str(error) for c in bad.values()):
+        error.add_note(f"{op.name} ({mode}, {device}): {[[(x.shape, x.dtype.name) for x in c.flat] for c in calls.values()]}")
+        raise error
+    good = {s: c for s, c in calls.items() if s not in bad}
+    if good:
+        check_program(op, good, mode, device)
+
+
+def _ids(item: Any) -> str:
+    return item.name if isinstance(item, Op) else str(item)
+
+
+def test_every_operator_has_a_recipe() -> None:
+    missing = [op.name for op in operators() if op.name not in all_recipes.RECIPES]
+    assert not missing, f"operators without a recipe in tests/ops/every_op: {', '.join(missing)}"
+
+
+def test_every_recipe_has_an_operator() -> None:
+    assert set(all_recipes.RECIPES) <= {op.name for op in operators()}
+
+
+@pytest.mark.parametrize("op", operators(), ids=_ids)
+def test_dtypes(op: Op, record_property: Any) -> None:
+    """Each dtype with ``?`` sizes."""
+    cases = {d: check_calls(op, calls_of(op, d), REST) for d in dtypes_of(op.name)[1:]}
+    record_property("every_op", (op.name, list(cases), sum(cases.values())))
+
+
+@pytest.mark.parametrize("op", operators(), ids=_ids)
+def test_sizes(op: Op, record_property: Any) -> None:
+    """The first dtype in every way that a program says its sizes."""
+    dtype = dtypes_of(op.name)[0]
+    calls = calls_of(op, dtype)
+    cases = sum(check_calls(op, calls, mode) for mode in FIRST)
+    odd = {"odd": calls["odd"]}
+    cases += check_calls(op, odd, Mode("static", fuse=False))
+    if any(op.data_dependent):
+        cases += check_calls(op, calls, Mode("static", constants=True))
+    record_property("every_op", (op.name, [dtype], cases))
+
+
+@pytest.mark.parametrize("op", operators(), ids=_ids)
+def test_attributes(op: Op, record_property: Any) -> None:
+    """Other attributes, ranks and shapes that broadcast."""
+    dtype, seen, cases = dtypes_of(op.name)[0], set(), 0
+    for variant in range(1, VARIANTS + 1):
+        calls = calls_of(op, dtype, variant)
+        key = repr([(c.attrs, [x.shape for x in c.flat]) for c in calls.values()])
+        if key not in seen:
+            cases += check_calls(op, calls, Mode("any"))
+        seen.add(key)
+    record_property("every_op", (op.name, [dtype], cases))
+
+
+@pytest.mark.parametrize("device", CARDS)
+@pytest.mark.parametrize("op", operators(), ids=_ids)
+def test_on_cards(op: Op, device: str, record_property: Any) -> None:
+    """One program, at every size that it serves."""
+    dtype = dtypes_of(op.name)[0]
+    calls = calls_of(op, dtype)
+    largest = max(grouped(op, calls), key=len)
+    cases = check_calls(op, {s: calls[s] for s in largest if s != "large"}, REST, (device,))
+    record_property("every_op", (op.name, [dtype], cases))
