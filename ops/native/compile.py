@@ -6,6 +6,7 @@ numba's own ``cache=True`` is not used: it returns stale code when an imported f
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import hashlib
 import os
@@ -31,10 +32,19 @@ class ObjectCode:
 
 
 def _globals_used(code: types.CodeType) -> Iterator[str]:
+    """The names of globals, and of attributes: quick, for every process needs fingerprints."""
     yield from code.co_names
     for c in code.co_consts:
         if isinstance(c, types.CodeType):
             yield from _globals_used(c)
+
+
+def _globals_read(code: types.CodeType) -> Iterator[str]:
+    """The names of globals only.  An attribute may be called as a function is that calls the reader."""
+    yield from (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
+    for c in code.co_consts:
+        if isinstance(c, types.CodeType):
+            yield from _globals_read(c)
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
@@ -175,7 +185,7 @@ class _MachineForms:
         return copy
 
     def _fill(self, copy: types.FunctionType, function: Callable[..., Any]) -> None:
-        for name in set(_globals_used(function.__code__)):
+        for name in sorted(set(_globals_read(function.__code__))):
             if name in function.__globals__:
                 copy.__globals__[name] = self.of(function.__globals__[name])
 
