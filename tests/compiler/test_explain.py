@@ -23,6 +23,7 @@ from relayvm.vm.file import from_bytes, to_bytes
 from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.source import InputError, VMError
 
+from ..example_programs import PROGRAMS, sizes_of
 from .crossing_programs import MAT, VEC, drawn_programs, flat, modes, sizes
 
 VERSION = '#[version = "0.0.5"]\n'
@@ -109,11 +110,10 @@ def test_what_is_listed_is_what_happens(
 
 @pytest.mark.parametrize("place", ["on", "off"])
 @pytest.mark.parametrize("mode", ["input", "op"])
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.relay")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 def test_the_copies_of_every_example_are_listed(path: Path, mode: str, place: str) -> None:
     exe = compile(path, "sim", data_dependence=mode, place=place)
-    sizes = {"h": 8, "w": 6} if path.stem == "mask_rcnn_tail" else {}
-    args = make_inputs(function_of(exe, "main"), Wanted(dims={"n": 5, **sizes}))
+    args = make_inputs(function_of(exe, "main"), Wanted(dims=sizes_of(path)))
     check_crossings(exe, args, straight=True)
 
 

@@ -22,11 +22,10 @@ from relayvm.vm.sync_reason import SyncReason
 
 from ..compiler.crossing_programs import drawn_programs, flat, modes, sizes
 from ..devices import HOST, TARGETS
+from ..example_programs import PROGRAMS, sizes_of
 from ..vm.plain import plain_machine
 
 HEADER = '#[version = "0.0.5"]\n'
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = sorted((ROOT / "examples").rglob("*.relay"))
 
 
 def check_waits(exe: relay.Executable, args: list[Any]) -> int:
@@ -53,11 +52,10 @@ def check_waits(exe: relay.Executable, args: list[Any]) -> int:
 @pytest.mark.parametrize("place", ["on", "off"])
 @pytest.mark.parametrize("mode", ["input", "op"])
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 def test_every_example_waits_only_where_it_reads(path: Path, target: str, mode: str, place: str) -> None:
     exe = relay.compile(path, target, data_dependence=mode, place=place)
-    sizes = {"h": 8, "w": 6} if path.stem == "mask_rcnn_tail" else {}
-    check_waits(exe, make_inputs(function_of(exe, "main"), Wanted(dims={"n": 5, **sizes})))
+    check_waits(exe, make_inputs(function_of(exe, "main"), Wanted(dims=sizes_of(path))))
 
 
 @settings(max_examples=500)

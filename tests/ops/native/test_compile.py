@@ -37,5 +37,7 @@ def test_an_attribute_may_have_the_name_of_a_caller() -> None:
 
     record = np.zeros(1, TENSOR)
     record["data"] = 5
-    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(load(compile_object(entry, "int32(int64, int64)")))
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(
+        load(compile_object(entry, "int32(int64, int64)"))
+    )
     assert function(record.ctypes.data, 0) == 10

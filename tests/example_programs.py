@@ -1,0 +1,16 @@
+"""The programs in ``examples/``, and sizes with which each can be called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+PROGRAMS = sorted(EXAMPLES.rglob("*.relay"))
+#: What `?n` is, unless a program is named here.
+_USUAL = {"n": 5}
+_SIZES = {"mask_rcnn_tail": {"n": 5, "h": 8, "w": 6}, "transformer_encoder": {"b": 2, "s": 5}}
+
+
+def sizes_of(program: Path) -> dict[str, int]:
+    """A size for each named dimension of the program's ``@main``."""
+    return _SIZES.get(program.stem, _USUAL)
