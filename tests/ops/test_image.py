@@ -305,6 +305,7 @@ PICTURE = (1, 3, 4, 4)
         ("image.resize2d", [PICTURE], {"size": 2, "scales": (1.0, 0.0)}, "a scale must be positive and finite, not 0.0"),
         ("image.resize2d", [PICTURE], {"size": 2, "coordinate_transformation_mode": MODES[6]}, "roi must have 4 numbers, not 0"),
         ("image.resize2d", [PICTURE], {"size": 2, "extrapolation_value": math.nan}, "extrapolation_value must be finite"),
+        ("image.resize2d", [PICTURE], {"size": 2, "cubic_exclude": 2}, "attribute cubic_exclude must be 0 or 1, not 2"),
         ("image.resize2d", [PICTURE], {"size": 2, "out_dtype": "int8"}, "out_dtype='int8' is not valid; valid: "),
         ("nn.upsampling", [PICTURE], {"scale_h": -1.0}, "scale_h must be positive and finite, not -1.0"),
         ("nn.upsampling3d", [PICTURE], {}, "the data must have 5 dimensions, not 4"),
@@ -331,6 +332,8 @@ def test_dtypes_that_are_refused() -> None:
         relate(op, [TensorType.of(PICTURE, "bool")], op.attrs(size=2))
     with pytest.raises(TypeRelError, match=r"image\.resize2d: data is uint8; supported: float32, "):
         relate(op, [TensorType.of(PICTURE, "uint8")], op.attrs(size=2, method="cubic"))
+    with pytest.raises(TypeRelError, match=r"image\.resize2d: extrapolation_value=-1.0 is no uint8"):
+        relate(op, [TensorType.of(PICTURE, "uint8")], op.attrs(size=2, extrapolation_value=-1.0))
 
 
 def test_sizes_known_at_run_time_are_checked_then() -> None:
