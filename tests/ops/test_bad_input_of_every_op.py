@@ -6,6 +6,7 @@ run, in programs whose kernels ``test_every_op`` compiles too.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import re
 from collections.abc import Iterable
@@ -113,6 +114,7 @@ def test_values(op: Op, device: str) -> None:
         except Exception as error:
             error.add_note(f"{op.name}: {what} on {device}")
             raise
+    gc.collect()  # an exception and its frames, which hold the arguments, are a cycle
     if compiled is not None and not isinstance(made.wanted, str):
         compiled.agrees(made)  # and the machine goes on
 
@@ -125,7 +127,11 @@ def test_values(op: Op, device: str) -> None:
             {"axis": 0, "num_newaxis": 2**62},
             f"expand_dims: num_newaxis is {2**62}; valid: 0 to 6, for a tensor has at most 8 dimensions",
         ),
-        ("expand_dims", {"axis": 0, "num_newaxis": -1}, "expand_dims: num_newaxis is -1; valid: 0 to 6, for a tensor has at most 8"),
+        (
+            "expand_dims",
+            {"axis": 0, "num_newaxis": -1},
+            "expand_dims: num_newaxis is -1; valid: 0 to 6, for a tensor has at most 8",
+        ),
         ("split", {"indices_or_sections": 2**62}, f"split: {2**62} parts are too many; at most 65536 are possible"),
     ],
 )
