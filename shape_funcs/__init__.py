@@ -4,8 +4,28 @@ Importing this package registers the shape function of every operator.
 """
 
 from . import (
-    blocks, broadcast, conv, conv_transpose, creation, image, indexing, layout, matrix, nn, pad, rearrange, reduce, reshape,
-    roi, scatter, slicing, sorting, transform, transforms, upsampling, vision,
+    blocks,
+    broadcast,
+    conv,
+    conv_transpose,
+    creation,
+    image,
+    indexing,
+    layout,
+    matrix,
+    nn,
+    pad,
+    rearrange,
+    reduce,
+    reshape,
+    roi,
+    scatter,
+    slicing,
+    sorting,
+    transform,
+    transforms,
+    upsampling,
+    vision,
 )  # fmt: skip
 
 __all__ = [
