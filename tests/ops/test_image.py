@@ -17,6 +17,7 @@ from relayvm.ops.relate import relate
 from relayvm.ops.ty import TensorType, numpy_dtype
 from relayvm.shape_funcs.conv import data_layouts
 from relayvm.shape_funcs.dims import sym
+from relayvm.shape_funcs.registry import ShapeError
 
 from .pictures import affine, resized, sampled
 from .run_group import call, compiled, evaluate, one_call, plain
@@ -222,10 +223,16 @@ def test_a_named_size_stays_named() -> None:
     assert out.shape[2] is h
 
 
-@pytest.mark.parametrize("factors", [(-1.0, 1.0), (math.nan, 1.0), (0.0, 1.0)])
-def test_a_factor_that_makes_nothing(factors: tuple[float, float]) -> None:
-    data = np.ones((1, 1, 2, 2), np.float32)
-    assert call("dyn.nn.upsampling", [data, *map(np.float64, factors)], get("dyn.nn.upsampling").attrs()).shape == (1, 1, 0, 2)
+@pytest.mark.parametrize("factor", [-1.0, math.nan, 0.0, -0.0, -math.inf, 0, -2])
+def test_a_factor_that_is_none(factor: float) -> None:
+    arrays = [np.ones((1, 1, 2, 2), np.float32), np.array(1.0), np.array(factor)]
+    with pytest.raises(ShapeError, match=r"^dyn\.nn\.upsampling: scale_w must be positive and finite$"):
+        call("dyn.nn.upsampling", arrays, get("dyn.nn.upsampling").attrs())
+
+
+def test_a_small_factor_makes_nothing() -> None:
+    arrays = [np.ones((1, 1, 2, 2), np.float32), np.array(5e-324), np.array(1.0)]
+    assert call("dyn.nn.upsampling", arrays, get("dyn.nn.upsampling").attrs()).shape == (1, 1, 0, 2)
 
 
 # ---- grids -----------------------------------------------------------------------------------------------------------
