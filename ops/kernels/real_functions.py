@@ -38,6 +38,26 @@ def exp_float32(x):  # type: ignore[no-untyped-def]
 
 
 @generic
+def exp_float32_below(x):  # type: ignore[no-untyped-def]
+    """``e ** x`` of what is not above 0, in two thirds of the operations of ``exp_float32``."""
+    x = f32(-104.5) if x < f32(-104.5) else x
+    # as in ``exp_float32``, but the last bits of the sum are k + 64
+    shifter = f32(12582976.0)
+    t = multiply_add(x, f32(1.44269504), shifter)
+    k = t - shifter
+    r = multiply_add(k, f32(-0.693359375), x)
+    r = multiply_add(k, f32(2.12194440e-4), r)
+    p = multiply_add(f32(0.00139517), r, f32(0.0083696))
+    p = multiply_add(p, r, f32(0.04166619))
+    p = multiply_add(p, r, f32(0.16666513))
+    p = multiply_add(p, r, f32(0.50000001))
+    p = multiply_add(p, r * r, r) + f32(1.0)
+    # p * 2 ** (k + 64) is a normal number for every k, so its exponent is a sum
+    y = bits_float32(float32_bits(p) + (float32_bits(t) << 23)) * f32(5.421010862427522e-20)
+    return y if x == x else x
+
+
+@generic
 def log_float32(x):  # type: ignore[no-untyped-def]
     """The natural logarithm: -inf at 0, NaN below."""
     small = x < f32(1.17549435e-38)
