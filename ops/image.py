@@ -53,10 +53,10 @@ class ResizingAttrs:
     """How resizing finds its elements.
 
     ``method``: from the nearest element, between 2 or 4 along each axis; ``coordinate_transformation_mode``: as ONNX's;
-    ``rounding_method``: to the nearest element, "" is ``round`` with ``align_corners``, else ``floor``; ``cubic_alpha``: Keys'
-    parameter; ``cubic_exclude``: 1 for weight 0 outside the data; ``extrapolation_value``: for what ``tf_crop_and_resize`` wants
-    from outside; ``scales``: of the result to the data along each axis where these are not quotients of their sizes;
-    ``out_dtype``: None for the data's.
+    ``rounding_method``: to the nearest element, "" is ``round`` with ``align_corners``, else ``floor``; ``cubic_alpha``:
+    Keys' parameter; ``cubic_exclude``: 1 for weight 0 outside the data (NaN where all four are); ``extrapolation_value``: for
+    what ``tf_crop_and_resize`` wants from outside; ``scales``: of the result to the data along each axis where these are not
+    quotients of their sizes; ``out_dtype``: None for the data's.
     """
 
     method: Method = "linear"
