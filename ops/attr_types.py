@@ -56,6 +56,8 @@ def _text(expected: Any) -> str:
         return " or ".join(repr(a) for a in args)
     if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
         return f"a tuple of {_text(args[0])}"
+    if origin is tuple:
+        return f"({', '.join(map(_text, args))})"
     if expected in (None, type(None)):
         return "None"
     return getattr(expected, "__name__", str(expected))

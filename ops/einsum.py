@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..shape_funcs.axes import dimensions
+from ..shape_funcs.dims import MAX_RANK
 from ..shape_funcs.registry import ShapeError
 from .broadcast import MULTIPLY
 from .composite import Term, call, cast, composite, equal_sizes, number, widened
@@ -148,9 +149,12 @@ def _product(a: _Named, b: _Named, kept: set[str]) -> _Named:
     shared = [label for label in a.labels if label in b.labels]
     inner = [label for label in shared if label not in kept]
     alike = all(a.term.shape[a.labels.index(s)] is b.term.shape[b.labels.index(s)] for s in shared)
+    labels = (*(x for x in a.labels if x in kept), *(x for x in b.labels if x not in a.labels), *inner)
+    rank = len(labels) - len(inner) * alike
+    if rank > MAX_RANK:
+        raise ShapeError(f"a product of two tensors would have {dimensions(rank)}; at most {MAX_RANK} are possible", input=0)
     if inner and alike:
         return _product_of_matrices(a, b, [label for label in shared if label in kept], inner)
-    labels = (*(x for x in a.labels if x in kept), *(x for x in b.labels if x not in a.labels), *inner)
     left, right = widened(a.among(labels), b.among(labels))
     return _Named(call(MULTIPLY, left, right), labels).summed(kept)
 
@@ -167,9 +171,12 @@ def _product_of_matrices(a: _Named, b: _Named, batch: list[str], inner: list[str
         for x, g, turned in zip((a, b), groups, (transpose_a, no_transpose_b), strict=True)
     ]
     term = call(get("nn.batch_matmul"), *joined, attrs=attrs)
-    # from the last axis to the first: those before stay where they are
-    for axis, (like, labels) in reversed(list(enumerate([(a, batch), (a, left), (b, right)]))):
+    parts = [(a, batch), (a, left), (b, right)]
+    # first the axes that go, that there are never too many; then from the last to the first: those before stay where they are
+    for k in sorted((2, 1, 0), key=lambda k: bool(parts[k][1])):
+        like, labels = parts[k]
         if len(labels) != 1:
+            axis = sum(bool(own) for _, own in parts[:k]) if labels else k
             start = like.labels.index(labels[0]) if labels else 0
             part = ReshapeLikeAttrs(axis, axis + 1, start, start + len(labels))
             term = call(get("reshape_like"), term, like.term, attrs=part)

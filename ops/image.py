@@ -11,8 +11,8 @@ import numpy as np
 
 from ..shape_funcs.conv import SPATIAL, data_layouts
 from ..shape_funcs.image import CROP_MODE
-from .compute import Literal as Number
 from .compute import Scalar, Value, apply
+from .constants import element, require_element
 from .conv import Numbers
 from .dtype_rules import DTYPES, FLOATS, INDICES, NUMBERS, one_of, require
 from .dynamic import ints
@@ -53,17 +53,17 @@ class ResizingAttrs:
     """How resizing finds its elements.
 
     ``method``: from the nearest element, between 2 or 4 along each axis; ``coordinate_transformation_mode``: as ONNX's;
-    ``rounding_method``: to the nearest element, "" is ``round`` with ``align_corners``, else ``floor``; ``cubic_alpha``: Keys'
-    parameter; ``cubic_exclude``: 1 for weight 0 outside the data; ``extrapolation_value``: for what ``tf_crop_and_resize`` wants
-    from outside; ``scales``: of the result to the data along each axis where these are not quotients of their sizes;
-    ``out_dtype``: None for the data's.
+    ``rounding_method``: to the nearest element, "" is ``round`` with ``align_corners``, else ``floor``; ``cubic_alpha``:
+    Keys' parameter; ``cubic_exclude``: 1 for weight 0 outside the data (NaN where all four are); ``extrapolation_value``: for
+    what ``tf_crop_and_resize`` wants from outside; ``scales``: of the result to the data along each axis where these are not
+    quotients of their sizes; ``out_dtype``: None for the data's.
     """
 
     method: Method = "linear"
     coordinate_transformation_mode: Mode = "half_pixel"
     rounding_method: Rounding = ""
     cubic_alpha: float = -0.5
-    cubic_exclude: int = 0
+    cubic_exclude: Literal[0, 1] = 0
     extrapolation_value: float = 0.0
     scales: tuple[float, ...] = ()
     out_dtype: str | None = None
@@ -161,8 +161,7 @@ def resized_element(
     for axis, x in places.items():
         own = is_inside(x, place(0), place(data.size(axis)) - place(1))
         inside = own if inside is None else apply("and", inside, own)
-    outside = attrs.extrapolation_value
-    return choose(inside, value, Number(outside if is_float(output.dtype) else int(outside), output.dtype))
+    return choose(inside, value, element(attrs.extrapolation_value, output.dtype))
 
 
 def _interpolated(data: Value, axes: tuple[Scalar, ...], places: dict[int, Scalar], attrs: Any, dtype: str) -> Scalar:
@@ -212,7 +211,9 @@ def _rule(name: str) -> DTypeRule:
         if len(dtypes) > 1:
             require(name, dtypes[1], INDICES, 1, "size")
             require(name, dtypes[2], FLOATS, 2, "roi")
-        return resized_dtype(name, dtypes[0], attrs.method, attrs.out_dtype)
+        result = resized_dtype(name, dtypes[0], attrs.method, attrs.out_dtype)
+        require_element(name, "extrapolation_value", attrs.extrapolation_value, result)
+        return result
 
     return rule
 

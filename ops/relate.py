@@ -7,13 +7,29 @@ from __future__ import annotations
 
 import enum
 import itertools
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..shape_funcs.dims import ANY, MAX_RANK, RESULT, Dim, Shape, const, dim, is_nonneg, postorder, product, substitute, sym
-from ..shape_funcs.program import DATA, INT64_MAX, SIZE, Load, ShapeProgram, as_word, assemble, constant_dims
+from ..shape_funcs.dims import (
+    ANY,
+    INT,
+    MAX_RANK,
+    POLY,
+    RESULT,
+    Dim,
+    Shape,
+    const,
+    dim,
+    is_nonneg,
+    postorder,
+    product,
+    substitute,
+    sym,
+)
+from ..shape_funcs.program import DATA, INT64_MAX, INT64_MIN, SIZE, Load, ShapeProgram, as_word, assemble, constant_dims
 from ..shape_funcs.registry import Check, Operand, ShapeError, tracing
 from ..shape_funcs.relay_flags import RELAY_FLAGS
 from .attr_types import check_attrs
@@ -64,6 +80,7 @@ def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple
     tensors = tuple(Tensor(dtype, tuple(map(dim, s))) for dtype, s in zip(several, shapes, strict=True))
     for t in tensors:
         _check_shape(op, t.shape)
+    _check_numbers(op, [d for c in trace.checks for d in (c.condition, *c.operands)])
     return tensors, tuple(replace(c, message=_named(op, c.message)) for c in trace.checks)
 
 
@@ -280,6 +297,20 @@ def _check_shape(op: Op, shape: Shape) -> None:
         known = const(d)
         if known is not None and not 0 <= known <= INT64_MAX:
             raise TypeRelError(f"{op.name}: axis {axis} of the result would have the size {known}")
+    _check_numbers(op, shape)
+    # what numpy, too, has no array for, be another axis empty or not
+    elements = math.prod(filter(None, map(const, shape)))
+    if elements > INT64_MAX:
+        raise TypeRelError(f"{op.name}: the known sizes of the result already make {elements} elements")
+
+
+def _check_numbers(op: Op, dims: Iterable[Dim]) -> None:
+    """Raises TypeRelError for a number in ``dims`` that a shape program cannot hold."""
+    for part in postorder(dims):
+        numbers = part.args if part.op == INT else [n for n, _ in part.args] if part.op == POLY else ()
+        for number in numbers:
+            if not INT64_MIN <= number <= INT64_MAX:
+                raise TypeRelError(f"{op.name}: its shapes are computed with {number}, which does not fit into 64 bits")
 
 
 def _as_size(d: Dim, named: dict[Dim, Dim]) -> Dim:

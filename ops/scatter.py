@@ -14,7 +14,7 @@ from ..shape_funcs.dims import const
 from .compute import Guard, Scalar, Select, Value, apply, index
 from .dtype_rules import FLOATS, INDICES, NUMBERS, like_inputs, require, require_same
 from .dynamic import static_form
-from .indexing import as_index
+from .indexing import as_index, inside
 from .kernels import scatter as bodies
 from .kernels.cuda import scatter as cuda
 from .native.status import BAD_VALUE, SHAPE_CHECK
@@ -94,12 +94,13 @@ def _strided_set(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Valu
     slices = [_slice_of(limits, k, output.size(k)) for k in range(n)]
     at = [apply("floordiv", axes[k] - begin, stride) for k, (begin, _, stride) in enumerate(slices)]
     found = v(*at, *axes[n:])
-    for k, (begin, end, stride) in enumerate(slices):
-        length = index(0) - apply("floordiv", begin - end, stride)  # rounded up
-        found = Guard(apply("equal", length, v.size(k), dtype="bool"), SHAPE_CHECK, found)
+    for k, (begin, _, stride) in enumerate(slices):
         hit = apply("equal", axes[k], begin + at[k] * stride, dtype="bool")
-        hit = apply("and", hit, apply("and", at[k] >= 0, at[k] < length))
+        hit = apply("and", hit, inside(at[k], v.size(k)))
         found = Select(hit, found, data(*axes))
+    for k, (begin, end, stride) in enumerate(slices):
+        length = apply("maximum", index(0) - apply("floordiv", begin - end, stride), index(0))  # rounded up
+        found = Guard(apply("equal", length, v.size(k), dtype="bool"), SHAPE_CHECK, found)
     for _, _, stride in slices:
         found = Guard(apply("not_equal", stride, index(0), dtype="bool"), BAD_VALUE, found)
     return found

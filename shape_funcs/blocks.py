@@ -88,8 +88,8 @@ def _blocks(data: Operand, block: Sequence[int], pairs: Sequence[Sequence[int]],
     if len(pairs) != len(block):
         raise ShapeError(f"block_shape has {len(block)} numbers, {what} has {len(pairs)} pairs")
     for pair in pairs:
-        if len(pair) != 2 or min(pair) < 0:
-            raise ShapeError(f"{what} has {list(pair)}; each axis needs two numbers that are not negative")
+        if min(pair) < 0:
+            raise ShapeError(f"{what} has {list(pair)}; no number may be negative")
     if data.rank < len(block) + 1:
         raise ShapeError(f"block_shape is for a batch and {dimensions(len(block))}, the data has {data.rank}", input=0)
     return tuple(block)

@@ -40,9 +40,6 @@ def dyn_pad(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
 
 
 def _pairs(width: Sequence[Sequence[int]]) -> list[tuple[Dim, Dim]]:
-    for pair in width:
-        if len(pair) != 2:
-            raise ShapeError(f"pad_width has {list(pair)}; each axis needs two numbers, before and after")
     return [(dim(before), dim(after)) for before, after in width]
 
 

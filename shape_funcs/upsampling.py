@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any
 
 from .axes import as_size, need_rank, scalar
 from .conv import data_layouts, in_layout, layout_in
-from .dims import Dim, Shape, const, dim, scaled
+from .dims import Dim, Shape, all_, const, dim, lt, scaled
 from .image import resized
-from .registry import Operand, register_shape_func
+from .registry import Operand, check, register_shape_func
 
 
 def float_bits(value: float) -> int:
     """A float64 as a dim holds it."""
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+_INFINITY = float_bits(math.inf)
 
 
 def times(size: Dim, factor: Dim) -> Dim:
@@ -47,7 +51,12 @@ def _upsampling(name: str, scales: tuple[str, ...]) -> None:
         """Factors known at run time: integers or floats."""
         data, *given = inputs
         factors = [scalar(x, what, k) for k, (x, what) in enumerate(zip(given, scales, strict=True), 1)]
-        return _scaled(data, factors, ["float" in x.dtype for x in given], attrs.layout)
+        are_floats = ["float" in x.dtype for x in given]
+        for k, (factor, is_float, what) in enumerate(zip(factors, are_floats, scales, strict=True), 1):
+            # the bits of floats that are not negative have the order of the floats; NaN is above infinity
+            possible = all_(lt(0, factor), lt(factor, _INFINITY)) if is_float else lt(0, factor)
+            check(possible, f"{what} must be positive and finite", input=k)
+        return _scaled(data, factors, are_floats, attrs.layout)
 
 
 _upsampling("nn.upsampling", ("scale_h", "scale_w"))

@@ -14,8 +14,23 @@ def get_valid_counts(inputs: tuple[Operand, ...], attrs: Any) -> list[Shape]:
     """For data ``[B, N, K]``: counts ``[B]``, the boxes ``[B, N, K]``, their indices ``[B, N]``."""
     data = inputs[0]
     need_rank(data, 3, "the data", 0)
-    batch, boxes, _ = data.shape
+    one_element(inputs[1], "score_threshold", 1)
+    batch, boxes, entries = data.shape
+    _score_and_class(attrs, entries)
     return [(batch,), data.shape, (batch, boxes)]
+
+
+def _score_and_class(attrs: Any, entries: Dim) -> None:
+    """Check that boxes of ``entries`` numbers have the score and, if its index is not negative, the class that attrs name."""
+    _inside(attrs.score_index, 1, entries, "score_index")
+    if attrs.id_index >= 0:
+        _inside(attrs.id_index, 1, entries, "id_index")
+
+
+def _inside(first: int, count: int, entries: Dim, what: str) -> None:
+    if first < 0:
+        raise ShapeError(f"{what} must be at least 0, not {first}")
+    check(le(first + count, entries), f"{what} is {first}, but a box has {{}} numbers", entries, input=0, axis=2)
 
 
 @register_shape_func("vision.non_max_suppression")
@@ -25,7 +40,11 @@ def non_max_suppression(inputs: tuple[Operand, ...], attrs: Any) -> Any:
     need_rank(data, 3, "the data", 0)
     need_rank(valid_count, 1, "valid_count", 1)
     need_rank(indices, 2, "the indices", 2)
+    one_element(inputs[3], "max_output_size", 3)
+    one_element(inputs[4], "iou_threshold", 4)
     batch, boxes, entries = data.shape
+    _score_and_class(attrs, entries)
+    _inside(attrs.coord_start, 4, entries, "coord_start")
     batch = same_size(batch, valid_count.shape[0], "the data has {} batches, valid_count {}", 1, 0)
     batch = same_size(batch, indices.shape[0], "the data has {} batches, the indices {}", 2, 0)
     boxes = same_size(boxes, indices.shape[1], "the data has {} boxes, the indices {}", 2, 1)

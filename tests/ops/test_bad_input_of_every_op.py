@@ -6,6 +6,7 @@ run, in programs whose kernels ``test_every_op`` compiles too.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import re
 from collections.abc import Iterable
@@ -113,6 +114,7 @@ def test_values(op: Op, device: str) -> None:
         except Exception as error:
             error.add_note(f"{op.name}: {what} on {device}")
             raise
+    gc.collect()  # an exception and its frames, which hold the arguments, are a cycle
     if compiled is not None and not isinstance(made.wanted, str):
         compiled.agrees(made)  # and the machine goes on
 

@@ -60,6 +60,7 @@ CASES = [
     ("i,i,i->i", [(3,), (3,), (3,)]),
     ("ij,j->i", [(0, 3), (3,)]),
     ("ij,j->i", [(2, 0), (0,)]),
+    ("abcde,efghi->abcdfghi", [(2, 1, 2, 1, 3), (3, 1, 2, 1, 2)]),
 ]
 
 
@@ -134,6 +135,7 @@ def test_names_of_axes():
         ("...j->j", [(2, 3)], "equation '...j->j' has no ellipsis in the result, so it would lose axes"),
         ("ij,jk", [(2, 3), (4, 2)], "the sizes of j differ: 4 and 3"),
         ("ii", [(2, 3)], "the sizes of i differ: 3 and 2"),
+        ("abcde,fghij", [(1,) * 5] * 2, "a product of two tensors would have 10 dimensions; at most 8 are possible"),
         ("...i,...i->...", [(2, 3), (3, 3)], "sizes 2 and 3 do not broadcast"),
     ],
 )

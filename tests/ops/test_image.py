@@ -17,6 +17,7 @@ from relayvm.ops.relate import relate
 from relayvm.ops.ty import TensorType, numpy_dtype
 from relayvm.shape_funcs.conv import data_layouts
 from relayvm.shape_funcs.dims import sym
+from relayvm.shape_funcs.registry import ShapeError
 
 from .pictures import affine, resized, sampled
 from .run_group import call, compiled, evaluate, one_call, plain
@@ -222,10 +223,16 @@ def test_a_named_size_stays_named() -> None:
     assert out.shape[2] is h
 
 
-@pytest.mark.parametrize("factors", [(-1.0, 1.0), (math.nan, 1.0), (0.0, 1.0)])
-def test_a_factor_that_makes_nothing(factors: tuple[float, float]) -> None:
-    data = np.ones((1, 1, 2, 2), np.float32)
-    assert call("dyn.nn.upsampling", [data, *map(np.float64, factors)], get("dyn.nn.upsampling").attrs()).shape == (1, 1, 0, 2)
+@pytest.mark.parametrize("factor", [-1.0, math.nan, 0.0, -0.0, -math.inf, 0, -2])
+def test_a_factor_that_is_none(factor: float) -> None:
+    arrays = [np.ones((1, 1, 2, 2), np.float32), np.array(1.0), np.array(factor)]
+    with pytest.raises(ShapeError, match=r"^dyn\.nn\.upsampling: scale_w must be positive and finite$"):
+        call("dyn.nn.upsampling", arrays, get("dyn.nn.upsampling").attrs())
+
+
+def test_a_small_factor_makes_nothing() -> None:
+    arrays = [np.ones((1, 1, 2, 2), np.float32), np.array(5e-324), np.array(1.0)]
+    assert call("dyn.nn.upsampling", arrays, get("dyn.nn.upsampling").attrs()).shape == (1, 1, 0, 2)
 
 
 # ---- grids -----------------------------------------------------------------------------------------------------------
@@ -305,6 +312,7 @@ PICTURE = (1, 3, 4, 4)
         ("image.resize2d", [PICTURE], {"size": 2, "scales": (1.0, 0.0)}, "a scale must be positive and finite, not 0.0"),
         ("image.resize2d", [PICTURE], {"size": 2, "coordinate_transformation_mode": MODES[6]}, "roi must have 4 numbers, not 0"),
         ("image.resize2d", [PICTURE], {"size": 2, "extrapolation_value": math.nan}, "extrapolation_value must be finite"),
+        ("image.resize2d", [PICTURE], {"size": 2, "cubic_exclude": 2}, "attribute cubic_exclude must be 0 or 1, not 2"),
         ("image.resize2d", [PICTURE], {"size": 2, "out_dtype": "int8"}, "out_dtype='int8' is not valid; valid: "),
         ("nn.upsampling", [PICTURE], {"scale_h": -1.0}, "scale_h must be positive and finite, not -1.0"),
         ("nn.upsampling3d", [PICTURE], {}, "the data must have 5 dimensions, not 4"),
@@ -331,6 +339,8 @@ def test_dtypes_that_are_refused() -> None:
         relate(op, [TensorType.of(PICTURE, "bool")], op.attrs(size=2))
     with pytest.raises(TypeRelError, match=r"image\.resize2d: data is uint8; supported: float32, "):
         relate(op, [TensorType.of(PICTURE, "uint8")], op.attrs(size=2, method="cubic"))
+    with pytest.raises(TypeRelError, match=r"image\.resize2d: extrapolation_value=-1.0 is no uint8"):
+        relate(op, [TensorType.of(PICTURE, "uint8")], op.attrs(size=2, extrapolation_value=-1.0))
 
 
 def test_sizes_known_at_run_time_are_checked_then() -> None:

@@ -124,6 +124,9 @@ def test_wrong_calls():
     assert refused("nn.mirror_pad", [one], MirrorPadAttrs(((0, 4),))) == (
         "nn.mirror_pad: axis 0 of size 3 is too short to be mirrored 4 far"
     )
+    assert refused("nn.pad", [one, scalar], PadAttrs(((1, 2, 3),))) == (
+        "nn.pad: attribute pad_width must be a tuple of (int, int), not ((1, 2, 3),)"
+    )
     assert "attribute pad_mode must be" in refused("nn.pad", [one, scalar], PadAttrs(((1, 1),), "wrap"))
     assert refused("nn.dilate", [one], DilateAttrs((0,))) == "nn.dilate: strides (0,) must be at least 1"
     assert refused("nn.dilate", [one], DilateAttrs((1, 1))) == "nn.dilate: strides has 2 numbers, the data has 1 dimension"

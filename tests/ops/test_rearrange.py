@@ -184,7 +184,7 @@ def test_wrong_blocks():
     assert refused("nn.batch_to_space_nd", [((4, 1), F)], BatchToSpaceAttrs((2,), ((2, 1),))) == (
         "nn.batch_to_space_nd: what crops leave of axis 1 is negative: -1"
     )
-    assert "two numbers that are not negative" in refused(
+    assert "crops has [-2, 1]; no number may be negative" in refused(
         "nn.batch_to_space_nd", [((4, 1), F)], BatchToSpaceAttrs((2,), ((-2, 1),))
     )
 

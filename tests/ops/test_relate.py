@@ -159,10 +159,22 @@ def test_very_large_expressions_get_a_name() -> None:
             "expand_dims",
             [t(3)],
             {"axis": 0, "num_newaxis": 8},
-            "expand_dims: the result would have 9 dimensions; at most 8 are possible",
+            "expand_dims: num_newaxis is 8; valid: 0 to 7, for a tensor has at most 8 dimensions",
         ),
         ("zeros", [], {"shape": (-1,)}, "zeros: a size of shape is negative: -1"),
         ("zeros", [], {"shape": (2**63,)}, "zeros: axis 0 of the result would have the size 9223372036854775808"),
+        (
+            "nn.depth_to_space",
+            [t(N, N, N, N)],
+            {"block_size": 2**62},
+            f"nn.depth_to_space: its shapes are computed with {2**124}, which does not fit into 64 bits",
+        ),
+        (
+            "image.resize2d",
+            [t(N, 0, 3, 3)],
+            {"size": (2**62, 2**62)},
+            f"image.resize2d: the known sizes of the result already make {2**124} elements",
+        ),
         ("take", [t(3), t(2, dtype="int32")], {"axis": "x"}, "take: attribute axis must be int or None, not 'x'"),
         ("take", [t(3), t(2, dtype="int32")], {"axis": True}, "take: attribute axis must be int or None, not True"),
         (

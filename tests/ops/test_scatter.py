@@ -209,7 +209,12 @@ def test_strided_set_of_two_axes_as_machine_code():
 
 def test_what_does_not_fit_the_slice_is_a_status():
     data = np.zeros(5, "float32")
-    for size, limits, status in [(2, (0, 5, 2), SHAPE_CHECK), (4, (0, 5, 2), SHAPE_CHECK), (3, (0, 5, 0), BAD_VALUE)]:
+    for size, limits, status in [
+        (2, (0, 5, 2), SHAPE_CHECK),
+        (4, (0, 5, 2), SHAPE_CHECK),
+        (2, (3, 1, 1), SHAPE_CHECK),
+        (3, (0, 5, 0), BAD_VALUE),
+    ]:
         arrays = [data, np.zeros(size, "float32"), *(np.array([x]) for x in limits)]
         assert evaluate(one_call("strided_set", arrays, None, True), arrays)[0] == status
 

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.native.status import BAD_VALUE
+from relayvm.ops.op import TypeRelError, get
+from relayvm.ops.relate import relate
+from relayvm.ops.ty import TensorType
+from relayvm.ops.vision import GetValidCountsAttrs
+from relayvm.shape_funcs.registry import ShapeError
 
 from .opaque_kernels import Ran, run
 
@@ -168,12 +172,35 @@ def test_a_valid_count_out_of_range_reads_no_other_memory() -> None:
         assert status == 0 and count[0, 0] == kept and (out[0, kept:] == -1).all()
 
 
-@pytest.mark.parametrize("attrs", [{"score_index": 6}, {"coord_start": 3}, {"id_index": 6}, {"score_index": -1}])
-def test_a_field_that_boxes_do_not_have_is_an_error(attrs: dict[str, int]) -> None:
-    assert suppress(BOXES, **attrs).status == BAD_VALUE
+@pytest.mark.parametrize(
+    ("attrs", "message"),
+    [
+        ({"score_index": 6}, "score_index is 6, but a box has 6 numbers"),
+        ({"coord_start": 3}, "coord_start is 3, but a box has 6 numbers"),
+        ({"id_index": 6}, "id_index is 6, but a box has 6 numbers"),
+        ({"score_index": -1}, "score_index must be at least 0, not -1"),
+        ({"coord_start": -1}, "coord_start must be at least 0, not -1"),
+    ],
+)
+def test_a_field_that_boxes_do_not_have_is_an_error(attrs: dict[str, int], message: str) -> None:
+    scalars = [TensorType.of((), "int32"), TensorType.of(())]
+    calls = {"vision.non_max_suppression": [TensorType.of((1,), "int32"), TensorType.of((1, 5), "int32"), *scalars]}
     if "coord_start" not in attrs:
-        inputs = [BOXES, np.array(0.5, np.float32)]
-        assert run("vision.get_valid_counts", inputs, **attrs).status == BAD_VALUE
+        calls["vision.get_valid_counts"] = [TensorType.of(())]
+    for name, others in calls.items():
+        with pytest.raises(TypeRelError) as refused:
+            relate(get(name), [TensorType.of((1, 5, 6)), *others], get(name).attrs(**attrs))
+        assert refused.value.message == f"{name}: {message}"
+
+
+def test_a_field_that_boxes_do_not_have_at_run_time() -> None:
+    with pytest.raises(ShapeError, match="score_index is 6, but a box has 6 numbers"):
+        suppress(BOXES, score_index=6)
+
+
+def test_a_threshold_is_one_number() -> None:
+    with pytest.raises(TypeRelError, match=r"^vision\.get_valid_counts: score_threshold must have 1 element, not 2$"):
+        relate(get("vision.get_valid_counts"), [TensorType.of((1, 5, 6)), TensorType.of((2,))], GetValidCountsAttrs())
 
 
 def test_many_boxes_as_machine_code() -> None:

@@ -514,7 +514,8 @@ def test_vision(agree: Any, draw: Any) -> None:
     b, n, k = draw(SIZES), draw(SIZES), 6
     off = draw(st.sampled_from([0, 0, 2]))
     data, valid, indices = f32((b, n, k)), np.zeros(b + off, np.int32), np.zeros((b, n), np.int32)
-    agree("vision.get_valid_counts", [data, f32(())], lambda: [(b,), (b, n, k), (b, n)])
+    fields = {"score_index": 1, "id_index": draw(st.sampled_from([0, -1, 5]))}
+    agree("vision.get_valid_counts", [data, f32(())], lambda: [(b,), (b, n, k), (b, n)], **fields)
     inputs = [data, valid, indices, scalar(1, "int32"), f32(())]
 
     def oracle(*shapes: Any) -> Any:
@@ -522,8 +523,8 @@ def test_vision(agree: Any, draw: Any) -> None:
             raise ValueError
         return list(shapes)
 
-    agree("vision.non_max_suppression", inputs, lambda: oracle((b, n), (b, 1)), return_indices=True)
-    agree("vision.non_max_suppression", inputs, lambda: oracle((b, n, k)), return_indices=False)
+    agree("vision.non_max_suppression", inputs, lambda: oracle((b, n), (b, 1)), return_indices=True, coord_start=2, **fields)
+    agree("vision.non_max_suppression", inputs, lambda: oracle((b, n, k)), return_indices=False, coord_start=2, **fields)
 
 
 def places(n: int, window: int, stride: int, dilation: int, padding: int, ceil_mode: bool = False) -> int:

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.kernels.cuda import suppression
-from relayvm.ops.native.status import BAD_VALUE
 
 from ...emulator import emulator
-from ..test_vision import BOXES, kept_boxes
+from ..test_vision import kept_boxes
 from .on_card import Ran, run
 
 if reason := emulator.available():
@@ -118,12 +117,3 @@ def test_many_boxes_with_constant_thresholds() -> None:
         for b in range(2):
             wanted = kept_boxes(valid[b, : count[b]], limit, 0.4, -1, False, 0, 4, 5)
             assert out[b, : kept[b, 0]].tolist() == [int(indices[b, i]) for i in wanted if i >= 0]
-
-
-@pytest.mark.parametrize("attrs", [{"score_index": 6}, {"coord_start": 3}, {"id_index": 6}, {"score_index": -1}])
-def test_a_field_that_boxes_do_not_have_is_an_error(attrs: dict[str, int]) -> None:
-    count, indices = np.array([5], np.int32), np.arange(5, dtype=np.int32)[None]
-    inputs = [BOXES, count, indices, np.array(-1), np.array(0.5, np.float32)]
-    assert run("vision.non_max_suppression", inputs, **attrs).status == BAD_VALUE
-    if "coord_start" not in attrs:
-        assert run("vision.get_valid_counts", [BOXES, np.array(0.5, np.float32)], **attrs).status == BAD_VALUE

@@ -30,6 +30,7 @@ def written(x: np.ndarray, places: list[tuple[Any, ...]], updates: np.ndarray, m
 def scatter_elements(d: Draw, name: str) -> Call:
     x = d.array(d.dims(2), low=1, high=3)
     axis, mode = d.pick(0, 1, -1), d.pick("update", "min", "max", "add")
+    mode = "update" if d.dtype == "bool" else mode
     shape = list(x.shape)
     shape[axis] = min(3, x.shape[axis])
     at = positions(d, tuple(shape), x.shape[axis], d.pick("int64", "int32"))
@@ -43,7 +44,7 @@ def scatter_elements(d: Draw, name: str) -> Call:
             places.append(tuple(moved))
         return written(x, places, updates.reshape(-1), mode)
 
-    return call([x, at, updates], wanted, axis=axis, reduction="update" if d.dtype == "bool" else mode, tolerance=10)
+    return call([x, at, updates], wanted, axis=axis, reduction=mode, tolerance=10)
 
 
 @recipe("scatter_nd", by_width=True)
