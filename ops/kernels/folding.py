@@ -8,6 +8,18 @@ from typing import Any
 from ..ty import computed_in, int_range, is_float
 from .functions import SCALAR_FUNCTIONS, cast_text, literal_text
 
+#: A run is no longer, so that each of the many lanes of a vectorised loop adds some tens of elements at most.
+RUN = 4096
+
+
+@dataclass(frozen=True)
+class Run:
+    """Up to RUN neighbouring elements folded in their own dtype: as state and step of a fold, and how it takes up the run."""
+
+    state: tuple[tuple[str, str], ...]
+    step: tuple[str, ...]
+    join: tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -16,7 +28,8 @@ class Fold:
     ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element and ``{at}`` for
     its position among those folded.  ``value``: the result, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.
     ``join``: statements that take up a second fold, whose variables end in ``{lane}``, where a loop takes one element at a
-    time unless it is told to make several folds.  ``dtypes``: of the variables.
+    time unless it is told to make several folds.  ``dtypes``: of the variables.  ``run``: where elements in memory are read
+    faster than they can be made wider.
     """
 
     state: tuple[tuple[str, str], ...]
@@ -26,6 +39,7 @@ class Fold:
     dtypes: tuple[str, ...]
     needs_one: bool = False
     join: tuple[str, ...] = ()
+    run: Run | None = None
 
 
 def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
@@ -63,10 +77,14 @@ def fold_dtype(combine: str, element: str, attrs: Any) -> str:
 def _arithmetic(sign: str, start: int, element: str, name: str) -> Fold:
     # the widest of its kind; integers wrap to the same value in the end
     wide = "float64" if is_float(element) else "uint64" if element.startswith("u") else "int64"
-    taken = f"{name} {sign} {wide}({{e}})"
+    taken, run = f"{name} {sign} {wide}({{e}})", None
     if is_float(element):
         taken = f"{'add' if sign == '+' else 'multiply'}_in_any_order({name}, {wide}({{e}}))"
-    return Fold(((name, f"{wide}({start})"),), (f"{name} = {taken}",), name, wide, (wide,))
+    if sign == "+" and computed_in(element) == "float32":
+        short = f"{name}run"
+        step = f"{short} = add_in_any_order({short}, {{e}})"
+        run = Run(((short, "float32(0)"),), (step,), (f"{name} = {name} + float64({short})",))
+    return Fold(((name, f"{wide}({start})"),), (f"{name} = {taken}",), name, wide, (wide,), run=run)
 
 
 def _extreme(smallest: bool, dtype: str) -> str:

@@ -1,7 +1,7 @@
 """Softmax along the middle axis of a 3-D view: of rows, or, where that axis is not the last one, of blocks of columns.
 
-Exponentials are in the dtype that is computed in.  They are added in that dtype as far as RUN elements (so few that this
-rounds no more than once or twice for each lane of a loop), the sums of runs in float64.
+Exponentials are in the dtype that is computed in.  They are added in that dtype as far as RUN elements, the sums of runs in
+float64.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import numpy as np
 from ..native.arithmetic import add_in_any_order, larger
 from ..native.memory import generic
 from ..native.status import OK
+from .folding import RUN
 from .real_functions import exp_float32_below
 
-#: Elements that are added before their sum is added to the others.
-RUN = 1024
 #: Columns that are gone through together: few enough for a block of some thousand rows to stay in the processor's caches.
 BLOCK = 256
 
