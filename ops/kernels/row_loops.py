@@ -8,7 +8,6 @@ many elements at a time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,13 +16,13 @@ from ..native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from ..ty import HALVES, ITEMSIZE, computed_in
 from .addresses import Lowered, Table
 from .expression import APPLY, AXIS, LITERAL, SELECT, Cell
-from .folding import RUN, Fold, Run, fold
+from .folding import RUN, Fold, Outlook, Run, fold
 from .language import Python, element_of, indented, loops_around, unless_empty
 from .rows import RowFold, Rows
 from .writer import Outside, Writer
 
-#: How many folds run at a time where one would wait for itself.
-LANES = 8
+#: How many elements are looked through at a time for one that changes the fold.
+GLANCE = 256
 #: What costs more than so many additions is not computed twice.
 CHEAP = 8
 #: The cost of what is not as quick as an addition.
@@ -131,9 +130,9 @@ class RowText:
             line = f"{element_of(keep.array, offset)} = {value}"
             self._add(body, writer, [line, *self._steps(writer, runs if last else [])], runs if last else [])
         rest = [f for f in folds if f not in runs or not keeps]
-        # together, but for those that run several at a time
-        together = [f for f in rest if not f[1].join]
-        for some in ([together] if together else []) + [[f] for f in rest if f[1].join]:
+        # together, but for those that skip elements
+        together = [f for f in rest if not f[1].outlook]
+        for some in ([together] if together else []) + [[f] for f in rest if f[1].outlook]:
             writer = self._writer([k for k in self.keeps if k.since <= step], [cell for cell, _ in some])
             self._add(body, writer, self._steps(writer, some), some)
 
@@ -173,8 +172,9 @@ class RowText:
         runs = [made.run for _, made in folds if made.run and self._runs(made)]
         if not inside:
             body.lines += lines
-        elif folds and folds[0][1].join:
-            body.lines += _lanes(regions, inside, folds[0][1], lines, self.kept)
+        elif folds and folds[0][1].outlook:
+            text, position = writer.value(folds[0][0]), self._position()
+            body.lines += _looked_through(regions, inside, folds[0][1].outlook, text, position, self.kept)
         elif runs:
             body.lines += _in_runs(regions, inside, runs, lines, self.kept)
         else:
@@ -278,17 +278,18 @@ def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], 
     return loops_around(regions[:-1], extents[:-1], lines, first)
 
 
-def _lanes(regions: list[list[str]], extents: list[str], folding: Fold, step: list[str], first: int) -> list[str]:
-    """Loops around ``step``, the innermost one with LANES folds at a time, which are joined after it."""
+def _looked_through(
+    regions: list[list[str]], extents: list[str], outlook: Outlook, text: str, position: str, first: int
+) -> list[str]:
+    """Loops around a fold, the innermost one GLANCE elements at a time, of which few are gone through one by one."""
     axis, size = f"i{first + len(extents) - 1}", extents[-1]
-    own = re.compile("|".join(rf"\b{name}\b" for name, _ in folding.state))
-    lines, block, joined = [], [], []
-    for k in range(LANES):
-        lane = f"_{k}"
-        lines += [f"{name}{lane} = {start}" for name, start in folding.state]
-        block += [f"{axis} = {axis}_block * {LANES} + {k}", *regions[-1]]
-        block += [own.sub(lambda found, lane=lane: found[0] + lane, line) for line in step]
-        joined += [line.format(lane=lane) for line in folding.join]
-    lines += [f"for {axis}_block in range({size} // {LANES}):", *indented(block), *joined]
-    lines += [f"for {axis} in range({size} // {LANES} * {LANES}, {size}):", *indented([*regions[-1], *step])]
+
+    def each(step: Sequence[str]) -> list[str]:
+        inside = [f"{axis} = {axis}_run * {GLANCE} + {axis}_at", *regions[-1]]
+        inside += [line.format(e=text, at=position) for line in step]
+        return [f"for {axis}_at in range(min({GLANCE}, {size} - {axis}_run * {GLANCE})):", *indented(inside)]
+
+    lines = [f"{name} = {start}" for name, start in outlook.best.state]
+    lines += [*each(outlook.best.step), f"if not ({outlook.nothing}):", *indented(each(outlook.find))]
+    lines = [f"for {axis}_run in range(({size} + {GLANCE - 1}) // {GLANCE}):", *indented(lines)]
     return loops_around(regions[:-1], extents[:-1], lines, first)
