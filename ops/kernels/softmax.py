@@ -16,8 +16,8 @@ from ..native.status import OK
 from .folding import RUN
 from .real_functions import exp_float32_below
 
-#: Columns that are gone through together: few enough for a block of some thousand rows to stay in the processor's caches.
-BLOCK = 256
+#: Columns that are gone through together: many, for memory is read faster in long stretches.
+BLOCK = 4096
 
 
 @generic
@@ -102,11 +102,24 @@ def column_totals(data, o, first, columns, top, total, exponential):  # type: ig
         i = np.uint64(first + c)
         top[i] = data[o, 0, i]
         total[i] = 0.0
-    for j in range(1, n):
+    for block in range(n // 4):
+        j = 4 * block
+        for c in range(columns):
+            i = np.uint64(first + c)
+            one, two = larger(data[o, j, i], data[o, j + 1, i]), larger(data[o, j + 2, i], data[o, j + 3, i])
+            top[i] = larger(top[i], larger(one, two))
+    for j in range(n // 4 * 4, n):
         for c in range(columns):
             i = np.uint64(first + c)
             top[i] = larger(top[i], data[o, j, i])
-    for j in range(n):
+    for block in range(n // 4):
+        j = 4 * block
+        for c in range(columns):
+            i = np.uint64(first + c)
+            one = exponential(data[o, j, i] - top[i]) + exponential(data[o, j + 1, i] - top[i])
+            two = exponential(data[o, j + 2, i] - top[i]) + exponential(data[o, j + 3, i] - top[i])
+            total[i] += np.float64(one + two)
+    for j in range(n // 4 * 4, n):
         for c in range(columns):
             i = np.uint64(first + c)
             total[i] += np.float64(exponential(data[o, j, i] - top[i]))
