@@ -3,7 +3,7 @@
 What is costly to compute and needed in several passes is computed once for each row, in a loop of its own, and kept in a
 *row buffer*: the row of the result where that has the right dtype, else memory of the kernel's own.  What is cheap is
 computed again.  A loop that folds thus does little besides, and a loop that does much stores one thing, so that both take
-many elements at a time.
+many elements at a time.  Only sums in the elements' own dtype (``Fold.run``) are made in the loop that computes the elements.
 """
 
 from __future__ import annotations
@@ -73,10 +73,7 @@ class RowText:
         refused: list[str] = []
         if any(f.needs_one for f in folds):
             refused = unless_empty(around, [f"return {EMPTY_REDUCTION}"])
-            if inside:
-                refused = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused)]
-            else:
-                refused = []
+            refused = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused)] if inside else []
         if body.hoisted:
             # nothing may be read ahead for an empty axis: there the result is what the folds begin with
             lines = unless_empty(self.extents, lines)
