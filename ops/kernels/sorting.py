@@ -18,9 +18,9 @@ from .radix import sort_by_digits
 _RUN = 16
 #: From so many on, sorting by digits is faster than merging.
 _DIGITS_FROM = 192
-#: The k best of n are kept in a heap when n is at least this many times k, and as long as no more than this share of n came into
-#: it; else everything is sorted.
-_HEAP_SHARE = 32
+#: The k best of n are kept in a heap when n is at least this many times k, and as long as no more than a quarter of n came into
+#: it, which is more than random elements do; else everything is sorted.
+_HEAP_SHARE, _HEAP_QUARTER = 32, 4
 #: So many elements are compared with the worst of the heap before asking whether one of them is better.
 _BLOCK = 64
 
@@ -228,7 +228,7 @@ def select_by_heap(data, o, i, k, keys, order, is_ascend):  # type: ignore[no-un
                 keys[0], order[0] = data[o, j, i], j
                 sift_down(keys, order, 0, k, is_ascend)
                 replaced += 1
-        if replaced * _HEAP_SHARE > n:
+        if replaced * _HEAP_QUARTER > n:
             return False
     for end in range(k - 1, 0, -1):
         key, position = keys[0], order[0]
