@@ -55,10 +55,11 @@ layers: $(VENV)/stamp-test
 docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md
 	$(PY) -m relayvm.compiler.docs
 
-bench: $(VENV)/stamp-bench  ## dispatch cost against numpy and onnxruntime, cold start, what compare finds (minutes)
+bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, what compare finds (minutes)
 	$(PY) benchmarks/dispatch.py
 	$(PY) benchmarks/cold_start.py
 	$(PY) benchmarks/significance.py
+	$(PY) benchmarks/kernels.py
 
 gpu: $(GPU_NEEDS)  ## everything that needs a card, in at most 8 minutes: tests, figures beside their goals (docs/gpu.md)
 	$(if $(GPU_NEEDS),,@mkdir -p .types && ln -sfn .. .types/relayvm && $(GPU_PYTHON) $(EGG_INFO))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from .dtype_rules import FLOATS, INDICES, require, require_same
 from .kernels import class_suppression as bodies
 from .kernels.cuda import class_suppression as cuda
+from .kernels.radix import COUNTERS
 from .kernels.vision import KEPT_ROWS
 from .op import Kernel, Op, OpPattern, Scratch, TypeRelError
 
@@ -35,7 +36,11 @@ class RegularNonMaxSuppressionAttrs:
 
 
 _INPUTS = ("boxes", "scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold")
-_ROOM = (*(Scratch(axis=1), Scratch("int64", axis=1)) * 2, Scratch(axis=1, rows=KEPT_ROWS))
+_ROOM = (
+    *(Scratch(axis=1), Scratch("int64", axis=1)) * 2,
+    Scratch("int64", length=COUNTERS),
+    Scratch(axis=1, rows=KEPT_ROWS),
+)
 
 
 def _all_class_rule(dtypes: tuple[Any, ...], attrs: Any) -> tuple[str, ...]:

@@ -48,13 +48,15 @@ DTypeRule = Callable[[tuple[Any, ...], Any], "str | tuple[str, ...]"]
 class Scratch:
     """A buffer that a kernel's wrapper allocates for its body and frees after it.
 
-    It has as many elements as axis ``axis`` of the view of the first tensor is long, but at least one; with ``rows`` it is
-    2-D, so many rows of them.  ``dtype`` "" is that in which elements of the first tensor are computed with.
+    It has ``length`` elements, or, where that is 0, as many as axis ``axis`` of the view of the first tensor is long, but at
+    least one; with ``rows`` it is 2-D, so many rows of them.  ``dtype`` "" is that in which elements of the first tensor are
+    computed with.
     """
 
     dtype: str = ""
     axis: int = 0
     rows: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True)

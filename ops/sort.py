@@ -9,6 +9,7 @@ from .dtype_rules import INDICES, NUMBERS, known_dtype, require
 from .kernels import sorting as bodies
 from .kernels.cuda import scanning as cuda_scanning
 from .kernels.cuda import sorting as cuda
+from .kernels.radix import COUNTERS
 from .op import DTypeRule, Kernel, Op, OpPattern, Scratch
 from .ty import HALVES
 
@@ -109,8 +110,8 @@ def _is_ascend(attrs: Any) -> dict[str, bool]:
     return {"is_ascend": attrs.is_ascend}
 
 
-#: keys, order, and as much again to merge into: as long as the axis.
-_BUFFERS = (Scratch(axis=1), Scratch("int64", axis=1), Scratch(axis=1), Scratch("int64", axis=1))
+#: keys, order, and as much again to move into, as long as the axis; counters.
+_BUFFERS = (*(Scratch(axis=1), Scratch("int64", axis=1)) * 2, Scratch("int64", length=COUNTERS))
 
 
 def _topk_kernel(*views: str) -> Kernel:
@@ -140,7 +141,7 @@ Op(
     attrs=SortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: dtypes[0],
-    kernel=Kernel("merge_sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.sort),
+    kernel=Kernel("sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.sort),
 )
 
 Op(
@@ -150,7 +151,7 @@ Op(
     attrs=ArgsortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_position_rule("argsort"),
-    kernel=Kernel("merge_sort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.argsort),
+    kernel=Kernel("argsort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.argsort),
 )
 
 Op(

@@ -9,6 +9,7 @@ from .dtype_rules import FLOATS, INDICES, require
 from .kernels import vision as bodies
 from .kernels.cuda.suppression import non_max_suppression
 from .kernels.cuda.vision import get_valid_counts
+from .kernels.radix import COUNTERS
 from .op import Kernel, Op, OpPattern, Scratch
 
 
@@ -83,7 +84,11 @@ Op(
         bodies.suppressed_indices,
         attrs=_suppression_attrs,
         views=("", "", "", "flat", "flat", ""),
-        scratch=(*(Scratch(axis=1), Scratch("int64", axis=1)) * 2, Scratch(axis=1, rows=bodies.KEPT_ROWS)),
+        scratch=(
+            *(Scratch(axis=1), Scratch("int64", axis=1)) * 2,
+            Scratch("int64", length=COUNTERS),
+            Scratch(axis=1, rows=bodies.KEPT_ROWS),
+        ),
         choose=lambda attrs, dtypes: bodies.suppressed_indices if attrs.return_indices else bodies.suppressed_boxes,
         cuda=non_max_suppression,
     ),

@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from ..native.memory import alloc, array_float64, array_int64, free, generic  # type: ignore[attr-defined]
 from ..native.status import BAD_VALUE, OK, OUT_OF_MEMORY
-from .sorting import merge_sort
+from .sorting import merge_sort, sort_positions
 from .vision import AREA, BOTTOM, KIND, LEFT, RIGHT, TOP, is_covered
 
 
 @generic
 def keep_of_class(  # type: ignore[no-untyped-def]
-    boxes, b, scores, start, step, at_least, score_threshold, iou_threshold, limit, keys, order, spare_keys, spare_order, taken
+    boxes,
+    b,
+    scores,
+    start,
+    step,
+    at_least,
+    score_threshold,
+    iou_threshold,
+    limit,
+    keys,
+    order,
+    spare_keys,
+    spare_order,
+    counters,
+    taken,
 ):
     """How many boxes of image ``b`` are kept; ``order`` gets their positions, ``keys`` their scores, best first.
 
@@ -26,7 +40,7 @@ def keep_of_class(  # type: ignore[no-untyped-def]
         if score > score_threshold or (at_least and score == score_threshold):
             keys[found], order[found] = score, i
             found += 1
-    merge_sort(keys, order, spare_keys, spare_order, found, False)
+    sort_positions(keys, order, spare_keys, spare_order, counters, found, False)
     # a constant of the boxes' dtype, so that no product is widened
     spare_keys[0] = 0
     zero, kept = spare_keys[0], 0
@@ -42,7 +56,7 @@ def keep_of_class(  # type: ignore[no-untyped-def]
         taken[LEFT, kept], taken[TOP, kept] = x0, y0
         taken[RIGHT, kept], taken[BOTTOM, kept] = x1, y1
         taken[AREA, kept], taken[KIND, kept] = size, zero
-        order[kept], keys[kept] = i, keys[j]
+        order[kept], keys[kept] = i, scores[start + i * step]
         kept += 1
     return kept
 
@@ -50,7 +64,7 @@ def keep_of_class(  # type: ignore[no-untyped-def]
 @generic
 def suppress_classes(  # type: ignore[no-untyped-def]
     boxes, scores, dims, limit, iou_threshold, score_threshold, selected, total, counts,
-    keys, order, spare_keys, spare_order, taken,
+    keys, order, spare_keys, spare_order, counters, taken,
 ):  # fmt: skip
     """Image, class and box of each kept box, image by image, class by class; how many."""
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
@@ -60,7 +74,7 @@ def suppress_classes(  # type: ignore[no-untyped-def]
         for c in range(dims[1]):
             kept = keep_of_class(
                 boxes, b, scores, (b * dims[1] + c) * dims[2], 1, False, score_threshold[0], iou_threshold[0], limit[0],
-                keys, order, spare_keys, spare_order, taken,
+                keys, order, spare_keys, spare_order, counters, taken,
             )  # fmt: skip
             for j in range(kept):
                 selected[done, 0], selected[done, 1], selected[done, 2] = b, c, order[j]
@@ -72,14 +86,14 @@ def suppress_classes(  # type: ignore[no-untyped-def]
 @generic
 def gather_classes(  # type: ignore[no-untyped-def]
     boxes, scores, b, classes, start, class_step, step, at_least, score_threshold, iou_threshold, limit, all_keys, all_order,
-    keys, order, spare_keys, spare_order, taken,
+    keys, order, spare_keys, spare_order, counters, taken,
 ):  # fmt: skip
     """All kept boxes of an image, class by class: their scores, and class times number of boxes plus box.  How many."""
     done, n = 0, boxes.shape[1]
     for c in range(classes):
         kept = keep_of_class(
             boxes, b, scores, start + c * class_step, step, at_least, score_threshold, iou_threshold, limit,
-            keys, order, spare_keys, spare_order, taken,
+            keys, order, spare_keys, spare_order, counters, taken,
         )  # fmt: skip
         for j in range(kept):
             all_keys[done], all_order[done] = keys[j], c * n + order[j]
@@ -90,7 +104,7 @@ def gather_classes(  # type: ignore[no-untyped-def]
 @generic
 def suppress_classes_of_images(  # type: ignore[no-untyped-def]
     boxes, scores, dims, limit, iou_threshold, score_threshold, selected, selected_scores, total, counts,
-    keys, order, spare_keys, spare_order, taken,
+    keys, order, spare_keys, spare_order, counters, taken,
 ):  # fmt: skip
     """Class and box of the kept boxes of each image, best first, and their scores; -1 behind them; how many."""
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
@@ -105,7 +119,7 @@ def suppress_classes_of_images(  # type: ignore[no-untyped-def]
     for b in range(dims[0]):
         done = gather_classes(
             boxes, scores, b, classes, b * classes * n, n, 1, False, score_threshold[0], iou_threshold[0], limit[0],
-            all_keys, all_order, keys, order, spare_keys, spare_order, taken,
+            all_keys, all_order, keys, order, spare_keys, spare_order, counters, taken,
         )  # fmt: skip
         merge_sort(all_keys, all_order, more_keys, more_order, done, False)
         for j in range(done):
@@ -122,7 +136,7 @@ def suppress_classes_of_images(  # type: ignore[no-untyped-def]
 
 @generic
 def suppress_regularly(  # type: ignore[no-untyped-def]
-    boxes, scores, dims, out_boxes, out_classes, out_scores, total, keys, order, spare_keys, spare_order, taken,
+    boxes, scores, dims, out_boxes, out_classes, out_scores, total, keys, order, spare_keys, spare_order, counters, taken,
     classes, per_class, iou_threshold, score_threshold,
 ):  # fmt: skip
     """The best boxes of each image over all classes, their classes and scores; 0 behind them; how many."""
@@ -136,7 +150,7 @@ def suppress_regularly(  # type: ignore[no-untyped-def]
     for b in range(dims[0]):
         done = gather_classes(
             boxes, scores, b, classes, b * n * fields + fields - classes, 1, fields, True, score_threshold, iou_threshold,
-            per_class, all_keys, all_order, keys, order, spare_keys, spare_order, taken,
+            per_class, all_keys, all_order, keys, order, spare_keys, spare_order, counters, taken,
         )  # fmt: skip
         merge_sort(all_keys, all_order, more_keys, more_order, done, False)
         done = min(done, most)

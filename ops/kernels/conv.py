@@ -1,12 +1,12 @@
-"""Convolution: as matrix products over gathered columns, or directly.
+"""Convolution: as matrix products over gathered columns, by planes (``plane_conv``), or directly.
 
-The product needs a BLAS and enough channels to be worth the gathering; float32 then accumulates as the BLAS does.  Direct
-convolution, which has all of depthwise convolution, accumulates in float64.
+The product needs a BLAS and enough channels to be worth the gathering; float32 then accumulates as the BLAS does.  Fewer channels
+before space go by planes.  What is left, other dtypes or channels behind space, is done directly, and accumulates in float64.
 
 Indices in inner loops are unsigned: numba then does not ask whether they count from the end, and LLVM makes vector code.
 
 ``groups``, ``stride``, ``before`` (padding), ``dilation`` and ``layouts`` (kernel layout, are the channels of the data last, are
-those of the result last) are constants of the compiled code; together, without the layouts, they are the ``geometry``.
+those of the result last) are constants of the compiled code.
 """
 
 from __future__ import annotations
@@ -16,185 +16,60 @@ import numpy as np
 from ..native.libraries import call_gemm
 from ..native.memory import alloc, array_float32, array_float64, free, generic  # type: ignore[attr-defined]
 from ..native.status import OK, OUT_OF_MEMORY
+from .direct_conv import convolve_directly
+from .kernel_layouts import OUT_IN_SPACE, SPACE_IN_OUT, SPACE_OUT_IN, kernel_sizes, kernel_strides
 from .matmul import BLAS_LIMIT
-from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, spatial_size, strides_of
+from .plane_conv import convolve_planes, room_for_planes
+from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 
-#: The kernel layouts: output channels, then input channels, then space; space, input, output; output, space, input; space,
-#: output, input, as depthwise kernels lie beside data whose channels are last.
-OUT_IN_SPACE, SPACE_IN_OUT, OUT_SPACE_IN, SPACE_OUT_IN = range(4)
 #: So many elements of gathered columns at once: they stay in the cache.
 _COLUMNS = 2**18
-#: A product that makes fewer channels from a group is slower than direct convolution.
+#: A product that makes fewer channels from a group is slower than the other ways.
 _LEAST_CHANNELS = 4
-
-
-@generic
-def kernel_sizes(dims, layout):  # type: ignore[no-untyped-def]
-    """Of a kernel: output channels, input channels of a group, depth, rows, columns."""
-    first = 2 if layout == OUT_IN_SPACE else (1 if layout == OUT_SPACE_IN else 0)
-    last = len(dims) - 1
-    outputs = dims[last] if layout == SPACE_IN_OUT else (dims[last - 1] if layout == SPACE_OUT_IN else dims[0])
-    inputs = dims[1] if layout == OUT_IN_SPACE else (dims[last - 1] if layout == SPACE_IN_OUT else dims[last])
-    return outputs, inputs, spatial_size(dims, 0, first), spatial_size(dims, 1, first), spatial_size(dims, 2, first)
-
-
-@generic
-def kernel_strides(sizes, layout):  # type: ignore[no-untyped-def]
-    """Of a kernel: the steps from an output channel to the next, an input channel, a tap (its taps are in row-major order)."""
-    outputs, inputs, taps = sizes[0], sizes[1], sizes[2] * sizes[3] * sizes[4]
-    if layout == OUT_IN_SPACE:
-        return inputs * taps, taps, 1
-    if layout == SPACE_OUT_IN:
-        return inputs, 1, inputs * outputs
-    return (1, outputs, inputs * outputs) if layout == SPACE_IN_OUT else (taps * inputs, 1, inputs)
-
-
-# ---- directly ------------------------------------------------------------------------------------------------------
-
-
-@generic
-def add_row(totals, data, at, step, first, end, factor):  # type: ignore[no-untyped-def]
-    """``totals[i] += factor * data[at + i * step]`` from ``first`` to ``end``."""
-    if step == 1:
-        for i in range(first, end):
-            totals[np.uint64(i)] += factor * np.float64(data[np.uint64(at + i)])
-    else:
-        for i in range(first, end):
-            totals[i] += factor * np.float64(data[at + i * step])
-
-
-@generic
-def direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel, taps, stride, before, dilation):  # type: ignore[no-untyped-def]
-    """One row of one output channel into ``totals``: its group's first input channel starts at ``at``, its kernel at ``w_at``;
-    ``row`` is (depth, row, number of columns) of the result, ``taps`` the kernel's steps from input channel and from tap."""
-    for x in range(row[2]):
-        totals[x] = 0.0
-    for i in range(inputs):
-        for kz in range(kernel[2]):
-            z = row[0] * stride[0] + kz * dilation[0] - before[0]
-            for ky in range(kernel[3]):
-                y = row[1] * stride[1] + ky * dilation[1] - before[1]
-                if 0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW]:
-                    line = at + i * steps[CHANNEL] + z * steps[DEPTH] + y * steps[ROW]
-                    tap = w_at + i * taps[1] + (kz * kernel[3] + ky) * kernel[4] * taps[2]
-                    for kx in range(kernel[4]):
-                        offset = kx * dilation[2] - before[2]
-                        first, end = first_inside(offset, stride[2]), end_inside(offset, stride[2], sizes[COLUMN], row[2])
-                        factor = np.float64(weight[tap + kx * taps[2]])
-                        if first < end:
-                            add_row(totals, data, line + offset * steps[COLUMN], stride[2] * steps[COLUMN], first, end, factor)
-
-
-@generic
-def direct_by_rows(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, data_last, geometry):  # type: ignore[no-untyped-def]
-    """Each row of each channel by itself: for channels before space."""
-    groups, stride, before, dilation = geometry
-    steps, out_steps = strides_of(sizes, data_last), strides_of(out_sizes, out_last)
-    inputs, outputs = kernel[1], kernel[0] // groups
-    for b in range(out_sizes[BATCH]):
-        for o in range(out_sizes[CHANNEL]):
-            at = b * steps[BATCH] + (o // outputs) * inputs * steps[CHANNEL]
-            for z in range(out_sizes[DEPTH]):
-                for y in range(out_sizes[ROW]):
-                    row = (z, y, out_sizes[COLUMN])
-                    direct_row(
-                        data, weight, totals, at, o * taps[0], inputs, row, sizes, steps, kernel, taps, stride, before, dilation
-                    )
-                    to = b * out_steps[BATCH] + o * out_steps[CHANNEL] + z * out_steps[DEPTH] + y * out_steps[ROW]
-                    for x in range(out_sizes[COLUMN]):
-                        out[to + x * out_steps[COLUMN]] = totals[x]
-
-
-@generic
-def add_channels(totals, data, at, weight, w_at, inputs, outputs, groups, taps):  # type: ignore[no-untyped-def]
-    """Add one tap of all output channels: ``data`` holds the input channels side by side from ``at`` on."""
-    if outputs == 1 and inputs == 1 and taps[0] == 1:
-        for g in range(groups):
-            totals[np.uint64(g)] += np.float64(data[np.uint64(at + g)]) * np.float64(weight[np.uint64(w_at + g)])
-        return
-    for g in range(groups):
-        for i in range(inputs):
-            factor = np.float64(data[at + g * inputs + i])
-            for o in range(g * outputs, (g + 1) * outputs):
-                totals[o] += factor * np.float64(weight[w_at + o * taps[0] + i * taps[1]])
-
-
-@generic
-def direct_by_points(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, geometry):  # type: ignore[no-untyped-def]
-    """All channels of one point at once: for channels after space."""
-    groups, stride, before, dilation = geometry
-    steps, out_steps = strides_of(sizes, True), strides_of(out_sizes, out_last)
-    inputs, outputs = kernel[1], kernel[0] // groups
-    for b in range(out_sizes[BATCH]):
-        for z in range(out_sizes[DEPTH]):
-            for y in range(out_sizes[ROW]):
-                for x in range(out_sizes[COLUMN]):
-                    for o in range(kernel[0]):
-                        totals[np.uint64(o)] = 0.0
-                    for tap in range(kernel[2] * kernel[3] * kernel[4]):
-                        iz = z * stride[0] + tap // (kernel[3] * kernel[4]) * dilation[0] - before[0]
-                        iy = y * stride[1] + tap // kernel[4] % kernel[3] * dilation[1] - before[1]
-                        ix = x * stride[2] + tap % kernel[4] * dilation[2] - before[2]
-                        if 0 <= iz < sizes[DEPTH] and 0 <= iy < sizes[ROW] and 0 <= ix < sizes[COLUMN]:
-                            at = b * steps[BATCH] + iz * steps[DEPTH] + iy * steps[ROW] + ix * steps[COLUMN]
-                            add_channels(totals, data, at, weight, tap * taps[2], inputs, outputs, groups, taps)
-                    to = b * out_steps[BATCH] + z * out_steps[DEPTH] + y * out_steps[ROW] + x * out_steps[COLUMN]
-                    for o in range(kernel[0]):
-                        out[to + o * out_steps[CHANNEL]] = totals[o]
-
-
-@generic
-def convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
-    """Without a library, for any dtypes and layouts."""
-    kernel_layout, data_last, out_last = layouts
-    sizes, out_sizes = sizes_of(data_dims, data_last), sizes_of(out_dims, out_last)
-    kernel = kernel_sizes(weight_dims, kernel_layout)
-    taps = kernel_strides(kernel, kernel_layout)
-    length = max(out_sizes[COLUMN], kernel[0])
-    block = alloc(8 * length)
-    if block == 0:
-        return OUT_OF_MEMORY
-    totals = array_float64(block, length)
-    geometry = (groups, stride, before, dilation)
-    if data_last:
-        direct_by_points(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, geometry)
-    else:
-        direct_by_rows(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, data_last, geometry)
-    free(block)
-    return OK
 
 
 # ---- as matrix products ----------------------------------------------------------------------------------------------
 
 
 @generic
-def gather_row(columns, to, data, line, step, offset, first, end, x):  # type: ignore[no-untyped-def]
-    """Elements ``first`` to ``end`` of a run of output columns that starts at ``x``; see ``gather_by_rows``."""
-    at = line + (offset + x * step[0]) * step[1]
-    if step[0] * step[1] == 1:
+def gather_run(columns, to, count, data, at, step, first, end):  # type: ignore[no-untyped-def]
+    """``columns[to + i] = data[at + i * step]`` from ``first`` to ``end`` of ``count``, 0 before and behind."""
+    for i in range(first):
+        columns[to + i] = 0
+    if step == 1:
         for i in range(first, end):
             columns[np.uint64(to + i)] = data[np.uint64(at + i)]
     else:
         for i in range(first, end):
-            columns[to + i] = data[at + i * step[0] * step[1]]
+            columns[np.uint64(to + i)] = data[np.uint64(at + i * step)]
+    for i in range(end, count):
+        columns[to + i] = 0
 
 
 @generic
-def gather_run(columns, to, data, line, place, kernel_x, count, sizes, steps, stride, before, dilation):  # type: ignore[no-untyped-def]
-    """What one tap takes for ``count`` places of one output row from ``place`` (depth, row, column in, column out) on."""
-    first, end = count, count
-    offset = kernel_x * dilation[2] - before[2]
-    if 0 <= place[0] < sizes[DEPTH] and 0 <= place[1] < sizes[ROW]:
-        start = offset + place[2] * stride[2]
-        first = min(count, first_inside(start, stride[2]))
-        end = max(first, end_inside(start, stride[2], sizes[COLUMN], count))
-    for i in range(first):
-        columns[to + i] = 0
-    for i in range(end, count):
-        columns[to + i] = 0
-    if first < end:
-        at = line + place[0] * steps[DEPTH] + place[1] * steps[ROW]
-        gather_row(columns, to, data, at, (stride[2], steps[COLUMN]), offset, first, end, place[2])
+def gather_tap(columns, to, data, at, tap, place, count, sizes, steps, out_sizes, stride, before, dilation):  # type: ignore[no-untyped-def]
+    """What one tap (depth, row, column) takes at ``count`` places from ``place`` on, of the channel that starts at ``at``."""
+    step, offset = stride[2] * steps[COLUMN], tap[2] * dilation[2] - before[2]
+    # of a whole row of the result
+    inside, outside = first_inside(offset, stride[2]), end_inside(offset, stride[2], sizes[COLUMN], out_sizes[COLUMN])
+    z, y, x = place
+    done = 0
+    while done < count:
+        run = min(count - done, out_sizes[COLUMN] - x)
+        iz = z * stride[0] + tap[0] * dilation[0] - before[0]
+        iy = y * stride[1] + tap[1] * dilation[1] - before[1]
+        first, end = run, run
+        if 0 <= iz < sizes[DEPTH] and 0 <= iy < sizes[ROW]:
+            first = min(max(inside - x, 0), run)
+            end = max(min(outside - x, run), first)
+        line = at + iz * steps[DEPTH] + iy * steps[ROW] + (offset + x * stride[2]) * steps[COLUMN]
+        gather_run(columns, to + done, run, data, line, step, first, end)
+        done += run
+        x = 0
+        y += 1
+        if y == out_sizes[ROW]:
+            y = 0
+            z += 1
 
 
 @generic
@@ -203,20 +78,17 @@ def gather_by_rows(columns, data, at, begin, count, sizes, steps, out_sizes, ker
 
     ``order`` is how far k goes with an input channel and with a tap.
     """
+    row = begin // out_sizes[COLUMN]
+    place = (row // out_sizes[ROW], row % out_sizes[ROW], begin % out_sizes[COLUMN])
     for i in range(kernel[1]):
-        for tap in range(kernel[2] * kernel[3] * kernel[4]):
-            to = (i * order[0] + tap * order[1]) * count
-            kz, ky, kx = tap // (kernel[3] * kernel[4]), tap // kernel[4] % kernel[3], tap % kernel[4]
-            done = 0
-            while done < count:
-                p = begin + done
-                x = p % out_sizes[COLUMN]
-                y, z = p // out_sizes[COLUMN] % out_sizes[ROW], p // out_sizes[COLUMN] // out_sizes[ROW]
-                run = min(count - done, out_sizes[COLUMN] - x)
-                place = (z * stride[0] + kz * dilation[0] - before[0], y * stride[1] + ky * dilation[1] - before[1], x)
-                line = at + i * steps[CHANNEL]
-                gather_run(columns, to + done, data, line, place, kx, run, sizes, steps, stride, before, dilation)
-                done += run
+        for z in range(kernel[2]):
+            for y in range(kernel[3]):
+                for x in range(kernel[4]):
+                    to = (i * order[0] + ((z * kernel[3] + y) * kernel[4] + x) * order[1]) * count
+                    line = at + i * steps[CHANNEL]
+                    gather_tap(
+                        columns, to, data, line, (z, y, x), place, count, sizes, steps, out_sizes, stride, before, dilation
+                    )
 
 
 @generic
@@ -342,6 +214,21 @@ def convolve_by_products(data, weight, out, columns, sizes, out_sizes, kernel, g
 
 
 @generic
+def takes_planes(out_sizes, kernel, gemm, layouts):  # type: ignore[no-untyped-def]
+    """Where no product is taken: is it to be done by planes?  There is a BLAS only where all dtypes are the same."""
+    anything = out_sizes[CHANNEL] * out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN] > 0
+    return gemm != 0 and anything and kernel[2] * kernel[3] * kernel[4] > 0 and not (layouts[1] or layouts[2])
+
+
+@generic
+def convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """See ``plane_conv``."""
+    steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
+    taps = kernel_strides(kernel, layouts[0])
+    convolve_planes(data, weight, out, room, sizes, steps, out_sizes, out_steps, kernel, taps, groups, stride, before, dilation)
+
+
+@generic
 def room_for_columns(sizes, out_sizes, kernel, stride, before):  # type: ignore[no-untyped-def]
     """How many elements ``convolve_by_products`` gathers at once."""
     if is_pointwise(kernel, stride, before, sizes, out_sizes):
@@ -357,14 +244,20 @@ def convolve_float32(
     """Convolution of float32 data."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    if not takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0]):
+    by_products = takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0])
+    if not by_products and not takes_planes(out_sizes, kernel, gemm, layouts):
         return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
-    length = room_for_columns(sizes, out_sizes, kernel, stride, before)
+    length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
+    if by_products:
+        length = room_for_columns(sizes, out_sizes, kernel, stride, before)
     block = alloc(4 * length)
     if block == 0:
         return OUT_OF_MEMORY
-    columns = array_float32(block, length)
-    convolve_by_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    room = array_float32(block, length)
+    if by_products:
+        convolve_by_products(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    else:
+        convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
     free(block)
     return OK
 
@@ -376,14 +269,20 @@ def convolve_float64(
     """As ``convolve_float32``, of float64."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    if not takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0]):
+    by_products = takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0])
+    if not by_products and not takes_planes(out_sizes, kernel, gemm, layouts):
         return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
-    length = room_for_columns(sizes, out_sizes, kernel, stride, before)
+    length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
+    if by_products:
+        length = room_for_columns(sizes, out_sizes, kernel, stride, before)
     block = alloc(8 * length)
     if block == 0:
         return OUT_OF_MEMORY
-    columns = array_float64(block, length)
-    convolve_by_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    room = array_float64(block, length)
+    if by_products:
+        convolve_by_products(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    else:
+        convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
     free(block)
     return OK
 

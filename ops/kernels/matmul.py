@@ -13,6 +13,7 @@ import numpy as np
 from ..native.libraries import call_gemm
 from ..native.memory import generic
 from ..native.status import OK
+from .thin_matmul import is_thin, multiply_thin
 
 #: BLAS takes sizes as int32.
 BLAS_LIMIT = 2**31 - 1
@@ -28,16 +29,30 @@ def leading(dims: Any, kept: int) -> int:
 
 
 @generic
+def add_integer_row(out, to, factor, b, b_at, n):  # type: ignore[no-untyped-def]
+    """``out[to + j] += factor * b[b_at + j]``, wrapped."""
+    for j in range(n):
+        at = np.uint64(to + j)
+        out[at] = np.int64(out[at]) + factor * np.int64(b[np.uint64(b_at + j)])
+
+
+@generic
 def multiply_integers(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
     """``out[m, n] = op(a) @ op(b)`` of the matrices that start at element ``*_at``."""
+    row, step = (1, m) if transpose_a else (k, 1)
     for i in range(m):
-        for j in range(n):
-            total = np.int64(0)
+        if transpose_b:
+            for j in range(n):
+                total = np.int64(0)
+                for p in range(k):
+                    total += np.int64(a[a_at + i * row + p * step]) * np.int64(b[np.uint64(b_at + j * k + p)])
+                out[out_at + i * n + j] = total
+        else:
+            # sums of rows: what is wrapped early is the same in the end
+            for j in range(n):
+                out[out_at + i * n + j] = 0
             for p in range(k):
-                x = a[a_at + (p * m + i if transpose_a else i * k + p)]
-                y = b[b_at + (j * k + p if transpose_b else p * n + j)]
-                total += np.int64(x) * np.int64(y)
-            out[out_at + i * n + j] = total
+                add_integer_row(out, out_at + i * n, np.int64(a[a_at + i * row + p * step]), b, b_at + p * n, n)
 
 
 @generic
@@ -58,6 +73,8 @@ def multiply_floats(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpo
     """As ``multiply_integers``, by the BLAS at ``gemm`` if there is one."""
     if gemm == 0 or k == 0 or max(m, max(n, k)) > BLAS_LIMIT:
         multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
+    elif is_thin(m, n, transpose_a, transpose_b):
+        multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
     elif m > 0 and n > 0:
         # row-major out = a @ b is column-major out^T = b^T @ a^T, and read so a and b are transposed already
         size = out.itemsize

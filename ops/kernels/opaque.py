@@ -134,7 +134,8 @@ class _Wrapper:
     def _scratch(self) -> None:
         for i, scratch in enumerate(self.kernel.scratch):
             dtype = scratch.dtype or computed_in(self.tensors[0][1].dtype)
-            self._buffer(f"b{i}", dtype, f"max({self.views[0][scratch.axis]}, 1)", scratch.rows)
+            length = str(scratch.length) if scratch.length else f"max({self.views[0][scratch.axis]}, 1)"
+            self._buffer(f"b{i}", dtype, length, scratch.rows)
             self.arguments.append(f"b{i}")
 
     def _buffer(self, name: str, dtype: str, length: str, rows: int) -> None:

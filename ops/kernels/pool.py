@@ -9,9 +9,10 @@ import math
 
 import numpy as np
 
-from ..native.memory import generic
-from ..native.status import EMPTY_REDUCTION, OK
-from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, sizes_of, strides_of
+from ..native.arithmetic import add_in_any_order
+from ..native.memory import alloc, array_float64, free, generic  # type: ignore[attr-defined]
+from ..native.status import EMPTY_REDUCTION, OK, OUT_OF_MEMORY
+from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 
 
 @generic
@@ -38,7 +39,7 @@ def sum_of_window(data, at, steps, window, dilation):  # type: ignore[no-untyped
         for y in range(window[2], window[3], dilation[1]):
             line = at + z * steps[DEPTH] + y * steps[ROW]
             for x in range(window[4], window[5], dilation[2]):
-                total += np.float64(data[np.uint64(line + x * steps[COLUMN])])
+                total = add_in_any_order(total, np.float64(data[np.uint64(line + x * steps[COLUMN])]))
     return total
 
 
@@ -99,22 +100,74 @@ def place_of(number, sizes):  # type: ignore[no-untyped-def]
 
 
 @generic
+def lane_of(number, out_sizes, out_steps, last):  # type: ignore[no-untyped-def]
+    """The place of a lane, as ``tap_lane`` takes it, and where its results begin in those of a batch and channel."""
+    columns = out_sizes[COLUMN] if last else 1
+    z, y, x = number // columns // out_sizes[ROW], number // columns % out_sizes[ROW], number % columns
+    to = z * out_steps[DEPTH] + y * out_steps[ROW] + x * out_steps[COLUMN]
+    return (z, y, x if last else out_sizes[COLUMN]), to
+
+
+@generic
+def tap_lane(tap, place, sizes, steps, stride, before, dilation, last):  # type: ignore[no-untyped-def]
+    """What one tap (depth, row, column) of the windows of a lane takes: start in the data, step, first and end of the lane.
+
+    A lane is one row of results of a channel, of which ``place`` has depth, row, and how many they are; or, where the channels of
+    the data are ``last``, all channels of one result, of which ``place`` has depth, row and column.  Empty outside the data.
+    """
+    z = place[0] * stride[0] + tap[0] * dilation[0] - before[0]
+    y = place[1] * stride[1] + tap[1] * dilation[1] - before[1]
+    offset = tap[2] * dilation[2] - before[2]
+    inside = 0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW]
+    line = z * steps[DEPTH] + y * steps[ROW]
+    if last:
+        x = place[2] * stride[2] + offset
+        end = sizes[CHANNEL] if inside and 0 <= x < sizes[COLUMN] else 0
+        return line + x * steps[COLUMN], 1, 0, end
+    first = first_inside(offset, stride[2])
+    end = end_inside(offset, stride[2], sizes[COLUMN], place[2]) if inside else 0
+    return line + offset, stride[2], first, end
+
+
+@generic
+def take_larger(out, to, to_step, data, at, step, first, end):  # type: ignore[no-untyped-def]
+    """``out[to + i * to_step]`` becomes ``data[at + i * step]`` from ``first`` to ``end``, where that is larger or NaN."""
+    # unit steps as constants: vector code
+    if to_step == 1 and step == 1:
+        for i in range(first, end):
+            value, largest = data[np.uint64(at + i)], out[np.uint64(to + i)]
+            out[np.uint64(to + i)] = value if (value > largest) | (value != value) else largest
+    elif to_step == 1 and step == 2:
+        for i in range(first, end):
+            value, largest = data[np.uint64(at + 2 * i)], out[np.uint64(to + i)]
+            out[np.uint64(to + i)] = value if (value > largest) | (value != value) else largest
+    else:
+        for i in range(first, end):
+            value, largest = data[np.uint64(at + i * step)], out[np.uint64(to + i * to_step)]
+            out[np.uint64(to + i * to_step)] = value if (value > largest) | (value != value) else largest
+
+
+@generic
 def max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, lowest):  # type: ignore[no-untyped-def]
     """The largest element of each window; ``lowest`` where it has none."""
-    sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
-    steps, out_steps = strides_of(sizes, layouts[0]), strides_of(out_sizes, layouts[1])
+    last = layouts[0]
+    sizes, out_sizes = sizes_of(data_dims, last), sizes_of(out_dims, layouts[1])
+    steps, out_steps = strides_of(sizes, last), strides_of(out_sizes, layouts[1])
+    for i in range(len(out)):
+        out[i] = lowest
     for b in range(out_sizes[BATCH]):
-        for outer in range(1 if layouts[1] else out_sizes[CHANNEL]):
-            for number in range(out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]):
-                window, _ = moved_window(sizes, place_of(number, out_sizes), pool_size, stride, before, dilation)
-                count = elements(window, dilation)
-                for inner in range(out_sizes[CHANNEL] if layouts[1] else 1):
-                    at = b * steps[BATCH] + (outer + inner) * steps[CHANNEL]
-                    to = b * out_steps[BATCH] + (outer + inner) * out_steps[CHANNEL] + number * out_steps[COLUMN]
-                    if count > 0:
-                        out[to] = largest_of_window(data, at, steps, window, dilation)
-                    else:
-                        out[to] = lowest
+        for outer in range(1 if last else out_sizes[CHANNEL]):
+            at = b * steps[BATCH] + outer * steps[CHANNEL]
+            lanes = out_sizes[DEPTH] * out_sizes[ROW] * (out_sizes[COLUMN] if last else 1)
+            for lane in range(lanes):
+                place, to = lane_of(lane, out_sizes, out_steps, last)
+                to += b * out_steps[BATCH] + outer * out_steps[CHANNEL]
+                for z in range(pool_size[0]):
+                    for y in range(pool_size[1]):
+                        for x in range(pool_size[2]):
+                            start, step, first, end = tap_lane((z, y, x), place, sizes, steps, stride, before, dilation, last)
+                            to_step = out_steps[CHANNEL if last else COLUMN]
+                            take_larger(out, to, to_step, data, at + start, step, first, end)
     return OK
 
 
@@ -138,19 +191,81 @@ def max_pool_unsigned(data, data_dims, out, out_dims, pool_size, stride, before,
 
 
 @generic
+def add_lane(totals, data, at, step, first, end):  # type: ignore[no-untyped-def]
+    """``totals[i] += data[at + i * step]`` from ``first`` to ``end``."""
+    if step == 1:
+        for i in range(first, end):
+            totals[np.uint64(i)] += np.float64(data[np.uint64(at + i)])
+    elif step == 2:
+        for i in range(first, end):
+            totals[np.uint64(i)] += np.float64(data[np.uint64(at + 2 * i)])
+    else:
+        for i in range(first, end):
+            totals[np.uint64(i)] += np.float64(data[np.uint64(at + i * step)])
+
+
+@generic
+def count_columns(counts, sizes, pool_size, stride, before, dilation):  # type: ignore[no-untyped-def]
+    """How many elements of one row of the data the window of each column of the result has."""
+    for x in range(len(counts)):
+        start = x * stride[2] - before[2]
+        end = min(start + (pool_size[2] - 1) * dilation[2] + 1, sizes[COLUMN])
+        counts[x] = taken(begin_of(start, dilation[2]), end, dilation[2])
+
+
+@generic
+def store_means(out, to, to_step, totals, lines, counts, column, count):  # type: ignore[no-untyped-def]
+    """A lane of results: ``totals`` over the elements of its windows, ``lines`` rows of ``counts`` elements.
+
+    ``column``: that of all of them, -1 where each has the next.
+    """
+    for i in range(count):
+        elements = lines * counts[i if column < 0 else column]
+        out[to + i * to_step] = totals[i] / max(elements, 1.0)
+
+
+@generic
+def average(data, out, totals, counts, sizes, out_sizes, pool_size, stride, before, dilation, layouts, count_include_pad):  # type: ignore[no-untyped-def]
+    """``avg_pool`` with room for the sums of a lane, and what ``count_columns`` finds; or ones, with ``count_include_pad``."""
+    last = layouts[0]
+    steps, out_steps = strides_of(sizes, last), strides_of(out_sizes, layouts[1])
+    lanes = out_sizes[DEPTH] * out_sizes[ROW] * (out_sizes[COLUMN] if last else 1)
+    count, to_step = (out_sizes[CHANNEL], out_steps[CHANNEL]) if last else (out_sizes[COLUMN], out_steps[COLUMN])
+    for b in range(out_sizes[BATCH]):
+        for outer in range(1 if last else out_sizes[CHANNEL]):
+            at = b * steps[BATCH] + outer * steps[CHANNEL]
+            for lane in range(lanes):
+                place, to = lane_of(lane, out_sizes, out_steps, last)
+                for i in range(count):
+                    totals[np.uint64(i)] = 0.0
+                for z in range(pool_size[0]):
+                    for y in range(pool_size[1]):
+                        for x in range(pool_size[2]):
+                            start, step, first, end = tap_lane((z, y, x), place, sizes, steps, stride, before, dilation, last)
+                            add_lane(totals, data, at + start, step, first, end)
+                window, positions = moved_window(sizes, place, pool_size, stride, before, dilation)
+                rows = taken(window[0], window[1], dilation[0]) * taken(window[2], window[3], dilation[1])
+                lines = float(positions if count_include_pad else rows)
+                to += b * out_steps[BATCH] + outer * out_steps[CHANNEL]
+                store_means(out, to, to_step, totals, lines, counts, place[2] if last else -1, count)
+
+
+@generic
 def avg_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, count_include_pad):  # type: ignore[no-untyped-def]
     """The mean of each window: over its elements, or its positions with ``count_include_pad``; 0 where it has none."""
     sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
-    steps, out_steps = strides_of(sizes, layouts[0]), strides_of(out_sizes, layouts[1])
-    for b in range(out_sizes[BATCH]):
-        for outer in range(1 if layouts[1] else out_sizes[CHANNEL]):
-            for number in range(out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]):
-                window, positions = moved_window(sizes, place_of(number, out_sizes), pool_size, stride, before, dilation)
-                count = max(1, positions if count_include_pad else elements(window, dilation))
-                for inner in range(out_sizes[CHANNEL] if layouts[1] else 1):
-                    at = b * steps[BATCH] + (outer + inner) * steps[CHANNEL]
-                    to = b * out_steps[BATCH] + (outer + inner) * out_steps[CHANNEL] + number * out_steps[COLUMN]
-                    out[to] = sum_of_window(data, at, steps, window, dilation) / count
+    columns, length = out_sizes[COLUMN], max(out_sizes[CHANNEL], out_sizes[COLUMN])
+    block = alloc(8 * (columns + length))
+    if block == 0:
+        return OUT_OF_MEMORY
+    counts, totals = array_float64(block, columns), array_float64(block + 8 * columns, length)
+    if count_include_pad:
+        for x in range(columns):
+            counts[x] = 1.0
+    else:
+        count_columns(counts, sizes, pool_size, stride, before, dilation)
+    average(data, out, totals, counts, sizes, out_sizes, pool_size, stride, before, dilation, layouts, count_include_pad)
+    free(block)
     return OK
 
 

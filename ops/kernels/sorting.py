@@ -1,19 +1,28 @@
-"""Order along the middle axis of a 3-D view.  Sorting is stable and O(n log n); NaN is larger than every number.
+"""Order along the middle axis of a 3-D view.  Sorting is stable; NaN is larger than every number.
 
-A column is copied into ``keys``, with the positions in ``order``; the two move together.  ``spare_*`` are as long.
+A column is copied into ``keys``, with the positions in ``order``; the two move together, by merging or, where there are many, by
+their digits.  ``spare_*`` are as long.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..native.memory import generic
 from ..native.status import OK
+from .radix import sort_by_digits
 
 #: Runs of this length are sorted by insertion before they are merged.
 _RUN = 16
-#: The k best of n are kept in a heap when n is at least this many times k, else everything is sorted.
-_HEAP_SHARE = 8
+#: From so many on, sorting by digits is faster than merging.
+_DIGITS_FROM = 192
+#: The k best of n are kept in a heap when n is at least this many times k, and as long as no more than a quarter of n came into
+#: it, which is more than random elements do; else everything is sorted.
+_HEAP_SHARE, _HEAP_QUARTER = 32, 4
+#: So many elements are compared with the worst of the heap before asking whether one of them is better.
+_BLOCK = 64
 
 
 @generic
@@ -69,33 +78,42 @@ def merge_sort(keys, order, spare_keys, spare_order, n, is_ascend):  # type: ign
 
 
 @generic
-def sort_column(data, o, i, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
-    """``data[o, :, i]`` sorted into ``keys``, where each came from into ``order``."""
-    n = data.shape[1]
-    for j in range(n):
-        keys[j], order[j] = data[o, j, i], j
-    merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
+def sort_positions(keys, order, spare_keys, spare_order, counters, n, is_ascend):  # type: ignore[no-untyped-def]
+    """Put the first ``n`` of ``order``, positions, in the order of their keys, stably; the keys are lost."""
+    if _DIGITS_FROM <= n < 2**32:
+        sort_by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)
+    else:
+        merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
 
 
 @generic
-def sort(data, out, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+def sort_column(data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+    """Where each element of ``data[o, :, i]`` in order came from, into ``order``."""
+    n = data.shape[1]
+    for j in range(n):
+        keys[j], order[j] = data[o, j, i], j
+    sort_positions(keys, order, spare_keys, spare_order, counters, n, is_ascend)
+
+
+@generic
+def sort(data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
     """The values in order."""
     outer, n, inner = data.shape
     for o in range(outer):
         for i in range(inner):
-            sort_column(data, o, i, keys, order, spare_keys, spare_order, is_ascend)
+            sort_column(data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
             for j in range(n):
-                out[o, j, i] = keys[j]
+                out[o, j, i] = data[o, order[j], i]
     return OK
 
 
 @generic
-def argsort(data, out, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+def argsort(data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
     """The positions that put the values in order."""
     outer, n, inner = data.shape
     for o in range(outer):
         for i in range(inner):
-            sort_column(data, o, i, keys, order, spare_keys, spare_order, is_ascend)
+            sort_column(data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
             for j in range(n):
                 out[o, j, i] = order[j]
     return OK
@@ -185,63 +203,80 @@ def sift_down(keys, order, root, end, is_ascend):  # type: ignore[no-untyped-def
 
 
 @generic
+def any_before(data, o, i, begin, end, key, is_ascend):  # type: ignore[no-untyped-def]
+    """Must one of ``data[o, begin:end, i]`` stand before ``key``?"""
+    found = 0
+    for j in range(begin, end):
+        found += 1 if comes_before(data[np.uint64(o), np.uint64(j), np.uint64(i)], key, is_ascend) else 0
+    return found > 0
+
+
+@generic
 def select_by_heap(data, o, i, k, keys, order, is_ascend):  # type: ignore[no-untyped-def]
-    """The first ``k`` (at least 1) of ``data[o, :, i]`` in order, into ``keys`` and ``order``."""
+    """The first ``k`` (at least 1) of ``data[o, :, i]`` in order, into ``order``.  False where that takes too long."""
+    n, replaced = data.shape[1], 0
     for j in range(k):
         keys[j], order[j] = data[o, j, i], j
     for root in range(k // 2 - 1, -1, -1):
         sift_down(keys, order, root, k, is_ascend)
-    for j in range(k, data.shape[1]):
-        if comes_before(data[o, j, i], keys[0], is_ascend):
-            keys[0], order[0] = data[o, j, i], j
-            sift_down(keys, order, 0, k, is_ascend)
+    for begin in range(k, n, _BLOCK):
+        end = min(begin + _BLOCK, n)
+        if not any_before(data, o, i, begin, end, keys[0], is_ascend):
+            continue
+        for j in range(begin, end):
+            if comes_before(data[o, j, i], keys[0], is_ascend):
+                keys[0], order[0] = data[o, j, i], j
+                sift_down(keys, order, 0, k, is_ascend)
+                replaced += 1
+        if replaced * _HEAP_QUARTER > n:
+            return False
     for end in range(k - 1, 0, -1):
         key, position = keys[0], order[0]
         keys[0], order[0] = keys[end], order[end]
         keys[end], order[end] = key, position
         sift_down(keys, order, 0, end, is_ascend)
+    return True
 
 
 @generic
-def select_column(data, o, i, k, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+def select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
     """As ``select_by_heap``, by the cheaper way."""
-    if k > 0 and k * _HEAP_SHARE <= data.shape[1]:
-        select_by_heap(data, o, i, k, keys, order, is_ascend)
-    else:
-        sort_column(data, o, i, keys, order, spare_keys, spare_order, is_ascend)
+    by_heap = k > 0 and k * _HEAP_SHARE <= data.shape[1]
+    if not (by_heap and select_by_heap(data, o, i, k, keys, order, is_ascend)):
+        sort_column(data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
 
 
 @generic
-def topk(data, values, indices, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+def topk(data, values, indices, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
     """The first k values in order and their positions; k is the result's size."""
     outer, k, inner = values.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, is_ascend)
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend)
             for j in range(k):
-                values[o, j, i], indices[o, j, i] = keys[j], order[j]
+                values[o, j, i], indices[o, j, i] = data[o, order[j], i], order[j]
     return OK
 
 
 @generic
-def topk_values(data, values, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+def topk_values(data, values, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
     """As ``topk``, the values alone."""
     outer, k, inner = values.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, is_ascend)
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend)
             for j in range(k):
-                values[o, j, i] = keys[j]
+                values[o, j, i] = data[o, order[j], i]
     return OK
 
 
 @generic
-def topk_indices(data, indices, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+def topk_indices(data, indices, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
     """As ``topk``, the positions alone."""
     outer, k, inner = indices.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, is_ascend)
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend)
             for j in range(k):
                 indices[o, j, i] = order[j]
     return OK

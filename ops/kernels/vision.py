@@ -7,9 +7,11 @@ Areas and overlaps are computed in the dtype of the data.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..native.memory import generic
 from ..native.status import BAD_VALUE, OK
-from .sorting import merge_sort
+from .sorting import sort_positions
 
 #: So many kept boxes are compared before asking whether one of them covers the box.
 _BLOCK = 32
@@ -47,7 +49,8 @@ def is_covered(taken, n_taken, x0, y0, x1, y1, size, box_kind, threshold, zero, 
     while start < n_taken:
         end = min(start + _BLOCK, n_taken)
         hits = 0
-        for q in range(start, end):
+        for number in range(start, end):
+            q = np.uint64(number)
             left, right = max(x0, taken[LEFT, q]), min(x1, taken[RIGHT, q])
             top, bottom = max(y0, taken[TOP, q]), min(y1, taken[BOTTOM, q])
             width, height = right - left, bottom - top
@@ -64,13 +67,13 @@ def is_covered(taken, n_taken, x0, y0, x1, y1, size, box_kind, threshold, zero, 
 
 @generic
 def suppress(  # type: ignore[no-untyped-def]
-    data, b, valid, limit, threshold, keys, order, spare_keys, spare_order, taken,
+    data, b, valid, limit, threshold, keys, order, spare_keys, spare_order, counters, taken,
     force_suppress, top_k, coord_start, score_index, id_index,
 ):  # fmt: skip
     """Sort the first ``valid`` boxes of image ``b``, best first: ``order`` gets their positions, -1 for those not kept."""
     for i in range(valid):
         keys[i], order[i] = data[b, i, score_index], i
-    merge_sort(keys, order, spare_keys, spare_order, valid, False)
+    sort_positions(keys, order, spare_keys, spare_order, counters, valid, False)
     considered = min(valid, top_k) if top_k > 0 else valid
     # a constant of the data's dtype, so that no product is widened
     spare_keys[0] = 0
@@ -100,7 +103,7 @@ def suppress(  # type: ignore[no-untyped-def]
 @generic
 def choose_boxes(  # type: ignore[no-untyped-def]
     data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
-    taken, force_suppress, top_k, coord_start, score_index, id_index,
+    counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
 ):  # fmt: skip
     """How many boxes of image ``b`` are valid; ``order`` as ``suppress`` leaves it."""
     valid = min(max(valid_count[b], 0), data.shape[1])
@@ -111,7 +114,7 @@ def choose_boxes(  # type: ignore[no-untyped-def]
     elif valid > 0:
         suppress(
             data, b, valid, max_output_size[0], threshold, keys, order, spare_keys, spare_order,
-            taken, force_suppress, top_k, coord_start, score_index, id_index,
+            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
         )  # fmt: skip
     return valid
 
@@ -127,7 +130,7 @@ def is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, 
 @generic
 def suppressed_indices(  # type: ignore[no-untyped-def]
     data, valid_count, indices, max_output_size, iou_threshold, out, count, keys, order, spare_keys, spare_order,
-    taken, force_suppress, top_k, coord_start, score_index, id_index,
+    counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
 ):  # fmt: skip
     """The ``indices`` of the kept boxes, best first, -1 behind them; ``count``: how many."""
     batches, boxes, fields = data.shape
@@ -136,7 +139,7 @@ def suppressed_indices(  # type: ignore[no-untyped-def]
     for b in range(batches):
         valid = choose_boxes(
             data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
-            taken, force_suppress, top_k, coord_start, score_index, id_index,
+            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
         )  # fmt: skip
         kept = 0
         for j in range(valid):
@@ -152,7 +155,7 @@ def suppressed_indices(  # type: ignore[no-untyped-def]
 @generic
 def suppressed_boxes(  # type: ignore[no-untyped-def]
     data, valid_count, indices, max_output_size, iou_threshold, out, keys, order, spare_keys, spare_order,
-    taken, force_suppress, top_k, coord_start, score_index, id_index, invalid_to_bottom,
+    counters, taken, force_suppress, top_k, coord_start, score_index, id_index, invalid_to_bottom,
 ):  # fmt: skip
     """The boxes, best first, with -1 in those not kept, which stand last if ``invalid_to_bottom``."""
     batches, boxes, fields = data.shape
@@ -161,7 +164,7 @@ def suppressed_boxes(  # type: ignore[no-untyped-def]
     for b in range(batches):
         valid = choose_boxes(
             data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
-            taken, force_suppress, top_k, coord_start, score_index, id_index,
+            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
         )  # fmt: skip
         filled = 0
         for j in range(valid):

@@ -126,6 +126,24 @@ def test_geometry_as_machine_code(groups: int, layout: int, dtype: str) -> None:
         check(numbers(rng, (batch, 6, height, width), dtype), weight, jit=True, **attrs, **names)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("inputs", "outputs", "groups"), [(5, 5, 5), (4, 6, 2), (3, 2, 1)], ids=["depthwise", "groups", "few"])
+def test_few_channels_as_machine_code(inputs: int, outputs: int, groups: int, dtype: str) -> None:
+    """Plane by plane, in one stretch of sums or several, whatever the geometry."""
+    rng = np.random.default_rng(4)
+    for kernel, attrs in [
+        ((3, 3), {"padding": 1}),
+        ((3, 5), {"strides": (2, 3), "padding": (1, 2, 0, 3)}),
+        ((2, 4), {"strides": (3, 2), "dilation": (2, 3), "padding": 2}),
+        ((1, 1), {"strides": 2}),
+    ]:
+        weight = numbers(rng, (outputs, inputs // groups, *kernel), dtype)
+        for batch, height, width in [(2, 9, 11), (1, 80, 70), (0, 9, 9)]:
+            check(numbers(rng, (batch, inputs, height, width), dtype), weight, jit=True, groups=groups, **attrs)
+    data, weight = numbers(rng, (1, inputs, 4, 5, 6), dtype), numbers(rng, (outputs, inputs // groups, 2, 3, 3), dtype)
+    check(data, weight, jit=True, groups=groups, strides=(2, 1, 1), padding=(1, 1, 0, 1, 0, 2), dilation=(1, 1, 2))
+
+
 @pytest.mark.parametrize("groups", [1, 6])
 def test_space_then_outputs_as_machine_code(groups: int) -> None:
     rng = np.random.default_rng(3)
@@ -149,10 +167,11 @@ def test_halves_round_once(dtype: str, jit: bool) -> None:
 
 
 def test_no_memory_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    from relayvm.ops.kernels import conv
+    from relayvm.ops.kernels import conv, direct_conv
 
     data, weight = np.ones((1, 4, 3, 3), np.float32), np.ones((4, 4, 3, 3), np.float32)
-    monkeypatch.setattr(conv, "alloc", lambda nbytes: 0)
+    for module in (conv, direct_conv):
+        monkeypatch.setattr(module, "alloc", lambda nbytes: 0)
     assert run("nn.conv2d", [data, weight]).status == OUT_OF_MEMORY
     assert run("nn.conv2d", [data, weight], out_dtype="float64").status == OUT_OF_MEMORY
 

@@ -98,6 +98,19 @@ def test_products_as_machine_code(name: str, dtype: str) -> None:
 # ---- softmax -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_few_rows_and_one_column_as_machine_code(transpose_a: bool, transpose_b: bool, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for m, n, k in [(1, 1, 1), (1, 9000, 5), (8, 37, 66), (9, 37, 66), (40, 1, 35), (1, 35, 40), (3, 5, 0), (0, 5, 3), (2, 0, 3)]:
+        a, b = numbers(rng, (m, k), dtype), numbers(rng, (k, n), dtype)
+        given = [np.ascontiguousarray(x.T) if turned else x for x, turned in ((a, transpose_a), (b, transpose_b))]
+        (result,), status, _ = run("nn.matmul", given, transpose_a=transpose_a, transpose_b=transpose_b, jit=True)
+        assert status == 0
+        assert_close(result, a @ b)
+
+
 def softmax(data: np.ndarray, axis: int) -> np.ndarray:
     wide = data.astype(np.float64)
     shifted = np.exp(wide - wide.max(axis, keepdims=True, initial=-np.inf))

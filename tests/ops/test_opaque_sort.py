@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from relayvm.ops.ty import int_range, is_float, numpy_dtype
+
 from .opaque_kernels import run
 
 DTYPES = ["float32", "float64", "int8", "int64", "uint8", "uint64", "bool"]
@@ -71,6 +73,43 @@ def test_sorting_as_machine_code(n: int) -> None:
         values, indices = run("dyn.topk", [data, np.array(k, np.int32)], axis=1, jit=True).outputs
         np.testing.assert_array_equal(indices, order(data, 1, False)[:, : k or n])
         np.testing.assert_array_equal(values, np.take_along_axis(data, indices.astype(np.int64), 1))
+
+
+def extremes(dtype: str, n: int) -> np.ndarray:
+    """Elements of every size and sign, the smallest, the largest, and many that are equal."""
+    rng = np.random.default_rng(n)
+    kind = numpy_dtype(dtype)
+    if is_float(dtype):
+        found = (rng.standard_normal(n) * 10.0 ** rng.integers(-3, 3, n)).astype(kind)
+        special = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.0]).astype(kind)
+    else:
+        low, high = int_range(dtype)
+        found = rng.integers(low, high, n, np.uint64 if low == 0 else np.int64, endpoint=True).astype(kind)
+        special = np.array([low, high, 0, 1], np.uint64 if low == 0 else np.int64).astype(kind)
+    return np.where(rng.random(n) < 0.3, rng.choice(special, n), found)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("dtype", sorted(set(DTYPES) | {"float16", "bfloat16", "int16", "uint16", "int32", "uint32"}))
+def test_many_keys_of_every_dtype(dtype: str, jit: bool) -> None:
+    data = extremes(dtype, 500)
+    exact = data.astype(np.float64) if is_float(dtype) else data
+    for is_ascend in (True, False):
+        expected = order(exact, 0, is_ascend)
+        np.testing.assert_array_equal(run("argsort", [data], is_ascend=is_ascend, jit=jit).outputs[0], expected)
+        (values,) = run("sort", [data], is_ascend=is_ascend, jit=jit).outputs
+        assert values.tobytes() == data[expected].tobytes(), "the signs of zeros and of NaN are kept"
+        for k in (7, 100):
+            (found,) = run("topk", [data], k=k, is_ascend=is_ascend, ret_type="indices", jit=jit).outputs
+            np.testing.assert_array_equal(found, expected[:k])
+
+
+def test_every_element_is_better_than_those_before() -> None:
+    data = np.arange(5000, dtype=np.float32)
+    for column, is_ascend in ((data, False), (data[::-1].copy(), True)):
+        values, indices = run("topk", [column], k=9, is_ascend=is_ascend, jit=True).outputs
+        np.testing.assert_array_equal(indices, np.arange(4999, 4990, -1))
+        np.testing.assert_array_equal(values, column[indices])
 
 
 def test_sorted_and_reversed_input_of_odd_length() -> None:
