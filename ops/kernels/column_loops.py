@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from .addresses import Lowered, Table
+from .division import Divided, loops
 from .expression import CAST, LOCAL, Cell
 from .folding import fold
 from .language import Python, element_of, indented, loops_around, unless_empty
@@ -38,14 +39,15 @@ class ColumnText:
         step = self._step(writer.value(self.lowered.element))
         within = self._each_column([*writer.regions[-1], *step])
         folding = loops_around([[], *writer.regions[self.around + 1 : -1]], inside, within, self.around)
-        rows = self._blocks(folding)
-        lines = loops_around(writer.regions[: self.around + 1], around, rows)
+        rows = self._block(folding)
+        lines = loops(self.outside, writer.regions[: self.around + 1], Divided([*around, "blocks"], innermost="block"), [], rows)
         outer = [*around, columns]
         if writer.hoisted:
             # nothing may be read ahead for an empty axis: there the result is what the fold begins with
             lines = unless_empty([*outer, *inside], lines)
             if not self.fold.needs_one:
-                lines += ["else:", *indented(loops_around([], around, self._blocks([])))]
+                empty = ["for block in range(blocks):", *indented(self._block([]))]
+                lines += ["else:", *indented(loops_around([], around, empty))]
         if self.fold.needs_one:
             refused = unless_empty(outer, [f"return {EMPTY_REDUCTION}"])
             lines = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused), *self._with_states(lines)]
@@ -57,17 +59,21 @@ class ColumnText:
         for (name, _), dtype in zip(self.fold.state, self.fold.dtypes, strict=True):
             head.append(f"{name}all = array_{dtype}(states + {total}, {BLOCK})")
             total += 8 * BLOCK
-        opened = [f"states = alloc({total})", "if states == 0:", f"    return {OUT_OF_MEMORY}"]
+        columns = self.extents[-1]
+        width = f"columns_at_once(share, {columns}, {BLOCK})" if self.outside.divided else str(BLOCK)
+        opened = [f"width = {width}", f"blocks = ({columns} + width - 1) // width"]
+        opened += [f"states = alloc({total})", "if states == 0:", f"    return {OUT_OF_MEMORY}"]
         return [*opened, *head, *lines, "free(states)"]
 
-    def _blocks(self, folding: list[str]) -> list[str]:
-        """Block after block: the states begin, what ``folding`` says, the results."""
-        size = self.extents[-1]
+    def _block(self, folding: list[str]) -> list[str]:
+        """One block: the states begin, what ``folding`` says, the results."""
         begin = self._each_column([f"{name}all[uint64(column)] = {value}" for name, value in self.fold.state])
         return [
-            f"for block in range(({size} + {BLOCK - 1}) // {BLOCK}):",
-            *indented([f"first = block * {BLOCK}", f"columns = min({BLOCK}, {size} - first)", *begin, *folding]),
-            *indented(self._each_column([*self._loaded(), *self._finish()])),
+            "first = block * width",
+            f"columns = min(width, {self.extents[-1]} - first)",
+            *begin,
+            *folding,
+            *self._each_column([*self._loaded(), *self._finish()]),
         ]
 
     def _each_column(self, lines: list[str]) -> list[str]:

@@ -11,13 +11,14 @@ import re
 
 from ...shape_funcs.dims import const
 from ..group import Group
-from ..native import arithmetic
+from ..native import arithmetic, shares
 from ..ty import is_float
 from . import real_functions
 from .addresses import Lowered, flat, general, unstretched
 from .column_loops import ColumnText
-from .language import Python, element_of, indented, loops_around, unless_empty
-from .plan import plan
+from .division import GRAIN, LEVELS, Divided, loops, question
+from .language import Python, element_of, indented, unless_empty
+from .plan import plan, plans
 from .row_loops import RowText
 from .rows import Rows
 from .sizes import Sizes
@@ -25,7 +26,8 @@ from .source import KernelSource
 from .writer import Outside, Writer
 
 #: The functions that texts may call, by name.
-BODIES = {name: f for module in (arithmetic, real_functions) for name, f in vars(module).items() if hasattr(f, "__native__")}
+_MODULES = (arithmetic, real_functions, shares)
+BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
 
@@ -35,6 +37,9 @@ def source(group: Group) -> KernelSource:
     Equal groups give equal text.  Raises TooComplex when the operators should not have been fused.
     """
     kernel = _Kernel(group)
+    asked = question(kernel, plans(group))
+    kernel.outside.divided = bool(asked)
+    kernel.prologue += asked
     body = [line for ref in group.results for line in kernel.lines(ref)]
     text = "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
     bodies = tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
@@ -99,5 +104,8 @@ class _Kernel(Sizes):
         element = writer.value(lowered.element)
         target = element_of(result, writer.value(lowered.offset))
         extents = [self.size(d) for d in lowered.extents]
-        lines = loops_around(writer.regions, extents, [f"{target} = {element}"])
+        # the innermost of several loops runs as it would alone
+        n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
+        divided = Divided(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
+        lines = loops(self.outside, writer.regions, divided, extents[n:], [f"{target} = {element}"])
         return unless_empty(extents, lines) if writer.hoisted else lines

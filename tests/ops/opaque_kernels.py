@@ -12,7 +12,7 @@ import relayvm.ops as _every_operator  # noqa: F401
 from relayvm.ops.group import Group, Node, Tensor
 from relayvm.ops.kernels import opaque
 from relayvm.ops.kernels.source import KernelSource
-from relayvm.ops.native import libraries, memory, store
+from relayvm.ops.native import libraries, memory, store, threads
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import get
 from relayvm.ops.relate import build_group, shape_program
@@ -81,11 +81,11 @@ def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False) 
     table = np.zeros(len(libraries.TABLE), np.int64)
     for library, address in libraries.addresses(source.libraries).items():
         table[libraries.TABLE[library].index] = address
-    argv = np.array([*(r.ctypes.data for r in records), table.ctypes.data], np.int64)
+    argv = np.array([*(r.ctypes.data for r in records), table.ctypes.data, threads.ALONE.ctypes.data], np.int64)
     if jit:
         address = store.address_of(function_of(source), "int32(int64, int64)", source.entry)
         return int(memory.call_kernel(address, argv.ctypes.data, len(tensors)))
     with memory.watch() as announce:
-        for block in (argv, table, *records, *tensors):
+        for block in (argv, table, threads.ALONE, *records, *tensors):
             announce(block.ctypes.data, block.nbytes)
         return int(function_of(source)(argv.ctypes.data, len(tensors)))

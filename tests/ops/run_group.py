@@ -14,7 +14,7 @@ import numpy as np
 from relayvm.ops.group import Group, Literal, Node, Tensor
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.kernels.loops import BODIES
-from relayvm.ops.native import memory, store
+from relayvm.ops.native import memory, store, threads
 from relayvm.ops.native.halves import scalar_types
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import NoAttrs, get
@@ -101,7 +101,7 @@ class Descriptors:
             record["data"], record["ndim"] = a.ctypes.data, a.ndim
             record["shape"][: a.ndim] = a.shape
         start = self.records.ctypes.data
-        self.argv = np.array([start + k * TENSOR.itemsize for k in range(len(arrays))] + [0], np.int64)
+        self.argv = np.array([start + k * TENSOR.itemsize for k in range(len(arrays))] + [0, threads.ALONE.ctypes.data], np.int64)
 
     @property
     def address(self) -> int:
