@@ -60,7 +60,8 @@ class ColumnText:
             head.append(f"{name}all = array_{dtype}(states + {total}, {BLOCK})")
             total += 8 * BLOCK
         columns = self.extents[-1]
-        width = f"columns_at_once(share, {columns}, {BLOCK})" if self.outside.divided else str(BLOCK)
+        around = " * ".join(self.extents[: self.around]) or "1"
+        width = f"columns_at_once(share, {around}, {columns}, {BLOCK})" if self.outside.divided else str(BLOCK)
         opened = [f"width = {width}", f"blocks = ({columns} + width - 1) // width"]
         opened += [f"states = alloc({total})", "if states == 0:", f"    return {OUT_OF_MEMORY}"]
         return [*opened, *head, *lines, "free(states)"]

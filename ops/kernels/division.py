@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...shape_funcs.dims import Dim, const, product
+from ..native.shares import WORTH_A_THREAD
 from .composition import Nest
 from .cost import cost_of_element
 from .language import indented, loops_around
@@ -25,8 +26,6 @@ from .writer import Outside
 LEVELS = 3
 #: A flat loop is divided at multiples of this: whole cache lines, and whole steps of a loop that takes many at a time.
 GRAIN = 64
-#: A kernel that can never have more work than this is not divided.
-_NEVER_WORTH_IT = 20_000
 
 
 def loops(outside: Outside, regions: list[list[str]], outer: Divided, extents: list[str], innermost: list[str]) -> list[str]:
@@ -80,7 +79,7 @@ def question(sizes: Sizes, nests: Sequence[Nest]) -> list[str]:
     if all(const(k) == 1 for k in kept):
         return []
     known = [const(w) for w in work]
-    if None not in known and sum(w for w in known if w is not None) < _NEVER_WORTH_IT:
+    if None not in known and sum(w for w in known if w is not None) <= WORTH_A_THREAD:
         return []
     total = " + ".join(sizes.size(w) for w in work)
     most = sizes.size(kept[0]) if len(kept) == 1 else f"max({', '.join(sizes.size(k) for k in kept)})"

@@ -9,6 +9,13 @@ from .layout import SHARE
 from .memory import native, record
 
 share_at = record(SHARE)
+#: Work that is worth a thread, in the units of ``kernels.cost``, of 0.01 to 0.02 ns each: 20 to 40 us, for to wake a thread
+#: takes from 5 to 50.
+WORTH_A_THREAD = 2_000_000
+#: Parts of the work for each thread: one that is held up leaves its last parts to the others.
+PARTS_PER_THREAD = 4
+#: The fewest columns that are gone through together: fewer make a pass over rows slower than a second thread makes it fast.
+NARROWEST = 128
 
 
 @native
@@ -56,9 +63,11 @@ def rows_begun(share, piece, inside, rows):
 
 
 @native
-def columns_at_once(share, columns, most):
-    """How many columns to go through together: ``most``, but no more than make pieces for all parts."""
+def columns_at_once(share, around, columns, most):
+    """How many columns of each of ``around`` tables to go through together: ``most``, but so that all threads have some."""
     s = share_at(share)
-    if s.parts == 1:
+    if s.parts == 1 or around == 0:
         return most
-    return min(most, max(64, (columns // s.parts + 63) // 64 * 64))
+    threads = max(s.parts // PARTS_PER_THREAD, 1)
+    blocks = (threads + around - 1) // around
+    return min(most, max(NARROWEST, (columns // blocks + 63) // 64 * 64))

@@ -16,10 +16,10 @@ import signal
 
 import numpy as np
 
-from .by_address import by_name
+from .by_address import by_name, call_5
 from .layout import NO_LIMIT, SHARE
 from .memory import alloc, call_kernel, copy_bytes, fill_bytes, free, native, record, store_i64
-from .shares import share_at
+from .shares import PARTS_PER_THREAD, WORTH_A_THREAD, share_at
 from .status import OUT_OF_MEMORY
 
 _WORD = np.int64
@@ -33,7 +33,9 @@ TEAM = np.dtype(
         ("parts", _WORD),
         ("limit", _WORD),
         ("threads", _WORD),  # how many may work, the one that asks among them
-        ("worker", _WORD),  # address of the machine code of a worker; 0: not there yet
+        # addresses of the machine code of ``divide`` and ``worker``; 0: not there yet, and nobody is asked for threads
+        ("divide", _WORD),
+        ("worker", _WORD),
         ("workers", _WORD),  # that were made
         ("busy", _WORD),
         # what is being run
@@ -55,8 +57,6 @@ _MUTEX, _WORK, _FINISHED = (TEAM.fields[name][1] for name in ("mutex", "work", "
 _SHARE_BYTES = SHARE.itemsize
 team_at = record(TEAM)
 
-#: Parts for each thread: one that is held up leaves its last parts to the others.
-PARTS_PER_THREAD = 4
 #: How often a worker without work, or who waits for one, lets other threads run before it sleeps.
 TURNS = 50
 _SET_MASK = int(signal.SIG_SETMASK)
@@ -79,12 +79,13 @@ def run_kernel(team, function, argv, n):
     store_i64(argv + 8 * (n + 1), team)
     status = call_kernel(function, argv, n) + 0
     if status < 0:
-        status = run_divided(team, function, argv, n, -status) + 0
+        # by its address, so that the native loop stays small
+        status = call_5(team_at(team).divide, team, function, argv, n, -status)
     return status
 
 
 @native
-def run_divided(team, function, argv, n, wanted):
+def divide(team, function, argv, n, wanted):
     """Run a kernel in ``wanted`` threads, or as many as there are; a status.
 
     What fails in one of them is run again, alone: so it ends as it would in one thread, whatever their number.
@@ -209,9 +210,6 @@ def start_worker(team):
 
 # ---- the team of this process ----------------------------------------------------------------------------------------------
 
-#: Work that is worth a thread, in the units of ``kernels.cost``: some tenths of a nanosecond each.
-WORTH_A_THREAD = 150_000
-
 _block = np.zeros(1, TEAM)
 _team = _block[0]
 
@@ -245,6 +243,7 @@ def have_workers() -> None:
     from . import store
 
     _team["worker"] = store.address_of(worker, "int64(int64)", "worker")
+    _team["divide"] = store.address_of(divide, "int64(int64, int64, int64, int64, int64)", "divide")
 
 
 _team["parts"] = 1
