@@ -210,6 +210,7 @@ def start_worker(team):
 
 # ---- the team of this process ----------------------------------------------------------------------------------------------
 
+_worth = WORTH_A_THREAD
 _block = np.zeros(1, TEAM)
 _team = _block[0]
 
@@ -227,14 +228,26 @@ def address() -> int:
     return _block.ctypes.data
 
 
-def set_threads(n: int, worth_a_thread: int = WORTH_A_THREAD) -> None:
-    """Let ``n`` threads work.  ``worth_a_thread``: above how much work, in units of ``kernels.cost``, a kernel is divided."""
-    _team["threads"], _team["limit"] = n, worth_a_thread if n > 1 else NO_LIMIT
+def set_threads(n: int) -> None:
+    """Let ``n`` threads work."""
+    _team["threads"], _team["limit"] = n, _worth if n > 1 else NO_LIMIT
+
+
+def set_worth(work: int = WORTH_A_THREAD) -> None:
+    """Say how much work is worth a thread."""
+    global _worth
+    _worth = work
+    set_threads(int(_team["threads"]))
 
 
 def splits() -> int:
     """How many kernels have been run in parts so far."""
     return int(_team["splits"])
+
+
+def workers() -> int:
+    """How many workers this process has made."""
+    return int(_team["workers"])
 
 
 @functools.cache
