@@ -8,11 +8,11 @@ from typing import Any
 
 from .dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
 from .kernels import matmul as bodies
+from .kernels import softmax as softmaxes
 from .kernels.cuda import matmul as cuda_products
 from .kernels.cuda import softmax as cuda_softmax
 from .kernels.half_matmul import batch_matmul_halves, matmul_halves
-from .kernels.softmax import log_softmax, softmax, softmax_of_halves
-from .op import DTypeRule, Kernel, Op, OpPattern
+from .op import DTypeRule, Kernel, Op, OpPattern, Scratch
 from .ty import HALVES, is_float
 
 
@@ -87,6 +87,19 @@ def _product_kernel(
     )
 
 
+def _softmax_kernel(name: str, single: Any, double: Any, halves: Any, cuda: Any) -> Kernel:
+    bodies = {"float32": single, "float64": double}
+    return Kernel(
+        name,
+        single,
+        attrs=lambda attrs: {},
+        views=("axis",),
+        scratch=(Scratch(axis=2), Scratch(axis=2), Scratch("float64", axis=2)),
+        choose=lambda attrs, dtypes: bodies.get(dtypes[0], halves),
+        cuda=cuda,
+    )
+
+
 def _dense(attrs: Any) -> tuple[bool, bool]:
     return False, True
 
@@ -134,13 +147,8 @@ Op(
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=like_inputs("nn.softmax", ["data"], FLOATS),
-    kernel=Kernel(
-        "softmax",
-        softmax,
-        attrs=lambda attrs: {},
-        views=("axis",),
-        choose=lambda attrs, dtypes: softmax_of_halves if dtypes[0] in HALVES else softmax,
-        cuda=cuda_softmax.softmax,
+    kernel=_softmax_kernel(
+        "softmax", softmaxes.softmax_float32, softmaxes.softmax_float64, softmaxes.softmax_of_halves, cuda_softmax.softmax
     ),
 )
 
@@ -152,5 +160,11 @@ Op(
     pattern=OpPattern.OPAQUE,
     shape_func_name="nn.softmax",
     dtype=like_inputs("nn.log_softmax", ["data"], FLOATS),
-    kernel=Kernel("log_softmax", log_softmax, attrs=lambda attrs: {}, views=("axis",), cuda=cuda_softmax.log_softmax),
+    kernel=_softmax_kernel(
+        "log_softmax",
+        softmaxes.log_softmax_float32,
+        softmaxes.log_softmax_float64,
+        softmaxes.log_softmax_float32,
+        cuda_softmax.log_softmax,
+    ),
 )

@@ -8,25 +8,28 @@ known only then, the same goes for loops over rows and columns.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ...shape_funcs.dims import const
 from ..group import Group
-from ..native import arithmetic, shares
+from ..native import arithmetic, shares, transposition
 from ..ty import is_float
 from . import real_functions
 from .addresses import Lowered, flat, general, unstretched
 from .column_loops import ColumnText
 from .division import GRAIN, LEVELS, Divided, loops, question
 from .language import Python, element_of, indented, unless_empty
+from .pieces import Piece, pieces
 from .plan import plan, plans
 from .row_loops import RowText
 from .rows import Rows
 from .sizes import Sizes
 from .source import KernelSource
+from .tiles import TileText, crossings, in_tile_order, word_of
 from .writer import Outside, Writer
 
 #: The functions that texts may call, by name.
-_MODULES = (arithmetic, real_functions, shares)
+_MODULES = (arithmetic, real_functions, shares, transposition)
 BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
@@ -63,11 +66,18 @@ class _Kernel(Sizes):
 
     def array(self, position: int) -> str:
         """The array of a parameter, or of a result behind them."""
+        return self._elements(position, self.tensors[position].dtype, "x")
+
+    def words(self, position: int) -> str:
+        """The same elements as unsigned integers."""
+        return self._elements(position, word_of(self.tensors[position].dtype), "w")
+
+    def _elements(self, position: int, dtype: str, prefix: str) -> str:
         tensor = self.tensors[position]
         sizes = [self.size(d) for d in tensor.shape if const(d) != 1] or ["1"]
         count = sizes[0] if len(sizes) == 1 else self.once(("count", tensor.shape), "c", " * ".join(sizes))
         address = self._address(position)
-        return self.once(("array", position), "x", f"array_{tensor.dtype}(tensor({address}).data, {count})")
+        return self.once((prefix, position), prefix, f"array_{dtype}(tensor({address}).data, {count})")
 
     def axis(self, position: int, axis: int) -> str:
         return f"tensor({self._address(position)}).shape[{axis}]"
@@ -79,9 +89,12 @@ class _Kernel(Sizes):
 
     def lines(self, ref: int) -> list[str]:
         """The statements that compute one result."""
-        nest = plan(self.group, ref)
+        nest = in_tile_order(self.group, plan(self.group, ref))
         if nest.columns:
             return self._loops(general(self.group, nest))
+        found = self._in_pieces(ref, pieces(nest))
+        if found is not None:
+            return found
         variants = [v for v in (flat(self.group, nest), unstretched(self.group, nest)) if v is not None]
         # the first one that holds
         text: list[str] = []
@@ -95,7 +108,11 @@ class _Kernel(Sizes):
 
     def _loops(self, lowered: Lowered) -> list[str]:
         ref = lowered.nest.result
-        result = self.array(len(self.group.params) + self.group.results.index(ref))
+        position = len(self.group.params) + self.group.results.index(ref)
+        found = crossings(self.group, lowered)
+        if found:
+            return TileText(self.group, lowered, found, self.outside, position, self.words).lines()
+        result = self.array(position)
         if isinstance(lowered.nest, Rows):
             return RowText(lowered, self.outside, result, self.group.values()[ref].dtype).lines()
         if lowered.nest.columns:
@@ -109,3 +126,27 @@ class _Kernel(Sizes):
         divided = Divided(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
         lines = loops(self.outside, writer.regions, divided, extents[n:], [f"{target} = {element}"])
         return unless_empty(extents, lines) if writer.hoisted else lines
+
+    def _in_pieces(self, ref: int, found: Sequence[Piece]) -> list[str] | None:
+        """One innermost loop after the other.  None where there is one, or where something is read ahead of an empty one."""
+        if len(found) == 1:
+            return None
+        result = self.array(len(self.group.params) + self.group.results.index(ref))
+        around, inside = [self.size(d) for d in found[0].nest.dims[:-1]], list[str]()
+        outer: list[list[str]] = [[] for _ in range(len(around) + 1)]
+        for piece in found:
+            lowered = general(self.group, piece.nest)
+            writer = Writer(lowered.table, len(lowered.extents), self.outside)
+            element = writer.value(lowered.element)
+            stored = f"{element_of(result, writer.value(lowered.offset))} = {element}"
+            if writer.hoisted:
+                return None
+            for lines, more in zip(outer, writer.regions, strict=False):
+                lines += more
+            start, stop = self.size(piece.start), self.size(piece.stop)
+            if self.outside.divided and not around:
+                start, stop = f"max({start}, low0)", f"min({stop}, high0)"
+            inside += [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
+        if self.outside.divided and not around:
+            return [*Divided([self.size(found[0].nest.dims[-1])], GRAIN).bounds(), *outer[0], *inside]
+        return loops(self.outside, outer, Divided(around[:LEVELS]), around[LEVELS:], inside)

@@ -38,6 +38,26 @@ def exp_float32(x):  # type: ignore[no-untyped-def]
 
 
 @generic
+def exp_float32_below(x):  # type: ignore[no-untyped-def]
+    """``e ** x`` of what is not above 0, in two thirds of the operations of ``exp_float32``."""
+    x = f32(-104.5) if x < f32(-104.5) else x
+    # as in ``exp_float32``, but the last bits of the sum are k + 64
+    shifter = f32(12582976.0)
+    t = multiply_add(x, f32(1.44269504), shifter)
+    k = t - shifter
+    r = multiply_add(k, f32(-0.693359375), x)
+    r = multiply_add(k, f32(2.12194440e-4), r)
+    p = multiply_add(f32(0.00139517), r, f32(0.0083696))
+    p = multiply_add(p, r, f32(0.04166619))
+    p = multiply_add(p, r, f32(0.16666513))
+    p = multiply_add(p, r, f32(0.50000001))
+    p = multiply_add(p, r * r, r) + f32(1.0)
+    # p * 2 ** (k + 64) is a normal number for every k, so its exponent is a sum
+    y = bits_float32(float32_bits(p) + (float32_bits(t) << 23)) * f32(5.421010862427522e-20)
+    return y if x == x else x
+
+
+@generic
 def log_float32(x):  # type: ignore[no-untyped-def]
     """The natural logarithm: -inf at 0, NaN below."""
     small = x < f32(1.17549435e-38)
@@ -83,21 +103,20 @@ def tanh_float32(x):  # type: ignore[no-untyped-def]
 @generic
 def erf_float32(x):  # type: ignore[no-untyped-def]
     """The error function."""
-    # below 1.15 the polynomial is within 9e-9 of erf(x) / x - 1; above, 1 - p ** -8 is within 7e-9 of it; from 4 on it is 1
+    # below 1.2 the polynomial is within 2e-8 of erf(x) / x - 1; above, p ** 8 within 2e-8 of 1 - erf(x); from 3.925 on it is 0
     t = abs(x)
-    near = t < f32(1.15)
-    t = f32(4.0) if t > f32(4.0) else t
+    near = t < f32(1.2)
+    t = f32(3.925) if t > f32(3.925) else t
     w = x * x if near else t
-    p = f32(0.0) if near else f32(0.000652180324)
-    p = multiply_add(p, w, f32(6.81845231e-05) if near else f32(-0.00535036958))
-    p = multiply_add(p, w, f32(-0.000767480288) if near else f32(0.0248053664))
-    p = multiply_add(p, w, f32(0.00514753335) if near else f32(-0.0531930102))
-    p = multiply_add(p, w, f32(-0.026830932) if near else f32(0.107744265))
-    p = multiply_add(p, w, f32(0.112830054) if near else f32(0.0155432584))
-    p = multiply_add(p, w, f32(-0.376125722) if near else f32(0.177670167))
-    p = multiply_add(p, w, f32(0.128379158) if near else f32(0.992238544))
+    p = f32(6.52738963e-05) if near else f32(0.000168749364)
+    p = multiply_add(p, w, f32(-0.000756218971) if near else f32(-0.00267686509))
+    p = multiply_add(p, w, f32(0.00513127353) if near else f32(0.0138525665))
+    p = multiply_add(p, w, f32(-0.0268201716) if near else f32(-0.013541393))
+    p = multiply_add(p, w, f32(0.112826854) if near else f32(-0.0586276278))
+    p = multiply_add(p, w, f32(-0.376125365) if near else f32(-0.146952853))
+    p = multiply_add(p, w, f32(0.128379151) if near else f32(1.00135863))
     q = p * p
     q = q * q
-    far = f32(1.0) - f32(1.0) / (q * q)
+    far = f32(1.0) - q * q
     far = -far if x < f32(0.0) else far
     return multiply_add(p, x, x) if near else far

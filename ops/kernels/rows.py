@@ -84,7 +84,8 @@ def _alone(group: Group, ref: int) -> bool:
 def rows(group: Group, ref: int, fold_dtype: FoldDtype) -> Rows:
     """The plan of the value ``ref``, which depends on reductions.  Raises TooComplex where they are not all of the same rows."""
     composition = _RowComposition(group, fold_dtype)
-    if not _alone(group, ref) and (not composition.kept or composition.folded[0] != composition.kept):
+    last = tuple(range(composition.kept, len(composition.shape)))
+    if not _alone(group, ref) and not (composition.kept and composition.folded and composition.folded == last):
         raise TooComplex(f"{group.name}: rows that do not lie in memory one after another")
     return composition.plan(ref)
 

@@ -1,71 +1,200 @@
-"""Softmax along the middle axis of a 3-D view.  Exponentials in the data's dtype, their sum in float64."""
+"""Softmax along the middle axis of a 3-D view: of rows, or, where that axis is not the last one, of blocks of columns.
+
+Exponentials are in the dtype that is computed in.  They are added in that dtype as far as RUN elements (so few that this
+rounds no more than once or twice for each lane of a loop), the sums of runs in float64.
+"""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ..native.arithmetic import add_in_any_order, larger
 from ..native.memory import generic
 from ..native.status import OK
+from .real_functions import exp_float32_below
+
+#: Elements that are added before their sum is added to the others.
+RUN = 1024
+#: Columns that are gone through together: few enough for a block of some thousand rows to stay in the processor's caches.
+BLOCK = 256
 
 
 @generic
-def largest(data, o, i):  # type: ignore[no-untyped-def]
-    """The largest of ``data[o, :, i]``, not empty.  What it says of NaN does not matter: the exponentials are NaN then."""
-    top = data[o, 0, i]
+def exp_float64(x):  # type: ignore[no-untyped-def]
+    """``e ** x``."""
+    return math.exp(x)
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------------
+
+
+@generic
+def largest(data, o):  # type: ignore[no-untyped-def]
+    """The largest element of a row, NaN if one is NaN."""
+    top = data[o, 0, 0]
     for j in range(1, data.shape[1]):
-        if data[o, j, i] > top:
-            top = data[o, j, i]
+        top = larger(top, data[o, j, 0])
     return top
 
 
 @generic
-def softmax(data, out):  # type: ignore[no-untyped-def]
+def row_total(data, o, top, exponential, number):  # type: ignore[no-untyped-def]
+    """``sum(exp(row - top))``."""
+    n, total = data.shape[1], 0.0
+    for start in range(0, n, RUN):
+        run = number(0)
+        for k in range(min(RUN, n - start)):
+            run = add_in_any_order(run, exponential(data[o, np.uint64(start + k), 0] - top))
+        total += np.float64(run)
+    return total
+
+
+@generic
+def softmax_rows(data, out, exponential, number):  # type: ignore[no-untyped-def]
+    """Softmax of rows; exponentials are kept in the result."""
+    outer, n, _ = data.shape
+    for o in range(outer):
+        top, total = largest(data, o), 0.0
+        for start in range(0, n, RUN):
+            run = number(0)
+            for k in range(min(RUN, n - start)):
+                j = np.uint64(start + k)
+                power = exponential(data[o, j, 0] - top)
+                out[o, j, 0] = power
+                run = add_in_any_order(run, power)
+            total += np.float64(run)
+        share = number(1.0 / total)
+        for j in range(n):
+            out[o, j, 0] = out[o, j, 0] * share
+
+
+@generic
+def softmax_rows_twice(data, out, exponential, number):  # type: ignore[no-untyped-def]
+    """Softmax of rows; exponentials are computed a second time, since the result would round them."""
+    outer, n, _ = data.shape
+    for o in range(outer):
+        top = largest(data, o)
+        share = number(1.0 / row_total(data, o, top, exponential, number))
+        for j in range(n):
+            out[o, j, 0] = exponential(data[o, j, 0] - top) * share
+
+
+@generic
+def log_softmax_rows(data, out, exponential, number):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax of rows."""
+    outer, n, _ = data.shape
+    for o in range(outer):
+        top = largest(data, o)
+        shift = number(math.log(row_total(data, o, top, exponential, number)))
+        for j in range(n):
+            out[o, j, 0] = (data[o, j, 0] - top) - shift
+
+
+# ---- columns -------------------------------------------------------------------------------------------------------------
+
+
+@generic
+def column_totals(data, o, first, columns, top, total, exponential):  # type: ignore[no-untyped-def]
+    """As ``largest`` and ``row_total``, of the columns from ``first`` on, into ``top`` and ``total``."""
+    n = data.shape[1]
+    for c in range(columns):
+        i = np.uint64(first + c)
+        top[i] = data[o, 0, i]
+        total[i] = 0.0
+    for j in range(1, n):
+        for c in range(columns):
+            i = np.uint64(first + c)
+            top[i] = larger(top[i], data[o, j, i])
+    for j in range(n):
+        for c in range(columns):
+            i = np.uint64(first + c)
+            total[i] += np.float64(exponential(data[o, j, i] - top[i]))
+
+
+@generic
+def softmax_columns(data, out, top, share, total, exponential):  # type: ignore[no-untyped-def]
+    """Softmax of columns."""
+    outer, n, inner = data.shape
+    for o in range(outer):
+        for first in range(0, inner, BLOCK):
+            columns = min(BLOCK, inner - first)
+            column_totals(data, o, first, columns, top, total, exponential)
+            for c in range(columns):
+                i = np.uint64(first + c)
+                share[i] = 1.0 / total[i]
+            for j in range(n):
+                for c in range(columns):
+                    i = np.uint64(first + c)
+                    out[o, j, i] = exponential(data[o, j, i] - top[i]) * share[i]
+
+
+@generic
+def log_softmax_columns(data, out, top, shift, total, exponential):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax of columns."""
+    outer, n, inner = data.shape
+    for o in range(outer):
+        for first in range(0, inner, BLOCK):
+            columns = min(BLOCK, inner - first)
+            column_totals(data, o, first, columns, top, total, exponential)
+            for c in range(columns):
+                i = np.uint64(first + c)
+                shift[i] = math.log(total[i])
+            for j in range(n):
+                for c in range(columns):
+                    i = np.uint64(first + c)
+                    out[o, j, i] = (data[o, j, i] - top[i]) - shift[i]
+
+
+# ---- the bodies of kernels: ``top`` and ``scale`` of the dtype that is computed in, ``total`` of float64 ---------------------
+
+
+@generic
+def softmax_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
     """``exp(x - max) / sum(exp(x - max))``."""
-    outer, n, inner = data.shape
-    if n == 0:
-        return OK
-    for o in range(outer):
-        for i in range(inner):
-            top = largest(data, o, i)
-            total = 0.0
-            for j in range(n):
-                out[o, j, i] = math.exp(data[o, j, i] - top)
-                total += out[o, j, i]
-            for j in range(n):
-                out[o, j, i] = out[o, j, i] / total
+    if data.shape[1] > 0 and data.shape[2] == 1:
+        softmax_rows(data, out, exp_float32_below, np.float32)
+    elif data.shape[1] > 0:
+        softmax_columns(data, out, top, scale, total, exp_float32_below)
     return OK
 
 
 @generic
-def softmax_of_halves(data, out):  # type: ignore[no-untyped-def]
-    """As ``softmax``, of a dtype that only stores: no exponential is kept in the result, where it would be rounded."""
-    outer, n, inner = data.shape
-    if n == 0:
-        return OK
-    for o in range(outer):
-        for i in range(inner):
-            top = largest(data, o, i)
-            total = 0.0
-            for j in range(n):
-                total += math.exp(data[o, j, i] - top)
-            for j in range(n):
-                out[o, j, i] = math.exp(data[o, j, i] - top) / total
+def softmax_of_halves(data, out, top, scale, total):  # type: ignore[no-untyped-def]
+    """As ``softmax_float32``, of a dtype that only stores."""
+    if data.shape[1] > 0 and data.shape[2] == 1:
+        softmax_rows_twice(data, out, exp_float32_below, np.float32)
+    elif data.shape[1] > 0:
+        softmax_columns(data, out, top, scale, total, exp_float32_below)
     return OK
 
 
 @generic
-def log_softmax(data, out):  # type: ignore[no-untyped-def]
+def softmax_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
+    """As ``softmax_float32``."""
+    if data.shape[1] > 0 and data.shape[2] == 1:
+        softmax_rows(data, out, exp_float64, np.float64)
+    elif data.shape[1] > 0:
+        softmax_columns(data, out, top, scale, total, exp_float64)
+    return OK
+
+
+@generic
+def log_softmax_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
     """``x - max - log(sum(exp(x - max)))``."""
-    outer, n, inner = data.shape
-    if n == 0:
-        return OK
-    for o in range(outer):
-        for i in range(inner):
-            top = largest(data, o, i)
-            total = 0.0
-            for j in range(n):
-                total += math.exp(data[o, j, i] - top)
-            shift = math.log(total)
-            for j in range(n):
-                out[o, j, i] = (data[o, j, i] - top) - shift
+    if data.shape[1] > 0 and data.shape[2] == 1:
+        log_softmax_rows(data, out, exp_float32_below, np.float32)
+    elif data.shape[1] > 0:
+        log_softmax_columns(data, out, top, scale, total, exp_float32_below)
+    return OK
+
+
+@generic
+def log_softmax_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
+    """As ``log_softmax_float32``."""
+    if data.shape[1] > 0 and data.shape[2] == 1:
+        log_softmax_rows(data, out, exp_float64, np.float64)
+    elif data.shape[1] > 0:
+        log_softmax_columns(data, out, top, scale, total, exp_float64)
     return OK

@@ -125,7 +125,11 @@ def test_values(op: Op, device: str) -> None:
             {"axis": 0, "num_newaxis": 2**62},
             f"expand_dims: num_newaxis is {2**62}; valid: 0 to 6, for a tensor has at most 8 dimensions",
         ),
-        ("expand_dims", {"axis": 0, "num_newaxis": -1}, "expand_dims: num_newaxis is -1; valid: 0 to 6, for a tensor has at most 8"),
+        (
+            "expand_dims",
+            {"axis": 0, "num_newaxis": -1},
+            "expand_dims: num_newaxis is -1; valid: 0 to 6, for a tensor has at most 8",
+        ),
         ("split", {"indices_or_sections": 2**62}, f"split: {2**62} parts are too many; at most 65536 are possible"),
     ],
 )

@@ -304,7 +304,9 @@ def test_an_upper_bound_is_trimmed_to_the_kernels_count() -> None:
 
 def test_a_static_result_may_still_have_a_check() -> None:
     shape = shape_program(group([f(D0), f(5)], [node("add", 0, 1)], [2]))
-    assert shape.program.describe_failure([np.zeros(3), np.zeros(5)]) == "add: sizes 3 and 5 do not broadcast (axis 0 of argument 2)"
+    assert (
+        shape.program.describe_failure([np.zeros(3), np.zeros(5)]) == "add: sizes 3 and 5 do not broadcast (axis 0 of argument 2)"
+    )
     assert shape.program.run([np.zeros(1), np.zeros(5)]) == [(5,)]
 
 

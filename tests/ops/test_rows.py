@@ -111,6 +111,8 @@ def test_a_status_frees_what_the_kernel_allocated():
         # along another axis than the last, over all elements, over different axes, into another shape
         ("subtract(%x, mean(%x, axis=[0], keepdims=True))", 2),
         ("subtract(%x, mean(%x))", 2),
+        # over no axis at all
+        ("subtract(%x, mean(%x, axis=[]))", 2),
         ("subtract(subtract(%x, mean(%x, axis=[1], keepdims=True)), mean(%x, axis=[0], keepdims=True))", 2),
         ("transpose(subtract(%x, mean(%x, axis=[1], keepdims=True)))", 2),
         ("add(broadcast_to(sum(%x, axis=[1], keepdims=True), shape=[2, 3, 4]), 1f)", 2),

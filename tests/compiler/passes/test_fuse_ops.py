@@ -16,7 +16,9 @@ from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.primitive import function_of, group_of
 from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal
+from relayvm.ops.kernels import kernel_source
 from relayvm.ops.op import OpPattern
+from relayvm.shape_funcs.reduce import reduced_axes
 
 HEADER = '#[version = "0.0.5"]\n'
 UNARY = ["exp(%{})", "nn.softmax(%{})", "reshape(%{}, newshape=[-1, 3])", "add(%{}, 1.5f)", "transpose(transpose(%{}))"]
@@ -68,9 +70,19 @@ def _operators(mod: IRModule) -> list[str]:
 
 def _assert_well_made(group) -> None:
     assert len(group.nodes) <= MAX_NODES and len(group.params) <= MAX_PARAMS
-    patterns = [n.operator.pattern for n in group.nodes]
-    if len(patterns) > 1:
-        assert all(p <= OpPattern.INJECTIVE for p in patterns[:-1]) and patterns[-1] <= OpPattern.COMM_REDUCE
+    if len(group.nodes) > 1:
+        assert all(n.operator.pattern <= OpPattern.COMM_REDUCE for n in group.nodes)
+        assert kernel_source(group).text
+    folds = [n for n in group.nodes if n.operator.pattern is OpPattern.COMM_REDUCE]
+    if any(n is not group.nodes[-1] for n in folds):
+        # what a reduction gives is used again: all fold the same rows, which lie one after another
+        ((shape, axes),) = {(shape, reduced_axes(n.attrs, len(shape))) for n in folds for shape in [_shape(group, n)]}
+        assert 0 < len(axes) < len(shape) and axes == tuple(range(len(shape) - len(axes), len(shape)))
+
+
+def _shape(group, node):
+    """The shape that a reduction folds."""
+    return group.values()[node.args[0]].shape
 
 
 @settings(max_examples=40)

@@ -1,0 +1,60 @@
+"""Parts put together along the last axis: a loop for each, and the same elements as numpy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import relayvm.ops  # noqa: F401  declares the operators
+from relayvm.ops.group import Node, Tensor
+from relayvm.ops.kernels import kernel_source
+from relayvm.ops.kernels.pieces import MOST
+from relayvm.ops.op import NoAttrs
+from relayvm.ops.transform import AxisAttrs
+from relayvm.shape_funcs.dims import dim, sym
+
+from .run_group import call, compiled, evaluate, group_of, one_call, plain
+
+
+def parts(*widths, rows=3):
+    return tuple(np.random.default_rng(w).standard_normal((rows, w)).astype("float32") for w in widths)
+
+
+@pytest.mark.parametrize("run", [plain, compiled])
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("widths", [(3, 5), (4,), (0, 3, 0), (1, 1, 1, 40), (0, 0), tuple(range(MOST)), tuple(range(MOST + 3))])
+def test_every_number_of_parts(widths, static, run):
+    xs = parts(*widths)
+    ours = call("concatenate", [xs], AxisAttrs(-1), static, run)
+    np.testing.assert_array_equal(ours, np.concatenate(xs, -1), strict=True)
+
+
+def test_no_element_is_chosen():
+    for static in (True, False):
+        text = kernel_source(one_call("concatenate", [parts(3, 5, 7)], AxisAttrs(1), static)).text
+        assert " else" not in text and text.count("for i1 in range(") == 3
+
+
+def test_many_parts_are_chosen_element_by_element():
+    text = kernel_source(one_call("concatenate", [parts(*[2] * (MOST + 1))], AxisAttrs(1), True)).text
+    assert text.count("for i1 in range(") == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.integers(0, 3), st.booleans())
+def test_within_an_expression(widths, rows, unknown):
+    xs = parts(*widths, rows=rows)
+    y = np.float32(2) * np.ones((rows, sum(widths)), "float32")
+    tensors = [Tensor("float32", (dim(rows), sym(f"d{k}") if unknown else dim(w))) for k, w in enumerate([*widths, sum(widths)])]
+    n = len(xs)
+    nodes = [
+        Node("concatenate", AxisAttrs(1), (tuple(range(n)),), ()),
+        Node("multiply", NoAttrs(), (n + 1, n), ()),
+        Node("concatenate", AxisAttrs(1), ((n + 2, n + 1),), ()),
+    ]
+    whole = np.concatenate(xs, 1)
+    status, (ours,) = evaluate(group_of(tensors, nodes), [*xs, y])
+    assert status == 0
+    np.testing.assert_array_equal(ours, np.concatenate([whole * y, whole], 1), strict=True)

@@ -1,0 +1,92 @@
+"""Tensors whose axes are put in another order: every order, dtype and odd size, alone and within an expression."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import relayvm.ops  # noqa: F401  declares the operators
+from relayvm.ops.group import Node, Tensor
+from relayvm.ops.kernels import kernel_source
+from relayvm.ops.op import NoAttrs
+from relayvm.ops.transform import AxisAttrs, TransposeAttrs
+from relayvm.ops.ty import DTYPES, numpy_dtype
+from relayvm.shape_funcs.dims import dim, sym
+
+from .run_group import call, compiled, evaluate, group_of, one_call, plain
+
+NONE = NoAttrs()
+
+
+def numbers(shape, dtype="float32"):
+    return np.random.default_rng(0).integers(0, 100, shape).astype(numpy_dtype(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("run", [plain, compiled])
+def test_every_dtype(dtype, run):
+    x = numbers((19, 37), dtype)
+    ours = call("transpose", [x], TransposeAttrs(), run=run)
+    assert ours.dtype == x.dtype and (ours == x.T).all()
+    assert "transpose_tile" in kernel_source(one_call("transpose", [x], TransposeAttrs())).text
+
+
+@pytest.mark.parametrize("axes", list(itertools.permutations(range(4))))
+@pytest.mark.parametrize("static", [True, False])
+def test_every_order(axes, static):
+    for shape in [(2, 9, 3, 17), (1, 16, 1, 8), (9, 1, 8, 1), (3, 0, 8, 9)]:
+        x = numbers(shape)
+        np.testing.assert_array_equal(call("transpose", [x], TransposeAttrs(axes), static), x.transpose(axes), strict=True)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (300, 33), (65, 512), (1, 1), (0, 7), (257, 1)])
+def test_machine_code_of_whole_and_partial_tiles(shape):
+    x = numbers(shape)
+    np.testing.assert_array_equal(call("transpose", [x], TransposeAttrs(), run=compiled), x.T, strict=True)
+
+
+def expression(shape_x, shape_y, *, unknown):
+    """``transpose(exp(x)) * y + transpose(exp(x))``, as a group of two parameters."""
+
+    def tensor(shape, letter):
+        return Tensor("float32", tuple(sym(f"{letter}{k}") if unknown else dim(d) for k, d in enumerate(shape)))
+
+    nodes = [
+        Node("exp", NONE, (0,), ()),
+        Node("transpose", TransposeAttrs(), (2,), ()),
+        Node("multiply", NONE, (3, 1), ()),
+        Node("add", NONE, (4, 3), ()),
+    ]
+    return group_of([tensor(shape_x, "a"), tensor(shape_y, "b")], nodes)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 70), st.integers(1, 70), st.booleans(), st.booleans(), st.booleans())
+def test_within_an_expression(n, m, unknown, repeated, machine_code):
+    x, y = numbers((n, m)) / 50, numbers((1, n) if repeated else (m, n))
+    status, (ours,) = evaluate(expression(x.shape, y.shape, unknown=unknown), [x, y], compiled if machine_code else plain)
+    assert status == 0
+    np.testing.assert_allclose(ours, np.exp(x).T * y + np.exp(x).T, rtol=1e-5)
+
+
+def test_short_axes_are_not_tiled():
+    x = numbers((4, 1000))
+    assert "transpose_tile" not in kernel_source(one_call("transpose", [x], TransposeAttrs(), static=True)).text
+    np.testing.assert_array_equal(call("transpose", [x], TransposeAttrs(), static=True), x.T)
+
+
+def test_what_may_not_be_there_is_not_read_ahead():
+    # of a concatenation each part is read only where it is
+    a, b = numbers((20, 9)), numbers((20, 30))
+    group = group_of(
+        [Tensor("float32", (dim(20), dim(9))), Tensor("float32", (dim(20), dim(30)))],
+        [Node("concatenate", AxisAttrs(1), ((0, 1),), ()), Node("transpose", TransposeAttrs(), (2,), ())],
+    )
+    assert "transpose_tile" not in kernel_source(group).text
+    status, (ours,) = evaluate(group, [a, b])
+    assert status == 0
+    np.testing.assert_array_equal(ours, np.concatenate([a, b], 1).T)
