@@ -9,7 +9,7 @@ from .dtype_rules import INDICES, NUMBERS, known_dtype, require
 from .kernels import sorting as bodies
 from .kernels.cuda import scanning as cuda_scanning
 from .kernels.cuda import sorting as cuda
-from .op import DTypeRule, Kernel, Op, OpPattern, Scratch
+from .op import DTypeRule, Kernel, Op, OpPattern, Scratch, Split
 from .ty import HALVES
 
 #: A position in a sorted axis may also be a float, which Relay's models use.
@@ -78,6 +78,7 @@ def _cumulative(name: str, doc: str, is_product: bool) -> None:
             attrs=lambda attrs: {"exclusive": attrs.exclusive, "is_product": is_product},
             views=("axis",),
             choose=lambda attrs, dtypes: bodies.cumulate_to_halves if dtypes[-1] in HALVES else bodies.cumulate,
+            split=Split(ns=1),
             cuda=cuda_scanning.cumprod if is_product else cuda_scanning.cumsum,
         ),
     )
@@ -111,6 +112,7 @@ def _is_ascend(attrs: Any) -> dict[str, bool]:
 
 #: keys, order, and as much again to merge into: as long as the axis.
 _BUFFERS = (Scratch(axis=1), Scratch("int64", axis=1), Scratch(axis=1), Scratch("int64", axis=1))
+_SORT = Split(ns=30)
 
 
 def _topk_kernel(*views: str) -> Kernel:
@@ -121,6 +123,7 @@ def _topk_kernel(*views: str) -> Kernel:
         views=views,
         scratch=_BUFFERS,
         choose=lambda attrs, dtypes: bodies.TOPK_BODIES[attrs.ret_type],
+        split=Split(ns=3),
         cuda=cuda.topk,
     )
 
@@ -140,7 +143,7 @@ Op(
     attrs=SortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: dtypes[0],
-    kernel=Kernel("merge_sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.sort),
+    kernel=Kernel("merge_sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.sort),
 )
 
 Op(
@@ -150,7 +153,9 @@ Op(
     attrs=ArgsortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_position_rule("argsort"),
-    kernel=Kernel("merge_sort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.argsort),
+    kernel=Kernel(
+        "merge_sort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.argsort
+    ),
 )
 
 Op(

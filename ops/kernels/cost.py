@@ -9,6 +9,8 @@ from .expression import APPLY, LOAD, Cell, Cells
 #: The cost of what is not as quick as an addition.
 _COSTS = {"divide": 4, "sqrt": 4, **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs"), 1)}
 _COSTLY = 20
+#: What takes a nanosecond, about.
+PER_NS = 60
 #: To read an element from memory, or to write it there, beside what is done with it.
 MEMORY = 2
 

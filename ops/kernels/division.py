@@ -83,12 +83,13 @@ def question(sizes: Sizes, nests: Sequence[Nest]) -> list[str]:
         return []
     total = " + ".join(sizes.size(w) for w in work)
     most = sizes.size(kept[0]) if len(kept) == 1 else f"max({', '.join(sizes.size(k) for k in kept)})"
-    return [
-        "share = load_i64(argv + 8 * n + 8)",
-        f"wanted = threads_wanted(share, {total}, {most})",
-        "if wanted != 0:",
-        *indented(["return -wanted"]),
-    ]
+    return asked(total, most)
+
+
+def asked(work: str, most: str) -> list[str]:
+    """The share, and the question for threads: ``work`` units of work, which at most ``most`` threads can do."""
+    lines = ["share = load_i64(argv + 8 * n + 8)", f"wanted = threads_wanted(share, {work}, {most})"]
+    return [*lines, "if wanted != 0:", *indented(["return -wanted"])]
 
 
 def _kept(nest: Nest) -> Sequence[Dim]:

@@ -72,10 +72,7 @@ class RowText:
         refused: list[str] = []
         if any(f.needs_one for f in folds):
             refused = unless_empty(around, [f"return {EMPTY_REDUCTION}"])
-            if inside:
-                refused = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused)]
-            else:
-                refused = []
+            refused = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused)] if inside else []
         if body.hoisted:
             # nothing may be read ahead for an empty axis: there the result is what the folds begin with
             lines = unless_empty(self.extents, lines)

@@ -12,8 +12,10 @@ from relayvm.ops.kernels import kernel_source
 from relayvm.ops.native import shares, threads
 from relayvm.ops.native.layout import NO_LIMIT, SHARE
 from relayvm.ops.native.status import DIVISION_BY_ZERO
+from relayvm.ops.op import REGISTRY
 from relayvm.ops.reduce import ReduceAttrs
 
+from .opaque_kernels import run as run_operator
 from .row_groups import kernels
 from .run_group import compiled, evaluate, group_of, plain
 from .test_loops import fused, node, params, programs
@@ -113,6 +115,55 @@ def test_each_form_of_loops_in_parts(form: str) -> None:
         given = [arrays["xy".index(name)] for name in names]
         assert "share = " in kernel_source(group).text
         same_in_parts(group, given, compiled, PARTS)
+
+
+def regions(n: int) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    corners = np.sort(rng.uniform(0, 12, (n, 2, 2)), 1).reshape(n, 4)
+    return np.concatenate([rng.integers(0, 2, (n, 1)), corners], 1).astype("float32")
+
+
+DATA = np.random.default_rng(0).standard_normal((2, 3, 13, 11)).astype("float32")
+SPLIT = {
+    "nn.softmax": ([DATA], {"axis": 1}),
+    "nn.log_softmax": ([DATA], {"axis": -1}),
+    "cumsum": ([DATA], {"axis": 2}),
+    "cumprod": ([DATA], {"axis": 3}),
+    "sort": ([DATA], {"axis": 2}),
+    "argsort": ([DATA], {"axis": -1}),
+    "topk": ([DATA], {"k": 2, "axis": 1}),
+    "vision.roi_align": ([DATA, regions(10)], {"pooled_size": (2, 3), "spatial_scale": 0.9}),
+    "vision.roi_pool": ([DATA, regions(10)], {"pooled_size": (2, 3), "spatial_scale": 0.9}),
+    "image.crop_and_resize": (
+        [DATA, regions(10)[:, 1:] / 12, np.arange(10, dtype="int32") % 2],
+        {"crop_size": (4, 5)},
+    ),
+}
+
+
+def test_each_kernel_that_can_be_split_is_tested() -> None:
+    split = {name for name, op in REGISTRY.items() if op.kernel is not None and op.kernel.split is not None}
+    assert split - {"dyn.topk"} == set(SPLIT)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("name", SPLIT)
+def test_kernels_of_operators_in_parts(name: str, jit: bool) -> None:
+    inputs, attributes = SPLIT[name]
+    alone = run_operator(name, inputs, jit=jit, **attributes)
+    untouched = run_operator(name, inputs, jit=jit, shares=[], **attributes)
+    assert run_operator(name, inputs, jit=jit, shares=[asking(1)], **attributes).status < 0
+    for n in PARTS:
+        written = [np.zeros(a.nbytes, int) for a in alone.outputs]
+        for k in range(n):
+            mine = run_operator(name, inputs, jit=jit, shares=[part(k, n)], **attributes)
+            assert mine.status == 0
+            for a, before, count in zip(mine.outputs, untouched.outputs, written, strict=True):
+                count += bits(a) != bits(before)
+        together = run_operator(name, inputs, jit=jit, shares=[part(k, n) for k in range(n)], **attributes)
+        for a, b, count in zip(alone.outputs, together.outputs, written, strict=True):
+            np.testing.assert_array_equal(bits(a), bits(b))
+            assert count.max() <= 1, "two parts wrote one element"
 
 
 def test_results_of_which_only_some_can_be_divided() -> None:

@@ -28,6 +28,8 @@ PROGRAMS = {
     "rows in passes": "nn.layer_norm(%x, sum(%x, axis=[0]), mean(%x, axis=[0]))",
     "columns": "mean(%x, axis=[0])",
     "several results": "(exp(%x), tanh(exp(%x)), max(%x, axis=[1]))",
+    "softmax": "nn.softmax(%x)",
+    "sorted": "(sort(%x, axis=1), topk(%x, k=1, axis=1), cumsum(%x, axis=1))",
     "one element": "sum(%x)",
 }
 
