@@ -1,6 +1,6 @@
 """The text of a reduction whose innermost axis is kept: it folds many neighbouring columns at a time.
 
-Memory is gone through in its order: the states of BLOCK neighbouring results are kept in arrays, and each row of BLOCK
+Memory is gone through in its order: the states of COLUMNS neighbouring results are kept in arrays, and each row of COLUMNS
 elements is folded into them.
 """
 
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from ..native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from .addresses import Lowered, Table
-from .division import Divided, loops
+from .division import COLUMNS, Divided, loops
 from .expression import CAST, LOCAL, Cell
 from .folding import fold
 from .language import Python, element_of, indented, loops_around, unless_empty
 from .writer import Outside, Writer
-
-#: Columns that are folded together; their states take that many times 8 to 32 bytes.
-BLOCK = 1024
 
 
 class ColumnText:
@@ -57,12 +54,9 @@ class ColumnText:
     def _with_states(self, lines: list[str]) -> list[str]:
         head, total = [], 0
         for (name, _), dtype in zip(self.fold.state, self.fold.dtypes, strict=True):
-            head.append(f"{name}all = array_{dtype}(states + {total}, {BLOCK})")
-            total += 8 * BLOCK
-        columns = self.extents[-1]
-        around = " * ".join(self.extents[: self.around]) or "1"
-        width = f"columns_at_once(share, {around}, {columns}, {BLOCK})" if self.outside.divided else str(BLOCK)
-        opened = [f"width = {width}", f"blocks = ({columns} + width - 1) // width"]
+            head.append(f"{name}all = array_{dtype}(states + {total}, {COLUMNS})")
+            total += 8 * COLUMNS
+        opened = [f"blocks = ({self.extents[-1]} + {COLUMNS - 1}) // {COLUMNS}"]
         opened += [f"states = alloc({total})", "if states == 0:", f"    return {OUT_OF_MEMORY}"]
         return [*opened, *head, *lines, "free(states)"]
 
@@ -70,8 +64,8 @@ class ColumnText:
         """One block: the states begin, what ``folding`` says, the results."""
         begin = self._each_column([f"{name}all[uint64(column)] = {value}" for name, value in self.fold.state])
         return [
-            "first = block * width",
-            f"columns = min(width, {self.extents[-1]} - first)",
+            f"first = block * {COLUMNS}",
+            f"columns = min({COLUMNS}, {self.extents[-1]} - first)",
             *begin,
             *folding,
             *self._each_column([*self._loaded(), *self._finish()]),

@@ -24,6 +24,9 @@ from .writer import Outside
 
 #: How many loops are divided, where there are so many: outer ones are often short.
 LEVELS = 3
+#: A fold along another axis than the last one is divided at multiples of so many columns, which are folded together (their
+#: states take that many times 8 to 32 bytes): with fewer of them memory is gone through in steps too short.
+COLUMNS = 1024
 #: A flat loop is divided at multiples of this: whole cache lines, and whole steps of a loop that takes many at a time.
 GRAIN = 64
 
@@ -74,15 +77,15 @@ class Divided:
 
 def question(sizes: Sizes, nests: Sequence[Nest]) -> list[str]:
     """What a kernel says first: its share, and whether it asks for threads instead.  Empty where it is never divided."""
-    kept = [product(_kept(nest)) for nest in nests]
+    pieces = [product(_pieces(nest)) for nest in nests]
     work = [product(nest.dims) * cost_of_element(nest.cells, nest.roots) for nest in nests]
-    if all(const(k) == 1 for k in kept):
+    if all(const(k) == 1 for k in pieces):
         return []
     known = [const(w) for w in work]
     if None not in known and sum(w for w in known if w is not None) <= WORTH_A_THREAD:
         return []
     total = " + ".join(sizes.size(w) for w in work)
-    most = sizes.size(kept[0]) if len(kept) == 1 else f"max({', '.join(sizes.size(k) for k in kept)})"
+    most = sizes.size(pieces[0]) if len(pieces) == 1 else f"max({', '.join(sizes.size(k) for k in pieces)})"
     return asked(total, most)
 
 
@@ -92,8 +95,8 @@ def asked(work: str, most: str) -> list[str]:
     return [*lines, "if wanted != 0:", *indented(["return -wanted"])]
 
 
-def _kept(nest: Nest) -> Sequence[Dim]:
-    """The loops that no fold runs through."""
+def _pieces(nest: Nest) -> Sequence[Dim]:
+    """The extents of what can be divided: of the loops that no fold runs through."""
     if nest.columns:
-        return (*nest.dims[: -nest.folded - 1], nest.dims[-1])
+        return (*nest.dims[: -nest.folded - 1], (nest.dims[-1] + (COLUMNS - 1)) // COLUMNS)
     return nest.dims[: len(nest.dims) - nest.folded]

@@ -14,8 +14,6 @@ share_at = record(SHARE)
 WORTH_A_THREAD = 2_000_000
 #: Parts of the work for each thread: one that is held up leaves its last parts to the others.
 PARTS_PER_THREAD = 4
-#: The fewest columns that are gone through together: fewer make a pass over rows slower than a second thread makes it fast.
-NARROWEST = 128
 
 
 @native
@@ -60,14 +58,3 @@ def rows_begun(share, piece, inside, rows):
     if share_at(share).parts == 1:
         return rows
     return 0 if inside == 0 else (piece + inside - 1) // inside
-
-
-@native
-def columns_at_once(share, around, columns, most):
-    """How many columns of each of ``around`` tables to go through together: ``most``, but so that all threads have some."""
-    s = share_at(share)
-    if s.parts == 1 or around == 0:
-        return most
-    threads = max(s.parts // PARTS_PER_THREAD, 1)
-    blocks = (threads + around - 1) // around
-    return min(most, max(NARROWEST, (columns // blocks + 63) // 64 * 64))
