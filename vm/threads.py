@@ -12,6 +12,7 @@ VARIABLE = "RELAYVM_NUM_THREADS"
 #: More threads than this are a mistake.
 MOST = 1024
 
+_HELP = f"a whole number from 1 to {MOST}"
 _chosen: int | None = None
 
 
@@ -27,7 +28,7 @@ def num_threads() -> int:
     if said is None:
         return _cores()
     if not (said.isascii() and said.isdigit() and 1 <= int(said) <= MOST):
-        raise ConfigError(f"{VARIABLE} is {said!r}, which is no number of threads", help=_help())
+        raise ConfigError(f"{VARIABLE} is {said!r}, which is no number of threads", help=_HELP)
     return int(said)
 
 
@@ -38,7 +39,7 @@ def set_num_threads(n: int | None) -> None:
     """
     global _chosen
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MOST):
-        raise ConfigError(f"{n!r} is no number of threads", help=_help())
+        raise ConfigError(f"{n!r} is no number of threads", help=_HELP)
     _chosen = n
     prepare()
 
@@ -60,7 +61,3 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return min(len(os.sched_getaffinity(0)), MOST)
     return min(os.cpu_count() or 1, MOST)
-
-
-def _help() -> str:
-    return f"a whole number from 1 to {MOST}; this process may use {_cores()} cores"
