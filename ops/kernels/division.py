@@ -3,7 +3,7 @@
     pieces = s0 * s1
     low1, high1 = first_of(share, pieces, 1), end_of(share, pieces, 1)
     low0, high0 = rows_before(share, low1, s1), rows_begun(share, high1, s1, s0)
-    for i0 in range(low0, high0):
+    for i0 in range(max(low0, 0), high0):
         before1 = i0 * s1
         for i1 in range(max(low1 - before1, 0), min(high1 - before1, s1)):
 
@@ -70,7 +70,8 @@ class Divided:
         """The first line of a loop, and before it the number of pieces that lie before the loop."""
         name, extent = self.names[k], self.extents[k]
         if k == 0:
-            return [f"for {name} in range(low0, high0):"]
+            # that no index is negative makes better code, and must be said
+            return [f"for {name} in range(max(low0, 0), high0):"]
         before = f"before{k} = {'i0' if k == 1 else f'(before{k - 1} + i{k - 1})'} * {extent}"
         return [before, f"for {name} in range(max(low{k} - before{k}, 0), min(high{k} - before{k}, {extent})):"]
 
