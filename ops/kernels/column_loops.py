@@ -1,7 +1,7 @@
 """The text of a reduction whose innermost axis is kept: it folds many neighbouring columns at a time.
 
-Memory is gone through in its order: the states of COLUMNS neighbouring results are kept in arrays, and each row of COLUMNS
-elements is folded into them.
+Memory is gone through in its order: the states of COLUMNS neighbouring results are kept in arrays, and rows of COLUMNS
+elements are folded into them, TOGETHER at a time, so that states are not read and written for each of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from .expression import CAST, LOCAL, Cell
 from .folding import fold
 from .language import Python, element_of, indented, loops_around, unless_empty
 from .writer import Outside, Writer
+
+#: Rows that are folded at a time.
+TOGETHER = 4
 
 
 class ColumnText:
@@ -34,8 +37,7 @@ class ColumnText:
         around, inside, columns = self.extents[: self.around], self.extents[self.around : -1], self.extents[-1]
         writer = Writer(self.lowered.table, len(self.extents), self.outside)
         step = self._step(writer.value(self.lowered.element))
-        within = self._each_column([*writer.regions[-1], *step])
-        folding = loops_around([[], *writer.regions[self.around + 1 : -1]], inside, within, self.around)
+        folding = self._folding(writer.regions[self.around + 1 :], inside, step)
         rows = self._block(folding)
         lines = loops(self.outside, writer.regions[: self.around + 1], Divided([*around, "blocks"], innermost="block"), [], rows)
         outer = [*around, columns]
@@ -77,22 +79,39 @@ class ColumnText:
     def _loaded(self) -> list[str]:
         return [f"{name} = {name}all[uint64(column)]" for name, _ in self.fold.state]
 
+    def _folding(self, regions: list[list[str]], inside: list[str], step: list[str]) -> list[str]:
+        """The loops over what is folded: the innermost one takes some rows together, then those that are left."""
+        row, size = f"i{self.around + len(inside) - 1}", inside[-1]
+        together = []
+        for k in range(TOGETHER):
+            together += [f"{row} = {row}_block * {TOGETHER} + {k}", *regions[-2], *regions[-1], *step]
+        lines = [
+            f"for {row}_block in range({size} // {TOGETHER}):",
+            *indented(self._each_column([*self._loaded(), *together, *self._kept()])),
+            f"for {row} in range({size} // {TOGETHER} * {TOGETHER}, {size}):",
+            *indented([*regions[-2], *self._each_column([*regions[-1], *self._loaded(), *step, *self._kept()])]),
+        ]
+        return loops_around([[], *regions[:-2]], inside[:-1], lines, self.around)
+
+    def _kept(self) -> list[str]:
+        return [f"{name}all[uint64(column)] = {name}" for name, _ in self.fold.state]
+
     def _step(self, element: str) -> list[str]:
         """One element into the state of its column."""
         at = ""
         for loop, extent in enumerate(self.extents[self.around : -1], self.around):
             at = f"({at} * {extent} + i{loop})" if at else f"i{loop}"
-        step = [line.format(e=element, at=at) for line in self.fold.step]
-        return [*self._loaded(), *step, *(f"{name}all[uint64(column)] = {name}" for name, _ in self.fold.state)]
+        return [line.format(e=element, at=at) for line in self.fold.step]
 
     def _finish(self) -> list[str]:
         """The result of a column whose state is known."""
         writer = Writer(self.lowered.table, len(self.extents), self.outside)
         place = element_of(self.result, writer.value(self.lowered.offset))
         table = Table()
-        total = table.put(Cell(LOCAL, self.fold.dtype, (), self.fold.value))
+        number = f"({' * '.join(self.extents[self.around : -1])})"
+        total = table.put(Cell(LOCAL, self.fold.dtype, (), self.fold.value.format(count=number)))
         if self.reduction.finish is not None:
-            count = table.put(Cell(LOCAL, "int64", (), f"({' * '.join(self.extents[self.around : -1])})"))
+            count = table.put(Cell(LOCAL, "int64", (), number))
             total = table.expression(self.reduction.finish(table.reference(total), table.reference(count)))
         dtype = self.node.outputs[0].dtype
         if table[total].dtype != dtype:

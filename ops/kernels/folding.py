@@ -8,15 +8,37 @@ from typing import Any
 from ..ty import computed_in, int_range, is_float
 from .functions import SCALAR_FUNCTIONS, cast_text, literal_text
 
+#: A run is no longer, so that each of the many lanes of a vectorised loop adds some tens of elements at most.
+RUN = 4096
+
+
+@dataclass(frozen=True)
+class Run:
+    """Up to RUN neighbouring elements folded in their own dtype: as state and step of a fold, and how it takes up the run."""
+
+    state: tuple[tuple[str, str], ...]
+    step: tuple[str, ...]
+    join: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How some neighbouring elements are looked through quickly: a fold of them, the condition that they change ``nothing``,
+    and the statements that find in a loop over them what does."""
+
+    best: Fold
+    nothing: str
+    find: tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Fold:
     """A reduction as statements.
 
     ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element and ``{at}`` for
-    its position among those folded.  ``value``: the result, of dtype ``dtype``.  ``needs_one``: an empty axis has no result.
-    ``join``: statements that take up a second fold, whose variables end in ``{lane}``, where a loop takes one element at a
-    time unless it is told to make several folds.  ``dtypes``: of the variables.
+    its position among those folded.  ``value``: the result, of dtype ``dtype``, with ``{count}`` for how many there were.
+    ``needs_one``: an empty axis has no result.  ``dtypes``: of the variables.  ``run``: where elements in memory are read
+    faster than they can be made wider.  ``outlook``: where most elements change nothing.
     """
 
     state: tuple[tuple[str, str], ...]
@@ -25,7 +47,8 @@ class Fold:
     dtype: str
     dtypes: tuple[str, ...]
     needs_one: bool = False
-    join: tuple[str, ...] = ()
+    run: Run | None = None
+    outlook: Outlook | None = None
 
 
 def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
@@ -63,10 +86,14 @@ def fold_dtype(combine: str, element: str, attrs: Any) -> str:
 def _arithmetic(sign: str, start: int, element: str, name: str) -> Fold:
     # the widest of its kind; integers wrap to the same value in the end
     wide = "float64" if is_float(element) else "uint64" if element.startswith("u") else "int64"
-    taken = f"{name} {sign} {wide}({{e}})"
+    taken, run = f"{name} {sign} {wide}({{e}})", None
     if is_float(element):
         taken = f"{'add' if sign == '+' else 'multiply'}_in_any_order({name}, {wide}({{e}}))"
-    return Fold(((name, f"{wide}({start})"),), (f"{name} = {taken}",), name, wide, (wide,))
+    if sign == "+" and computed_in(element) == "float32":
+        short = f"{name}run"
+        step = f"{short} = add_in_any_order({short}, {{e}})"
+        run = Run(((short, "float32(0)"),), (step,), (f"{name} = {name} + float64({short})",))
+    return Fold(((name, f"{wide}({start})"),), (f"{name} = {taken}",), name, wide, (wide,), run=run)
 
 
 def _extreme(smallest: bool, dtype: str) -> str:
@@ -83,30 +110,28 @@ def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
     nan = f"({name} == {name})" + (" | ({e} != {e})" if last else "") if is_float(element) else "True"
     steps = (f"if not ({{e}} {worse} {name}):", f"    if {nan}:", f"        {name} = {{e}}", f"        {name}_at = {{at}}")
     state = ((name, _extreme(largest, element)), (f"{name}_at", "0"))
-    other, sign, order = f"{name}{{lane}}", ">" if largest else "<", ">" if last else "<"
-    better, equal = f"({other} {sign} {name})", f"({other} == {name})"
-    if is_float(element):
-        better += f" | (({other} != {other}) & ({name} == {name}))"
-        equal = f"({equal} | (({other} != {other}) & ({name} != {name})))"
-    joined = (
-        f"if {better} | ({equal} & ({name}_at{{lane}} {order} {name}_at)):",
-        f"    {name} = {other}",
-        f"    {name}_at = {name}_at{{lane}}",
-    )
-    return Fold(state, steps, f"{name}_at", "int64", (computed_in(element), "int64"), True, joined)
+    best, extreme = fold("max" if largest else "min", element, None, f"{name}run"), f"{name}run"
+    # with NaN there is something to find, until the fold is NaN itself
+    nothing = f"({extreme} {worse} {name})" + (f" | ({name} != {name})" if is_float(element) and not last else "")
+    found = f"({{e}} == {extreme})" + (" | ({e} != {e})" if is_float(element) else "")
+    find = (f"if {found}:", f"    {name} = {{e}}", f"    {name}_at = {{at}}", *(() if last else ("    break",)))
+    outlook = Outlook(best, nothing, find)
+    return Fold(state, steps, f"{name}_at", "int64", (computed_in(element), "int64"), True, outlook=outlook)
 
 
 def _variance(element: str, name: str) -> Fold:
-    # Welford's recurrence: one pass, and no difference of two large numbers
-    number, mean, away = f"{name}_n", f"{name}_mean", f"{name}_away"
+    # of distances from the first element: its own distance from the mean is at most sqrt(count) standard deviations, so the
+    # difference below loses no more than a factor of count of float64's precision; and one pass does without a division
+    first, total, away = f"{name}_first", f"{name}_total", f"{name}_away"
     x = cast_text("{e}", element, "float64") if element != "float64" else "{e}"
     steps = (
-        f"{number} = {number} + float64(1.0)",
-        f"{away} = {x} - {mean}",
-        f"{mean} = {mean} + {away} / {number}",
-        f"{name} = {name} + {away} * ({x} - {mean})",
+        f"{first} = {x} if {{at}} == 0 else {first}",
+        f"{away} = {x} - {first}",
+        f"{total} = {total} + {away}",
+        f"{name} = {name} + {away} * {away}",
     )
-    zero = "float64(0.0)"
-    return Fold(
-        ((name, zero), (number, zero), (mean, zero), (away, zero)), steps, f"({name} / {number})", "float64", ("float64",) * 4
-    )
+    zero, count = "float64(0.0)", "float64({count})"
+    # where squares overflow, or an element is infinite, only the sums say which
+    apart = f"{name} - {total} * ({total} / {count}) if math.isfinite({name}) else {name} + ({total} - {total})"
+    value = f"(({apart}) / {count})"
+    return Fold(((name, zero), (first, zero), (total, zero)), steps, value, "float64", ("float64",) * 3)

@@ -8,8 +8,7 @@ many elements at a time.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ...shape_funcs.dims import Dim
@@ -19,13 +18,13 @@ from .addresses import Lowered, Table
 from .cost import cost_of
 from .division import LEVELS, Divided, loops
 from .expression import AXIS, LITERAL, SELECT, Cell
-from .folding import Fold, fold
+from .folding import RUN, Fold, Outlook, Run, fold
 from .language import Python, element_of, indented, loops_around, unless_empty
 from .rows import RowFold, Rows
 from .writer import Outside, Writer
 
-#: How many folds run at a time where one would wait for itself.
-LANES = 8
+#: How many elements are looked through at a time for one that changes the fold.
+GLANCE = 256
 #: What costs more than so many additions is not computed twice.
 CHEAP = 8
 
@@ -58,6 +57,7 @@ class RowText:
         self.extents = [outside.size(d) for d in lowered.extents]
         self.kept = len(self.extents) - lowered.folded
         self.buffers: list[tuple[str, str]] = []  # the name of a row buffer of our own, and its dtype
+        self.several = len(self.rows.folds) > 1 or not self.rows.per_row
         self.keeps = self._kept_values()
         if self.buffers:
             self.outside = outside.speaking(Python(("free(rows)",)))
@@ -106,35 +106,42 @@ class RowText:
         body = _Body([[] for _ in range(self.kept + 1)])
         number = self.lowered.cells
         for step in range(self.rows.steps):
-            if filled:
-                for keep in self.keeps:
-                    if keep.since == step:
-                        self._keep(body, keep, step)
+            keeps = [k for k in self.keeps if k.since == step] if filled else []
             mine = [(f, made) for f, made in zip(self.rows.folds, folds, strict=True) if f.step == step]
             body.lines += [f"{name} = {value}" for _, made in mine for name, value in made.state]
             if filled:
-                self._loop(body, step, [(number[f.element], made) for f, made in mine])
+                self._pass(body, step, keeps, [(number[f.element], made) for f, made in mine])
             body.lines += [f"{f.name} = {made.value}" for f, made in mine]
         self._store(body, filled)
         return body
 
-    def _keep(self, body: _Body, keep: Kept, step: int) -> None:
-        """A loop that fills a row buffer."""
-        before = [k for k in self.keeps if k.since < step or (k.since == step and k.cell < keep.cell)]
-        writer = self._writer(before, [keep.cell])
-        line = f"{element_of(keep.array, writer.value(keep.offset))} = {writer.value(keep.cell)}"
-        self._add(body, writer, [line])
-
-    def _loop(self, body: _Body, step: int, folds: Sequence[tuple[int, Fold]]) -> None:
-        """The loops that fold: together, but for those that run several at a time."""
-        together = [f for f in folds if not f[1].join]
-        for some in ([together] if together else []) + [[f] for f in folds if f[1].join]:
+    def _pass(self, body: _Body, step: int, keeps: Sequence[Kept], folds: Sequence[tuple[int, Fold]]) -> None:
+        """What is kept from this pass on, and what it folds; sums of runs are made as the last value is kept."""
+        runs = [f for f in folds if self._runs(f[1])]
+        for keep in keeps:
+            before = [k for k in self.keeps if k.since < step or (k.since == step and k.cell < keep.cell)]
+            last = keep is keeps[-1]
+            writer = self._writer(before, [keep.cell, *(cell for cell, _ in runs if last)])
+            offset, value = writer.value(keep.offset), writer.value(keep.cell)
+            line = f"{element_of(keep.array, offset)} = {value}"
+            self._add(body, writer, [line, *self._steps(writer, runs if last else [])], runs if last else [])
+        rest = [f for f in folds if f not in runs or not keeps]
+        # together, but for those that skip elements
+        together = [f for f in rest if not f[1].outlook]
+        for some in ([together] if together else []) + [[f] for f in rest if f[1].outlook]:
             writer = self._writer([k for k in self.keeps if k.since <= step], [cell for cell, _ in some])
-            lines = []
-            for cell, made in some:
-                text = writer.value(cell)
-                lines += [line.format(e=text, at=self._position()) for line in made.step]
-            self._add(body, writer, lines, some[0][1] if some[0][1].join else None)
+            self._add(body, writer, self._steps(writer, some), some)
+
+    def _runs(self, made: Fold) -> bool:
+        """Are runs folded?  A fold whose elements are used nowhere else waits for memory, and may as well be exact."""
+        return made.run is not None and self.several and len(self.extents) > self.kept
+
+    def _steps(self, writer: Writer, folds: Sequence[tuple[int, Fold]]) -> list[str]:
+        lines = []
+        for cell, made in folds:
+            text, step = writer.value(cell), made.run.step if made.run and self._runs(made) else made.step
+            lines += [line.format(e=text, at=self._position()) for line in step]
+        return lines
 
     def _store(self, body: _Body, filled: bool) -> None:
         """The result: in a loop of its own, unless it has one element per row."""
@@ -153,13 +160,19 @@ class RowText:
         for level in range(self.kept):
             body.outer[level] += writer.regions[level]
 
-    def _add(self, body: _Body, writer: Writer, lines: list[str], lanes: Fold | None = None) -> None:
+    def _add(self, body: _Body, writer: Writer, lines: list[str], folds: Sequence[tuple[int, Fold]] = ()) -> None:
         """A loop over a row."""
         self._hoist(body, writer)
         regions, inside = [[], *writer.regions[self.kept + 1 :]], self.extents[self.kept :]
         body.lines += writer.regions[self.kept]
-        if lanes is not None and inside:
-            body.lines += _lanes(regions, inside, lanes, lines, self.kept)
+        runs = [made.run for _, made in folds if made.run and self._runs(made)]
+        if not inside:
+            body.lines += lines
+        elif folds and folds[0][1].outlook:
+            text, position = writer.value(folds[0][0]), self._position()
+            body.lines += _looked_through(regions, inside, folds[0][1].outlook, text, position, self.kept)
+        elif runs:
+            body.lines += _in_runs(regions, inside, runs, lines, self.kept)
         else:
             body.lines += loops_around(regions, inside, lines, self.kept)
 
@@ -205,17 +218,17 @@ class RowText:
 
 def _needed_again(table: Table, passes: Sequence[Sequence[int]], kept: int) -> dict[int, int]:
     """The costly cells of more than one pass that the later one begins with, and the first pass of each."""
-    costs = _costs(table, kept)
     first: dict[int, int] = {}
     found: dict[int, int] = {}
     for number, roots in enumerate(passes):
+        costs = _costs(table, kept, found)
         seen, stack = set[int](), list(roots)
         while stack:
             cell = stack.pop()
             if cell in seen or table.level[cell] <= kept:
                 continue
             seen.add(cell)
-            if cell in first and costs[cell] > CHEAP:
+            if cell in found or (cell in first and costs[cell] > CHEAP):
                 found.setdefault(cell, first[cell])
                 continue
             # of a choice only one side is computed: the sides are not known to be
@@ -226,14 +239,15 @@ def _needed_again(table: Table, passes: Sequence[Sequence[int]], kept: int) -> d
     return found
 
 
-def _costs(table: Table, kept: int) -> list[int]:
-    """What it takes to compute each cell for each element of a row."""
+def _costs(table: Table, kept: int, known: Collection[int]) -> list[int]:
+    """What it takes to compute each cell for each element of a row, where ``known`` ones are kept."""
     costs: list[int] = []
     for number, cell in enumerate(table.table):
         own = cost_of(cell)
         if cell.kind in (LITERAL, AXIS) or table.level[number] <= kept or cell.dtype == "int64":
             own = 0
-        costs.append(min(own + sum(costs[a] for a in cell.args if table.level[number] > kept), 10**6))
+        whole = own + sum(costs[a] for a in cell.args if table.level[number] > kept)
+        costs.append(1 if number in known else min(whole, 10**6))
     return costs
 
 
@@ -249,17 +263,29 @@ def _reached(table: Table, roots: Iterable[int], stops: set[int]) -> set[int]:
     return seen
 
 
-def _lanes(regions: list[list[str]], extents: list[str], folding: Fold, step: list[str], first: int) -> list[str]:
-    """Loops around ``step``, the innermost one with LANES folds at a time, which are joined after it."""
+def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], step: list[str], first: int) -> list[str]:
+    """Loops around ``step``, the innermost one in runs, which are joined one after another."""
     axis, size = f"i{first + len(extents) - 1}", extents[-1]
-    own = re.compile("|".join(rf"\b{name}\b" for name, _ in folding.state))
-    lines, block, joined = [], [], []
-    for k in range(LANES):
-        lane = f"_{k}"
-        lines += [f"{name}{lane} = {start}" for name, start in folding.state]
-        block += [f"{axis} = {axis}_block * {LANES} + {k}", *regions[-1]]
-        block += [own.sub(lambda found, lane=lane: found[0] + lane, line) for line in step]
-        joined += [line.format(lane=lane) for line in folding.join]
-    lines += [f"for {axis}_block in range({size} // {LANES}):", *indented(block), *joined]
-    lines += [f"for {axis} in range({size} // {LANES} * {LANES}, {size}):", *indented([*regions[-1], *step])]
+    lines = [f"{name} = {start}" for run in runs for name, start in run.state]
+    inside = [f"{axis} = {axis}_run * {RUN} + {axis}_at", *regions[-1], *step]
+    lines += [f"for {axis}_at in range(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
+    lines += [line for run in runs for line in run.join]
+    lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
+    return loops_around(regions[:-1], extents[:-1], lines, first)
+
+
+def _looked_through(
+    regions: list[list[str]], extents: list[str], outlook: Outlook, text: str, position: str, first: int
+) -> list[str]:
+    """Loops around a fold, the innermost one GLANCE elements at a time, of which few are gone through one by one."""
+    axis, size = f"i{first + len(extents) - 1}", extents[-1]
+
+    def each(step: Sequence[str]) -> list[str]:
+        inside = [f"{axis} = {axis}_run * {GLANCE} + {axis}_at", *regions[-1]]
+        inside += [line.format(e=text, at=position) for line in step]
+        return [f"for {axis}_at in range(min({GLANCE}, {size} - {axis}_run * {GLANCE})):", *indented(inside)]
+
+    lines = [f"{name} = {start}" for name, start in outlook.best.state]
+    lines += [*each(outlook.best.step), f"if not ({outlook.nothing}):", *indented(each(outlook.find))]
+    lines = [f"for {axis}_run in range(({size} + {GLANCE - 1}) // {GLANCE}):", *indented(lines)]
     return loops_around(regions[:-1], extents[:-1], lines, first)

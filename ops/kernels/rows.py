@@ -202,11 +202,12 @@ class _RowComposition(Composition):
     def _fold(self, combine: str, element: int, attrs: Any) -> int:
         if combine == "variance":
             # the mean first: no difference of two large numbers, and both passes are sums
-            wide = self._cast(element, "float64")
+            dtype = self.cells[element].dtype
             count = self._cast(self.count, "float64")
             mean = self.cells.apply("divide", self._cast(self._fold("sum", element, None), "float64"), count)
-            away = self.cells.apply("subtract", wide, mean)
-            return self.cells.apply("divide", self._fold("sum", self.cells.apply("multiply", away, away), None), count)
+            away = self.cells.apply("subtract", element, self._cast(mean, dtype))
+            squares = self._fold("sum", self.cells.apply("multiply", away, away), None)
+            return self.cells.apply("divide", squares, count)
         last = getattr(attrs, "select_last_index", None)
         key = (combine, element, None if last is None else attrs)
         if key not in self.found:

@@ -11,7 +11,7 @@ from relayvm.ops.native.status import EMPTY_REDUCTION
 from relayvm.ops.op import REGISTRY, OpPattern
 from relayvm.ops.reduce import ArgReduceAttrs, ReduceAttrs
 
-from .run_group import call, compiled, evaluate, one_call
+from .run_group import call, compiled, evaluate, one_call, plain
 
 SHAPES = [(), (1,), (7,), (2, 3), (3, 1, 4), (2, 2, 3, 2)]
 FOLDS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "mean": np.mean, "variance": np.var}
@@ -136,3 +136,43 @@ def test_machine_code(name):
     attrs = (ArgReduceAttrs if name == "argmin" else ReduceAttrs)(1)
     expected = {**FOLDS, **LOGIC, **POSITIONS}[name](x.astype("float64"), axis=1)
     np.testing.assert_allclose(call(name, [x], attrs, run=compiled), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("run", [plain, compiled])
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("last", [False, True])
+def test_positions_in_long_rows(name, last, run):
+    """Rows that are looked through a part at a time: the extreme in any part, several of them, NaN, and nothing but."""
+    low, high = (-np.inf, 9) if name == "argmax" else (np.inf, -9)
+    x = np.abs(data((8, 700)) % 1) if name == "argmax" else -np.abs(data((8, 700)) % 1)
+    x[1, [10, 300, 690]] = high
+    x[2, [255, 256]] = high
+    x[3, [5, 699]], x[3, 350] = np.nan, high
+    x[4, 600] = np.nan
+    x[5] = low
+    x[6] = np.nan
+    x[7] = np.sort(x[7])
+    expected = POSITIONS[name](x, axis=1)
+    if last:
+        backwards = x[:, ::-1]
+        expected = 699 - POSITIONS[name](backwards, axis=1)
+    attrs = ArgReduceAttrs(1, select_last_index=last)
+    np.testing.assert_array_equal(call(name, [x], attrs, run=run), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("run", [plain, compiled])
+def test_variance_of_columns(dtype, run):
+    """Columns far from 0, that begin with an outlier, of equal elements, infinite ones, NaN, and too large to square."""
+    x = data((65, 7)).astype(dtype)
+    far, huge = (1e4, 1e30) if dtype == "float32" else (1e9, 1e200)
+    x[:, 1] += far
+    x[0, 2] = far
+    x[:, 3] = far
+    x[40, 4] = np.inf
+    x[7, 5] = np.nan
+    x[:, 6] = np.where(np.arange(65) % 2, huge, -huge)
+    with np.errstate(all="ignore"):
+        expected = x.astype("float64").var(0).astype(dtype)
+    ours = call("variance", [x], ReduceAttrs(0), run=run)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)
