@@ -39,6 +39,7 @@ from .vm.source import (
     VMError,
 )
 from .vm.tensor import Tensor
+from .vm.threads import num_threads, set_num_threads
 
 if TYPE_CHECKING:
     from .compiler.ir import Call, Function, IRModule, Tuple
@@ -51,8 +52,9 @@ __all__ = [
     "Any", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable", "ExecutableFormatError", "Expr",
     "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError",
     "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TypeCheckError", "VMError", "Var",
-    "VirtualMachine", "astext", "compare", "compile", "const", "parse", "parse_expr", "register_op",
-    "register_shape_func", "restore_shape_func", "structural_equal", "structural_hash", "unregister_op", "var",
+    "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse", "parse_expr",
+    "register_op", "register_shape_func", "restore_shape_func", "set_num_threads", "structural_equal", "structural_hash",
+    "unregister_op", "var",
 ]  # fmt: skip
 
 

@@ -8,11 +8,12 @@ import platform
 from typing import Any
 
 from ..ops.native import disk
+from ..vm import threads
 from ..vm.executable import DEVICES
 
 _PACKAGES = ("relayvm", "numpy", "numba", "llvmlite", "scipy", "lark", "click", "rich")
 #: Environment variables that change what relayvm does.
-VARIABLES = (disk.FOLDER_VARIABLE, disk.CAP_VARIABLE, "RELAYVM_CHECK", "RELAYVM_TRACEBACK")
+VARIABLES = (disk.FOLDER_VARIABLE, disk.CAP_VARIABLE, threads.VARIABLE, "RELAYVM_CHECK", "RELAYVM_TRACEBACK")
 
 
 def environment() -> dict[str, Any]:

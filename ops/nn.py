@@ -12,7 +12,7 @@ from .kernels import softmax as softmaxes
 from .kernels.cuda import matmul as cuda_products
 from .kernels.cuda import softmax as cuda_softmax
 from .kernels.half_matmul import batch_matmul_halves, matmul_halves
-from .op import DTypeRule, Kernel, Op, OpPattern, Scratch
+from .op import DTypeRule, Kernel, Op, OpPattern, Scratch, Split
 from .ty import HALVES, is_float
 
 
@@ -96,6 +96,7 @@ def _softmax_kernel(name: str, single: Any, double: Any, halves: Any, cuda: Any)
         views=("axis",),
         scratch=(Scratch(axis=2), Scratch(axis=2), Scratch("float64", axis=2)),
         choose=lambda attrs, dtypes: bodies.get(dtypes[0], halves),
+        split=Split(ns=0.7),
         cuda=cuda,
     )
 

@@ -60,6 +60,24 @@ class Scratch:
 
 
 @dataclass(frozen=True)
+class Split:
+    """How a kernel is divided between threads: along the first axis of the views of some tensors, all equally long there.
+
+    The body is called with a part of these tensors, and the others whole; what it writes for one index must need no other.
+    ``tensors``: which ones; the last one holds for all further tensors.  ``ns``: about how many nanoseconds it takes for each
+    element of tensor ``by``, one of those that are divided.
+    """
+
+    ns: float
+    tensors: tuple[bool, ...] = (True,)
+    by: int = 0
+
+    def divides(self, number: int) -> bool:
+        """Is this tensor one of them?"""
+        return self.tensors[min(number, len(self.tensors) - 1)]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A hand-written CPU kernel of an OPAQUE operator.
 
@@ -91,6 +109,8 @@ class Kernel:
     attrs: Callable[[Any], dict[str, Any]] = lambda attrs: dataclasses.asdict(attrs)
     views: tuple[str, ...] = ("",)
     scratch: tuple[Scratch, ...] = ()
+    #: How it runs in several threads; None: in one.
+    split: Split | None = None
     libraries: Mapping[str, str] = field(default_factory=dict)
     choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     #: ``body`` is ordinary Python over numpy arrays, called between two entries of the native loop: slow, but anything goes.

@@ -11,7 +11,7 @@ from .conv import Numbers
 from .dtype_rules import FLOATS, INDICES, one_of, require, require_same
 from .kernels import roi as bodies
 from .kernels.cuda import roi as cuda
-from .op import Kernel, Op, OpPattern, TypeRelError
+from .op import Kernel, Op, OpPattern, Split, TypeRelError
 
 #: More samples in each bin, along each axis, are refused: so fine a grid is a mistake.
 MOST_SAMPLES = 1024
@@ -124,6 +124,7 @@ Op(
         bodies.roi_align,
         attrs=_regions,
         views=("dims",),
+        split=Split(ns=10, tensors=(False, True), by=-1),
         cuda=cuda.roi_align(_regions),
     ),
 )
@@ -136,7 +137,14 @@ Op(
     attrs=RoiPoolAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: _regions_dtype("vision.roi_pool", dtypes, attrs),
-    kernel=Kernel("roi_pool", bodies.roi_pool, attrs=_pools, views=("dims",), cuda=cuda.roi_pool(_pools)),
+    kernel=Kernel(
+        "roi_pool",
+        bodies.roi_pool,
+        attrs=_pools,
+        views=("dims",),
+        split=Split(ns=10, tensors=(False, True), by=-1),
+        cuda=cuda.roi_pool(_pools),
+    ),
 )
 
 Op(
@@ -152,6 +160,7 @@ Op(
         bodies.crop_and_resize,
         attrs=_crops,
         views=("dims",),
+        split=Split(ns=5, tensors=(False, True), by=-1),
         cuda=cuda.crop_and_resize(_crops),
     ),
 )

@@ -10,7 +10,7 @@ from .kernels import sorting as bodies
 from .kernels.cuda import scanning as cuda_scanning
 from .kernels.cuda import sorting as cuda
 from .kernels.radix import COUNTERS
-from .op import DTypeRule, Kernel, Op, OpPattern, Scratch
+from .op import DTypeRule, Kernel, Op, OpPattern, Scratch, Split
 from .ty import HALVES
 
 #: A position in a sorted axis may also be a float, which Relay's models use.
@@ -79,6 +79,7 @@ def _cumulative(name: str, doc: str, is_product: bool) -> None:
             attrs=lambda attrs: {"exclusive": attrs.exclusive, "is_product": is_product},
             views=("axis",),
             choose=lambda attrs, dtypes: bodies.cumulate_to_halves if dtypes[-1] in HALVES else bodies.cumulate,
+            split=Split(ns=1),
             cuda=cuda_scanning.cumprod if is_product else cuda_scanning.cumsum,
         ),
     )
@@ -112,6 +113,7 @@ def _is_ascend(attrs: Any) -> dict[str, bool]:
 
 #: keys, order, and as much again to move into, as long as the axis; counters.
 _BUFFERS = (*(Scratch(axis=1), Scratch("int64", axis=1)) * 2, Scratch("int64", length=COUNTERS))
+_SORT = Split(ns=30)
 
 
 def _topk_kernel(*views: str) -> Kernel:
@@ -122,6 +124,7 @@ def _topk_kernel(*views: str) -> Kernel:
         views=views,
         scratch=_BUFFERS,
         choose=lambda attrs, dtypes: bodies.TOPK_BODIES[attrs.ret_type],
+        split=Split(ns=3),
         cuda=cuda.topk,
     )
 
@@ -141,7 +144,7 @@ Op(
     attrs=SortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: dtypes[0],
-    kernel=Kernel("sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.sort),
+    kernel=Kernel("sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.sort),
 )
 
 Op(
@@ -151,7 +154,7 @@ Op(
     attrs=ArgsortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_position_rule("argsort"),
-    kernel=Kernel("argsort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, cuda=cuda.argsort),
+    kernel=Kernel("argsort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.argsort),
 )
 
 Op(

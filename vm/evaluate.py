@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.group import Group, Node, Tensor
-from ..ops.native import libraries
+from ..ops.native import libraries, threads
 from ..ops.native.layout import TENSOR
 from ..ops.native.status import STATUS
 from ..ops.op import Op, OpPattern
@@ -74,7 +74,8 @@ def _call(group: Group, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> 
     for name, address in libraries.addresses(kernel_source(group).libraries).items():
         table[libraries.TABLE[name].index] = address
     first = rows.ctypes.data
-    argv = np.array([first + i * TENSOR.itemsize for i in range(len(tensors))] + [table.ctypes.data], np.int64)
+    argv = np.array([first + i * TENSOR.itemsize for i in range(len(tensors))], np.int64)
+    argv = np.append(argv, [table.ctypes.data, threads.ALONE.ctypes.data])
     kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(kernel_address(group))
     status = kernel(argv.ctypes.data, len(tensors))
     if status:

@@ -35,8 +35,9 @@ STATE = np.dtype(
         ("shape_programs", _WORD),  # addresses of their words
         ("constants", _WORD),  # N_DEVICES object addresses for each constant; 0: not there yet
         ("libraries", _WORD),  # addresses of library functions
+        ("team", _WORD),  # the threads that kernels run in (``ops.native.threads``)
         ("slots", _WORD),  # scratch of shape programs
-        ("argv", _WORD),  # scratch of calls: arguments, results of shape functions, the library table
+        ("argv", _WORD),  # scratch of calls: arguments, results of shape functions, the library table, a share
         # frames
         ("stack", _WORD),
         ("stack_words", _WORD),

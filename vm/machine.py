@@ -14,7 +14,7 @@ from ..ops.native.memory import ARRAYS, alloc, load_i64
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
-from . import door, requests
+from . import door, requests, threads
 from .arguments import lost, object_of, prepare
 from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
@@ -119,6 +119,7 @@ class VirtualMachine:
         self._device = DEVICES.index(exe.target)
         with store.watched() as prepared:
             self._session, self._tables = _opened(exe, ordinal)
+        threads.prepare()
         #: What making the machine took from the store of compiled kernels, and what had to be compiled.
         self.prepared: tuple[store.Use, ...] = tuple(prepared)
         self._host_events: list[Event] = []
@@ -153,6 +154,7 @@ class VirtualMachine:
         state["stack_limit"] = max(stack_limit_bytes // 8, words)
         state["limit_bytes"] = (1 << 62) if memory_limit_bytes is None else memory_limit_bytes
         state["link_bytes_per_s"] = link_bytes_per_s
+        state["team"] = threads.team()
         state["error_pc"] = -1
         config = self.exe.config
         if config.get("bulk") == "off" or config.get("debug_sync") == "on":

@@ -6,8 +6,9 @@ A place in the queue is the number of words queued before it since the machine w
 from __future__ import annotations
 
 from ..ops.native.layout import OBJECT_BYTES
-from ..ops.native.memory import call_kernel, clock_ns, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
+from ..ops.native.memory import clock_ns, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
 from ..ops.native.status import OK, OUT_OF_MEMORY
+from ..ops.native.threads import run_kernel
 from .heap import LOST, QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, reserve
 from .layout import POISON, TRACE_OFF, state_at
 from .tracing import record_kernel
@@ -66,9 +67,9 @@ def run_queued_kernel(state, at):
         store_i64(s.argv + 8 * i, at + 8 * _HEAD + i * OBJECT_BYTES)
     store_i64(s.argv + 8 * n, s.libraries)
     if s.tracing == TRACE_OFF:
-        return call_kernel(load_i64(at + 16), s.argv, n)
+        return run_kernel(s.team, load_i64(at + 16), s.argv, n)
     start = clock_ns()
-    status = call_kernel(load_i64(at + 16), s.argv, n)
+    status = run_kernel(s.team, load_i64(at + 16), s.argv, n) + 0
     record_kernel(state, load_i64(at + 32), load_i64(at + 40), start, s.argv, n, load_i64(at + 48), load_i64(at + 56))
     return status
 

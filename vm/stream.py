@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from ..ops.native.by_address import call_6
 from ..ops.native.layout import TAG_PENDING
-from ..ops.native.memory import alloc, call_kernel, clock_ns, copy_bytes, load_i64, native, store_i64, tensor
+from ..ops.native.memory import alloc, clock_ns, copy_bytes, load_i64, native, store_i64, tensor
 from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
+from ..ops.native.threads import run_kernel
 from .heap import free_object, like, n_bytes, new_object, queue_copy, release, retain
 from .layout import (
     CARD_COPY_BEGIN,
@@ -289,9 +290,9 @@ def launch(state, packed, argv, n, n_outputs, pc):
     function = load_i64(row)
     store_i64(argv + 8 * n, s.libraries)
     if s.tracing == TRACE_OFF:
-        return call_kernel(function, argv, n) + 0
+        return run_kernel(s.team, function, argv, n)
     start = clock_ns()
-    status = call_kernel(function, argv, n) + 0
+    status = run_kernel(s.team, function, argv, n) + 0
     record_kernel(state, pc, packed, start, argv, n, 0, 0)
     return status
 

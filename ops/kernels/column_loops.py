@@ -1,6 +1,6 @@
 """The text of a reduction whose innermost axis is kept: it folds many neighbouring columns at a time.
 
-Memory is gone through in its order: the states of BLOCK neighbouring results are kept in arrays, and rows of BLOCK
+Memory is gone through in its order: the states of COLUMNS neighbouring results are kept in arrays, and rows of COLUMNS
 elements are folded into them, TOGETHER at a time, so that states are not read and written for each of them.
 """
 
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from ..native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from .addresses import Lowered, Table
+from .division import COLUMNS, Divided, loops
 from .expression import CAST, LOCAL, Cell
 from .folding import fold
 from .language import Python, element_of, indented, loops_around, unless_empty
 from .writer import Outside, Writer
 
-#: Columns that are folded together; their states take that many times 8 to 32 bytes.
-BLOCK = 1024
+#: Rows that are folded at a time.
 TOGETHER = 4
 
 
@@ -38,14 +38,15 @@ class ColumnText:
         writer = Writer(self.lowered.table, len(self.extents), self.outside)
         step = self._step(writer.value(self.lowered.element))
         folding = self._folding(writer.regions[self.around + 1 :], inside, step)
-        rows = self._blocks(folding)
-        lines = loops_around(writer.regions[: self.around + 1], around, rows)
+        rows = self._block(folding)
+        lines = loops(self.outside, writer.regions[: self.around + 1], Divided([*around, "blocks"], innermost="block"), [], rows)
         outer = [*around, columns]
         if writer.hoisted:
             # nothing may be read ahead for an empty axis: there the result is what the fold begins with
             lines = unless_empty([*outer, *inside], lines)
             if not self.fold.needs_one:
-                lines += ["else:", *indented(loops_around([], around, self._blocks([])))]
+                empty = ["for block in range(blocks):", *indented(self._block([]))]
+                lines += ["else:", *indented(loops_around([], around, empty))]
         if self.fold.needs_one:
             refused = unless_empty(outer, [f"return {EMPTY_REDUCTION}"])
             lines = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused), *self._with_states(lines)]
@@ -55,19 +56,21 @@ class ColumnText:
     def _with_states(self, lines: list[str]) -> list[str]:
         head, total = [], 0
         for (name, _), dtype in zip(self.fold.state, self.fold.dtypes, strict=True):
-            head.append(f"{name}all = array_{dtype}(states + {total}, {BLOCK})")
-            total += 8 * BLOCK
-        opened = [f"states = alloc({total})", "if states == 0:", f"    return {OUT_OF_MEMORY}"]
+            head.append(f"{name}all = array_{dtype}(states + {total}, {COLUMNS})")
+            total += 8 * COLUMNS
+        opened = [f"blocks = ({self.extents[-1]} + {COLUMNS - 1}) // {COLUMNS}"]
+        opened += [f"states = alloc({total})", "if states == 0:", f"    return {OUT_OF_MEMORY}"]
         return [*opened, *head, *lines, "free(states)"]
 
-    def _blocks(self, folding: list[str]) -> list[str]:
-        """Block after block: the states begin, what ``folding`` says, the results."""
-        size = self.extents[-1]
+    def _block(self, folding: list[str]) -> list[str]:
+        """One block: the states begin, what ``folding`` says, the results."""
         begin = self._each_column([f"{name}all[uint64(column)] = {value}" for name, value in self.fold.state])
         return [
-            f"for block in range(({size} + {BLOCK - 1}) // {BLOCK}):",
-            *indented([f"first = block * {BLOCK}", f"columns = min({BLOCK}, {size} - first)", *begin, *folding]),
-            *indented(self._each_column([*self._loaded(), *self._finish()])),
+            f"first = block * {COLUMNS}",
+            f"columns = min({COLUMNS}, {self.extents[-1]} - first)",
+            *begin,
+            *folding,
+            *self._each_column([*self._loaded(), *self._finish()]),
         ]
 
     def _each_column(self, lines: list[str]) -> list[str]:

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 
 from ...shape_funcs.dims import const
 from ..group import Group
-from ..native import arithmetic, transposition
+from ..native import arithmetic, shares, transposition
 from ..ty import is_float
 from . import real_functions
 from .addresses import Lowered, flat, general, unstretched
 from .column_loops import ColumnText
-from .language import Python, element_of, indented, loops_around, unless_empty
+from .division import GRAIN, LEVELS, Divided, loops, question
+from .language import Python, element_of, indented, unless_empty
 from .pieces import Piece, pieces
-from .plan import plan
+from .plan import plan, plans
 from .row_loops import RowText
 from .rows import Rows
 from .sizes import Sizes
@@ -28,12 +29,8 @@ from .tiles import TileText, crossings, in_tile_order, word_of
 from .writer import Outside, Writer
 
 #: The functions that texts may call, by name.
-BODIES = {
-    name: f
-    for module in (arithmetic, real_functions, transposition)
-    for name, f in vars(module).items()
-    if hasattr(f, "__native__")
-}
+_MODULES = (arithmetic, real_functions, shares, transposition)
+BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
 
@@ -43,6 +40,9 @@ def source(group: Group) -> KernelSource:
     Equal groups give equal text.  Raises TooComplex when the operators should not have been fused.
     """
     kernel = _Kernel(group)
+    asked = question(kernel, plans(group))
+    kernel.outside.divided = bool(asked)
+    kernel.prologue += asked
     body = [line for ref in group.results for line in kernel.lines(ref)]
     text = "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
     bodies = tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
@@ -121,7 +121,10 @@ class _Kernel(Sizes):
         element = writer.value(lowered.element)
         target = element_of(result, writer.value(lowered.offset))
         extents = [self.size(d) for d in lowered.extents]
-        lines = loops_around(writer.regions, extents, [f"{target} = {element}"])
+        # the innermost of several loops runs as it would alone
+        n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
+        divided = Divided(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
+        lines = loops(self.outside, writer.regions, divided, extents[n:], [f"{target} = {element}"])
         return unless_empty(extents, lines) if writer.hoisted else lines
 
     def _in_pieces(self, ref: int, found: Sequence[Piece]) -> list[str] | None:
@@ -140,6 +143,10 @@ class _Kernel(Sizes):
                 return None
             for lines, more in zip(outer, writer.regions, strict=False):
                 lines += more
-            loop = f"for i{len(around)} in range({self.size(piece.start)}, {self.size(piece.stop)}):"
-            inside += [loop, *indented([*writer.regions[-1], stored])]
-        return loops_around(outer, around, inside)
+            start, stop = self.size(piece.start), self.size(piece.stop)
+            if self.outside.divided and not around:
+                start, stop = f"max({start}, low0)", f"min({stop}, high0)"
+            inside += [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
+        if self.outside.divided and not around:
+            return [*Divided([self.size(found[0].nest.dims[-1])], GRAIN).bounds(), *outer[0], *inside]
+        return loops(self.outside, outer, Divided(around[:LEVELS]), around[LEVELS:], inside)

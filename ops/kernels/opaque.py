@@ -12,14 +12,18 @@ What the generated text looks like::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..group import Group
 from ..group import Tensor as GroupTensor
 from ..native.layout import TENSOR
+from ..native.shares import end_of, first_of, threads_wanted
 from ..native.status import OUT_OF_MEMORY
 from ..op import Kernel, Op
 from ..ty import ITEMSIZE, computed_in
+from .cost import PER_NS
+from .division import asked
 from .source import KernelSource
 
 assert TENSOR.fields is not None
@@ -61,6 +65,10 @@ class _Wrapper:
 
     def __init__(self, kernel: Kernel, attrs: Any, tensors: list[tuple[int | None, GroupTensor, Any]], *, counts: bool) -> None:
         self.kernel, self.attrs, self.tensors, self.counts = kernel, attrs, tensors, counts
+        #: Where a constant, which has no tensor, would be divided, nothing is.
+        self.split = kernel.split
+        if self.split and any(place is None and self.split.divides(k) for k, (place, _, _) in enumerate(tensors)):
+            self.split = None
         self.lines: list[str] = []
         self.arguments: list[str] = []
         self.views: list[list[str]] = []  # per tensor: the sizes of its view, as text
@@ -70,6 +78,7 @@ class _Wrapper:
     def source(self) -> KernelSource:
         dtypes = tuple(t.dtype for _, t, _ in self.tensors)
         body = self.kernel.body_for(self.attrs, dtypes)
+        bodies = (body, *(self._divided() if self.split else ()))
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)
         if self.counts:
@@ -85,11 +94,10 @@ class _Wrapper:
         else:
             self.lines.append(f"return {call}")
         text = "def kernel(argv, n):\n" + "".join(f"    {line}\n" for line in self.lines)
-        return KernelSource(text, bodies=(body,), libraries=(library,) if library else ())
+        return KernelSource(text, bodies=bodies, libraries=(library,) if library else ())
 
     def _tensor(self, number: int, place: int | None, tensor: GroupTensor, value: Any) -> None:
-        views = self.kernel.views
-        view = views[min(number, len(views) - 1)]
+        view = self._view(number)
         if view == "skip":
             self.views.append([])
             return
@@ -99,22 +107,61 @@ class _Wrapper:
                 self.lines.append(f"s{number} = array_int64(argv, 0)")
                 self.arguments.append(f"s{number}")
             return
-        rank = len(tensor.shape)
-        self.lines.append(f"t{number} = load_i64(argv + {8 * place})")
-        sizes = [f"tensor(t{number}).shape[{i}]" for i in range(rank)]
-        if view == "":
-            view_sizes = sizes or ["1"]
-        elif view in ("flat", "dims"):
-            view_sizes = [_product(sizes)]
-        else:
-            assert view == "axis", view
-            view_sizes = _around(sizes, self.attrs.axis)
-        self._array(f"v{number}", tensor.dtype, f"tensor(t{number}).data", view_sizes)
+        self._descriptor(number, place)
+        data, (first, *rest) = f"tensor(t{number}).data", self._sizes(number, tensor)
+        if self._is_divided(number):
+            data, first = f"{data} + low * {' * '.join([*rest, str(ITEMSIZE[tensor.dtype])])}", "(high - low)"
+        view_sizes = [_product([first, *rest])] if view in ("flat", "dims") else [first, *rest]
+        self._array(f"v{number}", tensor.dtype, data, view_sizes)
         self.views.append(view_sizes)
         self.arguments.append(f"v{number}")
         if view == "dims":
-            self.lines.append(f"s{number} = array_int64(t{number} + {_SHAPE_OFFSET}, {rank})")
-            self.arguments.append(f"s{number}")
+            self._shape(number, len(tensor.shape))
+
+    def _descriptor(self, number: int, place: int) -> None:
+        line = f"t{number} = load_i64(argv + {8 * place})"
+        if line not in self.lines:
+            self.lines.append(line)
+
+    def _sizes(self, number: int, tensor: GroupTensor) -> list[str]:
+        """The sizes of the view of a tensor, before those of a flat one are multiplied."""
+        sizes = [f"tensor(t{number}).shape[{i}]" for i in range(len(tensor.shape))]
+        return _around(sizes, self.attrs.axis) if self._view(number) == "axis" else sizes or ["1"]
+
+    def _view(self, number: int) -> str:
+        return self.kernel.views[min(number, len(self.kernel.views) - 1)]
+
+    def _shape(self, number: int, rank: int) -> None:
+        """The shape of a tensor, or of the part of it that the body sees."""
+        name = f"s{number}"
+        self.arguments.append(name)
+        if not self._is_divided(number):
+            self.lines.append(f"{name} = array_int64(t{number} + {_SHAPE_OFFSET}, {rank})")
+            return
+        self._buffer(name, "int64", str(rank), 0)
+        self.assignments.append(f"{name}[0] = high - low")
+        self.assignments += [f"{name}[{axis}] = tensor(t{number}).shape[{axis}]" for axis in range(1, rank)]
+
+    def _is_divided(self, number: int) -> bool:
+        return self.split is not None and self.split.divides(number)
+
+    def _divided(self) -> tuple[Callable[..., Any], ...]:
+        """Asks for threads, and finds the share: from ``low`` to ``high``.  The functions that are called for it."""
+        split = self.split
+        assert split is not None
+        number = split.by % len(self.tensors)
+        assert split.divides(number)
+        place, tensor, _ = self.tensors[number]
+        assert place is not None and not self.counts
+        pieces, *rest = self._sizes(number, tensor)
+        work = " * ".join(["pieces", *rest, str(round(split.ns * PER_NS))])
+        self._descriptor(number, place)
+        self.lines += [
+            f"pieces = {pieces}",
+            *asked(work, "pieces"),
+            "low, high = first_of(share, pieces, 1), end_of(share, pieces, 1)",
+        ]
+        return threads_wanted, first_of, end_of
 
     def _literal(self, number: int, tensor: GroupTensor, value: Any) -> None:
         """A constant of the group has no tensor: it is put into a buffer of one element."""

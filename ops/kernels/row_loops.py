@@ -15,7 +15,9 @@ from ...shape_funcs.dims import Dim
 from ..native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
 from ..ty import HALVES, ITEMSIZE, computed_in
 from .addresses import Lowered, Table
-from .expression import APPLY, AXIS, LITERAL, SELECT, Cell
+from .cost import cost_of
+from .division import LEVELS, Divided, loops
+from .expression import AXIS, LITERAL, SELECT, Cell
 from .folding import RUN, Fold, Outlook, Run, fold
 from .language import Python, element_of, indented, loops_around, unless_empty
 from .rows import RowFold, Rows
@@ -25,9 +27,6 @@ from .writer import Outside, Writer
 GLANCE = 256
 #: What costs more than so many additions is not computed twice.
 CHEAP = 8
-#: The cost of what is not as quick as an addition.
-_COSTS = {"divide": 4, "sqrt": 4, **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs"), 1)}
-_COSTLY = 20
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class RowText:
         folds = [self._fold(f) for f in self.rows.folds]
         body = self._passes(folds, filled=True)
         around = self.extents[: self.kept]
-        lines = loops_around(body.outer, around, body.lines)
+        lines = loops(self.outside, body.outer, Divided(around[:LEVELS]), around[LEVELS:], body.lines)
         inside = self.extents[self.kept :]
         refused: list[str] = []
         if any(f.needs_one for f in folds):
@@ -244,7 +243,7 @@ def _costs(table: Table, kept: int, known: Collection[int]) -> list[int]:
     """What it takes to compute each cell for each element of a row, where ``known`` ones are kept."""
     costs: list[int] = []
     for number, cell in enumerate(table.table):
-        own = _COSTS.get(cell.what, _COSTLY) if cell.kind == APPLY else 1
+        own = cost_of(cell)
         if cell.kind in (LITERAL, AXIS) or table.level[number] <= kept or cell.dtype == "int64":
             own = 0
         whole = own + sum(costs[a] for a in cell.args if table.level[number] > kept)

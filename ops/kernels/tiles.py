@@ -17,8 +17,9 @@ from ..native.transposition import block_side
 from ..ty import ITEMSIZE
 from .addresses import Lowered, Table, general
 from .composition import Nest
+from .division import Divided, loops
 from .expression import AXIS, LOAD, Cell, Cells
-from .language import Python, element_of, indented, loops_around, unless_empty
+from .language import Python, element_of, indented, unless_empty
 from .writer import Outside, Writer, always
 
 #: Rows of a tile that is moved straight into the result, which then has all columns; sides of one that is not.
@@ -144,12 +145,11 @@ class TileText:
         stride, side = self._stride(crossing.param, crossing.position), _side(self.tensors[self.result].dtype)
         rows, columns = self.extents[-2:]
         moved = [
-            f"for block in range(({rows} + {ROWS - 1}) // {ROWS}):",
-            f"    first = block * {ROWS}",
-            f"    transpose_tile({self.words(crossing.param)}, {source} + first, {stride}, min({ROWS}, {rows} - first),"
+            f"first = block * {ROWS}",
+            f"transpose_tile({self.words(crossing.param)}, {source} + first, {stride}, min({ROWS}, {rows} - first),"
             f" {columns}, {self.words(self.result)}, {target} + first * {step}, {step}, {side})",
         ]
-        lines = loops_around(writer.regions[: self.around + 1], self.extents[: self.around], moved)
+        lines = self._blocks(writer, ROWS, moved)
         return unless_empty(self.extents, lines) if writer.hoisted else lines
 
     def _computed(self) -> list[str]:
@@ -173,12 +173,18 @@ class TileText:
         element, offset = writer.value(self.lowered.element), writer.value(self.lowered.offset)
         stored = f"{element_of(self.outside.array(self.result), offset)} = {element}"
         body = self._within(writer, filled, stored)
-        lines = loops_around(writer.regions[: self.around + 1], self.extents[: self.around], body)
+        lines = self._blocks(writer, SIDE, body)
         opened = [f"tiles = alloc({total})", "if tiles == 0:", f"    return {OUT_OF_MEMORY}", *arrays]
         return [*opened, *(unless_empty(self.extents, lines) if writer.hoisted else lines), "free(tiles)"]
 
+    def _blocks(self, writer: Writer, rows: int, lines: list[str]) -> list[str]:
+        """The loops around ``lines``, which are about block number ``block`` of ``rows`` rows."""
+        blocks = Divided([*self.extents[: self.around], "blocks"], innermost="block")
+        counted = f"blocks = ({self.extents[-2]} + {rows - 1}) // {rows}"
+        return [counted, *loops(self.outside, writer.regions[: self.around + 1], blocks, [], lines)]
+
     def _within(self, writer: Writer, filled: list[str], stored: str) -> list[str]:
-        """Tile after tile: the operands are put in order, then each element is computed."""
+        """A block of rows, tile after tile: the operands are put in order, then each element is computed."""
         rows, columns, regions = *self.extents[-2:], writer.regions
         column = [f"i{self.around + 1} = start + column", *regions[-1], stored]
         row = [f"i{self.around} = first + row", *regions[-2], "for column in range(columns):", *indented(column)]
@@ -186,7 +192,7 @@ class TileText:
         tile += ["for row in range(rows):", *indented(row)]
         band = [f"first = block * {SIDE}", f"rows = min({SIDE}, {rows} - first)"]
         band += [f"for part in range(({columns} + {SIDE - 1}) // {SIDE}):", *indented(tile)]
-        return [f"for block in range(({rows} + {SIDE - 1}) // {SIDE}):", *indented(band)]
+        return band
 
 
 def word_of(dtype: str) -> str:

@@ -168,6 +168,7 @@ class Outside:
 
     def __init__(self, size: Callable[..., str], array: Callable[[int], str], language: Language | None = None) -> None:
         self.size, self.array, self.language = size, array, language or Python()
+        self.divided = False  # between threads
         self._numbers = itertools.count(1)
 
     def fresh(self) -> str:

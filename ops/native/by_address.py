@@ -1,4 +1,4 @@
-"""C functions called by address, as twins: what machine code calls outside of it, and can be called un-jitted too."""
+"""C functions as twins, by address or by name: what machine code calls outside of it, and can be called un-jitted too."""
 
 from __future__ import annotations
 
@@ -23,6 +23,23 @@ def by_address(n: int) -> Callable[..., int]:
 
     def twin(function: int, *args: int) -> int:
         return prototype(int(function))(*map(int, args))
+
+    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
+    return twin
+
+
+def by_name(name: str, n: int) -> Callable[..., int]:
+    """The function ``name`` of the C library, with ``n`` arguments and a result as those of ``by_address``."""
+
+    def machine() -> object:
+        from numba import types
+
+        from . import intrinsics
+
+        return intrinsics.external(name, types.int64, intrinsics._I64, n)
+
+    def twin(*args: int) -> int:
+        return ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)((name, ctypes.CDLL(None)))(*map(int, args))
 
     twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
     return twin

@@ -1,7 +1,8 @@
 """The objects of the machine, as records in memory, declared once.
 
 A kernel is ``int32 kernel(int64 argv, int64 n)``: ``argv`` points at ``n`` addresses of TENSOR records (inputs, then
-outputs), followed by the address of the library table (see ``libraries``).  It returns a status (see ``status``).
+outputs), followed by the address of the library table (see ``libraries``) and that of a SHARE.  It returns a status (see
+``status``), or, having done nothing, minus the number of threads that its work is worth (see ``threads``).
 
 The same numpy dtypes are read by machine code (``record`` in ``memory``) and by Python (``numpy`` views).
 """
@@ -32,6 +33,12 @@ TENSOR = np.dtype(
     ]
 )
 OBJECT_BYTES = TENSOR.itemsize
+
+#: How much of its work a kernel is to do: part ``part`` of ``parts``, which together are all of it.  A kernel that can be
+#: divided, and has more than ``limit`` units of work, asks for threads instead.
+SHARE = np.dtype([("part", _WORD), ("parts", _WORD), ("limit", _WORD)])
+#: The limit of who wants no questions.
+NO_LIMIT = 1 << 62
 
 #: A copy to the host that is under way is a TAG_PENDING: the host tensor at ``data``, the source at ``storage``, what to
 #: wait for in ``count``, the instruction that began it in ``ndim``, its reason in ``dtype``, the source's device in ``device``.

@@ -27,6 +27,7 @@ from relayvm.vm.executable import Executable
 from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.report.profiling import finish
 from relayvm.vm.source import RelayError, VMError
+from relayvm.vm.threads import set_num_threads
 
 from ..devices import DEVICES
 
@@ -72,7 +73,7 @@ def outcome(case: str) -> str:
         assert out.getvalue() == "", "a failure prints nothing on standard output"
         return f"{commands}\nexit {int(code)}\n\n{err.getvalue()}"
     names: dict[str, Any] = {"compile": compile, "parse": parse, "compare": compare, "np": np, "Path": Path}
-    names |= {"VirtualMachine": VirtualMachine, "Executable": Executable}
+    names |= {"VirtualMachine": VirtualMachine, "Executable": Executable, "set_num_threads": set_num_threads}
     try:
         exec("\n".join(line.removeprefix(">>> ") for line in kept), names)
     except RelayError as error:

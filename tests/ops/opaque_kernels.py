@@ -12,7 +12,7 @@ import relayvm.ops as _every_operator  # noqa: F401
 from relayvm.ops.group import Group, Node, Tensor
 from relayvm.ops.kernels import opaque
 from relayvm.ops.kernels.source import KernelSource
-from relayvm.ops.native import libraries, memory, store
+from relayvm.ops.native import libraries, memory, store, threads
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import get
 from relayvm.ops.relate import build_group, shape_program
@@ -57,10 +57,18 @@ class Ran(NamedTuple):
     count: int
 
 
-def run(name: str, inputs: list[Any], *, jit: bool = False, known: Sequence[int] = (), **attributes: Any) -> Ran:
+def run(
+    name: str,
+    inputs: list[Any],
+    *,
+    jit: bool = False,
+    known: Sequence[int] = (),
+    shares: Sequence[np.ndarray] = (threads.ALONE,),
+    **attributes: Any,
+) -> Ran:
     """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked.
 
-    ``known``: the inputs whose sizes are known at compile time.
+    ``known``: the inputs whose sizes are known at compile time.  It is called for each of ``shares`` until one fails.
     """
     attrs = get(name).attrs(**attributes)
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
@@ -71,21 +79,23 @@ def run(name: str, inputs: list[Any], *, jit: bool = False, known: Sequence[int]
     outputs = [np.full(shape, 77, numpy_dtype(dtype)) for shape, dtype in zip(shapes, dtypes, strict=True)]
     counts = np.full(1, -1, np.int64)
     tensors = [*arrays, *outputs, *([counts] if get(name).shape_func.upper_bound else [])]
-    status = call(opaque.source(group), tensors, jit=jit)
+    status = 0
+    for share in shares:
+        status = status or call(opaque.source(group), tensors, jit=jit, share=share)
     return Ran(outputs, status, int(counts[0]))
 
 
-def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False) -> int:
+def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False, share: np.ndarray = threads.ALONE) -> int:
     """Call a kernel; its status."""
     records = [descriptor(a) for a in tensors]
     table = np.zeros(len(libraries.TABLE), np.int64)
     for library, address in libraries.addresses(source.libraries).items():
         table[libraries.TABLE[library].index] = address
-    argv = np.array([*(r.ctypes.data for r in records), table.ctypes.data], np.int64)
+    argv = np.array([*(r.ctypes.data for r in records), table.ctypes.data, share.ctypes.data], np.int64)
     if jit:
         address = store.address_of(function_of(source), "int32(int64, int64)", source.entry)
         return int(memory.call_kernel(address, argv.ctypes.data, len(tensors)))
     with memory.watch() as announce:
-        for block in (argv, table, *records, *tensors):
+        for block in (argv, table, share, *records, *tensors):
             announce(block.ctypes.data, block.nbytes)
         return int(function_of(source)(argv.ctypes.data, len(tensors)))

@@ -14,7 +14,7 @@ import numpy as np
 from relayvm.ops.group import Group, Literal, Node, Tensor
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.kernels.loops import BODIES
-from relayvm.ops.native import memory, store
+from relayvm.ops.native import memory, store, threads
 from relayvm.ops.native.halves import scalar_types
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import NoAttrs, get
@@ -101,7 +101,7 @@ class Descriptors:
             record["data"], record["ndim"] = a.ctypes.data, a.ndim
             record["shape"][: a.ndim] = a.shape
         start = self.records.ctypes.data
-        self.argv = np.array([start + k * TENSOR.itemsize for k in range(len(arrays))] + [0], np.int64)
+        self.argv = np.array([start + k * TENSOR.itemsize for k in range(len(arrays))] + [0, threads.ALONE.ctypes.data], np.int64)
 
     @property
     def address(self) -> int:
@@ -117,9 +117,9 @@ def plain(text: str) -> Callable[[int, int], int]:
 
 
 def evaluate(
-    group: Group, arrays: Sequence[Any], run: Callable[[str], Callable[[int, int], int]] = plain
+    group: Group, arrays: Sequence[Any], run: Run = plain, shares: Sequence[np.ndarray] = (threads.ALONE,)
 ) -> tuple[int, list[np.ndarray]]:
-    """The status of the kernel and what it wrote."""
+    """The status of the kernel and what it wrote, called for each of ``shares`` until one fails."""
     inputs = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
     shapes = shape_program(group).program.run(inputs)
     dtypes = [group.values()[r].dtype for r in group.results]
@@ -127,7 +127,12 @@ def evaluate(
     descriptors = Descriptors([*inputs, *outputs])
     kernel = run(kernel_source(group).text)
     with np.errstate(all="ignore"):
-        status = kernel(descriptors.address, len(descriptors.arrays))
+        status = 0
+        for share in shares:
+            descriptors.argv[-1] = share.ctypes.data
+            status = kernel(descriptors.address, len(descriptors.arrays))
+            if status:
+                break
     return int(status), outputs
 
 

@@ -34,7 +34,7 @@ def test_every_number_of_parts(widths, static, run):
 def test_no_element_is_chosen():
     for static in (True, False):
         text = kernel_source(one_call("concatenate", [parts(3, 5, 7)], AxisAttrs(1), static)).text
-        assert " if " not in text and text.count("for i1 in range(") == 3
+        assert " else" not in text and text.count("for i1 in range(") == 3
 
 
 def test_many_parts_are_chosen_element_by_element():

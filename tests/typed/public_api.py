@@ -40,6 +40,12 @@ def run(executable: relay.Executable, x: npt.NDArray[np.float32]) -> npt.NDArray
     return result.numpy()
 
 
+def threads() -> int:
+    relay.set_num_threads(2)
+    relay.set_num_threads(None)
+    return relay.num_threads()
+
+
 def reported(text: str) -> str:
     try:
         parsed(text)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native import memory
+from relayvm.ops.native import memory, threads
 from relayvm.vm import isa, stream
 from relayvm.vm.machine import VirtualMachine
 
@@ -76,7 +76,7 @@ def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: 
         tables = vm._tables
         for block in (
             vm._block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
-            tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
+            threads._block, tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
             *tables._rows, *tables._programs, *tables._held,
         ):  # fmt: skip
             announce(block.ctypes.data, block.nbytes)
