@@ -26,6 +26,8 @@ from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 _COLUMNS = 2**18
 #: A product that makes fewer channels from a group is slower than the other ways.
 _LEAST_CHANNELS = 4
+#: A group that makes fewer channels, before space, goes by planes, which gather nothing.
+_FEW_CHANNELS = 8
 
 
 # ---- as matrix products ----------------------------------------------------------------------------------------------
@@ -214,10 +216,13 @@ def convolve_by_products(data, weight, out, columns, sizes, out_sizes, kernel, g
 
 
 @generic
-def takes_planes(out_sizes, kernel, gemm, layouts):  # type: ignore[no-untyped-def]
-    """Where no product is taken: is it to be done by planes?  There is a BLAS only where all dtypes are the same."""
+def takes_planes(out_sizes, kernel, gemm, groups, layouts):  # type: ignore[no-untyped-def]
+    """Is it to be done by planes?  There is a BLAS only where all dtypes are the same."""
+    taps, fewest = kernel[2] * kernel[3] * kernel[4], _FEW_CHANNELS
+    if taps == 1:
+        fewest = _LEAST_CHANNELS  # there is little to gather
     anything = out_sizes[CHANNEL] * out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN] > 0
-    return gemm != 0 and anything and kernel[2] * kernel[3] * kernel[4] > 0 and not (layouts[1] or layouts[2])
+    return gemm != 0 and anything and taps > 0 and kernel[0] < groups * fewest and not (layouts[1] or layouts[2])
 
 
 @generic
@@ -244,20 +249,20 @@ def convolve_float32(
     """Convolution of float32 data."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    by_products = takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0])
-    if not by_products and not takes_planes(out_sizes, kernel, gemm, layouts):
+    by_planes = takes_planes(out_sizes, kernel, gemm, groups, layouts)
+    if not by_planes and not takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0]):
         return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
-    length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
-    if by_products:
-        length = room_for_columns(sizes, out_sizes, kernel, stride, before)
+    length = room_for_columns(sizes, out_sizes, kernel, stride, before)
+    if by_planes:
+        length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
     block = alloc(4 * length)
     if block == 0:
         return OUT_OF_MEMORY
     room = array_float32(block, length)
-    if by_products:
-        convolve_by_products(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
-    else:
+    if by_planes:
         convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
+    else:
+        convolve_by_products(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
     free(block)
     return OK
 
@@ -269,20 +274,20 @@ def convolve_float64(
     """As ``convolve_float32``, of float64."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    by_products = takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0])
-    if not by_products and not takes_planes(out_sizes, kernel, gemm, layouts):
+    by_planes = takes_planes(out_sizes, kernel, gemm, groups, layouts)
+    if not by_planes and not takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0]):
         return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
-    length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
-    if by_products:
-        length = room_for_columns(sizes, out_sizes, kernel, stride, before)
+    length = room_for_columns(sizes, out_sizes, kernel, stride, before)
+    if by_planes:
+        length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
     block = alloc(8 * length)
     if block == 0:
         return OUT_OF_MEMORY
     room = array_float64(block, length)
-    if by_products:
-        convolve_by_products(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
-    else:
+    if by_planes:
         convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
+    else:
+        convolve_by_products(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
     free(block)
     return OK
 

@@ -109,7 +109,7 @@ def test_all_classes(
 @pytest.mark.parametrize(("onnx", "dtype"), [(True, "float32"), (False, "float64"), (True, "bfloat16")])
 def test_suppression_as_machine_code(onnx: bool, dtype: str) -> None:
     rng = np.random.default_rng(7)
-    for batch, classes, count in [(2, 3, 150), (1, 1, 1), (1, 2, 0), (0, 2, 5)]:
+    for batch, classes, count in [(2, 3, 400), (1, 1, 1), (1, 2, 0), (0, 2, 5)]:
         boxes, scores = pictures(rng, batch, classes, count, dtype)
         check_all(boxes, scores, 20, 0.4, 0.1, onnx, jit=True)
         if not onnx:
