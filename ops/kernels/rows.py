@@ -59,7 +59,12 @@ class Rows(Nest):
 
 def folds(group: Group, ref: int) -> bool:
     """Does a value depend on a reduction of the group?"""
-    composition = Composition(group)
+    return bool(_reductions(group, ref))
+
+
+def _reductions(group: Group, ref: int) -> list[Node]:
+    """The reductions that a value depends on."""
+    composition, found = Composition(group), dict[int, Node]()
     stack, seen = [ref], set[int]()
     while stack:
         value = stack.pop()
@@ -67,9 +72,9 @@ def folds(group: Group, ref: int) -> bool:
             seen.add(value)
             node, _ = composition.producer(value)
             if _folds(node):
-                return True
+                found[value] = node
             stack += [r for a in node.args for r in (a if isinstance(a, tuple) else (a,))]
-    return False
+    return list(found.values())
 
 
 def uses_folds(group: Group, ref: int) -> bool:
@@ -78,12 +83,12 @@ def uses_folds(group: Group, ref: int) -> bool:
 
 
 def _alone(group: Group, ref: int) -> bool:
-    return _folds(Composition(group).producer(ref)[0]) and sum(map(_folds, group.nodes)) == 1
+    return _folds(Composition(group).producer(ref)[0]) and len(_reductions(group, ref)) == 1
 
 
 def rows(group: Group, ref: int, fold_dtype: FoldDtype) -> Rows:
     """The plan of the value ``ref``, which depends on reductions.  Raises TooComplex where they are not all of the same rows."""
-    composition = _RowComposition(group, fold_dtype)
+    composition = _RowComposition(group, ref, fold_dtype)
     last = tuple(range(composition.kept, len(composition.shape)))
     if not _alone(group, ref) and not (composition.kept and composition.folded and composition.folded == last):
         raise TooComplex(f"{group.name}: rows that do not lie in memory one after another")
@@ -97,10 +102,10 @@ def _folds(node: Node) -> bool:
 class _RowComposition(Composition):
     """A composition in which reductions stand for locals."""
 
-    def __init__(self, group: Group, fold_dtype: FoldDtype) -> None:
+    def __init__(self, group: Group, ref: int, fold_dtype: FoldDtype) -> None:
         super().__init__(group)
         self.fold_dtype = fold_dtype
-        self.shape, self.folded = self._domain()
+        self.shape, self.folded = self._domain(_reductions(group, ref))
         rank = len(self.shape)
         order = [a for a in range(rank) if a not in self.folded] + list(self.folded)
         self.kept = rank - len(self.folded)
@@ -112,10 +117,10 @@ class _RowComposition(Composition):
         self.found: dict[tuple[Any, ...], tuple[int, str]] = {}  # per fold: its element, and the dtype of what it gives
         self.name: dict[tuple[Any, ...], str] = {}
 
-    def _domain(self) -> tuple[Shape, tuple[int, ...]]:
+    def _domain(self, reductions: Iterable[Node]) -> tuple[Shape, tuple[int, ...]]:
         """The shape that all reductions fold, and which of its axes."""
         found = set()
-        for node in filter(_folds, self.group.nodes):
+        for node in reductions:
             shape = self.group.values()[node.args[0]].shape
             found.add((shape, reduced_axes(node.attrs, len(shape))))
         if len(found) != 1:
