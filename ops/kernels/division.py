@@ -85,8 +85,9 @@ def question(sizes: Sizes, nests: Sequence[Nest]) -> list[str]:
     known = [const(w) for w in work]
     if None not in known and sum(w for w in known if w is not None) <= WORTH_A_THREAD:
         return []
-    total = " + ".join(sizes.size(w) for w in work)
-    most = sizes.size(pieces[0]) if len(pieces) == 1 else f"max({', '.join(sizes.size(k) for k in pieces)})"
+    total = " + ".join(_work(sizes, nest) for nest in nests)
+    each = [_number_of_pieces(sizes, nest) for nest in nests]
+    most = each[0] if len(each) == 1 else f"max({', '.join(each)})"
     return asked(total, most)
 
 
@@ -94,6 +95,23 @@ def asked(work: str, most: str) -> list[str]:
     """The share, and the question for threads: ``work`` units of work, which at most ``most`` threads can do."""
     lines = ["share = load_i64(argv + 8 * n + 8)", f"wanted = threads_wanted(share, {work}, {most})"]
     return [*lines, "if wanted != 0:", *indented(["return -wanted"])]
+
+
+def _work(sizes: Sizes, nest: Nest) -> str:
+    return f"{_times(sizes, nest.dims)} * {cost_of_element(nest.cells, nest.roots)}"
+
+
+def _times(sizes: Sizes, dims: Sequence[Dim]) -> str:
+    """A product, size by size: of a whole product nobody would know that the result's shape has its factors, and it would be
+    computed from data, which need not be there."""
+    return " * ".join(sizes.size(d) for d in dims) or "1"
+
+
+def _number_of_pieces(sizes: Sizes, nest: Nest) -> str:
+    if not nest.columns:
+        return _times(sizes, _pieces(nest))
+    outer = [f"{_times(sizes, nest.dims[: -nest.folded - 1])} * "] if len(nest.dims) > nest.folded + 1 else []
+    return "".join([*outer, f"(({sizes.size(nest.dims[-1])} + {COLUMNS - 1}) // {COLUMNS})"])
 
 
 def _pieces(nest: Nest) -> Sequence[Dim]:

@@ -28,5 +28,5 @@ def test_the_page_and_the_program_are_fresh(copies: ModuleType) -> None:
     assert copies.PAGE.read_text(encoding="utf-8") == copies.page(found), "run `python benchmarks/copies.py`"
     numbers = [found[name].dtoh_copies for name in ("op", "relay", "input", "input + place")]
     assert numbers == sorted(numbers, reverse=True) and len(set(numbers)) == 4
-    assert numbers[2] >= 5 * copies.LAYERS and numbers[3] == 0
+    assert numbers[2] >= 4 * copies.LAYERS and numbers[3] == 0
     assert found["input + place"].dtoh_bytes == found["input + place"].syncs == 0
