@@ -15,7 +15,7 @@ from .language import Python, element_of, indented, loops_around, unless_empty
 from .writer import Outside, Writer
 
 #: Rows that are folded at a time.
-TOGETHER = 4
+TOGETHER = 8
 
 
 class ColumnText:

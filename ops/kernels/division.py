@@ -26,7 +26,7 @@ from .writer import Outside
 LEVELS = 3
 #: A fold along another axis than the last one is divided at multiples of so many columns, which are folded together (their
 #: states take that many times 8 to 32 bytes): with fewer of them memory is gone through in steps too short.
-COLUMNS = 1024
+COLUMNS = 2048
 #: A flat loop is divided at multiples of this: whole cache lines, and whole steps of a loop that takes many at a time.
 GRAIN = 64
 

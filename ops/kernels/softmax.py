@@ -14,7 +14,7 @@ from ..native.arithmetic import add_in_any_order, larger
 from ..native.memory import generic
 from ..native.status import OK
 from .folding import RUN
-from .real_functions import exp_float32_below
+from .real_functions import exp_float32_below, large_exp_float32_below
 
 #: Columns that are gone through together: many, for memory is read faster in long stretches.
 BLOCK = 4096
@@ -52,10 +52,15 @@ def row_total(data, o, top, exponential, number):  # type: ignore[no-untyped-def
 
 @generic
 def softmax_rows(data, out, exponential, number):  # type: ignore[no-untyped-def]
-    """Softmax of rows; exponentials are kept in the result."""
+    """Softmax of rows; exponentials, all of them times the same number, are kept in the result.
+
+    The largest element of the next row is looked for as those of a row are computed: else the memory would rest meanwhile.
+    """
     outer, n, _ = data.shape
+    coming = largest(data, 0)
     for o in range(outer):
-        top, total = largest(data, o), 0.0
+        top, total, ahead = coming, 0.0, min(o + 1, outer - 1)
+        coming = data[ahead, 0, 0]
         for start in range(0, n, RUN):
             run = number(0)
             for k in range(min(RUN, n - start)):
@@ -63,8 +68,10 @@ def softmax_rows(data, out, exponential, number):  # type: ignore[no-untyped-def
                 power = exponential(data[o, j, 0] - top)
                 out[o, j, 0] = power
                 run = add_in_any_order(run, power)
+                coming = larger(coming, data[ahead, j, 0])
             total += np.float64(run)
-        share = number(1.0 / total)
+        # an infinity or a NaN in a row is in all of its results
+        share = number(1.0 / total) if top - top == number(0) else number(np.nan)
         for j in range(n):
             out[o, j, 0] = out[o, j, 0] * share
 
@@ -165,8 +172,8 @@ def log_softmax_columns(data, out, top, shift, total, exponential):  # type: ign
 @generic
 def softmax_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
     """``exp(x - max) / sum(exp(x - max))``."""
-    if data.shape[1] > 0 and data.shape[2] == 1:
-        softmax_rows(data, out, exp_float32_below, np.float32)
+    if data.size > 0 and data.shape[2] == 1:
+        softmax_rows(data, out, large_exp_float32_below, np.float32)
     elif data.shape[1] > 0:
         softmax_columns(data, out, top, scale, total, exp_float32_below)
     return OK
@@ -185,7 +192,7 @@ def softmax_of_halves(data, out, top, scale, total):  # type: ignore[no-untyped-
 @generic
 def softmax_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
     """As ``softmax_float32``."""
-    if data.shape[1] > 0 and data.shape[2] == 1:
+    if data.size > 0 and data.shape[2] == 1:
         softmax_rows(data, out, exp_float64, np.float64)
     elif data.shape[1] > 0:
         softmax_columns(data, out, top, scale, total, exp_float64)

@@ -146,7 +146,7 @@ class TileText:
         rows, columns = self.extents[-2:]
         moved = [
             f"first = block * {ROWS}",
-            f"transpose_tile({self.words(crossing.param)}, {source} + first, {stride}, min({ROWS}, {rows} - first),"
+            f"transpose_into_result({self.words(crossing.param)}, {source} + first, {stride}, min({ROWS}, {rows} - first),"
             f" {columns}, {self.words(self.result)}, {target} + first * {step}, {step}, {side})",
         ]
         lines = self._blocks(writer, ROWS, moved)

@@ -33,13 +33,13 @@ def multiply_in_any_order(total: Any, element: Any) -> Any:
 
 @twin
 def larger(a: Any, b: Any) -> Any:
-    """The larger one of two floats, NaN if one is NaN."""
+    """The larger one of two floats, NaN if one is NaN; of two zeros either."""
     return a if a > b or math.isnan(a) else b
 
 
 @twin
 def smaller(a: Any, b: Any) -> Any:
-    """The smaller one of two floats, NaN if one is NaN."""
+    """The smaller one of two floats, NaN if one is NaN; of two zeros either."""
     return a if a < b or math.isnan(a) else b
 
 
@@ -76,8 +76,8 @@ def _machine(arguments: int, generate: Callable[[Any, list[Any]], Any]) -> Calla
     return provider
 
 
-def _library(name: str) -> Callable[[Any, list[Any]], Any]:
-    """A call of one of LLVM's own functions of floats."""
+def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
+    """A call of one of LLVM's own functions of floats.  ``flags``: what it need not care about, as LLVM names it."""
 
     def generate(builder: Any, values: list[Any]) -> Any:
         from llvmlite import ir
@@ -88,7 +88,7 @@ def _library(name: str) -> Callable[[Any, list[Any]], Any]:
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(kind, [kind] * len(values)), f"llvm.{name}.{suffix}"
         )
-        return builder.call(function, values)
+        return builder.call(function, values, fastmath=flags)
 
     return generate
 
@@ -96,5 +96,5 @@ def _library(name: str) -> Callable[[Any, list[Any]], Any]:
 multiply_add.__machine__ = _machine(3, _library("fmuladd"))  # type: ignore[attr-defined]
 add_in_any_order.__machine__ = _machine(2, lambda builder, v: builder.fadd(*v, flags=("reassoc",)))  # type: ignore[attr-defined]
 multiply_in_any_order.__machine__ = _machine(2, lambda builder, v: builder.fmul(*v, flags=("reassoc",)))  # type: ignore[attr-defined]
-larger.__machine__ = _machine(2, _library("maximum"))  # type: ignore[attr-defined]
-smaller.__machine__ = _machine(2, _library("minimum"))  # type: ignore[attr-defined]
+larger.__machine__ = _machine(2, _library("maximum", "nsz"))  # type: ignore[attr-defined]
+smaller.__machine__ = _machine(2, _library("minimum", "nsz"))  # type: ignore[attr-defined]

@@ -11,6 +11,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE
+
 _I8, _I32, _I64, _F64 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.DoubleType()
 _VOID = ir.VoidType()
 
@@ -150,6 +152,7 @@ def by_address(n: int) -> Any:
 
 
 _aligned_alloc = external("aligned_alloc", types.int64, _I64, 2)
+_madvise = external("madvise", types.int32, _I32, 3, {2: _I32})
 _memcpy = external("memcpy", types.int64, _I64, 3)
 _memset = external("memset", types.int64, _I64, 3, {1: _I32})
 _clock_gettime = external("clock_gettime", types.int32, _I32, 2, {0: _I32})
@@ -163,6 +166,12 @@ _OPTIONS = {
 
 @numba.njit(**_OPTIONS)
 def alloc(nbytes):
+    if HAS_HUGE_PAGES and nbytes >= 2 * HUGE_PAGE_BYTES:
+        rounded = (nbytes + 4095) // 4096 * 4096
+        address = _aligned_alloc(HUGE_PAGE_BYTES, rounded)
+        if address != 0:
+            _madvise(address, rounded, MADV_HUGEPAGE)
+        return address
     return _aligned_alloc(64, max(64, (nbytes + 63) // 64 * 64))
 
 

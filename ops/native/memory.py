@@ -13,6 +13,7 @@ import bisect
 import contextlib
 import ctypes
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -245,6 +246,9 @@ ARRAYS = {f"array_{d}" + ("" if r == 1 else f"_{r}d"): _array(d, r) for d in DTY
 globals().update(ARRAYS)
 
 
+#: Pages that Linux gives where it is asked to (MADV_HUGEPAGE, as numpy asks), instead of those of 4 KiB.
+HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE = sys.platform == "linux", 2 << 20, 14
+
 # ---- the C library ----------------------------------------------------------------------------------------------------
 
 _libc = ctypes.CDLL(None)
@@ -257,7 +261,11 @@ _libc.memset.argtypes = [ctypes.c_int64, ctypes.c_int, ctypes.c_size_t]
 
 @twin
 def alloc(nbytes: int) -> int:
-    """The address of ``nbytes`` fresh bytes, aligned to 64; 0 when there is no memory."""
+    """The address of ``nbytes`` fresh bytes, aligned to 64; 0 when there is no memory.
+
+    As machine code it asks for huge pages for large blocks: what goes through memory in long strides then finds its pages,
+    and what goes through it in order is read ahead across them.
+    """
     rounded = max(64, (int(nbytes) + 63) // 64 * 64)
     address = _libc.aligned_alloc(64, rounded)
     if _watch is not None and address:

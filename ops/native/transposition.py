@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .memory import generic, twin
+from .past_caches import LINE_BYTES, PAST_CACHES_BYTES, begins_line, past_caches
 
 
 def block_side(itemsize: int) -> int:
@@ -29,6 +30,28 @@ def transpose_block(source: Any, at: int, stride: int, target: Any, to: int, to_
             target[int(to + r * to_stride + c)] = source[int(at + r + c * stride)]
 
 
+@twin
+def transpose_block_past_caches(source: Any, at: int, stride: int, target: Any, to: int, to_stride: int) -> None:
+    """As ``transpose_block``, where each line of the target begins a line of memory: it is written without being read first,
+    and no cache keeps it."""
+    transpose_block(source, at, stride, target, to, to_stride)
+
+
+@generic
+def transpose_into_result(source, at, stride, rows, columns, target, to, to_stride, side):  # type: ignore[no-untyped-def]
+    """As ``transpose_tile``, into a tensor which may be so large that the caches are of no use to it."""
+    item = target.itemsize
+    whole_lines = side * item == LINE_BYTES and (to_stride * item) % LINE_BYTES == 0 and begins_line(target, to)
+    if target.size * item < PAST_CACHES_BYTES or not whole_lines:
+        transpose_tile(source, at, stride, rows, columns, target, to, to_stride, side)
+        return
+    whole_rows, whole_columns = rows - rows % side, columns - columns % side
+    for c in range(0, whole_columns, side):
+        for r in range(0, whole_rows, side):
+            transpose_block_past_caches(source, at + r + c * stride, stride, target, to + r * to_stride + c, to_stride)
+    transpose_rest(source, at, stride, rows, columns, target, to, to_stride, side)
+
+
 @generic
 def transpose_tile(source, at, stride, rows, columns, target, to, to_stride, side):  # type: ignore[no-untyped-def]
     """As ``transpose_block`` for ``r`` below ``rows`` and ``c`` below ``columns``; ``side`` is that of a block."""
@@ -36,13 +59,19 @@ def transpose_tile(source, at, stride, rows, columns, target, to, to_stride, sid
     for c in range(0, whole_columns, side):
         for r in range(0, whole_rows, side):
             transpose_block(source, at + r + c * stride, stride, target, to + r * to_stride + c, to_stride)
-    # what is left: below the blocks, then right of them
+    transpose_rest(source, at, stride, rows, columns, target, to, to_stride, side)
+
+
+@generic
+def transpose_rest(source, at, stride, rows, columns, target, to, to_stride, side):  # type: ignore[no-untyped-def]
+    """What is left of a tile: below the blocks, then right of them."""
+    whole_rows, whole_columns = rows - rows % side, columns - columns % side
     for r in range(rows):
         for c in range(0 if r >= whole_rows else whole_columns, columns):
             target[np.uint64(to + r * to_stride + c)] = source[np.uint64(at + r + c * stride)]
 
 
-def _machine() -> Any:
+def _machine(whole_lines: bool) -> Any:
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
@@ -63,7 +92,10 @@ def _machine() -> Any:
             item = source.dtype.bitwidth // 8
             rows = [builder.load(p, align=item) for p in places(context, builder, source, *args[:3], side)]
             for row, p in zip(_transposed(builder, rows), places(context, builder, target, *args[3:], side), strict=True):
-                builder.store(row, p, align=item)
+                if whole_lines:
+                    past_caches(builder, builder.store(row, p, align=min(LINE_BYTES, side * item)))
+                else:
+                    builder.store(row, p, align=item)
             return context.get_dummy_value()
 
         assert source.dtype == target.dtype, (source, target)
@@ -93,4 +125,5 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-transpose_block.__machine__ = _machine  # type: ignore[attr-defined]
+transpose_block.__machine__ = lambda: _machine(False)  # type: ignore[attr-defined]
+transpose_block_past_caches.__machine__ = lambda: _machine(True)  # type: ignore[attr-defined]
