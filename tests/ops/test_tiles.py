@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import relayvm.ops  # noqa: F401  declares the operators
+import relayvm as relay
 from relayvm.ops.group import Node, Tensor
 from relayvm.ops.kernels import kernel_source
+from relayvm.ops.native import transposition
+from relayvm.ops.native.past_caches import LINE_BYTES
 from relayvm.ops.op import NoAttrs
 from relayvm.ops.transform import AxisAttrs, TransposeAttrs
 from relayvm.ops.ty import DTYPES, numpy_dtype
@@ -32,7 +34,7 @@ def test_every_dtype(dtype, run):
     x = numbers((19, 37), dtype)
     ours = call("transpose", [x], TransposeAttrs(), run=run)
     assert ours.dtype == x.dtype and (ours == x.T).all()
-    assert "transpose_tile" in kernel_source(one_call("transpose", [x], TransposeAttrs())).text
+    assert "transpose_into_result" in kernel_source(one_call("transpose", [x], TransposeAttrs())).text
 
 
 @pytest.mark.parametrize("axes", list(itertools.permutations(range(4))))
@@ -75,7 +77,7 @@ def test_within_an_expression(n, m, unknown, repeated, machine_code):
 
 def test_short_axes_are_not_tiled():
     x = numbers((4, 1000))
-    assert "transpose_tile" not in kernel_source(one_call("transpose", [x], TransposeAttrs(), static=True)).text
+    assert "transpose_" not in kernel_source(one_call("transpose", [x], TransposeAttrs(), static=True)).text
     np.testing.assert_array_equal(call("transpose", [x], TransposeAttrs(), static=True), x.T)
 
 
@@ -86,7 +88,34 @@ def test_what_may_not_be_there_is_not_read_ahead():
         [Tensor("float32", (dim(20), dim(9))), Tensor("float32", (dim(20), dim(30)))],
         [Node("concatenate", AxisAttrs(1), ((0, 1),), ()), Node("transpose", TransposeAttrs(), (2,), ())],
     )
-    assert "transpose_tile" not in kernel_source(group).text
+    assert "transpose_" not in kernel_source(group).text
     status, (ours,) = evaluate(group, [a, b])
     assert status == 0
     np.testing.assert_array_equal(ours, np.concatenate([a, b], 1).T)
+
+
+# ---- results that are larger than the caches -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(64, 48), (48, 64), (33, 80), (16, 16), (7, 64), (0, 16)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+def test_lines_written_past_the_caches(shape, dtype, monkeypatch):
+    """As if every result were large; those of a machine begin a line of memory."""
+    monkeypatch.setattr(transposition, "PAST_CACHES_BYTES", 0)
+    x = numbers(shape, dtype)
+    program = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, ?), {dtype}]) {{ transpose(%x) }}'
+    result = relay.VirtualMachine(relay.compile(program, target="cpu")).run(x).numpy()
+    assert result.ctypes.data % LINE_BYTES == 0 or not result.size
+    np.testing.assert_array_equal(result, x.T, strict=True)
+
+
+@pytest.mark.parametrize("first", [0, 1, 16])
+def test_only_whole_lines_are_written_past_the_caches(first, monkeypatch):
+    written = []
+    monkeypatch.setattr(transposition, "PAST_CACHES_BYTES", 0)
+    monkeypatch.setattr(transposition, "transpose_block_past_caches", lambda *args: written.append(args[4]))
+    memory = np.zeros(64 * 64 + 16 + 16, np.uint32)
+    aligned = memory[-memory.ctypes.data % LINE_BYTES // 4 :]
+    source, target = np.arange(64 * 64, dtype=np.uint32), aligned[first : first + 64 * 64]
+    transposition.transpose_into_result(source, 0, 64, 64, 64, target, 0, 64, 16)
+    assert len(written) == (16 if first % 16 == 0 else 0)
