@@ -99,4 +99,5 @@ def test_special_numbers(name, made):
 
 def test_every_function_is_here():
     declared = {n for n, f in vars(real_functions).items() if getattr(f, "__module__", "") == real_functions.__name__}
-    assert set(FUNCTIONS) == declared
+    # what ``exp_float32_below`` scales, and is tested with
+    assert set(FUNCTIONS) | {"large_exp_float32_below"} == declared

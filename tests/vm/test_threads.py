@@ -64,7 +64,7 @@ def picture(n: int, m: int) -> np.ndarray:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_bits_do_not_depend_on_the_number_of_threads(name: str, target: str) -> None:
     vm = machine(PROGRAMS[name], target)
-    for x in (picture(0, 5), picture(1, 1), picture(19, 21), picture(20, 25), picture(63, 65), picture(301, 1200)):
+    for x in (picture(0, 5), picture(1, 1), picture(19, 21), picture(20, 25), picture(63, 65), picture(301, 2400)):
         found, before = set(), team.splits()
         for n in COUNTS:
             use(n)
