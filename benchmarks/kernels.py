@@ -44,11 +44,13 @@ Run = Callable[[], object]
 
 
 def our_run(subject: Subject) -> Run:
-    """A program of all sizes unknown."""
-    parameters = ", ".join(
-        f"%x{i}: Tensor[({', '.join('?' * x.ndim)}{',' if x.ndim == 1 else ''}), {x.dtype}]" for i, x in enumerate(subject.inputs)
-    )
-    vm = relay.VirtualMachine(relay.compile(f'#[version = "0.0.5"]\ndef @main({parameters}) {{ {subject.call} }}', target="cpu"))
+    """A program of unknown sizes, of which equal ones, counted from the last axis, have one name."""
+    declared = []
+    for i, x in enumerate(subject.inputs):
+        sizes = [f"?d{x.ndim - axis}_{size}" for axis, size in enumerate(x.shape)]
+        declared.append(f"%x{i}: Tensor[({', '.join(sizes)}{',' if x.ndim == 1 else ''}), {x.dtype}]")
+    program = f'#[version = "0.0.5"]\ndef @main({", ".join(declared)}) {{ {subject.call} }}'
+    vm = relay.VirtualMachine(relay.compile(program, target="cpu"))
     return lambda: vm.run(*subject.inputs).numpy()
 
 
