@@ -34,7 +34,7 @@ PARTS = (
     Part("launches", "What the host spends on a launch.", "launches", 60),
     Part("bandwidth", "Operators that move memory, against the copy rate of the card.", "bandwidth", 120),
     Part("products", "Matrix products and convolutions against torch.", "products", 45),
-    Part("models", "Two whole programs, by what the host has to read.", "models", 60),
+    Part("models", "Two whole programs, by what the host has to read.", "models", 75),
     Part("cold", "The first process, and those after it.", "cold", 50),
     Part("tests", "The tests of the suite, on the card.", "suite", None),
     Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 70),
