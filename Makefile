@@ -29,7 +29,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/stamp-run  ## set up, run both example programs on the simulated device, then compare two configurations
+demo: $(VENV)/stamp-run  ## set up, run two example programs on the simulated device, then compare two configurations
 	$(PY) examples/detection_tail.py --device $(DEVICE) --out $(OUT)
 	$(PY) examples/digits.py --device $(DEVICE) --out $(OUT)
 	$(RELAYVM) compare examples/detection_tail.relay --a data_dependence=op,place=off --b data_dependence=input --device $(DEVICE) \

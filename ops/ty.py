@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..shape_funcs.dims import ANY, INT, SYM, Dim, IntLike, Shape, const, dim, is_static
+from ..shape_funcs.dims import INT, SYM, Dim, IntLike, Shape, const, dim, is_static
 from ..shape_funcs.dims import MAX_RANK as MAX_RANK
 
 #: Every dtype, in the order of its code in a tensor descriptor.  Names are numpy's; bfloat16 is that of ml_dtypes.
@@ -104,11 +104,6 @@ def dim_text(d: Dim) -> str:
     if d.op == INT:
         return str(const(d))
     return f"?{d.args[0]}" if d.op == SYM and not d.args[0].startswith(".") else "?"
-
-
-def is_any(d: Dim) -> bool:
-    """Is this the nameless ``?`` of an annotation?"""
-    return d is ANY
 
 
 def scalar(dtype: str) -> TensorType:

@@ -187,10 +187,10 @@ def tile_elements(sizes, kernel):  # type: ignore[no-untyped-def]
 
 
 @generic
-def transposed_float32(
-    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+def transposed(
+    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts, array
 ):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Transposed convolution of float32 data."""
+    """Transposed convolution of what ``array`` makes arrays of."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
     if not takes_products(sizes, kernel, gemm, groups):
@@ -198,38 +198,35 @@ def transposed_float32(
             data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
         )
     length = tile_elements(sizes, kernel)
-    block = alloc(4 * length)
+    block = alloc(out.itemsize * length)
     if block == 0:
         return OUT_OF_MEMORY
-    columns = array_float32(block, length)
     for i in range(len(out)):
         out[i] = 0
+    columns = array(block, length)
     add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
     free(block)
     return OK
 
 
 @generic
+def transposed_float32(
+    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Of float32 data."""
+    return transposed(
+        data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts, array_float32
+    )
+
+
+@generic
 def transposed_float64(
     data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
 ):  # type: ignore[no-untyped-def]  # fmt: skip
-    """As ``transposed_float32``, of float64."""
-    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
-    kernel = kernel_sizes(weight_dims, layouts[0])
-    if not takes_products(sizes, kernel, gemm, groups):
-        return transposed_directly(
-            data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
-        )
-    length = tile_elements(sizes, kernel)
-    block = alloc(8 * length)
-    if block == 0:
-        return OUT_OF_MEMORY
-    columns = array_float64(block, length)
-    for i in range(len(out)):
-        out[i] = 0
-    add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
-    free(block)
-    return OK
+    """Of float64 data."""
+    return transposed(
+        data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts, array_float64
+    )
 
 
 BODIES = {"float32": transposed_float32, "float64": transposed_float64}
