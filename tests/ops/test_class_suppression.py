@@ -117,7 +117,6 @@ def test_suppression_as_machine_code(onnx: bool, dtype: str) -> None:
 
 
 def test_as_onnx() -> None:
-    pytest.importorskip("onnx")
     from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression
 
     rng = np.random.default_rng(9)

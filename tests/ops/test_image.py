@@ -123,7 +123,6 @@ def test_a_region_that_is_no_number_reads_nothing_outside() -> None:
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_as_onnx_resizes(rank: int) -> None:
-    pytest.importorskip("onnx")
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
