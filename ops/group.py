@@ -57,6 +57,9 @@ class Group:
 
     ``implementation``: by name, which of its operator's it is; "" is the one that the others fall back on, and of a group of
     fusable operators the only one.
+
+    ``in_place``: pairs of a parameter, by number, and a result, by its position, that its calls give the same memory, as
+    ``ops.in_place`` allows.  A kernel that is told so is right, too, where they lie apart.
     """
 
     params: tuple[Tensor, ...]
@@ -64,6 +67,7 @@ class Group:
     nodes: tuple[Node, ...]
     results: tuple[Ref, ...]
     implementation: str = ""
+    in_place: tuple[tuple[int, int], ...] = ()
 
     def kernel_on(self, machine: str) -> Kernel | None:
         """Its kernel on ``machine`` (see ``Kernel.devices``); None for generated ones, and where it has none there."""
@@ -97,6 +101,7 @@ class Group:
             ],
             "results": list(self.results),
             "implementation": self.implementation,
+            "in_place": [list(pair) for pair in self.in_place],
         }
 
     def key(self) -> str:

@@ -34,6 +34,7 @@ from ..shape_funcs.registry import Check, Operand, ShapeError, tracing
 from ..shape_funcs.relay_flags import RELAY_FLAGS
 from .attr_types import check_attrs
 from .group import Group, Literal, Node, Tensor, attrs_from_json, dim_from_json
+from .implementation import CARD, HOST
 from .op import Op, OpPattern, TypeRelError, get
 from .ty import DTYPES, TensorType, TupleType, Type, int_range, is_float
 
@@ -339,11 +340,12 @@ def group_from_json(data: Any) -> Group:
         bounded = [n for n in walk.nodes if n.operator.shape_func.upper_bound]
         _need(not bounded or len(walk.nodes) == 1, "an operator whose kernel counts its results stands alone")
         implementation = _implementation(data["implementation"], walk.nodes)
+        group = Group(walk.params, walk.literals, tuple(walk.nodes), results, implementation)
+        return replace(group, in_place=_in_place(data["in_place"], group))
     except Exception as error:
         # whatever a damaged file makes a shape function do
         text = error.message if isinstance(error, TypeRelError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"not a primitive: {text}") from None
-    return Group(walk.params, walk.literals, tuple(walk.nodes), results, implementation)
 
 
 def _tensor_from_json(data: Any) -> Tensor:
@@ -372,6 +374,15 @@ def _node_from_json(data: Any, n_values: int) -> Node:
     _need(op.pattern is not OpPattern.MACHINE, f"{op.name} is an instruction, not an operator with a kernel")
     args = tuple(tuple(_ref(r, n_values) for r in a) if isinstance(a, list) else _ref(a, n_values) for a in data["args"])
     return Node(op.name, attrs_from_json(op.attrs, data["attrs"]), args, ())
+
+
+def _in_place(data: Any, group: Group) -> tuple[tuple[int, int], ...]:
+    from .in_place import in_place_pairs  # which asks the kernel generators
+
+    pairs = tuple((int(param), int(result)) for param, result in data)
+    allowed = {pair for machine in (HOST, CARD) for pair in in_place_pairs(group, machine)}
+    _need(set(pairs) <= allowed, f"its kernel cannot write results over parameters as in {data!r}")
+    return pairs
 
 
 def _implementation(name: Any, nodes: Sequence[Node]) -> str:

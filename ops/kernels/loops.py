@@ -8,7 +8,7 @@ known only then, the same goes for loops over rows and columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...shape_funcs.dims import const
 from ..group import Group
@@ -39,21 +39,37 @@ def source(group: Group) -> KernelSource:
 
     Equal groups give equal text.  Raises TooComplex when the operators should not have been fused.
     """
-    kernel = _Kernel(group)
+    lines = _lines(group, {})
+    if group.in_place:
+        # one address for both, said in so many words: else the compiler must expect that they overlap in another way
+        places = {param: len(group.params) + result for param, result in group.in_place}
+        same = " and ".join(f"{_data(a)} == {_data(b)}" for a, b in places.items())
+        lines = [f"if {same}:", *indented(_lines(group, places)), *lines]
+    text = "\n".join(["def kernel(argv, n):", *indented(lines)]) + "\n"
+    bodies = tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
+    return KernelSource(text, bodies=bodies)
+
+
+def _data(position: int) -> str:
+    return f"tensor(load_i64(argv + {8 * position})).data"
+
+
+def _lines(group: Group, places: Mapping[int, int]) -> list[str]:
+    """The statements; ``places``: which parameters lie where another tensor does."""
+    kernel = _Kernel(group, places)
     asked = question(kernel, plans(group))
     kernel.outside.divided = bool(asked)
     kernel.prologue += asked
     body = [line for ref in group.results for line in kernel.lines(ref)]
-    text = "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
-    bodies = tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
-    return KernelSource(text, bodies=bodies)
+    return [*kernel.prologue, *body, "return 0"]
 
 
 class _Kernel(Sizes):
     """The text of one kernel, and what stands once at its beginning: addresses, sizes and arrays."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, places: Mapping[int, int]) -> None:
         super().__init__(group, Python())
+        self.places = places
         self.outside = Outside(self.size, self.array, self.language)
 
     # ---- the beginning of the kernel -----------------------------------------------------------------------------------
@@ -62,6 +78,7 @@ class _Kernel(Sizes):
         return f"{name} = {text}"
 
     def _address(self, position: int) -> str:
+        position = self.places.get(position, position)
         return self.once(("address", position), "t", f"load_i64(argv + {8 * position})")
 
     def array(self, position: int) -> str:

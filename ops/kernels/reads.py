@@ -26,7 +26,7 @@ def reads(group: Group) -> tuple[bool, ...]:
         found = {k for kernel in kernels for k in _given(group, kernel)}
     else:
         try:
-            found = {k for nest in plans(group) for k in _loaded(group, nest)}
+            found = {k for nest in plans(group) for k in read_by(group, nest)}
         except TooComplex:  # nobody runs it: it will be split
             found = set(range(len(group.params)))
     return tuple(k in found for k in range(len(group.params)))
@@ -38,11 +38,16 @@ def _given(group: Group, kernel: Kernel) -> set[int]:
     return {r for r, view in zip(refs, views, strict=True) if kernel.in_python or view != "skip"}
 
 
-def _loaded(group: Group, nest: Nest) -> set[int]:
-    table = nest.cells.table
+def read_by(group: Group, nest: Nest) -> set[int]:
+    """The parameters that the loops of ``nest`` read, and those that decide a size of theirs."""
+    return {cell.what for cell in nest.cells.table if cell.kind == LOAD} | sizes_read(group, nest)
+
+
+def sizes_read(group: Group, nest: Nest) -> set[int]:
+    """The parameters whose values decide a size of ``nest`` that no tensor of the group has."""
     known = {d for t in (*group.params, *(group.values()[r] for r in group.results)) for d in t.shape}
-    sizes = [*nest.dims, *(cell.what for cell in table if cell.kind == SIZE)]
-    return {cell.what for cell in table if cell.kind == LOAD} | {k for d in sizes for k in _read_for(d, known)}
+    sizes = [*nest.dims, *(cell.what for cell in nest.cells.table if cell.kind == SIZE)]
+    return {k for d in sizes for k in _read_for(d, known)}
 
 
 def _read_for(size: Dim, known: set[Dim]) -> set[int]:

@@ -29,6 +29,8 @@ class Kernel(Sizes):
         self.language: CudaC
         self.outside = Outside(self.size, self.array, self.language)
         self._passed: dict[str, Parameter] = {}
+        #: The tensors that may be the same memory as another one.
+        self.shared = {k for param, result in group.in_place for k in (param, len(group.params) + result)}
 
     def parameters(self, body: str) -> Parameters:
         """What ``body`` needs to be passed."""
@@ -44,8 +46,9 @@ class Kernel(Sizes):
     def array(self, position: int) -> str:
         """The elements of a parameter; or of a result, which is written."""
         kind = self.tensors[position].dtype
-        read = position < len(self.group.params)
-        return self.pass_(Parameter(f"{'const ' if read else ''}{kind}* __restrict__", f"x{position}", Data(position)))
+        read = "const " if position < len(self.group.params) else ""
+        alone = "" if position in self.shared else " __restrict__"
+        return self.pass_(Parameter(f"{read}{kind}*{alone}", f"x{position}", Data(position)))
 
     def axis(self, position: int, axis: int) -> str:
         return self.pass_(size(f"n{position}_{axis}", self.launch_size(position, axis)))
