@@ -51,6 +51,12 @@ class Config:
         *(0, 1, 2, 3),
     )
     place: bool = _key(True, "compute on the host what the host needs, so that as little as possible is copied")
+    plan: str = _key(
+        "on",
+        "use memory again: results over inputs, storages of equal size, arenas (off: a storage for each value; blind: as if no "
+        "implementation were chosen yet)",
+        *("on", "off", "blind"),
+    )
     strict_copies: bool | int = _key(
         False,
         f"refuse programs that copy more than N bytes at once to the host, on: {STRICT_BYTES}, unless they say so themselves",

@@ -24,6 +24,7 @@ from .passes.manifest_alloc import manifest_alloc
 from .passes.manifest_lifetimes import manifest_lifetimes
 from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
+from .passes.plan_memory import plan_memory
 from .passes.simplify import simplify
 from .passes.start_copies import start_copies
 from .passes.strict_copies import strict_copies
@@ -33,7 +34,7 @@ from .placement import HOST
 Pass = Callable[[IRModule], IRModule]
 
 #: What ``relayvm dump --stage`` shows of the IR, and after which pass it is that.
-STAGES = {"typed": "infer_type", "fused": "fuse_ops", "alloc": "manifest_lifetimes"}
+STAGES = {"typed": "infer_type", "fused": "fuse_ops", "planned": "plan_memory", "alloc": "manifest_lifetimes"}
 #: The environment variable that has every pass's result checked; the tests set it.
 CHECK_VARIABLE = "RELAYVM_CHECK"
 
@@ -84,6 +85,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
         (target == DEVICES[CUDA], "check_kernels", lambda mod: check_kernels(mod, target)),
         (limit is not None, "strict_copies", refuse_copies),
         (config.bulk and target != HOST, "start_copies", start_copies),
+        (config.plan != "off", "plan_memory", lambda mod: plan_memory(mod, target)),
         (True, "manifest_lifetimes", manifest_lifetimes),
     ]
     return [(name, run) for wanted, name, run in listed if wanted]

@@ -23,6 +23,8 @@ from .ir import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets
 
 #: The attribute of a primitive function that names its operator's implementation (see ``Group.implementation``).
 IMPLEMENTATION = "implementation"
+#: That which says which results are written over which parameters (see ``Group.in_place``).
+IN_PLACE = "in_place"
 
 
 def group_of(function: Function) -> Group:
@@ -50,7 +52,8 @@ def group_of(function: Function) -> Group:
         n += count
     out = ref(result)
     results, implementation = out if isinstance(out, tuple) else (out,), function.attrs.get(IMPLEMENTATION, "")
-    return replace(build_group(params, tuple(literals.values()), nodes, results), implementation=implementation)
+    group = build_group(params, tuple(literals.values()), nodes, results)
+    return replace(group, implementation=implementation, in_place=tuple((param, result) for param, result in function.attrs.get(IN_PLACE, ())))
 
 
 def function_of(group: Group, device: str = "") -> Function:

@@ -84,10 +84,11 @@ ON_DEVICE = Op(
 
 @dataclass(frozen=True)
 class AllocStorageAttrs:
-    """``nbytes`` bytes on ``device``."""
+    """``nbytes`` bytes on ``device``; ``why``: what keeps it from being one that is there already, as far as a plan says."""
 
     nbytes: int
     device: str = "cpu"
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,11 @@ class AllocTensorAttrs:
 
 @dataclass(frozen=True)
 class AllocStorageRegAttrs:
-    """Room for a tensor of ``dtype`` on ``device``."""
+    """Room for a tensor of ``dtype`` on ``device``; ``why`` as in AllocStorageAttrs."""
 
     dtype: str = "float32"
     device: str = "cpu"
+    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,141 @@
+"""Decide which storages are one: results written over inputs, storages used again, arenas.
+
+::
+
+    let %a_storage = memory.alloc_storage_reg(%s, dtype="float32", device="cpu");
+    let %a = memory.alloc_tensor_reg(%a_storage, %s, dtype="float32");
+    let %_ = vm.invoke_op(@exp, %x, %a);
+    let %b_storage = memory.alloc_storage_reg(%s, dtype="float32", device="cpu");
+    let %b = memory.alloc_tensor_reg(%b_storage, %s, dtype="float32");
+    let %_1 = vm.invoke_op(@sin, %a, %b);
+
+becomes, where ``%a`` is not used again::
+
+    let %a_storage = memory.alloc_storage_reg(%s, dtype="float32", device="cpu");
+    let %a = memory.alloc_tensor_reg(%a_storage, %s, dtype="float32");
+    let %_ = vm.invoke_op(@exp, %x, %a);
+    let %b = memory.alloc_tensor_reg(%a_storage, %s, dtype="float32");
+    let %_1 = vm.invoke_op(@sin_over_p0, %a, %b);
+
+Requires: the output of ``manifest_alloc``, with every primitive's implementation chosen.
+Ensures: no two tensors that are needed at the same time overlap, but a result and an input that its kernel writes it over; what
+is not allocated in a function, the caller's memory among it, is never written; what leaves a function holds its own memory only.
+"""
+
+from __future__ import annotations
+
+from ...ops import machine
+from ...ops.implementation import CARD, HOST
+from ...ops.in_place import Pair, in_place_pairs
+from ...ops.ty import TensorType
+from ...vm.executable import DEVICES
+from ...vm.layout import CUDA
+from ..anf import Names
+from ..arena import Arena, arenas
+from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, make_lets, replace
+from ..primitive import IN_PLACE
+from ..primitive_shape import primitive
+from ..sharing_storage import share_storages
+from ..storage_roots import MAKES_TENSOR, StorageRoots
+from ..taking_place import Block, Places, take_places
+
+
+def plan_memory(mod: IRModule, target: str = HOST) -> IRModule:
+    """``mod`` with fewer storages, for ``target``."""
+    plan = _PlanMemory(mod, target)
+    planned = {name: f if f.is_primitive else plan.function(f) for name, f in mod.functions.items()}
+    return replace(mod, functions={**planned, **plan.over})
+
+
+class _PlanMemory:
+    """The pass over one module.  ``over``: the primitives that write in place, by name."""
+
+    def __init__(self, mod: IRModule, target: str) -> None:
+        self.mod, self.target = mod, target
+        self.names = Names(set(mod.functions))
+        self.over: dict[str, Function] = {}
+        self._named: dict[tuple[str, tuple[Pair, ...]], str] = {}
+
+    def function(self, function: Function) -> Function:
+        roots = StorageRoots(function)
+        places = take_places(roots, self.pairs_of)
+        found = arenas(roots, places.blocks)
+        inside = {id(b) for a in found for b in a.blocks}
+        rest = [b for b in places.blocks if id(b) not in inside]
+        rest = share_storages(roots, rest, [a.start for a in found])
+        return replace(function, body=_Rewriting(self, roots, places, found, rest).chain(function.body))
+
+    def pairs_of(self, callee: GlobalVar) -> tuple[Pair, ...]:
+        """What the kernel of a primitive allows."""
+        function = self.mod[callee.name]
+        on_card = function.attrs.get("device", self.target) == DEVICES[CUDA]
+        return in_place_pairs(primitive(function).group, CARD if on_card else HOST)
+
+    def in_place(self, callee: GlobalVar, pairs: tuple[Pair, ...]) -> GlobalVar:
+        """The primitive ``callee`` told to write its results over its parameters."""
+        key = callee.name, pairs
+        if key not in self._named:
+            function = self.mod[callee.name]
+            name = self.names("_".join([callee.name, "over", *(function.params[p].name for p, _ in pairs)]))
+            self.over[name] = replace(function, attrs={**function.attrs, IN_PLACE: pairs})
+            self._named[key] = name
+        return replace(callee, name=self._named[key])
+
+
+class _Rewriting:
+    """One function as planned."""
+
+    def __init__(
+        self, pass_: _PlanMemory, roots: StorageRoots, places: Places, arenas: list[Arena], blocks: list[Block]
+    ) -> None:
+        self.pass_ = pass_
+        self.pairs = {id(launch.call): tuple(sorted(places.pairs.get(launch.at, ()))) for launch in roots.launches}
+        names = Names({v.name for v in roots.bound})
+        #: Per storage that there was, the one that it has become, and the offset in it.
+        self.place: dict[Var, tuple[Var, int]] = {}
+        self.whys = {block.base.var: block.why for block in blocks if block.why}
+        for block in blocks:
+            self.place |= {m.var: (block.base.var, 0) for m in block.members}
+        #: Per binding, the storages of arenas that go before it.
+        self.before: dict[Var, list[tuple[Var, Expr]]] = {}
+        for arena in arenas:
+            self._add(arena, roots, names)
+
+    def _add(self, arena: Arena, roots: StorageRoots, names: Names) -> None:
+        first = arena.blocks[0].base
+        attrs = machine.AllocStorageAttrs(arena.nbytes, first.device)
+        ty = TensorType.of((arena.nbytes,), "uint8")
+        var = Var(names("arena"), ty=ty, span=first.var.span)
+        depth = len(arena.path)
+        anchor = first.var if len(first.path) == depth else roots.ifs[first.path[depth][0]]
+        self.before.setdefault(anchor, []).append((var, Call(machine.ALLOC_STORAGE, (), attrs, ty=ty, span=first.call.span)))
+        for block, offset in zip(arena.blocks, arena.offsets, strict=True):
+            self.place |= {m.var: (var, offset) for m in block.members}
+
+    def chain(self, chain: Expr) -> Expr:
+        """The chain with the storages that are left."""
+        bindings, result = let_chain(chain)
+        out: list[tuple[Var, Expr]] = []
+        for var, value in bindings:
+            out += self.before.get(var, ())
+            if var not in self.place:
+                out.append((var, self._value(value)))
+            elif self.place[var][0] is var:
+                out.append((var, self._allocation(var, value)))
+        return make_lets(out, result)
+
+    def _allocation(self, var: Var, value: Expr) -> Expr:
+        assert isinstance(value, Call)
+        why = self.whys.get(var)
+        return replace(value, attrs=replace(value.attrs, why=why)) if why else value
+
+    def _value(self, value: Expr) -> Expr:
+        match value:
+            case If():
+                return replace(value, true_branch=self.chain(value.true_branch), false_branch=self.chain(value.false_branch))
+            case Call(op=op, args=(Var() as storage, *rest)) if op in MAKES_TENSOR:
+                place, offset = self.place[storage]
+                return replace(value, args=(place, *rest), attrs=replace(value.attrs, offset=value.attrs.offset + offset))
+            case Call(args=(GlobalVar() as callee, *rest)) if self.pairs.get(id(value)):
+                return replace(value, args=(self.pass_.in_place(callee, self.pairs[id(value)]), *rest))
+        return value
