@@ -1,0 +1,165 @@
+"""plan_memory: nobody reads dead bytes, results are those without a plan, and memory is used again where it can be."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import relayvm as relay
+from relayvm.compiler import arena, storage_roots, taking_place
+from relayvm.compiler.config import Config
+from relayvm.compiler.ir import Call, If, IRModule, Let
+from relayvm.compiler.parser import parse
+from relayvm.compiler.pipeline import stages
+from relayvm.ops import machine
+
+from .memory_programs import KINDS, memory_programs
+from .overlaps import dead_reads
+
+HEADER = '#[version = "0.0.5"]\n'
+#: How many random programs are run; so few take seconds.
+PROGRAMS = int(os.environ.get("RELAYVM_MEMORY_PROGRAMS", "40"))
+
+
+def planned(text: str, target: str = "cpu", **config: Any) -> IRModule:
+    """The program after ``plan_memory``; each operator is a kernel of its own."""
+    return stages(parse(text if text.startswith("#") else HEADER + text), Config.of(fuse="off", **config), target)["planned"]
+
+
+def storages(mod: IRModule, name: str = "main") -> list[Call]:
+    """The allocations of a function, in order."""
+    found, pending = [], [mod[name].body]
+    while pending:
+        chain = pending.pop()
+        while isinstance(chain, Let):
+            if isinstance(chain.value, Call) and chain.value.op in storage_roots.MAKES_STORAGE:
+                found.append(chain.value)
+            if isinstance(chain.value, If):
+                pending += [chain.value.false_branch, chain.value.true_branch]
+            chain = chain.body
+    return found
+
+
+def whys(text: str) -> list[str]:
+    return [s.attrs.why for s in storages(planned(text))]
+
+
+# ---- laws ----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=PROGRAMS)
+@given(memory_programs("fixed"), st.sampled_from(["cpu", "sim"]))
+def test_nobody_reads_dead_bytes(text: str, target: str) -> None:
+    assert dead_reads(planned(text, target)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=PROGRAMS)
+@given(st.data(), st.integers(0, 4), st.sampled_from(["cpu", "sim"]))
+def test_results_are_those_without_a_plan(kind: str, data: st.DataObject, i: int, target: str) -> None:
+    text = data.draw(memory_programs(kind))
+    rng = np.random.default_rng(i)
+    given_ = [rng.standard_normal((3, 4)).astype(np.float32) for _ in "ab"]
+    kept, results = [g.copy() for g in given_], []
+    for plan in ("off", "on"):
+        vm = relay.VirtualMachine(relay.compile(text, target=target, fuse="off", plan=plan))
+        results.append([[r.numpy().copy() for r in vm.run(*given_, np.array(i))] for _ in range(2)])
+        assert vm.memory["live_bytes"] == 0
+    for without, with_ in zip(*results, strict=True):
+        for a, b in zip(without, with_, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for before, after in zip(kept, given_, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+lives = st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 700)).map(lambda t: (t[0], t[0] + t[1], t[2]))
+
+
+@given(st.lists(lives, min_size=1, max_size=25))
+def test_blocks_that_live_together_lie_apart(given_: list[tuple[int, int, int]]) -> None:
+    places = arena.offsets(given_)
+    for k, (start, last, size) in enumerate(given_):
+        assert places[k] % arena.ALIGNMENT == 0
+        for j in range(k):
+            together = given_[j][0] <= last and start <= given_[j][1]
+            apart = places[k] + size <= places[j] or places[j] + given_[j][2] <= places[k]
+            assert apart or not together or not size or not given_[j][2]
+
+
+# ---- what a plan does ----------------------------------------------------------------------------------------------
+
+
+def test_a_result_over_an_input_that_dies() -> None:
+    assert whys("def @main(%x: Tensor[(?n), float32]) { exp(sin(%x)) }") == ["%x is not this function's own"]
+
+
+def test_not_over_an_input_that_is_used_again() -> None:
+    text = "def @main(%x: Tensor[(?n), float32]) { let %a = sin(%x); let %b = exp(%a); add(%a, %b) }"
+    assert whys(text) == ["%x is not this function's own", "%a is used again"]
+
+
+def test_not_by_a_kernel_that_reads_elsewhere() -> None:
+    text = "def @main(%x: Tensor[(?n), float32]) { reverse(sin(%x), axis=0) }"
+    assert whys(text)[1] == "@reverse does not write over %sin"
+
+
+def test_not_over_what_is_part_of_the_result() -> None:
+    text = "def @main(%x: Tensor[(?n), float32]) { let %a = sin(%x); (%a, exp(%a)) }"
+    assert whys(text)[1] == "%a is used again"
+
+
+def test_a_view_keeps_its_storage() -> None:
+    text = "def @main(%x: Tensor[(?n, 4), float32]) { let %a = sin(%x); let %v = reshape(%a, newshape=[-1]); (exp(%a), %v) }"
+    assert whys(text)[1] == "%a is used again"
+
+
+def test_a_storage_of_the_same_size_is_used_again() -> None:
+    text = (
+        "def @main(%x: Tensor[(?n, 4), float32]) { reverse(reverse(reverse(reverse(sin(%x), axis=0), axis=0), axis=0), axis=0) }"
+    )
+    assert len(storages(planned(text))) == 2
+
+
+def test_one_arena_where_sizes_are_known() -> None:
+    text = "def @main(%x: Tensor[(64, 4), float32]) { sum(reverse(reverse(reverse(sin(%x), axis=0), axis=0), axis=0)) }"
+    sizes = [s.attrs.nbytes for s in storages(planned(text))]
+    assert sizes == [2048, 4]
+
+
+def test_what_lives_through_a_call_is_in_no_arena() -> None:
+    text = (
+        "def @f(%x: Tensor[(64), float32]) -> Tensor[(64), float32] { exp(%x) }\n"
+        "def @main(%x: Tensor[(64), float32]) { let %a = sin(%x); let %b = @f(%x); sum(add(reverse(%a, axis=0), %b)) }"
+    )
+    names = [s.attrs.nbytes for s in storages(planned(text))]
+    assert names == [256, 256, 4]
+
+
+def test_a_function_of_its_own_kernel_for_each_pair() -> None:
+    mod = planned("def @main(%x: Tensor[(?n), float32]) { exp(sin(%x)) }")
+    assert mod["exp_over_p0"].attrs["in_place"] == ((0, 0),)
+    again = parse(mod.astext())
+    assert again.astext() == mod.astext()
+
+
+# ---- an error in a plan is found -----------------------------------------------------------------------------------
+
+TWO = "def @main(%x: Tensor[(3, 4), float32]) { let %a = sin(%x); let %b = reverse(%a, axis=0); sum(add(reverse(%b, axis=0), %a)) }"
+
+
+def test_a_storage_that_is_given_up_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dead_reads(planned(TWO)) == []
+    true_last = storage_roots.Storage.last.fget
+    assert true_last is not None
+    monkeypatch.setattr(storage_roots.Storage, "last", property(lambda s: min(true_last(s), s.at + 3)))
+    assert dead_reads(planned(TWO)) != []
+
+
+def test_a_result_over_an_input_that_is_read_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taking_place.Block, "used_after", lambda block, at: set())
+    assert dead_reads(planned("def @main(%x: Tensor[(4), float32]) { let %a = sin(%x); sum(add(exp(%a), %a)) }")) != []
