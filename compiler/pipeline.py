@@ -85,7 +85,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
         (target == DEVICES[CUDA], "check_kernels", lambda mod: check_kernels(mod, target)),
         (limit is not None, "strict_copies", refuse_copies),
         (config.bulk and target != HOST, "start_copies", start_copies),
-        (config.plan != "off", "plan_memory", lambda mod: plan_memory(mod, target)),
+        (basic and config.plan != "off", "plan_memory", lambda mod: plan_memory(mod, target)),
         (True, "manifest_lifetimes", manifest_lifetimes),
     ]
     return [(name, run) for wanted, name, run in listed if wanted]

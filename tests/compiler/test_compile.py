@@ -101,7 +101,7 @@ def test_what_runs_at_which_level() -> None:
 
 def test_stages() -> None:
     shown = stages(parse(EXP), Config(), "cpu")
-    assert list(shown) == ["parsed", "typed", "fused", "alloc"]
+    assert list(shown) == ["parsed", "typed", "fused", "planned", "alloc"]
     assert shown["parsed"]["main"].ty is None and shown["typed"]["main"].ty is not None
     assert sum(f.is_primitive for f in shown["fused"].functions.values()) == 1
 
