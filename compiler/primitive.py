@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.conditions import Choice
 from ..ops.group import Group, Literal, Node, Tensor
 from ..ops.op import Op
 from ..ops.relate import build_group
@@ -21,14 +22,14 @@ from ..ops.ty import FuncType, TensorType, TupleType, Type, numpy_dtype
 from .anf import Names, operands
 from .ir import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets
 
-#: The attribute of a primitive function that names its operator's implementation (see ``Group.implementation``).
-IMPLEMENTATION = "implementation"
+#: The attributes of a primitive function that say what computes its operator: a ``Choice`` as text, and why.
+IMPLEMENTATION, BECAUSE = "implementation", "because"
 #: That which says which results are written over which parameters (see ``Group.in_place``).
 IN_PLACE = "in_place"
 
 
 def group_of(function: Function) -> Group:
-    """The group that a (typed) primitive function stands for."""
+    """The group that a (typed) primitive function stands for; of one with several versions, none of them."""
     assert function.is_primitive, "not a primitive function"
     params = tuple(_tensor(p.annotation or p.ty) for p in function.params)
     bindings, result = let_chain(function.body)
@@ -51,9 +52,17 @@ def group_of(function: Function) -> Group:
         refs[var] = tuple(range(n, n + count)) if isinstance(value.ty, TupleType) else n
         n += count
     out = ref(result)
-    results, implementation = out if isinstance(out, tuple) else (out,), function.attrs.get(IMPLEMENTATION, "")
+    results, choice = out if isinstance(out, tuple) else (out,), choice_of(function)
+    sole = choice.names[0] if choice and len(choice.names) == 1 else ""
+    in_place = tuple((param, result) for param, result in function.attrs.get(IN_PLACE, ()))
     group = build_group(params, tuple(literals.values()), nodes, results)
-    return replace(group, implementation=implementation, in_place=tuple((param, result) for param, result in function.attrs.get(IN_PLACE, ())))
+    return replace(group, implementation=sole, in_place=in_place)
+
+
+def choice_of(function: Function) -> Choice | None:
+    """What was chosen for a primitive function; None where there is nothing to choose, or nobody has yet."""
+    text = function.attrs.get(IMPLEMENTATION)
+    return None if text is None else Choice.parse(text, function.attrs.get(BECAUSE, ""))
 
 
 def function_of(group: Group, device: str = "") -> Function:
