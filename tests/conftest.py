@@ -20,6 +20,9 @@ os.environ.setdefault("RELAYVM_CACHE_DIR", str(ROOT / ".cache" / "relayvm"))
 # Every pass checks what it made.
 os.environ.setdefault("RELAYVM_CHECK", "1")
 
+# Every machine poisons memory that is dead: who reads it gets a wrong answer.
+os.environ.setdefault("RELAYVM_POISON", "1")
+
 # The machines this runs on are shared and slow; a property that compiles something must not fail for it.
 settings.register_profile("relayvm", deadline=None)
 # Where nobody looks on, the same examples every time: a new find there would stop a change that has nothing to do with it.

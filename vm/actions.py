@@ -24,6 +24,7 @@ from .heap import (
     view,
 )
 from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
+from .poison import remember
 from .shape_eval import evaluate
 from .stream import arguments_fit, begin_copy_at_any_price, device_to_host, end_copy, host_to_device, launch, wait_for_all
 from .sync_reason import SyncReason, number_of
@@ -110,6 +111,8 @@ def tensor_in(state, dst, storage, offset, dtype, shape, ndim):
     t.device = block.device
     t.data = block.data + offset
     t.storage = retain(storage)
+    if state_at(state).poison != 0:
+        remember(at, nbytes)
     for i in range(ndim):
         t.shape[i] = load_i64(shape + 8 * i)
     set_register(state, dst, at)

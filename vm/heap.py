@@ -9,8 +9,9 @@ from __future__ import annotations
 from ..ops.native.by_address import call_6
 from ..ops.native.layout import OBJECT_BYTES, TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR, TENSOR
 from ..ops.native.memory import alloc, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
-from ..ops.native.status import OK, OUT_OF_MEMORY, SIZE_OVERFLOW
+from ..ops.native.status import OUT_OF_MEMORY, SIZE_OVERFLOW
 from ..ops.ty import DTYPES, ITEMSIZE
+from .device_queue import queue_poison
 from .layout import (
     CARD_ALLOC,
     CARD_COPY_ON_DEVICE,
@@ -18,6 +19,7 @@ from .layout import (
     CARD_FLUSH,
     CARD_FREE,
     CARD_TRIM,
+    CPU,
     CUDA,
     FIRST_POWER,
     N_CLASSES,
@@ -27,6 +29,7 @@ from .layout import (
     SMALL_CLASSES,
     state_at,
 )
+from .poison import NBYTES, forget, remember
 
 #: Objects in a block of memory taken for them.
 OBJECTS_PER_CHUNK = 256
@@ -100,6 +103,8 @@ def release(state, at):
         head = o.refcount
         tag = o.tag
         if tag == TAG_TENSOR:
+            if o.storage != 0 and state_at(state).poison != 0:
+                forget(state, at)
             head = drop(o.storage, head)
         elif tag == TAG_STORAGE:
             free_storage(state, at)
@@ -248,9 +253,10 @@ def fresh_storage(state, size, device, c):
     if at == 0:
         free_block(state, device, block)
         return 0
-    if device == SIM:
+    if device == SIM or (device == CPU and s.poison != 0):
         fill_bytes(block, POISON, size)
     o = tensor(at)
+    o.payload[0] = 0
     o.data = block
     o.shape[0] = size
     o.device = device
@@ -268,6 +274,8 @@ def free_storage(state, at):
     size = o.shape[0]
     if o.device == SIM:
         queue_poison(state, o.data, size)
+    elif o.device == CPU and s.poison != 0:
+        fill_bytes(o.data, POISON, size)
     slot = o.device * N_CLASSES + o.count
     o.refcount = s.free_storage[slot]
     s.free_storage[slot] = at
@@ -386,6 +394,8 @@ def view(state, source, dtype):
     o.storage = s.storage
     if s.storage != 0:
         retain(s.storage)
+        if state_at(state).poison != 0:
+            remember(at, s.payload[NBYTES])
     return at
 
 
@@ -408,6 +418,8 @@ def like(state, source, device):
     o.data = tensor(storage).data
     for i in range(s.ndim):
         o.shape[i] = s.shape[i]
+    if state_at(state).poison != 0:
+        remember(at, n_bytes(at))
     return at
 
 
@@ -427,60 +439,6 @@ def owned(state, at):
         copy_bytes(tensor(copy).data, tensor(at).data, n_bytes(at))
     release(state, at)
     return copy
-
-
-# ---- the queue of a device whose work runs later ---------------------------------------------------------------------
-
-#: Kinds of queue entries: ``kind, length in words, ...``.
-QUEUE_KERNEL, QUEUE_COPY, QUEUE_POISON = 1, 2, 3
-
-
-@native
-def reserve(state, words):
-    """Address for a queue entry of ``words`` words, or 0: no memory."""
-    s = state_at(state)
-    if s.queue_used + words > s.queue_words:
-        capacity = max(2 * s.queue_words, s.queue_used + words + 4096)
-        block = alloc(8 * capacity)
-        if block == 0:
-            return 0
-        copy_bytes(block, s.queue, 8 * s.queue_used)
-        if s.queue != 0:
-            free(s.queue)
-        s.queue = block
-        s.queue_words = capacity
-    at = s.queue + 8 * s.queue_used
-    s.queue_used += words
-    return at
-
-
-@native
-def queue_poison(state, block, nbytes):
-    """Spoil a freed block: at once, or when the work queued before, which may still read it, has run."""
-    if state_at(state).queue_used == 0:
-        fill_bytes(block, POISON, nbytes)
-        return
-    at = reserve(state, 4)
-    if at != 0:
-        store_i64(at, QUEUE_POISON)
-        store_i64(at + 8, 4)
-        store_i64(at + 16, block)
-        store_i64(at + 24, nbytes)
-
-
-@native
-def queue_copy(state, to, source, nbytes, free_source):
-    """Copy into device memory when the work queued before has run."""
-    at = reserve(state, 6)
-    if at == 0:
-        return OUT_OF_MEMORY
-    store_i64(at, QUEUE_COPY)
-    store_i64(at + 8, 6)
-    store_i64(at + 16, to)
-    store_i64(at + 24, source)
-    store_i64(at + 32, nbytes)
-    store_i64(at + 40, free_source)
-    return OK
 
 
 @native

@@ -60,6 +60,7 @@ STATE = np.dtype(
         ("pool_bytes", _WORD),
         ("limit_bytes", _WORD),
         ("live_objects", _WORD),
+        ("poison", _WORD),  # is what is dead in host memory filled with POISON?
         # releases that came while the loop ran in another thread
         ("busy", _WORD),
         ("owner", _WORD),  # the thread that made the last call
@@ -115,7 +116,8 @@ TRACE_OFF, TRACE_EVENTS, TRACE_TYPES = range(3)
 EVENT_WORDS = 10
 EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_DTOH, EVENT_HTOD, EVENT_SYNC, EVENT_ALLOC, EVENT_HOST_CALL = range(7)
 
-#: Byte that fills the sim device's memory wherever no finished kernel has written.
+#: Byte that fills the sim device's memory, and where that is asked for the host's (see ``poison``), wherever no finished
+#: kernel has written, or what was written is dead.
 POISON = 0xA5
 
 #: What a card is asked for, ``card(state, request, a, b, c, d)`` (see ``cuda.card``): a device's side of everything here, in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ..ops.native.memory import ARRAYS, alloc, load_i64
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
-from . import door, requests, threads
+from . import door, poison, requests, threads
 from .arguments import lost, object_of, prepare
 from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
@@ -155,6 +156,7 @@ class VirtualMachine:
         state["limit_bytes"] = (1 << 62) if memory_limit_bytes is None else memory_limit_bytes
         state["link_bytes_per_s"] = link_bytes_per_s
         state["team"] = threads.team()
+        state["poison"] = os.environ.get(poison.VARIABLE, "0") != "0"
         state["error_pc"] = -1
         config = self.exe.config
         if config.get("bulk") == "off" or config.get("debug_sync") == "on":

@@ -9,7 +9,8 @@ from ..ops.native.layout import OBJECT_BYTES
 from ..ops.native.memory import clock_ns, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
 from ..ops.native.status import OK, OUT_OF_MEMORY
 from ..ops.native.threads import run_kernel
-from .heap import LOST, QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, reserve
+from .device_queue import QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, reserve
+from .heap import LOST
 from .layout import POISON, TRACE_OFF, state_at
 from .tracing import record_kernel
 

@@ -12,7 +12,8 @@ from ..ops.native.layout import TAG_PENDING
 from ..ops.native.memory import alloc, clock_ns, copy_bytes, load_i64, native, store_i64, tensor
 from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..ops.native.threads import run_kernel
-from .heap import free_object, like, n_bytes, new_object, queue_copy, release, retain
+from .device_queue import queue_copy
+from .heap import free_object, like, n_bytes, new_object, release, retain
 from .layout import (
     CARD_COPY_BEGIN,
     CARD_COPY_WAIT,

@@ -85,9 +85,7 @@ class _PlanMemory:
 class _Rewriting:
     """One function as planned."""
 
-    def __init__(
-        self, pass_: _PlanMemory, roots: StorageRoots, places: Places, arenas: list[Arena], blocks: list[Block]
-    ) -> None:
+    def __init__(self, pass_: _PlanMemory, roots: StorageRoots, places: Places, arenas: list[Arena], blocks: list[Block]) -> None:
         self.pass_ = pass_
         self.pairs = {id(launch.call): tuple(sorted(places.pairs.get(launch.at, ()))) for launch in roots.launches}
         names = Names({v.name for v in roots.bound})

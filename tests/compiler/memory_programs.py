@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 KINDS = {"fixed": "Tensor[(3, 4), float32]", "open": "Tensor[(?n, 4), float32]"}
 #: Values from values ``a b`` and a number ``i``.
 FORMS = (
-    *("add({a}, {b})", "negative({a})", "abs({a})", "nn.relu({a})", "maximum({a}, {b})", "nn.softmax({a})", "reverse({a}, axis=1)"),
-    *("reshape(abs(reshape({a}, newshape=[-1, 2])), newshape=[-1, 4])", "@pass({a})", "@work({a})", "@both({a}, {b}).0", "@both({a}, {b}).1"),
+    *("add({a}, {b})", "negative({a})", "abs({a})", "nn.relu({a})", "maximum({a}, {b})", "nn.softmax({a})"),
+    "reverse({a}, axis=1)",
+    "reshape(abs(reshape({a}, newshape=[-1, 2])), newshape=[-1, 4])",
+    *("@pass({a})", "@work({a})", "@both({a}, {b}).0", "@both({a}, {b}).1"),
     "@loop({i}, {a}, {b})",
-    "concatenate((strided_slice({a}, begin=[2], end=[4], axes=[1]), nn.softmax(strided_slice({b}, begin=[0], end=[2], axes=[1]))), axis=1)",
+    "concatenate((strided_slice({a}, begin=[2], end=[4], axes=[1]), "
+    "nn.softmax(strided_slice({b}, begin=[0], end=[2], axes=[1]))), axis=1)",
     "add(zeros_like({a}), {b})",
     "if (less({i}, 2i64)) {{ nn.softmax(negative({a})) }} else {{ let %q = reverse({b}, axis=1); maximum(abs(%q), {a}) }}",
     "if (less({i}, 1i64)) {{ {a} }} else {{ abs({b}) }}",

@@ -16,7 +16,7 @@ from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, If, IRModule, Let
 from relayvm.compiler.parser import parse
 from relayvm.compiler.pipeline import stages
-from relayvm.ops import machine
+from relayvm.vm.poison import VARIABLE
 
 from .memory_programs import KINDS, memory_programs
 from .overlaps import dead_reads
@@ -149,7 +149,9 @@ def test_a_function_of_its_own_kernel_for_each_pair() -> None:
 
 # ---- an error in a plan is found -----------------------------------------------------------------------------------
 
-TWO = "def @main(%x: Tensor[(3, 4), float32]) { let %a = sin(%x); let %b = reverse(%a, axis=0); sum(add(reverse(%b, axis=0), %a)) }"
+TWO = (
+    "def @main(%x: Tensor[(3, 4), float32]) { let %a = sin(%x); let %b = reverse(%a, axis=0); sum(add(reverse(%b, axis=0), %a)) }"
+)
 
 
 def test_a_storage_that_is_given_up_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,3 +165,18 @@ def test_a_storage_that_is_given_up_too_early_is_found(monkeypatch: pytest.Monke
 def test_a_result_over_an_input_that_is_read_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(taking_place.Block, "used_after", lambda block, at: set())
     assert dead_reads(planned("def @main(%x: Tensor[(4), float32]) { let %a = sin(%x); sum(add(exp(%a), %a)) }")) != []
+
+
+def test_a_kernel_reads_poison_where_a_plan_gives_up_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    x = np.arange(8, dtype=np.float32)
+    text = HEADER + "def @main(%x: Tensor[(8), float32]) { let %a = exp(%x); "
+    text += "reverse(add(reverse(%a, axis=0), reverse(%x, axis=0)), axis=0) }"
+
+    def ran() -> np.ndarray:
+        return relay.VirtualMachine(relay.compile(text, fuse="off")).run(x).numpy()
+
+    np.testing.assert_allclose(ran(), np.exp(x) + x, rtol=1e-6)
+    # no number is ever the last: values end where they begin
+    monkeypatch.setattr(storage_roots.Storage, "last", property(lambda s: s.at))
+    assert not np.allclose(ran(), np.exp(x) + x)
