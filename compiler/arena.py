@@ -47,7 +47,8 @@ def arenas(roots: StorageRoots, blocks: Iterable[Block]) -> list[Arena]:
     together: dict[tuple[int, str], list[Block]] = {}
     for block in blocks:
         before = bisect_right(roots.calls, block.start)
-        if const(block.nbytes) is not None and not block.escapes and bisect_right(roots.calls, block.last) == before:
+        alone = block.escapes or block.over is not None
+        if const(block.nbytes) is not None and not alone and bisect_right(roots.calls, block.last) == before:
             together.setdefault((before, block.base.device), []).append(block)
     return [_arena(found) for found in together.values() if len(found) > 1]
 

@@ -302,6 +302,12 @@ def _alloc_storage_reg(e: _FunctionEmitter, var: Var, call: Call) -> None:
     e.add(isa.AllocStorageReg(e.dst(var), shape, DTYPES.index(a.dtype), DEVICES.index(a.device)))
 
 
+@_rule(machine.TAKE_STORAGE)
+def _take_storage(e: _FunctionEmitter, var: Var, call: Call) -> None:
+    source = e.reg(call.args[0])
+    e.add(isa.TakeStorage(e.dst(var), source, DEVICES.index(call.attrs.device)))
+
+
 @_rule(machine.ALLOC_TENSOR_REG)
 def _alloc_tensor_reg(e: _FunctionEmitter, var: Var, call: Call) -> None:
     (storage, shape), a = e.regs(call.args), call.attrs

@@ -30,7 +30,8 @@ def share_storages(roots: StorageRoots, blocks: Sequence[Block], taken: Sequence
 def _follows(block: Block, before: Block, events: Sequence[int]) -> bool:
     last = before.last
     return (
-        last < block.start
+        block.over is None
+        and last < block.start
         and before.nbytes is block.nbytes
         and before.base.device == block.base.device
         and before.base.is_in_scope(block.base.path)

@@ -7,7 +7,7 @@ that no later number uses is dead, whichever way a run goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ops import machine
@@ -89,28 +89,26 @@ class StorageRoots:
         self.ifs: dict[int, Var] = {}
         self.bound: set[Var] = set(function.params)
         self._in: dict[Var, frozenset[Var]] = {p: frozenset([ELSEWHERE]) for p in function.params}
+        self._uses: dict[Var, list[int]] = {}
         self._next = 0
-        result = self._chain(function.body, ())
-        for root in self.of(result):
-            self._use(root, FOR_EVER)
+        self._use(self._chain(function.body, ()), FOR_EVER)
 
     def of(self, atom: Expr) -> frozenset[Var]:
         """The storages that a value may lie in, and ELSEWHERE."""
         return self._in.get(atom, frozenset()) if isinstance(atom, Var) else frozenset()
 
-    def readers(self, storage: Var) -> Iterator[tuple[Launch, int]]:
-        """The launches that read what may lie in a storage, with the number of the input."""
-        for launch in self.launches:
-            for number, value in enumerate(launch.inputs):
-                if storage in self.of(value):
-                    yield launch, number
+    def uses_of(self, value: Var) -> Sequence[int]:
+        """The numbers at which a value itself is used, or a value that it may be."""
+        return self._uses.get(value, ())
 
     def writers(self, tensor: Var) -> list[Launch]:
         """The launches that fill a tensor: one on each way that a run can take."""
         return [launch for launch in self.launches if tensor in launch.outputs]
 
-    def _use(self, root: Var, at: int) -> None:
-        if root is not ELSEWHERE:
+    def _use(self, atom: Expr, at: int) -> None:
+        if isinstance(atom, Var):
+            self._uses.setdefault(atom, []).append(at)
+        for root in self.of(atom) - {ELSEWHERE}:
             self.storages[root].uses.append(at)
 
     def _number(self) -> int:
@@ -128,19 +126,15 @@ class StorageRoots:
         at = self._number()
         self.bound.add(var)
         for atom in operands(value):
-            for root in self.of(atom):
-                self._use(root, at)
+            self._use(atom, at)
         match value:
             case If():
                 self.ifs[at] = var
-                ends = [
-                    self._chain(chain, (*path, (at, which)))
-                    for which, chain in ((True, value.true_branch), (False, value.false_branch))
-                ]
-                end = self._number()
+                ends = []
+                for which, chain in ((True, value.true_branch), (False, value.false_branch)):
+                    ends.append(self._chain(chain, (*path, (at, which))))
+                    self._use(ends[-1], self._number())
                 self._in[var] = frozenset().union(*(self.of(e) or {ELSEWHERE} for e in ends))
-                for root in self._in[var]:
-                    self._use(root, end)
             case Call(op=Op() as op) if op in MAKES_STORAGE:
                 self.storages[var] = Storage(var, value, at, path)
                 self._in[var] = frozenset([var])

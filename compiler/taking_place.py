@@ -7,21 +7,26 @@ from dataclasses import dataclass, field
 
 from ..ops.in_place import Pair
 from ..ops.ty import ITEMSIZE, TensorType
-from ..shape_funcs.dims import Dim, product
+from ..shape_funcs.dims import Dim, const, product
 from .ir import Expr, GlobalVar, Var
 from .storage_roots import ELSEWHERE, FOR_EVER, Launch, Storage, StorageRoots
+
+#: Fewer bytes than this are allocated without asking whether there is something to take.
+WORTH_ASKING = 4096
 
 
 @dataclass
 class Block:
     """Storages that are one: that of ``members[0]``, which the others take over one after the other.
 
-    ``nbytes``: how large it is; ``why``: why it is one of its own.
+    ``nbytes``: how large it is; ``why``: why it is one of its own; ``over``: the value, not of this function's making, whose
+    storage it is if that is nobody else's at run time.
     """
 
     members: list[Storage]
     nbytes: Dim
     why: str = ""
+    over: Var | None = None
 
     @property
     def base(self) -> Storage:
@@ -79,7 +84,7 @@ class _Taking:
     def place(self, storage: Storage) -> None:
         """Find the block of a storage, or make one."""
         assert storage.tensor is not None and isinstance(storage.tensor.ty, TensorType)
-        size, why = nbytes_of(storage.tensor.ty), ""
+        size, why, over = nbytes_of(storage.tensor.ty), "", None
         writers = self.roots.writers(storage.tensor)
         for value in writers[0].inputs if writers else ():
             if not isinstance(value.ty, TensorType) or nbytes_of(value.ty) is not size:
@@ -89,15 +94,39 @@ class _Taking:
                 self._take(storage, writers, value)
                 return
             why = why or refusal
-        self.block[storage.var] = Block([storage], size, why)
-        self.places.blocks.append(self.block[storage.var])
+            over = over or self._at_run_time(storage, writers, value)
+        block = self.block[storage.var] = Block([storage], size, why, over)
+        self.places.blocks.append(block)
+        if over is not None:
+            self._note(storage, writers, lambda launch: {k for k, v in enumerate(launch.inputs) if v is over})
 
     def _take(self, storage: Storage, writers: list[Launch], value: Expr) -> None:
         (root,) = self.roots.of(value)
         block = self.block[storage.var] = self.block[root]
-        for launch in writers:
-            self.places.pairs.setdefault(launch.at, set()).update(self._pairs(storage, launch, block))
+        self._note(storage, writers, lambda launch: {k for k, v in enumerate(launch.inputs) if self._lies_in(v, block)})
         block.members.append(storage)
+
+    def _note(self, storage: Storage, writers: list[Launch], read: Callable[[Launch], set[int]]) -> None:
+        """Record that the tensor of ``storage`` is written over the inputs ``read``."""
+        for launch in writers:
+            position = launch.outputs.index(storage.tensor)
+            self.places.pairs.setdefault(launch.at, set()).update((k, position) for k in read(launch))
+
+    def _at_run_time(self, storage: Storage, writers: list[Launch], value: Expr) -> Var | None:
+        """``value`` if it is from elsewhere and its last use is to be written over: whether another value refers to its
+        memory, too, is asked at run time.  What is known to be small is not worth the question."""
+        assert isinstance(value, Var) and isinstance(value.ty, TensorType)
+        known = const(nbytes_of(value.ty))
+        if ELSEWHERE not in self.roots.of(value) or value.ty.rank == 0 or (known is not None and known < WORTH_ASKING):
+            return None
+        if any(at > storage.at and at not in {w.at for w in writers} for at in self.roots.uses_of(value)):
+            return None
+        for launch in writers:
+            callee, position = launch.call.args[0], launch.outputs.index(storage.tensor)
+            assert isinstance(callee, GlobalVar)
+            if not {(k, position) for k, v in enumerate(launch.inputs) if v is value} <= set(self.pairs_of(callee)):
+                return None
+        return value
 
     def _pairs(self, storage: Storage, launch: Launch, block: Block) -> set[Pair]:
         """The pairs of what the launch reads in the block, and the tensor of ``storage``."""

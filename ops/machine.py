@@ -110,6 +110,13 @@ class AllocStorageRegAttrs:
 
 
 @dataclass(frozen=True)
+class TakeStorageAttrs:
+    """On ``device``."""
+
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
 class AllocTensorRegAttrs:
     """A view of ``dtype``, ``offset`` bytes into the storage."""
 
@@ -165,6 +172,12 @@ ALLOC_STORAGE_REG = _by_the_compiler(
 )
 ALLOC_TENSOR_REG = _by_the_compiler(
     "memory.alloc_tensor_reg", ("storage", "shape"), "A tensor whose shape is a vector on the host.", AllocTensorRegAttrs
+)
+TAKE_STORAGE = _by_the_compiler(
+    "memory.take_storage",
+    ("data",),
+    "Storage for as many bytes as a tensor has: the tensor's own if nothing else refers to it, for who writes over it.",
+    TakeStorageAttrs,
 )
 KILL = _by_the_compiler("memory.kill", ("values*",), "These values are not used again: `memory.kill(%x, %y)`.")
 LOAD_CONST = _by_the_compiler("vm.load_const", ("constant",), "A constant on a device.", LoadConstAttrs)

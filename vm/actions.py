@@ -92,6 +92,22 @@ def alloc_storage_reg(state, at, regs, pc):
 
 
 @native
+def take_storage(state, at, regs, pc):
+    """A status; what the caller holds, an input that was not donated, a constant, a part of a storage are never taken."""
+    source, device = load_i64(regs + 8 * load_i64(at + 16)), load_i64(at + 24)
+    t = tensor(source)
+    if t.tag != TAG_TENSOR:
+        return INTERNAL
+    storage = t.storage
+    if storage != 0 and t.refcount == 1:
+        block = tensor(storage)
+        if block.refcount == 1 and block.device == device and block.data == t.data:
+            set_register(state, regs + 8 * load_i64(at + 8), retain(storage))
+            return OK
+    return alloc_storage(state, regs + 8 * load_i64(at + 8), n_bytes(source), device, pc)
+
+
+@native
 def tensor_in(state, dst, storage, offset, dtype, shape, ndim):
     """A tensor over part of a storage, with the sizes at address ``shape``; a status."""
     block = tensor(storage)

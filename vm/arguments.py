@@ -12,6 +12,7 @@ from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import RESULT_LOST, STATUS
 from ..ops.ty import DTYPES, TensorType, TupleType, Type
 from . import requests
+from .donation import give
 from .executable import DEVICES
 from .layout import CUDA
 from .signature import Fitting, as_array
@@ -58,8 +59,11 @@ def _on_host(tensor: Tensor) -> Tensor:
     return tensor if tensor.device == DEVICES[0] else tensor._vm._to_host(tensor, SyncReason.PASSED_ON)
 
 
-def object_of(machine: VirtualMachine, prepared: Any, device: int) -> int:
-    """An object on ``device`` for a prepared argument, owned by the caller.  Raises VMError when there is no memory."""
+def object_of(machine: VirtualMachine, prepared: Any, device: int, donated: bool = False) -> int:
+    """An object on ``device`` for a prepared argument, owned by the caller; what is copied there is nobody else's anyway.
+
+    Raises VMError when there is no memory.
+    """
     if isinstance(prepared, tuple):
         at = machine._some(machine._locked(machine._state, requests.NEW_TUPLE, len(prepared), 0))
         try:
@@ -79,6 +83,8 @@ def object_of(machine: VirtualMachine, prepared: Any, device: int) -> int:
         t.ndim, t.dtype = len(prepared.shape), DTYPES.index(prepared.dtype if on_card else prepared.dtype.name)
         for axis, size in enumerate(prepared.shape):
             t.shape[axis] = size
+    if donated and device == 0:
+        give(machine, at, prepared)
     if device == 0 or record_at(at).device == device:
         return at
     try:

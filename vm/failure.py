@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,12 +142,17 @@ def _message(machine: VirtualMachine, instruction: isa.Instruction, status: int,
             return f"reshape: a tensor of shape {_Described(registers[source]).shape} cannot be viewed as {tuple(wanted)}"
         case isa.AllocStorage(nbytes=n) if status == OUT_OF_MEMORY:
             return f"out of memory: {n} bytes are needed"
+        case isa.TakeStorage(src=source) if status == OUT_OF_MEMORY:
+            like = _Described(registers[source])
+            return _no_room(like.shape, like.dtype)
         case isa.AllocStorageReg(shape=shape, dtype=dtype) if status == OUT_OF_MEMORY:
             sizes = tuple(_Described(registers[shape]).reshape(-1).tolist())
-            return (
-                f"out of memory: {math.prod(sizes) * ITEMSIZE[DTYPES[dtype]]} bytes are needed for {DTYPES[dtype]}{list(sizes)}"
-            )
+            return _no_room(sizes, DTYPES[dtype])
     return words
+
+
+def _no_room(sizes: Sequence[int], dtype: str) -> str:
+    return f"out of memory: {math.prod(sizes) * ITEMSIZE[dtype]} bytes are needed for {dtype}{list(sizes)}"
 
 
 def operators(exe: Executable, packed: int) -> str:

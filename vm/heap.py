@@ -41,6 +41,8 @@ _ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
 _MAX_BYTES = 1 << 46
 #: In ``ndim`` of a storage: the work that should have written it was dropped when work before it failed.
 LOST = -1
+#: In ``count`` of a storage, its size class: it is a caller's array, for the time of a run (see ``donation``).
+DONATED = -1
 
 
 # ---- objects -------------------------------------------------------------------------------------------------------
@@ -272,6 +274,11 @@ def free_storage(state, at):
     s = state_at(state)
     o = tensor(at)
     size = o.shape[0]
+    if o.count == DONATED:
+        if s.poison != 0:
+            fill_bytes(o.data, POISON, size)
+        free_object(state, at)
+        return
     if o.device == SIM:
         queue_poison(state, o.data, size)
     elif o.device == CPU and s.poison != 0:
@@ -425,11 +432,12 @@ def like(state, source, device):
 
 @native
 def owned(state, at):
-    """The tensor itself, or a copy when its elements belong to somebody else (an input, a constant); 0: no memory.
+    """The tensor itself, or a copy when its elements belong to somebody else (an input, donated too, a constant); 0: no memory.
 
     Takes over the caller's reference.
     """
-    if tensor(at).storage != 0 or is_inline(at):
+    storage = tensor(at).storage
+    if is_inline(at) or (storage != 0 and tensor(storage).count != DONATED):
         return at
     device = tensor(at).device
     copy = like(state, at, device)

@@ -434,5 +434,16 @@ class CopyWait(Instruction, opcode=27):
     src: PendingSrc
 
 
+class TakeStorage(Instruction, opcode=28):
+    """``dst := storage`` on ``device`` for as many bytes as ``src`` has: its own, if only ``src`` refers to it, else a new one.
+
+    How a kernel writes over what was passed to its function: that is known to be nobody else's at run time only.
+    """
+
+    dst: StorageDst
+    src: TensorSrc
+    device: Device
+
+
 #: What never goes on to the instruction that follows.
 LEAVING = (Ret, Goto, If, Fatal, InvokeTail, InvokeClosureTail)

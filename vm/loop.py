@@ -26,6 +26,7 @@ from .actions import (
     make_record,
     reshape_tensor,
     shape_of,
+    take_storage,
     tensor_in,
     trim_tensor,
     truth,
@@ -43,7 +44,7 @@ DEVICE_COPY, KILL_REGISTER, INVOKE_SHAPE_FUNC = (i.opcode for i in (isa.DeviceCo
 ALLOC_STORAGE_REG, TRIM_TENSOR, INVOKE_TAIL, INVOKE_CLOSURE_TAIL = (
     i.opcode for i in (isa.AllocStorageReg, isa.TrimTensor, isa.InvokeTail, isa.InvokeClosureTail)
 )
-COPY_BEGIN, COPY_WAIT = (i.opcode for i in (isa.CopyBegin, isa.CopyWait))
+COPY_BEGIN, COPY_WAIT, TAKE_STORAGE = (i.opcode for i in (isa.CopyBegin, isa.CopyWait, isa.TakeStorage))
 
 #: Calls and launches between two looks at the clock, and how long the loop runs before it lets Python look for Ctrl-C.
 _FUEL, _SLICE_NS = 16, 50_000_000
@@ -123,6 +124,9 @@ def run_loop(state):
         elif op == ALLOC_STORAGE_REG:
             status = alloc_storage_reg(state, at, regs, pc)
             step = 5
+        elif op == TAKE_STORAGE:
+            status = take_storage(state, at, regs, pc)
+            step = 4
         elif op == ALLOC_TENSOR_REG:
             status = alloc_tensor_reg(state, at, regs)
             step = 6

@@ -17,6 +17,7 @@ from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
 from . import door, poison, requests, threads
 from .arguments import lost, object_of, prepare
+from .donation import donated
 from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
 from .failure import card_failed, failure, memory_help
@@ -51,7 +52,10 @@ _STACK_WORDS = 1 << 13
 
 
 class Entry:
-    """A function of the program, to be called: ``vm["main"](x, y)`` or ``vm["main"](x=x, y=y)``."""
+    """A function of the program, to be called: ``vm["main"](x, y)`` or ``vm["main"](x=x, y=y)``.
+
+    ``vm["main"](x, y, donate=["x"])`` lets the program write over the array ``x``, whose elements are anything afterwards.
+    """
 
     __slots__ = ("_enter", "_handle", "_machine", "_table", "function")
 
@@ -72,7 +76,11 @@ class Entry:
         Raises InputError for arguments that do not fit, VMError for what fails while the program runs.
         """
         if named:
+            # a parameter may have that name
+            given = named.pop("donate", ()) if all(name != "donate" for name, _ in self.function.params) else ()
             args = positional(self.function, args, named)
+            if given:
+                return self._machine._call(self.function, args, given)
         if self._enter is not None:
             try:
                 address = self._enter(*args)
@@ -181,8 +189,8 @@ class VirtualMachine:
     def _no_main(self, *args: Any, **named: Any) -> Any:
         raise _unknown_entry("main", self.entries)
 
-    def _call(self, function: VMFunction, args: tuple[Any, ...]) -> Any:
-        """Call a function the slow way: any argument type, and words for what does not fit."""
+    def _call(self, function: VMFunction, args: tuple[Any, ...], donate: Any = ()) -> Any:
+        """Call a function the slow way: any argument type, words for what does not fit, and arguments that are donated."""
         args = positional(function, args, {})
         state = self._view
         if state["busy"]:
@@ -193,11 +201,12 @@ class VirtualMachine:
         devices = [function.device_of(i, self._device) for i in range(len(args))]
         rows = zip(function.params, args, devices, strict=True)
         prepared = [prepare(self, fitting, name, ty, value, device) for (name, ty), value, device in rows]
+        given = donated(function, donate, args, prepared)
         state["busy"], state["owner"], state["result"] = 1, threading.get_ident(), 0
         held: list[int] = []
         try:
-            for p, device in zip(prepared, devices, strict=True):
-                held.append(object_of(self, p, device))
+            for i, (p, device) in enumerate(zip(prepared, devices, strict=True)):
+                held.append(object_of(self, p, device, i in given))
         except BaseException:
             for at in held:
                 self._locked(self._state, requests.RELEASE, at, 0)

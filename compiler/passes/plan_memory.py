@@ -92,6 +92,7 @@ class _Rewriting:
         #: Per storage that there was, the one that it has become, and the offset in it.
         self.place: dict[Var, tuple[Var, int]] = {}
         self.whys = {block.base.var: block.why for block in blocks if block.why}
+        self.over = {block.base.var: block.over for block in blocks if block.over}
         for block in blocks:
             self.place |= {m.var: (block.base.var, 0) for m in block.members}
         #: Per binding, the storages of arenas that go before it.
@@ -124,6 +125,9 @@ class _Rewriting:
 
     def _allocation(self, var: Var, value: Expr) -> Expr:
         assert isinstance(value, Call)
+        if var in self.over:
+            attrs = machine.TakeStorageAttrs(value.attrs.device)
+            return Call(machine.TAKE_STORAGE, (self.over[var],), attrs, span=value.span, ty=value.ty)
         why = self.whys.get(var)
         return replace(value, attrs=replace(value.attrs, why=why)) if why else value
 

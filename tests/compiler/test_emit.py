@@ -56,10 +56,11 @@ def disassembly(exe: Executable) -> str:
 
 
 def split(path: Path) -> tuple[dict[str, str], str, str]:
-    """Options, program and expected text of a case."""
+    """Options, program and expected text of a case; where memory is not its subject, each value has its own."""
     before, _, after = path.read_text().partition("// -----\n")
     first, _, program = before.partition("\n")
-    return dict(item.strip().split(": ") for item in first.removeprefix("//").split(",")), program, after
+    said = dict(item.strip().split(": ") for item in first.removeprefix("//").split(","))
+    return {"plan": "off", **said}, program, after
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
@@ -135,6 +136,8 @@ class Walk:
                 if isinstance(instruction, isa.AllocStorageReg):
                     assert regs[instruction.shape] == HOST
                 regs[dst] = ("storage", instruction.device)
+            case isa.TakeStorage(dst=dst, device=device):
+                regs[dst] = ("storage", device)
             case isa.AllocTensor(dst=dst, storage=storage) | isa.AllocTensorReg(dst=dst, storage=storage):
                 if isinstance(instruction, isa.AllocTensorReg):
                     assert regs[instruction.shape] == HOST

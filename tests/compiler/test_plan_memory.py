@@ -16,6 +16,7 @@ from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, If, IRModule, Let
 from relayvm.compiler.parser import parse
 from relayvm.compiler.pipeline import stages
+from relayvm.ops import machine
 from relayvm.vm.poison import VARIABLE
 
 from .memory_programs import KINDS, memory_programs
@@ -37,7 +38,10 @@ def storages(mod: IRModule, name: str = "main") -> list[Call]:
     while pending:
         chain = pending.pop()
         while isinstance(chain, Let):
-            if isinstance(chain.value, Call) and chain.value.op in storage_roots.MAKES_STORAGE:
+            if isinstance(chain.value, Call) and chain.value.op in (
+                *storage_roots.MAKES_STORAGE,
+                machine.TAKE_STORAGE,
+            ):
                 found.append(chain.value)
             if isinstance(chain.value, If):
                 pending += [chain.value.false_branch, chain.value.true_branch]
@@ -46,7 +50,8 @@ def storages(mod: IRModule, name: str = "main") -> list[Call]:
 
 
 def whys(text: str) -> list[str]:
-    return [s.attrs.why for s in storages(planned(text))]
+    """Of each storage, why it is one of its own, or that it is asked for at run time."""
+    return ["at run time" if s.op is machine.TAKE_STORAGE else s.attrs.why for s in storages(planned(text))]
 
 
 # ---- laws ----------------------------------------------------------------------------------------------------------
@@ -95,12 +100,22 @@ def test_blocks_that_live_together_lie_apart(given_: list[tuple[int, int, int]])
 
 
 def test_a_result_over_an_input_that_dies() -> None:
-    assert whys("def @main(%x: Tensor[(?n), float32]) { exp(sin(%x)) }") == ["%x is not this function's own"]
+    assert whys("def @main(%x: Tensor[(?n), float32]) { exp(sin(%x)) }") == ["at run time"]
 
 
 def test_not_over_an_input_that_is_used_again() -> None:
     text = "def @main(%x: Tensor[(?n), float32]) { let %a = sin(%x); let %b = exp(%a); add(%a, %b) }"
-    assert whys(text) == ["%x is not this function's own", "%a is used again"]
+    assert whys(text) == ["at run time", "%a is used again"]
+
+
+def test_not_over_an_input_of_another_function_that_is_used_again() -> None:
+    assert (
+        whys("def @main(%x: Tensor[(?n), float32]) { add(reverse(exp(%x), axis=0), %x) }")[0] == "%x is not this function's own"
+    )
+
+
+def test_what_is_known_to_be_small_is_allocated_without_asking() -> None:
+    assert whys("def @main(%x: Tensor[(4), float32]) { exp(%x) }") == ["%x is not this function's own"]
 
 
 def test_not_by_a_kernel_that_reads_elsewhere() -> None:

@@ -105,6 +105,7 @@ def by_hand() -> Executable:
         isa.AllocStorageReg(3, 2, F32, 1),
         isa.AllocTensorReg(3, 3, 0, 2, F32),
         isa.InvokePacked(0, 1, (0, 3)),
+        isa.TakeStorage(6, 3, 1),
         isa.ShapeOf(4, 3),
         isa.ReshapeTensor(5, 3, 4),
         isa.DeviceCopy(5, 5, 1, 0, 0),

@@ -1,0 +1,78 @@
+"""Arguments that a caller gives away for a run: the program may write over them, and their arrays hold anything afterwards.
+
+A donated array is a storage like those of the machine while the program runs, and is given back to nobody: results that lie in it
+are copied out.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ops.native.layout import TAG_STORAGE
+from ..ops.native.memory import tensor as record_at
+from ..ops.ty import TensorType
+from . import poison, requests
+from .executable import VMFunction
+from .heap import DONATED
+from .source import InputError
+
+if TYPE_CHECKING:
+    from .machine import VirtualMachine
+
+
+def donated(function: VMFunction, names: Any, args: Sequence[Any], prepared: Sequence[Any]) -> frozenset[int]:
+    """The numbers of the parameters in ``names``; ``prepared`` are the arguments ``args`` as the machine takes them.
+
+    Raises InputError for a name that is none or given twice; for an argument that is no numpy array, or one that is converted,
+    read-only, a view of another array's memory, or shares memory with another argument.
+    """
+    where, params = f"@{function.name}", [name for name, _ in function.params]
+    if isinstance(names, str) or not all(isinstance(n, str) for n in names):
+        raise InputError(f"{where}: donate takes the names of parameters, not {names!r}", help='a list of them: donate=["x"]')
+    numbers: list[int] = []
+    for name in names:
+        if name not in params:
+            near = difflib.get_close_matches(name, params, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            listed = ", ".join(f"%{p}" for p in params) or "none"
+            raise InputError(f"{where} has no parameter {name!r} to donate{hint}", help=f"its parameters: {listed}")
+        if params.index(name) in numbers:
+            raise InputError(f"{where}: %{name} is donated twice")
+        numbers.append(params.index(name))
+    for number in numbers:
+        _check(function, number, args, prepared)
+    return frozenset(numbers)
+
+
+def _check(function: VMFunction, number: int, args: Sequence[Any], prepared: Sequence[Any]) -> None:
+    (name, ty), value = function.params[number], args[number]
+    what = f"@{function.name}: %{name} cannot be donated"
+    if not isinstance(ty, TensorType) or not isinstance(value, np.ndarray):
+        raise InputError(f"{what}: it is a {type(value).__name__}", help="numpy arrays can be donated")
+    if prepared[number] is not value:
+        raise InputError(
+            f"{what}: it has to be converted first", help="donate a C-contiguous, aligned array in native byte order"
+        )
+    if not value.flags.writeable:
+        raise InputError(f"{what}: its array is read-only")
+    if value.base is not None:
+        raise InputError(f"{what}: its array is a view of another one's memory", help="donate the array that owns the memory")
+    for other, p in enumerate(prepared):
+        if other != number and isinstance(p, np.ndarray) and np.may_share_memory(value, p):
+            raise InputError(f"{what}: %{function.params[other][0]} lies in the same memory")
+
+
+def give(machine: VirtualMachine, at: int, array: np.ndarray) -> None:
+    """Let the tensor ``at`` over a donated array own it.  Raises VMError when there is no memory."""
+    storage = machine._some(machine._locked(machine._state, requests.NEW_OBJECT, TAG_STORAGE, 0))
+    s = record_at(storage)
+    s.data, s.device, s.ndim, s.count = array.ctypes.data, 0, 0, DONATED
+    s.shape[0] = array.nbytes
+    s.payload[poison.NEXT] = 0
+    record_at(at).storage = storage
+    if machine._view["poison"]:
+        poison.remember(at, array.nbytes)
