@@ -133,6 +133,8 @@ class Kernel:
     fits: Callable[[OpCall], Conditions] = lambda call: ()
     pays: Callable[[OpCall], Conditions] = lambda call: ()
     in_place: tuple[tuple[int, int], ...] = ()
+    #: As ``choose``, the body where the pairs of ``in_place`` are the same memory; None: the same one.
+    over: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     aliases: tuple[tuple[int, int], ...] = ()
     own_bytes: Callable[[OpCall], Dim] = lambda call: dim(0)
     #: Equal inputs give equal bits, whatever the number of threads and the run.
@@ -148,9 +150,10 @@ class Kernel:
         on_host, on_card = self.body is not None, self.cuda is not None or self.in_python
         return (HOST,) * on_host + (CARD,) * on_card
 
-    def body_for(self, attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
-        """The body for these attrs and dtypes (of the inputs, then the outputs)."""
-        body = self.choose(attrs, dtypes) if self.choose else self.body
+    def body_for(self, attrs: Any, dtypes: tuple[str, ...], over: bool = False) -> Callable[..., int]:
+        """The body for these attrs and dtypes (of the inputs, then the outputs), or that for a result ``over`` an input."""
+        choose = self.over if over and self.over else self.choose
+        body = choose(attrs, dtypes) if choose else self.body
         assert body is not None, f"{self.name} does not run on the host"
         return body
 

@@ -65,7 +65,9 @@ def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
     return rule
 
 
-def _softmax_kernels(name: str, rows: dict[str, Any], columns: dict[str, Any], on_card: Any) -> tuple[Kernel, ...]:
+def _softmax_kernels(
+    name: str, rows: dict[str, Any], over: dict[str, Any], columns: dict[str, Any], on_card: Any
+) -> tuple[Kernel, ...]:
     def of(bodies: dict[str, Any]) -> Callable[[Any, tuple[str, ...]], Any]:
         return lambda attrs, dtypes: bodies.get(dtypes[0], bodies[""])
 
@@ -77,7 +79,7 @@ def _softmax_kernels(name: str, rows: dict[str, Any], columns: dict[str, Any], o
     given: dict[str, Any] = {"attrs": lambda attrs: {}, "views": ("axis",), "split": Split(ns=0.7), "in_place": ((0, 0),)}
     buffers = (Scratch(axis=2), Scratch(axis=2), Scratch("float64", axis=2))
     return (
-        Kernel("rows", rows[""], choose=of(rows), fits=in_rows, **given),
+        Kernel("rows", rows[""], choose=of(rows), over=of(over), fits=in_rows, **given),
         Kernel("columns", columns[""], choose=of(columns), scratch=buffers, **given),
         Kernel(name, None, views=("axis",), cuda=on_card),
     )
@@ -128,7 +130,9 @@ Op(
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=like_inputs("nn.softmax", ["data"], FLOATS),
-    kernels=_softmax_kernels("softmax", softmaxes.SOFTMAX_ROWS, softmaxes.SOFTMAX_COLUMNS, cuda_softmax.softmax),
+    kernels=_softmax_kernels(
+        "softmax", softmaxes.SOFTMAX_ROWS, softmaxes.SOFTMAX_ROWS_OVER, softmaxes.SOFTMAX_COLUMNS, cuda_softmax.softmax
+    ),
 )
 
 Op(
@@ -139,5 +143,11 @@ Op(
     pattern=OpPattern.OPAQUE,
     shape_func_name="nn.softmax",
     dtype=like_inputs("nn.log_softmax", ["data"], FLOATS),
-    kernels=_softmax_kernels("log_softmax", softmaxes.LOG_SOFTMAX_ROWS, softmaxes.LOG_SOFTMAX_COLUMNS, cuda_softmax.log_softmax),
+    kernels=_softmax_kernels(
+        "log_softmax",
+        softmaxes.LOG_SOFTMAX_ROWS,
+        softmaxes.LOG_SOFTMAX_ROWS,
+        softmaxes.LOG_SOFTMAX_COLUMNS,
+        cuda_softmax.log_softmax,
+    ),
 )

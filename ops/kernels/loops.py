@@ -24,7 +24,7 @@ from .plan import plan, plans
 from .row_loops import RowText
 from .rows import Rows
 from .sizes import Sizes
-from .source import KernelSource
+from .source import KernelSource, either, same_place
 from .tiles import TileText, crossings, in_tile_order, word_of
 from .writer import Outside, Writer
 
@@ -39,29 +39,23 @@ def source(group: Group) -> KernelSource:
 
     Equal groups give equal text.  Raises TooComplex when the operators should not have been fused.
     """
-    lines = _lines(group, {})
+    text = _text(group, {})
     if group.in_place:
         # one address for both, said in so many words: else the compiler must expect that they overlap in another way
         places = {param: len(group.params) + result for param, result in group.in_place}
-        same = " and ".join(f"{_data(a)} == {_data(b)}" for a, b in places.items())
-        lines = [f"if {same}:", *indented(_lines(group, places)), *lines]
-    text = "\n".join(["def kernel(argv, n):", *indented(lines)]) + "\n"
+        text = either(same_place(places), _text(group, places), text)
     bodies = tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
     return KernelSource(text, bodies=bodies)
 
 
-def _data(position: int) -> str:
-    return f"tensor(load_i64(argv + {8 * position})).data"
-
-
-def _lines(group: Group, places: Mapping[int, int]) -> list[str]:
-    """The statements; ``places``: which parameters lie where another tensor does."""
+def _text(group: Group, places: Mapping[int, int]) -> str:
+    """The kernel where the parameters ``places`` lie at the address of other tensors, by their positions."""
     kernel = _Kernel(group, places)
     asked = question(kernel, plans(group))
     kernel.outside.divided = bool(asked)
     kernel.prologue += asked
     body = [line for ref in group.results for line in kernel.lines(ref)]
-    return [*kernel.prologue, *body, "return 0"]
+    return "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
 
 
 class _Kernel(Sizes):

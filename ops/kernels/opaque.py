@@ -13,6 +13,7 @@ What the generated text looks like::
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..group import Group
@@ -25,7 +26,7 @@ from ..op import Op
 from ..ty import ITEMSIZE, computed_in
 from .cost import PER_NS
 from .division import asked
-from .source import KernelSource
+from .source import KernelSource, either, same_place
 
 assert TENSOR.fields is not None
 _SHAPE_OFFSET = TENSOR.fields["shape"][1]
@@ -38,7 +39,16 @@ def source(group: Group) -> KernelSource:
     operator, kernel = sole_operator(group), group.kernel_on(HOST)
     if kernel is None:
         raise ValueError(f"{group.name}: its implementation {group.implementation!r} does not run on the host")
-    return _Wrapper(kernel, group.nodes[0].attrs, operands(group), counts=operator.shape_func.upper_bound).source()
+    attrs, tensors, counts = group.nodes[0].attrs, operands(group), operator.shape_func.upper_bound
+    made = _Wrapper(kernel, attrs, tensors, counts=counts).source()
+    if not group.in_place:
+        return made
+    # one address for both, as in ``loops``
+    places = {param: len(group.params) + result for param, result in group.in_place}
+    moved = [(None if place is None else places.get(place, place), tensor, value) for place, tensor, value in tensors]
+    over = _Wrapper(kernel, attrs, moved, counts=counts, over=True).source()
+    bodies = tuple(dict.fromkeys((*made.bodies, *over.bodies)))
+    return replace(made, text=either(same_place(places), over.text, made.text), bodies=bodies)
 
 
 def sole_operator(group: Group) -> Op:
@@ -65,8 +75,10 @@ def operands(group: Group) -> list[tuple[int | None, GroupTensor, Any]]:
 class _Wrapper:
     """Writes the text of one kernel."""
 
-    def __init__(self, kernel: Kernel, attrs: Any, tensors: list[tuple[int | None, GroupTensor, Any]], *, counts: bool) -> None:
-        self.kernel, self.attrs, self.tensors, self.counts = kernel, attrs, tensors, counts
+    def __init__(
+        self, kernel: Kernel, attrs: Any, tensors: list[tuple[int | None, GroupTensor, Any]], *, counts: bool, over: bool = False
+    ) -> None:
+        self.kernel, self.attrs, self.tensors, self.counts, self.over = kernel, attrs, tensors, counts, over
         #: Where a constant, which has no tensor, would be divided, nothing is.
         self.split = kernel.split
         if self.split and any(place is None and self.split.divides(k) for k, (place, _, _) in enumerate(tensors)):
@@ -79,7 +91,7 @@ class _Wrapper:
 
     def source(self) -> KernelSource:
         dtypes = tuple(t.dtype for _, t, _ in self.tensors)
-        body = self.kernel.body_for(self.attrs, dtypes)
+        body = self.kernel.body_for(self.attrs, dtypes, self.over)
         bodies = (body, *(self._divided() if self.split else ()))
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)

@@ -78,6 +78,25 @@ def softmax_rows(data, out, exponential, number):  # type: ignore[no-untyped-def
 
 
 @generic
+def softmax_rows_over(data, out, exponential, number):  # type: ignore[no-untyped-def]
+    """As ``softmax_rows`` where both are the same memory: a row that is written is never read ahead of."""
+    outer, n, _ = data.shape
+    for o in range(outer):
+        top, total = largest(data, o), 0.0
+        for start in range(0, n, RUN):
+            run = number(0)
+            for k in range(min(RUN, n - start)):
+                j = np.uint64(start + k)
+                power = exponential(data[o, j, 0] - top)
+                out[o, j, 0] = power
+                run = add_in_any_order(run, power)
+            total += np.float64(run)
+        share = number(1.0 / total) if top - top == number(0) else number(np.nan)
+        for j in range(n):
+            out[o, j, 0] = out[o, j, 0] * share
+
+
+@generic
 def softmax_rows_twice(data, out, exponential, number):  # type: ignore[no-untyped-def]
     """Softmax of rows; exponentials are computed a second time, since the result would round them."""
     outer, n, _ = data.shape
@@ -179,6 +198,22 @@ def rows_of_float32(data, out):  # type: ignore[no-untyped-def]
 
 
 @generic
+def rows_of_float32_over(data, out):  # type: ignore[no-untyped-def]
+    """Softmax along the last axis, in place."""
+    if data.size > 0:
+        softmax_rows_over(data, out, large_exp_float32_below, np.float32)
+    return OK
+
+
+@generic
+def rows_of_float64_over(data, out):  # type: ignore[no-untyped-def]
+    """Softmax along the last axis, in place."""
+    if data.size > 0:
+        softmax_rows_over(data, out, exp_float64, np.float64)
+    return OK
+
+
+@generic
 def rows_of_float64(data, out):  # type: ignore[no-untyped-def]
     """Softmax along the last axis."""
     if data.size > 0:
@@ -244,6 +279,8 @@ def log_columns_of_float64(data, out, top, scale, total):  # type: ignore[no-unt
 
 #: By the data's dtype, "" for those that only store: ``exp(x - max) / sum(exp(x - max))`` and its logarithm.
 SOFTMAX_ROWS: dict[str, Any] = {"float32": rows_of_float32, "float64": rows_of_float64, "": rows_of_halves}
+#: The same where the result is the input's memory.
+SOFTMAX_ROWS_OVER: dict[str, Any] = {"float32": rows_of_float32_over, "float64": rows_of_float64_over, "": rows_of_halves}
 SOFTMAX_COLUMNS: dict[str, Any] = {"float64": columns_of_float64, "": columns_of_float32}
 LOG_SOFTMAX_ROWS: dict[str, Any] = {"float64": log_rows_of_float64, "": log_rows_of_float32}
 LOG_SOFTMAX_COLUMNS: dict[str, Any] = {"float64": log_columns_of_float64, "": log_columns_of_float32}

@@ -77,7 +77,8 @@ def test_results_are_those_without_a_plan(kind: str, data: st.DataObject, i: int
         assert vm.memory["live_bytes"] == 0
     for without, with_ in zip(*results, strict=True):
         for a, b in zip(without, with_, strict=True):
-            np.testing.assert_array_equal(a, b)
+            # sums may be made in another order where memory lies otherwise
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     for before, after in zip(kept, given_, strict=True):
         np.testing.assert_array_equal(before, after)
 
