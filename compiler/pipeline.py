@@ -74,6 +74,9 @@ def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Pre
     def refuse_copies(mod: IRModule) -> IRModule:
         return mod if limit is None else strict_copies(mod, limit)
 
+    def plan(mod: IRModule) -> IRModule:
+        return plan_memory(mod, target, config.data_dependence)
+
     listed: list[tuple[bool, str, Pass]] = [
         (True, "to_a_normal_form", to_a_normal_form),
         (True, "infer_type", infer_type),
@@ -100,7 +103,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Pre
         (target == DEVICES[CUDA], "check_kernels", lambda mod: check_kernels(mod, target)),
         (limit is not None, "strict_copies", refuse_copies),
         (config.bulk and target != HOST, "start_copies", start_copies),
-        (basic and config.plan != "off", "plan_memory", lambda mod: plan_memory(mod, target)),
+        (basic and config.plan != "off", "plan_memory", plan),
         (True, "manifest_lifetimes", manifest_lifetimes),
     ]
     return [(name, run) for wanted, name, run in listed if wanted]

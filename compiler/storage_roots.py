@@ -7,7 +7,7 @@ that no later number uses is dead, whichever way a run goes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..ops import machine
@@ -78,10 +78,12 @@ class StorageRoots:
 
     ``storages`` in the order of their allocation; ``launches`` of kernels; ``calls``: the numbers of calls of functions, which
     may run for long and take any memory; ``others``: those of bindings that take memory unplanned; ``ifs``: what the ``if`` of a
-    number is bound to; ``bound``: every variable.
+    number is bound to; ``bound``: every variable.  ``reads``: which arguments of a call must hold their elements; those of which
+    only the shape counts may lie in memory that is another's by then.
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, reads: Callable[[Call], Sequence[Expr]]) -> None:
+        self._reads = reads
         self.storages: dict[Var, Storage] = {}
         self.launches: list[Launch] = []
         self.calls: list[int] = []
@@ -125,7 +127,7 @@ class StorageRoots:
     def _binding(self, var: Var, value: Expr, path: Path) -> None:
         at = self._number()
         self.bound.add(var)
-        for atom in operands(value):
+        for atom in self._reads(value) if isinstance(value, Call) else operands(value):
             self._use(atom, at)
         match value:
             case If():

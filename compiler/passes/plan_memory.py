@@ -24,13 +24,16 @@ is not allocated in a function, the caller's memory among it, is never written; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ops import machine
 from ...ops.implementation import CARD, HOST
 from ...ops.in_place import Pair, in_place_pairs
+from ...ops.relate import Need
 from ...ops.ty import TensorType
 from ...vm.executable import DEVICES
 from ...vm.layout import CUDA
-from ..anf import Names
+from ..anf import Names, operands
 from ..arena import Arena, arenas
 from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, make_lets, replace
 from ..primitive import IN_PLACE
@@ -40,9 +43,9 @@ from ..storage_roots import MAKES_TENSOR, StorageRoots
 from ..taking_place import Block, Places, take_places
 
 
-def plan_memory(mod: IRModule, target: str = HOST) -> IRModule:
-    """``mod`` with fewer storages, for ``target``."""
-    plan = _PlanMemory(mod, target)
+def plan_memory(mod: IRModule, target: str = HOST, data_dependence: str = "input") -> IRModule:
+    """``mod`` with fewer storages, for ``target``; ``data_dependence`` as in ``manifest_alloc``."""
+    plan = _PlanMemory(mod, target, data_dependence)
     planned = {name: f if f.is_primitive else plan.function(f) for name, f in mod.functions.items()}
     return replace(mod, functions={**planned, **plan.over})
 
@@ -50,14 +53,14 @@ def plan_memory(mod: IRModule, target: str = HOST) -> IRModule:
 class _PlanMemory:
     """The pass over one module.  ``over``: the primitives that write in place, by name."""
 
-    def __init__(self, mod: IRModule, target: str) -> None:
-        self.mod, self.target = mod, target
+    def __init__(self, mod: IRModule, target: str, dependence: str) -> None:
+        self.mod, self.target, self.dependence = mod, target, dependence
         self.names = Names(set(mod.functions))
         self.over: dict[str, Function] = {}
         self._named: dict[tuple[str, tuple[Pair, ...]], str] = {}
 
     def function(self, function: Function) -> Function:
-        roots = StorageRoots(function)
+        roots = StorageRoots(function, self.read)
         places = take_places(roots, self.pairs_of)
         found = arenas(roots, places.blocks)
         inside = {id(b) for a in found for b in a.blocks}
@@ -65,11 +68,21 @@ class _PlanMemory:
         rest = share_storages(roots, rest, [a.start for a in found])
         return replace(function, body=_Rewriting(self, roots, places, found, rest).chain(function.body))
 
+    def read(self, call: Call) -> Sequence[Expr]:
+        """The arguments of a call whose elements count."""
+        if call.op is machine.SHAPE_OF:
+            return ()
+        if call.op is machine.SHAPE_FUNC:
+            assert isinstance(call.args[0], GlobalVar)
+            states = primitive(self.mod[call.args[0].name], self.dependence).shape.states
+            return [a for a, need in zip(call.args[1:], states, strict=True) if need & Need.DATA]
+        return operands(call)
+
     def pairs_of(self, callee: GlobalVar) -> tuple[Pair, ...]:
         """What the kernel of a primitive allows."""
         function = self.mod[callee.name]
         on_card = function.attrs.get("device", self.target) == DEVICES[CUDA]
-        return in_place_pairs(primitive(function).group, CARD if on_card else HOST)
+        return in_place_pairs(primitive(function, self.dependence).group, CARD if on_card else HOST)
 
     def in_place(self, callee: GlobalVar, pairs: tuple[Pair, ...]) -> GlobalVar:
         """The primitive ``callee`` told to write its results over its parameters."""
