@@ -24,6 +24,8 @@ MAKES_STORAGE = (machine.ALLOC_STORAGE, machine.ALLOC_STORAGE_REG)
 MAKES_TENSOR = (machine.ALLOC_TENSOR, machine.ALLOC_TENSOR_REG)
 #: Calls whose result is its first argument, or part of it, or holds it.
 _VIEWS = (machine.RESHAPE_TENSOR, machine.TRIM, machine.COPY_BEGIN, machine.ASSERT_SHAPE, machine.ASSERT_SAME_SIZE)
+#: Calls whose result holds none of their arguments.
+_MAKES_ITS_OWN = (machine.SHAPE_OF, machine.SHAPE_FUNC, machine.LOAD_CONST, machine.COPY_WAIT)
 #: Calls that take memory of their own, of a size that a plan does not know.
 _ALLOCATES = (machine.DEVICE_COPY, machine.COPY_BEGIN, machine.COPY_WAIT)
 
@@ -153,13 +155,15 @@ class StorageRoots:
         elif call.op in _ALLOCATES:
             self.others.append(at)
         if call.op is machine.INVOKE_OP:
-            self.launches.append(Launch(at, path, call))
+            self.launches.append(Launch(at, path, call))  # which has no value
         elif call.op in MAKES_TENSOR:
             (storage,) = self.of(call.args[0])
             self.storages[storage].tensor = var
             self._in[var] = frozenset([storage])
         elif call.op in _VIEWS:
             self._in[var] = self.of(call.args[0]) or frozenset([ELSEWHERE])
+        elif call.op in _MAKES_ITS_OWN:
+            self._in[var] = frozenset([ELSEWHERE])
         else:
             # a callee's result, or a closure, may hold whatever was passed
             self._in[var] = frozenset().union(*map(self.of, operands(call)), [ELSEWHERE])
