@@ -7,7 +7,7 @@ A value has one register from its binding to its ``memory.kill``; registers are 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ops import machine
@@ -31,7 +31,8 @@ from .versions import is_launch
 def emit(mod: IRModule, target: str, config: Mapping[str, str], dependence: str = "input") -> Executable:
     """The executable of ``mod``, which is what ``manifest_lifetimes`` gives.  ``config`` is recorded in it."""
     tables = Tables(mod, target, dependence)
-    functions = tuple(_FunctionEmitter(tables, name, f).emit() for name, f in mod.functions.items() if not f.is_primitive)
+    taking = config.get("plan") != "off"
+    functions = tuple(_FunctionEmitter(tables, name, f, taking).emit() for name, f in mod.functions.items() if not f.is_primitive)
     return Executable(
         functions=functions,
         constants=tuple(tables.constants.items),
@@ -77,8 +78,8 @@ class _Registers:
 class _FunctionEmitter:
     """One function.  ``where`` gives a variable's register, for the vectors of a shape function a tuple of them."""
 
-    def __init__(self, tables: Tables, name: str, function: Function) -> None:
-        self.tables, self.name, self.function = tables, name, function
+    def __init__(self, tables: Tables, name: str, function: Function, taking: bool) -> None:
+        self.tables, self.name, self.function, self.taking = tables, name, function, taking
         self.registers = _Registers()
         self.where: dict[Var, Any] = {}
         self.items: list[isa.Instruction | isa.Label] = []
@@ -140,7 +141,11 @@ class _FunctionEmitter:
             else:
                 if isinstance(value, Call) and value.op in (machine.ALLOC_TENSOR, machine.ALLOC_TENSOR_REG):
                     skip |= self.storage_register(var, value, bindings[i + 1 : i + 2])
-                self.binding(var, value)
+                dead = self.dead_arguments(value, bindings[i + 1 : i + 2])
+                self.binding(var, value, dead)
+                for v in dead:
+                    self.registers.give(self.where[v])
+                skip.update(dead)
 
     def storage_register(self, var: Var, value: Call, next_: list[tuple[Var, Expr]]) -> set[Var]:
         """If the storage is killed next, its tensor takes its register and nothing is left to kill."""
@@ -152,6 +157,15 @@ class _FunctionEmitter:
         assert isinstance(storage, Var)
         self.where[var] = self.where[storage]
         return {storage}
+
+    def dead_arguments(self, value: Expr, next_: list[tuple[Var, Expr]]) -> list[Var]:
+        """The arguments of a call that are killed next: they are dead when the function begins."""
+        if not self.taking or not isinstance(value, Call) or not isinstance(value.op, GlobalVar) or not next_:
+            return []
+        kill = next_[0][1]
+        if not isinstance(kill, Call) or kill.op is not machine.KILL:
+            return []
+        return [v for v in kill.args if v in value.args]  # type: ignore[misc]
 
     def tail_chain(self, chain: Expr) -> None:
         """A chain whose result is the function's."""
@@ -231,8 +245,8 @@ class _FunctionEmitter:
 
     # ---- bindings ----------------------------------------------------------------------------------------------
 
-    def binding(self, var: Var, value: Expr) -> None:
-        """The instructions of ``let var = value``, but for ``if`` and ``memory.kill``."""
+    def binding(self, var: Var, value: Expr, dead: Sequence[Var]) -> None:
+        """The instructions of ``let var = value``, but for ``if`` and ``memory.kill``; ``dead``: arguments given up by a call."""
         match value:
             case Tuple():
                 fields = self.regs(value.fields)
@@ -246,8 +260,11 @@ class _FunctionEmitter:
             case Call(op=Op() as op):
                 _MACHINE[op](self, var, value)
             case Call(op=GlobalVar() as callee):
-                args = self.regs(value.args)
-                self.add(isa.Invoke(self.dst(var), self.tables.functions[callee.name], args))
+                args, function = self.regs(value.args), self.tables.functions[callee.name]
+                if dead:
+                    self.add(isa.InvokeTaking(self.dst(var), function, args, tuple(self.where[v] for v in dead)))
+                else:
+                    self.add(isa.Invoke(self.dst(var), function, args))
             case Call(op=Var() as callee):
                 args = self.regs(value.args)
                 self.add(isa.InvokeClosure(self.dst(var), self.reg(callee), args))

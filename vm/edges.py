@@ -113,7 +113,7 @@ def reachable(exe: Executable, entry: str) -> list[VMFunction]:
     return [exe.functions[n] for n in found]
 
 
-_CALLS = (isa.Invoke, isa.InvokeTail, isa.AllocClosure)
+_CALLS = (isa.Invoke, isa.InvokeTail, isa.InvokeTaking, isa.AllocClosure)
 
 
 def edges(exe: Executable, entry: str = "main") -> tuple[Edge, ...]:

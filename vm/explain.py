@@ -102,7 +102,12 @@ def explain(
         raise InputError(f"the program has no function @{entry}", help=f"its functions: {', '.join('@' + n for n in names)}")
     functions = reachable(exe, entry)
     sizes = _sizes(functions[0], dict(shapes or {}), dict(dims or {}))
-    called = {i.func for f in functions for _, i in isa.disassemble(f.code) if isinstance(i, (isa.Invoke, isa.InvokeTail))}
+    called = {
+        i.func
+        for f in functions
+        for _, i in isa.disassemble(f.code)
+        if isinstance(i, (isa.Invoke, isa.InvokeTail, isa.InvokeTaking))
+    }
     if exe.function_index(entry) in called:
         sizes = {}  # it calls itself, with any sizes
     calls = tuple(

@@ -85,14 +85,17 @@ def fill_frame(state, function, base, given):
 
 
 @native
-def call(state, function, captured, regs, operands, n, dst, return_pc):
-    """Enter a function in a frame of its own; a status."""
+def call(state, function, captured, regs, operands, n, dst, return_pc, dead):
+    """Enter a function in a frame of its own; a status.  ``dead``: the address of a list of registers to be emptied, or 0."""
     s = state_at(state)
     given = gather(regs, operands, n, captured, s.argv)
     if given != load_i64(s.functions + 8 * (FUNCTION_WORDS * function + 2)):
         for i in range(given):
             release(state, load_i64(s.argv + 8 * i))
         return INTERNAL
+    if dead != 0:
+        for i in range(load_i64(dead)):
+            set_register(state, regs + 8 * load_i64(dead + 8 + 8 * i), 0)
     base, n_registers = s.base, s.n_registers
     top = base + n_registers
     if not fill_frame(state, function, top + FRAME_WORDS, given):

@@ -445,5 +445,17 @@ class TakeStorage(Instruction, opcode=28):
     device: Device
 
 
+class InvokeTaking(Instruction, opcode=29):
+    """``dst := function(args)``, where the registers ``dead`` are emptied before the function begins.
+
+    What the caller does not hold while it waits, the function frees or writes over (TakeStorage) after its last use.
+    """
+
+    dst: Dst
+    func: Func
+    args: Srcs
+    dead: Dead
+
+
 #: What never goes on to the instruction that follows.
 LEAVING = (Ret, Goto, If, Fatal, InvokeTail, InvokeClosureTail)

@@ -44,7 +44,9 @@ DEVICE_COPY, KILL_REGISTER, INVOKE_SHAPE_FUNC = (i.opcode for i in (isa.DeviceCo
 ALLOC_STORAGE_REG, TRIM_TENSOR, INVOKE_TAIL, INVOKE_CLOSURE_TAIL = (
     i.opcode for i in (isa.AllocStorageReg, isa.TrimTensor, isa.InvokeTail, isa.InvokeClosureTail)
 )
-COPY_BEGIN, COPY_WAIT, TAKE_STORAGE = (i.opcode for i in (isa.CopyBegin, isa.CopyWait, isa.TakeStorage))
+COPY_BEGIN, COPY_WAIT, TAKE_STORAGE, INVOKE_TAKING = (
+    i.opcode for i in (isa.CopyBegin, isa.CopyWait, isa.TakeStorage, isa.InvokeTaking)
+)
 
 #: Calls and launches between two looks at the clock, and how long the loop runs before it lets Python look for Ctrl-C.
 _FUEL, _SLICE_NS = 16, 50_000_000
@@ -63,7 +65,7 @@ def out_of_time(state):
 
 @native
 def invoke(state, at, op, regs, pc):
-    """The four calls; a status.  The state then says where to go on."""
+    """The five calls; a status.  The state then says where to go on."""
     # dst comes first, except in a tail call, which has none
     tail = op == INVOKE_TAIL or op == INVOKE_CLOSURE_TAIL
     first = at + 8 if tail else at + 16
@@ -77,7 +79,11 @@ def invoke(state, at, op, regs, pc):
     n = load_i64(first + 8)
     if tail:
         return call_tail(state, function, captured, regs, first + 16, n)
-    return call(state, function, captured, regs, first + 16, n, load_i64(at + 8), pc + 4 + n)
+    following, dead = pc + 4 + n, 0
+    if op == INVOKE_TAKING:
+        dead = first + 16 + 8 * n
+        following += 1 + load_i64(dead)
+    return call(state, function, captured, regs, first + 16, n, load_i64(at + 8), following, dead)
 
 
 @native
@@ -101,6 +107,7 @@ def run_loop(state):
             or (op >= INVOKE and op <= INVOKE_CLOSURE)
             or op == INVOKE_TAIL
             or op == INVOKE_CLOSURE_TAIL
+            or op == INVOKE_TAKING
         ):
             # whatever takes long or can go on for ever
             fuel -= 1
@@ -157,7 +164,7 @@ def run_loop(state):
             status = invoke_shape_func(state, at, regs, pc)
             n = load_i64(at + 16)
             step = 4 + n + load_i64(at + 24 + 8 * n)
-        elif op == INVOKE or op == INVOKE_CLOSURE or op == INVOKE_TAIL or op == INVOKE_CLOSURE_TAIL:
+        elif op == INVOKE or op == INVOKE_CLOSURE or op == INVOKE_TAIL or op == INVOKE_CLOSURE_TAIL or op == INVOKE_TAKING:
             status = invoke(state, at, op, regs, pc)
             if status != 0:
                 break

@@ -270,6 +270,7 @@ def _tensor(tables: _Tables, i: Any) -> str | None:
 _RULES: dict[type[isa.Instruction], Callable[[_Tables, Any], str | None]] = {
     isa.Invoke: _call,
     isa.InvokeTail: _call,
+    isa.InvokeTaking: _call,
     isa.AllocClosure: _closure,
     isa.InvokePacked: _kernel,
     isa.InvokeShapeFunc: _shape_func,

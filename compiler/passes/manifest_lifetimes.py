@@ -11,7 +11,7 @@ Ensures: a value that is used in one branch of an ``if`` only dies at the start 
 killed; nothing is killed just before a return or a tail call, where the whole frame is released.
 
 Small values wait for the next kill, as one instruction empties many registers; a storage dies at once, because its
-tensor can then take its register.
+tensor can then take its register; arguments of a call die with it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,14 @@ class _Chain:
 
     def _die(self, i: int) -> None:
         """Kill what dies after binding ``i``, or let it wait."""
-        _, value = self.bindings[i]
+        var, value = self.bindings[i]
+        leaves = self.tail and i == len(self.bindings) - 1 and is_tail_call(var, value, self.result)
+        if isinstance(value, Call) and isinstance(value.op, GlobalVar) and not leaves:
+            # next to the call, which can give them up as it begins
+            given = [v for v in self.deaths[i] if v in value.args]
+            if given:
+                self._append_kill(given)
+            self.deaths[i] = [v for v in self.deaths[i] if v not in given]
         for v in self.deaths[i]:
             if isinstance(value, Call) and value.op in _TENSOR_OF_STORAGE and v is value.args[0]:
                 self._append_kill([v])

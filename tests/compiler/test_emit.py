@@ -185,6 +185,10 @@ class Walk:
                 regs[dst] = "tuple"
             case isa.GetField(dst=dst):
                 regs[dst] = self.target
+            case isa.InvokeTaking(dst=dst, args=args, func=func, dead=dead):
+                regs[dst] = self.called(func, [regs[r] for r in args])
+                for r in {*dead} - {dst}:
+                    del regs[r]
             case isa.Invoke(dst=dst, args=args, func=func):
                 regs[dst] = self.called(func, [regs[r] for r in args])
             case isa.AllocClosure(dst=dst, captured=args, func=func):

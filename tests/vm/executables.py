@@ -127,6 +127,7 @@ def by_hand() -> Executable:
         isa.AllocClosure(6, 1, (5,)),
         isa.InvokeClosure(7, 6, (5,)),
         isa.Invoke(7, 1, (5, 7)),
+        isa.InvokeTaking(7, 1, (5, 7), (7,)),
         isa.InvokeTail(2, (6, 7)),
     ]
     main = function(items)
