@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -42,15 +43,37 @@ def arenas(roots: StorageRoots, blocks: Iterable[Block]) -> list[Arena]:
     """The arenas of a function.
 
     An arena holds what lives between two calls of functions: it would else be held, as a whole, for as long as they run.  What
-    leaves the function is in none, and a block alone is its own.
+    leaves the function is in none but one that it fills alone in the end: until then its memory serves others.
     """
-    together: dict[tuple[int, str], list[Block]] = {}
+    inside: dict[tuple[int, str], list[Block]] = {}
+    leaving: dict[tuple[int, str], list[Block]] = {}
     for block in blocks:
+        if const(block.nbytes) is None or block.over is not None:
+            continue
         before = bisect_right(roots.calls, block.start)
-        alone = block.escapes or block.over is not None
-        if const(block.nbytes) is not None and not alone and bisect_right(roots.calls, block.last) == before:
-            together.setdefault((before, block.base.device), []).append(block)
-    return [_arena(found) for found in together.values() if len(found) > 1]
+        if block.escapes:
+            leaving.setdefault((before, block.base.device), []).append(block)
+        elif bisect_right(roots.calls, block.last) == before:
+            inside.setdefault((before, block.base.device), []).append(block)
+    found = []
+    for key, together in inside.items():
+        for host in leaving.get(key, ()):
+            guests = _guests(host, together)
+            together = [b for b in together if not any(b is g for g in guests)]
+            if guests:
+                found.append(_arena([*guests, host]))
+        if len(together) > 1:
+            found.append(_arena(together))
+    return found
+
+
+def _guests(host: Block, blocks: Iterable[Block]) -> list[Block]:
+    """The blocks that lie in the memory of ``host`` before it is filled, the largest first."""
+    space, found = _Space(size_of(host)), []
+    for block in sorted(blocks, key=lambda b: (-size_of(b), b.start)):
+        if block.last < host.start and space.place(block.start, block.last, size_of(block)) is not None:
+            found.append(block)
+    return found
 
 
 def _arena(blocks: list[Block]) -> Arena:
@@ -65,14 +88,27 @@ def _arena(blocks: list[Block]) -> Arena:
 def offsets(lives: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:
     """Where blocks lie that live from a number to a number, both included, and have a size: no two that are alive together
     overlap.  The largest come first, each at the lowest place that is free."""
-    found: dict[int, int] = {}
+    space, found = _Space(), dict[int, int]()
     for k in sorted(range(len(lives)), key=lambda k: (-lives[k][2], lives[k][0])):
-        start, last, size = lives[k]
-        taken = sorted((at, at + lives[j][2]) for j, at in found.items() if lives[j][0] <= last and start <= lives[j][1])
-        place = 0
-        for low, high in taken:
-            if place + size <= low:
-                break
-            place = max(place, (high + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
-        found[k] = place
+        found[k] = space.place(*lives[k]) or 0
     return tuple(found[k] for k in range(len(lives)))
+
+
+class _Space:
+    """Bytes that are given out for a time; no more than ``limit``."""
+
+    def __init__(self, limit: float = math.inf) -> None:
+        self.limit = limit
+        self.given: list[tuple[int, int, int, int]] = []
+
+    def place(self, start: int, last: int, size: int) -> int | None:
+        """The lowest offset at which ``size`` bytes are free from ``start`` to ``last``, given out from now on; None: nowhere."""
+        at = 0
+        for low, high, _, _ in sorted(g for g in self.given if g[2] <= last and start <= g[3]):
+            if at + size <= low:
+                break
+            at = max(at, (high + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
+        if at + size > self.limit:
+            return None
+        self.given.append((at, at + size, start, last))
+        return at

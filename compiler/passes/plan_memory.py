@@ -43,9 +43,12 @@ from ..storage_roots import MAKES_TENSOR, StorageRoots
 from ..taking_place import Block, Places, take_places
 
 
-def plan_memory(mod: IRModule, target: str = HOST, data_dependence: str = "input") -> IRModule:
-    """``mod`` with fewer storages, for ``target``; ``data_dependence`` as in ``manifest_alloc``."""
-    plan = _PlanMemory(mod, target, data_dependence)
+def plan_memory(mod: IRModule, target: str = HOST, data_dependence: str = "input", blind: bool = False) -> IRModule:
+    """``mod`` with fewer storages, for ``target``; ``data_dependence`` as in ``manifest_alloc``.
+
+    ``blind``: as if nothing were known of the implementations, so that no result can be written over an input.
+    """
+    plan = _PlanMemory(mod, target, data_dependence, blind)
     planned = {name: f if f.is_primitive else plan.function(f) for name, f in mod.functions.items()}
     return replace(mod, functions={**planned, **plan.over})
 
@@ -53,8 +56,8 @@ def plan_memory(mod: IRModule, target: str = HOST, data_dependence: str = "input
 class _PlanMemory:
     """The pass over one module.  ``over``: the primitives that write in place, by name."""
 
-    def __init__(self, mod: IRModule, target: str, dependence: str) -> None:
-        self.mod, self.target, self.dependence = mod, target, dependence
+    def __init__(self, mod: IRModule, target: str, dependence: str, blind: bool) -> None:
+        self.mod, self.target, self.dependence, self.blind = mod, target, dependence, blind
         self.names = Names(set(mod.functions))
         self.over: dict[str, Function] = {}
         self._named: dict[tuple[str, tuple[Pair, ...]], str] = {}
@@ -80,6 +83,8 @@ class _PlanMemory:
 
     def pairs_of(self, callee: GlobalVar) -> tuple[Pair, ...]:
         """What the kernel of a primitive allows."""
+        if self.blind:
+            return ()
         function = self.mod[callee.name]
         on_card = function.attrs.get("device", self.target) == DEVICES[CUDA]
         return in_place_pairs(primitive(function, self.dependence).group, CARD if on_card else HOST)
