@@ -41,7 +41,7 @@ def _scatter_elements(draw: Any) -> Drawn:
 
 def _scatter_nd(draw: Any) -> Drawn:
     data = _numbers(draw, draw(st.tuples(st.integers(1, 5), st.integers(1, 4))))
-    count = draw(st.integers(0, 4))
+    count = draw(st.integers(1, 4))
     indices = np.random.default_rng(count).integers(-len(data), len(data), (1, count))
     updates = (np.arange(count * data.shape[1]).reshape(count, data.shape[1]) / 2).astype(data.dtype)
     return [data, indices, updates], {"mode": draw(st.sampled_from(["update", "add", "mul", "min", "max"]))}
