@@ -19,8 +19,9 @@ import numpy as np
 
 import relayvm as relay
 from relayvm.compiler.comparing import REPEAT, measure
+from relayvm.ops.implementation import Kernel
 from relayvm.ops.native.memory import generic
-from relayvm.ops.op import Kernel, Op, OpPattern
+from relayvm.ops.op import Op, OpPattern
 from relayvm.shape_funcs.registry import Operand, register_shape_func
 from relayvm.vm.report.compare import Comparison
 
@@ -58,7 +59,7 @@ Op(
     attrs=WorkAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: dtypes[0],
-    kernel=Kernel("loop", work, attrs=lambda attrs: {"steps": attrs.steps}),
+    kernels=(Kernel("loop", work, attrs=lambda attrs: {"steps": attrs.steps}),),
 )
 
 

@@ -9,6 +9,7 @@ fn (%p0: Tensor[(?d0, 4), float32], Primitive=1) {     Group(params=[float32 (d0
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from ..ops.relate import build_group
 from ..ops.ty import FuncType, TensorType, TupleType, Type, numpy_dtype
 from .anf import Names, operands
 from .ir import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets
+
+#: The attribute of a primitive function that names its operator's implementation (see ``Group.implementation``).
+IMPLEMENTATION = "implementation"
 
 
 def group_of(function: Function) -> Group:
@@ -45,7 +49,8 @@ def group_of(function: Function) -> Group:
         refs[var] = tuple(range(n, n + count)) if isinstance(value.ty, TupleType) else n
         n += count
     out = ref(result)
-    return build_group(params, tuple(literals.values()), nodes, out if isinstance(out, tuple) else (out,))
+    results, implementation = out if isinstance(out, tuple) else (out,), function.attrs.get(IMPLEMENTATION, "")
+    return replace(build_group(params, tuple(literals.values()), nodes, results), implementation=implementation)
 
 
 def function_of(group: Group, device: str = "") -> Function:

@@ -7,9 +7,10 @@ from typing import Any
 from .composite import Term, cast, composite
 from .dtype_rules import known_dtype
 from .elementwise import CastAttrs
+from .implementation import Kernel
 from .kernels import bits
 from .kernels.cuda import bits as cuda
-from .op import Kernel, Op, OpPattern, TypeRelError
+from .op import Op, OpPattern, TypeRelError
 from .ty import DTYPES, ITEMSIZE
 
 
@@ -45,12 +46,14 @@ Op(
     pattern=OpPattern.OPAQUE,
     shape_func_name="elementwise",
     dtype=_same_width,
-    kernel=Kernel(
-        "reinterpret",
-        bits.reinterpret,
-        attrs=lambda attrs: {},
-        views=("flat",),
-        choose=lambda attrs, dtypes: bits.body_for(*dtypes),
-        cuda=cuda.reinterpret,
+    kernels=(
+        Kernel(
+            "reinterpret",
+            bits.reinterpret,
+            attrs=lambda attrs: {},
+            views=("flat",),
+            choose=lambda attrs, dtypes: bits.body_for(*dtypes),
+            cuda=cuda.reinterpret,
+        ),
     ),
 )

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .dtype_rules import FLOATS, INDICES, require, require_same
+from .implementation import Kernel, Scratch
 from .kernels import class_suppression as bodies
 from .kernels.cuda import class_suppression as cuda
 from .kernels.radix import COUNTERS
 from .kernels.vision import KEPT_ROWS
-from .op import Kernel, Op, OpPattern, Scratch, TypeRelError
+from .op import Op, OpPattern, TypeRelError
 
 
 @dataclass(frozen=True)
@@ -80,16 +81,18 @@ Op(
     attrs=AllClassNonMaxSuppressionAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_all_class_rule,
-    kernel=Kernel(
-        "all_class_non_max_suppression",
-        bodies.suppress_classes,
-        attrs=lambda attrs: {},
-        views=("", "dims", "flat", "flat", "flat", "", "", "flat"),
-        scratch=_ROOM,
-        choose=lambda attrs, dtypes: (
-            bodies.suppress_classes if attrs.output_format == "onnx" else bodies.suppress_classes_of_images
+    kernels=(
+        Kernel(
+            "all_class_non_max_suppression",
+            bodies.suppress_classes,
+            attrs=lambda attrs: {},
+            views=("", "dims", "flat", "flat", "flat", "", "", "flat"),
+            scratch=_ROOM,
+            choose=lambda attrs, dtypes: (
+                bodies.suppress_classes if attrs.output_format == "onnx" else bodies.suppress_classes_of_images
+            ),
+            cuda=cuda.all_class_non_max_suppression,
         ),
-        cuda=cuda.all_class_non_max_suppression,
     ),
 )
 
@@ -101,12 +104,14 @@ Op(
     attrs=RegularNonMaxSuppressionAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_regular_rule,
-    kernel=Kernel(
-        "regular_non_max_suppression",
-        bodies.suppress_regularly,
-        attrs=_regular,
-        views=("", "dims", "", "", "", "flat"),
-        scratch=_ROOM,
-        cuda=cuda.regular_non_max_suppression,
+    kernels=(
+        Kernel(
+            "regular_non_max_suppression",
+            bodies.suppress_regularly,
+            attrs=_regular,
+            views=("", "dims", "", "", "", "flat"),
+            scratch=_ROOM,
+            cuda=cuda.regular_non_max_suppression,
+        ),
     ),
 )

@@ -7,9 +7,10 @@ from typing import Any
 
 from ..shape_funcs.conv import SPATIAL, data_layouts, kernel_layouts, per_axis, sides
 from .dtype_rules import FLOATS, one_of, require, require_same
+from .implementation import Kernel
 from .kernels import conv as bodies
 from .kernels.cuda import conv as cuda
-from .op import DTypeRule, Kernel, Op, OpPattern
+from .op import DTypeRule, Op, OpPattern
 
 Numbers = int | tuple[int, ...]
 
@@ -91,14 +92,16 @@ def _convolution(rank: int, attrs: type) -> Op:
         attrs=attrs,
         pattern=OpPattern.OPAQUE,
         dtype=product_rule(name),
-        kernel=Kernel(
-            "convolution",
-            bodies.convolve_float32,
-            attrs=lambda attrs: _geometry(attrs, rank),
-            views=("dims",),
-            libraries={"float32": "sgemm", "float64": "dgemm"},
-            choose=lambda attrs, dtypes: bodies.BODIES.get(dtypes[0], bodies.convolve_halves),
-            cuda=cuda.convolution(lambda attrs: _geometry(attrs, rank)),
+        kernels=(
+            Kernel(
+                "convolution",
+                bodies.convolve_float32,
+                attrs=lambda attrs: _geometry(attrs, rank),
+                views=("dims",),
+                libraries={"float32": "sgemm", "float64": "dgemm"},
+                choose=lambda attrs, dtypes: bodies.BODIES.get(dtypes[0], bodies.convolve_halves),
+                cuda=cuda.convolution(lambda attrs: _geometry(attrs, rank)),
+            ),
         ),
     )
 

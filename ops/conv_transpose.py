@@ -8,9 +8,10 @@ from typing import Any
 from ..shape_funcs.conv import SPATIAL, data_layouts, per_axis, sides
 from ..shape_funcs.conv_transpose import transposed_layouts
 from .conv import Numbers, product_rule, three_axes
+from .implementation import Kernel
 from .kernels import conv_transpose as bodies
 from .kernels.cuda import conv_transpose as cuda
-from .op import Kernel, Op, OpPattern
+from .op import Op, OpPattern
 from .ty import HALVES
 
 
@@ -82,16 +83,18 @@ def _transposed(rank: int, attrs: type) -> Op:
         attrs=attrs,
         pattern=OpPattern.OPAQUE,
         dtype=product_rule(name),
-        kernel=Kernel(
-            "transposed_convolution",
-            bodies.transposed_directly,
-            attrs=constants,
-            views=("dims",),
-            libraries={"float32": "sgemm", "float64": "dgemm"},
-            choose=lambda attrs, dtypes: (
-                bodies.transposed_directly if {*dtypes} & {*HALVES} or len({*dtypes}) > 1 else bodies.BODIES[dtypes[0]]
+        kernels=(
+            Kernel(
+                "transposed_convolution",
+                bodies.transposed_directly,
+                attrs=constants,
+                views=("dims",),
+                libraries={"float32": "sgemm", "float64": "dgemm"},
+                choose=lambda attrs, dtypes: (
+                    bodies.transposed_directly if {*dtypes} & {*HALVES} or len({*dtypes}) > 1 else bodies.BODIES[dtypes[0]]
+                ),
+                cuda=cuda.transposed_convolution(constants),
             ),
-            cuda=cuda.transposed_convolution(constants),
         ),
     )
 

@@ -8,9 +8,10 @@ from typing import Any
 from ..shape_funcs.conv import data_layouts, per_axis, sides
 from ..shape_funcs.image import dilation_layouts
 from .conv import Numbers, product_rule
+from .implementation import Kernel
 from .kernels import dilation as bodies
 from .kernels.cuda import dilation as cuda
-from .op import Kernel, Op, OpPattern
+from .op import Op, OpPattern
 
 
 @dataclass(frozen=True)
@@ -45,5 +46,5 @@ Op(
     attrs=Dilation2dAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=product_rule("image.dilation2d"),
-    kernel=Kernel("dilate", bodies.dilate, attrs=_geometry, views=("dims",), cuda=cuda.dilate(_geometry)),
+    kernels=(Kernel("dilate", bodies.dilate, attrs=_geometry, views=("dims",), cuda=cuda.dilate(_geometry)),),
 )

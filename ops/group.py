@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..shape_funcs.dims import Dim, Shape, const, dim, sym
+from .implementation import HOST, Kernel, OpCall
 from .op import Op, get
 
 
@@ -52,12 +53,28 @@ class Node:
 
 @dataclass(frozen=True)
 class Group:
-    """A fused primitive: ``params``, ``literals``, ``nodes`` in dependency order, and which values are its ``results``."""
+    """A fused primitive: ``params``, ``literals``, ``nodes`` in dependency order, and which values are its ``results``.
+
+    ``implementation``: by name, which of its operator's it is; "" is the one that the others fall back on, and of a group of
+    fusable operators the only one.
+    """
 
     params: tuple[Tensor, ...]
     literals: tuple[Literal, ...]
     nodes: tuple[Node, ...]
     results: tuple[Ref, ...]
+    implementation: str = ""
+
+    def kernel_on(self, machine: str) -> Kernel | None:
+        """Its kernel on ``machine`` (see ``Kernel.devices``); None for generated ones, and where it has none there."""
+        kernels = [k for k in self.nodes[0].operator.kernels_on(machine) if self.implementation in ("", k.name)]
+        return kernels[-1] if kernels else None
+
+    def call_on(self, machine: str = HOST) -> OpCall:
+        """The call of its one operator, as implementations are asked about it."""
+        (node,), values = self.nodes, self.values()
+        refs = [r for arg in node.args for r in (arg if isinstance(arg, tuple) else (arg,))]
+        return OpCall(node.operator, node.attrs, tuple(values[r] for r in refs), node.outputs, machine)
 
     def values(self) -> tuple[Tensor, ...]:
         """Every value by its ref."""
@@ -79,6 +96,7 @@ class Group:
                 for n in self.nodes
             ],
             "results": list(self.results),
+            "implementation": self.implementation,
         }
 
     def key(self) -> str:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
+from .implementation import Kernel, Scratch, Split
 from .kernels import matmul as bodies
 from .kernels import softmax as softmaxes
 from .kernels.cuda import matmul as cuda_products
 from .kernels.cuda import softmax as cuda_softmax
 from .kernels.half_matmul import batch_matmul_halves, matmul_halves
-from .op import DTypeRule, Kernel, Op, OpPattern, Scratch, Split
+from .op import DTypeRule, Op, OpPattern
 from .ty import HALVES, is_float
 
 
@@ -116,7 +117,7 @@ Op(
     attrs=DenseAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.dense", ("data", "weight")),
-    kernel=_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, matmul_halves, cuda_products.matmul, _dense),
+    kernels=(_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, matmul_halves, cuda_products.matmul, _dense),),
 )
 
 Op(
@@ -126,7 +127,7 @@ Op(
     attrs=MatmulAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.matmul", ("tensor_a", "tensor_b")),
-    kernel=_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, matmul_halves, cuda_products.matmul, _own),
+    kernels=(_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, matmul_halves, cuda_products.matmul, _own),),
 )
 
 Op(
@@ -136,8 +137,15 @@ Op(
     attrs=BatchMatmulAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
-    kernel=_product_kernel(
-        "gemm", bodies.batch_matmul_floats, bodies.batch_matmul_integers, batch_matmul_halves, cuda_products.batch_matmul, _own
+    kernels=(
+        _product_kernel(
+            "gemm",
+            bodies.batch_matmul_floats,
+            bodies.batch_matmul_integers,
+            batch_matmul_halves,
+            cuda_products.batch_matmul,
+            _own,
+        ),
     ),
 )
 
@@ -148,8 +156,10 @@ Op(
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=like_inputs("nn.softmax", ["data"], FLOATS),
-    kernel=_softmax_kernel(
-        "softmax", softmaxes.softmax_float32, softmaxes.softmax_float64, softmaxes.softmax_of_halves, cuda_softmax.softmax
+    kernels=(
+        _softmax_kernel(
+            "softmax", softmaxes.softmax_float32, softmaxes.softmax_float64, softmaxes.softmax_of_halves, cuda_softmax.softmax
+        ),
     ),
 )
 
@@ -161,11 +171,13 @@ Op(
     pattern=OpPattern.OPAQUE,
     shape_func_name="nn.softmax",
     dtype=like_inputs("nn.log_softmax", ["data"], FLOATS),
-    kernel=_softmax_kernel(
-        "log_softmax",
-        softmaxes.log_softmax_float32,
-        softmaxes.log_softmax_float64,
-        softmaxes.log_softmax_float32,
-        cuda_softmax.log_softmax,
+    kernels=(
+        _softmax_kernel(
+            "log_softmax",
+            softmaxes.log_softmax_float32,
+            softmaxes.log_softmax_float64,
+            softmaxes.log_softmax_float32,
+            cuda_softmax.log_softmax,
+        ),
     ),
 )

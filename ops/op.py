@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import enum
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..shape_funcs.registry import SHAPE_FUNCS, ShapeFunc
 from .compute import Compute, Reduction
+from .implementation import Kernel
 
 
 class OpPattern(enum.IntEnum):
@@ -44,85 +44,6 @@ class TypeRelError(Exception):
 DTypeRule = Callable[[tuple[Any, ...], Any], "str | tuple[str, ...]"]
 
 
-@dataclass(frozen=True)
-class Scratch:
-    """A buffer that a kernel's wrapper allocates for its body and frees after it.
-
-    It has ``length`` elements, or, where that is 0, as many as axis ``axis`` of the view of the first tensor is long, but at
-    least one; with ``rows`` it is 2-D, so many rows of them.  ``dtype`` "" is that in which elements of the first tensor are
-    computed with.
-    """
-
-    dtype: str = ""
-    axis: int = 0
-    rows: int = 0
-    length: int = 0
-
-
-@dataclass(frozen=True)
-class Split:
-    """How a kernel is divided between threads: along the first axis of the views of some tensors, all equally long there.
-
-    The body is called with a part of these tensors, and the others whole; what it writes for one index must need no other.
-    ``tensors``: which ones; the last one holds for all further tensors.  ``ns``: about how many nanoseconds it takes for each
-    element of tensor ``by``, one of those that are divided.
-    """
-
-    ns: float
-    tensors: tuple[bool, ...] = (True,)
-    by: int = 0
-
-    def divides(self, number: int) -> bool:
-        """Is this tensor one of them?"""
-        return self.tensors[min(number, len(self.tensors) - 1)]
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A hand-written CPU kernel of an OPAQUE operator.
-
-    ``body`` is a plain ``@generic`` function in the subset numba compiles: no exceptions, and no memory but by ``alloc``, freed
-    before it returns.  It gets C-contiguous arrays, inputs (the tensors of a tuple input in order) then outputs, then what is
-    listed below, in this order, and returns a status (0: fine, see ops.native.status):
-
-    * with an upper-bound operator one int64 array, into which it writes the true sizes;
-    * an array for each of ``scratch``;
-    * with ``libraries``, the address of a library function called by address (see ops.native.libraries), 0 for none.
-      ``libraries`` says which by the dtype that is computed in; there is none where that differs between the tensors;
-    * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples).
-
-    ``choose(attrs, dtypes)``: the body for these attrs and tensors, where that is not always ``body``.
-
-    ``views``: under which shape the body sees each tensor; the last one holds for all further tensors.
-
-    ==========  ====================================================================================================
-    ""          its own shape; a scalar is an array of one element
-    "flat"      1-D: all elements
-    "axis"      3-D: the axes before attrs.axis as one, that axis, the axes after it as one (axis None: (1, size, 1))
-    "dims"      two arguments: the elements, 1-D, and the shape, an int64 array
-    "skip"      not passed
-    ==========  ====================================================================================================
-    """
-
-    name: str
-    body: Callable[..., int]
-    attrs: Callable[[Any], dict[str, Any]] = lambda attrs: dataclasses.asdict(attrs)
-    views: tuple[str, ...] = ("",)
-    scratch: tuple[Scratch, ...] = ()
-    #: How it runs in several threads; None: in one.
-    split: Split | None = None
-    libraries: Mapping[str, str] = field(default_factory=dict)
-    choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
-    #: ``body`` is ordinary Python over numpy arrays, called between two entries of the native loop: slow, but anything goes.
-    in_python: bool = False
-    #: How it runs on CUDA devices: ``(OpaqueCall) -> CudaSource`` (see ops.kernels.cuda.source); None: it does not.
-    cuda: Callable[[Any], Any] | None = None
-
-    def body_for(self, attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
-        """The body for these attrs and dtypes (of the inputs, then the outputs)."""
-        return self.choose(attrs, dtypes) if self.choose else self.body
-
-
 #: ``(attrs, constants) -> (name, attrs)``: which static operator, with which attributes, a call stands for when some of its
 #: arguments are constants; None when it must stay as it is.  ``constants`` has per input a numpy array, or None for what is
 #: not known.  The new call takes the arguments whose input names the static operator has too.
@@ -141,8 +62,8 @@ class Op:
     ``inputs`` names the tensor inputs; a name ending in ``*`` is one input that is a tuple of tensors.
     The shape function is found under ``name`` in ``shape_funcs`` or, for elementwise, broadcast and reduce operators,
     follows from ``pattern``.
-    Exactly one of ``compute`` (fusable), ``kernel`` (OPAQUE) and ``expand`` (COMPOSITE, see ``ops.composite.composite``) is
-    given; RESHAPE operators have none of them.
+    Exactly one of ``compute`` (fusable), ``kernels`` (OPAQUE; see ``ops.implementation``) and ``expand`` (COMPOSITE, see
+    ``ops.composite.composite``) is given; RESHAPE operators have none of them.
     """
 
     name: str
@@ -153,7 +74,7 @@ class Op:
     attrs: type = NoAttrs
     compute: Compute | None = None
     reduction: Reduction | None = None
-    kernel: Kernel | None = None
+    kernels: tuple[Kernel, ...] = ()
     expand: Expand | None = None
     shape_func_name: str | None = None  # when it is registered under another name
     static: StaticRule | None = None  # dyn.* only
@@ -169,11 +90,13 @@ class Op:
         composite = self.pattern is OpPattern.COMPOSITE
         need((self.expand is not None) == composite, "expand goes with COMPOSITE")
         if self.pattern is OpPattern.OPAQUE:
-            need(self.kernel and not self.compute, "an OPAQUE operator has a kernel and no compute")
+            need(self.kernels and not self.compute, "an OPAQUE operator has kernels and no compute")
         elif composite or self.pattern in (OpPattern.RESHAPE, OpPattern.MACHINE):
-            need(not self.kernel and not self.compute, f"a {self.pattern.name} operator has neither kernel nor compute")
+            need(not self.kernels and not self.compute, f"a {self.pattern.name} operator has neither kernel nor compute")
         else:
-            need(self.compute and not self.kernel, "a fusable operator has a compute and no kernel")
+            need(self.compute and not self.kernels, "a fusable operator has a compute and no kernels")
+        names = [k.name for k in self.kernels]
+        need(len(set(names)) == len(names), f"two of its implementations have one name: {', '.join(names)}")
         if self.pattern is OpPattern.MACHINE:
             REGISTRY[self.name] = self
             return
@@ -207,12 +130,16 @@ class Op:
 
     @property
     def implementations(self) -> tuple[str, ...]:
-        """The names of its kernels on the CPU."""
+        """The names of its implementations, in the order in which one falls back on the next."""
         if self.pattern is OpPattern.RESHAPE:
             return ("view",)
         if self.expand is not None:
             return ("other operators",)
-        return (self.kernel.name,) if self.kernel else ("generated",)
+        return tuple(k.name for k in self.kernels) or ("generated",)
+
+    def kernels_on(self, machine: str) -> tuple[Kernel, ...]:
+        """Its kernels that run on ``machine`` (see ``Kernel.devices``), in order."""
+        return tuple(k for k in self.kernels if machine in k.devices)
 
 
 def get(name: str) -> Op:

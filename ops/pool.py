@@ -9,9 +9,10 @@ from typing import Any
 from ..shape_funcs.conv import data_layouts, per_axis, sides
 from .conv import Numbers, three_axes
 from .dtype_rules import FLOATS, NUMBERS, like_inputs
+from .implementation import Kernel
 from .kernels import pool as bodies
 from .kernels.cuda import pool as cuda
-from .op import Kernel, Op, OpPattern
+from .op import Op, OpPattern
 from .ty import is_float
 
 
@@ -136,7 +137,7 @@ def _pool(
         attrs=attrs,
         pattern=OpPattern.OPAQUE,
         dtype=like_inputs(name, ["data"], dtypes),
-        kernel=Kernel(body.__name__, body, attrs=given, views=("dims",), cuda=on_cuda(given), **more),
+        kernels=(Kernel(body.__name__, body, attrs=given, views=("dims",), cuda=on_cuda(given), **more),),
     )
 
 

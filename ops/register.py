@@ -23,9 +23,10 @@ from ..shape_funcs.registry import restore_shape_func as restore_shape_func
 from .broadcast import broadcast
 from .compute import Compute, Scalar, Value
 from .dtype_rules import DTYPES, like_inputs
+from .implementation import Kernel
 from .kernels.cuda.per_element import per_element
 from .native.memory import generic
-from .op import REGISTRY, DTypeRule, Kernel, NoAttrs, Op, OpPattern
+from .op import REGISTRY, DTypeRule, NoAttrs, Op, OpPattern
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 #: Operators that `register_op` declared.
@@ -75,12 +76,14 @@ def register_op(
         dtype=dtype or like_inputs(name, inputs, dtypes),
         attrs=attrs,
         compute=_element_wise(element) if element else None,
-        kernel=Kernel("user", generic(kernel), attrs=asdict, cuda=per_element(cuda) if isinstance(cuda, str) else cuda)
-        if kernel
-        else None,
+        kernels=(_kernel(kernel, cuda),) if kernel else (),
     )
     _OWN.add(name)
     return op
+
+
+def _kernel(body: Callable[..., int], cuda: str | Callable[[Any], Any] | None) -> Kernel:
+    return Kernel("user", generic(body), attrs=asdict, cuda=per_element(cuda) if isinstance(cuda, str) else cuda)
 
 
 def _element_wise(element: Callable[..., Scalar]) -> Compute:
@@ -114,7 +117,7 @@ def register_shape_func(
         count = len(REGISTRY[op].inputs)
         if len(flags) not in (1, count) or (len(flags) == 1 < count and not isinstance(data_dependent, bool)):
             raise ValueError(f"operator {op!r} has {count} inputs ({', '.join(REGISTRY[op].inputs)}), not {len(flags)} flags")
-        if upper_bound and REGISTRY[op].kernel is None:
+        if upper_bound and not REGISTRY[op].kernels:
             raise ValueError(f"operator {op!r} has no kernel of its own that could report a size")
     if func is None:
         return declare_shape_func(op, data_dependent, upper_bound=upper_bound)

@@ -338,11 +338,12 @@ def group_from_json(data: Any) -> Group:
         _need(walk.nodes and results, "it has no operator or no result")
         bounded = [n for n in walk.nodes if n.operator.shape_func.upper_bound]
         _need(not bounded or len(walk.nodes) == 1, "an operator whose kernel counts its results stands alone")
+        implementation = _implementation(data["implementation"], walk.nodes)
     except Exception as error:
         # whatever a damaged file makes a shape function do
         text = error.message if isinstance(error, TypeRelError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"not a primitive: {text}") from None
-    return Group(walk.params, walk.literals, tuple(walk.nodes), results)
+    return Group(walk.params, walk.literals, tuple(walk.nodes), results, implementation)
 
 
 def _tensor_from_json(data: Any) -> Tensor:
@@ -371,6 +372,12 @@ def _node_from_json(data: Any, n_values: int) -> Node:
     _need(op.pattern is not OpPattern.MACHINE, f"{op.name} is an instruction, not an operator with a kernel")
     args = tuple(tuple(_ref(r, n_values) for r in a) if isinstance(a, list) else _ref(a, n_values) for a in data["args"])
     return Node(op.name, attrs_from_json(op.attrs, data["attrs"]), args, ())
+
+
+def _implementation(name: Any, nodes: Sequence[Node]) -> str:
+    names = [k.name for k in nodes[0].operator.kernels] if len(nodes) == 1 else []
+    _need(name == "" or name in names, f"{name!r} is none of its implementations ({', '.join(names) or 'only one'})")
+    return str(name)
 
 
 def _ref(value: Any, n_values: int) -> int:

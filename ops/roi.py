@@ -9,9 +9,10 @@ from typing import Any, Literal
 from ..shape_funcs.conv import data_layouts, per_axis
 from .conv import Numbers
 from .dtype_rules import FLOATS, INDICES, one_of, require, require_same
+from .implementation import Kernel, Split
 from .kernels import roi as bodies
 from .kernels.cuda import roi as cuda
-from .op import Kernel, Op, OpPattern, Split, TypeRelError
+from .op import Op, OpPattern, TypeRelError
 
 #: More samples in each bin, along each axis, are refused: so fine a grid is a mistake.
 MOST_SAMPLES = 1024
@@ -119,13 +120,15 @@ Op(
     attrs=RoiAlignAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_roi_align_rule,
-    kernel=Kernel(
-        "roi_align",
-        bodies.roi_align,
-        attrs=_regions,
-        views=("dims",),
-        split=Split(ns=10, tensors=(False, True), by=-1),
-        cuda=cuda.roi_align(_regions),
+    kernels=(
+        Kernel(
+            "roi_align",
+            bodies.roi_align,
+            attrs=_regions,
+            views=("dims",),
+            split=Split(ns=10, tensors=(False, True), by=-1),
+            cuda=cuda.roi_align(_regions),
+        ),
     ),
 )
 
@@ -137,13 +140,15 @@ Op(
     attrs=RoiPoolAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: _regions_dtype("vision.roi_pool", dtypes, attrs),
-    kernel=Kernel(
-        "roi_pool",
-        bodies.roi_pool,
-        attrs=_pools,
-        views=("dims",),
-        split=Split(ns=10, tensors=(False, True), by=-1),
-        cuda=cuda.roi_pool(_pools),
+    kernels=(
+        Kernel(
+            "roi_pool",
+            bodies.roi_pool,
+            attrs=_pools,
+            views=("dims",),
+            split=Split(ns=10, tensors=(False, True), by=-1),
+            cuda=cuda.roi_pool(_pools),
+        ),
     ),
 )
 
@@ -155,12 +160,14 @@ Op(
     attrs=CropAndResizeAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_crop_rule,
-    kernel=Kernel(
-        "crop_and_resize",
-        bodies.crop_and_resize,
-        attrs=_crops,
-        views=("dims",),
-        split=Split(ns=5, tensors=(False, True), by=-1),
-        cuda=cuda.crop_and_resize(_crops),
+    kernels=(
+        Kernel(
+            "crop_and_resize",
+            bodies.crop_and_resize,
+            attrs=_crops,
+            views=("dims",),
+            split=Split(ns=5, tensors=(False, True), by=-1),
+            cuda=cuda.crop_and_resize(_crops),
+        ),
     ),
 )

@@ -14,11 +14,12 @@ from ..shape_funcs.dims import const
 from .compute import Guard, Scalar, Select, Value, apply, index
 from .dtype_rules import FLOATS, INDICES, NUMBERS, like_inputs, require, require_same
 from .dynamic import static_form
+from .implementation import Kernel, Scratch
 from .indexing import as_index, inside
 from .kernels import scatter as bodies
 from .kernels.cuda import scatter as cuda
 from .native.status import BAD_VALUE, SHAPE_CHECK
-from .op import DTypeRule, Kernel, NoAttrs, Op, OpPattern, Scratch
+from .op import DTypeRule, NoAttrs, Op, OpPattern
 
 Axes = tuple[Scalar, ...]
 
@@ -113,7 +114,7 @@ def _strided_set_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
 
 
 def _opaque(name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, kernel: Kernel, **more: Any) -> None:
-    Op(name=name, doc=doc, inputs=inputs, pattern=OpPattern.OPAQUE, dtype=dtype, kernel=kernel, **more)
+    Op(name=name, doc=doc, inputs=inputs, pattern=OpPattern.OPAQUE, dtype=dtype, kernels=(kernel,), **more)
 
 
 def _sparse_kernel(*views: str) -> Kernel:

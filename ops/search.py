@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .dtype_rules import INDICES, NUMBERS, known_dtype, require, require_same
+from .implementation import Kernel, Scratch
 from .kernels import search as bodies
 from .kernels.cuda import search as cuda
 from .kernels.sorting import searchsorted
-from .op import Kernel, Op, OpPattern, Scratch
+from .op import Op, OpPattern
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ Op(
     inputs=("condition",),
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: "int32",
-    kernel=Kernel("argwhere", bodies.argwhere, attrs=lambda attrs: {}, views=("dims", ""), cuda=cuda.argwhere),
+    kernels=(Kernel("argwhere", bodies.argwhere, attrs=lambda attrs: {}, views=("dims", ""), cuda=cuda.argwhere),),
 )
 
 Op(
@@ -58,14 +59,16 @@ Op(
     attrs=UniqueAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_unique_rule,
-    kernel=Kernel(
-        "unique",
-        bodies.unique,
-        attrs=lambda attrs: {"is_sorted": attrs.is_sorted},
-        views=("flat",),
-        scratch=(Scratch(), Scratch("int64"), Scratch(), Scratch("int64")),
-        choose=lambda attrs, dtypes: bodies.unique_with_counts if attrs.return_counts else bodies.unique,
-        cuda=cuda.unique,
+    kernels=(
+        Kernel(
+            "unique",
+            bodies.unique,
+            attrs=lambda attrs: {"is_sorted": attrs.is_sorted},
+            views=("flat",),
+            scratch=(Scratch(), Scratch("int64"), Scratch(), Scratch("int64")),
+            choose=lambda attrs, dtypes: bodies.unique_with_counts if attrs.return_counts else bodies.unique,
+            cuda=cuda.unique,
+        ),
     ),
 )
 
@@ -76,7 +79,7 @@ Op(
     attrs=SearchsortedAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_searchsorted_rule,
-    kernel=Kernel(
-        "searchsorted", searchsorted, attrs=lambda attrs: {"right": attrs.right}, views=("dims",), cuda=cuda.searchsorted
+    kernels=(
+        Kernel("searchsorted", searchsorted, attrs=lambda attrs: {"right": attrs.right}, views=("dims",), cuda=cuda.searchsorted),
     ),
 )

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .dtype_rules import INDICES, NUMBERS, known_dtype, require
+from .implementation import Kernel, Scratch, Split
 from .kernels import sorting as bodies
 from .kernels.cuda import scanning as cuda_scanning
 from .kernels.cuda import sorting as cuda
 from .kernels.radix import COUNTERS
-from .op import DTypeRule, Kernel, Op, OpPattern, Scratch, Split
+from .op import DTypeRule, Op, OpPattern
 from .ty import HALVES
 
 #: A position in a sorted axis may also be a float, which Relay's models use.
@@ -73,14 +74,16 @@ def _cumulative(name: str, doc: str, is_product: bool) -> None:
         attrs=CumulativeAttrs,
         pattern=OpPattern.OPAQUE,
         dtype=lambda dtypes, attrs: known_dtype(name, attrs.dtype or dtypes[0], NUMBERS),
-        kernel=Kernel(
-            name,
-            bodies.cumulate,
-            attrs=lambda attrs: {"exclusive": attrs.exclusive, "is_product": is_product},
-            views=("axis",),
-            choose=lambda attrs, dtypes: bodies.cumulate_to_halves if dtypes[-1] in HALVES else bodies.cumulate,
-            split=Split(ns=1),
-            cuda=cuda_scanning.cumprod if is_product else cuda_scanning.cumsum,
+        kernels=(
+            Kernel(
+                name,
+                bodies.cumulate,
+                attrs=lambda attrs: {"exclusive": attrs.exclusive, "is_product": is_product},
+                views=("axis",),
+                choose=lambda attrs, dtypes: bodies.cumulate_to_halves if dtypes[-1] in HALVES else bodies.cumulate,
+                split=Split(ns=1),
+                cuda=cuda_scanning.cumprod if is_product else cuda_scanning.cumsum,
+            ),
         ),
     )
 
@@ -144,7 +147,7 @@ Op(
     attrs=SortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: dtypes[0],
-    kernel=Kernel("sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.sort),
+    kernels=(Kernel("sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.sort),),
 )
 
 Op(
@@ -154,7 +157,9 @@ Op(
     attrs=ArgsortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_position_rule("argsort"),
-    kernel=Kernel("argsort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.argsort),
+    kernels=(
+        Kernel("argsort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.argsort),
+    ),
 )
 
 Op(
@@ -164,7 +169,7 @@ Op(
     attrs=TopkAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_topk_rule("topk"),
-    kernel=_topk_kernel("axis"),
+    kernels=(_topk_kernel("axis"),),
 )
 
 Op(
@@ -174,7 +179,7 @@ Op(
     attrs=DynTopkAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_topk_rule("dyn.topk"),
-    kernel=_topk_kernel("axis", "skip", "axis"),
+    kernels=(_topk_kernel("axis", "skip", "axis"),),
     static=_topk_static,
 )
 

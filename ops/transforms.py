@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .dtype_rules import FLOATS, require, require_same
+from .implementation import Kernel
 from .kernels import transforms as bodies
 from .kernels.cuda import transforms as cuda
-from .op import Kernel, Op, OpPattern
+from .op import Op, OpPattern
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ Op(
     attrs=DftAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_parts_rule,
-    kernel=Kernel("dft", bodies.dft, views=("dims",), cuda=cuda.dft),
+    kernels=(Kernel("dft", bodies.dft, views=("dims",), cuda=cuda.dft),),
 )
 
 Op(
@@ -71,5 +72,5 @@ Op(
     attrs=StftAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_frames_rule,
-    kernel=Kernel("stft", bodies.stft, attrs=_frames, views=("dims",), cuda=cuda.stft(_frames)),
+    kernels=(Kernel("stft", bodies.stft, attrs=_frames, views=("dims",), cuda=cuda.stft(_frames)),),
 )

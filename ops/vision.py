@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from .dtype_rules import FLOATS, INDICES, require
+from .implementation import Kernel, Scratch
 from .kernels import vision as bodies
 from .kernels.cuda.suppression import non_max_suppression
 from .kernels.cuda.vision import get_valid_counts
 from .kernels.radix import COUNTERS
-from .op import Kernel, Op, OpPattern, Scratch
+from .op import Op, OpPattern
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ Op(
     attrs=GetValidCountsAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_valid_counts_rule,
-    kernel=Kernel("get_valid_counts", bodies.get_valid_counts, views=("", "flat", ""), cuda=get_valid_counts),
+    kernels=(Kernel("get_valid_counts", bodies.get_valid_counts, views=("", "flat", ""), cuda=get_valid_counts),),
 )
 
 Op(
@@ -79,17 +80,19 @@ Op(
     attrs=NonMaxSuppressionAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_suppression_rule,
-    kernel=Kernel(
-        "non_max_suppression",
-        bodies.suppressed_indices,
-        attrs=_suppression_attrs,
-        views=("", "", "", "flat", "flat", ""),
-        scratch=(
-            *(Scratch(axis=1), Scratch("int64", axis=1)) * 2,
-            Scratch("int64", length=COUNTERS),
-            Scratch(axis=1, rows=bodies.KEPT_ROWS),
+    kernels=(
+        Kernel(
+            "non_max_suppression",
+            bodies.suppressed_indices,
+            attrs=_suppression_attrs,
+            views=("", "", "", "flat", "flat", ""),
+            scratch=(
+                *(Scratch(axis=1), Scratch("int64", axis=1)) * 2,
+                Scratch("int64", length=COUNTERS),
+                Scratch(axis=1, rows=bodies.KEPT_ROWS),
+            ),
+            choose=lambda attrs, dtypes: bodies.suppressed_indices if attrs.return_indices else bodies.suppressed_boxes,
+            cuda=non_max_suppression,
         ),
-        choose=lambda attrs, dtypes: bodies.suppressed_indices if attrs.return_indices else bodies.suppressed_boxes,
-        cuda=non_max_suppression,
     ),
 )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.group import Group, Node, Tensor
+from ..ops.implementation import HOST
 from ..ops.native import libraries, threads
 from ..ops.native.layout import TENSOR
 from ..ops.native.status import STATUS
@@ -60,8 +61,8 @@ def _call(group: Group, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> 
     tensors = [*inputs, *outputs]
     if in_python(group):
         node = group.nodes[0]
-        kernel = node.operator.kernel
-        assert kernel is not None
+        kernel = group.kernel_on(HOST)
+        assert kernel is not None and kernel.body is not None
         kernel.body(*tensors, **kernel.attrs(node.attrs))
         return
     rows = np.zeros(len(tensors), TENSOR)

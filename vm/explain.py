@@ -115,7 +115,7 @@ def explain(
 
 def _call(exe: Executable, f: VMFunction, pc: int, packed: PackedFunc) -> KernelCall:
     nodes = packed.group.nodes
-    implementation = ", ".join(dict.fromkeys(name for n in nodes for name in n.operator.implementations[:1]))
+    implementation = packed.group.implementation or ", ".join(dict.fromkeys(n.operator.implementations[-1] for n in nodes))
     ops = tuple(n.op for n in nodes)
     return KernelCall(f.name, pc, packed.name, ops, implementation, DEVICES[packed.device], span_of(exe, f, pc))
 

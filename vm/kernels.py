@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.group import Group
+from ..ops.implementation import HOST
 from ..ops.kernels import kernel_source
 from ..ops.kernels.source import KernelSource
 from ..ops.native import libraries, memory, store
@@ -43,7 +44,7 @@ def kernel_address(group: Group) -> int:
 
 def in_python(group: Group) -> bool:
     """Does the kernel live in Python?"""
-    kernel = group.nodes[0].operator.kernel
+    kernel = group.kernel_on(HOST)
     return kernel is not None and kernel.in_python
 
 

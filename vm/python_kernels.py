@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ops.group import Group
+from ..ops.implementation import HOST
 from ..ops.native import memory
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import HOST_KERNEL
@@ -111,8 +112,8 @@ def _ask_the_card(machine: VirtualMachine, call: _Call) -> None:
 
 def _run(group: Group, arrays: Sequence[np.ndarray]) -> None:
     node = group.nodes[0]
-    kernel = node.operator.kernel
-    assert kernel is not None
+    kernel = group.kernel_on(HOST)
+    assert kernel is not None and kernel.body is not None
     kernel.body(*arrays, **kernel.attrs(node.attrs))
 
 

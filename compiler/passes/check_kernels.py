@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ops import machine
+from ...ops.implementation import HOST
 from ...ops.kernels.cuda import has_kernel
 from ...vm.source import Diagnostic, TypeCheckError
 from ..ir import Call, Expr, GlobalVar, If, IRModule, let_chain
@@ -34,7 +35,7 @@ def _refused(mod: IRModule, chain: Expr, target: str) -> Iterator[Diagnostic]:
             assert isinstance(callee, GlobalVar)
             function = mod[callee.name]
             group = group_of(function)
-            kernel = group.nodes[0].operator.kernel
+            kernel = group.kernel_on(HOST)
             # a kernel in Python over numpy runs on copies, which are counted
             if function.attrs.get("device", target) == target and not has_kernel(group) and not (kernel and kernel.in_python):
                 names = ", ".join(n.op for n in group.nodes)

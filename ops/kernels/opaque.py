@@ -17,10 +17,11 @@ from typing import Any
 
 from ..group import Group
 from ..group import Tensor as GroupTensor
+from ..implementation import HOST, Kernel
 from ..native.layout import TENSOR
 from ..native.shares import end_of, first_of, threads_wanted
 from ..native.status import OUT_OF_MEMORY
-from ..op import Kernel, Op
+from ..op import Op
 from ..ty import ITEMSIZE, computed_in
 from .cost import PER_NS
 from .division import asked
@@ -34,15 +35,16 @@ _NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
 
 def source(group: Group) -> KernelSource:
     """The kernel of a group of one OPAQUE node whose results are all its outputs.  Raises ValueError for any other group."""
-    operator = sole_operator(group)
-    assert operator.kernel is not None
-    return _Wrapper(operator.kernel, group.nodes[0].attrs, operands(group), counts=operator.shape_func.upper_bound).source()
+    operator, kernel = sole_operator(group), group.kernel_on(HOST)
+    if kernel is None:
+        raise ValueError(f"{group.name}: its implementation {group.implementation!r} does not run on the host")
+    return _Wrapper(kernel, group.nodes[0].attrs, operands(group), counts=operator.shape_func.upper_bound).source()
 
 
 def sole_operator(group: Group) -> Op:
     """The operator of a group of one OPAQUE node whose results are all its outputs.  Raises ValueError for any other group."""
     node, first = group.nodes[0], len(group.params) + len(group.literals)
-    if len(group.nodes) != 1 or node.operator.kernel is None:
+    if len(group.nodes) != 1 or not node.operator.kernels:
         raise ValueError(f"{group.name} is not one operator with a kernel of its own")
     if group.results != tuple(range(first, first + len(node.outputs))):
         raise ValueError(f"{group.name} does not return every output in order")

@@ -6,7 +6,7 @@ import re
 
 from ...shape_funcs.dims import SYM, Dim, postorder
 from ..group import Group
-from ..op import Kernel, OpPattern
+from ..implementation import Kernel
 from .composition import Nest, TooComplex
 from .expression import LOAD, SIZE
 from .plan import plans
@@ -21,10 +21,9 @@ def reads(group: Group) -> tuple[bool, ...]:
     A fused kernel reads what its loops load, and what decides a size that no tensor of it has; a kernel of its own what it is
     given (see ``Kernel.views``).
     """
-    first = group.nodes[0]
-    kernel = first.operator.kernel
-    if first.operator.pattern is OpPattern.OPAQUE and kernel is not None:
-        found = _given(group, kernel)
+    kernels = [k for k in group.nodes[0].operator.kernels if group.implementation in ("", k.name)]
+    if kernels:
+        found = {k for kernel in kernels for k in _given(group, kernel)}
     else:
         try:
             found = {k for nest in plans(group) for k in _loaded(group, nest)}

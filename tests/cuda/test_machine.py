@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.op import REGISTRY, Kernel, Op, OpPattern
+from relayvm.ops.implementation import Kernel
+from relayvm.ops.op import REGISTRY, Op, OpPattern
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.cuda import provider
 from relayvm.vm.cuda.graphs import pays, same
@@ -282,7 +283,7 @@ def reversed_in_numpy() -> Iterator[None]:
         out[...] = x[::-1]
 
     kernel = Kernel("reversed", body, in_python=True)
-    Op(name=name, doc="x[::-1]", inputs=("data",), pattern=OpPattern.OPAQUE, dtype=lambda d, attrs: d[0], kernel=kernel)
+    Op(name=name, doc="x[::-1]", inputs=("data",), pattern=OpPattern.OPAQUE, dtype=lambda d, attrs: d[0], kernels=(kernel,))
     yield
     del REGISTRY[name], SHAPE_FUNCS[name]
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.op import REGISTRY, Kernel, NoAttrs, Op, OpPattern
+from relayvm.ops.implementation import Kernel
+from relayvm.ops.op import REGISTRY, NoAttrs, Op, OpPattern
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, Operand, register_shape_func
 
 from ..devices import DEVICES
@@ -40,7 +41,7 @@ def declared() -> Iterator[None]:
         inputs=("value", "sizes*"),
         pattern=OpPattern.OPAQUE,
         dtype=lambda dtypes, attrs: dtypes[0],
-        kernel=Kernel("python", grid, attrs=lambda attrs: {}, in_python=True),
+        kernels=(Kernel("python", grid, attrs=lambda attrs: {}, in_python=True),),
     )
     yield
     del REGISTRY["test.grid"], SHAPE_FUNCS["test.grid"]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from relayvm import ops  # noqa: F401  (registers)
 from relayvm.ops.group import Group, Literal, Node, Tensor
-from relayvm.ops.op import REGISTRY, Kernel, NoAttrs, Op, OpPattern, TypeRelError, get
+from relayvm.ops.implementation import Kernel
+from relayvm.ops.op import REGISTRY, NoAttrs, Op, OpPattern, TypeRelError, get
 from relayvm.ops.relate import Need, build_group, data_dependent, group_from_json, relate, shape_program
 from relayvm.ops.ty import TensorType, TupleType
 from relayvm.shape_funcs.dims import RESULT, Dim, dim, is_nonneg, postorder, sym
@@ -37,7 +38,7 @@ def sum_of_tuple() -> Iterator[Op]:
         inputs=("parts*", "other"),
         pattern=OpPattern.OPAQUE,
         dtype=lambda dtypes, attrs: dtypes[1],
-        kernel=kernel,
+        kernels=(kernel,),
     )
     del REGISTRY["test.sum_of_tuple"], SHAPE_FUNCS["test.sum_of_tuple"]
 

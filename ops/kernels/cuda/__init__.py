@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...implementation import CARD
 from ...op import OpPattern
 
 if TYPE_CHECKING:
@@ -29,5 +30,5 @@ def cuda_source(group: Group) -> CudaSource:
 
 def has_kernel(group: Group) -> bool:
     """Does ``group`` run on CUDA devices?  All but OPAQUE operators that say nothing about them do."""
-    kernels = [node.operator.kernel for node in group.nodes]
-    return all(kernel is None or kernel.cuda is not None for kernel in kernels)
+    kernel = group.kernel_on(CARD)
+    return not group.nodes[0].operator.kernels or (kernel is not None and kernel.cuda is not None)

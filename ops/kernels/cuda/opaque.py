@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...group import Group
+from ...implementation import CARD
 from ..opaque import operands, sole_operator
 from .source import CudaSource, OpaqueCall, Operand
 
@@ -16,11 +17,10 @@ def source(group: Group) -> CudaSource:
 
     Raises NoCudaKernel, and ValueError for any other group.
     """
-    operator = sole_operator(group)
-    assert operator.kernel is not None
-    if operator.kernel.cuda is None:
+    operator, kernel = sole_operator(group), group.kernel_on(CARD)
+    if kernel is None or kernel.cuda is None:
         raise NoCudaKernel(f"the operator {operator.name} has no kernel for CUDA devices")
     node, tensors = group.nodes[0], [Operand(place, t.dtype, t.shape, value) for place, t, value in operands(group)]
     split = len(tensors) - len(node.outputs)
     counts = len(group.params) + len(node.outputs) if operator.shape_func.upper_bound else None
-    return operator.kernel.cuda(OpaqueCall(operator.name, node.attrs, tuple(tensors[:split]), tuple(tensors[split:]), counts))
+    return kernel.cuda(OpaqueCall(operator.name, node.attrs, tuple(tensors[:split]), tuple(tensors[split:]), counts))

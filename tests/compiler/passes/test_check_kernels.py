@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.op import REGISTRY, Kernel, Op, OpPattern
+from relayvm.ops.implementation import Kernel
+from relayvm.ops.op import REGISTRY, Op, OpPattern
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
 
 NAME = "test.processor_only"
@@ -29,7 +30,7 @@ def processor_only(request: pytest.FixtureRequest) -> Iterator[None]:
         inputs=("data",),
         pattern=OpPattern.OPAQUE,
         dtype=lambda dtypes, attrs: dtypes[0],
-        kernel=kernel,
+        kernels=(kernel,),
     )
     yield
     del REGISTRY[NAME], SHAPE_FUNCS[NAME]

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from relayvm.ops.dynamic import DynInitAttrs
 from relayvm.ops.elementwise import CastAttrs
 from relayvm.ops.group import Node
+from relayvm.ops.implementation import Kernel
 from relayvm.ops.kernels.cuda import cuda_source
 from relayvm.ops.kernels.cuda.opaque import NoCudaKernel
 from relayvm.ops.native.status import EMPTY_REDUCTION, INDEX_OUT_OF_RANGE
-from relayvm.ops.op import REGISTRY, Kernel, NoAttrs, Op, OpPattern
+from relayvm.ops.op import REGISTRY, NoAttrs, Op, OpPattern
 from relayvm.ops.reduce import ArgReduceAttrs, ReduceAttrs
 from relayvm.ops.transform import AxisAttrs, SliceAttrs, TransposeAttrs
 from relayvm.ops.ty import HALVES, numpy_dtype
@@ -262,7 +263,7 @@ def without_cuda():
         inputs=("x",),
         pattern=OpPattern.OPAQUE,
         dtype=lambda dtypes, attrs: dtypes[0],
-        kernel=Kernel("nothing", lambda x, out: 0),
+        kernels=(Kernel("nothing", lambda x, out: 0),),
     )
     yield "processor_only"
     del REGISTRY["processor_only"], registry.SHAPE_FUNCS["processor_only"]

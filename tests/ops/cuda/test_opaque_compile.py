@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from relayvm.ops.dtype_rules import FLOATS, NUMBERS
+from relayvm.ops.implementation import CARD
 from relayvm.ops.native import nvrtc
-from relayvm.ops.op import REGISTRY, OpPattern
+from relayvm.ops.op import REGISTRY
 from relayvm.ops.ty import DTYPES, ITEMSIZE, numpy_dtype
 from relayvm.shape_funcs.conv import data_layouts, kernel_layouts
 from relayvm.shape_funcs.conv_transpose import transposed_layouts
@@ -148,7 +149,7 @@ def _suppressions(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]
         yield from (([*pair, *scalars], {"output_format": f}) for f in ("onnx", "tensorflow"))
 
 
-OPAQUE = [name for name, op in REGISTRY.items() if op.pattern is OpPattern.OPAQUE and op.kernel and op.kernel.cuda]
+OPAQUE = [name for name, op in REGISTRY.items() if any(k.cuda for k in op.kernels)]
 
 
 @pytest.mark.parametrize("name", OPAQUE)
@@ -161,5 +162,5 @@ def test_kernels_compile_for_cards(name: str) -> None:
 
 
 def test_every_opaque_operator_runs_on_cuda_devices() -> None:
-    missing = [n for n, op in REGISTRY.items() if op.kernel and not op.kernel.in_python and op.kernel.cuda is None]
+    missing = [n for n, op in REGISTRY.items() if op.kernels and not op.kernels_on(CARD)]
     assert not missing
