@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..ops.native import disk
-from ..ops.native.cache_key import differences
+from ..ops.native.cache_key import apart, differences
 from ..ops.native.entry import DamagedEntry, Entry, unpack
 from ..vm.report.tables import bytes_short, bytes_text
 from ..vm.source import InputError
@@ -21,8 +21,6 @@ from .options import json_option
 
 #: Digits of an id that are shown: enough to tell entries apart, and to name one.
 _SHOWN_DIGITS = 12
-#: A value longer than this is shown by the parts that differ, if it is a list.
-_LONG = 60
 #: What ``info`` counts a file as whose kind cannot be read.
 _DAMAGED = "damaged"
 
@@ -176,20 +174,9 @@ def explain(a: str, b: str, as_json: bool) -> None:
     }
     lines = [f"{side}  {e.key.id[:_SHOWN_DIGITS]}  {e.key.kind}  {e.name}" for side, e in (("a", left), ("b", right))]
     for name, x, y in found:
-        x, y = _apart(x, y)
+        x, y = apart(x, y)
         lines += [f"{name} differs:", f"  a  {x}", f"  b  {y}"]
     _answer(data, lines if found else [*lines, "their keys are the same"], as_json)
-
-
-def _apart(a: str | None, b: str | None) -> tuple[str, str]:
-    """Two values as they are shown: of long lists, only what is not in both."""
-    if a is None or b is None:
-        return a or "(no such field)", b or "(no such field)"
-    if max(len(a), len(b)) <= _LONG or "," not in a + b:
-        return a, b
-    parts = [value.split(",") for value in (a, b)]
-    only = [[part for part in own if part not in other] for own, other in (parts, parts[::-1])]
-    return ",".join(only[0]) or "(nothing more)", ",".join(only[1]) or "(nothing more)"
 
 
 def _entry(text: str) -> Entry:

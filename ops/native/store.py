@@ -84,14 +84,15 @@ _loading = threading.Lock()
 
 
 @functools.cache
-def _toolchain() -> dict[str, str]:
+def toolchain() -> dict[str, str]:
+    """What turns functions into code here, by name (see ``compile.toolchain_fields``)."""
     return toolchain_fields()
 
 
 def address_of(function: Callable[..., Any], signature: str, name: str | None = None) -> int:
     """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
     name = name or function.__name__
-    key = CacheKey.of("object", {"source": fingerprint(function), "signature": signature, **_toolchain()})
+    key = CacheKey.of("object", {"source": fingerprint(function), "signature": signature, **toolchain()})
 
     def compiled() -> tuple[str, bytes]:
         made = compile_object(function, signature)
