@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ..shape_funcs.dims import Dim, IntLike, const, dim, eq, le, lt, max_, not_, product
+from ..shape_funcs.dims import Dim, IntLike, dim, max_, product
+from .conditions import Conditions
 from .ty import ITEMSIZE, computed_in
 
 if TYPE_CHECKING:
@@ -39,40 +40,6 @@ class OpCall:
     def dtypes(self) -> tuple[str, ...]:
         """Of the inputs, then of the outputs."""
         return tuple(t.dtype for t in (*self.inputs, *self.outputs))
-
-
-class Condition(NamedTuple):
-    """``left relation right``, over the dims of a call."""
-
-    left: Dim
-    relation: str
-    right: Dim
-
-    @property
-    def holds(self) -> Dim:
-        """1 where it is true, else 0: a constant where that is known."""
-        return _RELATIONS[self.relation](self.left, self.right)
-
-    def __str__(self) -> str:
-        return f"{self.left} {self.relation} {self.right}"
-
-
-_RELATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
-    "==": eq,
-    "!=": lambda a, b: not_(eq(a, b)),
-    "<": lt,
-    "<=": le,
-    ">": lambda a, b: lt(b, a),
-    ">=": lambda a, b: le(b, a),
-}
-#: All of these must be true.
-Conditions = tuple[Condition, ...]
-
-
-def condition(left: IntLike, relation: str, right: IntLike) -> Condition:
-    """A condition of dims or ints.  Raises KeyError for a relation that there is not."""
-    _RELATIONS[relation]
-    return Condition(dim(left), relation, dim(right))
 
 
 @dataclass(frozen=True)
@@ -206,9 +173,3 @@ def _viewed(view: str, shape: Sequence[Dim], axis: int | None) -> tuple[IntLike,
         axis %= len(shape)
         return (product(shape[:axis]), shape[axis], product(shape[axis + 1 :]))
     return tuple(shape) or (1,)
-
-
-def is_known(conditions: Conditions) -> bool | None:
-    """Are all of ``conditions`` true?  None where sizes at run time decide it."""
-    values = [const(c.holds) for c in conditions]
-    return False if 0 in values else None if None in values else True

@@ -1,0 +1,190 @@
+"""Conditions on sizes, and the choice of an implementation by them: as data, and as text that parses back.
+
+::
+
+    rows if d0 <= 8 else blas                       -- two versions: which one runs is decided when d0 is known
+    column if d1 == 1 else rows if d0 <= 8 else blas
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..shape_funcs.dims import (
+    FLOORDIV,
+    INT,
+    MAX,
+    MIN,
+    MOD,
+    MUL,
+    POLY,
+    SYM,
+    Dim,
+    IntLike,
+    all_,
+    const,
+    dim,
+    eq,
+    le,
+    lt,
+    max_,
+    min_,
+    not_,
+    sym,
+)  # fmt: skip
+
+
+class Condition(NamedTuple):
+    """``left relation right``, over the dims of a call."""
+
+    left: Dim
+    relation: str
+    right: Dim
+
+    @property
+    def holds(self) -> Dim:
+        """1 where it is true, else 0: a constant where that is known."""
+        return _RELATIONS[self.relation](self.left, self.right)
+
+    def __str__(self) -> str:
+        return f"{_text(self.left)} {self.relation} {_text(self.right)}"
+
+
+_RELATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "==": eq,
+    "!=": lambda a, b: not_(eq(a, b)),
+    "<": lt,
+    "<=": le,
+    ">": lambda a, b: lt(b, a),
+    ">=": lambda a, b: le(b, a),
+}
+#: All of these must be true.
+Conditions = tuple[Condition, ...]
+
+
+def condition(left: IntLike, relation: str, right: IntLike) -> Condition:
+    """A condition of dims or ints.  Raises ValueError for a relation that there is not."""
+    if relation not in _RELATIONS:
+        raise ValueError(f"there is no relation {relation!r}; there are {' '.join(_RELATIONS)}")
+    return Condition(dim(left), relation, dim(right))
+
+
+def holds(conditions: Conditions) -> Dim:
+    """1 where all of ``conditions`` are true, else 0: a constant where that is known."""
+    return all_(*(c.holds for c in conditions))
+
+
+def undecided(conditions: Conditions) -> Conditions | None:
+    """Those of ``conditions`` that sizes at run time decide; None where one is known to be false."""
+    values = [const(c.holds) for c in conditions]
+    return None if 0 in values else tuple(c for c, v in zip(conditions, values, strict=True) if v is None)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which implementation of an operator computes a call.
+
+    ``versions``: names, each with the conditions under which it is taken if none before it was; the last has none.
+    ``because``: why these, for people.
+    """
+
+    versions: tuple[tuple[str, Conditions], ...]
+    because: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.versions)
+
+    @property
+    def guards(self) -> tuple[Dim, ...]:
+        """For each version but the last: 1 where it is taken, if none before it was, else 0."""
+        return tuple(holds(conditions) for _, conditions in self.versions[:-1])
+
+    def __str__(self) -> str:
+        *guarded, (last, _) = self.versions
+        return "".join(f"{name} if {conditions_text(conditions)} else " for name, conditions in guarded) + last
+
+    @staticmethod
+    def parse(text: str, because: str = "") -> Choice:
+        """The choice that prints as ``text``.  Raises ValueError for what is none."""
+        try:
+            tree = ast.parse(text, mode="eval").body
+        except (SyntaxError, RecursionError, MemoryError):
+            raise ValueError(f"{text!r} is no choice of an implementation") from None
+        versions: list[tuple[str, Conditions]] = []
+        while isinstance(tree, ast.IfExp):
+            versions.append((_name(tree.body, text), _conditions(tree.test, text)))
+            tree = tree.orelse
+        return Choice((*versions, (_name(tree, text), ())), because)
+
+
+def conditions_text(conditions: Conditions) -> str:
+    """``d0 <= 8 and d1 == 1``."""
+    return " and ".join(map(str, conditions))
+
+
+# ---- text ----------------------------------------------------------------------------------------------------------
+
+_SIGNS: dict[str, str] = {MUL: "*", FLOORDIV: "//", MOD: "%"}
+_OPERATORS: dict[type, Callable[[Dim, Dim], Dim]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+_FUNCTIONS = {MIN: min_, MAX: max_}
+_SYMBOLS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+
+def _text(d: Dim) -> str:
+    """Raises ValueError for a dim that has no text: one that is no arithmetic over names."""
+    if d.op == POLY:
+        return " + ".join("*".join([*([str(c)] if c != 1 or not atoms else []), *map(_factor, atoms)]) for c, atoms in d.args)
+    if d.op in _SIGNS:
+        return f" {_SIGNS[d.op]} ".join(map(_factor, d.args))
+    if d.op in _FUNCTIONS:
+        return f"{d.op}({', '.join(map(_text, d.args))})"
+    if d.op == INT or (d.op == SYM and d.args[0].isidentifier()):
+        return str(d.args[0])
+    raise ValueError(f"a condition cannot be about {d}")
+
+
+def _factor(d: Dim) -> str:
+    return f"({_text(d)})" if d.op in (POLY, *_SIGNS) else _text(d)
+
+
+def _name(tree: ast.expr, text: str) -> str:
+    if not isinstance(tree, ast.Name):
+        raise ValueError(f"{text!r} is no choice of an implementation: {ast.unparse(tree)} is no name")
+    return tree.id
+
+
+def _conditions(tree: ast.expr, text: str) -> Conditions:
+    parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
+    out = []
+    for part in parts:
+        match part:
+            case ast.Compare(left=left, ops=[relation], comparators=[right]) if type(relation) in _SYMBOLS:
+                out.append(Condition(_dim(left, text), _SYMBOLS[type(relation)], _dim(right, text)))
+            case _:
+                raise ValueError(f"{text!r} is no choice of an implementation: {ast.unparse(part)} is no condition")
+    return tuple(out)
+
+
+def _dim(tree: ast.expr, text: str) -> Dim:
+    match tree:
+        case ast.Constant(value=int(value)) if type(value) is int:
+            return dim(value)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_dim(operand, text)
+        case ast.Name(id=name):
+            return sym(name)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_dim(left, text), _dim(right, text))
+        case ast.Call(func=ast.Name(id=name), args=[a, b], keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](_dim(a, text), _dim(b, text))
+    raise ValueError(f"{text!r} is no choice of an implementation: {ast.unparse(tree)} is no size")
