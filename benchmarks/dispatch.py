@@ -30,11 +30,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import onnx
 import onnxruntime
-from interleaved import Timing, measure
 from onnx import TensorProto, helper
 from profile_cost import report
 
 import relayvm as relay
+from relayvm.vm.report.interleaved import Timing, measure
 
 SIZE, CHAIN, ITERATIONS = 16, 200, 1000
 OURS, NUMPY, ORT = "relayvm", "numpy", "onnxruntime"

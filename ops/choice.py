@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .conditions import Choice, Conditions, conditions_text, undecided
+from .conditions import Choice, Conditions, Versions, conditions_text, undecided
 from .implementation import Kernel, OpCall
 
 #: What a choice can be because of (see ``Choice.because``), besides what paid.
 FORCED, TUNED, ONLY = "forced", "tuned", "only one that fits"
 
-#: ``(call) -> name``: what measurements say is the fastest implementation of a call; None where they say nothing.
-Preferred = Callable[[OpCall], "str | None"]
+#: ``(call) -> ((name, conditions), ...)``: where measurements say that an implementation is faster than that chosen without.
+Preferred = Callable[[OpCall], Versions]
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,20 @@ def choose(call: OpCall, preferred: Preferred | None = None) -> Choice:
     if not found:
         raise Rejected("", f"no implementation of {call.op.name} runs on {call.device}")
     versions: list[tuple[str, Conditions]] = []
-    wanted = preferred(call) if preferred else None
     because = ONLY if sum(undecided(k.fits(call)) is not None for k in found) == 1 else ""
-    for kernel in found:
-        if kernel.name == wanted:
-            fitting = undecided(kernel.fits(call))
-            if fitting == ():
-                return Choice(((kernel.name, ()),), TUNED)
-            if fitting is not None:
-                versions.append((kernel.name, fitting))
-                because = f"{TUNED}: {kernel.name}"
+    for name, where in preferred(call) if preferred else ():
+        kernel = next((k for k in found if k.name == name), None)
+        conditions = None if kernel is None else undecided(where + kernel.fits(call))
+        if conditions is not None:
+            versions.append((name, conditions))
+            because = TUNED
+        if conditions == ():
+            return Choice(tuple(versions), because)
     for kernel in found:
         conditions = undecided(kernel.fits(call) + kernel.pays(call))
         if conditions == () or kernel is found[-1]:
             return Choice((*versions, (kernel.name, ())), because or _why(versions, kernel, call))
-        if conditions is not None and kernel.name != wanted:
+        if conditions is not None:
             versions.append((kernel.name, conditions))
     raise AssertionError("the last candidate is always taken")
 

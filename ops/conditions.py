@@ -63,6 +63,8 @@ _RELATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
 }
 #: All of these must be true.
 Conditions = tuple[Condition, ...]
+#: Names of implementations, each with the conditions under which it is taken if none before it was.
+Versions = tuple[tuple[str, Conditions], ...]
 
 
 def condition(left: IntLike, relation: str, right: IntLike) -> Condition:

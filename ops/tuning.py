@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..shape_funcs.dims import Dim, const
+from .choice import candidates, choose
+from .conditions import Condition, Conditions, Versions, condition, undecided
 from .group import attrs_json
-from .implementation import Kernel, OpCall, is_known
+from .implementation import Kernel, OpCall
 from .native import disk
 from .native.cache_key import CacheKey
 from .native.fingerprint import TUNING, explain_miss, fingerprint
@@ -24,8 +26,8 @@ from .native.records import Record
 #: Another implementation is chosen only if the one chosen without records takes so many times as long, and
 #: three quarters of its samples are slower than three quarters of the other's.
 WORTH = 1.05
-#: Where sizes are unknown, a choice may be so many times slower than that without records in any bucket.
-NEVER_SLOWER = 1.02
+#: Where sizes are unknown, records change the choice in at most so many buckets: each is a question at every call.
+MOST_VERSIONS = 8
 
 _BUCKET = "bucket"
 Bucket = tuple[tuple[int, ...], ...]
@@ -100,12 +102,12 @@ def static_shapes(call: OpCall) -> tuple[tuple[int, ...], ...] | None:
 
 def implementations(call: OpCall) -> tuple[Kernel, ...]:
     """Those that may be measured for a call of known sizes, in declared order."""
-    return tuple(k for k in call.op.kernels_on(call.device) if k.takes(call) and is_known(k.fits(call)))
+    return tuple(k for k in candidates(call) if undecided(k.fits(call)) == ())
 
 
 def untuned(call: OpCall) -> str:
-    """The implementation that a call of known sizes gets without records: the first that is expected to be the fastest."""
-    return next(k.name for k in implementations(call) if is_known(k.pays(call)))
+    """The implementation that a call of known sizes gets without records."""
+    return choose(call).names[-1]
 
 
 def libraries_of(call: OpCall) -> set[str]:
@@ -160,21 +162,18 @@ class Preferences:
         """What was measured of a call in a bucket."""
         return dict(self._of(call, machine)).get(bucket)
 
-    def preferred(self, call: OpCall, machine: Mapping[str, str]) -> str | None:
-        """The implementation to take instead of that chosen without records; None: that one.
+    def preferred(self, call: OpCall, machine: Mapping[str, str]) -> Versions:
+        """The implementations to take instead of those chosen without records, and for which sizes.
 
-        With unknown sizes it is the one that is best over all buckets measured that such sizes can be in, none of which may be
-        slower for it.  A call of which other buckets were measured but not its own is warned of, once in a process.
+        A call of which other buckets were measured but not its own is warned of, once in a process.
         """
         shapes = static_shapes(call)
         if shapes is None:
-            found = [finding for bucket, finding in self._of(call, machine) if _may_be_in(call, bucket)]
-            return _best_of_all(found)
+            return _versions(call, self._of(call, machine))
         finding = self.finding(call, bucket_of(shapes), machine)
         if finding is None:
             self._warn(call, key_of(call, bucket_of(shapes), machine))
-            return None
-        return None if finding.chosen == finding.untuned else finding.chosen
+        return () if finding is None or finding.chosen == finding.untuned else ((finding.chosen, ()),)
 
     def _of(self, call: OpCall, machine: Mapping[str, str]) -> list[tuple[Bucket, Finding]]:
         return self._by_call.get(_without_bucket(key_of(call, (), machine)).id, [])
@@ -186,30 +185,32 @@ class Preferences:
             disk.warn_once("not tuned", words)
 
 
-def _may_be_in(call: OpCall, bucket: Bucket) -> bool:
-    """Can the sizes of a call, of which some are unknown, be in this bucket?"""
+def _versions(call: OpCall, found: Sequence[tuple[Bucket, Finding]]) -> Versions:
+    """The versions of a call of unknown sizes: for each bucket in which records change the choice, the conditions of it."""
+    changed: list[tuple[dict[Dim, int], str]] = []
+    for bucket, finding in sorted(found, key=lambda row: row[0]):
+        sizes = _sizes_in(call, bucket)
+        if sizes and finding.chosen != finding.untuned:
+            changed.append((sizes, finding.chosen))
+    return tuple((name, _in_bucket(sizes)) for sizes, name in changed[:MOST_VERSIONS])
+
+
+def _sizes_in(call: OpCall, bucket: Bucket) -> dict[Dim, int] | None:
+    """What the unknown sizes of a call are, rounded, in this bucket; None where they cannot be in it."""
     if [len(t.shape) for t in call.inputs] != [len(shape) for shape in bucket]:
-        return False
-    return _agrees((d, n) for t, shape in zip(call.inputs, bucket, strict=True) for d, n in zip(t.shape, shape, strict=True))
-
-
-def _agrees(pairs: Iterator[tuple[Dim, int]]) -> bool:
-    seen: dict[Dim, int] = {}
-    for d, n in pairs:
-        known = const(d)
-        if (rounded(known) if known is not None else seen.setdefault(d, n)) != n:
-            return False
-    return True
-
-
-def _best_of_all(found: Sequence[Finding]) -> str | None:
-    """The implementation with the least regret over all findings, of those that are never slower; None: no other."""
-    if not found or all(f.chosen == f.untuned for f in found):
         return None
-    names = [
-        name
-        for name in found[0].ns
-        if all(name in f.ns and f.ns[name].median <= NEVER_SLOWER * f.ns[f.untuned].median for f in found)
-    ]
-    # in a bucket where it is within the noise it must be what would be chosen there anyway, or at least no loss
-    return min(names, key=lambda name: sum(math.log(f.ns[name].median) for f in found), default=None)
+    sizes: dict[Dim, int] = {}
+    for t, shape in zip(call.inputs, bucket, strict=True):
+        for d, n in zip(t.shape, shape, strict=True):
+            known = const(d)
+            if (sizes.setdefault(d, n) if known is None else rounded(known)) != n:
+                return None
+    return sizes
+
+
+def _in_bucket(sizes: Mapping[Dim, int]) -> Conditions:
+    """The conditions under which these sizes round to these numbers."""
+    out: list[Condition] = []
+    for d, n in sizes.items():
+        out += [condition(d, "==", n)] if n <= 2 else [condition(d, ">", n // 2), condition(d, "<=", n)]
+    return tuple(out)
