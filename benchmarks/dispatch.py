@@ -215,7 +215,8 @@ def results(rounds: int) -> dict[str, dict[str, Timing]]:
     per_op = {}
     for name, chain in calls["chain"].items():
         empty = calls["call"][name].median_ns  # one operator: the chain has one more than CHAIN
-        difference = (chain.median_ns - empty, chain.min_ns - empty, chain.max_ns - empty)
+        times = (chain.median_ns, chain.min_ns, chain.max_ns, chain.low_ns, chain.high_ns)
+        difference = (ns - empty for ns in times)
         per_op[name] = Timing(*difference, chain.samples, chain.calls_per_sample).per(CHAIN)
     loops = {name: timing.per(ITERATIONS) for name, timing in calls["loop"].items()}
     return {"op": per_op, "call": calls["call"], "loop": loops}
