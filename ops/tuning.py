@@ -175,6 +175,11 @@ class Preferences:
             self._warn(call, key_of(call, bucket_of(shapes), machine))
         return () if finding is None or finding.chosen == finding.untuned else ((finding.chosen, ()),)
 
+    def records_of(self, call: OpCall, machine: Mapping[str, str]) -> list[Record]:
+        """The records of a call, whatever its sizes."""
+        wanted = _without_bucket(key_of(call, (), machine))
+        return [r for r in self._known.values() if _without_bucket(r.key) == wanted]
+
     def _of(self, call: OpCall, machine: Mapping[str, str]) -> list[tuple[Bucket, Finding]]:
         return self._by_call.get(_without_bucket(key_of(call, (), machine)).id, [])
 

@@ -30,9 +30,7 @@ def slow(data, out, steps):  # type: ignore[no-untyped-def]
         value = data[i]
         for _ in range(steps):
             value = value * value - data[i]
-        out[i] = data[i] + data[i] if value == value else data[i] + data[i]
-        if value != value:
-            out[i] = data[i] * 2
+        out[i] = data[i] + data[i] if value == value else data[i] * 2
     return 0
 
 

@@ -23,7 +23,10 @@ from .compile import ObjectCode, compile_object, fingerprint, toolchain_fields
 from .disk import CacheWarning, folder
 from .entry import Entry
 
-__all__ = ["CacheWarning", "Use", "address_of", "counters", "folder", "kept", "on_compile", "on_use", "watched"]
+__all__ = [
+    "CacheWarning", "Use", "address_of", "counters", "entry_of", "folder", "kept", "offer", "on_compile", "on_use", "toolchain",
+    "watched", "watched_keys",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -36,7 +39,9 @@ on_compile: list[Callable[[str], None]] = []
 #: Called with every use of the store, when it is over, by the thread that asked.
 on_use: list[Callable[[Use], None]] = []
 
-_watchers: contextvars.ContextVar[tuple[list[Use], ...]] = contextvars.ContextVar("watchers", default=())
+_watchers: contextvars.ContextVar[tuple[Callable[[Use, CacheKey], object], ...]] = contextvars.ContextVar("watchers", default=())
+#: Entries that were brought along (see ``offer``), by their ids.
+_offered: dict[str, Entry] = {}
 _counting = threading.Lock()
 
 
@@ -122,8 +127,8 @@ def _used(level: SingleFlight[T], key: CacheKey, name: str, obtain: Callable[[],
     with _counting:
         counters[how] += 1
     use = Use(how, name, time.monotonic_ns() - start)
-    for uses in _watchers.get():
-        uses.append(use)
+    for watcher in _watchers.get():
+        watcher(use, key)
     for listener in tuple(on_use):
         listener(use)
     return value
@@ -131,7 +136,7 @@ def _used(level: SingleFlight[T], key: CacheKey, name: str, obtain: Callable[[],
 
 def _obtained(key: CacheKey, name: str, make: Callable[[], tuple[str, bytes]], usable: Callable[[Entry], T]) -> tuple[str, T]:
     """From the disk, else made and written: which counter counts it, and what ``usable`` makes of the entry."""
-    found = disk.read(key)
+    found = _offered.get(key.id) or disk.read(key)
     if found is not None:
         with _counting:
             counters["bytes_read"] += len(found.payload)
@@ -155,12 +160,37 @@ def _loaded(entry: Entry) -> int:
         return loader.load(ObjectCode(entry.symbol, entry.payload))
 
 
+def offer(entry: Entry) -> None:
+    """Use this entry, which was compiled elsewhere for the same key, and keep it.  Whoever made it is trusted: it is code."""
+    _offered[entry.key.id] = entry
+    disk.write(entry)
+
+
+def entry_of(key: CacheKey) -> Entry | None:
+    """The entry of a key as it can be taken along; None where it is not kept."""
+    return _offered.get(key.id) or disk.read(key)
+
+
 @contextlib.contextmanager
 def watched() -> Iterator[list[Use]]:
     """While this is open, every use of the store in this thread, or on its behalf, is added to the list that it gives."""
     uses: list[Use] = []
-    token = _watchers.set((*_watchers.get(), uses))
-    try:
+    with _watching(lambda use, key: uses.append(use)):
         yield uses
+
+
+@contextlib.contextmanager
+def watched_keys() -> Iterator[dict[CacheKey, None]]:
+    """The same for the keys that are used, each once."""
+    keys: dict[CacheKey, None] = {}
+    with _watching(lambda use, key: keys.setdefault(key)):
+        yield keys
+
+
+@contextlib.contextmanager
+def _watching(watcher: Callable[[Use, CacheKey], object]) -> Iterator[None]:
+    token = _watchers.set((*_watchers.get(), watcher))
+    try:
+        yield
     finally:
         _watchers.reset(token)
