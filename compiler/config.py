@@ -7,6 +7,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
+from ..ops.op import REGISTRY
 from ..vm.source import ConfigError
 
 #: What ``strict_copies=on`` lets pass: a kernel's counts, conditions, shape vectors.
@@ -20,9 +21,20 @@ def _key(default: Any, doc: str, *allowed: Any, number: str = "") -> Any:
     return dataclasses.field(default=default, metadata={"doc": doc, "allowed": allowed or (True, False), "number": number})
 
 
+#: Keys that begin so force the implementation of the operator that follows: ``impl.nn.conv2d=im2col``.
+FORCE = "impl."
+_FORCED_KEY = FORCE + "<operator>"
+_FORCE_DOC = (
+    "compute every call of this operator by the implementation NAME, whatever its sizes; an error where that is not right"
+)
+
+
 @dataclass(frozen=True)
 class Config:
-    """A configuration.  ``Config.of`` makes one of keys and values as people write them."""
+    """A configuration.  ``Config.of`` makes one of keys and values as people write them.
+
+    ``forced``: operators, each with the name of the implementation that computes it; their keys are ``impl.<operator>``.
+    """
 
     bulk: bool = _key(
         True,
@@ -57,6 +69,8 @@ class Config:
         number="N",
     )
 
+    forced: tuple[tuple[str, str], ...] = ()
+
     @property
     def most_copied_bytes(self) -> int | None:
         """The most bytes that a copy to the host may have; None: any."""
@@ -70,20 +84,41 @@ class Config:
 
         Raises ConfigError for an unknown key or a value that is not allowed, naming what is.
         """
-        known = {f.name: f for f in dataclasses.fields(Config)}
+        known = {f.name: f for f in _fields()}
+        forced = {key.removeprefix(FORCE): value for key, value in values.items() if key.startswith(FORCE)}
+        values = {key: value for key, value in values.items() if not key.startswith(FORCE)}
         for key in values:
             if key not in known:
-                raise ConfigError(f"there is no configuration key {key!r}", help=_alternatives(key, list(known)))
-        return Config(**{key: _read(known[key], value) for key, value in values.items()})
+                raise ConfigError(f"there is no configuration key {key!r}", help=_alternatives(key, [*known, _FORCED_KEY]))
+        read = {key: _read(known[key], value) for key, value in values.items()}
+        return Config(**read, forced=tuple(sorted((op, _implementation(op, name)) for op, name in forced.items())))
 
     def texts(self) -> dict[str, str]:
         """Every key with its value as text; ``Config.of`` reads it back."""
-        return {f.name: _text(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {f.name: _text(getattr(self, f.name)) for f in _fields()} | {FORCE + op: name for op, name in self.forced}
 
 
 def describe() -> list[tuple[str, str, tuple[str, ...], str]]:
     """``(key, default, allowed values, meaning)`` of every key, as text."""
-    return [(f.name, _text(f.default), _valid(f), f.metadata["doc"]) for f in dataclasses.fields(Config)]
+    keys = [(f.name, _text(f.default), _valid(f), f.metadata["doc"]) for f in _fields()]
+    return [*keys, (_FORCED_KEY, "chosen", ("NAME",), _FORCE_DOC)]
+
+
+def _fields() -> list[dataclasses.Field[Any]]:
+    """The fields that are keys of their own."""
+    return [f for f in dataclasses.fields(Config) if f.metadata]
+
+
+def _implementation(op: str, name: Any) -> str:
+    """The value of ``impl.<op>``.  Raises ConfigError for an operator or an implementation that there is not."""
+    several = {name: o.implementations for name, o in REGISTRY.items() if len(o.implementations) > 1}
+    key = FORCE + op
+    if op not in REGISTRY:
+        raise ConfigError(f"configuration key {key!r}: there is no operator {op!r}", help=_alternatives(op, sorted(several)))
+    valid = REGISTRY[op].implementations
+    if name not in valid:
+        raise ConfigError(f"configuration key {key!r} cannot be {name!r}", help=_alternatives(str(name), list(valid)))
+    return str(name)
 
 
 def _text(value: Any) -> str:

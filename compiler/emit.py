@@ -25,6 +25,7 @@ from .ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, 
 from .passes.manifest_lifetimes import is_tail_call
 from .passes.place import DEVICES_OF_PARAMS
 from .tables import Tables
+from .versions import is_launch
 
 
 def emit(mod: IRModule, target: str, config: Mapping[str, str], dependence: str = "input") -> Executable:
@@ -185,10 +186,11 @@ class _FunctionEmitter:
             self.registers.set_free(free)
 
     def branches(self, var: Var, value: If) -> None:
-        """An ``if`` whose value is used: both branches write the register of ``var``."""
+        """An ``if`` whose value is used: both branches write the register of ``var``; one between versions has none."""
         on_true, on_false, end = isa.Label(), isa.Label(), isa.Label()
         self.add(isa.If(self.reg(value.cond), on_true, on_false))
-        merge, free, span = self.dst(var), self.registers.free(), self.span
+        merge = None if is_launch(value) else self.dst(var)
+        free, span = self.registers.free(), self.span
         after = []
         for label, chain in ((on_true, value.true_branch), (on_false, value.false_branch)):
             before = self.registers.count
@@ -205,8 +207,11 @@ class _FunctionEmitter:
         (free_a, _), (free_b, new_b) = after
         self.registers.set_free((free_a | new_b) & free_b)
 
-    def branch(self, chain: Expr, merge: int) -> None:
+    def branch(self, chain: Expr, merge: int | None) -> None:
         bindings, result = let_chain(chain)
+        if merge is None:
+            self.bindings(bindings)
+            return
         assert isinstance(result, Var)
         if any(v is result for v, _ in bindings):
             self.where[result] = merge

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
+from ..ops.choice import Preferred
 from ..vm.executable import DEVICES
 from ..vm.layout import CUDA
 from .check import check
@@ -24,6 +25,7 @@ from .passes.manifest_alloc import manifest_alloc
 from .passes.manifest_lifetimes import manifest_lifetimes
 from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
+from .passes.select_implementations import select_implementations
 from .passes.simplify import simplify
 from .passes.start_copies import start_copies
 from .passes.strict_copies import strict_copies
@@ -33,13 +35,16 @@ from .placement import HOST
 Pass = Callable[[IRModule], IRModule]
 
 #: What ``relayvm dump --stage`` shows of the IR, and after which pass it is that.
-STAGES = {"typed": "infer_type", "fused": "fuse_ops", "alloc": "manifest_lifetimes"}
+STAGES = {"typed": "infer_type", "fused": "select_implementations", "alloc": "manifest_lifetimes"}
 #: The environment variable that has every pass's result checked; the tests set it.
 CHECK_VARIABLE = "RELAYVM_CHECK"
 
 
-def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[str, Pass]]:
-    """The passes that run under ``config``, in order, by name.  ``entries``: the functions that a user may call."""
+def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
+    """The passes that run under ``config``, in order, by name.
+
+    ``entries``: the functions that a user may call.  ``preferred``: what measurements say (see ``ops.choice``).
+    """
     basic = config.opt_level >= 1
     optimise = config.opt_level >= 2
 
@@ -51,6 +56,9 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
 
     def decide_places(mod: IRModule) -> IRModule:
         return place(mod, target, entries, config.data_dependence, config.place)
+
+    def select(mod: IRModule) -> IRModule:
+        return select_implementations(mod, target, dict(config.forced), preferred)
 
     def allocate(mod: IRModule) -> IRModule:
         return manifest_alloc(mod, target, config.data_dependence)
@@ -80,6 +88,8 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
         (True, "lambda_lift", lambda_lift),
         (True, "place", decide_places),
         (True, "fuse_ops", fuse),
+        # before memory is planned: what may be in place depends on it
+        (True, "select_implementations", select),
         (True, "manifest_alloc", allocate),
         (target == DEVICES[CUDA], "check_kernels", lambda mod: check_kernels(mod, target)),
         (limit is not None, "strict_copies", refuse_copies),
@@ -89,10 +99,10 @@ def passes(config: Config, target: str, entries: tuple[str, ...]) -> list[tuple[
     return [(name, run) for wanted, name, run in listed if wanted]
 
 
-def lowering(mod: IRModule, config: Config, target: str) -> Iterator[tuple[str, IRModule]]:
+def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
     """The module after each pass, with the pass's name.  Raises TypeCheckError."""
     checked, typed = bool(os.environ.get(CHECK_VARIABLE)), False
-    for name, run in passes(config, target, tuple(mod.functions)):
+    for name, run in passes(config, target, tuple(mod.functions), preferred):
         mod = run(mod)
         typed = typed or name == "infer_type"
         if checked:
@@ -100,9 +110,9 @@ def lowering(mod: IRModule, config: Config, target: str) -> Iterator[tuple[str, 
         yield name, mod
 
 
-def lower(mod: IRModule, config: Config, target: str) -> IRModule:
+def lower(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> IRModule:
     """``mod`` as ``emit`` takes it.  Raises TypeCheckError."""
-    *_, (_, lowered) = lowering(mod, config, target)
+    *_, (_, lowered) = lowering(mod, config, target, preferred)
     return lowered
 
 

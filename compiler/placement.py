@@ -22,7 +22,7 @@ from ..vm.copy_reason import CopyReason
 from ..vm.executable import DEVICES
 from ..vm.source import Span, TypeCheckError
 from .anf import Names
-from .ir import Call, Constant, Expr, GlobalVar, Tuple, Var, make_lets, replace
+from .ir import Call, Constant, Expr, GlobalVar, If, Tuple, Var, make_lets, replace
 
 #: The device that shape functions run on and the machine branches on.
 HOST = DEVICES[0]
@@ -192,6 +192,22 @@ class Scope:
         """Append the run of a kernel."""
         attrs = machine.InvokeOpAttrs(len(outs))
         self.call("_", machine.INVOKE_OP, (function, *ins, *outs), attrs, TupleType(()))
+
+    def invoke_one_of(
+        self, guards: tuple[Var, ...], functions: list[GlobalVar], ins: tuple[Expr, ...], outs: tuple[Expr, ...]
+    ) -> None:
+        """Append the run of the first kernel whose guard is not 0; the last has none."""
+        first, *others = functions
+        if not others:
+            self.invoke(first, ins, outs)
+            return
+        then, other = Scope(self.frame, self), Scope(self.frame, self)
+        then.span = other.span = self.span
+        then.invoke(first, ins, outs)
+        other.invoke_one_of(guards[1:], others, ins, outs)
+        nothing = TupleType(())
+        branches = (s.chain(s.bindings[-1][0]) for s in (then, other))
+        self.bind("_", If(guards[0], *branches, span=self.span), nothing)
 
     def _load(self, atom: Constant, device: str) -> Var:
         if device == self.frame.target:  # where the target is the host: one load for both

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.conditions import Choice
 from ..ops.group import Group, Literal, Node, Tensor
 from ..ops.op import Op
 from ..ops.relate import build_group
@@ -21,12 +22,12 @@ from ..ops.ty import FuncType, TensorType, TupleType, Type, numpy_dtype
 from .anf import Names, operands
 from .ir import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets
 
-#: The attribute of a primitive function that names its operator's implementation (see ``Group.implementation``).
-IMPLEMENTATION = "implementation"
+#: The attributes of a primitive function that say what computes its operator: a ``Choice`` as text, and why.
+IMPLEMENTATION, BECAUSE = "implementation", "because"
 
 
 def group_of(function: Function) -> Group:
-    """The group that a (typed) primitive function stands for."""
+    """The group that a (typed) primitive function stands for; of one with several versions, none of them."""
     assert function.is_primitive, "not a primitive function"
     params = tuple(_tensor(p.annotation or p.ty) for p in function.params)
     bindings, result = let_chain(function.body)
@@ -49,8 +50,15 @@ def group_of(function: Function) -> Group:
         refs[var] = tuple(range(n, n + count)) if isinstance(value.ty, TupleType) else n
         n += count
     out = ref(result)
-    results, implementation = out if isinstance(out, tuple) else (out,), function.attrs.get(IMPLEMENTATION, "")
-    return replace(build_group(params, tuple(literals.values()), nodes, results), implementation=implementation)
+    results, choice = out if isinstance(out, tuple) else (out,), choice_of(function)
+    sole = choice.names[0] if choice and len(choice.names) == 1 else ""
+    return replace(build_group(params, tuple(literals.values()), nodes, results), implementation=sole)
+
+
+def choice_of(function: Function) -> Choice | None:
+    """What was chosen for a primitive function; None where there is nothing to choose, or nobody has yet."""
+    text = function.attrs.get(IMPLEMENTATION)
+    return None if text is None else Choice.parse(text, function.attrs.get(BECAUSE, ""))
 
 
 def function_of(group: Group, device: str = "") -> Function:

@@ -6,12 +6,15 @@ import weakref
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..ops.choice import FORCED, force
+from ..ops.conditions import Choice
 from ..ops.group import Group
 from ..ops.kernels.reads import reads
 from ..ops.op import OpPattern
 from ..ops.relate import PrimitiveShape, shape_program
+from ..shape_funcs.registry import Check
 from .ir import Function
-from .primitive import group_of
+from .primitive import choice_of, group_of
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Primitive:
 
     group: Group
     shape: PrimitiveShape
+    choice: Choice | None = None
 
     @property
     def is_view(self) -> bool:
@@ -37,6 +41,16 @@ class Primitive:
         return tuple(self.shape.program.words())
 
 
+def _needed(group: Group, choice: Choice) -> tuple[Check, ...]:
+    """What an implementation that was forced needs of sizes, where only a run knows them."""
+    if choice.because != FORCED:
+        return ()
+    op = group.nodes[0].op
+    _, needed = force(group.call_on(), choice.names[0])
+    text = f"{op}: its implementation {choice.names[0]!r}, which is forced, needs {{}}: {{{{}}}} {{}} {{{{}}}} is not so"
+    return tuple(Check(c.holds, text.format(c, c.relation), (c.left, c.right)) for c in needed)
+
+
 _known: weakref.WeakKeyDictionary[Function, dict[str, Primitive]] = weakref.WeakKeyDictionary()
 
 
@@ -45,5 +59,7 @@ def primitive(function: Function, dependence: str = "input") -> Primitive:
     modes = _known.setdefault(function, {})
     if dependence not in modes:
         group = group_of(function)
-        modes[dependence] = Primitive(group, shape_program(group, dependence))
+        choice = choice_of(function)
+        guards, checks = (choice.guards, _needed(group, choice)) if choice else ((), ())
+        modes[dependence] = Primitive(group, shape_program(group, dependence, guards, checks), choice)
     return modes[dependence]

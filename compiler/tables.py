@@ -12,6 +12,7 @@ from ..vm.copy_reason import CopyReason
 from ..vm.executable import DEVICES, PackedFunc
 from ..vm.source import SourceText
 from .ir import IRModule
+from .primitive import BECAUSE
 from .primitive_shape import primitive
 
 
@@ -48,7 +49,8 @@ class Tables:
         def make() -> PackedFunc:
             group = primitive(self.mod[name], self.dependence).group
             device = self.mod[name].attrs.get("device", self.target)
-            return PackedFunc(group, DEVICES.index(device), n_inputs, n_outputs)
+            because = self.mod[name].attrs.get(BECAUSE, "")
+            return PackedFunc(group, DEVICES.index(device), n_inputs, n_outputs, because)
 
         return self.packed.number(name, make)
 

@@ -53,13 +53,19 @@ class Condition(NamedTuple):
         return f"{_text(self.left)} {self.relation} {_text(self.right)}"
 
 
+def _has_next(d: Dim) -> bool:
+    """Is it a small number?  Then one comparison, the strict one, does without a subtraction."""
+    known = const(d)
+    return known is not None and abs(known) < 2**62
+
+
 _RELATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "==": eq,
     "!=": lambda a, b: not_(eq(a, b)),
     "<": lt,
-    "<=": le,
+    "<=": lambda a, b: lt(a, b + 1) if _has_next(b) else le(a, b),
     ">": lambda a, b: lt(b, a),
-    ">=": lambda a, b: le(b, a),
+    ">=": lambda a, b: lt(b - 1, a) if _has_next(b) else le(b, a),
 }
 #: All of these must be true.
 Conditions = tuple[Condition, ...]

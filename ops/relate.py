@@ -114,10 +114,10 @@ class Need(enum.IntFlag):
 class PrimitiveShape:
     """The run-time shapes of a primitive.
 
-    ``program``: its inputs are the group's parameters, in order, its outputs the group's results.  It must run where a
-    result is not static *or* it has checks.  ``states``: what it needs per parameter.  ``counts``: ``(result, index)`` for
-    each result whose first axis is to be trimmed to the kernel's count ``index``.  ``flagged_by``: per parameter, the
-    ``(operator, input)`` pairs that ask for its data.
+    ``program``: its inputs are the group's parameters, in order, its outputs the group's results, then guards (see
+    ``shape_program``).  It must run where a result is not static *or* it has checks.  ``states``: what it needs per parameter.
+    ``counts``: ``(result, index)`` for each result whose first axis is to be trimmed to the kernel's count ``index``.
+    ``flagged_by``: per parameter, the ``(operator, input)`` pairs that ask for its data.
     """
 
     program: ShapeProgram
@@ -136,20 +136,26 @@ def build_group(params: Iterable[Tensor], literals: Iterable[Literal], nodes: It
     return Group(walk.params, walk.literals, tuple(walk.nodes), tuple(results))
 
 
-def shape_program(group: Group, dependence: str = "input") -> PrimitiveShape:
+def shape_program(
+    group: Group, dependence: str = "input", guards: Sequence[Dim] = (), checks: Sequence[Check] = ()
+) -> PrimitiveShape:
     """The shape program of ``group`` and what it needs.
+
+    ``guards``: sizes over the parameters' dims; each is one more output, a vector of one element.  ``checks``: more of them.
 
     A parameter's state says what the program truly reads.  With another ``dependence`` than ``input`` (see ``data_dependent``)
     each parameter that is flagged is asked for whole: DATA, whether its elements are read or not.
     """
     walk = _walk(group)
     outputs = [walk.values[r].shape for r in group.results]
+    counts = _counts(outputs)
+    outputs += [(g,) for g in guards]
     loads: dict[Dim, Load] = dict(walk.loads)
     for p, tensor in reversed(list(enumerate(group.params))):
         # reversed: the first parameter with a dim wins
         loads.update({d: (p, SIZE, axis) for axis, d in reversed(list(enumerate(tensor.shape))) if const(d) is None})
     try:
-        program = assemble(outputs, walk.checks, loads)
+        program = assemble(outputs, [*walk.checks, *checks], loads)
     except ShapeError as error:
         raise TypeRelError(f"{group.name}: {error.message}") from None
     states = [Need.NONE] * len(group.params)
@@ -159,7 +165,7 @@ def shape_program(group: Group, dependence: str = "input") -> PrimitiveShape:
     if dependence != "input":
         states = [s | Need.DATA if asked[p] else s for p, s in enumerate(states)]
     flagged_by = tuple(asked[p] if s & Need.DATA else () for p, s in enumerate(states))
-    return PrimitiveShape(program, tuple(states), _counts(outputs), flagged_by)
+    return PrimitiveShape(program, tuple(states), counts, flagged_by)
 
 
 class _Walk:

@@ -81,7 +81,9 @@ def _packed(exe: Executable, number: int) -> str:
     values = packed.group.values()
     params = ", ".join(f"{t.dtype}[{', '.join(_size(d) for d in t.shape)}]" for t in packed.group.params)
     results = ", ".join(f"{values[r].dtype}[{', '.join(_size(d) for d in values[r].shape)}]" for r in packed.group.results)
-    return f"{packed.name}({params}) -> ({results}), {packed.n_inputs} in, {packed.n_outputs} out, on {DEVICES[packed.device]}"
+    chosen = f", {packed.group.implementation}: {packed.because}" if packed.because else ""
+    counts = f"{packed.n_inputs} in, {packed.n_outputs} out"
+    return f"{packed.name}({params}) -> ({results}), {counts}, on {DEVICES[packed.device]}{chosen}"
 
 
 def _size(d: object) -> str:

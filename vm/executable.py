@@ -47,12 +47,14 @@ class VMFunction:
 
 @dataclass(frozen=True)
 class PackedFunc:
-    """A kernel: the description it is generated from, the device it runs on, and its arguments' number."""
+    """A kernel: the description it is generated from, the device it runs on, its arguments' number, and why it is this
+    implementation of its operator ("" where there is one only)."""
 
     group: Group
     device: int
     n_inputs: int
     n_outputs: int
+    because: str = ""
 
     @property
     def name(self) -> str:

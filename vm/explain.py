@@ -24,13 +24,14 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One launch in the code: the operators that ended in one kernel, what implements them, where it runs."""
+    """One launch in the code: the operators that ended in one kernel, what implements them and why, where it runs."""
 
     function: str
     pc: int
     kernel: str
     ops: tuple[str, ...]
     implementation: str
+    because: str
     device: str
     span: Span | None
 
@@ -117,7 +118,8 @@ def _call(exe: Executable, f: VMFunction, pc: int, packed: PackedFunc) -> Kernel
     nodes = packed.group.nodes
     implementation = packed.group.implementation or ", ".join(dict.fromkeys(n.operator.implementations[-1] for n in nodes))
     ops = tuple(n.op for n in nodes)
-    return KernelCall(f.name, pc, packed.name, ops, implementation, DEVICES[packed.device], span_of(exe, f, pc))
+    device, span = DEVICES[packed.device], span_of(exe, f, pc)
+    return KernelCall(f.name, pc, packed.name, ops, implementation, packed.because, device, span)
 
 
 def _sizes(f: VMFunction, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]) -> dict[str, int]:
@@ -240,11 +242,17 @@ def _bytes(e: Explanation, edge: Edge) -> str:
 
 def _calls_text(e: Explanation) -> str:
     moved = [f"    {c.kernel} in @{c.function} at {c.pc}" + _place(c.span) for c in e.on_host]
-    rows = [(f"@{c.function}", str(c.pc), c.device, c.kernel, c.implementation, c.span.place if c.span else "") for c in e.calls]
+    rows = [
+        (f"@{c.function}", str(c.pc), c.device, c.kernel, _implementation(c), c.span.place if c.span else "") for c in e.calls
+    ]
     table = align([("In", "At", "On", "Kernel", "Implementation", "Source"), *rows], left=(0, 2, 3, 4, 5))
     heading = "on the host instead of the device:" + (" nothing" if not moved else "")
     host = [heading, *moved, ""] if e.device != DEVICES[0] else []
     return "\n".join([*host, "kernels:" + (" none" if not rows else ""), *([table] if rows else [])])
+
+
+def _implementation(call: KernelCall) -> str:
+    return f"{call.implementation} ({call.because})" if call.because else call.implementation
 
 
 def _place(span: Span | None) -> str:
@@ -285,6 +293,7 @@ def _call_data(call: KernelCall) -> dict[str, Any]:
         "kernel": call.kernel,
         "ops": list(call.ops),
         "implementation": call.implementation,
+        "because": call.because,
         "device": call.device,
         "source": _span_data(call.span),
     }

@@ -79,7 +79,14 @@ def _header(exe: Executable) -> dict[str, Any]:
         ],
         "constants": [[c.dtype.name, list(c.shape)] for c in exe.constants],
         "packed": [
-            {"group": p.group.to_json(), "device": p.device, "inputs": p.n_inputs, "outputs": p.n_outputs} for p in exe.packed
+            {
+                "group": p.group.to_json(),
+                "device": p.device,
+                "inputs": p.n_inputs,
+                "outputs": p.n_outputs,
+                "because": p.because,
+            }
+            for p in exe.packed
         ],
         "shape_funcs": [[name, p.to_json()] for name, p in zip(exe.shape_func_names, exe.shape_funcs, strict=True)],
         "reasons": [_reason_to_json(r) for r in exe.reasons],
@@ -285,7 +292,7 @@ def _type(where: str, data: Any) -> Type:
 def _packed(where: str, data: Any) -> PackedFunc:
     fields = _Fields(where, data)
     device, inputs, outputs = (fields.get(name, int) for name in ("device", "inputs", "outputs"))
-    return PackedFunc(_group(where, fields.get("group", dict)), device, inputs, outputs)
+    return PackedFunc(_group(where, fields.get("group", dict)), device, inputs, outputs, fields.get("because", str))
 
 
 def _reason(where: str, data: Any) -> CopyReason:

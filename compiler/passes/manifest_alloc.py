@@ -26,6 +26,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...ops import machine
+from ...ops.conditions import Choice
 from ...ops.group import Node, Tensor
 from ...ops.op import Op, OpPattern, get
 from ...ops.relate import Need, build_group
@@ -51,6 +52,7 @@ from ..ir import (
 from ..placement import HOST, Frame, Place, Scope, vector_type
 from ..primitive import function_of
 from ..primitive_shape import Primitive, primitive
+from ..versions import reasons, version
 from .place import DEVICE_OF_RESULT, DEVICES_OF_PARAMS
 
 
@@ -61,7 +63,7 @@ def manifest_alloc(mod: IRModule, target: str = HOST, data_dependence: str = "in
     """
     pass_ = _ManifestAlloc(mod, target, data_dependence)
     lowered = {name: f if f.is_primitive else pass_.function(f) for name, f in mod.functions.items()}
-    return replace(mod, functions={**lowered, **pass_.casts})
+    return replace(mod, functions={**lowered, **pass_.made})
 
 
 class _ManifestAlloc:
@@ -69,7 +71,7 @@ class _ManifestAlloc:
 
     def __init__(self, mod: IRModule, target: str, dependence: str) -> None:
         self.mod, self.target, self.dependence = mod, target, dependence
-        self.casts: dict[str, Function] = {}
+        self.made: dict[str, Function] = {}  # primitives: casts of shapes, and versions
 
     def function(self, function: Function) -> Function:
         """``function`` with its body rewritten."""
@@ -223,11 +225,30 @@ class _ManifestAlloc:
         counts = []
         if trimmed:
             counts.append(scope.allocate(f"{var.name}_counts", vector_type(1 + max(trimmed.values())), None, device))
-        scope.invoke(call.op, ins, (*outs, *counts))
+        self.launch(scope, call, prim, ins, (*outs, *counts))
         for c in counts:
             scope.places[c] = self.at(device, c)
             self.trim(scope, var, call, c, outs, types, trimmed)
         self.outputs(scope, var, call, outs, device)
+
+    def launch(self, scope: Scope, call: Call, prim: Primitive, ins: tuple[Expr, ...], outs: tuple[Expr, ...]) -> None:
+        """Run the kernel; of several versions the one whose guard holds."""
+        assert isinstance(call.op, GlobalVar)
+        if prim.choice is None or len(prim.choice.names) == 1:
+            scope.invoke(call.op, ins, outs)
+            return
+        guards = self.shape_func(scope, call, prim)[-len(prim.choice.guards) :]
+        functions = [self.version(call.op.name, k, prim.choice) for k in range(len(prim.choice.names))]
+        scope.invoke_one_of(guards, functions, ins, outs)
+
+    def version(self, primitive_name: str, number: int, choice: Choice) -> GlobalVar:
+        """The primitive that is a version of another one."""
+        implementation = choice.names[number]
+        name = f"{primitive_name}_{implementation}"
+        if name not in self.made:
+            assert name not in self.mod.functions, name
+            self.made[name] = version(self.mod[primitive_name], implementation, reasons(choice)[number])
+        return GlobalVar(name)
 
     def outputs(self, scope: Scope, var: Var, call: Call, outs: list[Var], device: str) -> None:
         """Record the results of a primitive: a tensor, or the fields of a tuple."""
@@ -276,15 +297,15 @@ class _ManifestAlloc:
     def shapes(self, scope: Scope, call: Call, prim: Primitive, types: tuple[TensorType, ...]) -> list[Var | None]:
         """Per result the host vector of its shape (of its bound, where it is trimmed); None where the type says it.
 
-        The shape function runs only if it has checks or gives a shape that is not known yet.
+        The shape function runs only if it has checks or guards, or gives a shape that is not known yet.
         """
-        trimmed = dict(prim.shape.counts)
+        trimmed, guarded = dict(prim.shape.counts), prim.choice is not None and bool(prim.choice.guards)
         known: list[Var | None] = []
         for k, ty in enumerate(types):
             wanted = k not in trimmed and not ty.is_static
-            known.append(self.known_shape(scope, ty.shape, call) if wanted else None)
+            known.append(self.known_shape(scope, ty.shape, call) if wanted and not guarded else None)
         found = all(v is not None or ty.is_static for v, ty in zip(known, types, strict=True))
-        if found and not trimmed and not prim.shape.program.checks:
+        if found and not trimmed and not guarded and not prim.shape.program.checks:
             return known
         vectors = self.shape_func(scope, call, prim)
         for k, ty in enumerate(types):
@@ -338,10 +359,10 @@ class _ManifestAlloc:
         sizes = "x".join(str(const(d)) for d in vector.ty.shape)
         marked = "" if device == self.target else device
         name = "_".join(filter(None, (op.name, f"shape{sizes}", dtype, marked)))
-        if name not in self.casts:
+        if name not in self.made:
             assert name not in self.mod.functions
             node = Node(op.name, op.attrs(dtype=dtype), (0,), ())
-            self.casts[name] = function_of(build_group([Tensor(vector.ty.dtype, vector.ty.shape)], [], [node], [1]), marked)
+            self.made[name] = function_of(build_group([Tensor(vector.ty.dtype, vector.ty.shape)], [], [node], [1]), marked)
         return GlobalVar(name)
 
 

@@ -22,6 +22,7 @@ from ...ops.ty import ITEMSIZE, TensorType, TupleType
 from ...shape_funcs.dims import const, product
 from ..anf import operands
 from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, make_lets, replace
+from ..versions import is_launch
 
 #: A value of at most so many bytes may wait for the next kill.
 SMALL_BYTES = 4096
@@ -166,10 +167,10 @@ def kill_call(dead: list[Var]) -> Call:
 def _has_register(value: Expr) -> bool:
     """Is there a value to kill?  Kernels and kills give none; what a shape function gives is killed vector by vector; the wait
     for a pending copy takes it."""
-    return not (isinstance(value, Call) and value.op in _KILLED_OTHERWISE)
+    return not (is_launch(value) or (isinstance(value, Call) and value.op in _KILLED_OTHERWISE))
 
 
-_KILLED_OTHERWISE = (machine.INVOKE_OP, machine.KILL, machine.SHAPE_FUNC, machine.COPY_BEGIN)
+_KILLED_OTHERWISE = (machine.KILL, machine.SHAPE_FUNC, machine.COPY_BEGIN)
 
 
 def _is_small(var: Var) -> bool:
