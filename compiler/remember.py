@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import time
 import warnings
@@ -27,15 +26,14 @@ from ..vm.executable import DEVICES
 from ..vm.fingerprint import machine_fields
 from ..vm.layout import CUDA
 from ..vm.source import ConfigError, InputError, RelayError
-from .config import Config
+from .config import Config, describe
 from .ir import IRModule
 from .structural_equal import structural_hash
 from .trials import trial
 from .tunable import Tunable, tunable
 
-#: What ``tune`` can be: no records are used; those there are; trials for so many seconds make more; trials make all.
-MODES = ("off", "cached", "budgeted", "full")
-OFF, CACHED, BUDGETED, FULL = MODES
+#: The values of the configuration key ``tune``.
+OFF, CACHED, BUDGETED, FULL = next(values for key, _, values, _ in describe() if key == "tune")
 #: How long trials go on unless ``tune_seconds`` says.
 DEFAULT_SECONDS = 60.0
 #: Sizes at which calls are measured whose sizes are unknown and not said; all unknown sizes of a call are one of them.
@@ -58,14 +56,10 @@ class Tuning:
     sizes: Sizes | None = None
 
     @staticmethod
-    def of(optimize: Any, mode: Any, seconds: Any, sizes: Any) -> Tuning:
+    def of(optimize: Any, mode: str, seconds: Any, sizes: Any) -> Tuning:
         """Raises ConfigError for values that are none, or do not go together."""
         if type(optimize) is not bool:
             raise ConfigError(f"optimize cannot be {optimize!r}", help="valid: True, False")
-        if mode not in MODES:
-            near = difflib.get_close_matches(str(mode), MODES, 1)
-            guess = f"did you mean {near[0]!r}? " if near else ""
-            raise ConfigError(f"tune cannot be {mode!r}", help=f"{guess}valid: {', '.join(MODES)}")
         measures = mode in (BUDGETED, FULL)
         if not optimize and measures:
             raise ConfigError(f"tune={mode!r} does not go with optimize=False", help="leave one of them out")
@@ -99,7 +93,7 @@ def _checked(sizes: Any) -> Sizes:
 def preferred_for(mod: IRModule, config: Config, target: str, tuning: Tuning) -> Preferred | None:
     """What records say of the calls of ``mod``, after the trials that ``tuning`` asks for; None where they say nothing.
 
-    Raises InputError for sizes of dims that the program does not have.
+    Raises InputError for sizes of dims that the program does not have, TypeCheckError.
     """
     if tuning.mode == OFF:
         return None
@@ -139,7 +133,7 @@ def remember(preferred: Preferred | None) -> None:
 
 def module_key(mod: IRModule, config: Config, target: str) -> CacheKey:
     """The fingerprint of a whole program on this machine."""
-    settings = ",".join(f"{key}={value}" for key, value in config.texts().items())
+    settings = ",".join(f"{key}={value}" for key, value in config.texts().items() if key != "tune")
     about = {"module": f"{structural_hash(mod):016x}", "config": settings}
     return fingerprint(MODULE, about, machine_fields(target))
 
