@@ -31,6 +31,8 @@ MOST_VERSIONS = 8
 
 _BUCKET = "bucket"
 Bucket = tuple[tuple[int, ...], ...]
+#: Sizes above the first number, up to the second.
+_Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -191,13 +193,21 @@ class Preferences:
 
 
 def _versions(call: OpCall, found: Sequence[tuple[Bucket, Finding]]) -> Versions:
-    """The versions of a call of unknown sizes: for each bucket in which records change the choice, the conditions of it."""
-    changed: list[tuple[dict[Dim, int], str]] = []
+    """The versions of a call of unknown sizes: for each bucket in which records change the choice, the conditions of it.
+    Neighbouring buckets of one unknown size are one version."""
+    changed: list[tuple[str, dict[Dim, _Range]]] = []
     for bucket, finding in sorted(found, key=lambda row: row[0]):
         sizes = _sizes_in(call, bucket)
-        if sizes and finding.chosen != finding.untuned:
-            changed.append((sizes, finding.chosen))
-    return tuple((name, _in_bucket(sizes)) for sizes, name in changed[:MOST_VERSIONS])
+        if not sizes or finding.chosen == finding.untuned:
+            continue
+        ranges = {d: (n // 2 if n > 2 else n - 1, n) for d, n in sizes.items()}
+        if changed and len(ranges) == 1 and changed[-1][0] == finding.chosen:
+            ((d, (above, most)),) = changed[-1][1].items()
+            if most == ranges[d][0]:
+                changed[-1][1][d] = above, ranges[d][1]
+                continue
+        changed.append((finding.chosen, ranges))
+    return tuple((name, _within(ranges)) for name, ranges in changed[:MOST_VERSIONS])
 
 
 def _sizes_in(call: OpCall, bucket: Bucket) -> dict[Dim, int] | None:
@@ -213,9 +223,12 @@ def _sizes_in(call: OpCall, bucket: Bucket) -> dict[Dim, int] | None:
     return sizes
 
 
-def _in_bucket(sizes: Mapping[Dim, int]) -> Conditions:
-    """The conditions under which these sizes round to these numbers."""
+def _within(ranges: Mapping[Dim, _Range]) -> Conditions:
+    """The conditions under which sizes are in these ranges."""
     out: list[Condition] = []
-    for d, n in sizes.items():
-        out += [condition(d, "==", n)] if n <= 2 else [condition(d, ">", n // 2), condition(d, "<=", n)]
+    for d, (above, most) in ranges.items():
+        if most == above + 1:
+            out.append(condition(d, "==", most))
+        else:
+            out += [condition(d, ">", above)] * (above >= 0) + [condition(d, "<=", most)]
     return tuple(out)
