@@ -15,9 +15,14 @@ import click
 from ..ops.native import disk
 from ..ops.native.cache_key import apart, differences
 from ..ops.native.entry import DamagedEntry, Entry, unpack
+from ..vm.executable import DEVICES
 from ..vm.report.tables import bytes_short, bytes_text
 from ..vm.source import InputError
-from .options import json_option
+from .compile import check_target
+from .config import Config
+from .opening import read_module
+from .options import config_option, device_option, file_argument, json_option, sizes_option
+from .remember import misses
 
 #: Digits of an id that are shown: enough to tell entries apart, and to name one.
 _SHOWN_DIGITS = 12
@@ -203,3 +208,24 @@ def _by_prefix(text: str) -> Path:
 
 
 _LIST = "`relayvm cache info --entries` lists them"
+
+
+# ---- tuning records ----------------------------------------------------------------------------------------------------------
+
+
+@cache_command.command()
+@file_argument
+@sizes_option
+@device_option
+@config_option
+@json_option
+def miss(file: Path, sizes: dict[str, tuple[int, ...]], device: str | None, config: dict[str, str], as_json: bool) -> None:
+    """Say which tuning records FILE finds, and of those it misses what the nearest one differs in.
+
+    FILE is a program (.relay).
+    """
+    target = device or DEVICES[0]
+    check_target(target)
+    found = list(misses(read_module(file), Config.of(**config), target, sizes or None))
+    lines = [f"{what}: {'found' if why is None else why}" for what, why in found]
+    _answer([{"of": what, "found": why is None, "why": why} for what, why in found], lines, as_json)

@@ -19,7 +19,7 @@ from ..ops.implementation import HOST, OpCall
 from ..ops.native import records
 from ..ops.native.cache_key import CacheKey
 from ..ops.native.disk import CacheWarning
-from ..ops.native.fingerprint import fingerprint
+from ..ops.native.fingerprint import explain_miss, fingerprint
 from ..ops.native.records import Record
 from ..ops.tuning import Bucket, Finding, Preferences, bucket_of, bucket_text, key_of, libraries_of, static_shapes
 from ..vm.executable import DEVICES
@@ -105,6 +105,11 @@ def preferred_for(mod: IRModule, config: Config, target: str, tuning: Tuning) ->
     return _Chooser(preferences, mod, config, target) if preferences else None
 
 
+def remembered(mod: IRModule, config: Config, target: str) -> Preferred | None:
+    """The same without any trial, for who only looks."""
+    return preferred_for(mod, config, target, Tuning(OFF if config.tune == OFF else CACHED))
+
+
 class _Chooser:
     """Asks the records, and remembers under the program's fingerprint what they changed."""
 
@@ -141,6 +146,24 @@ def module_key(mod: IRModule, config: Config, target: str) -> CacheKey:
 def machine_for(call: OpCall) -> dict[str, str]:
     """What the times of a call depend on besides the call."""
     return machine_fields(call.device, libraries_of(call))
+
+
+def misses(mod: IRModule, config: Config, target: str, sizes: Sizes | None = None) -> Iterator[tuple[str, str | None]]:
+    """What compiling ``mod`` looks for, the whole program and each call that can be tuned: why it is not found; None: it is.
+
+    Raises InputError, as ``calls_at``.
+    """
+    found = records.known()
+    keys = [record.key for record in found.values()]
+    whole = module_key(mod, config, target)
+    yield "the program", None if whole.id in found else explain_miss(whole, keys)
+    for call in calls_at(tunable(mod, config, target), sizes):
+        shapes = static_shapes(call)
+        assert shapes is not None
+        key = key_of(call, bucket_of(shapes), machine_for(call))
+        of_op = [k for k in keys if dict(k.fields).get("operator") == call.op.name]
+        what = f"{call.op.name} {bucket_text(bucket_of(shapes))}"
+        yield what, None if key.id in found else explain_miss(key, of_op)
 
 
 # ---- trials ------------------------------------------------------------------------------------------------------------------
