@@ -8,10 +8,12 @@ conditions hold.  The last candidate fits and pays always.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..shape_funcs.dims import evaluate
 from .conditions import Choice, Conditions, Versions, conditions_text, undecided
-from .implementation import Kernel, OpCall
+from .group import Group
+from .implementation import HOST, Kernel, OpCall
 
 #: What a choice can be because of (see ``Choice.because``), besides what paid.
 FORCED, TUNED, ONLY = "forced", "tuned", "only one that fits"
@@ -55,6 +57,16 @@ def choose(call: OpCall, preferred: Preferred | None = None) -> Choice:
         if conditions is not None:
             versions.append((kernel.name, conditions))
     raise AssertionError("the last candidate is always taken")
+
+
+def settled(group: Group, shapes: Sequence[Sequence[int]], machine: str = HOST) -> Group:
+    """The group by the implementation that is chosen when its parameters have these ``shapes``."""
+    if len(group.nodes) != 1 or len(group.nodes[0].operator.kernels_on(machine)) < 2:
+        return group
+    choice = choose(group.call_on(machine))
+    sizes = {d.args[0]: n for t, shape in zip(group.params, shapes, strict=True) for d, n in zip(t.shape, shape, strict=True)}
+    taken = [bool(evaluate(guard, sizes)) for guard in choice.guards] + [True]
+    return replace(group, implementation=choice.names[taken.index(True)])
 
 
 def force(call: OpCall, name: str) -> tuple[Choice, Conditions]:

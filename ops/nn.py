@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from . import products
 from .dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
 from .implementation import Kernel, Scratch, Split
-from .kernels import matmul as bodies
 from .kernels import softmax as softmaxes
-from .kernels.cuda import matmul as cuda_products
 from .kernels.cuda import softmax as cuda_softmax
-from .kernels.half_matmul import batch_matmul_halves, matmul_halves
 from .op import DTypeRule, Op, OpPattern
-from .ty import HALVES, is_float
+from .ty import is_float
 
 
 @dataclass(frozen=True)
@@ -65,29 +62,6 @@ def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
     return rule
 
 
-def _product_kernel(
-    name: str, floats: Any, integers: Any, halves: Any, cuda: Any, transposed: Callable[[Any], tuple[bool, bool]]
-) -> Kernel:
-    def choose(attrs: Any, dtypes: tuple[str, ...]) -> Any:
-        if not is_float(dtypes[0]):
-            return integers
-        return halves if set(dtypes) & set(HALVES) else floats
-
-    def flags(attrs: Any) -> dict[str, bool]:
-        a, b = transposed(attrs)
-        return {"transpose_a": a, "transpose_b": b}
-
-    return Kernel(
-        name,
-        floats,
-        attrs=flags,
-        views=("dims",),
-        libraries={"float32": "sgemm", "float64": "dgemm"},
-        choose=choose,
-        cuda=cuda(transposed),
-    )
-
-
 def _softmax_kernel(name: str, single: Any, double: Any, halves: Any, cuda: Any) -> Kernel:
     bodies = {"float32": single, "float64": double}
     return Kernel(
@@ -117,7 +91,7 @@ Op(
     attrs=DenseAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.dense", ("data", "weight")),
-    kernels=(_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, matmul_halves, cuda_products.matmul, _dense),),
+    kernels=products.of_one_matrix(_dense),
 )
 
 Op(
@@ -127,7 +101,7 @@ Op(
     attrs=MatmulAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.matmul", ("tensor_a", "tensor_b")),
-    kernels=(_product_kernel("gemm", bodies.matmul_floats, bodies.matmul_integers, matmul_halves, cuda_products.matmul, _own),),
+    kernels=products.of_one_matrix(_own),
 )
 
 Op(
@@ -137,16 +111,7 @@ Op(
     attrs=BatchMatmulAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
-    kernels=(
-        _product_kernel(
-            "gemm",
-            bodies.batch_matmul_floats,
-            bodies.batch_matmul_integers,
-            batch_matmul_halves,
-            cuda_products.batch_matmul,
-            _own,
-        ),
-    ),
+    kernels=products.of_batches(_own),
 )
 
 Op(

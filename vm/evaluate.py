@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.choice import settled
 from ..ops.group import Group, Node, Tensor
 from ..ops.implementation import HOST
 from ..ops.native import libraries, threads
@@ -44,7 +45,7 @@ def _dtypes(arrays: Sequence[Any]) -> tuple[Any, ...]:
 
 def run_group(group: Group, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The results of a group on C-contiguous arrays: shape program, allocation, kernel, trimming."""
-    made = shape_program(group)
+    made, group = shape_program(group), settled(group, [a.shape for a in inputs])
     shapes = made.program.run(inputs)
     values = group.values()
     if group.nodes[0].operator.pattern is OpPattern.RESHAPE:

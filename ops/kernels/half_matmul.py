@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..native.libraries import call_gemm
 from ..native.memory import alloc, array_float32, free, generic  # type: ignore[attr-defined]
 from ..native.status import OK, OUT_OF_MEMORY
-from .matmul import leading, multiply_by_loop
+from .matmul import leading
 
 #: The largest block of a product: rows, columns, and how much of the inner axis is added at once.
 _ROWS, _COLUMNS, _INNER = 512, 1024, 1024
@@ -67,7 +67,7 @@ def multiply_block(  # type: ignore[no-untyped-def]
             pack(right, b, b_at + start * b_step, inner, columns, b_step)
         flip_a, flip_b = 1 if transpose_a else 0, 1 if transpose_b else 0
         lda, ldb = rows if transpose_a else inner, inner if transpose_b else columns
-        # column-major: see matmul.multiply_floats
+        # column-major: see matmul.by_blas
         call_gemm(gemm, 4, flip_b, flip_a, columns, rows, inner, right_at, ldb, work, lda, part_at, columns)
         add(total, part, rows * columns)
     for i in range(rows):
@@ -78,9 +78,6 @@ def multiply_block(  # type: ignore[no-untyped-def]
 @generic
 def multiply_halves(work, a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
     """``out[m, n] = op(a) @ op(b)`` of the matrices that start at element ``*_at``, with the room of ``work_for`` at ``work``."""
-    if gemm == 0:  # where one of the three is float64
-        multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
-        return
     a_step, b_step = m if transpose_a else k, k if transpose_b else n
     for column in range(0, n, _COLUMNS):
         b_from = b_at + column * (k if transpose_b else 1)
@@ -93,7 +90,7 @@ def multiply_halves(work, a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, t
 
 @generic
 def matmul_halves(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
-    """As ``matmul_floats``, where one of the dtypes is float16 or bfloat16."""
+    """As ``matmul_blas``, where one of the dtypes is float16 or bfloat16."""
     n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
     m = a_dims[len(a_dims) - 1] if transpose_a else leading(a_dims, 1)
     work = work_for(m, n, k)
@@ -110,7 +107,7 @@ def matmul_halves(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transp
 
 @generic
 def batch_matmul_halves(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
-    """As ``batch_matmul_floats``, where one of the dtypes is float16 or bfloat16."""
+    """As ``batch_matmul_blas``, where one of the dtypes is float16 or bfloat16."""
     m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
     a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
     work = work_for(m, n, k)

@@ -1,4 +1,4 @@
-"""Matrix products: through BLAS where all tensors are float32 or all float64, else plain loops.
+"""Matrix products: by rows or through BLAS where all tensors are float32 or all float64, or by plain loops.
 
 Every body gets each tensor as its elements and its shape (view "dims").  Integers accumulate in int64 and wrap into the
 result's dtype; the float loops accumulate in float64.
@@ -13,7 +13,7 @@ import numpy as np
 from ..native.libraries import call_gemm
 from ..native.memory import generic
 from ..native.status import OK
-from .thin_matmul import is_thin, multiply_thin
+from .thin_matmul import multiply_thin
 
 #: BLAS takes sizes as int32.
 BLAS_LIMIT = 2**31 - 1
@@ -69,63 +69,115 @@ def multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transp
 
 
 @generic
-def multiply_floats(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
-    """As ``multiply_integers``, by the BLAS at ``gemm`` if there is one."""
-    if gemm == 0 or k == 0 or max(m, max(n, k)) > BLAS_LIMIT:
-        multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
-    elif is_thin(m, n, transpose_a, transpose_b):
-        multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
-    elif m > 0 and n > 0:
-        # row-major out = a @ b is column-major out^T = b^T @ a^T, and read so a and b are transposed already
-        size = out.itemsize
-        x, y, z = a.ctypes.data + a_at * size, b.ctypes.data + b_at * size, out.ctypes.data + out_at * size
-        lda, ldb = m if transpose_a else k, k if transpose_b else n
-        call_gemm(gemm, size, 1 if transpose_b else 0, 1 if transpose_a else 0, n, m, k, y, ldb, x, lda, z, n)
+def by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+    """``multiply_by_loop``; ``gemm`` is for others."""
+    multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
 
 
 @generic
-def matmul_floats(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def of_integers(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+    """``multiply_integers``; ``gemm`` is for others."""
+    multiply_integers(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
+
+
+@generic
+def by_rows(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+    """``multiply_thin``; ``gemm`` is for others."""
+    multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
+
+
+@generic
+def by_blas(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+    """As ``multiply_integers``, of float32 or float64 by the BLAS at ``gemm``; more rows than it can count part by part."""
+    if k == 0:
+        for i in range(m * n):
+            out[out_at + i] = 0
+        return
+    if m == 0 or n == 0:
+        return
+    # row-major out = a @ b is column-major out^T = b^T @ a^T, and read so a and b are transposed already
+    size = out.itemsize
+    lda, ldb = m if transpose_a else k, k if transpose_b else n
+    for first in range(0, m, BLAS_LIMIT):
+        x = a.ctypes.data + (a_at + first * (1 if transpose_a else k)) * size
+        y, z = b.ctypes.data + b_at * size, out.ctypes.data + (out_at + first * n) * size
+        rows = min(BLAS_LIMIT, m - first)
+        call_gemm(gemm, size, 1 if transpose_b else 0, 1 if transpose_a else 0, n, rows, k, y, ldb, x, lda, z, n)
+
+
+# ---- of one matrix, and of many -------------------------------------------------------------------------------------------
+
+
+@generic
+def matmul(multiply, a, a_dims, b, b_dims, out, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
     """``op(a) @ op(b)`` of ``a[..., m, k]`` and one matrix ``b``: a single product unless ``a`` is transposed."""
     n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
     if not transpose_a:
-        multiply_floats(a, 0, b, 0, out, 0, leading(a_dims, 1), n, k, False, transpose_b, gemm)
+        multiply(a, 0, b, 0, out, 0, leading(a_dims, 1), n, k, False, transpose_b, gemm)
         return OK
     m = a_dims[len(a_dims) - 1]
     for batch in range(leading(a_dims, 2)):
-        multiply_floats(a, batch * m * k, b, 0, out, batch * m * n, m, n, k, True, transpose_b, gemm)
+        multiply(a, batch * m * k, b, 0, out, batch * m * n, m, n, k, True, transpose_b, gemm)
     return OK
 
 
 @generic
-def matmul_integers(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
-    """As ``matmul_floats``, of integers."""
-    n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
-    if not transpose_a:
-        multiply_integers(a, 0, b, 0, out, 0, leading(a_dims, 1), n, k, False, transpose_b)
-        return OK
-    m = a_dims[len(a_dims) - 1]
-    for batch in range(leading(a_dims, 2)):
-        multiply_integers(a, batch * m * k, b, 0, out, batch * m * n, m, n, k, True, transpose_b)
-    return OK
-
-
-@generic
-def batch_matmul_floats(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def batch_matmul(multiply, a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
     """``op(a[i]) @ op(b[i])`` for each i; a batch of 1 serves every i."""
     m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
     a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
     for batch in range(out_dims[0]):
         at = batch * m * n
-        multiply_floats(a, batch * a_step, b, batch * b_step, out, at, m, n, k, transpose_a, transpose_b, gemm)
+        multiply(a, batch * a_step, b, batch * b_step, out, at, m, n, k, transpose_a, transpose_b, gemm)
     return OK
+
+
+# ---- the bodies of kernels ------------------------------------------------------------------------------------------------
 
 
 @generic
-def batch_matmul_integers(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
-    """As ``batch_matmul_floats``, of integers."""
-    m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
-    a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
-    for batch in range(out_dims[0]):
-        at = batch * m * n
-        multiply_integers(a, batch * a_step, b, batch * b_step, out, at, m, n, k, transpose_a, transpose_b)
-    return OK
+def matmul_rows(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """Of few rows, or one column."""
+    return matmul(by_rows, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
+
+
+@generic
+def matmul_blas(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """By a BLAS."""
+    return matmul(by_blas, a, a_dims, b, b_dims, out, gemm, transpose_a, transpose_b)
+
+
+@generic
+def matmul_loops(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """Of floats of any dtype."""
+    return matmul(by_loop, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
+
+
+@generic
+def matmul_integers(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """Of integers."""
+    return matmul(of_integers, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
+
+
+@generic
+def batch_matmul_rows(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """Of few rows, or one column."""
+    return batch_matmul(by_rows, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)
+
+
+@generic
+def batch_matmul_blas(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """By a BLAS."""
+    return batch_matmul(by_blas, a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b)
+
+
+@generic
+def batch_matmul_loops(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """Of floats of any dtype."""
+    return batch_matmul(by_loop, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)
+
+
+@generic
+def batch_matmul_integers(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """Of integers."""
+    return batch_matmul(of_integers, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)

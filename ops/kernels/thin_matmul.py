@@ -11,8 +11,6 @@ import numpy as np
 from ..native.arithmetic import add_in_any_order, multiply_add
 from ..native.memory import generic
 
-#: With more rows a BLAS is faster.
-THIN = 8
 #: So many elements of each row of the result at once: they stay in the innermost cache, with four rows of the matrix.
 _COLUMNS = 4096
 
@@ -67,7 +65,7 @@ def combine(a, a_at, a_row, a_step, b, b_at, out, out_at, m, n, k):  # type: ign
 
 @generic
 def multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
-    """``out[m, n] = op(a) @ op(b)`` of float32 or float64, where ``is_thin``."""
+    """``out[m, n] = op(a) @ op(b)`` of float32 or float64, where not both are transposed, or ``m`` or ``n`` is 1."""
     if n == 1:
         if transpose_a:
             combine(b, b_at, 0, 1, a, a_at, out, out_at, 1, m, k)
@@ -77,9 +75,3 @@ def multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose
         dots(a, a_at, b, b_at, out, out_at, m, n, k)
     else:
         combine(a, a_at, 1 if transpose_a else k, m if transpose_a else 1, b, b_at, out, out_at, m, n, k)
-
-
-@generic
-def is_thin(m, n, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
-    """Is ``multiply_thin`` the faster way?  Its rows must lie as rows."""
-    return n == 1 or m == 1 or (m <= THIN and not (transpose_a and transpose_b))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import relayvm.ops as _every_operator  # noqa: F401
+from relayvm.ops.choice import settled
 from relayvm.ops.group import Group, Node, Tensor
 from relayvm.ops.kernels import opaque
 from relayvm.ops.kernels.source import KernelSource
@@ -63,16 +65,19 @@ def run(
     *,
     jit: bool = False,
     known: Sequence[int] = (),
+    implementation: str = "",
     shares: Sequence[np.ndarray] = (threads.ALONE,),
     **attributes: Any,
 ) -> Ran:
     """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked.
 
-    ``known``: the inputs whose sizes are known at compile time.  It is called for each of ``shares`` until one fails.
+    ``known``: the inputs whose sizes are known at compile time.  ``implementation``: "" for the one that is chosen.  It is called for each of ``shares`` until one fails.
     """
     attrs = get(name).attrs(**attributes)
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
-    group = group_of(name, attrs, arrays, known)
+    group = settled(group_of(name, attrs, arrays, known), [a.shape for a in arrays])
+    if implementation:
+        group = replace(group, implementation=implementation)
     shapes = shape_program(group).program.run(arrays)
     dtypes = [group.values()[r].dtype for r in group.results]
     # results start as memory does: with anything in it

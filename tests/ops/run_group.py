@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from relayvm.ops.choice import settled
 from relayvm.ops.group import Group, Literal, Node, Tensor
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.kernels.loops import BODIES
@@ -122,6 +123,7 @@ def evaluate(
     """The status of the kernel and what it wrote, called for each of ``shares`` until one fails."""
     inputs = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
     shapes = shape_program(group).program.run(inputs)
+    group = settled(group, [a.shape for a in inputs])
     dtypes = [group.values()[r].dtype for r in group.results]
     outputs = [np.full(s, 99 if d != "bool" else True, numpy_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
     descriptors = Descriptors([*inputs, *outputs])
