@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ..ops.native import fingerprint, nvrtc
 from ..ops.native.store import toolchain
@@ -13,9 +14,12 @@ from .cuda import device
 from .cuda.driver import NoCuda
 from .executable import DEVICES, Executable
 from .layout import CUDA
+from .types_json import type_to_json
 
 #: An ingredient that this machine does not have.
 NONE = "none"
+#: Hexadecimal digits of a program's hash.
+_DIGITS = 32
 
 
 def machine_fields(target: str, libraries: Iterable[str] = ()) -> dict[str, str]:
@@ -50,20 +54,11 @@ def _driver_version() -> str:
 
 
 def program_hash(exe: Executable) -> str:
-    """A hash of what an executable computes: code, kernels, shape functions and constants; not of its sources' texts."""
-    digest = hashlib.sha256()
-
-    def add(part: bytes) -> None:
-        digest.update(len(part).to_bytes(8, "little") + part)
-
-    for f in exe.functions:
-        add(f.name.encode("utf-8", "replace"))
-        add(f.code.astype("<i8").tobytes())
-    for p in exe.packed:
-        add(p.group.key().encode("utf-8", "replace"))
-    for program in exe.shape_funcs:
-        add(json.dumps(program.to_json()).encode())
+    """A hash of what an executable computes: its functions' types, kernels and constants.  Not of which implementations compute
+    it, nor of its sources' texts: both may be others on another machine."""
+    parts = [f"{f.name} {[type_to_json(ty) for _, ty in f.params]} {type_to_json(f.result)}" for f in exe.functions]
+    parts += sorted({replace(p.group, implementation="").key() for p in exe.packed})
+    digest = hashlib.sha256(json.dumps(parts).encode())
     for c in exe.constants:
-        add(f"{c.dtype.name} {c.shape}".encode())
-        add(c.tobytes())
-    return digest.hexdigest()
+        digest.update(f"{c.dtype.name} {c.shape}".encode() + hashlib.sha256(c.tobytes()).digest())
+    return digest.hexdigest()[:_DIGITS]

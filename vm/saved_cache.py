@@ -21,6 +21,7 @@ from .bundle import Bundle, read
 from .executable import DEVICES, Executable
 from .file import write_whole
 from .fingerprint import code_fields, machine_fields, program_hash
+from .kernels import SIGNATURE
 from .layout import CUDA
 from .source import CacheMismatch, ConfigError, RelayError
 
@@ -69,13 +70,20 @@ def _made_for(exe: Executable) -> CacheKey:
 def _entries(exe: Executable) -> tuple[Entry, ...]:
     from .machine import VirtualMachine
 
-    with store.watched_keys() as keys:
+    with store.watched_keys() as used:
         VirtualMachine(exe)
+    # the machine's own functions were asked for by whichever machine was first
+    keys = [*used, *(key for key in store.asked if key not in used and _is_of_machine(key))]
     found = [(key, store.entry_of(key)) for key in keys]
     if lost := [key for key, entry in found if entry is None]:
         help_ = "the cache folder must be usable: `relayvm cache info`"
         raise RelayError(f"{len(lost)} of {len(found)} kernels cannot be saved: the cache does not hold them", help=help_)
     return tuple(entry for _, entry in found if entry is not None)
+
+
+def _is_of_machine(key: CacheKey) -> bool:
+    """Is it the machine code of a function that is no program's kernel?"""
+    return key.kind == "object" and dict(key.fields)["signature"] != SIGNATURE
 
 
 def _records(exe: Executable) -> tuple[Record, ...]:

@@ -24,8 +24,8 @@ from .disk import CacheWarning, folder
 from .entry import Entry
 
 __all__ = [
-    "CacheWarning", "Use", "address_of", "counters", "entry_of", "folder", "kept", "offer", "on_compile", "on_use", "toolchain",
-    "watched", "watched_keys",
+    "CacheWarning", "Use", "address_of", "asked", "counters", "entry_of", "folder", "kept", "offer", "on_compile", "on_use",
+    "toolchain", "watched", "watched_keys",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -40,6 +40,8 @@ on_compile: list[Callable[[str], None]] = []
 on_use: list[Callable[[Use], None]] = []
 
 _watchers: contextvars.ContextVar[tuple[Callable[[Use, CacheKey], object], ...]] = contextvars.ContextVar("watchers", default=())
+#: Every key that was asked for in this process.
+asked: dict[CacheKey, None] = {}
 #: Entries that were brought along (see ``offer``), by their ids.
 _offered: dict[str, Entry] = {}
 _counting = threading.Lock()
@@ -126,6 +128,7 @@ def _used(level: SingleFlight[T], key: CacheKey, name: str, obtain: Callable[[],
     value, _ = level.get(key.id, make)
     with _counting:
         counters[how] += 1
+        asked.setdefault(key)
     use = Use(how, name, time.monotonic_ns() - start)
     for watcher in _watchers.get():
         watcher(use, key)

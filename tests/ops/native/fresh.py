@@ -18,6 +18,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_addresses", store.SingleFlight())
     monkeypatch.setattr(store, "_payloads", store.SingleFlight())
     monkeypatch.setattr(store, "_offered", {})
+    monkeypatch.setattr(store, "asked", {})
     monkeypatch.setattr(disk, "_written", type(disk._written)())
     disk._causes.cache_clear()
 
