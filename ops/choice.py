@@ -98,4 +98,4 @@ def _why(versions: Sequence[tuple[str, Conditions]], last: Kernel, call: OpCall)
     if versions:
         return "sizes at run time decide"
     paid = last.pays(call)
-    return f"pays: {conditions_text(paid)}" if paid else "nothing before it pays"
+    return f"pays: {conditions_text(paid)}" if paid else "the first that fits"

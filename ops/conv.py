@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..shape_funcs.conv import SPATIAL, data_layouts, kernel_layouts, per_axis, sides
+from .convolutions import kernels
 from .dtype_rules import FLOATS, one_of, require, require_same
-from .implementation import Kernel
-from .kernels import conv as bodies
-from .kernels.cuda import conv as cuda
 from .op import DTypeRule, Op, OpPattern
 
 Numbers = int | tuple[int, ...]
@@ -92,17 +90,7 @@ def _convolution(rank: int, attrs: type) -> Op:
         attrs=attrs,
         pattern=OpPattern.OPAQUE,
         dtype=product_rule(name),
-        kernels=(
-            Kernel(
-                "convolution",
-                bodies.convolve_float32,
-                attrs=lambda attrs: _geometry(attrs, rank),
-                views=("dims",),
-                libraries={"float32": "sgemm", "float64": "dgemm"},
-                choose=lambda attrs, dtypes: bodies.BODIES.get(dtypes[0], bodies.convolve_halves),
-                cuda=cuda.convolution(lambda attrs: _geometry(attrs, rank)),
-            ),
-        ),
+        kernels=kernels(rank, lambda attrs: _geometry(attrs, rank)),
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..shape_funcs.dims import product
 from . import products
+from .conditions import Conditions, condition
 from .dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
-from .implementation import Kernel, Scratch, Split
+from .implementation import Kernel, OpCall, Scratch, Split
 from .kernels import softmax as softmaxes
 from .kernels.cuda import softmax as cuda_softmax
 from .op import DTypeRule, Op, OpPattern
@@ -62,17 +65,21 @@ def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
     return rule
 
 
-def _softmax_kernel(name: str, single: Any, double: Any, halves: Any, cuda: Any) -> Kernel:
-    bodies = {"float32": single, "float64": double}
-    return Kernel(
-        name,
-        single,
-        attrs=lambda attrs: {},
-        views=("axis",),
-        scratch=(Scratch(axis=2), Scratch(axis=2), Scratch("float64", axis=2)),
-        choose=lambda attrs, dtypes: bodies.get(dtypes[0], halves),
-        split=Split(ns=0.7),
-        cuda=cuda,
+def _softmax_kernels(name: str, rows: dict[str, Any], columns: dict[str, Any], on_card: Any) -> tuple[Kernel, ...]:
+    def of(bodies: dict[str, Any]) -> Callable[[Any, tuple[str, ...]], Any]:
+        return lambda attrs, dtypes: bodies.get(dtypes[0], bodies[""])
+
+    def in_rows(call: OpCall) -> Conditions:
+        shape = call.inputs[0].shape
+        return (condition(product(shape[call.attrs.axis % len(shape) + 1 :]), "==", 1),)
+
+    # an element is written when it is not read again
+    given: dict[str, Any] = {"attrs": lambda attrs: {}, "views": ("axis",), "split": Split(ns=0.7), "in_place": ((0, 0),)}
+    buffers = (Scratch(axis=2), Scratch(axis=2), Scratch("float64", axis=2))
+    return (
+        Kernel("rows", rows[""], choose=of(rows), fits=in_rows, **given),
+        Kernel("columns", columns[""], choose=of(columns), scratch=buffers, **given),
+        Kernel(name, None, views=("axis",), cuda=on_card),
     )
 
 
@@ -121,11 +128,7 @@ Op(
     attrs=SoftmaxAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=like_inputs("nn.softmax", ["data"], FLOATS),
-    kernels=(
-        _softmax_kernel(
-            "softmax", softmaxes.softmax_float32, softmaxes.softmax_float64, softmaxes.softmax_of_halves, cuda_softmax.softmax
-        ),
-    ),
+    kernels=_softmax_kernels("softmax", softmaxes.SOFTMAX_ROWS, softmaxes.SOFTMAX_COLUMNS, cuda_softmax.softmax),
 )
 
 Op(
@@ -136,13 +139,5 @@ Op(
     pattern=OpPattern.OPAQUE,
     shape_func_name="nn.softmax",
     dtype=like_inputs("nn.log_softmax", ["data"], FLOATS),
-    kernels=(
-        _softmax_kernel(
-            "log_softmax",
-            softmaxes.log_softmax_float32,
-            softmaxes.log_softmax_float64,
-            softmaxes.log_softmax_float32,
-            cuda_softmax.log_softmax,
-        ),
-    ),
+    kernels=_softmax_kernels("log_softmax", softmaxes.LOG_SOFTMAX_ROWS, softmaxes.LOG_SOFTMAX_COLUMNS, cuda_softmax.log_softmax),
 )

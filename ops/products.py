@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..shape_funcs.dims import Dim, min_, product
+from ..shape_funcs.dims import Dim, const, min_, product
 from .conditions import Conditions, condition
 from .implementation import Kernel, OpCall
 from .kernels import half_matmul as halves
@@ -90,7 +90,9 @@ class _Product:
     def is_thin(self, call: OpCall) -> Conditions:
         """Few rows, or one column."""
         m, n, _ = self.sizes(call)
-        return (condition(min_(m, THIN * n), "<=", THIN),)
+        columns = const(n)
+        # with more than one column known, only the rows count
+        return (condition(m if columns is not None and columns > 1 else min_(m, THIN * n), "<=", THIN),)
 
     def is_countable(self, call: OpCall) -> Conditions:
         """A BLAS takes sizes as int32; rows that lie as rows are given to it part by part."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..shape_funcs.dims import Dim, product
+from .conditions import Conditions, condition
 from .dtype_rules import INDICES, NUMBERS, known_dtype, require
-from .implementation import Kernel, Scratch, Split
+from .implementation import Kernel, OpCall, Scratch, Split
 from .kernels import sorting as bodies
 from .kernels.cuda import scanning as cuda_scanning
 from .kernels.cuda import sorting as cuda
@@ -114,21 +116,47 @@ def _is_ascend(attrs: Any) -> dict[str, bool]:
     return {"is_ascend": attrs.is_ascend}
 
 
-#: keys, order, and as much again to move into, as long as the axis; counters.
-_BUFFERS = (*(Scratch(axis=1), Scratch("int64", axis=1)) * 2, Scratch("int64", length=COUNTERS))
-_SORT = Split(ns=30)
+#: keys, order, and as much again to move into, as long as the axis; counters of digits.
+_BUFFERS = (Scratch(axis=1), Scratch("int64", axis=1)) * 2
+_COUNTERS = (*_BUFFERS, Scratch("int64", length=COUNTERS))
 
 
-def _topk_kernel(*views: str) -> Kernel:
+def _length(call: OpCall) -> Dim:
+    """Of the axis."""
+    shape, axis = call.inputs[0].shape, call.attrs.axis
+    return product(shape) if axis is None else shape[axis]
+
+
+def _sort_kernels(name: str, by_radix: Any, by_merging: Any, on_card: Any) -> tuple[Kernel, ...]:
+    def countable(call: OpCall) -> Conditions:
+        return (condition(_length(call), "<=", bodies.DIGITS_TO),)
+
+    def many(call: OpCall) -> Conditions:
+        return (condition(_length(call), ">=", bodies.DIGITS_FROM),)
+
+    given: dict[str, Any] = {"attrs": _is_ascend, "views": ("axis",)}
+    return (
+        Kernel("radix", by_radix, fits=countable, pays=many, scratch=_COUNTERS, split=Split(ns=30), **given),
+        Kernel("merge", by_merging, scratch=_BUFFERS, split=Split(ns=30), **given),
+        Kernel(name, None, cuda=on_card, **given),
+    )
+
+
+def _few(call: OpCall) -> Conditions:
+    """Are few of many wanted?"""
+    return (condition(call.outputs[0].shape[call.attrs.axis] * bodies.HEAP_SHARE, "<=", _length(call)),)
+
+
+def _topk_kernel(name: str, way: int, *views: str, **more: Any) -> Kernel:
     return Kernel(
-        "topk",
+        name,
         bodies.topk,
-        attrs=_is_ascend,
+        attrs=lambda attrs: {"is_ascend": attrs.is_ascend, "way": way},
         views=views,
-        scratch=_BUFFERS,
+        scratch=_COUNTERS,
         choose=lambda attrs, dtypes: bodies.TOPK_BODIES[attrs.ret_type],
         split=Split(ns=3),
-        cuda=cuda.topk,
+        **more,
     )
 
 
@@ -147,7 +175,7 @@ Op(
     attrs=SortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=lambda dtypes, attrs: dtypes[0],
-    kernels=(Kernel("sort", bodies.sort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.sort),),
+    kernels=_sort_kernels("sort", bodies.sort_by_radix, bodies.sort_by_merging, cuda.sort),
 )
 
 Op(
@@ -157,9 +185,7 @@ Op(
     attrs=ArgsortAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_position_rule("argsort"),
-    kernels=(
-        Kernel("argsort", bodies.argsort, attrs=_is_ascend, views=("axis",), scratch=_BUFFERS, split=_SORT, cuda=cuda.argsort),
-    ),
+    kernels=_sort_kernels("argsort", bodies.argsort_by_radix, bodies.argsort_by_merging, cuda.argsort),
 )
 
 Op(
@@ -169,7 +195,11 @@ Op(
     attrs=TopkAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_topk_rule("topk"),
-    kernels=(_topk_kernel("axis"),),
+    kernels=(
+        _topk_kernel("select", bodies.BY_HEAP, "axis", pays=_few),
+        _topk_kernel("sort", bodies.BY_SORTING, "axis"),
+        Kernel("topk", None, _is_ascend, ("axis",), cuda=cuda.topk),
+    ),
 )
 
 Op(
@@ -179,7 +209,7 @@ Op(
     attrs=DynTopkAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_topk_rule("dyn.topk"),
-    kernels=(_topk_kernel("axis", "skip", "axis"),),
+    kernels=(_topk_kernel("topk", bodies.BY_EITHER, "axis", "skip", "axis", cuda=cuda.topk),),
     static=_topk_static,
 )
 

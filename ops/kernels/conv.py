@@ -1,7 +1,6 @@
 """Convolution: as matrix products over gathered columns, by planes (``plane_conv``), or directly.
 
-The product needs a BLAS and enough channels to be worth the gathering; float32 then accumulates as the BLAS does.  Fewer channels
-before space go by planes.  What is left, other dtypes or channels behind space, is done directly, and accumulates in float64.
+By a product float32 accumulates as the BLAS does, directly in float64.  Which way pays is said in ``ops.convolutions``.
 
 Indices in inner loops are unsigned: numba then does not ask whether they count from the end, and LLVM makes vector code.
 
@@ -17,17 +16,12 @@ from ..native.libraries import call_gemm
 from ..native.memory import alloc, array_float32, array_float64, free, generic  # type: ignore[attr-defined]
 from ..native.status import OK, OUT_OF_MEMORY
 from .direct_conv import convolve_directly
-from .kernel_layouts import OUT_IN_SPACE, SPACE_IN_OUT, SPACE_OUT_IN, kernel_sizes, kernel_strides
-from .matmul import BLAS_LIMIT
+from .kernel_layouts import OUT_IN_SPACE, SPACE_IN_OUT, kernel_sizes, kernel_strides
 from .plane_conv import convolve_planes, room_for_planes
 from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 
-#: So many elements of gathered columns at once: they stay in the cache.
-_COLUMNS = 2**18
-#: A product that makes fewer channels from a group is slower than the other ways.
-_LEAST_CHANNELS = 4
-#: A group that makes fewer channels, before space, goes by planes, which gather nothing.
-_FEW_CHANNELS = 8
+#: So many elements of gathered columns at once, but for LEAST_PLACES of the result: they stay in the cache.
+COLUMNS, LEAST_PLACES = 2**18, 16
 
 
 # ---- as matrix products ----------------------------------------------------------------------------------------------
@@ -136,18 +130,10 @@ def multiply_tile(gemm, size, weight, columns, out, m, n, k, outputs, ld, layout
 
 
 @generic
-def is_pointwise(kernel, stride, before, sizes, out_sizes):  # type: ignore[no-untyped-def]
-    """Does each place of the result take just the same place of the data?"""
-    same = sizes[DEPTH] == out_sizes[DEPTH] and sizes[ROW] == out_sizes[ROW] and sizes[COLUMN] == out_sizes[COLUMN]
-    single = kernel[2] * kernel[3] * kernel[4] == 1 and stride[0] * stride[1] * stride[2] == 1
-    return same and single and before[0] + before[1] + before[2] == 0
-
-
-@generic
 def tile_length(kernel, places):  # type: ignore[no-untyped-def]
     """For how many places columns are gathered at once."""
     terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
-    return min(places, max(16, _COLUMNS // max(terms, 1)))
+    return min(places, max(LEAST_PLACES, COLUMNS // max(terms, 1)))
 
 
 @generic
@@ -196,36 +182,6 @@ def multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm
 
 
 @generic
-def takes_product(sizes, out_sizes, kernel, gemm, groups, layout):  # type: ignore[no-untyped-def]
-    """Is it to be done by products?  BLAS takes sizes as int32, and none of 0; the kernel must lie as a matrix."""
-    if layout == SPACE_OUT_IN and kernel[2] * kernel[3] * kernel[4] != 1:
-        return False
-    places = out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
-    terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
-    largest = max(max(places, terms), max(kernel[0], sizes[CHANNEL]))
-    return gemm != 0 and places > 0 and terms > 0 and kernel[0] >= groups * _LEAST_CHANNELS and largest <= BLAS_LIMIT
-
-
-@generic
-def convolve_by_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
-    """By BLAS; ``columns`` has room for a tile."""
-    if is_pointwise(kernel, stride, before, sizes, out_sizes):
-        multiply_pointwise(data, weight, out, sizes, out_sizes, kernel, gemm, groups, layouts)
-    else:
-        multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
-
-
-@generic
-def takes_planes(out_sizes, kernel, gemm, groups, layouts):  # type: ignore[no-untyped-def]
-    """Is it to be done by planes?  There is a BLAS only where all dtypes are the same."""
-    taps, fewest = kernel[2] * kernel[3] * kernel[4], _FEW_CHANNELS
-    if taps == 1:
-        fewest = _LEAST_CHANNELS  # there is little to gather
-    anything = out_sizes[CHANNEL] * out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN] > 0
-    return gemm != 0 and anything and taps > 0 and kernel[0] < groups * fewest and not (layouts[1] or layouts[2])
-
-
-@generic
 def convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
     """See ``plane_conv``."""
     steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
@@ -234,70 +190,107 @@ def convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups
 
 
 @generic
-def room_for_columns(sizes, out_sizes, kernel, stride, before):  # type: ignore[no-untyped-def]
-    """How many elements ``convolve_by_products`` gathers at once."""
-    if is_pointwise(kernel, stride, before, sizes, out_sizes):
-        return 1
+def room_for_columns(out_sizes, kernel):  # type: ignore[no-untyped-def]
+    """How many elements ``multiply_gathered`` gathers at once."""
     places = out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
     return tile_length(kernel, places) * kernel[1] * kernel[2] * kernel[3] * kernel[4]
 
 
 @generic
-def convolve_float32(
-    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Convolution of float32 data."""
+def is_trivial(out, kernel):  # type: ignore[no-untyped-def]
+    """Is there no element, or each the sum of nothing, which is then stored?"""
+    terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
+    if terms == 0:
+        for i in range(out.size):
+            out[i] = 0
+    return terms == 0 or out.size == 0
+
+
+# ---- the bodies of kernels -------------------------------------------------------------------------------------------
+
+
+@generic
+def pointwise(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """By products without gathering, where each place of the result takes just the same place of the data."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    by_planes = takes_planes(out_sizes, kernel, gemm, groups, layouts)
-    if not by_planes and not takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0]):
-        return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
-    length = room_for_columns(sizes, out_sizes, kernel, stride, before)
-    if by_planes:
-        length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
+    if not is_trivial(out, kernel):
+        multiply_pointwise(data, weight, out, sizes, out_sizes, kernel, gemm, groups, layouts)
+    return OK
+
+
+@generic
+def planes_float32(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """By planes, of float32."""
+    out_sizes, kernel = sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
+    if is_trivial(out, kernel):
+        return OK
+    length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
+    block = alloc(4 * length)
+    if block == 0:
+        return OUT_OF_MEMORY
+    room, sizes = array_float32(block, length), sizes_of(data_dims, False)
+    convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
+    free(block)
+    return OK
+
+
+@generic
+def gathered_float32(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """By products over gathered columns, of float32."""
+    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
+    kernel = kernel_sizes(weight_dims, layouts[0])
+    if is_trivial(out, kernel):
+        return OK
+    length = room_for_columns(out_sizes, kernel)
     block = alloc(4 * length)
     if block == 0:
         return OUT_OF_MEMORY
     room = array_float32(block, length)
-    if by_planes:
-        convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
-    else:
-        convolve_by_products(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    multiply_gathered(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
     free(block)
     return OK
 
 
 @generic
-def convolve_float64(
-    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """As ``convolve_float32``, of float64."""
+def planes_float64(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """By planes, of float64."""
+    out_sizes, kernel = sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
+    if is_trivial(out, kernel):
+        return OK
+    length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
+    block = alloc(8 * length)
+    if block == 0:
+        return OUT_OF_MEMORY
+    room, sizes = array_float64(block, length), sizes_of(data_dims, False)
+    convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
+    free(block)
+    return OK
+
+
+@generic
+def gathered_float64(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """By products over gathered columns, of float64."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    by_planes = takes_planes(out_sizes, kernel, gemm, groups, layouts)
-    if not by_planes and not takes_product(sizes, out_sizes, kernel, gemm, groups, layouts[0]):
-        return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
-    length = room_for_columns(sizes, out_sizes, kernel, stride, before)
-    if by_planes:
-        length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
+    if is_trivial(out, kernel):
+        return OK
+    length = room_for_columns(out_sizes, kernel)
     block = alloc(8 * length)
     if block == 0:
         return OUT_OF_MEMORY
     room = array_float64(block, length)
-    if by_planes:
-        convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
-    else:
-        convolve_by_products(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    multiply_gathered(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
     free(block)
     return OK
 
 
 @generic
-def convolve_halves(
-    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """As ``convolve_float32``, of dtypes that no library multiplies."""
+def directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """Directly, of any dtypes."""
     return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
 
 
-BODIES = {"float32": convolve_float32, "float64": convolve_float64}
+#: By dtype.
+PLANES = {"float32": planes_float32, "float64": planes_float64}
+GATHERED = {"float32": gathered_float32, "float64": gathered_float64}

@@ -7,6 +7,7 @@ float64.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -170,50 +171,79 @@ def log_softmax_columns(data, out, top, shift, total, exponential):  # type: ign
 
 
 @generic
-def softmax_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """``exp(x - max) / sum(exp(x - max))``."""
-    if data.size > 0 and data.shape[2] == 1:
+def rows_of_float32(data, out):  # type: ignore[no-untyped-def]
+    """Softmax along the last axis."""
+    if data.size > 0:
         softmax_rows(data, out, large_exp_float32_below, np.float32)
-    elif data.shape[1] > 0:
-        softmax_columns(data, out, top, scale, total, exp_float32_below)
     return OK
 
 
 @generic
-def softmax_of_halves(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """As ``softmax_float32``, of a dtype that only stores."""
-    if data.shape[1] > 0 and data.shape[2] == 1:
-        softmax_rows_twice(data, out, exp_float32_below, np.float32)
-    elif data.shape[1] > 0:
-        softmax_columns(data, out, top, scale, total, exp_float32_below)
-    return OK
-
-
-@generic
-def softmax_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """As ``softmax_float32``."""
-    if data.size > 0 and data.shape[2] == 1:
+def rows_of_float64(data, out):  # type: ignore[no-untyped-def]
+    """Softmax along the last axis."""
+    if data.size > 0:
         softmax_rows(data, out, exp_float64, np.float64)
-    elif data.shape[1] > 0:
+    return OK
+
+
+@generic
+def rows_of_halves(data, out):  # type: ignore[no-untyped-def]
+    """Softmax along the last axis, of a dtype that only stores."""
+    if data.size > 0:
+        softmax_rows_twice(data, out, exp_float32_below, np.float32)
+    return OK
+
+
+@generic
+def columns_of_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
+    """Softmax along any axis."""
+    if data.size > 0:
+        softmax_columns(data, out, top, scale, total, exp_float32_below)
+    return OK
+
+
+@generic
+def columns_of_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
+    """Softmax along any axis."""
+    if data.size > 0:
         softmax_columns(data, out, top, scale, total, exp_float64)
     return OK
 
 
 @generic
-def log_softmax_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """``x - max - log(sum(exp(x - max)))``."""
-    if data.shape[1] > 0 and data.shape[2] == 1:
+def log_rows_of_float32(data, out):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax along the last axis."""
+    if data.size > 0:
         log_softmax_rows(data, out, exp_float32_below, np.float32)
-    elif data.shape[1] > 0:
+    return OK
+
+
+@generic
+def log_rows_of_float64(data, out):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax along the last axis."""
+    if data.size > 0:
+        log_softmax_rows(data, out, exp_float64, np.float64)
+    return OK
+
+
+@generic
+def log_columns_of_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax along any axis."""
+    if data.size > 0:
         log_softmax_columns(data, out, top, scale, total, exp_float32_below)
     return OK
 
 
 @generic
-def log_softmax_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """As ``log_softmax_float32``."""
-    if data.shape[1] > 0 and data.shape[2] == 1:
-        log_softmax_rows(data, out, exp_float64, np.float64)
-    elif data.shape[1] > 0:
+def log_columns_of_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax along any axis."""
+    if data.size > 0:
         log_softmax_columns(data, out, top, scale, total, exp_float64)
     return OK
+
+
+#: By the data's dtype, "" for those that only store: ``exp(x - max) / sum(exp(x - max))`` and its logarithm.
+SOFTMAX_ROWS: dict[str, Any] = {"float32": rows_of_float32, "float64": rows_of_float64, "": rows_of_halves}
+SOFTMAX_COLUMNS: dict[str, Any] = {"float64": columns_of_float64, "": columns_of_float32}
+LOG_SOFTMAX_ROWS: dict[str, Any] = {"float64": log_rows_of_float64, "": log_rows_of_float32}
+LOG_SOFTMAX_COLUMNS: dict[str, Any] = {"float64": log_columns_of_float64, "": log_columns_of_float32}

@@ -16,11 +16,11 @@ from .radix import sort_by_digits
 
 #: Runs of this length are sorted by insertion before they are merged.
 _RUN = 16
-#: From so many on, sorting by digits is faster than merging.
-_DIGITS_FROM = 192
-#: The k best of n are kept in a heap when n is at least this many times k, and as long as no more than a quarter of n came into
-#: it, which is more than random elements do; else everything is sorted.
-_HEAP_SHARE, _HEAP_QUARTER = 32, 4
+#: From so many on, sorting by digits is faster than merging; the counts of more than the second number do not fit.
+DIGITS_FROM, DIGITS_TO = 192, 2**32 - 1
+#: A heap of the k best of n is faster than sorting when n is at least HEAP_SHARE times k, and as long as no more than a quarter
+#: of n came into it, which is more than random elements do.
+HEAP_SHARE, _HEAP_QUARTER = 32, 4
 #: So many elements are compared with the worst of the heap before asking whether one of them is better.
 _BLOCK = 64
 
@@ -78,45 +78,75 @@ def merge_sort(keys, order, spare_keys, spare_order, n, is_ascend):  # type: ign
 
 
 @generic
+def by_merging(keys, order, spare_keys, spare_order, counters, n, is_ascend):  # type: ignore[no-untyped-def]
+    """``merge_sort``; ``counters`` are for others."""
+    merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
+
+
+@generic
 def sort_positions(keys, order, spare_keys, spare_order, counters, n, is_ascend):  # type: ignore[no-untyped-def]
     """Put the first ``n`` of ``order``, positions, in the order of their keys, stably; the keys are lost."""
-    if _DIGITS_FROM <= n < 2**32:
+    if DIGITS_FROM <= n <= DIGITS_TO:
         sort_by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)
     else:
         merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
 
 
 @generic
-def sort_column(data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
-    """Where each element of ``data[o, :, i]`` in order came from, into ``order``."""
+def sort_column(arrange, data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+    """Where each element of ``data[o, :, i]`` in order came from, into ``order``; ``arrange`` sorts."""
     n = data.shape[1]
     for j in range(n):
         keys[j], order[j] = data[o, j, i], j
-    sort_positions(keys, order, spare_keys, spare_order, counters, n, is_ascend)
+    arrange(keys, order, spare_keys, spare_order, counters, n, is_ascend)
 
 
 @generic
-def sort(data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def sort(arrange, data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
     """The values in order."""
     outer, n, inner = data.shape
     for o in range(outer):
         for i in range(inner):
-            sort_column(data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
+            sort_column(arrange, data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
             for j in range(n):
                 out[o, j, i] = data[o, order[j], i]
     return OK
 
 
 @generic
-def argsort(data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def argsort(arrange, data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
     """The positions that put the values in order."""
     outer, n, inner = data.shape
     for o in range(outer):
         for i in range(inner):
-            sort_column(data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
+            sort_column(arrange, data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
             for j in range(n):
                 out[o, j, i] = order[j]
     return OK
+
+
+@generic
+def sort_by_radix(data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+    """``sort`` by digits."""
+    return sort(sort_by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
+
+
+@generic
+def sort_by_merging(data, out, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """``sort`` by merging."""
+    return sort(by_merging, data, out, keys, order, spare_keys, spare_order, order, is_ascend)
+
+
+@generic
+def argsort_by_radix(data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+    """``argsort`` by digits."""
+    return argsort(sort_by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
+
+
+@generic
+def argsort_by_merging(data, out, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+    """``argsort`` by merging."""
+    return argsort(by_merging, data, out, keys, order, spare_keys, spare_order, order, is_ascend)
 
 
 @generic
@@ -238,45 +268,49 @@ def select_by_heap(data, o, i, k, keys, order, is_ascend):  # type: ignore[no-un
     return True
 
 
-@generic
-def select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
-    """As ``select_by_heap``, by the cheaper way."""
-    by_heap = k > 0 and k * _HEAP_SHARE <= data.shape[1]
-    if not (by_heap and select_by_heap(data, o, i, k, keys, order, is_ascend)):
-        sort_column(data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
+#: Ways to find the k best.
+BY_HEAP, BY_SORTING, BY_EITHER = range(3)
 
 
 @generic
-def topk(data, values, indices, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend, way):  # type: ignore[no-untyped-def]
+    """As ``select_by_heap``, or by sorting, which is also done where the heap takes too long."""
+    by_heap = way == BY_HEAP or (way == BY_EITHER and k * HEAP_SHARE <= data.shape[1])
+    if not (by_heap and k > 0 and select_by_heap(data, o, i, k, keys, order, is_ascend)):
+        sort_column(sort_positions, data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend)
+
+
+@generic
+def topk(data, values, indices, keys, order, spare_keys, spare_order, counters, is_ascend, way):  # type: ignore[no-untyped-def]
     """The first k values in order and their positions; k is the result's size."""
     outer, k, inner = values.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend)
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend, way)
             for j in range(k):
                 values[o, j, i], indices[o, j, i] = data[o, order[j], i], order[j]
     return OK
 
 
 @generic
-def topk_values(data, values, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def topk_values(data, values, keys, order, spare_keys, spare_order, counters, is_ascend, way):  # type: ignore[no-untyped-def]
     """As ``topk``, the values alone."""
     outer, k, inner = values.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend)
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend, way)
             for j in range(k):
                 values[o, j, i] = data[o, order[j], i]
     return OK
 
 
 @generic
-def topk_indices(data, indices, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def topk_indices(data, indices, keys, order, spare_keys, spare_order, counters, is_ascend, way):  # type: ignore[no-untyped-def]
     """As ``topk``, the positions alone."""
     outer, k, inner = indices.shape
     for o in range(outer):
         for i in range(inner):
-            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend)
+            select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend, way)
             for j in range(k):
                 indices[o, j, i] = order[j]
     return OK

@@ -5,7 +5,6 @@ numba's own ``cache=True`` is not used: it returns stale code when an imported f
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import functools
 import hashlib
@@ -113,6 +112,10 @@ _NUMBA_VARIABLES = (
 )  # fmt: skip
 
 
+#: What of this folder turns functions into code.
+_TOOLCHAIN = ("compile", "front_end", "intrinsics", "memory", "halves", "half_arrays")
+
+
 def toolchain_fields() -> dict[str, str]:
     """What turns functions into code, by name: this package's compiler, numba, LLVM, numpy, Python, and the processor."""
     from importlib.metadata import version
@@ -120,7 +123,10 @@ def toolchain_fields() -> dict[str, str]:
     import llvmlite.binding as llvm
 
     here = Path(__file__).parent
-    sources = [(here / name).read_bytes() for name in ("compile.py", "intrinsics.py", "memory.py", "halves.py", "half_arrays.py")]
+    sources = [
+        (here / name).read_bytes()
+        for name in ("compile.py", "front_end.py", "intrinsics.py", "memory.py", "halves.py", "half_arrays.py")
+    ]
     settings = [f"{name}={os.environ[name]}" for name in _NUMBA_VARIABLES if name in os.environ]
     return {
         "options": " ".join([*(f"{name}={value}" for name, value in OPTIONS.items()), *settings]),
@@ -160,6 +166,7 @@ class _MachineForms:
         import numba
 
         from . import intrinsics
+        from .front_end import NativeCompiler
 
         if kind == "record":
             self._made[id(value)] = intrinsics.record(value.dtype)
@@ -170,7 +177,8 @@ class _MachineForms:
             self._made[id(value)] = provider() if provider else getattr(intrinsics, value.__name__)
         else:
             copy = self._copy(value)
-            dispatcher = numba.njit(copy, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+            options = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            dispatcher = numba.njit(copy, **options, pipeline_class=NativeCompiler)
             self._made[id(value)] = dispatcher  # known before its globals are filled: it may call itself
             self._fill(copy, value)
             if kind == "function":
@@ -201,34 +209,6 @@ _forms = _MachineForms()
 machine_form = _forms.of
 
 
-@contextlib.contextmanager
-def _front_end_only() -> Iterator[None]:
-    """numba links, optimises and loads every function by itself, with all it calls, again and again: most of its time.
-    We do that once, for the whole (``_linked``, ``_optimised``)."""
-    from numba.core.codegen import CPUCodeLibrary
-    from numba.core.cpu import CPUContext
-
-    def stand_in(self: Any, library: Any, description: Any, environment: Any) -> Any:
-        return [].append  # numba wants a built-in of its own for each function, as a key
-
-    def leave_unlinked(self: Any) -> None:
-        self._finalized = True
-
-    replaced = [
-        (CPUCodeLibrary, "_optimize_functions", lambda self, module: None),
-        (CPUCodeLibrary, "finalize", leave_unlinked),
-        (CPUContext, "get_executable", stand_in),
-    ]
-    before = [(cls, name, getattr(cls, name)) for cls, name, _ in replaced]
-    for cls, name, value in replaced:
-        setattr(cls, name, value)
-    try:
-        yield
-    finally:
-        for cls, name, value in before:
-            setattr(cls, name, value)
-
-
 def _linked(library: Any) -> Any:
     """One module with everything that ``library`` calls."""
     import llvmlite.binding as llvm
@@ -245,14 +225,18 @@ def _linked(library: Any) -> Any:
 
 
 def _optimised(module: Any, symbol: str, target_machine: Any) -> Any:
-    """The module with everything but the entry point private, at LLVM's -O3."""
+    """The module with everything but the entry point private, at LLVM's -O2.
+
+    -O3 would also make a copy of a loop for each way that a condition in it may go: half as much again to compile, in code
+    whose loops are written apart where that pays.
+    """
     import llvmlite.binding as llvm
 
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"
     module.verify()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(target_machine, tuning)
     builder.getModulePassManager().run(module, builder)
@@ -270,10 +254,13 @@ def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
     from numba.core.ccallback import CFunc
     from numba.core.compiler_lock import global_compiler_lock
 
-    with global_compiler_lock, warnings.catch_warnings(), _front_end_only():
+    from .front_end import NativeCompiler, front_end_only
+
+    with global_compiler_lock, warnings.catch_warnings(), front_end_only():
         warnings.simplefilter("ignore", errors.NumbaWarning)
         # CFunc.compile() would also load the code into numba's own engine; we only want the object
-        entry = CFunc(_forms.entry(function), sigutils.normalize_signature(signature), locals={}, options=OPTIONS)
+        types_ = sigutils.normalize_signature(signature)
+        entry = CFunc(_forms.entry(function), types_, locals={}, options=OPTIONS, pipeline_class=NativeCompiler)
         compiled = entry._compile_uncached()
         library = compiled.library
         symbol = compiled.fndesc.llvm_cfunc_wrapper_name

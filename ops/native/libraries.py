@@ -7,8 +7,12 @@ an array of addresses of which ``TABLE`` gives the indices.  Libraries are loade
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
 from typing import Any
 
 from .memory import twin
@@ -23,13 +27,27 @@ class Library:
     package: str = "scipy"
 
 
+def _cython_blas() -> Any:
+    """scipy's table of BLAS functions by itself: the package around it would import all of its linear algebra, 0.1 s."""
+    import scipy
+
+    name = "scipy.linalg.cython_blas"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = PathFinder.find_spec(name, [str(Path(folder) / "linalg") for folder in scipy.__path__])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no module {name}")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules.pop(name, None)  # it enters itself, and then the package would never have it as an attribute
+    return module
+
+
 def _blas(name: str, real: str) -> Callable[[], int]:
     """The address of a matrix product of scipy's BLAS, whose C signature is checked."""
 
     def address() -> int:
-        import scipy.linalg.cython_blas as blas
-
-        capsule = blas.__pyx_capi__[name]
+        capsule = _cython_blas().__pyx_capi__[name]
         api = ctypes.pythonapi
         api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
         api.PyCapsule_GetPointer.restype = ctypes.c_void_p

@@ -71,7 +71,8 @@ def run(
 ) -> Ran:
     """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked.
 
-    ``known``: the inputs whose sizes are known at compile time.  ``implementation``: "" for the one that is chosen.  It is called for each of ``shares`` until one fails.
+    ``known``: the inputs whose sizes are known at compile time.  ``implementation``: "" for the one that is
+    chosen.  It is called for each of ``shares`` until one fails.
     """
     attrs = get(name).attrs(**attributes)
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]

@@ -16,7 +16,7 @@ from typing import Any
 
 from ....shape_funcs.dims import Dim, all_, const, dim, eq, le, lt, not_, product, where
 from ...ty import ITEMSIZE, computed_in
-from ..conv import OUT_IN_SPACE, SPACE_IN_OUT, SPACE_OUT_IN
+from ..kernel_layouts import OUT_IN_SPACE, SPACE_IN_OUT, SPACE_OUT_IN
 from .assembly import Assembly, Parameter, blocks, reads, size, writes
 from .conversion import NUMBER, converted
 from .matmul import PAIRS, Product, fits_library, library_call

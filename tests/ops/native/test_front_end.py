@@ -1,0 +1,63 @@
+"""What is left out of numba's front end changes nothing in the code that comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import llvmlite.binding as llvm
+import pytest
+from numba.core.compiler import Compiler
+
+from relayvm.ops.group import Group, Node, Tensor
+from relayvm.ops.kernels import kernel_source
+from relayvm.ops.native import compile as native_compile
+from relayvm.ops.native import front_end
+from relayvm.ops.op import get
+from relayvm.ops.relate import build_group
+from relayvm.shape_funcs.dims import sym
+from relayvm.vm.kernels import SIGNATURE, kernel_function
+
+MATRIX = Tensor("float32", (sym("d0"), sym("d1")))
+
+
+def group(op: str, *params: Tensor, **attrs: object) -> Group:
+    """One call of an operator."""
+    operator = get(op)
+    return build_group(list(params), [], [Node(op, operator.attrs(**attrs), tuple(range(len(params))), ())], [len(params)])
+
+
+def text_of(kernel: Callable[[int, int], int]) -> bytes:
+    """The machine code, compiled by a compiler that has seen nothing yet."""
+    code = native_compile.compile_object(kernel, SIGNATURE).code
+    text = b"".join(s.data() for s in llvm.ObjectFileRef.from_data(code).sections() if (s.name() or b"").endswith(b"text"))
+    assert len(text) > 100
+    return text
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        group("add", MATRIX, Tensor("float32", (sym("d2"), sym("d3")))),
+        group("add", Tensor("int8", (sym("d0"),)), Tensor("int8", (sym("d0"),))),
+        group("nn.softmax", MATRIX),
+        group("take", MATRIX, Tensor("int32", (sym("d2"),)), axis=0),
+        group("sort", MATRIX),
+        group("nn.dense", MATRIX, MATRIX),
+    ],
+    ids=lambda g: g.name,
+)
+def test_the_code_is_that_of_the_whole_front_end(made: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_compile, "_forms", native_compile._MachineForms())
+    ours = text_of(kernel_function(kernel_source(made)))
+    monkeypatch.setattr(native_compile, "_forms", native_compile._MachineForms())
+    monkeypatch.setattr(front_end, "NativeCompiler", Compiler)
+    monkeypatch.setattr(front_end, "_REPLACED", tuple(r for r in front_end._REPLACED if r[1] != "get_call_type"))
+    assert text_of(kernel_function(kernel_source(made))) == ours
+
+
+def test_what_is_replaced_is_put_back() -> None:
+    before = [getattr(cls, name) for cls, name, _ in front_end._REPLACED]
+    with pytest.raises(RuntimeError, match="stop"), front_end.front_end_only():
+        assert [getattr(cls, name) for cls, name, _ in front_end._REPLACED] != before
+        raise RuntimeError("stop")
+    assert [getattr(cls, name) for cls, name, _ in front_end._REPLACED] == before
