@@ -71,6 +71,9 @@ def _record(line: Checked) -> Record | Refused:
     return Record(key, data)
 
 
+#: Records of this process that could not be written.
+_not_kept: dict[str, Record] = {}
+
 # ---- the file in the cache folder --------------------------------------------------------------------------------------------
 
 
@@ -80,27 +83,31 @@ def path() -> Path:
 
 
 def known() -> dict[str, Record]:
-    """The records of the cache folder by the id of their keys.  What cannot be used is warned of, once."""
+    """The records of the cache folder, and of this process, by the id of their keys.  What cannot be used is warned of, once."""
+    found: dict[str, Record] = {}
     try:
-        return _book(path()).read()
+        found = _book(path()).read()
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        pass
     except OSError as error:
         _warn_file(error)
-        return {}
+    return found | _not_kept if _not_kept else found
 
 
 def save(records: Iterable[Record]) -> int:
-    """Add records to those of the cache folder: how many.  0, with a warning, where they cannot be kept."""
+    """Add records to those of the cache folder: how many.  0 where they cannot be kept there: then they hold in this process."""
+    records = tuple(records)
     lines = [record.line() for record in records]
-    if not lines or disk.cap() == 0:
+    if not lines:
         return 0
     try:
-        _append(path(), b"".join(lines))
+        if disk.cap() > 0:
+            _append(path(), b"".join(lines))
+            return len(lines)
     except OSError as error:
         _warn_file(error)
-        return 0
-    return len(lines)
+    _not_kept.update({record.key.id: record for record in records})
+    return 0
 
 
 def clear() -> tuple[int, int]:
@@ -239,4 +246,6 @@ def _warn_file(error: OSError) -> None:
         return
     why = error.strerror or str(error)
     where = error.filename or disk.folder()
-    disk.warn_once(f"tuning {where} {why}", f"tuning records cannot be kept in {where} ({why}); the run goes on without")
+    disk.warn_once(
+        f"tuning {where} {why}", f"tuning records cannot be kept in {where} ({why}); those of this process are lost with it"
+    )

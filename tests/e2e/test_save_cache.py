@@ -89,7 +89,7 @@ def test_what_a_file_does_not_hold_is_said(saved: Path, tmp_path: Path) -> None:
 def test_another_program_is_said_and_shares_what_it_can(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh_cache(monkeypatch, tmp_path / "elsewhere")
     other = relay.compile(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(3000), float32]) {{ {op.NAME}(%x, steps=50) }}')
-    with pytest.raises(relay.CacheMismatch, match="the nearest saved cache record differs in program:\n  program: [0-9a-f]+ is"):
+    with pytest.raises(relay.CacheMismatch, match=r"the nearest saved cache record differs in program:\n  program: \w+ is"):
         other.load_cache(saved, strict=True)
     with pytest.warns(CacheWarning, match="cannot be used in all its parts: .* differs in program:"):
         assert other.load_cache(saved).records == 1

@@ -146,9 +146,11 @@ def test_a_huge_file_is_neither_read_nor_written(cache: Path, monkeypatch: pytes
     records.save([record(1)])
     where, size = records.path(), records.path().stat().st_size
     monkeypatch.setattr(records, "MAX_BYTES", size - 1)
-    words = f"tuning records cannot be kept in {where} (it has {size} bytes, of at most {size - 1}); the run goes on without"
+    lost = "those of this process are lost with it"
+    words = f"tuning records cannot be kept in {where} (it has {size} bytes, of at most {size - 1}); {lost}"
     with one_warning(words):
         assert records.known() == {} and records.save([record(2)]) == 0
+        assert list(records.known().values()) == [record(2)], "what could not be written holds in this process"
     assert where.stat().st_size == size
 
 
@@ -191,12 +193,12 @@ def test_no_folder_and_no_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv(disk.CAP_VARIABLE)
     monkeypatch.setenv(disk.FOLDER_VARIABLE, "~nobody-of-this-name/cache")
     with one_warning("no tuning records are used (there is no home folder; set RELAYVM_CACHE_DIR)"):
-        assert records.known() == {} and records.save([record(1)]) == 0
+        assert [*records.known().values()] == [record(1)] and records.save([record(2)]) == 0
     fresh_process(monkeypatch)
     blocked = cache.parent / "file"
     blocked.write_text("")
     monkeypatch.setenv(disk.FOLDER_VARIABLE, str(blocked / "cache"))
-    with pytest.warns(CacheWarning, match="tuning records cannot be kept in .*; the run goes on without"):
+    with pytest.warns(CacheWarning, match=r"tuning records cannot be kept in .*; those of this process are lost with it"):
         assert records.known() == {} and records.save([record(1)]) == 0
 
 

@@ -74,7 +74,7 @@ def test_an_empty_one_is_right() -> None:
     ],
 )  # fmt: skip
 def test_a_right_checksum_does_not_make_a_bundle(data: bytes) -> None:
-    with pytest.raises(CacheMismatch, match="^error: it is damaged: its contents do not make sense"):
+    with pytest.raises(CacheMismatch, match=r"^error: it is damaged: its contents do not make sense"):
         Bundle.from_bytes(data)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.native import disk, store
+from relayvm.ops.native import disk, records, store
 from relayvm.ops.native.cache_key import CacheKey
 from relayvm.ops.native.entry import Entry
 
@@ -20,6 +20,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_offered", {})
     monkeypatch.setattr(store, "asked", {})
     monkeypatch.setattr(disk, "_written", type(disk._written)())
+    monkeypatch.setattr(records, "_not_kept", {})
     disk._causes.cache_clear()
 
 
