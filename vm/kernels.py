@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..ops.kernels.source import KernelSource
 from ..ops.native import libraries, memory, store
 from ..ops.native.halves import scalar_types
 from ..ops.native.memory import native
-from .executable import Executable
+from .executable import PackedFunc
 from .layout import CUDA
 
 SIGNATURE = "int32(int64, int64)"
@@ -48,9 +48,9 @@ def in_python(group: Group) -> bool:
     return kernel is not None and kernel.in_python
 
 
-def library_table(exe: Executable) -> np.ndarray:
-    """The addresses of the library functions that the kernels call by address (0: not needed)."""
-    by_host = [p.group for p in exe.packed if p.device != CUDA and not in_python(p.group)]
+def library_table(packed: Sequence[PackedFunc]) -> np.ndarray:
+    """The addresses of the library functions that kernels call by address (0: not needed)."""
+    by_host = [p.group for p in packed if p.device != CUDA and not in_python(p.group)]
     names = {name for group in by_host for name in kernel_source(group).libraries}
     table = np.zeros(len(libraries.TABLE), np.int64)
     for name, address in libraries.addresses(sorted(names)).items():

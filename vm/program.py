@@ -11,7 +11,8 @@ from ..ops.kernels.reads import reads
 from ..ops.native.layout import TAG_TENSOR, TENSOR
 from ..ops.ty import DTYPES
 from .executable import Executable
-from .kernels import kernel_address, library_table
+from .fallback import usable
+from .kernels import library_table
 from .layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
 from .signature import named_dims
 from .sync_reason import SYNC_REASONS, number_of
@@ -44,14 +45,15 @@ class Tables:
         n_slots = max([len(p.loads) + len(p.rows) for p in exe.shape_funcs] + [len(named_dims(f)) for f in exe.functions] + [1])
         self.slots = np.zeros(n_slots, np.int64)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
-        self.libraries = library_table(exe)
+        found = [usable(p) if p.device != CUDA else (p, 0) for p in exe.packed]
+        self.libraries = library_table([p for p, _ in found])
         #: For each reason of a copy the number of its sync reason; how often the host waited for each of those.
         self.reason_kinds = np.array([number_of(reason) for reason in exe.reasons] or [0], np.int64)
         self.sync_counts = np.zeros(len(SYNC_REASONS), np.int64)
-        self._packed(exe)
+        self._packed(exe, [address for _, address in found])
         self._constants(exe)
 
-    def _packed(self, exe: Executable) -> None:
+    def _packed(self, exe: Executable, addresses: list[int]) -> None:
         self._rows = []
         self.packed = np.zeros(PACKED_WORDS * max(1, len(exe.packed)), np.int64)
         on_card = self._on_card(exe)
@@ -64,7 +66,7 @@ class Tables:
             row = np.array([(*ty, device) for ty, device in zip(types, devices, strict=True)], np.int64)
             self._rows.append(row)
             launches = on_card.get(i, 0)
-            address = int(launches != 0) if p.device == CUDA else kernel_address(p.group)
+            address = int(launches != 0) if p.device == CUDA else addresses[i]
             self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = address, p.device, row.ctypes.data, launches
 
     def _on_card(self, exe: Executable) -> dict[int, int]:
