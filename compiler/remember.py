@@ -41,7 +41,7 @@ DEFAULT_SIZES = (1, 16, 256)
 #: What the record of a whole program is about.
 MODULE = "module"
 
-#: What this process did: ``trials``, and calls that were ``found`` measured already.
+#: What this process did: ``trials``, second ones to confirm a change, and calls that were ``found`` measured already.
 counters: Counter[str] = Counter()
 
 Sizes = Mapping[str, Sequence[int]]
@@ -207,30 +207,43 @@ def calls_at(found: Sequence[Tunable], sizes: Sizes | None) -> list[OpCall]:
 def tune(
     calls: Sequence[OpCall], seconds: float | None = None, before: Callable[[OpCall], object] = lambda call: None
 ) -> Iterator[Tuned]:
-    """Measure what is not measured yet, for ``seconds`` at most (a trial that is begun is ended): each call as it is done.
+    """Measure what is not measured yet, for ``seconds`` at most (what is begun is ended): each call as it is done.
 
-    ``before``: called before each trial.  Each finding is kept at once.  A call that cannot run is left out, with a warning.
+    A call whose choice that changes comes a second time, measured again.  Each finding is kept at once.  A call that cannot run
+    is left out, with a warning.  ``before``: called before each trial.
     """
     end = None if seconds is None else time.monotonic() + seconds
-    known = Preferences(records.known())
+    known, changed = Preferences(records.known()), list[Tuned]()
     for call in calls:
         shapes = static_shapes(call)
         assert shapes is not None, call
-        bucket, machine = bucket_of(shapes), machine_for(call)
-        finding = known.finding(call, bucket, machine)
+        bucket = bucket_of(shapes)
+        finding = known.finding(call, bucket, machine_for(call))
         if finding is not None:
             counters["found"] += 1
             yield Tuned(call, bucket, finding, is_new=False)
-            continue
-        if end is not None and time.monotonic() >= end:
-            continue
-        before(call)
-        try:
-            finding = trial(call, DEVICES[0] if call.device == HOST else DEVICES[CUDA])
-        except RelayError as error:
-            why = error.diagnostics[0].message
-            warnings.warn(f"{call.op.name} {bucket_text(bucket)} was not measured: {why}", CacheWarning, stacklevel=2)
-            continue
-        counters["trials"] += 1
-        records.save([Record(key_of(call, bucket, machine), finding.to_json())])
-        yield Tuned(call, bucket, finding, is_new=True)
+        elif end is None or time.monotonic() < end:
+            tuned = _tried(call, bucket, before)
+            if tuned is not None:
+                yield tuned
+                changed += [tuned] if tuned.finding.chosen != tuned.finding.untuned else []
+    for tuned in changed:
+        # at another time: what else the machine did then may have hit one of them only
+        again = _tried(tuned.call, tuned.bucket, before, tuned.finding)
+        if again is not None:
+            yield again
+
+
+def _tried(call: OpCall, bucket: Bucket, before: Callable[[OpCall], object], first: Finding | None = None) -> Tuned | None:
+    """One trial, the second one where there is a ``first``, whose finding is kept; None, with a warning, where it cannot be."""
+    before(call)
+    try:
+        finding = trial(call, DEVICES[0] if call.device == HOST else DEVICES[CUDA])
+    except RelayError as error:
+        why = error.diagnostics[0].message
+        warnings.warn(f"{call.op.name} {bucket_text(bucket)} was not measured: {why}", CacheWarning, stacklevel=3)
+        return None
+    counters["trials" if first is None else "confirmations"] += 1
+    finding = finding if first is None else first.confirmed_by(finding)
+    records.save([Record(key_of(call, bucket, machine_for(call)), finding.to_json())])
+    return Tuned(call, bucket, finding, is_new=True)

@@ -41,13 +41,13 @@ def tune_command(
     check_target(target)
     found = tunable(read_module(file), Config.of(**config), target)
     calls = calls_at(found, sizes or None)
-    done: list[Tuned] = []
+    done: dict[OpCall, Tuned] = {}
     try:
         with trial_progress(len(calls)) as on_trial:
             for tuned in tune(calls, budget, lambda call: on_trial(f"{call.op.name} {_bucket(call)}")):
-                done.append(tuned)
+                done[tuned.call] = tuned
     finally:  # also when Ctrl-C ends it: what is found is kept
-        _show(done, calls, [t for t in found if not _is_among(t, calls)], as_json)
+        _show([*done.values()], calls, [t for t in found if not _is_among(t, calls)], as_json)
 
 
 def _bucket(call: OpCall) -> str:

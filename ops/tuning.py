@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..shape_funcs.dims import Dim, const
 from .choice import candidates, choose
@@ -35,8 +36,7 @@ Bucket = tuple[tuple[int, ...], ...]
 _Range = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Quartiles:
+class Quartiles(NamedTuple):
     """Nanoseconds of a call: a quarter, half and three quarters of the samples took less."""
 
     low: float
@@ -58,6 +58,17 @@ class Finding:
         best = min(ns, key=lambda name: ns[name].median)
         sure = ns[best].high < ns[untuned].low and ns[best].median * WORTH < ns[untuned].median
         return Finding(ns, untuned, best if sure else untuned)
+
+    def confirmed_by(self, again: Finding) -> Finding:
+        """The same call measured at another time: the choice is changed only if it would be by the worse times of what was chosen
+        and the better ones of what is chosen without."""
+
+        median = operator.attrgetter("median")
+
+        def taken(name: str, a: Quartiles, b: Quartiles) -> Quartiles:
+            return min(a, b, key=median) if name == self.untuned else max(a, b, key=median) if name == self.chosen else a
+
+        return Finding.of({name: taken(name, q, again.ns.get(name, q)) for name, q in self.ns.items()}, self.untuned)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; ``from_json`` gives back an equal finding."""

@@ -69,6 +69,17 @@ def test_only_what_is_beyond_doubt_changes_a_choice() -> None:
     assert Finding.of(barely, op.SLOW).chosen == op.SLOW, "the gain is not worth it"
 
 
+def test_a_change_is_confirmed_at_another_time() -> None:
+    first = Finding.of(FASTER, op.SLOW)
+    assert first.confirmed_by(first) == first
+    for again in (HARDLY, SLOWER):
+        confirmed = first.confirmed_by(Finding.of(again, op.SLOW))
+        assert confirmed.chosen == op.SLOW
+        assert confirmed.ns == {op.SLOW: min(FASTER[op.SLOW], again[op.SLOW]), op.FAST: max(FASTER[op.FAST], again[op.FAST])}
+    better = {op.SLOW: Quartiles(90, 100, 110), op.FAST: Quartiles(30, 40, 50)}
+    assert first.confirmed_by(Finding.of(better, op.SLOW)) == first, "the worse times of what is chosen count"
+
+
 def test_a_finding_is_plain_data() -> None:
     finding = Finding.of(FASTER, op.SLOW)
     assert Finding.from_json(finding.to_json()) == finding
