@@ -133,6 +133,7 @@ _opaque(
         attrs=lambda attrs: {"axis": attrs.axis, "mode": bodies.MODES[attrs.reduction]},
         views=("dims",),
         scratch=(Scratch(),),
+        in_place=((0, 0),),  # the data is written first, as it is
         cuda=cuda.scatter_elements,
     ),
     attrs=ScatterElementsAttrs,
@@ -149,6 +150,7 @@ _opaque(
         attrs=lambda attrs: {"mode": bodies.MODES[attrs.mode]},
         views=("dims",),
         scratch=(Scratch(),),
+        in_place=((0, 0),),  # the data is written first, as it is
         cuda=cuda.scatter_nd,
     ),
     attrs=ScatterNdAttrs,

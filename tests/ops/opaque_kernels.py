@@ -66,13 +66,14 @@ def run(
     jit: bool = False,
     known: Sequence[int] = (),
     implementation: str = "",
+    in_place: Sequence[tuple[int, int]] = (),
     shares: Sequence[np.ndarray] = (threads.ALONE,),
     **attributes: Any,
 ) -> Ran:
     """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked.
 
-    ``known``: the inputs whose sizes are known at compile time.  ``implementation``: "" for the one that is
-    chosen.  It is called for each of ``shares`` until one fails.
+    ``known``: the inputs whose sizes are known at compile time.  ``implementation``: "" for the one that is chosen.
+    ``in_place``: inputs, each with the output that is the same memory.  It is called for each of ``shares`` until one fails.
     """
     attrs = get(name).attrs(**attributes)
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
@@ -83,6 +84,8 @@ def run(
     dtypes = [group.values()[r].dtype for r in group.results]
     # results start as memory does: with anything in it
     outputs = [np.full(shape, 77, numpy_dtype(dtype)) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    for i, k in in_place:
+        outputs[k] = arrays[i] = arrays[i].copy()
     counts = np.full(1, -1, np.int64)
     tensors = [*arrays, *outputs, *([counts] if get(name).shape_func.upper_bound else [])]
     status = 0

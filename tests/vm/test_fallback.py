@@ -1,0 +1,75 @@
+"""What this machine cannot run is done by the next implementation, which is said once; what was forced is an error."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.ops.native import libraries
+from relayvm.vm import fallback
+from relayvm.vm.machine import VirtualMachine
+
+HEADER = '#[version = "0.0.5"]\n'
+DENSE = HEADER + "def @main(%x: Tensor[(20, 6), float32], %w: Tensor[(5, 6), float32]) { nn.dense(%x, %w) }"
+X, W = np.arange(120, dtype=np.float32).reshape(20, 6), np.ones((5, 6), np.float32)
+
+
+@pytest.fixture
+def without_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = libraries.addresses
+
+    def addresses(names: Any) -> dict[str, int]:
+        if list(names):
+            raise ImportError("No module named 'scipy'")
+        return real(names)
+
+    monkeypatch.setattr(libraries, "addresses", addresses)
+    monkeypatch.setattr(fallback, "_SAID", set())
+
+
+@pytest.mark.usefixtures("without_blas")
+def test_a_missing_library_is_said_once_and_done_without() -> None:
+    exe = relay.compile(DENSE)
+    assert [p.group.implementation for p in exe.packed] == ["blas"]
+    said = "nn.dense: its implementation 'blas' cannot be used: ImportError: No module named 'scipy'; 'loops' is"
+    with pytest.warns(RuntimeWarning) as caught:
+        result = VirtualMachine(exe).run(X, W).numpy()
+    assert [str(w.message) for w in caught] == [said]
+    np.testing.assert_array_equal(result, X @ W.T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        VirtualMachine(exe).run(X, W)
+
+
+@pytest.mark.usefixtures("without_blas")
+def test_what_was_forced_is_not_replaced() -> None:
+    exe = relay.compile(DENSE, **{"impl.nn.dense": "blas"})
+    with pytest.raises(relay.VMError, match=r"nn.dense: its implementation 'blas', which is forced, cannot be used: ImportError"):
+        VirtualMachine(exe)
+
+
+def test_a_kernel_that_does_not_compile_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, failing = fallback.kernel_address, "columns"
+    monkeypatch.setattr(fallback, "_SAID", set())
+
+    def address(group: Any) -> int:
+        if group.implementation == failing:
+            raise RuntimeError("no machine code")
+        return real(group)
+
+    monkeypatch.setattr(fallback, "kernel_address", address)
+    text = HEADER + "def @main(%x: Tensor[(2, 3), float32]) { nn.softmax(%x) }"
+    failing = "rows"
+    with pytest.warns(
+        RuntimeWarning, match="nn.softmax: its implementation 'rows' cannot be used: RuntimeError: no machine code"
+    ):
+        result = VirtualMachine(relay.compile(text)).run(np.zeros((2, 3), np.float32)).numpy()
+    np.testing.assert_allclose(result, 1 / 3)
+    # the last one has nothing behind it
+    failing = "columns"
+    with pytest.raises(RuntimeError, match="no machine code"):
+        VirtualMachine(relay.compile(text.replace("%x)", "%x, axis=0)")))
