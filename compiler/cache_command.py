@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ..ops.native import disk
+from ..ops.native import disk, records
 from ..ops.native.cache_key import apart, differences
 from ..ops.native.entry import DamagedEntry, Entry, unpack
 from ..vm.executable import DEVICES
@@ -76,6 +76,7 @@ def info(each: bool, as_json: bool) -> None:
         "kinds": dict(sorted(kinds.items())),
         "oldest": rows[-1]["used"] if rows else None,
         "newest": rows[0]["used"] if rows else None,
+        "tuning_records": len(records.known()),
     }
     _answer(data | {"list": rows} if each else data, _info_lines(data) + (_row_lines(rows) if each else []), as_json)
 
@@ -94,7 +95,8 @@ def _info_lines(data: dict[str, Any]) -> list[str]:
     kinds = [f"{kind:<10} {_count(found['entries'])}, {bytes_text(found['bytes'])}" for kind, found in data["kinds"].items()]
     used = [f"last used  {data['oldest']} to {data['newest']}"] if data["entries"] else []
     whole = f"{_count(data['entries'])}, {bytes_text(data['bytes'])} of {bytes_text(data['max_bytes'])}"
-    return [f"folder     {data['folder']}", f"all        {whole}", *kinds, *used]
+    tuning = [f"tuning     {_records(data['tuning_records'])}"] if data["tuning_records"] else []
+    return [f"folder     {data['folder']}", f"all        {whole}", *kinds, *used, *tuning]
 
 
 def _row_lines(rows: list[dict[str, Any]]) -> list[str]:
@@ -137,10 +139,20 @@ def verify(as_json: bool) -> int:
 
 
 @cache_command.command()
+@click.option("--tuning", is_flag=True, help="Delete the tuning records instead.")
 @json_option
-def clear(as_json: bool) -> None:
+def clear(tuning: bool, as_json: bool) -> None:
     """Delete every entry. Programs that run are not disturbed; the next ones compile their kernels again."""
-    _delete(disk.clear, as_json)
+    if not tuning:
+        _delete(disk.clear, as_json)
+        return
+    with _folder_errors():
+        count, nbytes = records.clear()
+    _answer({"deleted": count, "bytes": nbytes}, [f"deleted {_records(count)}, {bytes_text(nbytes)}"], as_json)
+
+
+def _records(n: int) -> str:
+    return f"{n} tuning record{'' if n == 1 else 's'}"
 
 
 @cache_command.command()

@@ -159,3 +159,13 @@ def test_dump_shows_what_is_tuned(capsys: pytest.CaptureFixture[str]) -> None:
     shown = answer(capsys, "dump", "twice.relay", "--stage", "fused")
     assert 'implementation="fast if d0 > 64 and d0 <= 128 else slow", because="tuned"' in shown
     assert "tuned" not in answer(capsys, "dump", "twice.relay", "--stage", "fused", "--config", "tune=off")
+
+
+def test_cache_info_and_clear(capsys: pytest.CaptureFixture[str]) -> None:
+    answer(capsys, "tune", "twice.relay", "--shapes", "n=1,100")
+    size = records.path().stat().st_size
+    assert answer(capsys, "cache", "info").splitlines()[-1] == "tuning     2 tuning records"
+    assert answer(capsys, "cache", "clear").startswith("deleted 0 entries")
+    assert len(records.known()) == 2
+    assert answer(capsys, "cache", "clear", "--tuning").startswith(f"deleted 2 tuning records, {size} bytes")
+    assert answer(capsys, "cache", "info").splitlines()[-1].startswith("all ")
