@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 from typing import Any
 
+from ..ops.implementation import Kernel
 from ..ops.op import REGISTRY, Op, OpPattern
 from ..vm.source import InputError
 from .attributes import value_text
@@ -58,12 +59,34 @@ def as_data(op: Op) -> dict[str, Any]:
         "upper_bound": op.shape_func.upper_bound,
         "pattern": op.pattern.name,
         "implementations": list(op.implementations),
+        "kernels": [_kernel_data(op, k) for k in op.kernels],
         "attributes": [
             {"name": f.name, "required": _required(f), "default": None if _required(f) else _default(f)}
             for f in dataclasses.fields(op.attrs)
         ],
         "doc": op.doc,
     }
+
+
+def _kernel_data(op: Op, kernel: Kernel) -> dict[str, Any]:
+    """What a kernel declares that does not depend on a call; ``in_place`` and ``aliases``: an input by name, an output."""
+    return {
+        "name": kernel.name,
+        "devices": list(kernel.devices),
+        "in_place": [[op.inputs[i], k] for i, k in kernel.in_place],
+        "aliases": [[op.inputs[i], k] for i, k in kernel.aliases],
+        "deterministic": kernel.deterministic,
+        "tf32": kernel.tf32,
+        "capture_safe": kernel.capture_safe,
+    }
+
+
+def _kernel_text(data: dict[str, Any]) -> str:
+    notes = [f"on {' and '.join(data['devices'])}"]
+    notes += [f"in place of {name}" for name, _ in data["in_place"]]
+    notes += [f"its result is {name}'s memory" for name, _ in data["aliases"]]
+    notes += ["not deterministic"] * (not data["deterministic"]) + ["rounds factors to tf32"] * data["tf32"]
+    return f"    {data['name']}: {', '.join(notes)}"
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:
@@ -95,6 +118,7 @@ def operator_text(op: Op) -> str:
             f"  {op.doc}",
             f"  its shape function reads {reads}{bound}",
             f"  pattern {op.pattern.name}, implemented by {', '.join(op.implementations)}",
+            *(_kernel_text(_kernel_data(op, k)) for k in op.kernels),
         ]
     )
 

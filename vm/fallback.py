@@ -51,7 +51,12 @@ def usable(packed: PackedFunc) -> tuple[PackedFunc, int]:
 
 
 def _say(op: str, failed: str, taken: str, error: Exception) -> None:
-    why = f"{type(error).__name__}: {error}"
+    why = _why(error)
     if (op, why) not in _SAID:
         _SAID.add((op, why))
         warnings.warn(f"{op}: its implementation {failed!r} cannot be used: {why}; {taken!r} is", RuntimeWarning, stacklevel=4)
+
+
+def _why(error: Exception) -> str:
+    """The kind of an error and the first line of its text."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

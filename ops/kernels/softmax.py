@@ -189,7 +189,7 @@ def rows_of_float64(data, out):  # type: ignore[no-untyped-def]
 @generic
 def rows_of_halves(data, out):  # type: ignore[no-untyped-def]
     """Softmax along the last axis, of a dtype that only stores."""
-    if data.size > 0:
+    if data.shape[1] > 0:
         softmax_rows_twice(data, out, exp_float32_below, np.float32)
     return OK
 
@@ -197,7 +197,7 @@ def rows_of_halves(data, out):  # type: ignore[no-untyped-def]
 @generic
 def columns_of_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
     """Softmax along any axis."""
-    if data.size > 0:
+    if data.shape[1] > 0:
         softmax_columns(data, out, top, scale, total, exp_float32_below)
     return OK
 
@@ -205,7 +205,7 @@ def columns_of_float32(data, out, top, scale, total):  # type: ignore[no-untyped
 @generic
 def columns_of_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
     """Softmax along any axis."""
-    if data.size > 0:
+    if data.shape[1] > 0:
         softmax_columns(data, out, top, scale, total, exp_float64)
     return OK
 
@@ -213,7 +213,7 @@ def columns_of_float64(data, out, top, scale, total):  # type: ignore[no-untyped
 @generic
 def log_rows_of_float32(data, out):  # type: ignore[no-untyped-def]
     """The logarithm of softmax along the last axis."""
-    if data.size > 0:
+    if data.shape[1] > 0:
         log_softmax_rows(data, out, exp_float32_below, np.float32)
     return OK
 
@@ -221,7 +221,7 @@ def log_rows_of_float32(data, out):  # type: ignore[no-untyped-def]
 @generic
 def log_rows_of_float64(data, out):  # type: ignore[no-untyped-def]
     """The logarithm of softmax along the last axis."""
-    if data.size > 0:
+    if data.shape[1] > 0:
         log_softmax_rows(data, out, exp_float64, np.float64)
     return OK
 
@@ -229,7 +229,7 @@ def log_rows_of_float64(data, out):  # type: ignore[no-untyped-def]
 @generic
 def log_columns_of_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
     """The logarithm of softmax along any axis."""
-    if data.size > 0:
+    if data.shape[1] > 0:
         log_softmax_columns(data, out, top, scale, total, exp_float32_below)
     return OK
 
@@ -237,7 +237,7 @@ def log_columns_of_float32(data, out, top, scale, total):  # type: ignore[no-unt
 @generic
 def log_columns_of_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
     """The logarithm of softmax along any axis."""
-    if data.size > 0:
+    if data.shape[1] > 0:
         log_softmax_columns(data, out, top, scale, total, exp_float64)
     return OK
 

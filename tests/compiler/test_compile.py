@@ -91,7 +91,7 @@ def test_a_module_without_functions_is_an_error() -> None:
 def test_what_runs_at_which_level() -> None:
     names = [[name for name, _ in passes(Config(opt_level=level), "cpu", ("main",))] for level in range(4)]
     needed = ["to_a_normal_form", "infer_type", "expand_composites", "lambda_lift", "place", "fuse_ops"]
-    assert names[0] == [*needed, "manifest_alloc", "manifest_lifetimes"]
+    assert names[0] == [*needed, "select_implementations", "manifest_alloc", "manifest_lifetimes"]
     for fewer, more in itertools.pairwise(names):
         assert set(fewer) <= set(more)
     assert "fold_constant" in names[1] and "eliminate_common_subexpr" not in names[1]

@@ -148,13 +148,15 @@ def test_only_what_runs_on_the_device_and_takes_the_call_is_a_candidate() -> Non
 def test_measurements_come_first_and_never_where_they_are_not_right() -> None:
     kernels = (kernel("a"), kernel("b", fits=[SMALL]), kernel("c", fits=[FALSE]), kernel("d"))
 
-    def preferring(name: str | None) -> Choice:
-        return choose(call(*kernels), lambda c: name)
+    def preferring(*versions: tuple[str, Any]) -> Choice:
+        return choose(call(*kernels), lambda c: versions)
 
-    assert preferring("d") == Choice((("d", ()),), TUNED)
-    assert preferring("b").versions == (("b", (SMALL,)), ("a", ()))
-    assert preferring("b").because == "tuned: b"
-    assert preferring("c") == preferring(None) == preferring("unheard of") == choose(call(*kernels))
+    assert preferring(("d", ())) == Choice((("d", ()),), TUNED)
+    assert preferring(("b", ())) == Choice((("b", (SMALL,)), ("a", ())), TUNED)
+    large = (condition(N, ">", 100),)
+    assert preferring(("d", large)) == Choice((("d", large), ("a", ())), TUNED)
+    assert preferring(("d", (FALSE,)), ("b", large)).versions == (("b", (*large, SMALL)), ("a", ()))
+    assert preferring(("c", ())) == preferring() == preferring(("unheard of", ())) == choose(call(*kernels))
 
 
 def test_a_forced_implementation_is_the_only_one() -> None:

@@ -159,9 +159,9 @@ def test_a_forced_choice_is_part_of_the_configuration() -> None:
 def test_measurements_decide_where_there_are_any() -> None:
     asked = []
 
-    def preferred(call: Any) -> str:
+    def preferred(call: Any) -> Any:
         asked.append((call.op.name, call.device))
-        return "loops"
+        return (("loops", ()),)
 
     lowered = lower(parse(DENSE), Config.of(), "cpu", preferred)
     assert chosen(lowered) == {"nn_dense": ("loops", "tuned")} and asked == [("nn.dense", "cpu")]
