@@ -101,7 +101,7 @@ def preferred_for(mod: IRModule, config: Config, target: str, tuning: Tuning) ->
         calls = calls_at(tunable(mod, config, target), tuning.sizes)
         for _ in tune(calls, tuning.seconds):
             pass
-    preferences = Preferences(records.known())
+    preferences = Preferences.of(records.known())
     return _Chooser(preferences, mod, config, target) if preferences else None
 
 
@@ -213,7 +213,7 @@ def tune(
     is left out, with a warning.  ``before``: called before each trial.
     """
     end = None if seconds is None else time.monotonic() + seconds
-    known, changed = Preferences(records.known()), list[Tuned]()
+    known, changed = Preferences.of(records.known()), list[Tuned]()
     for call in calls:
         shapes = static_shapes(call)
         assert shapes is not None, call

@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ..shape_funcs.dims import Dim, const
 from .choice import candidates, choose
@@ -160,6 +160,8 @@ def _bucket_in(key: CacheKey) -> Bucket | None:
 class Preferences:
     """Which implementation the records of a machine prefer for a call."""
 
+    _latest: ClassVar[Preferences | None] = None
+
     def __init__(self, known: Mapping[str, Record]) -> None:
         self._known = known
         self._by_call: dict[str, list[tuple[Bucket, Finding]]] = {}
@@ -167,6 +169,13 @@ class Preferences:
             bucket, finding = _bucket_in(record.key), Finding.from_json(record.data)
             if record.key.kind == TUNING and bucket is not None and finding is not None:
                 self._by_call.setdefault(_without_bucket(record.key).id, []).append((bucket, finding))
+
+    @staticmethod
+    def of(known: Mapping[str, Record]) -> Preferences:
+        """The preferences of these records, read once as long as they are the same object."""
+        if Preferences._latest is None or Preferences._latest._known is not known:
+            Preferences._latest = Preferences(known)
+        return Preferences._latest
 
     def __bool__(self) -> bool:
         return bool(self._by_call)

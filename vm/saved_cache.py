@@ -87,7 +87,7 @@ def _is_of_machine(key: CacheKey) -> bool:
 
 
 def _records(exe: Executable) -> tuple[Record, ...]:
-    preferences = Preferences(records.known())
+    preferences = Preferences.of(records.known())
     found: dict[str, Record] = {}
     for p in exe.packed:
         if p.group.nodes[0].operator.kernels:

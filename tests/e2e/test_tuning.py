@@ -24,14 +24,19 @@ from .. import two_ways as op
 from ..devices import DEVICES
 from ..ops.native.fresh import fresh_cache
 
+#: The cache of all tests, which keeps compiled code between runs.
+SHARED = Path(os.environ[disk.FOLDER_VARIABLE])
 SIZES = {"n": (1, 100, 5000)}
 STEPS = 200
 
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """An empty cache, and nothing counted; code that was compiled before stays, because it takes long."""
+    """A cache without records, and nothing counted; the code in it is that of all tests, because compiling takes long."""
     folder = fresh_cache(monkeypatch, tmp_path)
+    (SHARED / "entries").mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir()
+    (folder / "entries").symlink_to(SHARED / "entries")
     monkeypatch.setattr(remember, "counters", Counter())
     with op.two_ways():
         yield folder
