@@ -22,7 +22,7 @@ from .ir import Expr, Function, IRModule, Tuple, Var
 from .pipeline import lower
 
 #: Samples of each implementation, fewer where one call takes long, and how long a sample takes at least.
-ROUNDS, FEWEST_ROUNDS, SAMPLE_SECONDS = 11, 5, 0.004
+ROUNDS, FEWEST_ROUNDS, SAMPLE_SECONDS = 15, 7, 0.003
 #: What takes so many times as long as another at first sight is not measured further.
 HOPELESS = 4.0
 #: A trial takes about so long at most, besides compiling.

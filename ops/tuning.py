@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -24,8 +23,7 @@ from .native.cache_key import CacheKey
 from .native.fingerprint import TUNING, explain_miss, fingerprint
 from .native.records import Record
 
-#: Another implementation is chosen only if the one chosen without records takes so many times as long, and
-#: three quarters of its samples are slower than three quarters of the other's.
+#: Another implementation is chosen only if the one chosen without records takes so many times as long.
 WORTH = 1.05
 #: Where sizes are unknown, records change the choice in at most so many buckets: each is a question at every call.
 MOST_VERSIONS = 8
@@ -54,19 +52,20 @@ class Finding:
 
     @staticmethod
     def of(ns: Mapping[str, Quartiles], untuned: str) -> Finding:
-        """The fastest is chosen, where that is beyond doubt."""
-        best = min(ns, key=lambda name: ns[name].median)
-        sure = ns[best].high < ns[untuned].low and ns[best].median * WORTH < ns[untuned].median
+        """The fastest is chosen, where it is clearly faster.
+
+        What else a machine does makes some samples slower, none faster: the lower quartiles say how fast an implementation is.
+        """
+        best = min(ns, key=lambda name: ns[name].low)
+        sure = ns[best].low * WORTH < ns[untuned].low and ns[best].median < ns[untuned].median
         return Finding(ns, untuned, best if sure else untuned)
 
     def confirmed_by(self, again: Finding) -> Finding:
         """The same call measured at another time: the choice is changed only if it would be by the worse times of what was chosen
         and the better ones of what is chosen without."""
 
-        median = operator.attrgetter("median")
-
         def taken(name: str, a: Quartiles, b: Quartiles) -> Quartiles:
-            return min(a, b, key=median) if name == self.untuned else max(a, b, key=median) if name == self.chosen else a
+            return min(a, b) if name == self.untuned else max(a, b) if name == self.chosen else a
 
         return Finding.of({name: taken(name, q, again.ns.get(name, q)) for name, q in self.ns.items()}, self.untuned)
 
