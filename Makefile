@@ -59,6 +59,7 @@ bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxr
 	$(PY) benchmarks/dispatch.py
 	$(PY) benchmarks/cold_start.py
 	$(PY) benchmarks/significance.py
+	$(PY) benchmarks/tuning.py
 	$(PY) benchmarks/kernels.py
 
 gpu: $(GPU_NEEDS)  ## everything that needs a card, in at most 8 minutes: tests, figures beside their goals (docs/gpu.md)

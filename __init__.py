@@ -29,6 +29,7 @@ from .vm.executable import Executable
 from .vm.machine import VirtualMachine
 from .vm.report.profile_data import Profile
 from .vm.source import (
+    CacheMismatch,
     ConfigError,
     Diagnostic,
     ExecutableFormatError,
@@ -49,10 +50,10 @@ else:  # these take what people write: lists, numbers, names with or without @
 __version__ = "0.1.0"
 
 __all__ = [
-    "Any", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable", "ExecutableFormatError", "Expr",
-    "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError",
-    "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TypeCheckError", "VMError", "Var",
-    "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse", "parse_expr",
+    "Any", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",
+    "ExecutableFormatError", "Expr", "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError",
+    "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TypeCheckError",
+    "VMError", "Var", "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse", "parse_expr",
     "register_op", "register_shape_func", "restore_shape_func", "set_num_threads", "structural_equal", "structural_hash",
     "unregister_op", "var",
 ]  # fmt: skip

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from interleaved import measure
 
 import relayvm as relay
 from relayvm.ops.compute import apply
+from relayvm.vm.report.interleaved import measure
 
 SHAPE = (4096, 1024)
 MOST = 1.2

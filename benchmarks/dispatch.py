@@ -30,11 +30,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import onnx
 import onnxruntime
-from interleaved import Timing, measure
 from onnx import TensorProto, helper
 from profile_cost import report
 
 import relayvm as relay
+from relayvm.vm.report.interleaved import Timing, measure
 
 SIZE, CHAIN, ITERATIONS = 16, 200, 1000
 OURS, NUMPY, ORT = "relayvm", "numpy", "onnxruntime"
@@ -215,7 +215,8 @@ def results(rounds: int) -> dict[str, dict[str, Timing]]:
     per_op = {}
     for name, chain in calls["chain"].items():
         empty = calls["call"][name].median_ns  # one operator: the chain has one more than CHAIN
-        difference = (chain.median_ns - empty, chain.min_ns - empty, chain.max_ns - empty)
+        times = (chain.median_ns, chain.min_ns, chain.max_ns, chain.low_ns, chain.high_ns)
+        difference = (ns - empty for ns in times)
         per_op[name] = Timing(*difference, chain.samples, chain.calls_per_sample).per(CHAIN)
     loops = {name: timing.per(ITERATIONS) for name, timing in calls["loop"].items()}
     return {"op": per_op, "call": calls["call"], "loop": loops}

@@ -30,10 +30,10 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from interleaved import Timing, measure
 from kernel_subjects import GROUPS, MIB_64, SQUARE, ShareOfBound, Subject, TimesBound
 
 import relayvm as relay
+from relayvm.vm.report.interleaved import Timing, measure
 
 OURS, BOUND, MEMCPY = "relayvm", "bound", "memcpy"
 PEERS = ("numpy", "onnxruntime", "torch")

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from interleaved import Timing, measure
 
 import relayvm as relay
+from relayvm.vm.report.interleaved import Timing, measure
 
 #: The most that reading the counters may add to a call, and recording an event, in nanoseconds.
 MOST_COUNTERS, MOST_EVENT_NS = 0.10, 1000.0

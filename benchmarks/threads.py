@@ -19,10 +19,10 @@ from collections.abc import Callable
 
 import click
 import numpy as np
-from interleaved import measure
 
 import relayvm as relay
 from relayvm.ops.native import threads as team
+from relayvm.vm.report.interleaved import measure
 
 SUBJECTS = {
     "exp": "exp(%x)",

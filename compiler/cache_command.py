@@ -12,17 +12,20 @@ from typing import Any
 
 import click
 
-from ..ops.native import disk
-from ..ops.native.cache_key import differences
+from ..ops.native import disk, records
+from ..ops.native.cache_key import apart, differences
 from ..ops.native.entry import DamagedEntry, Entry, unpack
+from ..vm.executable import DEVICES
 from ..vm.report.tables import bytes_short, bytes_text
 from ..vm.source import InputError
-from .options import json_option
+from .compile import check_target
+from .config import Config
+from .opening import read_module
+from .options import config_option, device_option, file_argument, json_option, sizes_option
+from .remember import misses
 
 #: Digits of an id that are shown: enough to tell entries apart, and to name one.
 _SHOWN_DIGITS = 12
-#: A value longer than this is shown by the parts that differ, if it is a list.
-_LONG = 60
 #: What ``info`` counts a file as whose kind cannot be read.
 _DAMAGED = "damaged"
 
@@ -73,6 +76,7 @@ def info(each: bool, as_json: bool) -> None:
         "kinds": dict(sorted(kinds.items())),
         "oldest": rows[-1]["used"] if rows else None,
         "newest": rows[0]["used"] if rows else None,
+        "tuning_records": len(records.known()),
     }
     _answer(data | {"list": rows} if each else data, _info_lines(data) + (_row_lines(rows) if each else []), as_json)
 
@@ -91,7 +95,8 @@ def _info_lines(data: dict[str, Any]) -> list[str]:
     kinds = [f"{kind:<10} {_count(found['entries'])}, {bytes_text(found['bytes'])}" for kind, found in data["kinds"].items()]
     used = [f"last used  {data['oldest']} to {data['newest']}"] if data["entries"] else []
     whole = f"{_count(data['entries'])}, {bytes_text(data['bytes'])} of {bytes_text(data['max_bytes'])}"
-    return [f"folder     {data['folder']}", f"all        {whole}", *kinds, *used]
+    tuning = [f"tuning     {_records(data['tuning_records'])}"] if data["tuning_records"] else []
+    return [f"folder     {data['folder']}", f"all        {whole}", *kinds, *used, *tuning]
 
 
 def _row_lines(rows: list[dict[str, Any]]) -> list[str]:
@@ -134,10 +139,20 @@ def verify(as_json: bool) -> int:
 
 
 @cache_command.command()
+@click.option("--tuning", is_flag=True, help="Delete the tuning records instead.")
 @json_option
-def clear(as_json: bool) -> None:
+def clear(tuning: bool, as_json: bool) -> None:
     """Delete every entry. Programs that run are not disturbed; the next ones compile their kernels again."""
-    _delete(disk.clear, as_json)
+    if not tuning:
+        _delete(disk.clear, as_json)
+        return
+    with _folder_errors():
+        count, nbytes = records.clear()
+    _answer({"deleted": count, "bytes": nbytes}, [f"deleted {_records(count)}, {bytes_text(nbytes)}"], as_json)
+
+
+def _records(n: int) -> str:
+    return f"{n} tuning record{'' if n == 1 else 's'}"
 
 
 @cache_command.command()
@@ -176,20 +191,9 @@ def explain(a: str, b: str, as_json: bool) -> None:
     }
     lines = [f"{side}  {e.key.id[:_SHOWN_DIGITS]}  {e.key.kind}  {e.name}" for side, e in (("a", left), ("b", right))]
     for name, x, y in found:
-        x, y = _apart(x, y)
+        x, y = apart(x, y)
         lines += [f"{name} differs:", f"  a  {x}", f"  b  {y}"]
     _answer(data, lines if found else [*lines, "their keys are the same"], as_json)
-
-
-def _apart(a: str | None, b: str | None) -> tuple[str, str]:
-    """Two values as they are shown: of long lists, only what is not in both."""
-    if a is None or b is None:
-        return a or "(no such field)", b or "(no such field)"
-    if max(len(a), len(b)) <= _LONG or "," not in a + b:
-        return a, b
-    parts = [value.split(",") for value in (a, b)]
-    only = [[part for part in own if part not in other] for own, other in (parts, parts[::-1])]
-    return ",".join(only[0]) or "(nothing more)", ",".join(only[1]) or "(nothing more)"
 
 
 def _entry(text: str) -> Entry:
@@ -216,3 +220,24 @@ def _by_prefix(text: str) -> Path:
 
 
 _LIST = "`relayvm cache info --entries` lists them"
+
+
+# ---- tuning records ----------------------------------------------------------------------------------------------------------
+
+
+@cache_command.command()
+@file_argument
+@sizes_option
+@device_option
+@config_option
+@json_option
+def miss(file: Path, sizes: dict[str, tuple[int, ...]], device: str | None, config: dict[str, str], as_json: bool) -> None:
+    """Say which tuning records FILE finds, and of those it misses what the nearest one differs in.
+
+    FILE is a program (.relay).
+    """
+    target = device or DEVICES[0]
+    check_target(target)
+    found = list(misses(read_module(file), Config.of(**config), target, sizes or None))
+    lines = [f"{what}: {'found' if why is None else why}" for what, why in found]
+    _answer([{"of": what, "found": why is None, "why": why} for what, why in found], lines, as_json)

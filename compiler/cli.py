@@ -1,4 +1,4 @@
-"""The command line: ``relayvm run|compile|dump|explain|profile|compare|cache|ops|isa|env``.
+"""The command line: ``relayvm run|compile|dump|explain|profile|compare|tune|cache|ops|isa|env``.
 
 Data goes to standard output, everything else to standard error.  Exit codes: see ``ExitCode``.
 """
@@ -43,6 +43,8 @@ from .options import (
 )
 from .pipeline import STAGES, stages
 from .progress import compile_progress, round_progress
+from .remember import remembered
+from .tune_command import tune_command
 
 #: Errors that say that standard output takes no more, other than a reader who left.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -244,7 +246,7 @@ def _dumped(file: Path, stage: str, device: str | None, config: dict[str, str]) 
     module = read_module(file)
     settings, target = Config.of(**config), _target(device)
     if stage != "parsed":
-        module = stages(module, settings, target)[stage]
+        module = stages(module, settings, target, remembered(module, settings, target))[stage]
     return astext(module, show_meta_data=False, show_types=stage == "typed")
 
 
@@ -341,6 +343,7 @@ def explain(
 
 command.add_command(compare_command)
 command.add_command(cache_command)
+command.add_command(tune_command)
 
 
 # ---- reference --------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,40 @@ from .emit import emit
 from .ir import Constant, Function, IRModule, Let, Var, replace
 from .parser import parse, read_source
 from .pipeline import lower
+from .remember import Tuning, preferred_for, remember
 
 Program = IRModule | Function | SourceText | str | Path
 
 
-def compile(mod: Program, target: str = DEVICES[0], params: Mapping[str, Any] | None = None, **config: Any) -> Executable:
+def compile(
+    mod: Program,
+    target: str = DEVICES[0],
+    params: Mapping[str, Any] | None = None,
+    *,
+    optimize: bool = True,
+    tune_seconds: float | None = None,
+    tune_sizes: Mapping[str, int | Sequence[int]] | None = None,
+    **config: Any,
+) -> Executable:
     """The executable of ``mod`` for the device ``target``.
 
     ``mod`` is a module, a function (it becomes ``main``), a program's text, or the Path of one.  ``params`` gives
     parameters of ``main`` by name values that become constants.  ``config``: see ``Config``.
-    Raises ParseError, TypeCheckError, ConfigError, and InputError for ``params`` that do not fit.
+
+    Where operators have several implementations, what was measured on this machine chooses (``tune="cached"``); nothing is
+    measured unless ``tune`` is ``"budgeted"`` (for ``tune_seconds``, 60 if that is None) or ``"full"``.  ``tune_sizes`` gives the
+    sizes to measure at by the names of dims that the program leaves open.  With ``optimize=False`` no records are read or kept.
+
+    Raises ParseError, TypeCheckError, ConfigError, and InputError for ``params`` and ``tune_sizes`` that do not fit.
     """
     settings = Config.of(**config)
+    tuning = Tuning.of(optimize, settings.tune, tune_seconds, tune_sizes)
     check_target(target)
     module = bind_params(as_module(mod), params or {})
-    return emit(lower(module, settings, target), target, settings.texts(), settings.data_dependence)
+    preferred = preferred_for(module, settings, target, tuning)
+    lowered = lower(module, settings, target, preferred)
+    remember(preferred)
+    return emit(lowered, target, settings.texts(), settings.data_dependence)
 
 
 def as_module(mod: Program) -> IRModule:

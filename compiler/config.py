@@ -75,6 +75,13 @@ class Config:
         number="N",
     )
 
+    tune: str = _key(
+        "cached",
+        "whether times that were measured on this machine choose implementations (cached); budgeted, full: measure first what is "
+        "not measured yet, for a limited time or all of it",
+        *("off", "cached", "budgeted", "full"),
+    )
+
     forced: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,6 +55,14 @@ def _dim(text: str) -> tuple[str, int]:
     if not rest.strip().isdecimal():
         raise InputSyntaxError(f"the size in {text!r} is not a number of at least 0")
     return name.removeprefix("?"), int(rest)
+
+
+def _listed_sizes(text: str) -> tuple[str, tuple[int, ...]]:
+    name, rest = split_option(text, "NAME=1,16,256")
+    sizes = parse_shape(rest)
+    if not sizes:
+        raise InputSyntaxError(f"{text!r} names no size")
+    return name.removeprefix("?"), sizes
 
 
 def _key(text: str) -> tuple[str, str]:
@@ -129,6 +139,28 @@ def size_options(command: _Command) -> _Command:
     for option in reversed(_SIZE_OPTIONS):
         command = option(command)
     return command
+
+
+sizes_option = click.option(
+    "--shapes", "sizes", multiple=True, metavar="n=1,16,256", callback=_parsed(_listed_sizes),
+    help="Sizes of the dimension ?n, of one without a name as x.shape[0]=...; several options: each with each.",
+)  # fmt: skip
+
+
+class _Seconds(click.ParamType):
+    """``60s``, ``1.5m``, ``90``: a time."""
+
+    name = "time"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([sm]?)", str(value).strip())
+        seconds = float(found[1]) * (60 if found[2] == "m" else 1) if found else 0.0
+        if not 0 < seconds < math.inf:
+            self.fail(f"{value!r} is not a time above 0 such as 60s or 2m", parameter, context)
+        return seconds
+
+
+budget_option = click.option("--budget", type=_Seconds(), metavar="60s|2m", help="For how long to measure; default: all of it.")
 
 
 #: Files that a profile can be written to: the option, and what it holds.

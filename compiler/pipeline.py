@@ -126,11 +126,11 @@ def lower(mod: IRModule, config: Config, target: str, preferred: Preferred | Non
     return lowered
 
 
-def stages(mod: IRModule, config: Config, target: str) -> dict[str, IRModule]:
+def stages(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> dict[str, IRModule]:
     """The module as parsed and at each of ``STAGES``, by the stage's name.  Raises TypeCheckError."""
     out = {"parsed": mod}
     shown = {after: stage for stage, after in STAGES.items()}
-    for name, step in lowering(mod, config, target):
+    for name, step in lowering(mod, config, target, preferred):
         if name in shown:
             out[shown[name]] = step
     return out

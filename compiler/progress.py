@@ -50,6 +50,25 @@ def round_progress() -> Iterator[Callable[[int, int], object] | None]:
         yield on_round
 
 
+@contextlib.contextmanager
+def trial_progress(total: int) -> Iterator[Callable[[str], object]]:
+    """While this is open, what is called with each thing that is measured, one of ``total``, shows it on such a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what: None
+        return
+    from rich.console import Console
+
+    done = 0
+    with Console(stderr=True).status("") as status:
+
+        def on_trial(what: str) -> None:
+            nonlocal done
+            done += 1
+            status.update(f"measuring {done} of at most {total}: {what}", spinner="dots")
+
+        yield on_trial
+
+
 class _Shown:
     """The line on the terminal; it appears with the first compilation."""
 

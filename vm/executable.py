@@ -17,6 +17,7 @@ from .source import ConfigError, SourceText
 
 if TYPE_CHECKING:
     from .explain import Explanation
+    from .saved_cache import Loaded
 
 #: Device names by number, as instructions hold them.  0 is always the host.
 DEVICES = ("cpu", "sim", "cuda")
@@ -142,6 +143,27 @@ class Executable:
         from .file import save
 
         save(self, path)
+
+    def save_cache(self, path: str | os.PathLike[str], kind: str = "all") -> None:
+        """Write what is compiled and measured for the executable on this machine into a file.
+
+        ``kind``: ``kernels`` (they are compiled if they are not yet), ``tuning`` or ``all``.  Raises ConfigError for another
+        one, RelayError where the file cannot be written or the kernels are not kept here.
+        """
+        from .saved_cache import save_cache
+
+        save_cache(self, path, kind)
+
+    def load_cache(self, path: str | os.PathLike[str], kind: str = "all", strict: bool = False) -> Loaded:
+        """Take from a file that ``save_cache`` wrote what is for this program and machine; machines made and programs compiled
+        from now on use it.  Kernels are machine code: load them only from where you would run a program from.
+
+        What cannot be used is a warning that names what differs; with ``strict`` nothing is taken, and CacheMismatch raised.
+        Raises ConfigError for another ``kind``, RelayError where the file cannot be read.
+        """
+        from .saved_cache import load_cache
+
+        return load_cache(self, path, kind, strict)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Executable:

@@ -100,7 +100,12 @@ def _reason_to_json(reason: CopyReason) -> list[Any]:
 
 
 def save(exe: Executable, path: str | os.PathLike[str]) -> None:
-    """Write the file, whole or not at all: another reader never sees a part.
+    """Write the file (see ``write_whole``).  Raises RelayError when it cannot be written."""
+    write_whole(path, to_bytes(exe))
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file, whole or not at all: another reader never sees a part.
 
     Raises RelayError when it cannot be written.
     """
@@ -110,7 +115,7 @@ def save(exe: Executable, path: str | os.PathLike[str]) -> None:
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         try:
-            part.write_bytes(to_bytes(exe))
+            part.write_bytes(data)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

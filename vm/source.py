@@ -117,5 +117,9 @@ class VMError(RelayError):
     status: int = 0
 
 
+class CacheMismatch(RelayError):
+    """A saved cache that is not of this program, this version or this machine, or was damaged."""
+
+
 class ExecutableFormatError(RelayError):
     """A file that is not an executable of this version, or was damaged."""

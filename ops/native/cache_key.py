@@ -44,6 +44,21 @@ def differences(a: CacheKey, b: CacheKey) -> list[tuple[str, str | None, str | N
     return [(name, left.get(name), right.get(name)) for name in names if left.get(name) != right.get(name)]
 
 
+#: A value longer than this is shown by the parts that differ, if it is a list.
+_LONG = 60
+
+
+def apart(a: str | None, b: str | None) -> tuple[str, str]:
+    """Two values as they are shown: of long lists, only what is not in both."""
+    if a is None or b is None:
+        return a or "(no such field)", b or "(no such field)"
+    if max(len(a), len(b)) <= _LONG or "," not in a + b:
+        return a, b
+    parts = [value.split(",") for value in (a, b)]
+    only = [[part for part in own if part not in other] for own, other in (parts, parts[::-1])]
+    return ",".join(only[0]) or "(nothing more)", ",".join(only[1]) or "(nothing more)"
+
+
 #: Strings and character constants (kept), comments (replaced by a blank, as C does).
 _TOKENS = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+')|/\*.*?\*/|//(?:\\\n|[^\n])*""", re.DOTALL)
 

@@ -78,20 +78,24 @@ def cap() -> int:
         return DEFAULT_CAP
     if named.strip().isdecimal():
         return int(named)
-    _warn(CAP_VARIABLE, f"{CAP_VARIABLE}={named!r} is not a number of bytes; {DEFAULT_CAP} is used")
+    warn_once(CAP_VARIABLE, f"{CAP_VARIABLE}={named!r} is not a number of bytes; {DEFAULT_CAP} is used")
     return DEFAULT_CAP
 
 
 def _entries() -> Path:
     """The folder of the entries.  Raises NoFolder for one that others can write to: it holds code that is run."""
-    entries = folder() / "entries"
+    return trusted(folder() / "entries")
+
+
+def trusted(path: Path) -> Path:
+    """``path``, which need not exist.  Raises NoFolder where it is another user's, or others may write to it."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        about = os.stat(entries)
+        about = os.stat(path)
         if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
-            raise NoFolder(f"{entries} belongs to another user")
+            raise NoFolder(f"{path} belongs to another user")
         if os.name == "posix" and about.st_mode & 0o022:
-            raise NoFolder(f"other users may write to {entries}")
-    return entries
+            raise NoFolder(f"other users may write to {path}")
+    return path
 
 
 def path_of(key_id: str) -> Path:
@@ -99,7 +103,7 @@ def path_of(key_id: str) -> Path:
     return _entries() / key_id[:2] / key_id[2:]
 
 
-def _make_folder(path: Path) -> None:
+def make_folder(path: Path) -> None:
     """A private folder; missing parents are made, too, and those outside the cache are as usual."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -131,7 +135,7 @@ def read(key: CacheKey) -> Entry | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except DamagedEntry as error:
-        _warn("damaged", f"cache entry {key.id[:12]} cannot be used: {error}; compiling again (see `relayvm cache verify`)")
+        warn_once("damaged", f"cache entry {key.id[:12]} cannot be used: {error}; compiling again (see `relayvm cache verify`)")
     except OSError as error:
         _warn_folder("read", error)
     return None
@@ -155,7 +159,7 @@ def write(entry: Entry) -> int:
 def _put(path: Path, blob: bytes) -> None:
     temporary_folder = path.parents[2] / "tmp"
     for needed in (path.parents[2], temporary_folder, path.parents[1], path.parent):
-        _make_folder(needed)
+        make_folder(needed)
     handle, temporary = tempfile.mkstemp(dir=temporary_folder)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -253,11 +257,11 @@ def _evict(nbytes: int, limit: int) -> None:
 def _warn_folder(verb: str, error: OSError) -> None:
     """One warning for each reason, however many kernels and calls there are: it names the folder, not the entry."""
     if isinstance(error, NoFolder):
-        _warn(str(error), f"no cache is used ({error}); kernels are compiled in every process")
+        warn_once(str(error), f"no cache is used ({error}); kernels are compiled in every process")
         return
     why = error.strerror or str(error)
     where = folder()
-    _warn(f"{where} {why}", f"the cache folder {where} cannot be {verb} ({why}); kernels are compiled in every process")
+    warn_once(f"{where} {why}", f"the cache folder {where} cannot be {verb} ({why}); kernels are compiled in every process")
 
 
 @functools.cache
@@ -266,7 +270,8 @@ def _causes() -> set[str]:
     return set()
 
 
-def _warn(cause: str, message: str) -> None:
+def warn_once(cause: str, message: str) -> None:
+    """Warn of something, unless this process has warned of this cause before."""
     if cause not in _causes():
         _causes().add(cause)
         warnings.warn(message, CacheWarning, stacklevel=4)
@@ -274,4 +279,4 @@ def _warn(cause: str, message: str) -> None:
 
 def warn_unusable(key: CacheKey, why: object) -> None:
     """Say that a whole entry is of no use in this process."""
-    _warn("unusable", f"cache entry {key.id[:12]} cannot be used ({why}); compiling again")
+    warn_once("unusable", f"cache entry {key.id[:12]} cannot be used ({why}); compiling again")

@@ -20,10 +20,11 @@ from .memory import twin
 
 @dataclass(frozen=True)
 class Library:
-    """A library function: its place in the table, and how its address is found (imports the library)."""
+    """A library function: its place in the table, how its address is found (imports the library), the package it is from."""
 
     index: int
     address: Callable[[], int]
+    package: str = "scipy"
 
 
 def _cython_blas() -> Any:

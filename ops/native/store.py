@@ -23,7 +23,10 @@ from .compile import ObjectCode, compile_object, fingerprint, toolchain_fields
 from .disk import CacheWarning, folder
 from .entry import Entry
 
-__all__ = ["CacheWarning", "Use", "address_of", "counters", "folder", "kept", "on_compile", "on_use", "watched"]
+__all__ = [
+    "CacheWarning", "Use", "address_of", "asked", "counters", "entry_of", "folder", "kept", "offer", "on_compile", "on_use",
+    "toolchain", "watched", "watched_keys",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -36,7 +39,11 @@ on_compile: list[Callable[[str], None]] = []
 #: Called with every use of the store, when it is over, by the thread that asked.
 on_use: list[Callable[[Use], None]] = []
 
-_watchers: contextvars.ContextVar[tuple[list[Use], ...]] = contextvars.ContextVar("watchers", default=())
+_watchers: contextvars.ContextVar[tuple[Callable[[Use, CacheKey], object], ...]] = contextvars.ContextVar("watchers", default=())
+#: Every key that was asked for in this process.
+asked: dict[CacheKey, None] = {}
+#: Entries that were brought along (see ``offer``), by their ids.
+_offered: dict[str, Entry] = {}
 _counting = threading.Lock()
 
 
@@ -84,14 +91,15 @@ _loading = threading.Lock()
 
 
 @functools.cache
-def _toolchain() -> dict[str, str]:
+def toolchain() -> dict[str, str]:
+    """What turns functions into code here, by name (see ``compile.toolchain_fields``)."""
     return toolchain_fields()
 
 
 def address_of(function: Callable[..., Any], signature: str, name: str | None = None) -> int:
     """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
     name = name or function.__name__
-    key = CacheKey.of("object", {"source": fingerprint(function), "signature": signature, **_toolchain()})
+    key = CacheKey.of("object", {"source": fingerprint(function), "signature": signature, **toolchain()})
 
     def compiled() -> tuple[str, bytes]:
         made = compile_object(function, signature)
@@ -120,9 +128,10 @@ def _used(level: SingleFlight[T], key: CacheKey, name: str, obtain: Callable[[],
     value, _ = level.get(key.id, make)
     with _counting:
         counters[how] += 1
+        asked.setdefault(key)
     use = Use(how, name, time.monotonic_ns() - start)
-    for uses in _watchers.get():
-        uses.append(use)
+    for watcher in _watchers.get():
+        watcher(use, key)
     for listener in tuple(on_use):
         listener(use)
     return value
@@ -130,7 +139,7 @@ def _used(level: SingleFlight[T], key: CacheKey, name: str, obtain: Callable[[],
 
 def _obtained(key: CacheKey, name: str, make: Callable[[], tuple[str, bytes]], usable: Callable[[Entry], T]) -> tuple[str, T]:
     """From the disk, else made and written: which counter counts it, and what ``usable`` makes of the entry."""
-    found = disk.read(key)
+    found = _offered.get(key.id) or disk.read(key)
     if found is not None:
         with _counting:
             counters["bytes_read"] += len(found.payload)
@@ -154,12 +163,37 @@ def _loaded(entry: Entry) -> int:
         return loader.load(ObjectCode(entry.symbol, entry.payload))
 
 
+def offer(entry: Entry) -> None:
+    """Use this entry, which was compiled elsewhere for the same key, and keep it.  Whoever made it is trusted: it is code."""
+    _offered[entry.key.id] = entry
+    disk.write(entry)
+
+
+def entry_of(key: CacheKey) -> Entry | None:
+    """The entry of a key as it can be taken along; None where it is not kept."""
+    return _offered.get(key.id) or disk.read(key)
+
+
 @contextlib.contextmanager
 def watched() -> Iterator[list[Use]]:
     """While this is open, every use of the store in this thread, or on its behalf, is added to the list that it gives."""
     uses: list[Use] = []
-    token = _watchers.set((*_watchers.get(), uses))
-    try:
+    with _watching(lambda use, key: uses.append(use)):
         yield uses
+
+
+@contextlib.contextmanager
+def watched_keys() -> Iterator[dict[CacheKey, None]]:
+    """The same for the keys that are used, each once."""
+    keys: dict[CacheKey, None] = {}
+    with _watching(lambda use, key: keys.setdefault(key)):
+        yield keys
+
+
+@contextlib.contextmanager
+def _watching(watcher: Callable[[Use, CacheKey], object]) -> Iterator[None]:
+    token = _watchers.set((*_watchers.get(), watcher))
+    try:
+        yield
     finally:
         _watchers.reset(token)

@@ -120,6 +120,7 @@ def test_info(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str], m
         "kinds": {"cubin": {"entries": 1, "bytes": cubin}, "object": {"entries": 2, "bytes": one + two}},
         "oldest": "2026-01-02 03:04:05",
         "newest": "2026-01-02 03:06:05",
+        "tuning_records": 0,
     }
     assert [row["id"] for row in json.loads("\n".join(said(capsys, "info", "--entries", "--json")))["list"]] == [*three[::-1]]
 

@@ -25,6 +25,8 @@ def compiled(module: relay.IRModule, weights: dict[str, npt.NDArray[np.float32]]
 
 
 def stored(executable: relay.Executable, path: Path) -> relay.Executable:
+    executable.save_cache(path, kind="tuning")
+    assert executable.load_cache(path, strict=True).kernels == 0
     executable.save(path)
     return relay.Executable.load(path)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.native import disk, store
+from relayvm.ops.native import disk, records, store
 from relayvm.ops.native.cache_key import CacheKey
 from relayvm.ops.native.entry import Entry
 
@@ -17,7 +17,10 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "counters", Counter())
     monkeypatch.setattr(store, "_addresses", store.SingleFlight())
     monkeypatch.setattr(store, "_payloads", store.SingleFlight())
+    monkeypatch.setattr(store, "_offered", {})
+    monkeypatch.setattr(store, "asked", {})
     monkeypatch.setattr(disk, "_written", type(disk._written)())
+    monkeypatch.setattr(records, "_not_kept", {})
     disk._causes.cache_clear()
 
 

@@ -1,0 +1,251 @@
+"""Tuning records: what was measured on this machine, as checked JSON lines in the cache folder.
+
+A record is found by its key, a ``CacheKey`` (see ``fingerprint``); of several with one key the last one holds.  Lines are
+appended, each batch by one write, under a lock that only those who shorten the file really need: without locks nothing is
+lost, but the file is not shortened.  A line that cannot be used, or a file that is too large, is one warning and no error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from . import checked_lines, disk
+from .cache_key import CacheKey
+from .checked_lines import Checked, Refused
+
+#: Counts up with every change of a record that an older reader would not understand.
+FORMAT_VERSION = 1
+#: A file larger than this is not ours: it is neither read nor written.
+MAX_BYTES = 64 << 20
+#: A file larger than this is shortened to the last record of each key, and to half of this.
+SHORTEN_BYTES = 32 << 20
+
+#: The key's field that holds the format version.
+FORMAT_FIELD = "format"
+_NAME, _LOCK_NAME = "tuning.jsonl", "tuning.lock"
+#: The first bytes of a file, a checksum among them, tell it from another with its inode.
+_HEAD_BYTES = 64
+#: So many of the lines that cannot be used are named in a warning.
+_NAMED_LINES = 3
+
+
+class Record(NamedTuple):
+    """What was found out (plain JSON data) under a key."""
+
+    key: CacheKey
+    data: Mapping[str, Any]
+
+    def line(self) -> bytes:
+        """As a line of a file.  Raises ValueError where it is too long."""
+        return checked_lines.pack({"fields": [list(field) for field in self.key.fields], "data": dict(self.data)})
+
+
+def parse(data: bytes, first: int = 1) -> tuple[list[Record], list[Refused]]:
+    """The records in the bytes of a file, and the lines that are none of this version; ``first``: the first line's number."""
+    records: list[Record] = []
+    refused: list[Refused] = []
+    for line in checked_lines.unpack(data, first):
+        found = line if isinstance(line, Refused) else _record(line)
+        (refused if isinstance(found, Refused) else records).append(found)  # type: ignore[arg-type]
+    return records, refused
+
+
+def _record(line: Checked) -> Record | Refused:
+    fields, data = line.record.get("fields"), line.record.get("data")
+    pairs = fields if isinstance(fields, list) else []
+    texts = all(isinstance(pair, list) and len(pair) == 2 and all(type(part) is str for part in pair) for pair in pairs)
+    if not pairs or not texts or type(data) is not dict:
+        return Refused(line.line, "it is no tuning record")
+    key = CacheKey(tuple((name, value) for name, value in pairs))
+    version = dict(key.fields).get(FORMAT_FIELD)
+    if version != str(FORMAT_VERSION):
+        return Refused(line.line, f"it has the format version {version}; this relayvm reads version {FORMAT_VERSION}")
+    return Record(key, data)
+
+
+#: Records of this process that could not be written.
+_not_kept: dict[str, Record] = {}
+
+# ---- the file in the cache folder --------------------------------------------------------------------------------------------
+
+
+def path() -> Path:
+    """Where the records are kept.  Raises NoFolder where there is no folder, or others may write to the file."""
+    return disk.trusted(disk.folder() / _NAME)
+
+
+def known() -> dict[str, Record]:
+    """The records of the cache folder, and of this process, by the id of their keys.  What cannot be used is warned of, once."""
+    found: dict[str, Record] = {}
+    try:
+        found = _book(path()).read()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        _warn_file(error)
+    return found | _not_kept if _not_kept else found
+
+
+def save(records: Iterable[Record]) -> int:
+    """Add records to those of the cache folder: how many.  0 where they cannot be kept there: then they hold in this process."""
+    records = tuple(records)
+    lines = [record.line() for record in records]
+    if not lines:
+        return 0
+    try:
+        if disk.cap() > 0:
+            _append(path(), b"".join(lines))
+            return len(lines)
+    except OSError as error:
+        _warn_file(error)
+    _not_kept.update({record.key.id: record for record in records})
+    return 0
+
+
+def clear() -> tuple[int, int]:
+    """Delete all records: how many there were, how many bytes.  Raises NoFolder, OSError."""
+    where, count = path(), len(known())
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        nbytes = where.stat().st_size
+        with _locked(where, exclusive=True):
+            where.unlink()
+        return count, nbytes
+    return 0, 0
+
+
+def _append(where: Path, blob: bytes) -> None:
+    disk.make_folder(where.parent)
+    with _locked(where, exclusive=True) as locked:
+        handle = os.open(where, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            size = os.fstat(handle).st_size
+            if size > MAX_BYTES:
+                raise _too_large(where, size)
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                blob = b"\n" + blob  # a writer was killed in the middle of a line
+            written = os.write(handle, blob)
+        finally:
+            os.close(handle)
+        if written < len(blob):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(where))
+        if locked and size + written > SHORTEN_BYTES:
+            _shorten(where)
+
+
+def _shorten(where: Path) -> None:
+    """Keep the last line of each key, the newest first, in half of what a file may have.  Whole lines of other versions are
+    lines like all others."""
+    kept: dict[str, bytes] = {}
+    left = SHORTEN_BYTES // 2
+    for line in reversed(list(checked_lines.unpack(where.read_bytes()))):
+        if isinstance(line, Checked) and (name := str(line.record.get("fields"))) not in kept and len(line.raw) <= left:
+            kept[name] = line.raw
+            left -= len(line.raw)
+    handle, temporary = tempfile.mkstemp(dir=where.parent, prefix=f".{where.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(b"".join(reversed(kept.values())))
+        os.replace(temporary, where)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def _locked(where: Path, *, exclusive: bool) -> Iterator[bool]:
+    """While this is open, no other process writes (``exclusive``: nor reads).  False where there are no locks."""
+    try:
+        import fcntl
+
+        handle = os.open(where.with_name(_LOCK_NAME), os.O_RDWR | os.O_CREAT, 0o600)
+    except (ImportError, OSError):  # not here, or in a folder of which one may only read
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            locked = True
+        except OSError:  # a network disk
+            locked = False
+        yield locked
+    finally:
+        os.close(handle)
+
+
+class _Book:
+    """The records of one file as this process knows them: what is appended is read, what is read is not read again."""
+
+    def __init__(self, where: Path) -> None:
+        self._where = where
+        self._lock = threading.Lock()
+        self._forget((0, b""))
+
+    def _forget(self, file: tuple[int, bytes]) -> None:
+        self._file, self._at, self._line = file, 0, 1
+        self._known: dict[str, Record] = {}
+
+    def read(self) -> dict[str, Record]:
+        """The records by their keys' ids.  Raises OSError."""
+        with self._lock:
+            with _locked(self._where, exclusive=False), open(self._where, "rb") as file:
+                self._read_on(file)
+            return self._known
+
+    def _read_on(self, file: BinaryIO) -> None:
+        about = os.fstat(file.fileno())
+        if about.st_size > MAX_BYTES:
+            raise _too_large(self._where, about.st_size)
+        head = file.read(_HEAD_BYTES)
+        if about.st_size < self._at or (about.st_ino, head) != self._file:
+            self._forget((about.st_ino, head))
+        if about.st_size == self._at:
+            return
+        file.seek(self._at)
+        data = file.read(about.st_size - self._at)
+        records, refused = parse(data, self._line)
+        self._known = self._known | {record.key.id: record for record in records}
+        self._at, self._line = self._at + len(data), self._line + data.count(b"\n")
+        if refused:
+            warn_refused(self._where, refused)
+
+
+_book = functools.cache(_Book)
+
+
+# ---- warnings ----------------------------------------------------------------------------------------------------------------
+
+
+def _too_large(where: Path, size: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has {size} bytes, of at most {MAX_BYTES}", str(where))
+
+
+def refused_text(refused: list[Refused]) -> str:
+    """``line 3: its checksum is wrong; line 7: ...``."""
+    named = "; ".join(f"line {line}: {why}" for line, why in refused[:_NAMED_LINES])
+    return named + (f"; and {len(refused) - _NAMED_LINES} more" if len(refused) > _NAMED_LINES else "")
+
+
+def warn_refused(where: Path, refused: list[Refused]) -> None:
+    """Say which lines of a file are not used, and why."""
+    count, they_are = ("a line of", "it is") if len(refused) == 1 else (f"{len(refused)} lines of", "they are")
+    disk.warn_once(f"{where} lines", f"{count} {where} cannot be used ({refused_text(refused)}); {they_are} left out")
+
+
+def _warn_file(error: OSError) -> None:
+    if isinstance(error, disk.NoFolder):
+        disk.warn_once(f"tuning {error}", f"no tuning records are used ({error})")
+        return
+    why = error.strerror or str(error)
+    where = error.filename or disk.folder()
+    disk.warn_once(
+        f"tuning {where} {why}", f"tuning records cannot be kept in {where} ({why}); those of this process are lost with it"
+    )
