@@ -39,8 +39,8 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 HEADER = '#[version = "0.0.5"]\n'
 MODES = ("off", "blind", "on")
-#: The most that a plan may take, in times of the bound.
-GOAL = 1.15
+#: The most that a plan may take, in times of the bound; what it takes less than a blind one where that counts as less.
+GOAL, LESS = 1.15, 0.95
 KIB = 1024.0
 
 
@@ -148,8 +148,6 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 #: Why a plan that knows the implementations takes less than a blind one.
 REASONS = {
     "transformer encoder": "softmax over the scores, gelu over the hidden layer, the normalisation's sum: written in place",
-    "residual network": "scale, shift, relu and the addition over what the convolution gave",
-    "detection tail": "scores over the logits' exponentials",
     "tree recursion": "gates over what died; a callee writes over what its caller passed and gave up",
 }
 
@@ -232,7 +230,7 @@ def main() -> int:
             for a, b in zip(results["off"], results[mode], strict=True):
                 if not np.allclose(a, b, rtol=1e-4, atol=1e-5):
                     missed.append(f"{name}: plan={mode} gives other results")
-        if uses["on"].held < uses["blind"].held:
+        if uses["on"].held < LESS * uses["blind"].held:
             less.append(f"{name}: {REASONS.get(name, 'not said')}")
     print("\nless than a blind plan:", *less, sep="\n  ")
     if len(less) < 2:

@@ -93,13 +93,13 @@ def call(state, function, captured, regs, operands, n, dst, return_pc, dead):
         for i in range(given):
             release(state, load_i64(s.argv + 8 * i))
         return INTERNAL
-    if dead != 0:
-        for i in range(load_i64(dead)):
-            set_register(state, regs + 8 * load_i64(dead + 8 + 8 * i), 0)
     base, n_registers = s.base, s.n_registers
     top = base + n_registers
     if not fill_frame(state, function, top + FRAME_WORDS, given):
         return STACK_OVERFLOW
+    if dead != 0:
+        for i in range(load_i64(dead)):
+            set_register(state, s.stack + 8 * (base + load_i64(dead + 8 + 8 * i)), 0)
     header = s.stack + 8 * top
     store_i64(header, return_pc)
     store_i64(header + 8, base)
