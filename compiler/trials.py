@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from ..ops.group import Tensor
 from ..ops.implementation import OpCall
@@ -15,7 +14,7 @@ from ..vm.machine import VirtualMachine
 from ..vm.report.interleaved import measure
 from ..vm.report.profiling import finish
 from .builder import make_call
-from .config import Config
+from .config import FORCE, Config
 from .emit import emit
 from .inputs import draw
 from .ir import Expr, Function, IRModule, Tuple, Var
@@ -29,8 +28,8 @@ HOPELESS = 4.0
 TRIAL_SECONDS = 2.0
 
 
-def program(call: OpCall, target: str) -> Executable:
-    """A program for ``target`` that is this call and nothing else."""
+def program(call: OpCall, implementation: str, target: str) -> Executable:
+    """A program for ``target`` that is this call, computed by this ``implementation``, and nothing else."""
     params = tuple(_param(f"x{i}", t) for i, t in enumerate(call.inputs))
     left, args = list(params), []
     for name in call.op.inputs:
@@ -38,7 +37,7 @@ def program(call: OpCall, target: str) -> Executable:
         taken, left = left[:count], left[count:]
         args.append(Tuple(tuple(taken)) if name.endswith("*") else taken[0])
     body: Expr = make_call(call.op, tuple(args), call.attrs)
-    settings = Config.of(opt_level=0)
+    settings = Config.of(opt_level=0, **{FORCE + call.op.name: implementation})
     mod = IRModule({"main": Function(params, body)})
     return emit(lower(mod, settings, target), target, settings.texts(), settings.data_dependence)
 
@@ -47,25 +46,15 @@ def _param(name: str, tensor: Tensor) -> Var:
     return Var(name, TensorType(tensor.shape, tensor.dtype))
 
 
-def with_implementation(exe: Executable, call: OpCall, name: str) -> Executable:
-    """``program``'s executable, whose call is computed by the implementation ``name``."""
-    at = [i for i, p in enumerate(exe.packed) if p.group.nodes[0].op == call.op.name]
-    assert len(at) == 1, [p.name for p in exe.packed]
-    packed = list(exe.packed)
-    packed[at[0]] = replace(packed[at[0]], group=replace(packed[at[0]].group, implementation=name))
-    return replace(exe, packed=tuple(packed))
-
-
 def trial(call: OpCall, target: str) -> Finding:
     """The times of all implementations that are right for ``call``, whose sizes are known, on random data.
 
     Raises InputError where there is no memory for it, VMError for what fails, ConfigError where there is no such device.
     """
-    exe, default = program(call, target), untuned(call)
-    shapes = static_shapes(call)
+    shapes, default = static_shapes(call), untuned(call)
     assert shapes is not None, call
     arrays = [draw(f"x{i}", t.dtype, shape, 0) for i, (t, shape) in enumerate(zip(call.inputs, shapes, strict=True))]
-    runs = {k.name: _run(with_implementation(exe, call, k.name), arrays) for k in implementations(call)}
+    runs = {k.name: _run(program(call, k.name, target), arrays) for k in implementations(call)}
     first = {name: _seconds(run) for name, run in runs.items()}
     limit = max(HOPELESS * min(first.values()), SAMPLE_SECONDS)
     hopeful = {name: run for name, run in runs.items() if first[name] <= limit or name == default}
