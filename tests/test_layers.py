@@ -28,7 +28,7 @@ NAMED_FILES = {
 #: Those that no file imports at module level, because importing relayvm must stay fast: ...
 LAZY = ("numba", "llvmlite", "scipy", "cupy", "ml_dtypes")
 #: ... except these, which are themselves imported only inside functions (``test_importing_relayvm_...`` holds them to it).
-LAZY_FILES = ("ops/native/intrinsics.py", "ops/native/half_arrays.py")
+LAZY_FILES = ("ops/native/intrinsics.py", "ops/native/half_arrays.py", "ops/native/front_end.py")
 
 
 @dataclass(frozen=True)
