@@ -386,6 +386,8 @@ def _in_place(data: Any, group: Group) -> tuple[tuple[int, int], ...]:
     from .in_place import in_place_pairs  # which asks the kernel generators
 
     pairs = tuple((int(param), int(result)) for param, result in data)
+    if not pairs:
+        return ()
     allowed = {pair for machine in (HOST, CARD) for pair in in_place_pairs(group, machine)}
     _need(set(pairs) <= allowed, f"its kernel cannot write results over parameters as in {data!r}")
     return pairs

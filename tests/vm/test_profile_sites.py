@@ -29,7 +29,7 @@ def @main(%x: Tensor[(?n, 2), float32], %s: Tensor[(1), int64]) {
 
 @pytest.fixture(scope="module", params=DEVICES)
 def machine(request: pytest.FixtureRequest) -> Iterator[VirtualMachine]:
-    yield VirtualMachine(compile(PROGRAM, target=request.param, place="off"))
+    yield VirtualMachine(compile(PROGRAM, target=request.param, place="off", plan="off"))
 
 
 def measured(machine: VirtualMachine, n: int = 5) -> Profile:
