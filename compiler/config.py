@@ -140,8 +140,9 @@ def _text(value: Any) -> str:
 
 def _read(field: dataclasses.Field[Any], value: Any) -> Any:
     allowed = field.metadata["allowed"]
+    written = _text(value) if isinstance(value, bool) else value  # of any key that is on or off, with more values or not
     for candidate in allowed:
-        if value == _text(candidate) or (type(value) is type(candidate) and value == candidate):
+        if written == _text(candidate) or (type(value) is type(candidate) and value == candidate):
             return candidate
     if field.metadata["number"] and type(value) in (int, str) and str(value).isdecimal():
         return int(value)

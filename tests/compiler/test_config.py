@@ -12,6 +12,7 @@ def test_values_as_people_write_them() -> None:
     assert Config.of() == Config(data_dependence="input", fuse=True, opt_level=2)
     assert Config.of(data_dependence="op", fuse="off", opt_level="0") == Config(data_dependence="op", fuse=False, opt_level=0)
     assert Config.of(fuse=True, opt_level=3) == Config(opt_level=3)
+    assert Config.of(plan=False, graphs=True) == Config(plan="off", graphs="on")
     assert Config.of(strict_copies="4096") == Config.of(strict_copies=4096) == Config(strict_copies=4096)
     assert [Config.of(strict_copies=v).most_copied_bytes for v in ("off", "on", "0", "7")] == [None, 64, 0, 7]
 

@@ -132,7 +132,7 @@ def test_a_kernel_that_fails_is_named_and_what_it_made_is_lost() -> None:
 
 
 def test_memory_goes_back_to_the_driver() -> None:
-    vm = machine(CHAIN, fuse=False)
+    vm = machine(CHAIN, fuse=False, plan=False)
     x = np.ones(1000, "f")
     result = vm.run(x)
     before = vm.memory["pool_bytes"]
@@ -211,7 +211,7 @@ def test_cards_by_index() -> None:
 
 
 def test_a_trace_has_the_times_of_the_card() -> None:
-    vm = machine(CHAIN, fuse=False)
+    vm = machine(CHAIN, fuse=False, plan=False)
     x = np.ones(100, "f")
     vm.run(x).numpy()
     vm.start_trace()
