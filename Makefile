@@ -55,10 +55,11 @@ layers: $(VENV)/stamp-test
 docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md
 	$(PY) -m relayvm.compiler.docs
 
-bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, what compare finds (minutes)
+bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, tuning, what compare finds (minutes)
 	$(PY) benchmarks/dispatch.py
 	$(PY) benchmarks/cold_start.py
 	$(PY) benchmarks/significance.py
+	$(PY) benchmarks/memory.py
 	$(PY) benchmarks/tuning.py
 	$(PY) benchmarks/kernels.py
 
