@@ -2,7 +2,7 @@
 
 ==========  ====================================================================================================
 rows        few rows, or one column: reads a matrix once (``kernels/thin_matmul``)
-blas        any sizes that a BLAS can count
+blas        float32 or float64
 blocks      of float16 and bfloat16: block by block as float32, by the BLAS
 loops       anything
 gemm        on cards: cuBLAS, or tiles where that does not take the dtypes (``kernels/cuda/matmul``)
@@ -94,12 +94,6 @@ class _Product:
         # with more than one column known, only the rows count
         return (condition(m if columns is not None and columns > 1 else min_(m, THIN * n), "<=", THIN),)
 
-    def is_countable(self, call: OpCall) -> Conditions:
-        """A BLAS takes sizes as int32; rows that lie as rows are given to it part by part."""
-        m, n, k = self.sizes(call)
-        counted = (m, n, k) if self.transposed(call.attrs)[0] else (n, k)
-        return tuple(condition(d, "<=", bodies.BLAS_LIMIT) for d in counted)
-
 
 def _is_half(call: OpCall) -> bool:
     """Does one tensor only store, and do all compute in one dtype?"""
@@ -117,7 +111,7 @@ def _kernels(
     given: dict[str, Any] = {"attrs": ask.flags, "views": ("dims",)}
     return (
         Kernel("rows", rows, takes=is_one_float, fits=ask.lies_in_rows, pays=ask.is_thin, **given),
-        Kernel("blas", blas, takes=is_one_float, fits=ask.is_countable, libraries=GEMM, **given),
+        Kernel("blas", blas, takes=is_one_float, libraries=GEMM, **given),
         Kernel("blocks", blocks, takes=_is_half, libraries=GEMM, **given),
         Kernel("loops", of_floats, choose=loop, **given),
         Kernel("gemm", None, cuda=on_card(ask.transposed), **given),

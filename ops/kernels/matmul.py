@@ -88,12 +88,18 @@ def by_rows(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, ge
 
 @generic
 def by_blas(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
-    """As ``multiply_integers``, of float32 or float64 by the BLAS at ``gemm``; more rows than it can count part by part."""
+    """As ``multiply_integers``, of float32 or float64 by the BLAS at ``gemm``; more rows than it counts go part by part.
+
+    Other sizes that it cannot count are left to loops here: a version of its own would be compiled for every program.
+    """
     if k == 0:
         for i in range(m * n):
             out[out_at + i] = 0
         return
     if m == 0 or n == 0:
+        return
+    if max(n, max(k, m if transpose_a else 0)) > BLAS_LIMIT:
+        multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
         return
     # row-major out = a @ b is column-major out^T = b^T @ a^T, and read so a and b are transposed already
     size = out.itemsize

