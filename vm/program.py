@@ -8,6 +8,7 @@ import numpy as np
 
 from ..ops.kernels.cuda import has_kernel
 from ..ops.kernels.reads import reads
+from ..ops.native.collection import collection_put_off
 from ..ops.native.layout import TAG_TENSOR, TENSOR
 from ..ops.ty import DTYPES
 from .executable import Executable
@@ -45,7 +46,8 @@ class Tables:
         n_slots = max([len(p.loads) + len(p.rows) for p in exe.shape_funcs] + [len(named_dims(f)) for f in exe.functions] + [1])
         self.slots = np.zeros(n_slots, np.int64)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
-        found = [usable(p) if p.device != CUDA else (p, 0) for p in exe.packed]
+        with collection_put_off():
+            found = [usable(p) if p.device != CUDA else (p, 0) for p in exe.packed]
         self.libraries = library_table([p for p, _ in found])
         #: For each reason of a copy the number of its sync reason; how often the host waited for each of those.
         self.reason_kinds = np.array([number_of(reason) for reason in exe.reasons] or [0], np.int64)

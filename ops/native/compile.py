@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ty import HALVES
+from .collection import collection_put_off
 
 #: Options of every function compiled: no Python, no exceptions, IEEE division, no runtime of numba's.
 OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False, "no_rewrites": True}
@@ -243,6 +244,7 @@ def _optimised(module: Any, symbol: str, target_machine: Any) -> Any:
     return module
 
 
+@collection_put_off()
 def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
     """Object code of ``function`` with a C signature such as ``"int32(int64, int64)"``.
 
