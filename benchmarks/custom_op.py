@@ -37,12 +37,20 @@ def leaky(x: Any, alpha: float) -> Any:
 
 
 def row_sums(data: Any, out: Any) -> int:
-    """The sums of all elements up to each in its row."""
+    """The sums of all elements up to each in its row, in float64: not what the built-in one computes in."""
     for i in range(data.shape[0]):
         total = 0.0
         for j in range(data.shape[1]):
             total += data[i, j]
             out[i, j] = total
+    return 0
+
+
+def column_sums(data: Any, out: Any) -> int:
+    """The sums of all elements up to each in its column, in the result's dtype, as the built-in one computes them."""
+    for i in range(data.shape[0]):
+        for j in range(data.shape[1]):
+            out[i, j] = out[i - 1, j] + data[i, j] if i else data[i, j]
     return 0
 
 
@@ -59,9 +67,16 @@ def main() -> int:
     relay.register_op("my.leaky", ["x"], element=leaky, attrs=SlopeAttrs)
     relay.register_shape_func("my.row_sums")(lambda inputs, attrs: inputs[0].shape)
     relay.register_op("my.row_sums", ["data"], kernel=row_sums)
+    relay.register_shape_func("my.column_sums")(lambda inputs, attrs: inputs[0].shape)
+    relay.register_op("my.column_sums", ["data"], kernel=column_sums)
     x = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
     slow = False
-    for mine, built_in in (("my.leaky(%x)", "nn.leaky_relu(%x)"), ("my.row_sums(%x)", "cumsum(%x, axis=1)")):
+    pairs = {
+        "my.leaky(%x)": "nn.leaky_relu(%x)",
+        "my.column_sums(%x)": "cumsum(%x, axis=0)",
+        "my.row_sums(%x)": "cumsum(%x, axis=1)",
+    }
+    for mine, built_in in pairs.items():
         machines = {call: machine(call) for call in (mine, built_in)}
         results = [vm.run(x).numpy() for vm in machines.values()]
         np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-3)
