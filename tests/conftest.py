@@ -38,8 +38,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported."""
     from .emulator import proof
+    from .ops import every_op_table
 
     config.pluginmanager.register(proof)
+    config.pluginmanager.register(every_op_table)  # here, for workers have no terminal
     listed = os.environ.get("RELAYVM_TEST_DEVICES")
     named = [*(listed.split(",") if listed else _testable()), *config.getoption("--device")]
     os.environ["RELAYVM_TEST_DEVICES"] = ",".join(dict.fromkeys(filter(None, named)))
