@@ -7,7 +7,8 @@ import os
 import platform
 from typing import Any
 
-from ..ops.native import disk
+from ..ops.native import disk, libraries
+from ..ops.native.fingerprint import library_fields
 from ..vm import threads
 from ..vm.executable import DEVICES
 
@@ -24,10 +25,20 @@ def environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "devices": list(DEVICES),
+        "blas": _blas(),
         "cuda": _cuda(),
         "cache": _cache(),
         "variables": {name: os.environ.get(name) for name in VARIABLES},
     }
+
+
+def _blas() -> dict[str, Any]:
+    """The package, with its version, whose BLAS multiplies matrices (None: there is none); ``why`` those before it do not."""
+    try:
+        why = [*libraries.blas().passed_over]
+    except ImportError as error:
+        return {"package": None, "why": [str(error)]}
+    return {"package": library_fields(libraries.TABLE)["blas"], "why": why}
 
 
 def _cache() -> dict[str, Any]:
@@ -70,6 +81,7 @@ def environment_text(data: dict[str, Any]) -> str:
     lines += [
         f"platform   {data['platform']}, {data['machine']}, {data['cores']} cores",
         f"devices    {', '.join(data['devices'])}",
+        f"blas       {'; '.join(filter(None, [data['blas']['package'], *data['blas']['why']]))}",
         f"cuda       {_cuda_text(data['cuda'])}",
         f"cache      {_cache_text(data['cache'])}",
     ]

@@ -126,7 +126,7 @@ class _Convolution:
         return ((condition(product(taps), "==", 1),) if turned else ()) + self.is_countable(call)
 
     def is_countable(self, call: OpCall) -> Conditions:
-        """A BLAS takes sizes as int32."""
+        """Are there no sizes that a BLAS may not count?"""
         outputs, inputs, taps = self.weight(call)
         places = product(self.sizes(call)[1])
         counted = (places, inputs * product(taps), outputs, inputs * call.attrs.groups)

@@ -21,7 +21,7 @@ NAMED_FILES = {
     "lark": ("compiler/parser.py",),
     "numba": ("ops/native/", "vm/door.py"),
     "llvmlite": ("ops/native/", "vm/door.py"),
-    "scipy": ("ops/native/libraries.py", "vm/report/significance.py"),
+    "scipy": ("ops/native/blas_sources.py", "vm/report/significance.py"),
     "ml_dtypes": ("ops/ty.py",),
     "cupy": ("ops/native/nvrtc.py", "vm/cuda/"),
 }

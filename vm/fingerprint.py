@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..ops.native import fingerprint, nvrtc
+from ..ops.native.fingerprint import NONE
 from ..ops.native.store import toolchain
 from . import threads
 from .cuda import device
@@ -16,8 +17,6 @@ from .executable import DEVICES, Executable
 from .layout import CUDA
 from .types_json import type_to_json
 
-#: An ingredient that this machine does not have.
-NONE = "none"
 #: Hexadecimal digits of a program's hash.
 _DIGITS = 32
 

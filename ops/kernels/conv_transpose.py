@@ -173,7 +173,7 @@ def add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, gro
 
 @generic
 def takes_products(sizes, kernel, gemm, groups):  # type: ignore[no-untyped-def]
-    """Is it to be done by products?  BLAS takes sizes as int32, and none of 0."""
+    """Is it to be done by products?  A BLAS counts to BLAS_LIMIT, and takes no size of 0."""
     places, terms = sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], kernel[1] * kernel[2] * kernel[3] * kernel[4]
     largest = max(max(places, terms), max(kernel[0], sizes[CHANNEL]))
     return gemm != 0 and places > 0 and terms > 0 and kernel[0] >= groups * _LEAST_CHANNELS and largest <= BLAS_LIMIT

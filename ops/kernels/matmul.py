@@ -15,7 +15,7 @@ from ..native.memory import generic
 from ..native.status import OK
 from .thin_matmul import multiply_thin
 
-#: BLAS takes sizes as int32.
+#: Sizes that every BLAS counts: some have integers of 32 bits.
 BLAS_LIMIT = 2**31 - 1
 
 

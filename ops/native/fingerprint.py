@@ -13,6 +13,8 @@ from .records import FORMAT_FIELD, FORMAT_VERSION
 
 #: What a record is about.
 TUNING = "tuning"
+#: An ingredient that this machine does not have.
+NONE = "none"
 
 
 @functools.cache
@@ -28,11 +30,16 @@ def host_fields() -> dict[str, str]:
 
 
 def library_fields(libraries: Iterable[str]) -> dict[str, str]:
-    """The versions of the libraries that hold these functions (see ``libraries``); nothing where there are none."""
-    from .libraries import TABLE
+    """The package and version whose BLAS has these functions (see ``libraries``); nothing where there are none."""
+    from .libraries import blas
 
-    packages = {TABLE[name].package for name in libraries}
-    return {package: _version(package) for package in sorted(packages)}
+    if not list(libraries):
+        return {}
+    try:
+        package = blas().package
+    except ImportError:
+        return {"blas": NONE}
+    return {"blas": f"{package} {_version(package)}"}
 
 
 def fingerprint(kind: str, about: Mapping[str, str], machine: Mapping[str, str]) -> CacheKey:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+
 import pytest
 
 from relayvm.ops.native.cache_key import CacheKey
@@ -24,7 +26,7 @@ OTHERS = {
     "numba": "0.58",
     "llvmlite": "0.40",
     "numpy": "1.26",
-    "scipy": "1.10",
+    "blas": "scipy 1.10",
     "card": "an older card",
     "architecture": "sm_70",
     "driver": "12.0",
@@ -89,4 +91,6 @@ def test_nothing_is_missing() -> None:
 
 
 def test_only_libraries_that_are_used_count() -> None:
-    assert library_fields([]) == {} and list(library_fields(["sgemm"])) == ["scipy"]
+    assert library_fields([]) == {} and library_fields(["sgemm"]) == library_fields(["sgemm", "dgemm"])
+    (package, version) = library_fields(["sgemm"])["blas"].split()
+    assert importlib.metadata.version(package) == version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native import libraries
+from relayvm.ops.native.blas_sources import Source
 from relayvm.vm import fallback
 from relayvm.vm.machine import VirtualMachine
 
@@ -19,23 +21,23 @@ X, W = np.arange(120, dtype=np.float32).reshape(20, 6), np.ones((5, 6), np.float
 
 
 @pytest.fixture
-def without_blas(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = libraries.addresses
+def without_blas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def missing(name: str) -> int:
+        raise ImportError("No module named 'scipy'")
 
-    def addresses(names: Any) -> dict[str, int]:
-        if list(names):
-            raise ImportError("No module named 'scipy'")
-        return real(names)
-
-    monkeypatch.setattr(libraries, "addresses", addresses)
+    monkeypatch.setattr(libraries, "SOURCES", (Source("scipy", missing),))
     monkeypatch.setattr(fallback, "_SAID", set())
+    libraries.blas.cache_clear()
+    yield
+    libraries.blas.cache_clear()
 
 
 @pytest.mark.usefixtures("without_blas")
 def test_a_missing_library_is_said_once_and_done_without() -> None:
     exe = relay.compile(DENSE)
     assert [p.group.implementation for p in exe.packed] == ["blas"]
-    said = "nn.dense: its implementation 'blas' cannot be used: ImportError: No module named 'scipy'; 'loops' is"
+    why = "ImportError: there is no BLAS (scipy: No module named 'scipy')"
+    said = f"nn.dense: its implementation 'blas' cannot be used: {why}; 'loops' is"
     with pytest.warns(RuntimeWarning) as caught:
         result = VirtualMachine(exe).run(X, W).numpy()
     assert [str(w.message) for w in caught] == [said]

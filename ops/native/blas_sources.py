@@ -1,0 +1,90 @@
+"""Where a BLAS is found: that of numpy's wheels, which is loaded already, else the one that scipy has.
+
+numpy's comes first since it costs nothing to have, and products are then as fast as numpy's own.  Other builds of numpy link
+what their system has (MKL, Accelerate, a reference BLAS), under names that say neither how fast it is nor what else it needs:
+scipy's table of BLAS functions has one signature wherever scipy is from.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+from typing import Any
+
+#: The module of numpy that multiplies matrices, and what it is linked with in numpy's wheels: OpenBLAS with integers of 64 bits.
+NUMPY_MODULE = "numpy._core._multiarray_umath"
+_NUMPY_SYMBOL = "scipy_{name}_64_"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A package that brings a BLAS.  ``address`` of a function, by its name in BLAS, raises ImportError with the reason.
+
+    The functions take integers by address, of 32 or 64 bits: who passes 64 bits, of which the low half comes first, serves both.
+    """
+
+    package: str
+    address: Callable[[str], int]
+
+
+def _in_numpy(name: str) -> int:
+    """Looked up in the libraries that numpy's module is linked with, so in the copy that it calls; nothing is loaded."""
+    file = getattr(import_module(NUMPY_MODULE), "__file__", None)
+    if file is None:
+        raise ImportError(f"{NUMPY_MODULE} is no file")
+    try:
+        library = ctypes.CDLL(file, mode=os.RTLD_NOLOAD)
+    except OSError as error:
+        raise ImportError(f"{file} is not loaded: {error}") from None
+    symbol = _NUMPY_SYMBOL.format(name=name)
+    try:
+        return ctypes.cast(library[symbol], ctypes.c_void_p).value or 0
+    except AttributeError:
+        raise ImportError(f"it is not linked with a library that has {symbol}") from None
+
+
+def _in_scipy(name: str) -> int:
+    """From scipy's table of BLAS functions; their C signature is checked."""
+    if sys.byteorder != "little":
+        raise ImportError("it takes integers of 32 bits, and here the low half of 64 bits does not come first")
+    capsule = _cython_blas().__pyx_capi__.get(name)
+    if capsule is None:
+        raise ImportError(f"scipy.linalg.cython_blas has no {name}")
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    signature = api.PyCapsule_GetName(capsule)
+    kinds = [part.strip().rsplit(" ", 1)[0] for part in signature.decode().partition("(")[2].rstrip(")").split(",")]
+    short = ["real" if kind.endswith(f"cython_blas_{name[0]}") else kind for kind in kinds]
+    wanted = ["char"] * 2 + ["int"] * 3 + ["real"] * 2 + ["int", "real", "int"] + ["real"] * 2 + ["int"]
+    if short != wanted:
+        raise ImportError(f"scipy.linalg.cython_blas.{name} has an unknown signature: {signature.decode()}")
+    return int(api.PyCapsule_GetPointer(capsule, signature))
+
+
+def _cython_blas() -> Any:
+    """scipy's table of BLAS functions by itself: the package around it would import all of its linear algebra, 0.1 s."""
+    import scipy
+
+    name = "scipy.linalg.cython_blas"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = PathFinder.find_spec(name, [str(Path(folder) / "linalg") for folder in scipy.__path__])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no module {name}")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules.pop(name, None)  # it enters itself, and then the package would never have it as an attribute
+    return module
+
+
+#: In the order in which they are tried.
+SOURCES = (Source("numpy", _in_numpy), Source("scipy", _in_scipy))
