@@ -17,8 +17,11 @@ import relayvm as relay
 from relayvm.ops.native import disk, records, store
 from relayvm.ops.native.cache_key import CacheKey
 from relayvm.ops.native.disk import CacheWarning
+from relayvm.ops.native.fingerprint import TUNING, fingerprint
+from relayvm.ops.native.libraries import TABLE
 from relayvm.vm import bundle, saved_cache
 from relayvm.vm.bundle import Bundle
+from relayvm.vm.fingerprint import machine_fields
 from relayvm.vm.saved_cache import KINDS
 
 from .. import two_ways as op
@@ -130,6 +133,14 @@ def test_another_machine_or_version_is_rejected_by_name(
         assert exe.load_cache(saved).kernels == 0
     assert len(said) == 1 and "error: " + str(said[0].message) == str(error.value)
     assert records.known() == {} and store._offered == {}
+
+
+def test_records_of_another_blas_are_rejected_by_name() -> None:
+    key = fingerprint(TUNING, {}, machine_fields("cpu", TABLE))
+    assert saved_cache._foreign(key) is None
+    other = CacheKey(tuple((name, "another 1.0" if name == "blas" else value) for name, value in key.fields))
+    why = f"the nearest tuning record differs in blas:\n  blas: {dict(key.fields)['blas']} is wanted, another 1.0 was found"
+    assert saved_cache._foreign(other) == why
 
 
 def test_threads_matter_to_tuning_and_not_to_kernels(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
