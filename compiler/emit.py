@@ -387,6 +387,21 @@ def _reshape_tensor(e: _FunctionEmitter, var: Var, call: Call) -> None:
     e.add(isa.ReshapeTensor(e.dst(var), data, shape))
 
 
+@_rule(machine.SLICE_TENSOR)
+def _slice_tensor(e: _FunctionEmitter, var: Var, call: Call) -> None:
+    data, shape, offset = e.regs(call.args)
+    e.add(isa.SliceTensor(e.dst(var), data, shape, offset))
+
+
+@_rule(machine.SIZES)
+def _sizes(e: _FunctionEmitter, var: Var, call: Call) -> None:
+    a = call.attrs
+    program = ShapeProgram(a.loads, a.rows, (), a.outputs)
+    sources = e.regs(call.args)
+    e.where[var] = tuple(e.registers.take() for _ in program.outputs)
+    e.add(isa.InvokeShapeFunc(e.tables.assertion(program, machine.SIZES.name), sources, e.where[var]))
+
+
 @_rule(machine.TRIM)
 def _trim(e: _FunctionEmitter, var: Var, call: Call) -> None:
     data, counts = e.regs(call.args)

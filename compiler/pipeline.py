@@ -75,7 +75,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Pre
         return mod if limit is None else strict_copies(mod, limit)
 
     def plan(mod: IRModule) -> IRModule:
-        return plan_memory(mod, target, config.data_dependence, blind=config.plan == "blind")
+        return plan_memory(mod, target, config.data_dependence, blind=config.plan == "blind", entries=entries)
 
     listed: list[tuple[bool, str, Pass]] = [
         (True, "to_a_normal_form", to_a_normal_form),

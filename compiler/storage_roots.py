@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..ops import machine
 from ..ops.op import Op
+from ..ops.ty import TensorType
 from .anf import operands
 from .ir import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 
@@ -22,10 +23,19 @@ ELSEWHERE = Var("elsewhere")
 #: Calls that make a storage, and those that make a tensor in one.
 MAKES_STORAGE = (machine.ALLOC_STORAGE, machine.ALLOC_STORAGE_REG)
 MAKES_TENSOR = (machine.ALLOC_TENSOR, machine.ALLOC_TENSOR_REG)
+#: Calls whose result has the type of a tensor and is none.
+_NO_TENSORS = (*MAKES_STORAGE, machine.TAKE_STORAGE, machine.COPY_BEGIN)
 #: Calls whose result is its first argument, or part of it, or holds it.
-_VIEWS = (machine.RESHAPE_TENSOR, machine.TRIM, machine.COPY_BEGIN, machine.ASSERT_SHAPE, machine.ASSERT_SAME_SIZE)
+_VIEWS = (
+    machine.RESHAPE_TENSOR,
+    machine.SLICE_TENSOR,
+    machine.TRIM,
+    machine.COPY_BEGIN,
+    machine.ASSERT_SHAPE,
+    machine.ASSERT_SAME_SIZE,
+)
 #: Calls whose result holds none of their arguments.
-_MAKES_ITS_OWN = (machine.SHAPE_OF, machine.SHAPE_FUNC, machine.LOAD_CONST, machine.COPY_WAIT)
+_MAKES_ITS_OWN = (machine.SHAPE_OF, machine.SHAPE_FUNC, machine.SIZES, machine.LOAD_CONST, machine.COPY_WAIT)
 #: Calls that take memory of their own, of a size that a plan does not know.
 _ALLOCATES = (machine.DEVICE_COPY, machine.COPY_BEGIN, machine.COPY_WAIT)
 
@@ -35,13 +45,14 @@ Path = tuple[tuple[int, bool], ...]
 
 @dataclass
 class Storage:
-    """One storage that the function allocates: by which binding, in which branches, for which tensor."""
+    """One storage that the function allocates: by which binding, in which branches, for which tensor, which a call makes."""
 
     var: Var
     call: Call
     at: int
     path: Path
     tensor: Var | None = None
+    makes: Call | None = None
     uses: list[int] = field(default_factory=list)
 
     @property
@@ -78,10 +89,20 @@ class Launch:
 class StorageRoots:
     """What the functions of a plan ask about one function.
 
-    ``storages`` in the order of their allocation; ``launches`` of kernels; ``calls``: the numbers of calls of functions, which
-    may run for long and take any memory; ``others``: those of bindings that take memory unplanned; ``ifs``: what the ``if`` of a
-    number is bound to; ``bound``: every variable.  ``reads``: which arguments of a call must hold their elements; those of which
-    only the shape counts may lie in memory that is another's by then.
+    ==============  ==================================================================================================
+    ``storages``    in the order of their allocation
+    ``launches``    of kernels
+    ``calls``       the numbers of calls of functions, which may run for long and take any memory
+    ``others``      those of bindings that take memory unplanned
+    ``ifs``         what the ``if`` of a number is bound to
+    ``bound``       every variable
+    ``tensors``     where each variable that holds a tensor is bound
+    ``constants``   what is loaded
+    ``shifted``     values that may begin elsewhere than where their storage does
+    ==============  ==================================================================================================
+
+    ``reads``: which arguments of a call must hold their elements; those of which only the shape counts may lie in memory that is
+    another's by then.
     """
 
     def __init__(self, function: Function, reads: Callable[[Call], Sequence[Expr]]) -> None:
@@ -92,6 +113,9 @@ class StorageRoots:
         self.others: list[int] = []
         self.ifs: dict[int, Var] = {}
         self.bound: set[Var] = set(function.params)
+        self.tensors: dict[Var, tuple[int, Path]] = {p: (-1, ()) for p in function.params if isinstance(p.ty, TensorType)}
+        self.constants: set[Var] = set()
+        self.shifted: set[Expr] = set()
         self._in: dict[Var, frozenset[Var]] = {p: frozenset([ELSEWHERE]) for p in function.params}
         self._uses: dict[Var, list[int]] = {}
         self._next = 0
@@ -129,6 +153,8 @@ class StorageRoots:
     def _binding(self, var: Var, value: Expr, path: Path) -> None:
         at = self._number()
         self.bound.add(var)
+        if isinstance(var.ty, TensorType) and not (isinstance(value, Call) and value.op in _NO_TENSORS):
+            self.tensors[var] = at, path
         for atom in self._reads(value) if isinstance(value, Call) else operands(value):
             self._use(atom, at)
         match value:
@@ -139,6 +165,7 @@ class StorageRoots:
                     ends.append(self._chain(chain, (*path, (at, which))))
                     self._use(ends[-1], self._number())
                 self._in[var] = frozenset().union(*(self.of(e) or {ELSEWHERE} for e in ends))
+                self._follow(var, ends)
             case Call(op=Op() as op) if op in MAKES_STORAGE:
                 self.storages[var] = Storage(var, value, at, path)
                 self._in[var] = frozenset([var])
@@ -148,6 +175,12 @@ class StorageRoots:
                 self._in[var] = frozenset().union(*(self.of(a) or {ELSEWHERE} for a in operands(value)), [ELSEWHERE])
             case _:
                 self._in[var] = self.of(value) or frozenset([ELSEWHERE])
+        self._follow(var, operands(value))
+
+    def _follow(self, var: Var, made_of: Sequence[Expr]) -> None:
+        """A value made of one that is shifted may be, too."""
+        if not self.shifted.isdisjoint(made_of):
+            self.shifted.add(var)
 
     def _call(self, var: Var, call: Call, at: int, path: Path) -> None:
         if not isinstance(call.op, Op):
@@ -158,11 +191,15 @@ class StorageRoots:
             self.launches.append(Launch(at, path, call))  # which has no value
         elif call.op in MAKES_TENSOR:
             (storage,) = self.of(call.args[0])
-            self.storages[storage].tensor = var
+            self.storages[storage].tensor, self.storages[storage].makes = var, call
             self._in[var] = frozenset([storage])
         elif call.op in _VIEWS:
+            if call.op is machine.SLICE_TENSOR:
+                self.shifted.add(var)
             self._in[var] = self.of(call.args[0]) or frozenset([ELSEWHERE])
         elif call.op in _MAKES_ITS_OWN:
+            if call.op is machine.LOAD_CONST:
+                self.constants.add(var)
             self._in[var] = frozenset([ELSEWHERE])
         else:
             # a callee's result, or a closure, may hold whatever was passed

@@ -143,6 +143,8 @@ class _Taking:
         if len(held) != 1 or ELSEWHERE in held:
             return f"%{value.name} is not this function's own"
         block = self.block[next(iter(held))]
+        if value in self.roots.shifted:
+            return f"%{value.name} is part of another tensor"
         if block.base.device != storage.device:
             return f"%{value.name} is on {block.base.device}"
         if not block.base.is_in_scope(storage.path):
@@ -154,6 +156,8 @@ class _Taking:
             assert isinstance(callee, GlobalVar)
             if any(self._lies_in(out, block) for out in launch.outputs if out is not storage.tensor):
                 return f"%{value.name} is overwritten by another result"
+            if any(v in self.roots.shifted and self._lies_in(v, block) for v in launch.inputs):
+                return f"@{callee.name} reads a part of %{value.name}, too"
             if not self._pairs(storage, launch, block) <= set(self.pairs_of(callee)):
                 return f"@{callee.name} does not write over %{value.name}"
         return ""

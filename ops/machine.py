@@ -150,6 +150,15 @@ class TrimAttrs:
 
 
 @dataclass(frozen=True)
+class SizesAttrs:
+    """The program, as in ShapeProgram: what is read of the tensors, the operations, and which of these make each vector."""
+
+    loads: tuple[tuple[int, int, int], ...]
+    rows: tuple[tuple[int, int, int, int], ...]
+    outputs: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
 class InvokeOpAttrs:
     """How many of the last arguments the kernel fills."""
 
@@ -207,4 +216,15 @@ SHAPE_FUNC = _by_the_compiler(
 )
 SHAPE_OF = _by_the_compiler("vm.shape_of", ("data",), "The shape of a tensor: an int64 vector on the host.")
 RESHAPE_TENSOR = _by_the_compiler("vm.reshape_tensor", ("data", "shape"), "The same elements under another shape: a view.")
+SLICE_TENSOR = _by_the_compiler(
+    "vm.slice_tensor",
+    ("data", "shape", "offset"),
+    "Part of a tensor, a view: as many elements as a shape holds, from that element on whose number is the one of a vector.",
+)
+SIZES = _by_the_compiler(
+    "vm.sizes",
+    ("tensors*",),
+    "Vectors on the host, a tuple of them, computed from the sizes of tensors by a shape program.",
+    SizesAttrs,
+)
 TRIM = _by_the_compiler("vm.trim", ("data", "counts"), "The first rows of a tensor: a view.", TrimAttrs)

@@ -24,7 +24,7 @@ from .heap import (
     view,
 )
 from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
-from .poison import remember
+from .poison import NBYTES, remember
 from .shape_eval import evaluate
 from .stream import arguments_fit, begin_copy_at_any_price, device_to_host, end_copy, host_to_device, launch, wait_for_all
 from .sync_reason import SyncReason, number_of
@@ -232,6 +232,37 @@ def reshape_tensor(state, at, regs):
     tensor(made).ndim = ndim
     for i in range(ndim):
         tensor(made).shape[i] = load_i64(to.data + 8 * i)
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def slice_tensor(state, at, regs):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    shape = load_i64(regs + 8 * load_i64(at + 24))
+    first = load_i64(regs + 8 * load_i64(at + 32))
+    t, to, where = tensor(source), tensor(shape), tensor(first)
+    if t.tag != TAG_TENSOR:
+        return INTERNAL
+    status = max(shape_vector(shape), shape_vector(first))
+    if status != OK or where.shape[0] != 1:
+        return INTERNAL if status == OK else status
+    nbytes, size = checked_bytes(to.data, to.shape[0], t.dtype), itemsize(t.dtype)
+    if nbytes < 0:
+        return status_of_bytes(nbytes)
+    offset = load_i64(where.data) if nbytes > 0 else 0
+    if offset < 0 or nbytes > n_bytes(source) or offset > (n_bytes(source) - nbytes) // size:
+        return INTERNAL
+    made = view(state, source, t.dtype)
+    if made == 0:
+        return OUT_OF_MEMORY
+    o = tensor(made)
+    o.data += offset * size
+    if o.storage != 0 and state_at(state).poison != 0:
+        o.payload[NBYTES] = nbytes
+    o.ndim = to.shape[0]
+    for i in range(to.shape[0]):
+        o.shape[i] = load_i64(to.data + 8 * i)
     set_register(state, regs + 8 * load_i64(at + 8), made)
     return OK
 

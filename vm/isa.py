@@ -457,5 +457,18 @@ class InvokeTaking(Instruction, opcode=29):
     dead: Dead
 
 
+class SliceTensor(Instruction, opcode=30):
+    """``dst := part of src``, a view: the elements from number ``offset`` on, as many as ``shape`` holds.
+
+    Both are int64 vectors on the host, ``offset`` of one element; an empty part may have any offset.  How a slice of whole rows
+    needs no copy, and what will be concatenated is written where it will be.
+    """
+
+    dst: TensorDst
+    src: TensorSrc
+    shape: TensorSrc
+    offset: TensorSrc
+
+
 #: What never goes on to the instruction that follows.
 LEAVING = (Ret, Goto, If, Fatal, InvokeTail, InvokeClosureTail)

@@ -26,6 +26,7 @@ from .actions import (
     make_record,
     reshape_tensor,
     shape_of,
+    slice_tensor,
     take_storage,
     tensor_in,
     trim_tensor,
@@ -44,8 +45,8 @@ DEVICE_COPY, KILL_REGISTER, INVOKE_SHAPE_FUNC = (i.opcode for i in (isa.DeviceCo
 ALLOC_STORAGE_REG, TRIM_TENSOR, INVOKE_TAIL, INVOKE_CLOSURE_TAIL = (
     i.opcode for i in (isa.AllocStorageReg, isa.TrimTensor, isa.InvokeTail, isa.InvokeClosureTail)
 )
-COPY_BEGIN, COPY_WAIT, TAKE_STORAGE, INVOKE_TAKING = (
-    i.opcode for i in (isa.CopyBegin, isa.CopyWait, isa.TakeStorage, isa.InvokeTaking)
+COPY_BEGIN, COPY_WAIT, TAKE_STORAGE, INVOKE_TAKING, SLICE_TENSOR = (
+    i.opcode for i in (isa.CopyBegin, isa.CopyWait, isa.TakeStorage, isa.InvokeTaking, isa.SliceTensor)
 )
 
 #: Calls and launches between two looks at the clock, and how long the loop runs before it lets Python look for Ctrl-C.
@@ -203,6 +204,9 @@ def run_loop(state):
         elif op == RESHAPE_TENSOR:
             status = reshape_tensor(state, at, regs)
             step = 4
+        elif op == SLICE_TENSOR:
+            status = slice_tensor(state, at, regs)
+            step = 5
         elif op == TRIM_TENSOR:
             status = trim_tensor(state, at, regs)
             step = 5

@@ -177,7 +177,7 @@ def _has_register(value: Expr) -> bool:
     return not (is_launch(value) or (isinstance(value, Call) and value.op in _KILLED_OTHERWISE))
 
 
-_KILLED_OTHERWISE = (machine.KILL, machine.SHAPE_FUNC, machine.COPY_BEGIN)
+_KILLED_OTHERWISE = (machine.KILL, machine.SHAPE_FUNC, machine.SIZES, machine.COPY_BEGIN)
 
 
 def _is_small(var: Var) -> bool:

@@ -24,7 +24,7 @@ is not allocated in a function, the caller's memory among it, is never written; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...ops import machine
 from ...ops.implementation import CARD, HOST
@@ -33,22 +33,33 @@ from ...ops.relate import Need
 from ...ops.ty import TensorType
 from ...vm.executable import DEVICES
 from ...vm.layout import CUDA
-from ..anf import Names, operands
+from ..anf import Names, operands, uses
 from ..arena import Arena, arenas
-from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, make_lets, replace
+from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, TupleGetItem, Var, let_chain, make_lets, replace
+from ..known_sizes import KnownSizes
+from ..lying_within import lying_within
 from ..primitive import IN_PLACE
 from ..primitive_shape import primitive
 from ..sharing_storage import share_storages
 from ..storage_roots import MAKES_TENSOR, StorageRoots
+from ..sweep import Sweep
 from ..taking_place import Block, Places, take_places
+from ..tensors_within import make_within
 
 
-def plan_memory(mod: IRModule, target: str = HOST, data_dependence: str = "input", blind: bool = False) -> IRModule:
+def plan_memory(
+    mod: IRModule,
+    target: str = HOST,
+    data_dependence: str = "input",
+    blind: bool = False,
+    entries: Collection[str] = (),
+) -> IRModule:
     """``mod`` with fewer storages, for ``target``; ``data_dependence`` as in ``manifest_alloc``.
 
-    ``blind``: as if nothing were known of the implementations, so that no result can be written over an input.
+    ``blind``: as if nothing were known of the implementations, so that no result can be written over an input.  ``entries``: the
+    functions that a user may call, who then holds the arguments.
     """
-    plan = _PlanMemory(mod, target, data_dependence, blind)
+    plan = _PlanMemory(mod, target, data_dependence, blind, entries)
     planned = {name: f if f.is_primitive else plan.function(f) for name, f in mod.functions.items()}
     return replace(mod, functions={**planned, **plan.over})
 
@@ -56,13 +67,17 @@ def plan_memory(mod: IRModule, target: str = HOST, data_dependence: str = "input
 class _PlanMemory:
     """The pass over one module.  ``over``: the primitives that write in place, by name."""
 
-    def __init__(self, mod: IRModule, target: str, dependence: str, blind: bool) -> None:
+    def __init__(self, mod: IRModule, target: str, dependence: str, blind: bool, entries: Collection[str]) -> None:
         self.mod, self.target, self.dependence, self.blind = mod, target, dependence, blind
+        called = {a.name for f in mod.functions.values() for a in uses(f.body) if isinstance(a, GlobalVar)}
+        #: Whose arguments nobody gives up while they run.
+        self.entries = {id(f) for name, f in mod.functions.items() if name in entries and name not in called}
         self.names = Names(set(mod.functions))
         self.over: dict[str, Function] = {}
         self._named: dict[tuple[str, tuple[Pair, ...]], str] = {}
 
     def function(self, function: Function) -> Function:
+        function = self.within(function)
         roots = StorageRoots(function, self.read)
         places = take_places(roots, self.pairs_of)
         found = arenas(roots, places.blocks)
@@ -71,9 +86,29 @@ class _PlanMemory:
         rest = share_storages(roots, rest, [a.start for a in found])
         return replace(function, body=_Rewriting(self, roots, places, found, rest).chain(function.body))
 
+    def within(self, function: Function) -> Function:
+        """``function`` with the tensors that can lie in others as parts of these."""
+        roots = StorageRoots(function, self.read)
+        sizes = KnownSizes(roots)
+        held = {*roots.constants, *(function.params if id(function) in self.entries else ())}
+        lying = lying_within(roots, sizes, lambda callee: primitive(self.mod[callee.name], self.dependence).group, held)
+        if not lying:
+            return function
+        made = make_within(function, roots, sizes, lying)
+        return replace(made, body=Sweep(self._is_of_sizes).chain(made.body))
+
+    def _is_of_sizes(self, value: Expr) -> bool:
+        """Does it only compute sizes, which nobody may need any more?"""
+        match value:
+            case Call(op=machine.SHAPE_FUNC, args=(GlobalVar() as callee, *_)):
+                return not primitive(self.mod[callee.name], self.dependence).shape.program.checks
+            case Call(op=op):
+                return op in (machine.SHAPE_OF, machine.SIZES, machine.LOAD_CONST)
+        return isinstance(value, TupleGetItem)
+
     def read(self, call: Call) -> Sequence[Expr]:
         """The arguments of a call whose elements count."""
-        if call.op is machine.SHAPE_OF:
+        if call.op in (machine.SHAPE_OF, machine.SIZES):
             return ()
         if call.op is machine.SHAPE_FUNC:
             assert isinstance(call.args[0], GlobalVar)
