@@ -40,4 +40,3 @@ def eliminate_dead_code(mod: IRModule, entries: Sequence[str] = ("main",)) -> IR
         return mod
     kept = reachable(mod, roots)
     return replace(mod, functions={name: f for name, f in mod.functions.items() if name in kept})
-

@@ -1,4 +1,4 @@
-"""Decide which storages are one: results written over inputs, storages used again, arenas.
+"""Decide which storages are one: parts of others (``lying_within``), results written over inputs, storages used again, arenas.
 
 ::
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-#: Rows and columns of all matrices: with fixed sizes (arenas) and with sizes known at run time.
-KINDS = {"fixed": "Tensor[(3, 4), float32]", "open": "Tensor[(?n, 4), float32]"}
+#: Of all matrices.  A row is a line of memory: parts of matrices can lie in others.
+ROWS, COLUMNS = 3, 16
+#: With fixed sizes (arenas) and with sizes known at run time.
+KINDS = {"fixed": f"Tensor[({ROWS}, {COLUMNS}), float32]", "open": f"Tensor[(?n, {COLUMNS}), float32]"}
 #: Values from values ``a b`` and a number ``i``.
 FORMS = (
     *("add({a}, {b})", "negative({a})", "abs({a})", "nn.relu({a})", "maximum({a}, {b})", "nn.softmax({a})"),
     "reverse({a}, axis=1)",
-    "reshape(abs(reshape({a}, newshape=[-1, 2])), newshape=[-1, 4])",
+    "reshape(abs(reshape({a}, newshape=[-1, 2])), newshape=[-1, 16])",
     *("@pass({a})", "@work({a})", "@both({a}, {b}).0", "@both({a}, {b}).1"),
     "@loop({i}, {a}, {b})",
-    "concatenate((strided_slice({a}, begin=[2], end=[4], axes=[1]), "
-    "nn.softmax(strided_slice({b}, begin=[0], end=[2], axes=[1]))), axis=1)",
+    "concatenate((strided_slice({a}, begin=[8], end=[16], axes=[1]), "
+    "nn.softmax(strided_slice({b}, begin=[0], end=[8], axes=[1]))), axis=1)",
+    "concatenate((nn.softmax(strided_slice({a}, begin=[1], end=[3])), strided_slice({b}, begin=[0], end=[1])), axis=0)",
+    "{{ let %q = nn.softmax(strided_slice({a}, begin=[1], end=[9])); "
+    "concatenate((%q, nn.softmax(strided_slice({b}, begin=[0], end=[1]))), axis=0) }}",
+    "{{ let %q = concatenate((nn.softmax({a}), nn.softmax({b})), axis=0); let %r = nn.log_softmax(%q); "
+    "nn.softmax(strided_slice(concatenate((%r, %q), axis=0), begin=[1], end=[4])) }}",
+    "{{ let %q = split(stack((nn.softmax({a}), {b}), axis=0), indices_or_sections=2); "
+    "add(nn.softmax(squeeze(%q.0, axis=[0])), squeeze(%q.1, axis=[0])) }}",
     "add(zeros_like({a}), {b})",
     "if (less({i}, 2i64)) {{ nn.softmax(negative({a})) }} else {{ let %q = reverse({b}, axis=1); maximum(abs(%q), {a}) }}",
     "if (less({i}, 1i64)) {{ {a} }} else {{ abs({b}) }}",

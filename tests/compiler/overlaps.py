@@ -11,34 +11,45 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from relayvm.compiler.anf import operands
-from relayvm.compiler.ir import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from relayvm.compiler.ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
 from relayvm.compiler.primitive_shape import primitive
 from relayvm.ops import machine
 from relayvm.ops.op import Op
 from relayvm.ops.ty import ITEMSIZE, TensorType
 from relayvm.shape_funcs.dims import const
 
+#: The write of bytes that nobody has written yet.
+NONE = -1
+
 
 @dataclass(frozen=True)
 class Region:
-    """``nbytes`` bytes of a storage from ``offset`` on, filled by write number ``write``."""
+    """Bytes of a storage from ``offset`` on; ``writes``: by which write each one was filled."""
 
     storage: Var
     offset: int
-    nbytes: int
-    write: int
+    writes: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.writes)
 
 
 @dataclass
 class State:
-    """What the variables hold, and which write filled each byte of each storage."""
+    """What the variables hold, which write filled each byte of each storage, the numbers in vectors that are constants, and of
+    what a value is a part, from which byte on."""
 
     regions: dict[Expr, tuple[Region, ...]] = field(default_factory=dict)
+    vectors: dict[Expr, tuple[int, ...]] = field(default_factory=dict)
+    within: dict[Expr, tuple[Expr, int]] = field(default_factory=dict)
     filled: dict[Var, list[int]] = field(default_factory=dict)
     writes: int = 0
 
     def copy(self) -> State:
-        return State(dict(self.regions), {s: list(b) for s, b in self.filled.items()}, self.writes)
+        return State(
+            dict(self.regions), dict(self.vectors), dict(self.within), {s: list(b) for s, b in self.filled.items()}, self.writes
+        )
 
 
 def dead_reads(mod: IRModule) -> list[str]:
@@ -67,7 +78,7 @@ def _function(mod: IRModule, function: Function) -> Iterator[str]:
 
 def _wrong(state: State, atom: Expr, what: str) -> Iterator[str]:
     for r in state.regions.get(atom, ()):
-        if any(w != r.write for w in state.filled[r.storage][r.offset : r.offset + r.nbytes]):
+        if NONE in r.writes or state.filled[r.storage][r.offset : r.offset + r.nbytes] != list(r.writes):
             yield f"{what} reads %{atom.name} after its bytes are another's"  # type: ignore[attr-defined]
 
 
@@ -79,17 +90,36 @@ def _binding(mod: IRModule, state: State, var: Var, value: Expr) -> Iterator[str
         assert isinstance(value, Call) and isinstance(value.args[0], Var)
         nbytes = math.prod(value.attrs.shape) * ITEMSIZE[value.attrs.dtype]
         assert value.attrs.offset + nbytes <= len(state.filled[value.args[0]])
-        state.regions[var] = (Region(value.args[0], value.attrs.offset, nbytes, -1),)
+        state.regions[var] = (Region(value.args[0], value.attrs.offset, (NONE,) * nbytes),)
     elif op is machine.INVOKE_OP:
         assert isinstance(value, Call)
         yield from _launch(mod, state, value)
-    elif op is machine.SHAPE_OF or (op is machine.SHAPE_FUNC):
+    elif op is machine.LOAD_CONST:
+        assert isinstance(value, Call) and isinstance(value.args[0], Constant)
+        state.vectors[var] = tuple(value.args[0].data.reshape(-1).tolist())
+    elif op is machine.SLICE_TENSOR:
+        assert isinstance(value, Call)
+        yield from _slice(state, var, value)
+    elif op in (machine.SHAPE_OF, machine.SHAPE_FUNC, machine.SIZES):
         pass
     else:
         for atom in operands(value):
             yield from _wrong(state, atom, f"%{var.name}")
         if isinstance(value, (Tuple, TupleGetItem)) or not isinstance(op, Op) or op in _HOLDING:
             state.regions[var] = tuple(r for atom in operands(value) for r in state.regions.get(atom, ()))
+
+
+def _slice(state: State, var: Var, call: Call) -> Iterator[str]:
+    """A part of a value: that of the value's write, or where a write is still to come."""
+    data, shape, offset = call.args
+    for whole in state.regions.get(data, ()):
+        assert isinstance(data.ty, TensorType)
+        nbytes = math.prod(state.vectors[shape]) * ITEMSIZE[data.ty.dtype]
+        first = state.vectors[offset][0] * ITEMSIZE[data.ty.dtype] if nbytes else 0
+        if first + nbytes > whole.nbytes:
+            yield f"%{var.name} is not inside of %{data.name}"  # type: ignore[attr-defined]
+        state.regions[var] = (Region(whole.storage, whole.offset + first, whole.writes[first : first + nbytes]),)
+        state.within[var] = data, first
 
 
 _HOLDING = (machine.RESHAPE_TENSOR, machine.TRIM, machine.COPY_BEGIN, machine.ALLOC_CLOSURE, machine.ASSERT_SHAPE)
@@ -105,9 +135,11 @@ def _launch(mod: IRModule, state: State, call: Call) -> Iterator[str]:
         if read:
             yield from _wrong(state, value, f"@{callee.name}")
         for position, out in enumerate(outs):
-            meet = [a for a in state.regions.get(value, ()) for b in state.regions[out] if _meet(a, b)]
+            meet = [(a, b) for a in state.regions.get(value, ()) for b in state.regions[out] if _meet(a, b)]
             if read and meet and (number, position) not in group.in_place:
                 yield f"@{callee.name} writes %{out.name} over %{value.name}, which it was not told"  # type: ignore[attr-defined]
+            if read and any(a.offset != b.offset for a, b in meet):
+                yield f"@{callee.name} writes %{out.name} over %{value.name}, not from its first byte on"  # type: ignore[attr-defined]
     for k, out in enumerate(outs):
         if any(_meet(a, b) for other in outs[:k] for a in state.regions[other] for b in state.regions[out]):
             yield f"@{callee.name} writes two results to one place"
@@ -117,7 +149,18 @@ def _launch(mod: IRModule, state: State, call: Call) -> Iterator[str]:
         (r,) = state.regions[out]
         assert r.nbytes == math.prod(const(d) or 0 for d in out.ty.shape) * ITEMSIZE[out.ty.dtype]
         state.filled[r.storage][r.offset : r.offset + r.nbytes] = [state.writes] * r.nbytes
-        state.regions[out] = (Region(r.storage, r.offset, r.nbytes, state.writes),)
+        state.regions[out] = (Region(r.storage, r.offset, (state.writes,) * r.nbytes),)
+        _tell_wholes(state, out, (state.writes,) * r.nbytes)
+
+
+def _tell_wholes(state: State, part: Expr, writes: tuple[int, ...]) -> None:
+    """What a part is part of has been written there."""
+    at = 0
+    while part in state.within:
+        part, first = state.within[part]
+        at += first
+        (r,) = state.regions[part]
+        state.regions[part] = (Region(r.storage, r.offset, (*r.writes[:at], *writes, *r.writes[at + len(writes) :])),)
 
 
 def _meet(a: Region, b: Region) -> bool:

@@ -175,6 +175,9 @@ class Walk:
             case isa.ReshapeTensor(dst=dst, src=src, shape=shape):
                 assert regs[shape] == HOST
                 regs[dst] = regs[src]
+            case isa.SliceTensor(dst=dst, src=src, shape=shape, offset=offset):
+                assert regs[shape] == regs[offset] == HOST
+                regs[dst] = regs[src]
             case isa.TrimTensor(dst=dst, src=src, count=count):
                 assert regs[count] == HOST
                 regs[dst] = regs[src]

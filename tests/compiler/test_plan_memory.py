@@ -19,7 +19,7 @@ from relayvm.compiler.pipeline import stages
 from relayvm.ops import machine
 from relayvm.vm.poison import VARIABLE
 
-from .memory_programs import KINDS, memory_programs
+from .memory_programs import COLUMNS, KINDS, ROWS, memory_programs
 from .overlaps import dead_reads
 
 HEADER = '#[version = "0.0.5"]\n'
@@ -69,7 +69,7 @@ def test_nobody_reads_dead_bytes(text: str, target: str) -> None:
 def test_results_are_those_without_a_plan(kind: str, data: st.DataObject, i: int, target: str) -> None:
     text = data.draw(memory_programs(kind))
     rng = np.random.default_rng(i)
-    given_ = [rng.standard_normal((3, 4)).astype(np.float32) for _ in "ab"]
+    given_ = [rng.standard_normal((ROWS, COLUMNS)).astype(np.float32) for _ in "ab"]
     kept, results = [g.copy() for g in given_], []
     for plan in ("off", "on"):
         vm = relay.VirtualMachine(relay.compile(text, target=target, fuse="off", plan=plan))

@@ -121,6 +121,7 @@ def by_hand() -> Executable:
         isa.AllocStorage(1, 64, 0),
         isa.AllocTensor(1, 1, 16, I64, (2, 3)),
         isa.TrimTensor(1, 1, 4, 0),
+        isa.SliceTensor(1, 1, 4, 4),
         isa.Move(5, 1),
         isa.KillRegister((1, 4)),
         end,

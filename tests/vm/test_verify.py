@@ -284,7 +284,7 @@ def test_an_executable_without_functions_verifies() -> None:
 #: number, and the tables f p h c t(dtype) d(device) y(reason).
 LAYOUT = (
     "wr", "r", "wfR", "wrR", "pnR", "wrntN", "wrnrt", "wnR", "wfR", "wrn", "rjj", "wcd", "j", "wr", "wi", "", "wnd", "wr", "wrr",
-    "wrddy", "K", "hRW", "wrtd", "wrrn", "fR", "rR", "wrdy", "wT", "wrd", "wfRK",
+    "wrddy", "K", "hRW", "wrtd", "wrrn", "fR", "rR", "wrdy", "wT", "wrd", "wfRK", "wrrr",
 )  # fmt: skip
 ENDS = (1, 10, 12, 15, 24, 25)
 

@@ -1,0 +1,241 @@
+"""Parts and joins in plans: taken where they cost no memory, never where a small result would hold a large one; and right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.compiler import storage_roots, tensors_within
+from relayvm.compiler.anf import values
+from relayvm.compiler.config import Config
+from relayvm.compiler.ir import Call, IRModule
+from relayvm.compiler.parser import parse
+from relayvm.compiler.pipeline import stages
+from relayvm.ops import machine
+from relayvm.ops.op import Op
+
+from .overlaps import dead_reads
+
+HEADER = '#[version = "0.0.5"]\n'
+#: A row is a line of memory.
+ROWS = "Tensor[(?{n}, 16), float32]"
+X, Y, W = ROWS.format(n="n"), ROWS.format(n="m"), "Tensor[(16, 16), float32]"
+
+
+def planned(text: str, **config: Any) -> IRModule:
+    return stages(parse(HEADER + text), Config.of(**config), "cpu")["planned"]
+
+
+def count(text: str, op: Op, name: str = "main", **config: Any) -> int:
+    """How many calls of ``op`` there are in a function as planned."""
+    return sum(isinstance(v, Call) and v.op is op for v in values(planned(text, **config)[name].body))
+
+
+def views(text: str, **config: Any) -> int:
+    return count(text, machine.SLICE_TENSOR, **config)
+
+
+def matrix(rows: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((rows, 16)).astype(np.float32)
+
+
+def runs_alike(text: str, *inputs: np.ndarray, target: str = "cpu") -> None:
+    """Assert that the program gives with a plan what it gives without one, twice, and that nothing is left over."""
+    results = []
+    for plan in ("off", "on"):
+        vm = relay.VirtualMachine(relay.compile(HEADER + text, target=target, plan=plan))
+        results += [vm.run(*inputs).numpy().copy() for _ in range(2)]
+        assert vm.memory["live_bytes"] == 0
+    for other in results[1:]:
+        np.testing.assert_allclose(other, results[0], rtol=1e-5, atol=1e-5)
+
+
+# ---- parts of what is there ----------------------------------------------------------------------------------------
+
+SLICE = f"def @main(%x: {X}, %w: {W}) {{ nn.dense(strided_slice(%x, begin=[BEGIN], end=[END]), %w) }}"
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize(("begin", "end"), [(0, 2), (1, 3), (-2, 99), (2, -1), (5, 6)])
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_a_slice_of_an_argument_is_a_view(begin: int, end: int, rows: int, target: str) -> None:
+    text = SLICE.replace("BEGIN", str(begin)).replace("END", str(end))
+    assert (views(text), count(text, machine.INVOKE_OP)) == (1, 2)  # two versions of the product
+    vm = relay.VirtualMachine(relay.compile(HEADER + text, target=target))
+    x, w = matrix(rows), matrix(16, 1)
+    for _ in range(2):
+        np.testing.assert_allclose(vm.run(x, w).numpy(), x[begin:end] @ w.T, rtol=1e-4, atol=1e-5)
+
+
+def test_a_slice_that_leaves_the_function_is_a_copy() -> None:
+    assert views(f"def @main(%x: {X}) {{ strided_slice(%x, begin=[1], end=[3]) }}") == 0
+    assert views(f"def @main(%x: {X}) {{ let %a = strided_slice(%x, begin=[1], end=[3]); (%a, nn.softmax(%a)) }}") == 0
+
+
+def test_a_slice_of_what_dies_is_a_copy_where_more_would_be_held() -> None:
+    text = (
+        f"def @main(%x: {X}, %w: {W}) {{ let %a = nn.softmax(%x); let %b = strided_slice(%a, begin=[1], end=[2]); "
+        "let %c = nn.dense(%x, %w); let %d = nn.dense(%c, %w); nn.dense(nn.dense(%d, %w), nn.softmax(%b)) }"
+    )
+    assert views(text) == 0
+    # where the whole is used again at the end, the view holds nothing that would not be held anyway
+    assert views(text.replace("nn.softmax(%b)", "add(nn.softmax(%b), %a)")) == 1
+
+
+def test_a_slice_of_an_argument_that_the_caller_gives_up_is_a_copy_where_more_would_be_held() -> None:
+    text = (
+        f"def @f(%x: {X}, %w: {W}) -> Tensor[(?, ?), float32] {{ let %b = strided_slice(%x, begin=[1], end=[2]); "
+        "let %d = nn.dense(nn.dense(%w, %w), %w); nn.dense(nn.dense(%d, %w), nn.softmax(%b)) }\n"
+        f"def @main(%x: {X}, %w: {W}) {{ @f(nn.softmax(%x), %w) }}"
+    )
+    assert views(text, name="f") == 0
+    # nobody but the user calls it
+    assert views(text.split("\n")[0].replace("@f", "@main")) == 1
+
+
+def test_all_parts_of_a_split_are_views_where_they_are_used_together() -> None:
+    text = (
+        f"def @main(%x: {W}) {{ let %d = nn.dense(%x, %x); let %s = split(%d, indices_or_sections=2); "
+        "nn.dense(nn.softmax(%s.0), nn.softmax(%s.1)) }"
+    )
+    assert views(text) == 2
+    runs_alike(text, matrix(16))
+
+
+def test_nothing_is_written_over_a_part() -> None:
+    """The softmax could write over its input, were that not a part of something that is read again."""
+    text = f"def @main(%x: {X}) {{ let %a = exp(%x); "
+    text += "let %b = strided_slice(%a, begin=[1], end=[3]); add(sum(nn.softmax(%b)), sum(%a)) }"
+    assert "slice_tensor" in planned(text).astext()
+    assert "over" not in planned(text).astext().partition("vm.slice_tensor")[2].partition("sum")[0]
+    runs_alike(text, matrix(5))
+
+
+# ---- what will be joined -------------------------------------------------------------------------------------------
+
+JOIN = f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ nn.dense(concatenate((nn.dense(%x, %w), nn.dense(%y, %w)), axis=0), %w) }}"
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_a_join_is_written_by_what_makes_its_parts(target: str) -> None:
+    assert views(JOIN) == 2
+    assert "invoke_op(@concatenate" not in planned(JOIN).astext()
+    assert count(JOIN, machine.ALLOC_STORAGE_REG) == 2
+    for n, m in ((0, 0), (0, 3), (1, 0), (1, 1), (9, 4)):
+        runs_alike(JOIN, matrix(n), matrix(m, 1), matrix(16, 2), target=target)
+
+
+def test_static_and_open_sizes_agree() -> None:
+    fixed = JOIN.replace("?n", "5").replace("?m", "9")
+    assert (views(fixed), count(fixed, machine.SIZES)) == (2, 0)
+    x, y, w = matrix(5), matrix(9, 1), matrix(16, 2)
+    a, b = (relay.VirtualMachine(relay.compile(HEADER + t)).run(x, y, w).numpy() for t in (fixed, JOIN))
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+    np.testing.assert_allclose(a, np.concatenate([x @ w.T, y @ w.T]) @ w.T, rtol=1e-4, atol=1e-4)
+
+
+def test_a_join_that_is_the_result() -> None:
+    text = f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ concatenate((nn.dense(%x, %w), nn.dense(%y, %w)), axis=0) }}"
+    assert (views(text), count(text, machine.ALLOC_STORAGE_REG)) == (2, 1)
+    runs_alike(text, matrix(3), matrix(4, 1), matrix(16, 2))
+
+
+def test_a_join_of_a_join() -> None:
+    text = (
+        f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ let %a = concatenate((nn.dense(%x, %w), nn.dense(%y, %w)), axis=0); "
+        "nn.dense(concatenate((%a, nn.dense(%a, %w)), axis=0), %w) }"
+    )
+    assert (views(text), count(text, machine.ALLOC_STORAGE_REG)) == (4, 2)
+    for n, m in ((0, 0), (1, 0), (2, 5)):
+        runs_alike(text, matrix(n), matrix(m, 1), matrix(16, 2))
+
+
+def test_a_part_that_is_reshaped_first() -> None:
+    text = (
+        "def @main(%x: Tensor[(?n, 4, 4), float32], %w: Tensor[(16, 16), float32]) { "
+        "nn.dense(concatenate((reshape(nn.softmax(%x), newshape=[-1, 16]), nn.dense(%w, %w)), axis=0), %w) }"
+    )
+    assert views(text) == 2
+    runs_alike(text, matrix(3).reshape(3, 4, 4), matrix(16, 1))
+
+
+def test_a_join_in_a_branch() -> None:
+    text = (
+        f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ let %a = nn.dense(%x, %w); if (less(sum(%y), 0f)) "
+        "{ nn.dense(concatenate((%a, nn.dense(%y, %w)), axis=0), %w) } else { nn.softmax(%a) } }"
+    )
+    for sign in (1, -1):
+        runs_alike(text, matrix(3), sign * np.abs(matrix(4)), matrix(16, 2))
+    assert dead_reads(planned(text.replace("?n", "3").replace("?m", "4"))) == []
+
+
+@pytest.mark.parametrize(
+    ("why", "text"),
+    [
+        ("a part leaves", "let %a = nn.dense(%x, %w); (%a, nn.dense(concatenate((%a, nn.dense(%y, %w)), axis=0), %w))"),
+        ("a part is there twice", "let %a = nn.dense(%x, %w); nn.dense(concatenate((%a, %a), axis=0), %w)"),
+        ("a part is an argument", "nn.dense(concatenate((%x, nn.dense(%y, %w)), axis=0), %w)"),
+        ("they lie side by side", "nn.softmax(concatenate((nn.dense(%w, %w), nn.dense(%w, %w)), axis=1))"),
+        ("it computes", "concatenate((exp(nn.dense(%x, %w)), nn.dense(%y, %w)), axis=0)"),
+    ],
+)  # fmt: skip
+def test_no_join_where(why: str, text: str) -> None:
+    text = f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ {text} }}"
+    assert views(text) == 0, why
+
+
+def test_no_join_of_parts_that_do_not_begin_at_a_line() -> None:
+    text = JOIN.replace("16", "12")
+    assert views(text) == 0
+    assert views(JOIN) == 2
+
+
+def test_no_join_where_its_size_is_not_known_in_time() -> None:
+    text = (
+        f"def @main(%x: {X}, %w: {W}) {{ let %a = nn.dense(%x, %w); "
+        "let %k = take(%x, reshape(argwhere(less(%a, 0f)), newshape=[-1]), axis=0); "
+        "nn.dense(concatenate((%a, nn.dense(nn.softmax(%k), %w)), axis=0), %w) }"
+    )
+    assert views(text) == 0
+    runs_alike(text, matrix(4), matrix(16, 1))
+
+
+def test_less_is_held() -> None:
+    x, y, w = matrix(4000), matrix(3000, 1), matrix(16, 2)
+    held = {}
+    for plan in ("off", "on"):
+        vm = relay.VirtualMachine(relay.compile(HEADER + JOIN, plan=plan))
+        vm.run(x, y, w)
+        held[plan] = vm.memory["pool_bytes"]
+    # parts, what they are joined to and the result, or the last two only
+    assert held["on"] < 0.75 * held["off"]
+
+
+# ---- an error is found ---------------------------------------------------------------------------------------------
+
+FIXED = JOIN.replace("?n", "3").replace("?m", "4")
+
+
+def test_a_part_at_a_wrong_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dead_reads(planned(FIXED)) == []
+    monkeypatch.setattr(tensors_within._Making, "constant", _halved(tensors_within._Making.constant))
+    assert dead_reads(planned(FIXED)) != []
+
+
+def _halved(constant: Any) -> Any:
+    return lambda self, sizes: constant(self, tuple(n // 2 for n in sizes) if len(sizes) == 1 else sizes)
+
+
+def test_a_part_that_is_taken_for_the_whole_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "def @main(%x: Tensor[(4, 16), float32]) { nn.softmax(strided_slice(reverse(%x, axis=1), begin=[1], end=[3])) }"
+    assert views(text, fuse="off") == 1
+    assert dead_reads(planned(text, fuse="off")) == []
+    monkeypatch.setattr(
+        storage_roots.StorageRoots, "shifted", property(lambda roots: set(), lambda roots, value: None), raising=False
+    )
+    assert dead_reads(planned(text, fuse="off")) == [
+        "@main: @nn_softmax_over_p0 writes %softmax over %strided_slice, not from its first byte on"
+    ]
