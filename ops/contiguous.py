@@ -15,7 +15,10 @@ from .group import Group
 from .kernels.composition import Nest, TooComplex
 from .kernels.expression import APPLY, AXIS, LITERAL, LOAD, SELECT, SIZE, Cell, Cells
 from .kernels.plan import plans
+from .op import OpPattern
 
+#: The patterns of operators that may move elements only; of the others no loops need be made.
+_MOVES = (OpPattern.INJECTIVE, OpPattern.RESHAPE)
 #: An index that is a loop (None: none of them counts here) plus a number that no loop changes.
 _Index = tuple[int | None, Dim]
 
@@ -57,7 +60,7 @@ def joined(group: Group) -> tuple[Part, ...] | None:
 
 def _nests(group: Group) -> list[Nest]:
     """The loops of each result, where they move elements only."""
-    if group.nodes[0].operator.kernels:
+    if any(node.operator.kernels or node.operator.pattern not in _MOVES for node in group.nodes):
         return []
     try:
         nests = plans(group)
