@@ -44,14 +44,23 @@ def same_bytes(a: Tensor, b: Tensor) -> bool:
     return product(a.shape) is product(b.shape) and ITEMSIZE[a.dtype] == ITEMSIZE[b.dtype]
 
 
-def _declared(group: Group, kernel: Kernel) -> tuple[Pair, ...]:
+def kernel_pairs(group: Group, pair: Pair) -> frozenset[Pair]:
+    """A pair of a group of one operator as its implementations declare it (``Kernel.in_place``): by input and output.
+
+    There are as many as the call has inputs that are this parameter.
+    """
+    param, position = pair
     refs = [r for arg in group.nodes[0].args for r in (arg if isinstance(arg, tuple) else (arg,))]
-    first, values, out = len(group.params) + len(group.literals), group.values(), []
+    output = group.results[position] - len(group.params) - len(group.literals)
+    return frozenset((k, output) for k, ref in enumerate(refs) if ref == param)
+
+
+def _declared(group: Group, kernel: Kernel) -> tuple[Pair, ...]:
+    values, out = group.values(), []
     for param, tensor in enumerate(group.params):
-        reading = [k for k, ref in enumerate(refs) if ref == param]
         for position, ref in enumerate(group.results):
-            allowed = all((k, ref - first) in kernel.in_place for k in reading)
-            if reading and allowed and same_bytes(tensor, values[ref]):
+            pairs = kernel_pairs(group, (param, position))
+            if pairs and pairs <= set(kernel.in_place) and same_bytes(tensor, values[ref]):
                 out.append((param, position))
     return tuple(out)
 

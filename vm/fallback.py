@@ -1,7 +1,7 @@
 """What takes the place of an implementation that this machine cannot run, and says so.
 
 A library may be missing here, or a kernel fail to compile.  Then the next one in declared order does the work that is right for
-every size, and can do in place what the chosen one could: the plan of memory holds for it too.
+every size, and can do in place what is planned so (``Group.in_place``): the plan of memory holds for it too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..ops.choice import FORCED, fallbacks
 from ..ops.implementation import HOST
+from ..ops.in_place import kernel_pairs
 from ..ops.kernels import kernel_source
 from ..ops.native import libraries
 from .executable import PackedFunc
@@ -32,7 +33,8 @@ def usable(packed: PackedFunc) -> tuple[PackedFunc, int]:
         return packed, kernel_address(group)
     chosen = group.kernel_on(HOST)
     assert chosen is not None, group.name
-    names = [chosen.name, *(k.name for k in fallbacks(group.call_on(), chosen.name, chosen.in_place))]
+    planned = [declared for pair in group.in_place for declared in kernel_pairs(group, pair)]
+    names = [chosen.name, *(k.name for k in fallbacks(group.call_on(), chosen.name, planned))]
     while True:
         found = replace(packed, group=replace(group, implementation=names[0] if group.implementation else ""))
         try:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from relayvm.ops.choice import FORCED, ONLY, TUNED, Rejected, choose, fallbacks, force, settled
 from relayvm.ops.conditions import Choice, Condition, condition, holds, undecided
-from relayvm.ops.group import Group, Node, Tensor
+from relayvm.ops.group import Group, Literal, Node, Tensor
 from relayvm.ops.implementation import CARD, HOST, Kernel, OpCall, Scratch
+from relayvm.ops.in_place import kernel_pairs
 from relayvm.ops.op import REGISTRY, Op, OpPattern, get
 from relayvm.ops.relate import build_group
 from relayvm.shape_funcs.dims import Dim, const, dim, evaluate, max_, min_, sym
@@ -179,6 +180,15 @@ def test_what_falls_back_is_declared_later_right_for_every_size_and_fits_the_pla
     assert fallbacks(call(a, b, c, d), "a") == (c, d)
     assert fallbacks(call(a, b, c, d), "a", a.in_place) == (c,)
     assert fallbacks(call(a, b, c, d), "d") == ()
+
+
+def test_what_is_planned_for_a_parameter_holds_for_each_input_that_it_is() -> None:
+    tensor = Tensor("float32", (N,))
+    # f(1, x, (y, x)), whose two outputs are returned the other way round
+    node = Node("test.choice", None, (2, 0, (1, 0)), (tensor, tensor))
+    group = Group((tensor, tensor), (Literal("float32", 1.0),), (node,), (4, 3))
+    assert kernel_pairs(group, (0, 0)) == {(1, 1), (3, 1)}
+    assert kernel_pairs(group, (1, 1)) == {(2, 0)}
 
 
 # ---- what is declared ----------------------------------------------------------------------------------------------

@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.dtype_rules import like_inputs
+from relayvm.ops.implementation import Kernel
 from relayvm.ops.native import libraries
 from relayvm.ops.native.blas_sources import Source
+from relayvm.ops.native.memory import generic
+from relayvm.ops.op import REGISTRY, Op, OpPattern
+from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm import fallback
 from relayvm.vm.machine import VirtualMachine
 
@@ -75,3 +80,64 @@ def test_a_kernel_that_does_not_compile_is_replaced(monkeypatch: pytest.MonkeyPa
     failing = "columns"
     with pytest.raises(RuntimeError, match="no machine code"):
         VirtualMachine(relay.compile(text.replace("%x)", "%x, axis=0)")))
+
+
+# ---- memory that is planned ----------------------------------------------------------------------------------------
+
+NAME = "test.plus_one"
+
+
+@generic
+def plus_one(x: Any, out: Any) -> int:
+    for i in range(x.shape[0]):
+        out[i] = x[i] + 1
+    return 0
+
+
+@pytest.fixture
+def kernels() -> Iterator[list[str]]:
+    """An operator with the implementations "first", "apart" and "over", all but "apart" right in place; those named in the
+    list do not compile."""
+    register_shape_func(NAME)(lambda inputs, attrs: inputs[0].shape)
+    op = Op(
+        name=NAME, doc="One more.", inputs=("data",), pattern=OpPattern.OPAQUE, dtype=like_inputs(NAME, ["data"], ["float32"]),
+        kernels=tuple(Kernel(k, plus_one, in_place=() if k == "apart" else ((0, 0),)) for k in ("first", "apart", "over")),
+    )  # fmt: skip
+    real, failing = fallback.kernel_address, ["first"]
+
+    def address(group: Any) -> int:
+        if group.implementation in failing:
+            raise RuntimeError("no machine code")
+        return real(group)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fallback, "_SAID", set())
+        patched.setattr(fallback, "kernel_address", address)
+        yield failing
+    del REGISTRY[op.name], SHAPE_FUNCS[op.name]
+
+
+def compiled(argument: str) -> relay.Executable:
+    """The operator by "first", in place where its argument is not ``%x``, which is returned."""
+    exe = relay.compile(f"{HEADER}def @main(%x: Tensor[(?n), float32]) {{ ({NAME}({argument}), %x) }}")
+    assert (exe.packed[-1].group.implementation, exe.packed[-1].group.in_place) == ("first", ((0, 0),) * (argument != "%x"))
+    return exe
+
+
+@pytest.mark.parametrize(("argument", "taken", "wanted"), [("%x", "apart", [2, -1]), ("abs(%x)", "over", [2, 3])])
+@pytest.mark.usefixtures("kernels")
+def test_what_stands_in_does_in_place_what_is_planned_so_and_need_do_no_more(argument: str, taken: str, wanted: Any) -> None:
+    said = f"{NAME}: its implementation 'first' cannot be used: RuntimeError: no machine code; '{taken}' is"
+    with pytest.warns(RuntimeWarning, match=said):
+        vm = VirtualMachine(compiled(argument))
+    result, given = vm.run(np.array([1, -2], np.float32))
+    np.testing.assert_array_equal(result.numpy(), wanted)
+    np.testing.assert_array_equal(given.numpy(), [1, -2])
+
+
+@pytest.mark.filterwarnings("ignore:.*its implementation .* cannot be used:RuntimeWarning")
+def test_what_is_not_right_in_place_never_stands_in_for_what_is_planned_so(kernels: list[str]) -> None:
+    kernels.append("over")
+    VirtualMachine(compiled("%x"))
+    with pytest.raises(RuntimeError, match="no machine code"):
+        VirtualMachine(compiled("abs(%x)"))
