@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from . import emulator, real
 from .platform import forget
@@ -29,6 +30,14 @@ def call(function: str, *args: Any) -> None:
     code = getattr(emulator.library(), function)(*args)
     if code:
         raise CudaError(function, code)
+
+
+def refused(code: int, function: str, *args: object) -> str:
+    """Calls the driver, which must refuse with ``code``; what the emulator says about it."""
+    with pytest.raises(CudaError) as caught:
+        call(function, *args)
+    assert caught.value.code == code, str(caught.value)
+    return str(caught.value)
 
 
 def made(function: str, *args: Any) -> int:
@@ -97,9 +106,14 @@ class Session:
             return emulator.array(address, shape, dtype).copy()
         out = np.empty(shape, dtype)
         if out.nbytes:
-            call("cuMemcpyDtoHAsync_v2", word(out.ctypes.data), word(address), word(out.nbytes), word(self.stream))
+            self.to_host(out, address)
             self.wait()
         return out
+
+    def to_host(self, array: np.ndarray[Any, Any], address: int, stream: int | None = None) -> None:
+        """Enqueues a copy of what is on the device into ``array``."""
+        size, stream = word(array.nbytes), stream or self.stream
+        call("cuMemcpyDtoHAsync_v2", word(array.ctypes.data), word(address), size, word(stream))
 
     def function(self, image: bytes, entry: str) -> int:
         """The handle of a kernel; an image is loaded once."""

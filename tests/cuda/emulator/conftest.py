@@ -1,0 +1,37 @@
+"""A card for each test, and the kernels that they launch.
+
+The emulated card is what the tests of the CUDA device stand on: it does what a card does, and sees what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ...emulator import emulator
+from ...emulator.session import Session
+from .kernels import KERNELS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def emulated() -> None:
+    if reason := emulator.available():
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def image() -> bytes:
+    return emulator.compile(KERNELS)
+
+
+@pytest.fixture(scope="session")
+def checked() -> bytes:
+    """The kernels compiled to be checked."""
+    return emulator.compile(KERNELS, checked=True)
+
+
+@pytest.fixture
+def card() -> Iterator[Session]:
+    with Session() as session:
+        yield session

@@ -1,0 +1,138 @@
+"""Kernels on the emulated card: threads, lanes and blocks do what those of a card do, and what is wrong is found."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+import numpy as np
+import pytest
+
+from relayvm.vm.cuda.driver import addresses, load_library
+
+from ...emulator import emulator
+from ...emulator.session import Session, call, refused, word
+from .kernels import N_MANY
+
+
+def test_it_has_every_function_that_the_machine_calls() -> None:
+    assert all(addresses(load_library(emulator.driver_path())))
+
+
+def test_kernels_are_found_in_a_text_and_comments_are_not() -> None:
+    text = 'extern "C" __global__ void a(int64 n) {} // __global__ void b()\n__global__ void\n __launch_bounds__(256, 2)  c () {}'
+    assert emulator.kernels(text) == ["a", "c"]
+
+
+def test_an_error_of_the_compiler_shows_the_text() -> None:
+    with pytest.raises(emulator.CompileError, match=r"\d+ .*nonsense_here"):
+        emulator.compile('extern "C" __global__ void a() { nonsense_here; }')
+
+
+@pytest.mark.parametrize("parameter", ["int32 n", "float32 x", "float16 x"])
+def test_a_parameter_that_is_no_word_does_not_compile(parameter: str) -> None:
+    with pytest.raises(emulator.CompileError, match="64-bit word"):
+        emulator.compile(f'extern "C" __global__ void a({parameter}) {{}}')
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 12345])
+@pytest.mark.parametrize("threads", [32, 96, 1024])
+def test_the_threads_of_a_block_reduce_and_scan(card: Session, image: bytes, schedule: int, threads: int) -> None:
+    x = np.arange(5000) * 7 - 11
+    emulator.set("schedule", schedule)
+    y = card.allocate(8 * 1024)
+    card.launch(image, "sums", (1,), (threads,), (card.put(x), y, len(x)))
+    assert card.get(y, (1,), np.int64)[0] == x.sum()
+    card.launch(image, "scans", (1,), (threads,), (card.put(x), y))
+    assert np.array_equal(card.get(y, (threads,), np.int64), np.cumsum(x[:threads]))
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 77])
+def test_the_lanes_of_a_warp_exchange_values(card: Session, image: bytes, schedule: int) -> None:
+    emulator.set("schedule", schedule)
+    y = card.allocate(64 * 8 * 8)
+    card.launch(image, "lanes", (1,), (64,), (y,))
+    lane = np.arange(64) % 32
+    expected = [
+        np.full(64, 5),
+        np.where(lane < 3, lane, lane - 3),
+        np.where(lane % 8 + 3 > 7, lane, lane + 3),
+        lane ^ 1,
+        np.full(64, sum(1 << i for i in range(0, 32, 3))),
+        np.full(64, 3),
+        np.where(lane < 16, sum(range(16)), 20),
+        np.full(64, 40),
+    ]
+    assert np.array_equal(card.get(y, (64, 8), np.int64).T, expected)
+
+
+@pytest.mark.parametrize("grid", [(5,), (1, 7), (2, 3, 4)])
+def test_all_blocks_and_threads_run(card: Session, image: bytes, grid: tuple[int, ...]) -> None:
+    counter = card.put(np.zeros(1, np.int32))
+    card.launch(image, "counted", grid, (4, 3, 5), (counter, 2))
+    assert card.get(counter, (1,), np.int32)[0] == np.prod(grid) * 60 * 2
+
+
+@pytest.mark.parametrize("entry", ["reversed", "reversed_static"])
+def test_a_missing_barrier_gives_a_wrong_answer(card: Session, image: bytes, entry: str) -> None:
+    x = np.arange(256)
+    y = card.allocate(8 * 256)
+    for wait, right in ((1, True), (0, False)):
+        card.launch(image, entry, (2,), (256,), (card.put(x), y, wait), shared_bytes=8 * 256)
+        assert np.array_equal(card.get(y, (256,), np.int64), x[::-1]) == right
+
+
+def test_shared_memory_is_poison_at_the_start_of_every_block(card: Session, image: bytes) -> None:
+    y = card.allocate(8 * 32)
+    for _ in range(2):
+        card.launch(image, "reversed", (1,), (32,), (card.put(np.arange(32)), y, 0), shared_bytes=8 * 32)
+        assert card.get(y, (32,), np.uint64)[0] == 0xA5A5A5A5A5A5A5A5
+
+
+def test_a_kernel_takes_six_hundred_words_in_either_form(card: Session, image: bytes) -> None:
+    out = card.allocate(8)
+    card.launch(image, "many", (1,), (32,), [*range(1, N_MANY + 1), out])
+    assert card.get(out, (1,), np.int64)[0] == 1 + N_MANY
+    words = (ctypes.c_uint64 * (N_MANY + 1))(*range(10, N_MANY + 10), out)
+    pointers = (ctypes.c_void_p * (N_MANY + 1))(*(ctypes.addressof(words) + 8 * i for i in range(N_MANY + 1)))
+    function = word(card.function(image, "many"))
+    call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, word(card.stream), pointers, None)
+    assert card.get(out, (1,), np.int64)[0] == 2 * 10 + N_MANY - 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "text"),
+    [
+        ("some_wait", 719, "of 64 threads 40 wait at a barrier, 0 in a warp operation, 24 have returned"),
+        ("half_a_warp", 719, "16 in a warp operation, 48 have returned"),
+        ("not_in_mask", 719, "a lane is not in the mask"),
+        ("wild", 700, r"block \(0, 0, 0\), thread \(0, 0, 0\): an access to "),
+        ("misplaced", 700, "misplaced, block .* not aligned"),
+    ],
+)
+def test_a_kernel_that_does_wrong_poisons_the_context(card: Session, image: bytes, entry: str, code: int, text: str) -> None:
+    y = card.allocate(1024)
+    args = () if entry == "some_wait" else (y + 4,) if entry == "misplaced" else (y,)
+    card.launch(image, entry, (1,), (64,), args)
+    assert emulator.get("error") == 0
+    assert re.search(text, refused(code, "cuStreamSynchronize", word(card.stream)))
+    for later in ("cuStreamSynchronize", "cuStreamQuery"):
+        refused(code, later, word(card.stream))
+    refused(code, "cuMemFreeAsync", word(y), word(card.stream))
+
+
+@pytest.mark.parametrize("offset", [-8, 96, 104])
+def test_a_write_outside_of_a_block_is_found(card: Session, image: bytes, offset: int) -> None:
+    inside, y = 88, card.allocate(96)
+    card.launch(image, "add", (1,), (32,), (y + inside, 1, 3))
+    card.wait()
+    card.launch(image, "add", (1,), (32,), (y + offset, 1, 3))
+    assert "a write outside of the block of 96 bytes" in refused(700, "cuStreamSynchronize", word(card.stream))
+
+
+def test_a_write_to_freed_memory_is_found_when_it_is_used_again(card: Session, image: bytes) -> None:
+    y = card.allocate(800)
+    card.free(y)
+    card.launch(image, "add", (1,), (32,), (y, 1, 3))
+    assert card.allocate(800) == y
+    assert "a write to freed memory" in refused(700, "cuStreamSynchronize", word(card.stream))
