@@ -1,0 +1,23 @@
+"""What a command prints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from relayvm.compiler.cli import main
+
+
+def answer(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:
+    """What a command prints on standard output; nothing may be on standard error."""
+    capsys.readouterr()
+    ended = main(args)
+    out, err = capsys.readouterr()
+    assert (ended, err) == (code, ""), f"{' '.join(args)} ended with {ended}: {err}"
+    return out
+
+
+def data(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
+    return json.loads(answer(capsys, *args, "--json"))

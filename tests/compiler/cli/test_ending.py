@@ -1,0 +1,138 @@
+"""How every command ends, and what it says besides its answer: errors, progress, warnings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relayvm.compiler import cli
+from relayvm.compiler.cli import main
+from relayvm.compiler.progress import compile_progress
+from relayvm.ops.native import store
+
+from .answers import answer
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "compile", "dump", "explain", "profile", "compare", "ops", "isa", "env"):
+        assert command in answer(capsys, "--help")
+        assert "--json" in answer(capsys, command, "--help")
+    assert answer(capsys, "--version").startswith("relayvm")
+    assert main([]) == 2
+
+
+def test_an_internal_error_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("boom\nand more")
+
+    monkeypatch.setattr(cli, "read_module", broken)
+    monkeypatch.delenv("RELAYVM_TRACEBACK", raising=False)
+    args = ["dump", "rows.relay", "--stage", "parsed"]
+    assert main(args) == 70
+    line = "internal error: RuntimeError: boom; please report it, with what RELAYVM_TRACEBACK=1 shows\n"
+    assert capsys.readouterr().err == line
+    monkeypatch.setenv("RELAYVM_TRACEBACK", "1")
+    assert main(args) == 70
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback") and err.endswith(line)
+
+
+def test_ctrl_c_ends_an_endless_recursion(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        code = main(["run", str(ROOT / "tests" / "bad_input" / "endless.relay"), "--input", "n=1"])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert code == 130
+    assert capsys.readouterr().err.strip() == "interrupted"
+
+
+def test_a_reader_that_had_enough_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([sys.executable, "-m", "relayvm", "isa"], stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.stderr, done.returncode) == (b"", 0)
+
+
+def test_a_full_disk_is_no_internal_error() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-m", "relayvm", "isa"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.stderr == b"error: cannot write to standard output: No space left on device\n"
+    assert done.returncode == 1
+
+
+def test_closed_streams_take_anything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["run", "rows.relay", "--dim", "n=3"]) == 0
+    assert main(["run", "nothing.relay"]) == 1
+
+
+def test_an_unwritable_cache_is_said_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "file").write_text("no folder")
+    monkeypatch.setenv("RELAYVM_CACHE_DIR", str(folder / "file"))
+    monkeypatch.setattr(store, "_addresses", store.SingleFlight())
+    code = main(["run", "rows.relay", "--entry", "@double", "--shape", "k=3"])
+    lines = capsys.readouterr().err.splitlines()
+    words = f"the cache folder {folder / 'file'} cannot be written (Not a directory); kernels are compiled in every process"
+    assert (code, lines) == (0, [f"warning: {words}"])
+
+
+def test_a_second_process_imports_no_compiler_backend(folder: Path) -> None:
+    args = ["run", "rows.relay", "--dim", "n=3", "--json"]
+    program = f"import sys; from relayvm.compiler.cli import main; main({args}); print(*sys.modules, file=sys.stderr)"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ, check=True)
+    assert json.loads(done.stdout)["kernel_compiles"] == 0
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "lark" in loaded and not loaded & {"numba", "scipy", "rich"}
+
+
+def test_a_terminal_sees_that_kernels_are_compiled(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with compile_progress():
+        for name in ("exp", "add"):
+            for listener in store.on_compile:
+                listener(name)
+    err = capsys.readouterr().err
+    assert re.search(r"compiled 2 kernels in \d+\.\d s; the next run finds them compiled", err)
+    assert store.on_compile == []
+    with compile_progress():
+        pass
+    assert capsys.readouterr().err == "", "nothing compiled, nothing said"
+
+
+def test_a_pipe_sees_nothing() -> None:
+    assert not sys.stderr.isatty()
+    with compile_progress():
+        assert store.on_compile == []
+
+
+def test_warnings_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    real = cli.read_module
+
+    def warning(path: Path) -> Any:
+        warnings.warn("the cache cannot be written", store.CacheWarning, stacklevel=1)
+        return real(path)
+
+    monkeypatch.setattr(cli, "read_module", warning)
+    assert main(["dump", "rows.relay", "--stage", "parsed"]) == 0
+    assert capsys.readouterr().err == "warning: the cache cannot be written\n"

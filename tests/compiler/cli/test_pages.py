@@ -1,0 +1,52 @@
+"""`relayvm ops`, `isa` and `env`, and the pages that are made from the same tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from relayvm.compiler.docs import FOLDER as PAGES_FOLDER
+from relayvm.compiler.docs import PAGES
+from relayvm.compiler.operator_pages import operators
+from relayvm.vm.executable import DEVICES as ALL_DEVICES
+from relayvm.vm.isa import INSTRUCTIONS
+
+from .answers import answer, data
+
+
+def test_ops(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {op["name"]: op for op in data(capsys, "ops")}
+    assert {"name", "inputs", "data_dependent", "pattern", "implementations"} <= set(found["add"])
+    one = found["dyn.strided_slice"]
+    assert (one["inputs"], one["data_dependent"]) == (["data", "begin", "end", "strides"], [False, True, True, True])
+    assert found["argwhere"]["upper_bound"] and "shape_of" in found
+    assert not [name for name in found if name.startswith(("vm.", "memory."))], "what no program can call is not listed"
+    assert all(len(op["inputs"]) == len(op["data_dependent"]) and op["implementations"] for op in found.values())
+    assert data(capsys, "ops", "dyn.tile") == [found["dyn.tile"]]
+    assert "dyn.tile(data, reps*)" in answer(capsys, "ops", "dyn.tile")
+    assert len(answer(capsys, "ops").splitlines()) == len(found) == len(operators())
+
+
+def test_isa(capsys: pytest.CaptureFixture[str]) -> None:
+    found = data(capsys, "isa")
+    assert [i["opcode"] for i in found] == sorted(INSTRUCTIONS)
+    assert data(capsys, "isa", "movE") == found[:1]
+    assert answer(capsys, "isa", "Move").startswith("  0  Move              dst src\n\n``dst := src``")
+
+
+def test_env(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RELAYVM_CACHE_DIR", str(tmp_path / "nothing"))
+    found = data(capsys, "env")
+    assert found["versions"]["numpy"] == np.__version__ and found["devices"] == list(ALL_DEVICES)
+    assert found["cache"] == {"folder": str(tmp_path / "nothing"), "entries": 0, "bytes": 0}
+    assert found["blas"]["package"].partition(" ")[0] in ("numpy", "scipy")
+    text = answer(capsys, "env")
+    assert f"RELAYVM_CACHE_DIR={tmp_path / 'nothing'}" in text and f"blas       {found['blas']['package']}" in text
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_the_pages_are_fresh(name: str) -> None:
+    page = PAGES_FOLDER / name
+    assert page.read_text(encoding="utf-8") == PAGES[name](), "run `python -m relayvm.compiler.docs`"
