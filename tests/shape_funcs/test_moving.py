@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from .test_families import FULL_SHAPES, SIZES, axis, case, f32, i64, one, scalar
+from .against_numpy import FULL_SHAPES, SIZES, axis, case, f32, i64, one, scalar
 
 
 @case

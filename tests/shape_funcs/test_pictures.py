@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from relayvm.shape_funcs.conv import data_layouts
 from relayvm.shape_funcs.conv_transpose import transposed_layouts
 
-from .test_families import SIZES, case, f32, i64, one, scalar
+from .against_numpy import SIZES, case, f32, i64, one, scalar
 
 SOME = st.integers(0, 3)
 

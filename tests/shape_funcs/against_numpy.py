@@ -1,0 +1,83 @@
+"""A property of a shape function: with known sizes and through the program of unknown ones, it gives what numpy does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relayvm.shape_funcs.registry import ShapeError
+
+SIZES = st.sampled_from([0, 1, 1, 2, 3, 5])
+SHAPES = st.lists(SIZES, max_size=4).map(tuple)
+FULL_SHAPES = st.lists(SIZES, min_size=1, max_size=4).map(tuple)
+
+
+def f32(shape: Any) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def i64(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def scalar(value: Any, dtype: str = "int64") -> np.ndarray:
+    return np.array(value, dtype)
+
+
+def agree(shapes_of: Any, draw: Any, name: str, inputs: list[Any], oracle: Any, fixed: Any = (), **attrs: Any) -> None:
+    """Known and unknown give what ``oracle()`` gives; where it raises, both refuse."""
+    try:
+        wanted = oracle()
+    except (ValueError, IndexError, ZeroDivisionError):
+        wanted = None
+    s = shapes_of(name, inputs, **attrs)
+    bits = draw(st.integers(0, 2**24 - 1))
+    some = iter(range(10**9))
+    runs = {
+        "known": s.known,
+        "unknown": lambda: s.unknown(fixed=fixed),
+        "shared": lambda: s.unknown(shared=True, fixed=fixed),
+        "mixed": lambda: s.unknown(lambda: bits >> (next(some) % 24) & 1, fixed=fixed),
+    }
+    for way, run in runs.items():
+        if wanted is None:
+            with pytest.raises(ShapeError):
+                run()
+        else:
+            found = run()
+            assert found == wanted, f"{name}, {way}: {found} rather than {wanted}"
+
+
+def case(test: Any) -> Any:
+    """A property with ``draw`` and the fixture: each example is one case."""
+
+    def run(shapes_of: Any) -> None:
+        @settings(max_examples=60, deadline=None)
+        @given(st.data())
+        def example(data: Any) -> None:
+            test(lambda *a, **k: agree(shapes_of, data.draw, *a, **k), data.draw)
+
+        example()
+
+    run.__name__ = test.__name__
+    return run
+
+
+def one(shape: Any) -> list[tuple[int, ...]]:
+    return [tuple(map(int, shape))]
+
+
+def near(draw: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that broadcasts with ``shape`` as a rule."""
+    out = [draw(st.sampled_from([d, d, 1])) for d in shape[draw(st.integers(0, len(shape))) :]]
+    if out and draw(st.integers(0, 9)) == 0:
+        out[0] += 1
+    return tuple(out)
+
+
+def axis(draw: Any, rank: int) -> int:
+    return draw(st.integers(-rank, rank - 1))

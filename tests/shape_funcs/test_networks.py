@@ -1,0 +1,185 @@
+"""Products, sorting, windows, boxes: shapes against numpy, and by trying where numpy has nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from .against_numpy import FULL_SHAPES, SHAPES, SIZES, axis, case, f32, one, scalar
+
+
+@case
+def test_products(agree: Any, draw: Any) -> None:
+    batch, m, k, n = draw(SHAPES)[:2], draw(SIZES), draw(SIZES), draw(SIZES)
+    other = draw(st.sampled_from([k, k, k + 1]))
+    ta, tb = draw(st.booleans()), draw(st.booleans())
+
+    def matrix(rows: int, columns: int, transposed: bool, leading: tuple[int, ...] = ()) -> np.ndarray:
+        return f32((*leading, columns, rows) if transposed else (*leading, rows, columns))
+
+    a, b = matrix(m, k, ta, batch), matrix(other, n, tb)
+    plain = {"transpose_a": ta, "transpose_b": tb}
+    agree("nn.matmul", [a, b], lambda: one((f32((*batch, m, k)) @ f32((other, n))).shape), **plain)
+    agree("nn.dense", [f32((*batch, k)), f32((n, other))], lambda: one((f32((*batch, k)) @ f32((other, n))).shape))
+    p, q = draw(SIZES), draw(SIZES)
+    wanted = lambda: one((f32((p, m, k)) @ f32((q, other, n))).shape)  # noqa: E731
+    agree("nn.batch_matmul", [matrix(m, k, ta, (p,)), matrix(other, n, tb, (q,))], wanted, **plain)
+
+
+@case
+def test_along_an_axis(agree: Any, draw: Any) -> None:
+    a = draw(FULL_SHAPES)
+    k = draw(st.integers(-5, 4))
+
+    def oracle() -> Any:
+        np.lib.array_utils.normalize_axis_index(k, len(a))
+        return one(a)
+
+    for name in ("nn.softmax", "nn.log_softmax", "sort", "argsort", "cumsum"):
+        agree(name, [f32(a)], oracle, axis=k)
+    agree("cumsum", [f32(a)], lambda: one((np.prod(a, dtype=int),)), axis=None)
+
+
+@case
+def test_topk(agree: Any, draw: Any) -> None:
+    a = draw(FULL_SHAPES)
+    axis_, k = axis(draw, len(a)), draw(st.integers(-1, 6))
+    ret_type = draw(st.sampled_from(["both", "values", "indices"]))
+
+    def oracle() -> Any:
+        if k > a[axis_]:
+            raise ValueError
+        out = list(a)
+        out[axis_] = k if k >= 1 else a[axis_]
+        return one(out) * (2 if ret_type == "both" else 1)
+
+    agree("topk", [f32(a)], oracle, k=k, axis=axis_, ret_type=ret_type)
+    agree("dyn.topk", [f32(a), scalar(k, "int32")], oracle, axis=axis_, ret_type=ret_type)
+
+
+@case
+def test_upper_bounds(agree: Any, draw: Any) -> None:
+    a, counts = draw(SHAPES), draw(st.booleans())
+    n = draw(SIZES)
+    agree("argwhere", [f32(a)], lambda: one((np.prod(a, dtype=int), len(a))))
+    bound = [(n,), (n,), (n,), (1,)] + [(n,)] * counts
+    agree("unique", [f32((n,))], lambda: bound, is_sorted=True, return_counts=counts)
+
+
+@case
+def test_searchsorted(agree: Any, draw: Any) -> None:
+    lead, n, m = tuple(draw(st.lists(SIZES, max_size=2))), draw(SIZES), draw(SIZES)
+    agree("searchsorted", [f32((*lead, n)), f32((*lead, m))], lambda: one((*lead, m)))
+
+
+def places(n: int, window: int, stride: int, dilation: int, padding: int, ceil_mode: bool = False) -> int:
+    """How many windows lie within the padded axis: by trying them all; ``ceil_mode`` lets one more begin."""
+    span = (window - 1) * dilation + 1
+    if not 0 < span <= n + padding:
+        raise ValueError
+    starts = [s for s in range(0, n + padding, stride) if s + span <= n + padding]
+    return len(starts) + (ceil_mode and starts[-1] + span < n + padding)
+
+
+def windows(draw: Any, rank: int) -> dict[str, Any]:
+    values = {what: tuple(draw(st.integers(1, 3)) for _ in range(rank)) for what in ("strides", "dilation")}
+    return {**values, "padding": tuple(draw(st.integers(0, 2)) for _ in range(2 * rank))}
+
+
+@case
+def test_convolution(agree: Any, draw: Any) -> None:
+    name = draw(st.sampled_from(["nn.conv1d", "nn.conv2d", "nn.conv3d"]))
+    rank, attrs = int(name[-2]), windows(draw, int(name[-2]))
+    spatial, kernel = ([draw(SIZES) for _ in range(rank)] for _ in range(2))
+    groups, inputs, outputs, batch = draw(st.sampled_from([1, 1, 2])), draw(SIZES), draw(SIZES), draw(SIZES)
+    channels = inputs * groups + draw(st.sampled_from([0, 0, 1]))
+    last, out_last = draw(st.booleans()), draw(st.booleans())
+    letters = "DHW"[3 - rank :]
+    layouts = (f"NC{letters}", f"N{letters}C")
+
+    def arrange(channels: int, sizes: Any, last: bool, batch: int = batch) -> tuple[int, ...]:
+        return (batch, *sizes, channels) if last else (batch, channels, *sizes)
+
+    def oracle() -> Any:
+        padding = [attrs["padding"][k] + attrs["padding"][rank + k] for k in range(rank)]
+        if channels != inputs * groups or outputs % groups:
+            raise ValueError
+        each = zip(spatial, kernel, attrs["strides"], attrs["dilation"], padding, strict=True)
+        return one(arrange(outputs, [places(*axis) for axis in each], out_last))
+
+    weight, kernel_layout = draw(st.sampled_from([
+        ((outputs, inputs, *kernel), f"OI{letters}"), ((*kernel, inputs, outputs), f"{letters}IO"),
+        ((outputs, *kernel, inputs), f"O{letters}I"),
+    ]))  # fmt: skip
+    names = {"data_layout": layouts[last], "kernel_layout": kernel_layout, "out_layout": layouts[out_last]}
+    own = {"channels": None, "kernel_size": None, "groups": groups, **names, **attrs}
+    agree(name, [f32(arrange(channels, spatial, last)), f32(weight)], oracle, **own)
+
+
+@case
+def test_pooling(agree: Any, draw: Any) -> None:
+    kinds = [
+        ("nn.max_pool1d", "nn.avg_pool1d", "nn.adaptive_max_pool1d", "nn.adaptive_avg_pool1d"),
+        ("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_max_pool2d", "nn.adaptive_avg_pool2d"),
+        ("nn.max_pool3d", "nn.avg_pool3d", "nn.adaptive_max_pool3d", "nn.adaptive_avg_pool3d"),
+    ]
+    names = draw(st.sampled_from(kinds))
+    rank = int(names[0][-2])
+    attrs, pool_size, ceil_mode = (
+        windows(draw, rank),
+        tuple(draw(st.integers(1, 3)) for _ in range(rank)),
+        draw(st.booleans()),
+    )
+    batch, channels, *spatial = (draw(SIZES) for _ in range(rank + 2))
+    layout = {"layout": f"N{'DHW'[3 - rank :]}C", "out_layout": f"NC{'DHW'[3 - rank :]}"}
+
+    def oracle() -> Any:
+        padding = [attrs["padding"][k] + attrs["padding"][rank + k] for k in range(rank)]
+        each = zip(spatial, pool_size, attrs["strides"], attrs["dilation"], padding, strict=True)
+        return one((batch, channels, *(places(*axis, ceil_mode) for axis in each)))
+
+    data = f32((batch, *spatial, channels))
+    for name in names[:2]:
+        agree(name, [data], oracle, pool_size=pool_size, ceil_mode=ceil_mode, **layout, **attrs)
+    for name in names[2:]:
+        agree(name, [data], lambda: one((batch, channels, *pool_size)), output_size=pool_size, **layout)
+        agree(name, [data], lambda: one((batch, channels, *spatial)), output_size=None, **layout)
+    if rank == 2:
+        for name in ("nn.global_max_pool2d", "nn.global_avg_pool2d"):
+            agree(name, [data], lambda: one((batch, channels, 1, 1)), **layout)
+
+
+@case
+def test_vision(agree: Any, draw: Any) -> None:
+    b, n, k = draw(SIZES), draw(SIZES), 6
+    off = draw(st.sampled_from([0, 0, 2]))
+    data, valid, indices = f32((b, n, k)), np.zeros(b + off, np.int32), np.zeros((b, n), np.int32)
+    fields = {"score_index": 1, "id_index": draw(st.sampled_from([0, -1, 5]))}
+    agree("vision.get_valid_counts", [data, f32(())], lambda: [(b,), (b, n, k), (b, n)], **fields)
+    inputs = [data, valid, indices, scalar(1, "int32"), f32(())]
+
+    def oracle(*shapes: Any) -> Any:
+        if off:
+            raise ValueError
+        return list(shapes)
+
+    agree("vision.non_max_suppression", inputs, lambda: oracle((b, n), (b, 1)), return_indices=True, coord_start=2, **fields)
+    agree("vision.non_max_suppression", inputs, lambda: oracle((b, n, k)), return_indices=False, coord_start=2, **fields)
+
+
+@case
+def test_regions(agree: Any, draw: Any) -> None:
+    shape, count, other = tuple(draw(SIZES) for _ in range(4)), draw(SIZES), draw(st.sampled_from([0, 0, 1]))
+
+    def oracle(*out: int) -> Any:
+        if other:
+            raise ValueError
+        return one(out)
+
+    rois, boxes = f32((count, 5 + other)), f32((count, 4))
+    agree("vision.roi_align", [f32(shape), rois], lambda: oracle(count, shape[1], 2, 3), pooled_size=(2, 3), layout="NCHW")
+    agree("vision.roi_align", [f32(shape), rois], lambda: oracle(count, 4, 4, shape[3]), pooled_size=4, layout="NHWC")
+    inputs = [f32(shape), boxes, np.zeros(count + other, np.int32)]
+    agree("image.crop_and_resize", inputs, lambda: oracle(count, 2, 3, shape[3]), crop_size=(2, 3), layout="NHWC")
