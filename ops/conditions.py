@@ -9,32 +9,13 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..shape_funcs.dims import (
-    FLOORDIV,
-    INT,
-    MAX,
-    MIN,
-    MOD,
-    MUL,
-    POLY,
-    SYM,
-    Dim,
-    IntLike,
-    all_,
-    const,
-    dim,
-    eq,
-    le,
-    lt,
-    max_,
-    min_,
-    not_,
-    sym,
-)  # fmt: skip
+from ..shape_funcs.dims import BUILD, INT, SYM, Dim, IntLike, all_, const, dim, eq, le, lt, not_, sym
+from ..shape_funcs.notation import FUNCTIONS, Notation
 
 
 class Condition(NamedTuple):
@@ -50,7 +31,7 @@ class Condition(NamedTuple):
         return _RELATIONS[self.relation](self.left, self.right)
 
     def __str__(self) -> str:
-        return f"{_text(self.left)} {self.relation} {_text(self.right)}"
+        return f"{_NOTATION.text(self.left)} {self.relation} {_NOTATION.text(self.right)}"
 
 
 def _has_next(d: Dim) -> bool:
@@ -136,33 +117,24 @@ def conditions_text(conditions: Conditions) -> str:
 
 # ---- text ----------------------------------------------------------------------------------------------------------
 
-_SIGNS: dict[str, str] = {MUL: "*", FLOORDIV: "//", MOD: "%"}
 _OPERATORS: dict[type, Callable[[Dim, Dim], Dim]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
-_FUNCTIONS = {MIN: min_, MAX: max_}
 _SYMBOLS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
-def _text(d: Dim) -> str:
-    """Raises ValueError for a dim that has no text: one that is no arithmetic over names."""
-    if d.op == POLY:
-        return " + ".join("*".join([*([str(c)] if c != 1 or not atoms else []), *map(_factor, atoms)]) for c, atoms in d.args)
-    if d.op in _SIGNS:
-        return f" {_SIGNS[d.op]} ".join(map(_factor, d.args))
-    if d.op in _FUNCTIONS:
-        return f"{d.op}({', '.join(map(_text, d.args))})"
+def _leaf(d: Dim) -> str:
     if d.op == INT or (d.op == SYM and d.args[0].isidentifier()):
         return str(d.args[0])
     raise ValueError(f"a condition cannot be about {d}")
 
 
-def _factor(d: Dim) -> str:
-    return f"({_text(d)})" if d.op in (POLY, *_SIGNS) else _text(d)
+#: Only arithmetic over names has a text.
+_NOTATION = Notation(_leaf)
 
 
 def _name(tree: ast.expr, text: str) -> str:
@@ -193,6 +165,6 @@ def _dim(tree: ast.expr, text: str) -> Dim:
             return sym(name)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_dim(left, text), _dim(right, text))
-        case ast.Call(func=ast.Name(id=name), args=[a, b], keywords=[]) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](_dim(a, text), _dim(b, text))
+        case ast.Call(func=ast.Name(id=name), args=[a, b], keywords=[]) if name in FUNCTIONS:
+            return BUILD[name](_dim(a, text), _dim(b, text))
     raise ValueError(f"{text!r} is no choice of an implementation: {ast.unparse(tree)} is no size")

@@ -357,7 +357,7 @@ def substitute(d: Dim, known: Mapping[Dim, Dim]) -> Dim:
                 out = out + product([coefficient, *(done[a] for a in atoms)])
             done[part] = out
         elif children(part):
-            done[part] = _REBUILD[part.op](*(done[a] if isinstance(a, Dim) else a for a in part.args))
+            done[part] = BUILD[part.op](*(done[a] if isinstance(a, Dim) else a for a in part.args))
         else:
             done[part] = part
     return done[d]
@@ -421,7 +421,8 @@ SCALAR: dict[str, Callable[..., int]] = {
     SCALED: _scaled,
 }
 
-_REBUILD: dict[str, Callable[..., Dim]] = {
+#: What makes a Dim of each operation from its args, simplified.
+BUILD: dict[str, Callable[..., Dim]] = {
     MUL: lambda a, b: a * b,
     FLOORDIV: lambda a, b: a // b,
     MOD: lambda a, b: a % b,

@@ -13,40 +13,28 @@ from typing import Any
 from ..ops.ty import ITEMSIZE, TensorType, TupleType, Type
 from ..shape_funcs.dims import (
     ANY,
-    FLOORDIV,
+    BUILD,
     INT,
-    MAX,
-    MIN,
-    MOD,
-    MUL,
     POLY,
     SYM,
     Dim,
     const,
     dim,
     evaluate,
-    max_,
-    min_,
     postorder,
     product,
     substitute,
     sym,
     symbols,
 )
+from ..shape_funcs.notation import FUNCTIONS, SIGNS, Notation
 from ..shape_funcs.program import INT64_MAX
 
 #: An expression of more parts than this is ``?``: nobody would read it.
 _MAX_PARTS = 24
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|.+\.shape\[\d\]")
 #: What a list in a file stands for, by its first item.
-_BUILD: dict[str, Callable[[Dim, Dim], Dim]] = {
-    MUL: lambda a, b: a * b,
-    FLOORDIV: lambda a, b: a // b,
-    MOD: lambda a, b: a % b,
-    MIN: min_,
-    MAX: max_,
-}
-_SIGNS = {MUL: "*", FLOORDIV: "//", MOD: "%"}
+_BUILD: dict[str, Callable[[Dim, Dim], Dim]] = {op: BUILD[op] for op in (*SIGNS, *FUNCTIONS)}
 
 
 def tensor_params(params: Iterable[tuple[str, Type]]) -> Iterator[tuple[str, TensorType]]:
@@ -99,28 +87,19 @@ def known_value(d: Dim, sizes: Mapping[str, int]) -> int | None:
 # ---- as text -------------------------------------------------------------------------------------------------------
 
 
-def size_text(d: Dim) -> str:
-    """A portable dim for people: ``4``, ``?n``, ``x.shape[0]``, ``2·?n + 1``, ``min(?n, 8)``, ``?``."""
+def _leaf(d: Dim) -> str:
     if d.op == SYM:
         return d.args[0] if "." in d.args[0] else f"?{d.args[0]}"
-    if d.op == POLY:
-        terms = [
-            (c, "·".join([*([str(abs(c))] if abs(c) != 1 or not atoms else []), *map(_factor, atoms)])) for c, atoms in d.args
-        ]
-        terms.sort(key=lambda t: t[0] < 0)  # "n - 1" rather than "-1 + n"
-        first = ("-" if terms[0][0] < 0 else "") + terms[0][1]
-        return first + "".join(f" {'-' if c < 0 else '+'} {text}" for c, text in terms[1:])
-    if d.op in (MIN, MAX):
-        return f"{d.op}({', '.join(map(size_text, d.args))})"
-    if d.op in _SIGNS:
-        return f" {_SIGNS[d.op]} ".join(map(_factor, d.args))
     known = const(d)
     return "?" if known is None else str(known)
 
 
-def _factor(d: Dim) -> str:
-    text = size_text(d)
-    return f"({text})" if d.op in (POLY, *_SIGNS) else text
+_NOTATION = Notation(_leaf, times="·", subtracts=True)
+
+
+def size_text(d: Dim) -> str:
+    """A portable dim for people: ``4``, ``?n``, ``x.shape[0]``, ``2·?n + 1``, ``min(?n, 8)``, ``?``."""
+    return _NOTATION.text(d)
 
 
 def shape_text(ty: TensorType) -> str:
