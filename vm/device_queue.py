@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..ops.native.memory import alloc, copy_bytes, fill_bytes, free, native, store_i64
+from ..ops.native.memory import fill_bytes, native, store_i64
 from ..ops.native.status import OK, OUT_OF_MEMORY
+from .growth import grown
 from .layout import POISON, state_at
 
 #: Kinds of queue entries.
@@ -16,12 +17,9 @@ def reserve(state, words):
     s = state_at(state)
     if s.queue_used + words > s.queue_words:
         capacity = max(2 * s.queue_words, s.queue_used + words + 4096)
-        block = alloc(8 * capacity)
+        block = grown(s.queue, s.queue_used, capacity)
         if block == 0:
             return 0
-        copy_bytes(block, s.queue, 8 * s.queue_used)
-        if s.queue != 0:
-            free(s.queue)
         s.queue = block
         s.queue_words = capacity
     at = s.queue + 8 * s.queue_used

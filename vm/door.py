@@ -17,9 +17,10 @@ import numpy as np
 from ..ops.native import store
 from ..ops.native.by_address import call_2, call_4, call_8
 from ..ops.native.layout import TAG_TENSOR
-from ..ops.native.memory import alloc, copy_bytes, free, load_i32, load_i64, native, store_i32, store_i64, store_u8, tensor
+from ..ops.native.memory import alloc, free, load_i32, load_i64, native, store_i32, store_i64, store_u8, tensor
 from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype
 from . import requests
+from .growth import grown
 from .heap import new_object
 from .layout import ARGUMENTS, BUSY, state_at
 from .requests import CLOSE, OPEN, OWN, RELEASE, RUN, TO_DEVICE
@@ -191,10 +192,9 @@ def give_up(self, args, n):
     else:
         if s.n_deferred == s.deferred_words:
             capacity = 2 * s.deferred_words + 64
-            block = alloc(8 * capacity)
-            copy_bytes(block, s.deferred, 8 * s.n_deferred)
-            if s.deferred != 0:
-                free(s.deferred)
+            block = grown(s.deferred, s.n_deferred, capacity)
+            if block == 0:
+                return py_long_from(0)  # the machine's end takes it
             s.deferred = block
             s.deferred_words = capacity
         store_i64(s.deferred + 8 * s.n_deferred, at)

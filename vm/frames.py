@@ -6,8 +6,9 @@ Frames are found by their offset in the stack, so the stack may move when it gro
 
 from __future__ import annotations
 
-from ..ops.native.memory import alloc, copy_bytes, free, load_i64, native, store_i64, tensor
+from ..ops.native.memory import load_i64, native, store_i64, tensor
 from ..ops.native.status import INTERNAL, OK, STACK_OVERFLOW
+from .growth import grown
 from .heap import release, retain
 from .layout import FRAME_WORDS, FUNCTION_WORDS, state_at
 
@@ -30,11 +31,9 @@ def make_room(state, top):
     if top > s.stack_limit:
         return False
     words = min(max(2 * s.stack_words, top), s.stack_limit)
-    block = alloc(8 * words)
+    block = grown(s.stack, s.stack_words, words)
     if block == 0:
         return False
-    copy_bytes(block, s.stack, 8 * s.stack_words)
-    free(s.stack)
     s.stack = block
     s.stack_words = words
     return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native, store_i64, tensor
+from ..ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
+from .growth import grown
 from .heap import n_bytes
 from .layout import EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_WORDS, TRACE_EVENTS, state_at
 
@@ -13,12 +14,9 @@ def trace_room(state, words):
     s = state_at(state)
     if s.trace_used + words > s.trace_words:
         capacity = max(2 * s.trace_words, s.trace_used + words + 4096 * EVENT_WORDS)
-        block = alloc(8 * capacity)
+        block = grown(s.trace, s.trace_used, capacity)
         if block == 0:
             return False
-        copy_bytes(block, s.trace, 8 * s.trace_used)
-        if s.trace != 0:
-            free(s.trace)
         s.trace = block
         s.trace_words = capacity
     return True

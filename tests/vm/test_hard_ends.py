@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm import isa
+from relayvm.ops.native.memory import array_int64, free
+from relayvm.vm import door, growth, isa
+from relayvm.vm.layout import STATE
 
 from ..devices import DEVICES
 from .executables import executable, function
@@ -102,3 +104,23 @@ def test_a_machine_and_its_results_are_garbage_together(target: str) -> None:
     # every result was given back to a machine that was still open
     assert len(closed) == 300 and not any(closed)
     assert view["object_chunks"] == 0
+
+
+@pytest.mark.parametrize("memory", [0, 1, 2])
+def test_what_is_given_up_while_a_machine_runs_is_noted_as_far_as_there_is_memory(
+    memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, handle, given = np.zeros(1, STATE), np.zeros(door.HANDLE_WORDS, np.int64), np.zeros(1, np.int64)
+    state["busy"], handle[door._STATE] = 1, state.ctypes.data
+    itself = np.full(1 + door._DATA // 8, handle.ctypes.data)
+    real, blocks = growth.alloc, iter(range(memory))
+    monkeypatch.setattr(growth, "alloc", lambda nbytes: 0 if next(blocks, None) is None else real(nbytes))
+    monkeypatch.setattr(door, "py_long_as", int)
+    monkeypatch.setattr(door, "py_long_from", int)
+    for address in range(1, 301):
+        given[0] = address
+        assert door.give_up(itself.ctypes.data, given.ctypes.data, 1) == 0
+    noted, at = int(state["n_deferred"][0]), int(state["deferred"][0])
+    assert noted == (0, 64, 192)[memory]
+    np.testing.assert_array_equal(array_int64(at, noted), np.arange(1, noted + 1))
+    free(at)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...ops.native.memory import alloc, array_float32, copy_bytes, free, load_i64, native, store_i64
+from ...ops.native.memory import array_float32, free, load_i64, native, store_i64
 from ...ops.native.status import OK, OUT_OF_MEMORY
+from ..growth import grown
 from ..layout import state_at
 from .calls import EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD, EVENT_TIME, checked, drive_1, drive_2, drive_3
 from .layout import card_at
@@ -38,12 +39,9 @@ def give_event(card, event):
     c = card_at(card)
     if c.n_events == c.events_words:
         capacity = 2 * c.events_words + 64
-        block = alloc(8 * capacity)
+        block = grown(c.events, c.n_events, capacity)
         if block == 0:
             return  # the context's end takes it
-        copy_bytes(block, c.events, 8 * c.n_events)
-        if c.events != 0:
-            free(c.events)
         c.events = block
         c.events_words = capacity
     store_i64(c.events + 8 * c.n_events, event)
@@ -66,12 +64,9 @@ def give_timed(card, event):
     c = card_at(card)
     if c.n_timed_events == c.timed_events_words:
         capacity = 2 * c.timed_events_words + 64
-        block = alloc(8 * capacity)
+        block = grown(c.timed_events, c.n_timed_events, capacity)
         if block == 0:
             return
-        copy_bytes(block, c.timed_events, 8 * c.n_timed_events)
-        if c.timed_events != 0:
-            free(c.timed_events)
         c.timed_events = block
         c.timed_events_words = capacity
     store_i64(c.timed_events + 8 * c.n_timed_events, event)
@@ -98,12 +93,9 @@ def end_timing(card, stream, start, row):
         return OK
     if c.timed_used + 3 > c.timed_words:
         capacity = 2 * c.timed_words + 3 * 1024
-        block = alloc(8 * capacity)
+        block = grown(c.timed, c.timed_used, capacity)
         if block == 0:
             return OUT_OF_MEMORY
-        copy_bytes(block, c.timed, 8 * c.timed_used)
-        if c.timed != 0:
-            free(c.timed)
         c.timed = block
         c.timed_words = capacity
     at = c.timed + 8 * c.timed_used

@@ -12,6 +12,7 @@ from __future__ import annotations
 from ...ops.native.by_address import call_24
 from ...ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native, store_i64
 from ...ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
+from ..growth import grown
 from ..layout import state_at
 from .calls import (
     CAPTURE_BEGIN,
@@ -71,12 +72,9 @@ def room(card, words):
     c = card_at(card)
     if c.queue_used + words > c.queue_words:
         capacity = max(2 * c.queue_words, c.queue_used + words + MAX_LAUNCH_WORDS)
-        block = alloc(8 * capacity)
+        block = grown(c.queue, c.queue_used, capacity)
         if block == 0:
             return 0
-        copy_bytes(block, c.queue, 8 * c.queue_used)
-        if c.queue != 0:
-            free(c.queue)
         c.queue = block
         c.queue_words = capacity
     return c.queue + 8 * c.queue_used
