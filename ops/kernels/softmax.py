@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..native.arithmetic import add_in_any_order, larger
+from ..native.filling import filled
 from ..native.memory import generic
 from ..native.status import OK
 from .folding import RUN
 from .real_functions import exp_float32_below, large_exp_float32_below
 
+#: What each body is filled in with: ``e ** x`` of what is not above 0, and the dtype that is computed in.
+exponential = number = None
 #: Columns that are gone through together: many, for memory is read faster in long stretches.
 BLOCK = 4096
 
@@ -52,11 +55,13 @@ def row_total(data, o, top, exponential, number):  # type: ignore[no-untyped-def
 
 
 @generic
-def softmax_rows(data, out, exponential, number):  # type: ignore[no-untyped-def]
+def softmax_rows(data, out):  # type: ignore[no-untyped-def]
     """Softmax of rows; exponentials, all of them times the same number, are kept in the result.
 
     The largest element of the next row is looked for as those of a row are computed: else the memory would rest meanwhile.
     """
+    if data.size == 0:
+        return OK
     outer, n, _ = data.shape
     coming = largest(data, 0)
     for o in range(outer):
@@ -75,11 +80,14 @@ def softmax_rows(data, out, exponential, number):  # type: ignore[no-untyped-def
         share = number(1.0 / total) if top - top == number(0) else number(np.nan)
         for j in range(n):
             out[o, j, 0] = out[o, j, 0] * share
+    return OK
 
 
 @generic
-def softmax_rows_over(data, out, exponential, number):  # type: ignore[no-untyped-def]
+def softmax_rows_over(data, out):  # type: ignore[no-untyped-def]
     """As ``softmax_rows`` where both are the same memory: a row that is written is never read ahead of."""
+    if data.size == 0:
+        return OK
     outer, n, _ = data.shape
     for o in range(outer):
         top, total = largest(data, o), 0.0
@@ -94,28 +102,35 @@ def softmax_rows_over(data, out, exponential, number):  # type: ignore[no-untype
         share = number(1.0 / total) if top - top == number(0) else number(np.nan)
         for j in range(n):
             out[o, j, 0] = out[o, j, 0] * share
+    return OK
 
 
 @generic
-def softmax_rows_twice(data, out, exponential, number):  # type: ignore[no-untyped-def]
+def softmax_rows_twice(data, out):  # type: ignore[no-untyped-def]
     """Softmax of rows; exponentials are computed a second time, since the result would round them."""
+    if data.shape[1] == 0:
+        return OK
     outer, n, _ = data.shape
     for o in range(outer):
         top = largest(data, o)
         share = number(1.0 / row_total(data, o, top, exponential, number))
         for j in range(n):
             out[o, j, 0] = exponential(data[o, j, 0] - top) * share
+    return OK
 
 
 @generic
-def log_softmax_rows(data, out, exponential, number):  # type: ignore[no-untyped-def]
+def log_softmax_rows(data, out):  # type: ignore[no-untyped-def]
     """The logarithm of softmax of rows."""
+    if data.shape[1] == 0:
+        return OK
     outer, n, _ = data.shape
     for o in range(outer):
         top = largest(data, o)
         shift = number(math.log(row_total(data, o, top, exponential, number)))
         for j in range(n):
             out[o, j, 0] = (data[o, j, 0] - top) - shift
+    return OK
 
 
 # ---- columns -------------------------------------------------------------------------------------------------------------
@@ -153,8 +168,10 @@ def column_totals(data, o, first, columns, top, total, exponential):  # type: ig
 
 
 @generic
-def softmax_columns(data, out, top, share, total, exponential):  # type: ignore[no-untyped-def]
-    """Softmax of columns."""
+def softmax_columns(data, out, top, share, total):  # type: ignore[no-untyped-def]
+    """Softmax of columns.  ``top`` and ``share`` are of the dtype that is computed in, ``total`` is of float64."""
+    if data.shape[1] == 0:
+        return OK
     outer, n, inner = data.shape
     for o in range(outer):
         for first in range(0, inner, BLOCK):
@@ -167,11 +184,14 @@ def softmax_columns(data, out, top, share, total, exponential):  # type: ignore[
                 for c in range(columns):
                     i = np.uint64(first + c)
                     out[o, j, i] = exponential(data[o, j, i] - top[i]) * share[i]
+    return OK
 
 
 @generic
-def log_softmax_columns(data, out, top, shift, total, exponential):  # type: ignore[no-untyped-def]
-    """The logarithm of softmax of columns."""
+def log_softmax_columns(data, out, top, shift, total):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax of columns, with the same buffers."""
+    if data.shape[1] == 0:
+        return OK
     outer, n, inner = data.shape
     for o in range(outer):
         for first in range(0, inner, BLOCK):
@@ -184,103 +204,29 @@ def log_softmax_columns(data, out, top, shift, total, exponential):  # type: ign
                 for c in range(columns):
                     i = np.uint64(first + c)
                     out[o, j, i] = (data[o, j, i] - top[i]) - shift[i]
-
-
-# ---- the bodies of kernels: ``top`` and ``scale`` of the dtype that is computed in, ``total`` of float64 ---------------------
-
-
-@generic
-def rows_of_float32(data, out):  # type: ignore[no-untyped-def]
-    """Softmax along the last axis."""
-    if data.size > 0:
-        softmax_rows(data, out, large_exp_float32_below, np.float32)
     return OK
 
 
-@generic
-def rows_of_float32_over(data, out):  # type: ignore[no-untyped-def]
-    """Softmax along the last axis, in place."""
-    if data.size > 0:
-        softmax_rows_over(data, out, large_exp_float32_below, np.float32)
-    return OK
+# ---- the bodies by the data's dtype; "" stands for those that only store, and for what is not named ---------------------------
+
+_NUMBERS = {"float64": (exp_float64, np.float64), "": (exp_float32_below, np.float32)}
+#: All times the same number, which a body that keeps them divides by as well.
+_LARGE = {"float32": (large_exp_float32_below, np.float32), "float64": (exp_float64, np.float64)}
 
 
-@generic
-def rows_of_float64_over(data, out):  # type: ignore[no-untyped-def]
-    """Softmax along the last axis, in place."""
-    if data.size > 0:
-        softmax_rows_over(data, out, exp_float64, np.float64)
-    return OK
+def _bodies(template: Any, numbers: dict[str, Any]) -> dict[str, Any]:
+    return {
+        dtype: filled(template, f"{template.__name__}_{dtype or 'float32'}", exponential=e, number=n)
+        for dtype, (e, n) in numbers.items()
+    }
 
 
-@generic
-def rows_of_float64(data, out):  # type: ignore[no-untyped-def]
-    """Softmax along the last axis."""
-    if data.size > 0:
-        softmax_rows(data, out, exp_float64, np.float64)
-    return OK
-
-
-@generic
-def rows_of_halves(data, out):  # type: ignore[no-untyped-def]
-    """Softmax along the last axis, of a dtype that only stores."""
-    if data.shape[1] > 0:
-        softmax_rows_twice(data, out, exp_float32_below, np.float32)
-    return OK
-
-
-@generic
-def columns_of_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """Softmax along any axis."""
-    if data.shape[1] > 0:
-        softmax_columns(data, out, top, scale, total, exp_float32_below)
-    return OK
-
-
-@generic
-def columns_of_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """Softmax along any axis."""
-    if data.shape[1] > 0:
-        softmax_columns(data, out, top, scale, total, exp_float64)
-    return OK
-
-
-@generic
-def log_rows_of_float32(data, out):  # type: ignore[no-untyped-def]
-    """The logarithm of softmax along the last axis."""
-    if data.shape[1] > 0:
-        log_softmax_rows(data, out, exp_float32_below, np.float32)
-    return OK
-
-
-@generic
-def log_rows_of_float64(data, out):  # type: ignore[no-untyped-def]
-    """The logarithm of softmax along the last axis."""
-    if data.shape[1] > 0:
-        log_softmax_rows(data, out, exp_float64, np.float64)
-    return OK
-
-
-@generic
-def log_columns_of_float32(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """The logarithm of softmax along any axis."""
-    if data.shape[1] > 0:
-        log_softmax_columns(data, out, top, scale, total, exp_float32_below)
-    return OK
-
-
-@generic
-def log_columns_of_float64(data, out, top, scale, total):  # type: ignore[no-untyped-def]
-    """The logarithm of softmax along any axis."""
-    if data.shape[1] > 0:
-        log_softmax_columns(data, out, top, scale, total, exp_float64)
-    return OK
-
-
-#: By the data's dtype, "" for those that only store: ``exp(x - max) / sum(exp(x - max))`` and its logarithm.
-SOFTMAX_ROWS: dict[str, Any] = {"float32": rows_of_float32, "float64": rows_of_float64, "": rows_of_halves}
+_OF_HALVES = _bodies(softmax_rows_twice, {"": _NUMBERS[""]})
+#: ``exp(x - max) / sum(exp(x - max))``
+SOFTMAX_ROWS = _bodies(softmax_rows, _LARGE) | _OF_HALVES
 #: The same where the result is the input's memory.
-SOFTMAX_ROWS_OVER: dict[str, Any] = {"float32": rows_of_float32_over, "float64": rows_of_float64_over, "": rows_of_halves}
-SOFTMAX_COLUMNS: dict[str, Any] = {"float64": columns_of_float64, "": columns_of_float32}
-LOG_SOFTMAX_ROWS: dict[str, Any] = {"float64": log_rows_of_float64, "": log_rows_of_float32}
-LOG_SOFTMAX_COLUMNS: dict[str, Any] = {"float64": log_columns_of_float64, "": log_columns_of_float32}
+SOFTMAX_ROWS_OVER = _bodies(softmax_rows_over, _LARGE) | _OF_HALVES
+SOFTMAX_COLUMNS = _bodies(softmax_columns, _NUMBERS)
+#: The logarithm of softmax.
+LOG_SOFTMAX_ROWS = _bodies(log_softmax_rows, _NUMBERS)
+LOG_SOFTMAX_COLUMNS = _bodies(log_softmax_columns, _NUMBERS)
