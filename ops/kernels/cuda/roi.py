@@ -126,29 +126,35 @@ def _checked(assembly: Assembly, given: tuple[Parameter, ...], refusal: str, reg
     assembly.launch("check", blocks(regions, _THREADS))
 
 
-def roi_align(constants: Constants) -> Callable[[OpaqueCall], CudaSource]:
-    """Each bin's mean, or largest, of samples between elements."""
+def _pooled(
+    entry: str, body: Template, texts: tuple[Template, ...], result: str, constants: Constants
+) -> Callable[[OpaqueCall], CudaSource]:
+    """Each bin of each region, in a thread of its own; ``result``: what of ``body`` is stored."""
 
     def source(call: OpaqueCall) -> CudaSource:
         (data, rois), (out,), given = call.inputs, call.results, constants(call.attrs)
         last = given["layout"]
         names = {
-            "threads": _THREADS, "last": flag(last), "dtype": data.dtype, "is_max": flag(given["is_max"]),
-            "ratio": given["ratio"], "scale": literal("float64", given["scale"]),
-            "farthest": literal("float64", FARTHEST), "bad_value": BAD_VALUE,
-            "no_index": INDEX_OUT_OF_RANGE, "lowest": literal("float64", float("-inf")),
-            "result": converted("total", "float64", out.dtype),
+            **{name: flag(value) if isinstance(value, bool) else value for name, value in given.items()},
+            "threads": _THREADS, "last": flag(last), "dtype": data.dtype, "scale": literal("float64", given["scale"]),
+            "farthest": literal("float64", FARTHEST), "bad_value": BAD_VALUE, "no_index": INDEX_OUT_OF_RANGE,
+            "lowest": literal("float64", float("-inf")), "result": converted(result, "float64", out.dtype),
         }  # fmt: skip
         assembly = Assembly()
-        assembly.text(NUMBER, PLACE, _SAMPLE.substitute(names), _AXIS.substitute(names), _REFUSAL.substitute(names))
+        assembly.text(NUMBER, PLACE, *(text.substitute(names) for text in texts))
         regions = (reads("rois", rois), size("pictures", sizes_of(data.shape, last)[0]))
         _checked(assembly, regions, "refusal(rois + region * 5, pictures)", rois.shape[0])
         sizes = plane_sizes(data.shape, last, out.shape, last)
-        assembly.kernel("align", _THREADS, (reads("data", data), *regions, writes("out", out), *sizes), _ALIGN.substitute(names))
-        assembly.launch("align", blocks(product(out.shape), _THREADS))
+        assembly.kernel(entry, _THREADS, (reads("data", data), *regions, writes("out", out), *sizes), body.substitute(names))
+        assembly.launch(entry, blocks(product(out.shape), _THREADS))
         return assembly.source()
 
     return source
+
+
+def roi_align(constants: Constants) -> Callable[[OpaqueCall], CudaSource]:
+    """Each bin's mean, or largest, of samples between elements."""
+    return _pooled("align", _ALIGN, (_SAMPLE, _AXIS, _REFUSAL), "total", constants)
 
 
 # ---- whole elements ------------------------------------------------------------------------------------------------
@@ -188,25 +194,7 @@ _POOL = Template("""
 
 def roi_pool(constants: Constants) -> Callable[[OpaqueCall], CudaSource]:
     """Each bin's largest element."""
-
-    def source(call: OpaqueCall) -> CudaSource:
-        (data, rois), (out,), given = call.inputs, call.results, constants(call.attrs)
-        last = given["layout"]
-        names = {
-            "threads": _THREADS, "last": flag(last), "dtype": data.dtype, "scale": literal("float64", given["scale"]),
-            "farthest": literal("float64", FARTHEST), "bad_value": BAD_VALUE, "no_index": INDEX_OUT_OF_RANGE,
-            "lowest": literal("float64", float("-inf")), "result": converted("best", "float64", out.dtype),
-        }  # fmt: skip
-        assembly = Assembly()
-        assembly.text(NUMBER, PLACE, _REFUSAL.substitute(names), _BINS.substitute(names))
-        regions = (reads("rois", rois), size("pictures", sizes_of(data.shape, last)[0]))
-        _checked(assembly, regions, "refusal(rois + region * 5, pictures)", rois.shape[0])
-        sizes = plane_sizes(data.shape, last, out.shape, last)
-        assembly.kernel("pool", _THREADS, (reads("data", data), *regions, writes("out", out), *sizes), _POOL.substitute(names))
-        assembly.launch("pool", blocks(product(out.shape), _THREADS))
-        return assembly.source()
-
-    return source
+    return _pooled("pool", _POOL, (_REFUSAL, _BINS), "best", constants)
 
 
 # ---- crops -----------------------------------------------------------------------------------------------------------
