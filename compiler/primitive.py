@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..ops.conditions import Choice
-from ..ops.group import Group, Literal, Node, Tensor
+from ..ops.group import Group, Literal, Node
 from ..ops.op import Op
 from ..ops.relate import build_group
-from ..ops.ty import FuncType, TensorType, TupleType, Type, numpy_dtype
+from ..ops.ty import FuncType, Tensor, TensorType, TupleType, Type, numpy_dtype
 from .anf import Names, operands
 from .ir import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ..ops.group import Tensor
 from ..ops.implementation import OpCall
 from ..ops.tuning import Finding, Quartiles, implementations, static_shapes, untuned
-from ..ops.ty import TensorType
+from ..ops.ty import Tensor, TensorType
 from ..vm.executable import Executable
 from ..vm.machine import VirtualMachine
 from ..vm.report.interleaved import measure

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..ops.group import Tensor
 from ..ops.implementation import CARD, HOST, OpCall
 from ..ops.op import OpPattern
-from ..ops.ty import TensorType, TupleType, Type
+from ..ops.ty import Tensor, TensorType, TupleType, Type
 from ..shape_funcs.dims import SYM, Dim, const, dim, substitute, symbols
 from ..vm.executable import DEVICES
 from ..vm.layout import CUDA

@@ -11,19 +11,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from ..shape_funcs.dims import Dim, Shape, const, dim, sym
+from ..shape_funcs.dims import Dim, const, dim, sym
 from .implementation import HOST, Kernel, OpCall
 from .op import Op, get
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """dtype and dims of a value of the group.  Unknown dims are named ``d0 d1 ...`` in order of first occurrence in the
-    parameters, so that identical fusions are identical data.  A dim of a *result* that is an expression is kept as one."""
-
-    dtype: str
-    shape: Shape
-
+from .ty import Tensor
 
 Ref = int  # a value of the group: parameters come first, then literals, then the outputs of the nodes in order
 Arg = "Ref | tuple[Ref, ...]"

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..shape_funcs.dims import Dim, IntLike, dim, max_, product
 from .conditions import Conditions
-from .ty import ITEMSIZE, computed_in
+from .ty import ITEMSIZE, Tensor, computed_in
 
 if TYPE_CHECKING:
-    from .group import Tensor
     from .op import Op
 
 #: The machines that implementations are for: the host, where the device ``sim`` computes too, and cards.

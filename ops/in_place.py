@@ -7,13 +7,13 @@ memory of a parameter that is read nowhere but where the element of the same ind
 from __future__ import annotations
 
 from ..shape_funcs.dims import const, product
-from .group import Group, Tensor
+from .group import Group
 from .implementation import HOST, Kernel
 from .kernels.composition import Nest, TooComplex
 from .kernels.expression import AXIS, LOAD
 from .kernels.plan import plans
 from .kernels.reads import read_by, sizes_read
-from .ty import ITEMSIZE
+from .ty import ITEMSIZE, Tensor
 
 #: A parameter, by number, and a result, by its position among the results.
 Pair = tuple[int, int]

@@ -33,10 +33,10 @@ from ..shape_funcs.program import DATA, INT64_MAX, INT64_MIN, SIZE, Load, ShapeP
 from ..shape_funcs.registry import Check, Operand, ShapeError, tracing
 from ..shape_funcs.relay_flags import RELAY_FLAGS
 from .attr_types import check_attrs
-from .group import Group, Literal, Node, Tensor, attrs_from_json, dim_from_json
+from .group import Group, Literal, Node, attrs_from_json, dim_from_json
 from .implementation import CARD, HOST
 from .op import Op, OpPattern, TypeRelError, get
-from .ty import DTYPES, TensorType, TupleType, Type, int_range, is_float
+from .ty import DTYPES, Tensor, TensorType, TupleType, Type, int_range, is_float
 
 #: More run-time values than this are no shape: symbolic arithmetic over them would take for ever.
 MAX_VALUES = 4096

@@ -99,6 +99,15 @@ class FuncType(Type):
         return f"fn ({', '.join(map(str, self.params))}) -> {self.result}"
 
 
+@dataclass(frozen=True)
+class Tensor:
+    """dtype and dims of a value of a kernel.  Unknown dims are named ``d0 d1 ...`` in order of first occurrence in the
+    parameters, so that identical fusions are identical data.  A dim of a *result* that is an expression is kept as one."""
+
+    dtype: str
+    shape: Shape
+
+
 def dim_text(d: Dim) -> str:
     """``4``, ``?n`` for a dimension the program named, ``?`` for any other."""
     if d.op == INT:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..ops.choice import settled
-from ..ops.group import Group, Node, Tensor
+from ..ops.group import Group, Node
 from ..ops.implementation import HOST
 from ..ops.native import libraries, threads
 from ..ops.native.layout import TENSOR
 from ..ops.native.status import STATUS
 from ..ops.op import Op, OpPattern
 from ..ops.relate import build_group, shape_program
-from ..ops.ty import DTYPES, numpy_dtype
+from ..ops.ty import DTYPES, Tensor, numpy_dtype
 from ..shape_funcs.dims import shape
 from .kernels import in_python, kernel_address
 from .source import VMError

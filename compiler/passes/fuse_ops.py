@@ -29,12 +29,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ops.group import Group, Node, Tensor
+from ...ops.group import Group, Node
 from ...ops.kernels import fits
 from ...ops.machine import ON_DEVICE
 from ...ops.op import Op, OpPattern
 from ...ops.relate import build_group, data_dependent
-from ...ops.ty import TensorType, TupleType
+from ...ops.ty import Tensor, TensorType, TupleType
 from ...shape_funcs.dims import Dim, const, sym
 from ...vm.source import Span
 from ..anf import Names, inner_chains, operands, rebuild, uses

@@ -27,11 +27,11 @@ import numpy as np
 
 from ...ops import machine
 from ...ops.conditions import Choice
-from ...ops.group import Node, Tensor
+from ...ops.group import Node
 from ...ops.op import Op, OpPattern, get
 from ...ops.relate import Need, build_group
 from ...ops.transform import ShapeOfAttrs
-from ...ops.ty import TensorType, TupleType, Type, numpy_dtype, tensors
+from ...ops.ty import Tensor, TensorType, TupleType, Type, numpy_dtype, tensors
 from ...shape_funcs.dims import Shape, const, fresh, is_static
 from ...vm.copy_reason import CopyKind, CopyReason
 from ..anf import Names

@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import Any
 
 from ..group import Group
-from ..group import Tensor as GroupTensor
 from ..implementation import HOST, Kernel
 from ..native.layout import TENSOR
 from ..native.shares import end_of, first_of, threads_wanted
 from ..native.status import OUT_OF_MEMORY
 from ..op import Op
 from ..ty import ITEMSIZE, computed_in
+from ..ty import Tensor as GroupTensor
 from .cost import PER_NS
 from .division import asked
 from .source import KernelSource, either, same_place

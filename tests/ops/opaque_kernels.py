@@ -11,14 +11,14 @@ import numpy as np
 
 import relayvm.ops as _every_operator  # noqa: F401
 from relayvm.ops.choice import settled
-from relayvm.ops.group import Group, Node, Tensor
+from relayvm.ops.group import Group, Node
 from relayvm.ops.kernels import opaque
 from relayvm.ops.kernels.source import KernelSource
 from relayvm.ops.native import libraries, memory, store, threads
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import get
 from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import DTYPES, numpy_dtype
+from relayvm.ops.ty import DTYPES, Tensor, numpy_dtype
 from relayvm.shape_funcs.dims import dim, sym
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from relayvm.ops.choice import settled
-from relayvm.ops.group import Group, Literal, Node, Tensor
+from relayvm.ops.group import Group, Literal, Node
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.kernels.loops import BODIES
 from relayvm.ops.native import memory, store, threads
@@ -20,7 +20,7 @@ from relayvm.ops.native.halves import scalar_types
 from relayvm.ops.native.layout import TENSOR
 from relayvm.ops.op import NoAttrs, get
 from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import DTYPES, HALVES, numpy_dtype
+from relayvm.ops.ty import DTYPES, HALVES, Tensor, numpy_dtype
 from relayvm.shape_funcs.dims import dim, sym
 
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from relayvm.ops.choice import FORCED, ONLY, TUNED, Rejected, choose, fallbacks, force, settled
 from relayvm.ops.conditions import Choice, Condition, condition, holds, undecided
-from relayvm.ops.group import Group, Literal, Node, Tensor
+from relayvm.ops.group import Group, Literal, Node
 from relayvm.ops.implementation import CARD, HOST, Kernel, OpCall, Scratch
 from relayvm.ops.in_place import kernel_pairs
 from relayvm.ops.op import REGISTRY, Op, OpPattern, get
 from relayvm.ops.relate import build_group
+from relayvm.ops.ty import Tensor
 from relayvm.shape_funcs.dims import Dim, const, dim, evaluate, max_, min_, sym
 
 from .every_op.recipe import operators

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.ops.contiguous import joined, parts
-from relayvm.ops.group import Group, Node, Tensor
+from relayvm.ops.group import Group, Node
 from relayvm.ops.op import get
 from relayvm.ops.relate import build_group
+from relayvm.ops.ty import Tensor
 from relayvm.shape_funcs.dims import Dim, IntLike, dim, evaluate, shape, sym
 
 sizes = st.lists(st.integers(0, 4), min_size=1, max_size=4)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from relayvm.ops.creation import ArangeAttrs
 from relayvm.ops.elementwise import CastAttrs
-from relayvm.ops.group import Group, Literal, Node, Tensor
+from relayvm.ops.group import Group, Literal, Node
 from relayvm.ops.indexing import TakeAttrs
 from relayvm.ops.kernels import fits, kernel_source
 from relayvm.ops.kernels.composition import TooComplex
@@ -18,6 +18,7 @@ from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.ops.op import NoAttrs
 from relayvm.ops.reduce import ReduceAttrs
 from relayvm.ops.transform import AxisAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
+from relayvm.ops.ty import Tensor
 from relayvm.shape_funcs.dims import dim, sym
 
 from .run_group import compiled, evaluate, group_of, plain

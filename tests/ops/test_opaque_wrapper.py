@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.group import Group, Literal, Node, Tensor
+from relayvm.ops.group import Group, Literal, Node
 from relayvm.ops.kernels import kernel_source, opaque
 from relayvm.ops.native import compile, libraries, memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.op import REGISTRY, OpPattern, TypeRelError, get
 from relayvm.ops.relate import build_group, relate
-from relayvm.ops.ty import TensorType
+from relayvm.ops.ty import Tensor, TensorType
 from relayvm.shape_funcs.dims import sym
 
 from . import opaque_kernels

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.ops.group import Node, Tensor
+from relayvm.ops.group import Node
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.kernels.pieces import MOST
 from relayvm.ops.op import NoAttrs
 from relayvm.ops.transform import AxisAttrs
+from relayvm.ops.ty import Tensor
 from relayvm.shape_funcs.dims import dim, sym
 
 from .run_group import call, compiled, evaluate, group_of, one_call, plain

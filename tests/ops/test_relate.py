@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm import ops  # noqa: F401  (registers)
-from relayvm.ops.group import Group, Literal, Node, Tensor
+from relayvm.ops.group import Group, Literal, Node
 from relayvm.ops.implementation import Kernel
 from relayvm.ops.op import REGISTRY, NoAttrs, Op, OpPattern, TypeRelError, get
 from relayvm.ops.relate import Need, build_group, data_dependent, group_from_json, relate, shape_program
-from relayvm.ops.ty import TensorType, TupleType
+from relayvm.ops.ty import Tensor, TensorType, TupleType
 from relayvm.shape_funcs.dims import RESULT, Dim, dim, is_nonneg, postorder, sym
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
 

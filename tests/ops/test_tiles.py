@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.ops.group import Node, Tensor
+from relayvm.ops.group import Node
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.native import transposition
 from relayvm.ops.native.past_caches import LINE_BYTES
 from relayvm.ops.op import NoAttrs
 from relayvm.ops.transform import AxisAttrs, TransposeAttrs
-from relayvm.ops.ty import DTYPES, numpy_dtype
+from relayvm.ops.ty import DTYPES, Tensor, numpy_dtype
 from relayvm.shape_funcs.dims import dim, sym
 
 from .run_group import call, compiled, evaluate, group_of, one_call, plain

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from relayvm.ops import tuning
 from relayvm.ops.choice import TUNED, choose
-from relayvm.ops.group import Tensor
 from relayvm.ops.implementation import OpCall
 from relayvm.ops.native.disk import CacheWarning
 from relayvm.ops.native.fingerprint import TUNING, fingerprint
 from relayvm.ops.native.records import Record
 from relayvm.ops.op import get
 from relayvm.ops.tuning import Finding, Preferences, Quartiles, bucket_of, key_of, rounded, static_shapes
+from relayvm.ops.ty import Tensor
 from relayvm.shape_funcs.dims import dim, sym
 
 from .. import two_ways as op

@@ -7,10 +7,10 @@ import functools
 import numpy as np
 
 from relayvm.compiler.compile import compile
-from relayvm.ops.group import Group, Node, Tensor
+from relayvm.ops.group import Group, Node
 from relayvm.ops.op import NoAttrs
 from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import DTYPES, FuncType, TensorType, TupleType, scalar
+from relayvm.ops.ty import DTYPES, FuncType, Tensor, TensorType, TupleType, scalar
 from relayvm.shape_funcs.dims import fresh, sym
 from relayvm.vm import isa
 from relayvm.vm.copy_reason import CopyKind, CopyReason

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from relayvm.ops.group import Group, Literal, Node, Tensor
+from relayvm.ops.group import Group, Literal, Node
 from relayvm.ops.kernels.cuda import opaque
 from relayvm.ops.kernels.cuda.source import (
     Address,
@@ -26,7 +26,7 @@ from relayvm.ops.kernels.cuda.source import (
 )
 from relayvm.ops.op import get
 from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import numpy_dtype
+from relayvm.ops.ty import Tensor, numpy_dtype
 from relayvm.shape_funcs.dims import Dim, const, dim, sym
 from relayvm.shape_funcs.program import SIZE, Load, assemble
 

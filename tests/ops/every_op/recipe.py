@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from relayvm import ops  # noqa: F401  (registers)
-from relayvm.ops.group import Group, Node, Tensor
+from relayvm.ops.group import Group, Node
 from relayvm.ops.op import REGISTRY, Op, OpPattern, TypeRelError
 from relayvm.ops.relate import apply_shape_func, build_group
-from relayvm.ops.ty import DTYPES
+from relayvm.ops.ty import DTYPES, Tensor
 from relayvm.shape_funcs.dims import Dim, dim
 from relayvm.shape_funcs.program import constant_dims
 from relayvm.shape_funcs.registry import Operand

@@ -8,12 +8,13 @@ import llvmlite.binding as llvm
 import pytest
 from numba.core.compiler import Compiler
 
-from relayvm.ops.group import Group, Node, Tensor
+from relayvm.ops.group import Group, Node
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.native import compile as native_compile
 from relayvm.ops.native import front_end
 from relayvm.ops.op import get
 from relayvm.ops.relate import build_group
+from relayvm.ops.ty import Tensor
 from relayvm.shape_funcs.dims import sym
 from relayvm.vm.kernels import SIGNATURE, kernel_function
 
