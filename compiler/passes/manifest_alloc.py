@@ -242,9 +242,10 @@ class _ManifestAlloc:
         scope.invoke_one_of(guards, functions, ins, outs)
 
     def version(self, primitive_name: str, number: int, choice: Choice) -> GlobalVar:
-        """The primitive that is a version of another one."""
+        """The primitive that is a version of another one; one implementation may be several, each with its own conditions."""
         implementation = choice.names[number]
-        name = f"{primitive_name}_{implementation}"
+        before = choice.names[:number].count(implementation)
+        name = f"{primitive_name}_{implementation}" + f"_{before + 1}" * (before > 0)
         if name not in self.made:
             assert name not in self.mod.functions, name
             self.made[name] = version(self.mod[primitive_name], implementation, reasons(choice)[number])
