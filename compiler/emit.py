@@ -404,8 +404,8 @@ def _sizes(e: _FunctionEmitter, var: Var, call: Call) -> None:
 
 @_rule(machine.TRIM)
 def _trim(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    data, counts = e.regs(call.args)
-    e.add(isa.TrimTensor(e.dst(var), data, counts, call.attrs.index))
+    (data, counts), a = e.regs(call.args), call.attrs
+    e.add(isa.TrimTensor(e.dst(var), data, counts, a.index, int(a.release)))
 
 
 @_rule(machine.ALLOC_CLOSURE)

@@ -29,7 +29,6 @@ _NO_TENSORS = (*MAKES_STORAGE, machine.TAKE_STORAGE, machine.COPY_BEGIN)
 _VIEWS = (
     machine.RESHAPE_TENSOR,
     machine.SLICE_TENSOR,
-    machine.TRIM,
     machine.COPY_BEGIN,
     machine.ASSERT_SHAPE,
     machine.ASSERT_SAME_SIZE,
@@ -37,7 +36,7 @@ _VIEWS = (
 #: Calls whose result holds none of their arguments.
 _MAKES_ITS_OWN = (machine.SHAPE_OF, machine.SHAPE_FUNC, machine.SIZES, machine.LOAD_CONST, machine.COPY_WAIT)
 #: Calls that take memory of their own, of a size that a plan does not know.
-_ALLOCATES = (machine.DEVICE_COPY, machine.COPY_BEGIN, machine.COPY_WAIT)
+_ALLOCATES = (machine.DEVICE_COPY, machine.COPY_BEGIN, machine.COPY_WAIT, machine.TRIM)
 
 #: Which branches a binding is in: the number of each ``if`` around it, and which branch.
 Path = tuple[tuple[int, bool], ...]
@@ -95,6 +94,7 @@ class StorageRoots:
     ``calls``       the numbers of calls of functions, which may run for long and take any memory
     ``others``      those of bindings that take memory unplanned
     ``ifs``         what the ``if`` of a number is bound to
+    ``trims``       of upper bounds, by number
     ``bound``       every variable
     ``tensors``     where each variable that holds a tensor is bound
     ``constants``   what is loaded
@@ -112,6 +112,7 @@ class StorageRoots:
         self.calls: list[int] = []
         self.others: list[int] = []
         self.ifs: dict[int, Var] = {}
+        self.trims: list[tuple[int, Call]] = []
         self.bound: set[Var] = set(function.params)
         self.tensors: dict[Var, tuple[int, Path]] = {p: (-1, ()) for p in function.params if isinstance(p.ty, TensorType)}
         self.constants: set[Var] = set()
@@ -197,6 +198,9 @@ class StorageRoots:
             if call.op is machine.SLICE_TENSOR:
                 self.shifted.add(var)
             self._in[var] = self.of(call.args[0]) or frozenset([ELSEWHERE])
+        elif call.op is machine.TRIM:
+            self.trims.append((at, call))
+            self._in[var] = self.of(call.args[0]) | {ELSEWHERE}  # its rows may have moved into a storage of their own
         elif call.op in _MAKES_ITS_OWN:
             if call.op is machine.LOAD_CONST:
                 self.constants.add(var)

@@ -144,9 +144,10 @@ class DeviceCopyAttrs:
 
 @dataclass(frozen=True)
 class TrimAttrs:
-    """Which element of the counts."""
+    """Which element of the counts.  ``release``: where it pays, the rows move into a storage of their own."""
 
     index: int = 0
+    release: bool = False
 
 
 @dataclass(frozen=True)
@@ -227,4 +228,4 @@ SIZES = _by_the_compiler(
     "Vectors on the host, a tuple of them, computed from the sizes of tensors by a shape program.",
     SizesAttrs,
 )
-TRIM = _by_the_compiler("vm.trim", ("data", "counts"), "The first rows of a tensor: a view.", TrimAttrs)
+TRIM = _by_the_compiler("vm.trim", ("data", "counts"), "The first rows of a tensor: a view, or a copy.", TrimAttrs)

@@ -13,10 +13,12 @@ from .frames import set_register
 from .heap import (
     checked_bytes,
     itemsize,
+    like,
     n_bytes,
     new_object,
     new_record,
     new_storage,
+    release,
     retain,
     scalar,
     status_of_bytes,
@@ -26,10 +28,21 @@ from .heap import (
 from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
 from .poison import NBYTES, remember
 from .shape_eval import evaluate
-from .stream import arguments_fit, begin_copy_at_any_price, device_to_host, end_copy, host_to_device, launch, wait_for_all
+from .stream import (
+    arguments_fit,
+    begin_copy_at_any_price,
+    copy_on_device,
+    device_to_host,
+    end_copy,
+    host_to_device,
+    launch,
+    wait_for_all,
+)
 from .sync_reason import SyncReason, number_of
 from .tracing import record_event, record_shape_func
 
+#: An upper bound of fewer bytes is not worth a copy of its rows; nor is one of fewer than so many times their bytes.
+LEAST_BOUND, LEAST_TIMES = 4096, 2
 _INT64 = DTYPES.index("int64")
 _MEMORY = number_of(SyncReason.MEMORY)
 
@@ -268,7 +281,7 @@ def slice_tensor(state, at, regs):
 
 
 @native
-def trim_tensor(state, at, regs):
+def trim_tensor(state, at, regs, pc):
     source = load_i64(regs + 8 * load_i64(at + 16))
     counts = load_i64(regs + 8 * load_i64(at + 24))
     index = load_i64(at + 32)
@@ -290,8 +303,41 @@ def trim_tensor(state, at, regs):
     for i in range(t.ndim):
         tensor(made).shape[i] = t.shape[i]
     tensor(made).shape[0] = count
+    if load_i64(at + 40) != 0 and pays_to_move(n_bytes(source), n_bytes(made)):
+        made = moved_out(state, made, pc)
+        if made == 0:
+            return state_at(state).status
     set_register(state, regs + 8 * load_i64(at + 8), made)
     return OK
+
+
+@native
+def pays_to_move(bound, nbytes):
+    """Is it worth a copy of ``nbytes`` that the ``bound`` bytes around them are free?"""
+    if nbytes == 0:
+        return bound > 0
+    return bound >= LEAST_BOUND and nbytes <= bound // LEAST_TIMES
+
+
+@native
+def moved_out(state, rows, pc):
+    """The elements of ``rows``, a view that this takes over, in a storage of their own; ``rows`` itself where there is no memory
+    for one.  0 when the device failed (see the state's status)."""
+    s = state_at(state)
+    device, nbytes = tensor(rows).device, n_bytes(rows)
+    made = like(state, rows, device)
+    if made == 0:
+        return rows
+    if s.tracing != TRACE_OFF:
+        now = clock_ns()
+        record_event(state, EVENT_ALLOC, pc, device, now, now, nbytes)
+    status = copy_on_device(state, made, rows) + 0
+    release(state, rows)
+    if status != 0:
+        release(state, made)
+        s.status = status
+        return 0
+    return made
 
 
 @native

@@ -169,5 +169,6 @@ def _operand(kind: isa.Kind) -> str:
     elif kind.table:
         text = _TABLES[kind.table]
     else:
-        text = "number" + (f", at least {kind.low}" if kind.low is not None else "")
+        limits = (("at least", kind.low), ("at most", kind.high))
+        text = "number" + "".join(f", {which} {limit}" for which, limit in limits if limit is not None)
     return f"list: {text}" if kind.many else text

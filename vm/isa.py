@@ -25,7 +25,7 @@ class Kind:
     ``device``, ``reason``) or None; ``access``: ``read``, ``take`` (read and emptied), ``write`` or ``kill`` for registers;
     ``many``: a list.  ``holds``: what a register must hold when read, or holds when written: ``tensor``, ``storage``,
     ``record`` (a tuple or constructor), ``closure``, ``value`` (any of these but a storage), ``any`` (a value or a storage), or
-    ``pending`` (a copy that was begun; it is nothing else).  ``low``: the least number allowed.
+    ``pending`` (a copy that was begun; it is nothing else).  ``low``, ``high``: the least and the greatest number allowed.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Kind:
     many: bool = False
     holds: str = "any"
     low: int | None = None
+    high: int | None = None
 
 
 def _register(n: int) -> str:
@@ -73,6 +74,7 @@ PendingSrc = Annotated[int, Kind("src", _register, "register", "take", holds="pe
 Dead = Annotated[tuple[int, ...], Kind("dead", _register, "register", "kill", many=True)]
 Int = Annotated[int, Kind("int")]
 Imm = Annotated[int, Kind("imm", low=0)]
+Flag = Annotated[int, Kind("flag", low=0, high=1)]
 Imms = Annotated[tuple[int, ...], Kind("imms", many=True, low=0)]
 Func = Annotated[int, Kind("func", "function[{}]".format, "function")]
 Packed = Annotated[int, Kind("packed", "packed[{}]".format, "packed")]
@@ -386,15 +388,17 @@ class AllocStorageReg(Instruction, opcode=22):
 
 
 class TrimTensor(Instruction, opcode=23):
-    """``dst := src[:count]``, a view: ``count`` is element ``index`` of an int64 vector on the host.
+    """``dst := src[:count]``: ``count`` is element ``index`` of an int64 vector on the host.
 
-    How an upper-bound result gets its true size.
+    How an upper-bound result gets its true size.  A view; with ``release`` a copy in a storage of its own where that pays: the
+    program then gives up ``src`` and the whole bound with it, while ``dst`` lives on.
     """
 
     dst: TensorDst
     src: TensorSrc
     count: TensorSrc
     index: Imm
+    release: Flag
 
 
 class InvokeTail(Instruction, opcode=24):

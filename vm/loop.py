@@ -208,8 +208,8 @@ def run_loop(state):
             status = slice_tensor(state, at, regs)
             step = 5
         elif op == TRIM_TENSOR:
-            status = trim_tensor(state, at, regs)
-            step = 5
+            status = trim_tensor(state, at, regs, pc)
+            step = 6
         elif op == GET_TAG:
             status = get_tag(state, at, regs)
             step = 3

@@ -16,6 +16,7 @@ from .device_queue import queue_copy
 from .heap import free_object, like, n_bytes, new_object, release, retain
 from .layout import (
     CARD_COPY_BEGIN,
+    CARD_COPY_ON_DEVICE,
     CARD_COPY_WAIT,
     CARD_LAUNCH,
     CARD_SYNC,
@@ -262,6 +263,23 @@ def fill_on_device(state, at, source, nbytes, row, lasts):
     copy_bytes(staging, data, nbytes)
     s.staged_bytes += nbytes
     return queue_copy(state, to, staging, nbytes, 1)
+
+
+# ---- on one device --------------------------------------------------------------------------------------------------------
+
+
+@native
+def copy_on_device(state, to, source):
+    """Copy the elements of a tensor into one on the same device, when the work asked for before has run; a status."""
+    s = state_at(state)
+    there, data, nbytes, device = tensor(to).data, tensor(source).data, n_bytes(source), tensor(source).device
+    if device == CUDA:
+        return call_6(s.card, state, CARD_COPY_ON_DEVICE, there, data, nbytes, 0)
+    if device == SIM and s.queue_used != 0:
+        s.outstanding = 1
+        return queue_copy(state, there, data, nbytes, 0)
+    copy_bytes(there, data, nbytes)
+    return 0
 
 
 # ---- launches ----------------------------------------------------------------------------------------------------------------

@@ -213,6 +213,8 @@ def _check_operands(tables: _Tables, function: VMFunction, instruction: isa.Inst
                 raise fail(f"there is no device {number} in a program for {tables.exe.target}")
             if kind.low is not None and number < kind.low:
                 raise fail(f"{name} is {number}; it must be at least {kind.low}")
+            if kind.high is not None and number > kind.high:
+                raise fail(f"{name} is {number}; it must be at most {kind.high}")
     rule = _RULES.get(type(instruction))
     wrong = rule(tables, instruction) if rule else None
     if wrong:

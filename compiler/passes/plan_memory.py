@@ -19,7 +19,8 @@ becomes, where ``%a`` is not used again::
 
 Requires: the output of ``manifest_alloc``, with every primitive's implementation chosen.
 Ensures: no two tensors that are needed at the same time overlap, but a result and an input that its kernel writes it over; what
-is not allocated in a function, the caller's memory among it, is never written; what leaves a function holds its own memory only.
+is not allocated in a function, the caller's memory among it, is never written; what leaves a function holds its own memory only;
+the rows of an upper bound, where its memory is theirs alone and they live on, may move out of it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from ..known_sizes import KnownSizes
 from ..lying_within import lying_within
 from ..primitive import IN_PLACE
 from ..primitive_shape import primitive
+from ..releasing_bounds import released
 from ..sharing_storage import share_storages
 from ..storage_roots import MAKES_TENSOR, StorageRoots
 from ..sweep import Sweep
@@ -152,6 +154,7 @@ class _Rewriting:
         self.before: dict[Var, list[tuple[Var, Expr]]] = {}
         for arena in arenas:
             self._add(arena, roots, names)
+        self.released = {id(trim) for trim in released(roots, {v: place for v, (place, _) in self.place.items()})}
 
     def _add(self, arena: Arena, roots: StorageRoots, names: Names) -> None:
         first = arena.blocks[0].base
@@ -191,6 +194,8 @@ class _Rewriting:
             case Call(op=op, args=(Var() as storage, *rest)) if op in MAKES_TENSOR:
                 place, offset = self.place[storage]
                 return replace(value, args=(place, *rest), attrs=replace(value.attrs, offset=value.attrs.offset + offset))
+            case Call(attrs=machine.TrimAttrs() as attrs) if id(value) in self.released:
+                return replace(value, attrs=replace(attrs, release=True))
             case Call(args=(GlobalVar() as callee, *rest)) if self.pairs.get(id(value)):
                 return replace(value, args=(self.pass_.in_place(callee, self.pairs[id(value)]), *rest))
         return value

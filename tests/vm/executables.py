@@ -120,7 +120,7 @@ def by_hand() -> Executable:
         isa.GetField(4, 7, 1),
         isa.AllocStorage(1, 64, 0),
         isa.AllocTensor(1, 1, 16, I64, (2, 3)),
-        isa.TrimTensor(1, 1, 4, 0),
+        isa.TrimTensor(1, 1, 4, 0, 1),
         isa.SliceTensor(1, 1, 4, 4),
         isa.Move(5, 1),
         isa.KillRegister((1, 4)),

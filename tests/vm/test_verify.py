@@ -70,7 +70,8 @@ REFUSED: dict[str, tuple[Items, str]] = {
         "8 + 60 bytes do not fit the 64 bytes of the storage in $1",
     ),
     "field": ([isa.GetField(1, 0, -1), isa.Ret(1)], "index is -1; it must be at least 0"),
-    "trim": ([isa.TrimTensor(1, 0, 0, -1), isa.Ret(1)], "index is -1; it must be at least 0"),
+    "trim": ([isa.TrimTensor(1, 0, 0, -1, 0), isa.Ret(1)], "index is -1; it must be at least 0"),
+    "flag": ([isa.TrimTensor(1, 0, 0, 0, 2), isa.Ret(1)], "release is 2; it must be at most 1"),
     "too many": ([isa.AllocADT(1, 0, (0,) * 1025), isa.Ret(1)], "values has 1025 entries; at most 1024 are possible"),
     "arity": ([isa.Invoke(1, 1, (0,)), isa.Ret(1)], "@other takes 2 arguments, not 1"),
     "arity of a tail call": ([isa.InvokeTail(0, (0, 0))], "@main takes 1 argument, not 2"),
@@ -281,10 +282,10 @@ def test_an_executable_without_functions_verifies() -> None:
 # ---- what is accepted keeps the rules: a checker that shares nothing with the verifier -----------------------------
 
 #: Operands by opcode: r read, R reads, T read and emptied, w write, W writes, K kills, j jump, n number, N numbers, i any
-#: number, and the tables f p h c t(dtype) d(device) y(reason).
+#: number, b 0 or 1, and the tables f p h c t(dtype) d(device) y(reason).
 LAYOUT = (
     "wr", "r", "wfR", "wrR", "pnR", "wrntN", "wrnrt", "wnR", "wfR", "wrn", "rjj", "wcd", "j", "wr", "wi", "", "wnd", "wr", "wrr",
-    "wrddy", "K", "hRW", "wrtd", "wrrn", "fR", "rR", "wrdy", "wT", "wrd", "wfRK", "wrrr",
+    "wrddy", "K", "hRW", "wrtd", "wrrnb", "fR", "rR", "wrdy", "wT", "wrd", "wfRK", "wrrr",
 )  # fmt: skip
 ENDS = (1, 10, 12, 15, 24, 25)
 
@@ -311,7 +312,7 @@ def decoded(words: list[int]) -> dict[int, tuple[int, list[tuple[str, int]], int
 def keeps_the_rules(exe: Executable) -> None:
     """Assert, slowly, that every number is in range and no register is read before it is written on every path."""
     limits = {"f": len(exe.functions), "p": len(exe.packed), "h": len(exe.shape_funcs), "c": len(exe.constants)}
-    limits |= {"t": len(DTYPES), "d": len(DEVICES), "y": len(exe.reasons)}
+    limits |= {"t": len(DTYPES), "d": len(DEVICES), "y": len(exe.reasons), "b": 2}
     for f in exe.functions:
         code = decoded(f.code.tolist())
         for opcode, operands, _ in code.values():
