@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..ops import machine
 from ..ops.op import Op
 from ..ops.ty import DTYPES, FuncType, TensorType
-from ..shape_funcs.dims import Dim, eq, sym
+from ..shape_funcs.dims import ANY, Dim, eq, sym
 from ..shape_funcs.program import SIZE, ShapeProgram, assemble
 from ..shape_funcs.registry import Check
 from ..vm import isa
 from ..vm.copy_reason import CopyKind, CopyReason
-from ..vm.executable import DEVICES, Executable, VMFunction
-from ..vm.sizes import parameter_sizes, portable
+from ..vm.executable import DEVICES, Executable, MemoryNote, VMFunction
+from ..vm.sizes import nbytes, parameter_sizes, portable, portable_dim
 from ..vm.source import Span
 from .ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
 from .passes.manifest_lifetimes import is_tail_call
@@ -85,6 +86,9 @@ class _FunctionEmitter:
         self.items: list[isa.Instruction | isa.Label] = []
         self.spans: list[Span | None] = []
         self.span: Span | None = function.span
+        #: Per instruction, by its position in ``spans``, what its note says; per storage, of which it is.
+        self.notes: dict[int, MemoryNote] = {}
+        self.made_by: dict[Var, int] = {}
         self.sizes = parameter_sizes((p.name, p.ty) for p in function.params if p.ty is not None)
 
     def emit(self) -> VMFunction:
@@ -98,7 +102,8 @@ class _FunctionEmitter:
         params = tuple((p.name, p.ty or p.annotation) for p in f.params)
         devices = tuple(map(DEVICES.index, f.attrs.get(DEVICES_OF_PARAMS, ())))
         spans = self.span_table(starts)
-        return VMFunction(self.name, params, result, self.registers.count, code, spans, devices)  # type: ignore[arg-type]
+        notes = tuple(replace(note, pc=starts[at]) for at, note in sorted(self.notes.items()) if note != MemoryNote(-1))
+        return VMFunction(self.name, params, result, self.registers.count, code, spans, devices, notes)  # type: ignore[arg-type]
 
     def span_table(self, starts: list[int]) -> tuple[tuple[int, int, int, int], ...]:
         """``(pc, source, start, end)`` wherever the place in the source changes."""
@@ -114,6 +119,26 @@ class _FunctionEmitter:
         self.items.append(item)
         if not isinstance(item, isa.Label):
             self.spans.append(self.span)
+
+    def add_storage(self, var: Var, instruction: isa.Instruction, name: str = "", nbytes: Dim = ANY, why: str = "") -> None:
+        """Add what makes the storage ``var``, with a note."""
+        self.made_by[var] = len(self.spans)
+        self.notes[len(self.spans)] = MemoryNote(-1, name, nbytes, why)
+        self.add(instruction)
+
+    def add_tensor(self, var: Var, instruction: isa.Instruction, storage: Expr) -> None:
+        """Add what makes the tensor ``var``, with its name; the first one of a storage says how large that is."""
+        assert isinstance(storage, Var)
+        self.notes[len(self.spans)] = MemoryNote(-1, var.name)
+        note = self.notes[self.made_by[storage]]
+        if note.nbytes is ANY and isinstance(instruction, isa.AllocTensorReg):
+            self.notes[self.made_by[storage]] = replace(note, nbytes=self.bytes_of(var))
+        self.add(instruction)
+
+    def bytes_of(self, value: Expr) -> Dim:
+        """The bytes of a tensor, a portable dim."""
+        assert isinstance(value.ty, TensorType), value
+        return portable_dim(nbytes(value.ty), self.sizes)
 
     def reg(self, atom: Expr) -> int:
         assert isinstance(atom, Var), atom
@@ -304,31 +329,34 @@ def _rule(op: Op) -> Callable[[_Rule], _Rule]:
 
 @_rule(machine.ALLOC_STORAGE)
 def _alloc_storage(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    e.add(isa.AllocStorage(e.dst(var), call.attrs.nbytes, DEVICES.index(call.attrs.device)))
+    a = call.attrs
+    e.add_storage(var, isa.AllocStorage(e.dst(var), a.nbytes, DEVICES.index(a.device)), why=a.why)
 
 
 @_rule(machine.ALLOC_TENSOR)
 def _alloc_tensor(e: _FunctionEmitter, var: Var, call: Call) -> None:
     storage, a = e.reg(call.args[0]), call.attrs
-    e.add(isa.AllocTensor(e.dst(var), storage, a.offset, DTYPES.index(a.dtype), a.shape))
+    e.add_tensor(var, isa.AllocTensor(e.dst(var), storage, a.offset, DTYPES.index(a.dtype), a.shape), call.args[0])
 
 
 @_rule(machine.ALLOC_STORAGE_REG)
 def _alloc_storage_reg(e: _FunctionEmitter, var: Var, call: Call) -> None:
     shape, a = e.reg(call.args[0]), call.attrs
-    e.add(isa.AllocStorageReg(e.dst(var), shape, DTYPES.index(a.dtype), DEVICES.index(a.device)))
+    e.add_storage(var, isa.AllocStorageReg(e.dst(var), shape, DTYPES.index(a.dtype), DEVICES.index(a.device)), why=a.why)
 
 
 @_rule(machine.TAKE_STORAGE)
 def _take_storage(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    source = e.reg(call.args[0])
-    e.add(isa.TakeStorage(e.dst(var), source, DEVICES.index(call.attrs.device)))
+    value = call.args[0]
+    assert isinstance(value, Var)
+    instruction = isa.TakeStorage(e.dst(var), e.reg(value), DEVICES.index(call.attrs.device))
+    e.add_storage(var, instruction, value.name, e.bytes_of(value))
 
 
 @_rule(machine.ALLOC_TENSOR_REG)
 def _alloc_tensor_reg(e: _FunctionEmitter, var: Var, call: Call) -> None:
     (storage, shape), a = e.regs(call.args), call.attrs
-    e.add(isa.AllocTensorReg(e.dst(var), storage, a.offset, shape, DTYPES.index(a.dtype)))
+    e.add_tensor(var, isa.AllocTensorReg(e.dst(var), storage, a.offset, shape, DTYPES.index(a.dtype)), call.args[0])
 
 
 @_rule(machine.LOAD_CONST)

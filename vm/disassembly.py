@@ -9,9 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..ops.ty import dim_text
+from ..shape_funcs.dims import ANY
 from . import isa
-from .executable import DEVICES, Executable, VMFunction
+from .executable import DEVICES, Executable, MemoryNote, VMFunction
 from .registers import jump_targets
+from .sizes import size_text
 
 #: A constant with more elements than this is shown by dtype and shape only.
 _MAX_ELEMENTS = 8
@@ -44,14 +46,14 @@ def _function(exe: Executable, function: VMFunction) -> Iterator[str]:
     registers = f"{function.n_registers} register{'s' * (function.n_registers != 1)}"
     yield f"@{function.name}({params}) -> {function.result}, {registers}"
     code = isa.disassemble(function.code)
-    width = len(str(code[-1][0]))
+    width, notes = len(str(code[-1][0])), {note.pc: note for note in function.notes}
     for pc, instruction in code:
-        comment = _comment(exe, pc, instruction)
+        comment = ", ".join([*_comment(exe, pc, instruction), *_note(notes.get(pc), instruction)])
         text = f"  {pc:>{width}}: {instruction}".rstrip()
         yield f"{text:<60}  // {comment}" if comment else text
 
 
-def _comment(exe: Executable, pc: int, instruction: isa.Instruction) -> str:
+def _comment(exe: Executable, pc: int, instruction: isa.Instruction) -> list[str]:
     """What the numbers in the instruction stand for."""
     parts = []
     for name, kind in instruction.operands.items():
@@ -72,7 +74,17 @@ def _comment(exe: Executable, pc: int, instruction: isa.Instruction) -> str:
     targets = jump_targets(pc, instruction)
     if targets:
         parts.append("to " + " or ".join(map(str, targets)))
-    return ", ".join(parts)
+    return parts
+
+
+def _note(note: MemoryNote | None, instruction: isa.Instruction) -> list[str]:
+    """What is known of the storage that the instruction makes, or the name of its tensor."""
+    if note is None:
+        return []
+    if isinstance(instruction, isa.TakeStorage):
+        return [f"%{note.name}'s"] if note.name else []
+    size = "" if note.nbytes is ANY else f"{size_text(note.nbytes)} bytes"
+    return [part for part in (f"%{note.name}" * bool(note.name), size, note.why) if part]
 
 
 def _packed(exe: Executable, number: int) -> str:

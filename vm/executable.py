@@ -11,6 +11,7 @@ import numpy as np
 
 from ..ops.group import Group
 from ..ops.ty import Type
+from ..shape_funcs.dims import ANY, Dim
 from ..shape_funcs.program import ShapeProgram
 from .copy_reason import CopyReason
 from .source import ConfigError, SourceText
@@ -24,12 +25,27 @@ DEVICES = ("cpu", "sim", "cuda")
 
 
 @dataclass(frozen=True)
+class MemoryNote:
+    """What the code does not say of the instruction at ``pc``, which makes a storage or a tensor in one; for people.
+
+    ``name``: of a tensor; of a storage that may be that of a value, the value's.  ``nbytes``: of a storage, a portable dim (see
+    ``sizes``).  ``why``: what kept a storage from being one that was there, "" where nothing was asked.
+    """
+
+    pc: int
+    name: str = ""
+    nbytes: Dim = ANY
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class VMFunction:
     """A function in bytecode.
 
     ``params``: names and types, held by registers 0, 1, ... on entry.  ``spans``: ``(pc, source, start, end)`` in order
     of pc: the instruction at ``pc`` and those after it, up to the next entry, come from these characters of that source.
     ``devices``: per parameter the number of the device that it is taken on; () where all are taken on the target.
+    ``notes``: on its memory, in order of pc.
     """
 
     name: str
@@ -39,6 +55,7 @@ class VMFunction:
     code: np.ndarray
     spans: tuple[tuple[int, int, int, int], ...] = ()
     devices: tuple[int, ...] = ()
+    notes: tuple[MemoryNote, ...] = ()
 
     def device_of(self, param: int, target: int) -> int:
         """The number of the device that a parameter is taken on; ``target`` is that of the executable."""

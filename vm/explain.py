@@ -1,4 +1,5 @@
-"""Why a program copies what it copies, where its kernels run and what they are made of: an executable explained."""
+"""Why a program copies what it copies, where its kernels run and what they are made of, what lies in which memory: an
+executable explained."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ops.ty import TensorType, dim_text
-from ..shape_funcs.dims import SYM, const
+from ..shape_funcs.dims import ANY, SYM, Dim, const, dim
 from . import isa
 from .copy_reason import CopyKind, CopyReason
 from .edges import ARGUMENT, CONSTANT, DTOH, HTOD, RESULT, Edge, edges, reachable, registration
@@ -17,6 +18,7 @@ from .failure import span_of
 from .report.tables import align
 from .sizes import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
 from .source import InputError, Span
+from .storages import FunctionMemory, Overwriting, StorageUse, memory_of
 
 #: Of the JSON form.
 SCHEMA = 1
@@ -40,8 +42,9 @@ class KernelCall:
 class Explanation:
     """What ``Executable.explain`` found.  ``str`` is the text for people.
 
-    ``edges``: every place at which a run may move data between host and device.  ``calls``: every launch.  ``sizes``: what is
-    known of the sizes of the entry's parameters, by name.
+    ``edges``: every place at which a run may move data between host and device.  ``calls``: every launch.  ``memory``: of each
+    function that makes storages, which, and what lies in them.  ``sizes``: what is known of the sizes of the entry's parameters,
+    by name.
     """
 
     entry: str
@@ -49,6 +52,7 @@ class Explanation:
     config: Mapping[str, str]
     edges: tuple[Edge, ...]
     calls: tuple[KernelCall, ...]
+    memory: tuple[FunctionMemory, ...]
     sizes: Mapping[str, int]
 
     @property
@@ -58,15 +62,20 @@ class Explanation:
 
     def nbytes(self, edge: Edge) -> int | None:
         """The bytes that cross at an edge; None where the sizes that are known do not say it."""
+        return self.value_of(edge.nbytes, edge.function)
+
+    def value_of(self, size: Dim, function: str) -> int | None:
+        """The value of a portable dim of a function; None where the sizes that are known do not say it."""
         # the parameters of other functions are other sizes, even under the same names
-        return known_value(edge.nbytes, self.sizes if edge.function == self.entry else {})
+        return known_value(size, self.sizes if function == self.entry else {})
 
     def remedy(self, edge: Edge) -> str:
         """What would remove an edge."""
         return _remedy(edge, self.config)
 
     def __str__(self) -> str:
-        return "\n\n".join([_title(self), *(_edge_text(self, i, e) for i, e in enumerate(self.edges, 1)), _calls_text(self)])
+        copies = (_edge_text(self, i, e) for i, e in enumerate(self.edges, 1))
+        return "\n\n".join([_title(self), *copies, _calls_text(self), *(_memory_text(self, m) for m in self.memory)])
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, as in the JSON form."""
@@ -79,6 +88,7 @@ class Explanation:
             "copies": [_edge_data(self, e) for e in self.edges],
             "calls": [_call_data(c) for c in self.calls],
             "on_host": [_call_data(c) for c in self.on_host],
+            "memory": [_memory_data(self, m) for m in self.memory],
         }
 
     def to_json(self) -> str:
@@ -116,7 +126,8 @@ def explain(
         for pc, i in isa.disassemble(f.code)
         if isinstance(i, isa.InvokePacked)
     )
-    return Explanation(entry, exe.target, dict(exe.config), edges(exe, entry), calls, sizes)
+    memory = tuple(found for f in functions if (found := memory_of(exe, f)).storages)
+    return Explanation(entry, exe.target, dict(exe.config), edges(exe, entry), calls, memory, sizes)
 
 
 def _call(exe: Executable, f: VMFunction, pc: int, packed: PackedFunc) -> KernelCall:
@@ -238,11 +249,16 @@ def _kind_text(reason: CopyReason | None) -> str:
 
 
 def _bytes(e: Explanation, edge: Edge) -> str:
-    exact, text = e.nbytes(edge), size_text(edge.nbytes)
+    text = size_text(edge.nbytes)
     if text == "?":
         return "the size is known at run time"
-    known = "" if exact is None or text == str(exact) else f" = {exact}"
-    return f"{text}{known} byte{'' if exact == 1 and not known else 's'}"
+    return f"{_size(e, edge.nbytes, edge.function)} byte{'s' * (text != '1')}"
+
+
+def _size(e: Explanation, size: Dim, function: str) -> str:
+    """``16·?n``, and ``= 80`` where that is known."""
+    exact, text = e.value_of(size, function), size_text(size)
+    return text if exact is None or text == str(exact) else f"{text} = {exact}"
 
 
 def _calls_text(e: Explanation) -> str:
@@ -262,6 +278,32 @@ def _implementation(call: KernelCall) -> str:
 
 def _place(span: Span | None) -> str:
     return f", {span.place}" if span is not None else ""
+
+
+def _memory_text(e: Explanation, m: FunctionMemory) -> str:
+    rows = [(str(s.pc), s.device, _size(e, s.nbytes, m.function), _held_text(s), _why_text(s)) for s in m.storages]
+    table = align([("At", "On", "Bytes", "Holds", "Why it is a storage of its own"), *rows], left=(1, 2, 3, 4))
+    over = [f"    %{o.value} is written over %{o.over} by {o.kernel} at {o.pc}" for o in m.in_place]
+    values, (known, unknown) = sum(len(s.values) for s in m.storages), _total(m)
+    total = _size(e, known, m.function) + f" and {unknown} of a size known at run time" * (unknown > 0)
+    counts = f"{values} value{'s' * (values != 1)} in {len(rows)} storage{'s' * (len(rows) != 1)}, {len(over)} in place"
+    return "\n".join([f"memory of @{m.function}: {counts}; bytes: {total}", table, *over])
+
+
+def _held_text(s: StorageUse) -> str:
+    if s.arena:
+        return f"an arena of {len(s.values)} values"
+    return ", then ".join(f"%{name}" for name in s.values)
+
+
+def _why_text(s: StorageUse) -> str:
+    return f"%{s.over}'s own, if nothing else refers to it" if s.over else s.why
+
+
+def _total(m: FunctionMemory) -> tuple[Dim, int]:
+    """The bytes of all storages whose size the program says, and the number of the others."""
+    known = [s.nbytes for s in m.storages if s.nbytes is not ANY]
+    return sum(known, dim(0)), len(m.storages) - len(known)
 
 
 def _edge_data(e: Explanation, edge: Edge) -> dict[str, Any]:
@@ -302,6 +344,37 @@ def _call_data(call: KernelCall) -> dict[str, Any]:
         "device": call.device,
         "source": _span_data(call.span),
     }
+
+
+def _memory_data(e: Explanation, m: FunctionMemory) -> dict[str, Any]:
+    known, unknown = _total(m)
+    return {
+        "function": m.function,
+        "storages": [_storage_data(e, m, s) for s in m.storages],
+        "in_place": [_overwriting_data(o) for o in m.in_place],
+        "values": sum(len(s.values) for s in m.storages),
+        "bytes": size_text(known),
+        "exact_bytes": e.value_of(known, m.function),
+        "storages_of_unknown_size": unknown,
+    }
+
+
+def _storage_data(e: Explanation, m: FunctionMemory, s: StorageUse) -> dict[str, Any]:
+    return {
+        "pc": s.pc,
+        "device": s.device,
+        "bytes": size_text(s.nbytes),
+        "exact_bytes": e.value_of(s.nbytes, m.function),
+        "values": s.values,
+        "arena": s.arena,
+        "over": s.over or None,
+        "why": s.why or None,
+        "source": _span_data(s.span),
+    }
+
+
+def _overwriting_data(o: Overwriting) -> dict[str, Any]:
+    return {"pc": o.pc, "kernel": o.kernel, "value": o.value, "over": o.over}
 
 
 def _span_data(span: Span | None) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ import math
 import os
 import secrets
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,11 @@ import numpy as np
 from ..ops.group import Group
 from ..ops.relate import group_from_json
 from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, Type, numpy_dtype
+from ..shape_funcs.dims import ANY, Dim
 from ..shape_funcs.program import INT64_MAX, ShapeProgram
 from .copy_reason import CopyKind, CopyReason
-from .executable import Executable, PackedFunc, VMFunction
-from .sizes import tensor_from_json, tensor_to_json
+from .executable import Executable, MemoryNote, PackedFunc, VMFunction
+from .sizes import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
 from .source import ExecutableFormatError, RelayError, SourceText
 from .types_json import type_from_json, type_to_json
 from .verify import verify
@@ -42,7 +43,7 @@ from .verify import verify
 #: No text file begins so, and a transfer that changes line ends or the eighth bit spoils it.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Counts up with every change that an older reader would not understand.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _HEAD = struct.Struct("<8s4Q")
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
@@ -62,6 +63,9 @@ def to_bytes(exe: Executable) -> bytes:
 
 
 def _header(exe: Executable) -> dict[str, Any]:
+    notes = [note for f in exe.functions for note in f.notes]
+    sizes = _numbered((ANY, *(note.nbytes for note in notes)))
+    whys = _numbered(("", *(note.why for note in notes)))
     return {
         "target": exe.target,
         "config": dict(exe.config),
@@ -74,6 +78,7 @@ def _header(exe: Executable) -> dict[str, Any]:
                 "words": len(f.code),
                 "spans": [list(span) for span in f.spans],
                 "devices": list(f.devices),
+                "notes": [[n.pc, n.name, sizes[n.nbytes], whys[n.why]] for n in f.notes],
             }
             for f in exe.functions
         ],
@@ -90,8 +95,14 @@ def _header(exe: Executable) -> dict[str, Any]:
         ],
         "shape_funcs": [[name, p.to_json()] for name, p in zip(exe.shape_func_names, exe.shape_funcs, strict=True)],
         "reasons": [_reason_to_json(r) for r in exe.reasons],
+        "sizes": [dim_to_json(d) for d in sizes],
+        "whys": list(whys),
         "sources": [[s.name, s.text] for s in exe.sources],
     }
+
+
+def _numbered(items: Iterable[Any]) -> dict[Any, int]:
+    return {item: number for number, item in enumerate(dict.fromkeys(items))}
 
 
 def _reason_to_json(reason: CopyReason) -> list[Any]:
@@ -256,6 +267,7 @@ def _executable(header: _Fields, code: bytes, constants: bytes) -> Executable:
 
 def _functions(header: _Fields, code: bytes) -> tuple[VMFunction, ...]:
     rows = header.each("functions", _Fields)
+    sizes, whys = header.each("sizes", _size), header.each("whys", lambda where, why: _as(str, why, where))
     lengths = [row.get("words", int) for row in rows]
     if 8 * sum(lengths) != len(code):
         raise ValueError(f"the functions have {8 * sum(lengths)} bytes of code, but there are {len(code)}")
@@ -272,9 +284,24 @@ def _functions(header: _Fields, code: bytes) -> tuple[VMFunction, ...]:
                 code=words,
                 spans=row.each("spans", lambda where, s, row=row: tuple(_row(f"{row.where}.{where}", s, *[int] * 4))),  # type: ignore[misc]
                 devices=row.each("devices", lambda where, d, row=row: _as(int, d, f"{row.where}.{where}")),  # type: ignore[misc]
+                notes=row.each("notes", lambda where, n, row=row: _note(f"{row.where}.{where}", n, sizes, whys)),  # type: ignore[misc]
             )
         )
     return tuple(out)
+
+
+def _note(where: str, data: Any, sizes: Sequence[Dim], whys: Sequence[str]) -> MemoryNote:
+    pc, name, size, why = _row(where, data, int, str, int, int)
+    if size >= len(sizes) or why >= len(whys):
+        raise ValueError(f"{where} refers to size {size} of {len(sizes)} and reason {why} of {len(whys)}")
+    return MemoryNote(pc, name, sizes[size], whys[why])
+
+
+def _size(where: str, data: Any) -> Dim:
+    try:
+        return dim_from_json(data)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _param(where: str, data: Any) -> tuple[str, Type]:

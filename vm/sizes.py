@@ -58,10 +58,11 @@ def parameter_sizes(params: Iterable[tuple[str, Type]]) -> dict[Dim, Dim]:
 
 def portable(ty: TensorType, names: Mapping[Dim, Dim]) -> TensorType:
     """``ty`` with portable dims; ``names`` is what ``parameter_sizes`` gives."""
-    return TensorType(tuple(_portable(d, names) for d in ty.shape), ty.dtype)
+    return TensorType(tuple(portable_dim(d, names) for d in ty.shape), ty.dtype)
 
 
-def _portable(d: Dim, names: Mapping[Dim, Dim]) -> Dim:
+def portable_dim(d: Dim, names: Mapping[Dim, Dim]) -> Dim:
+    """``d`` as a portable dim; ``names`` as for ``portable``."""
     d = substitute(d, names)
     return d if _is_portable(d) else ANY
 
@@ -112,14 +113,15 @@ def shape_text(ty: TensorType) -> str:
 
 def tensor_to_json(ty: TensorType) -> list[Any]:
     """``[dtype, dims]`` of a type with portable dims."""
-    return [ty.dtype, [_dim_to_json(d) for d in ty.shape]]
+    return [ty.dtype, [dim_to_json(d) for d in ty.shape]]
 
 
-def _dim_to_json(d: Dim) -> Any:
+def dim_to_json(d: Dim) -> Any:
+    """A portable dim as plain data."""
     if d.op == POLY:
-        return [POLY, *([c, *map(_dim_to_json, atoms)] for c, atoms in d.args)]
+        return [POLY, *([c, *map(dim_to_json, atoms)] for c, atoms in d.args)]
     if d.op in _BUILD:
-        return [d.op, *map(_dim_to_json, d.args)]
+        return [d.op, *map(dim_to_json, d.args)]
     return d.args[0] if d.op in (INT, SYM) else None
 
 
@@ -127,13 +129,15 @@ def tensor_from_json(dtype: str, dims: list[Any]) -> TensorType:
     """What ``tensor_to_json`` wrote.  Raises ValueError for anything else."""
     if dtype not in ITEMSIZE:
         raise ValueError(f"unknown dtype {dtype!r}; there are {', '.join(ITEMSIZE)}")
-    out = []
-    for data in dims:
-        d = _dim_from_json(data) if _parts(data) <= 4 * _MAX_PARTS else None
-        if d is None or not (d is ANY or _is_portable(d)) or _dim_to_json(d) != data:
-            raise ValueError(f"{str(data)[:80]!r} is no size")
-        out.append(d)
-    return TensorType(tuple(out), dtype)
+    return TensorType(tuple(map(dim_from_json, dims)), dtype)
+
+
+def dim_from_json(data: Any) -> Dim:
+    """What ``dim_to_json`` wrote.  Raises ValueError for anything else."""
+    d = _dim_from_json(data) if _parts(data) <= 4 * _MAX_PARTS else None
+    if d is None or not (d is ANY or _is_portable(d)) or dim_to_json(d) != data:
+        raise ValueError(f"{str(data)[:80]!r} is no size")
+    return d
 
 
 def _parts(data: Any) -> int:

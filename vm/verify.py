@@ -142,6 +142,7 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
         raise fail(last, code[last], "the function ends here without returning")
     check_registers(code, len(function.params), n, fail)
     _check_spans(tables.exe, function, code)
+    _check_notes(function, code)
 
 
 def _check_devices(exe: Executable, function: VMFunction) -> None:
@@ -191,6 +192,16 @@ def _check_spans(exe: Executable, function: VMFunction, code: dict[int, isa.Inst
         _need(0 <= source < len(exe.sources), f"{where} is in source {source} of {len(exe.sources)}")
         _need(0 <= start <= end <= len(exe.sources[source].text), f"{where} is outside of {exe.sources[source].name}")
         before = pc
+
+
+def _check_notes(function: VMFunction, code: dict[int, isa.Instruction]) -> None:
+    before = -1
+    for note in function.notes:
+        where = f"@{function.name}: the note on memory of pc {note.pc}"
+        noted = isinstance(code.get(note.pc), (*isa.MAKES_STORAGE, *isa.MAKES_TENSOR))
+        _need(noted and note.pc > before, f"{where} is out of order, or of no instruction that makes one")
+        _need((note.name + note.why).isprintable(), f"{where} cannot be printed: {note.name!r}, {note.why!r}")
+        before = note.pc
 
 
 # ---- operands ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from relayvm.ops.ty import DTYPES, FuncType, Tensor, TensorType, TupleType, scal
 from relayvm.shape_funcs.dims import fresh, sym
 from relayvm.vm import isa
 from relayvm.vm.copy_reason import CopyKind, CopyReason
-from relayvm.vm.executable import Executable, PackedFunc, VMFunction
+from relayvm.vm.executable import Executable, MemoryNote, PackedFunc, VMFunction
 from relayvm.vm.source import SourceText
 
 from ..devices import DEVICES
@@ -133,7 +133,12 @@ def by_hand() -> Executable:
     ]
     main = function(items)
     tensor = main.result
-    main = VMFunction("main", main.params, tensor, 8, main.code, ((0, 0, 0, 7), (6, 0, 4, 6)))
+    notes = (
+        MemoryNote(6, "", sym("n") * 16, "%x is not this function's own"),
+        MemoryNote(11, "a"),
+        MemoryNote(23, "a", sym("n") * 16),
+    )
+    main = VMFunction("main", main.params, tensor, 8, main.code, ((0, 0, 0, 7), (6, 0, 4, 6)), notes=notes)
     callee = function(
         [back, isa.If(0, end2 := isa.Label(), fatal := isa.Label()), end2, isa.Goto(back), fatal, isa.Fatal()], 2, 2, "loop"
     )

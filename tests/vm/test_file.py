@@ -70,8 +70,8 @@ def test_what_is_saved_comes_back(name: str, tmp_path: Path) -> None:
     loaded.save(tmp_path / "b.rvm")
     assert (tmp_path / "a.rvm").read_bytes() == (tmp_path / "b.rvm").read_bytes() == to_bytes(exe)
     assert loaded.disassembly == exe.disassembly
-    assert [(f.name, f.n_registers, f.spans) for f in loaded.functions] == [
-        (f.name, f.n_registers, f.spans) for f in exe.functions
+    assert [(f.name, f.n_registers, f.spans, f.notes) for f in loaded.functions] == [
+        (f.name, f.n_registers, f.spans, f.notes) for f in exe.functions
     ]
     assert [p.group.key() for p in loaded.packed] == [p.group.key() for p in exe.packed]
     assert (loaded.shape_funcs, loaded.sources, loaded.reasons) == (exe.shape_funcs, exe.sources, exe.reasons)
@@ -209,8 +209,8 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "text": (lambda: b'#[version = "0.0.5"]\ndef @main() { 1 }', r"not an executable: .* begin as one, but with b'#\[versio'"),
     "short text": (lambda: b"\n", r"not an executable: .* but with b'\\n'"),
     "line ends changed": (lambda: good().replace(b"\r\n", b"\n"), "not an executable"),
-    "newer": (lambda: sealed(*parts(good()), version=99), "version 99, made by a newer relayvm; this one reads version 3"),
-    "older": (lambda: sealed(*parts(good()), version=0), "version 0, made by an older relayvm; this one reads version 3"),
+    "newer": (lambda: sealed(*parts(good()), version=99), "version 99, made by a newer relayvm; this one reads version 4"),
+    "older": (lambda: sealed(*parts(good()), version=0), "version 0, made by an older relayvm; this one reads version 4"),
     "only the magic": (lambda: good()[:8], "truncated: it ends after 8 bytes, within its first 40"),
     "a byte less": (lambda: good()[:-1], r"truncated: it has \d+ bytes of \d+"),
     "a byte more": (lambda: good() + b"\0", "damaged: 1 bytes follow its end"),
@@ -233,6 +233,19 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "unknown operator": (lambda: with_value(*NODE, "op", value="exq"), r"packed\[0\]: not a primitive: .*'exq'"),
     "bad attribute": (lambda: with_value(*NODE, "attrs", value={"axes": 1}), r"packed\[0\]: not a primitive: .*axes"),
     "type": (lambda: with_value("functions", 0, "result", value=["x"]), r"the result of functions\[0\]: .* is no type"),
+    "a size that is none": (lambda: with_value("sizes", 0, value="?n"), r"sizes\[0\]: '\?n' is no size"),
+    "a note without a reason": (
+        lambda: with_value("functions", 0, "notes", 0, value=[0, "", 0, 99]),
+        r"functions\[0\].notes\[0\] refers to size 0 of \d+ and reason 99 of \d+",
+    ),
+    "a note on nothing": (
+        lambda: with_value("functions", 0, "notes", 0, value=[1, "", 0, 0]),
+        "the note on memory of pc 1 is out of order, or of no instruction that makes one",
+    ),
+    "a note on two lines": (
+        lambda: with_value("functions", 0, "notes", 0, 1, value="a\nb"),
+        r"the note on memory of pc \d+ cannot be printed: 'a\\nb'",
+    ),
     "wrong target": (lambda: with_value("target", value="tpu"), "its target is 'tpu'; devices: cpu, sim"),
 }
 

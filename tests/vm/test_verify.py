@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from relayvm.ops.ty import DTYPES, TensorType, TupleType
 from relayvm.shape_funcs.program import SIZE, ShapeProgram
 from relayvm.vm import isa
-from relayvm.vm.executable import DEVICES, Executable, PackedFunc, VMFunction
+from relayvm.vm.executable import DEVICES, Executable, MemoryNote, PackedFunc, VMFunction
 from relayvm.vm.source import ExecutableFormatError, SourceText
 from relayvm.vm.verify import verify
 
@@ -241,6 +241,11 @@ TABLES: dict[str, tuple[Executable, str]] = {
     "span backwards": (executable(main(spans=((0, 0, 2, 1),))), "pc 0 is outside of hand.relay"),
     "span within an instruction": (executable(main(spans=((1, 0, 0, 0),))), "pc 1 is out of order, or of no instruction"),
     "spans out of order": (executable(main(spans=((0, 0, 0, 0), (0, 0, 0, 0)))), "pc 0 is out of order"),
+    "note on another instruction": (executable(main(notes=(MemoryNote(0),))), "the note on memory of pc 0 is out of order, or of"),
+    "note that cannot be printed": (
+        executable(replace(function([STORAGE, isa.Ret(0)]), notes=(MemoryNote(0, why="\n"),))),
+        "the note on memory of pc 0 cannot be printed",
+    ),
     "target": (replace(executable(main()), target="gpu"), "its target is 'gpu'; devices: cpu, sim"),
     "dtype of a constant": (replace(executable(main()), constants=(np.zeros(1, ">i4"),)), "const[0] has the dtype >i4"),
     "rank of a constant": (replace(executable(main()), constants=(np.zeros((1,) * 9),)), "const[0] has 9 dimensions"),

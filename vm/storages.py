@@ -1,0 +1,147 @@
+"""Which storages the functions of an executable make and what lies in them: from the bytecode, named by its notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..shape_funcs.dims import Dim, dim
+from . import isa
+from .executable import DEVICES, Executable, MemoryNote, VMFunction
+from .failure import span_of
+from .registers import jump_targets
+from .source import Span
+
+
+@dataclass
+class StorageUse:
+    """A storage that the instruction at ``pc`` makes.
+
+    ``values``: the names of the tensors made in it, in order; ``arena``: do some lie beside others?  ``nbytes``: a portable dim.
+    ``over``: the value whose storage it is, if nothing else refers to that at run time, else ""; ``why``: what kept it from being
+    one that was there.
+    """
+
+    pc: int
+    device: str
+    nbytes: Dim
+    values: list[str]
+    arena: bool
+    over: str
+    why: str
+    span: Span | None
+
+
+@dataclass(frozen=True)
+class Overwriting:
+    """A kernel, launched at ``pc``, that writes ``value`` over ``over``: its input, of which nobody needs more."""
+
+    value: str
+    over: str
+    kernel: str
+    pc: int
+
+
+@dataclass
+class FunctionMemory:
+    """What one function does with memory, whichever way a run goes."""
+
+    function: str
+    storages: list[StorageUse] = field(default_factory=list)
+    in_place: list[Overwriting] = field(default_factory=list)
+
+
+def memory_of(exe: Executable, function: VMFunction) -> FunctionMemory:
+    """The storages of a function in the order of its code, and the results that are written over inputs."""
+    return _Reading(exe, function).found
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What a register holds: the value of a name ("": nobody knows), in the storage made at ``storage`` (-1: another one)."""
+
+    name: str
+    storage: int = -1
+
+
+_Registers = dict[int, _Held]
+
+
+class _Reading:
+    """A walk through code in its order.  What a register holds where ways meet is what it holds on all of them."""
+
+    def __init__(self, exe: Executable, function: VMFunction) -> None:
+        self.exe, self.function = exe, function
+        self.found = FunctionMemory(function.name)
+        self.notes = {note.pc: note for note in function.notes}
+        self.made: dict[int, StorageUse] = {}
+        jumped: dict[int, _Registers] = {}
+        held: _Registers | None = {number: _Held(name) for number, (name, _) in enumerate(function.params)}
+        for pc, instruction in isa.disassemble(function.code):
+            here = _met(jumped.get(pc), held)
+            self.step(pc, instruction, here)
+            for target in jump_targets(pc, instruction):
+                jumped[target] = _met(jumped.get(target), here)
+            held = None if type(instruction) in isa.LEAVING else here
+
+    def step(self, pc: int, instruction: isa.Instruction, held: _Registers) -> None:
+        """Record what the instruction makes, and do to the registers what it does."""
+        written: dict[int, _Held] = {}
+        match instruction:
+            case isa.AllocStorage(dst=dst) | isa.AllocStorageReg(dst=dst) | isa.TakeStorage(dst=dst):
+                self.storage(pc, instruction, held)
+                written[dst] = _Held("", pc)
+            case isa.AllocTensor(dst=dst, storage=storage) | isa.AllocTensorReg(dst=dst, storage=storage):
+                written[dst] = self.tensor(pc, instruction, held.get(storage))
+            case isa.Move(dst=dst, src=src) | isa.ReshapeTensor(dst=dst, src=src) | isa.TrimTensor(dst=dst, src=src):
+                written[dst] = held.get(src, _Held(""))
+            case isa.InvokePacked():
+                self.launch(pc, instruction, held)
+        for name, kind in instruction.operands.items():
+            if kind.access in ("write", "kill", "take"):
+                registers = getattr(instruction, name)
+                for r in registers if kind.many else (registers,):
+                    held.pop(r, None)
+        held |= written
+
+    def storage(self, pc: int, instruction: Any, held: _Registers) -> None:
+        note, over = self.notes.get(pc, MemoryNote(pc)), ""
+        nbytes = dim(instruction.nbytes) if isinstance(instruction, isa.AllocStorage) else note.nbytes
+        if isinstance(instruction, isa.TakeStorage):
+            over = note.name or _name(held.get(instruction.src), instruction.src)
+        device, span = DEVICES[instruction.device], span_of(self.exe, self.function, pc)
+        self.made[pc] = StorageUse(pc, device, nbytes, [], False, over, note.why, span)
+        self.found.storages.append(self.made[pc])
+
+    def tensor(self, pc: int, instruction: Any, storage: _Held | None) -> _Held:
+        name = self.notes[pc].name if pc in self.notes else f"${instruction.dst}"
+        if storage is None or storage.storage < 0:
+            return _Held(name)
+        use = self.made[storage.storage]
+        use.values.append(name)
+        use.arena = use.arena or instruction.offset > 0
+        return _Held(name, storage.storage)
+
+    def launch(self, pc: int, instruction: isa.InvokePacked, held: _Registers) -> None:
+        packed, args = self.exe.packed[instruction.packed], instruction.args
+        for k, position in packed.group.in_place:
+            register = args[packed.n_inputs + position]
+            pair = _name(held.get(register), register), _name(held.get(args[k]), args[k])
+            # versions of one primitive write the same value
+            if pair not in ((o.value, o.over) for o in self.found.in_place):
+                self.found.in_place.append(Overwriting(*pair, packed.name, pc))
+
+
+def _name(held: _Held | None, register: int) -> str:
+    return held.name if held is not None and held.name else f"${register}"
+
+
+def _met(one: _Registers | None, other: _Registers | None) -> _Registers:
+    """What is known of registers that are as in ``one`` or as in ``other``; None: nothing comes from there."""
+    if one is None or other is None:
+        return dict(one or other or {})
+    return {r: _either(h, other[r]) for r, h in one.items() if r in other}
+
+
+def _either(one: _Held, other: _Held) -> _Held:
+    return one if one == other else _Held("", one.storage if one.storage == other.storage else -1)
