@@ -241,7 +241,7 @@ TABLES: dict[str, tuple[Executable, str]] = {
     "span backwards": (executable(main(spans=((0, 0, 2, 1),))), "pc 0 is outside of hand.relay"),
     "span within an instruction": (executable(main(spans=((1, 0, 0, 0),))), "pc 1 is out of order, or of no instruction"),
     "spans out of order": (executable(main(spans=((0, 0, 0, 0), (0, 0, 0, 0)))), "pc 0 is out of order"),
-    "note on another instruction": (executable(main(notes=(MemoryNote(0),))), "the note on memory of pc 0 is out of order, or of"),
+    "note on another instruction": (executable(main(notes=(MemoryNote(0),))), "the note on memory of pc 0 is out of order"),
     "note that cannot be printed": (
         executable(replace(function([STORAGE, isa.Ret(0)]), notes=(MemoryNote(0, why="\n"),))),
         "the note on memory of pc 0 cannot be printed",
