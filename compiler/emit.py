@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..ops import machine
 from ..ops.op import Op
 from ..ops.ty import DTYPES, FuncType, TensorType
-from ..shape_funcs.dims import ANY, Dim, eq, sym
+from ..shape_funcs.dims import Dim, eq, sym
 from ..shape_funcs.program import SIZE, ShapeProgram, assemble
 from ..shape_funcs.registry import Check
 from ..vm import isa
 from ..vm.copy_reason import CopyKind, CopyReason
-from ..vm.executable import DEVICES, Executable, MemoryNote, VMFunction
-from ..vm.sizes import nbytes, parameter_sizes, portable, portable_dim
+from ..vm.executable import DEVICES, Executable, VMFunction
+from ..vm.sizes import parameter_sizes, portable
 from ..vm.source import Span
 from .ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
+from .memory_notes import MemoryNotes
 from .passes.manifest_lifetimes import is_tail_call
 from .passes.place import DEVICES_OF_PARAMS
+from .primitive_shape import primitive
+from .storage_roots import MAKES_STORAGE, MAKES_TENSOR
 from .tables import Tables
 from .versions import is_launch
 
@@ -86,9 +88,7 @@ class _FunctionEmitter:
         self.items: list[isa.Instruction | isa.Label] = []
         self.spans: list[Span | None] = []
         self.span: Span | None = function.span
-        #: Per instruction, by its position in ``spans``, what its note says; per storage, of which it is.
-        self.notes: dict[int, MemoryNote] = {}
-        self.made_by: dict[Var, int] = {}
+        self.notes = MemoryNotes(function)
         self.sizes = parameter_sizes((p.name, p.ty) for p in function.params if p.ty is not None)
 
     def emit(self) -> VMFunction:
@@ -102,7 +102,7 @@ class _FunctionEmitter:
         params = tuple((p.name, p.ty or p.annotation) for p in f.params)
         devices = tuple(map(DEVICES.index, f.attrs.get(DEVICES_OF_PARAMS, ())))
         spans = self.span_table(starts)
-        notes = tuple(replace(note, pc=starts[at]) for at, note in sorted(self.notes.items()) if note != MemoryNote(-1))
+        notes = self.notes.table(starts)
         return VMFunction(self.name, params, result, self.registers.count, code, spans, devices, notes)  # type: ignore[arg-type]
 
     def span_table(self, starts: list[int]) -> tuple[tuple[int, int, int, int], ...]:
@@ -119,26 +119,6 @@ class _FunctionEmitter:
         self.items.append(item)
         if not isinstance(item, isa.Label):
             self.spans.append(self.span)
-
-    def add_storage(self, var: Var, instruction: isa.Instruction, name: str = "", nbytes: Dim = ANY, why: str = "") -> None:
-        """Add what makes the storage ``var``, with a note."""
-        self.made_by[var] = len(self.spans)
-        self.notes[len(self.spans)] = MemoryNote(-1, name, nbytes, why)
-        self.add(instruction)
-
-    def add_tensor(self, var: Var, instruction: isa.Instruction, storage: Expr) -> None:
-        """Add what makes the tensor ``var``, with its name; the first one of a storage says how large that is."""
-        assert isinstance(storage, Var)
-        self.notes[len(self.spans)] = MemoryNote(-1, var.name)
-        note = self.notes[self.made_by[storage]]
-        if note.nbytes is ANY and isinstance(instruction, isa.AllocTensorReg):
-            self.notes[self.made_by[storage]] = replace(note, nbytes=self.bytes_of(var))
-        self.add(instruction)
-
-    def bytes_of(self, value: Expr) -> Dim:
-        """The bytes of a tensor, a portable dim."""
-        assert isinstance(value.ty, TensorType), value
-        return portable_dim(nbytes(value.ty), self.sizes)
 
     def reg(self, atom: Expr) -> int:
         assert isinstance(atom, Var), atom
@@ -280,9 +260,14 @@ class _FunctionEmitter:
                 whole = self.where[value.tuple_value]  # type: ignore[index]
                 if isinstance(whole, tuple):
                     self.where[var] = whole[value.index]
+                    self.notes.vector(var, value.tuple_value, value.index)
                 else:
                     self.add(isa.GetField(self.dst(var), whole, value.index))
             case Call(op=Op() as op):
+                if op in (*MAKES_STORAGE, machine.TAKE_STORAGE):
+                    self.notes.storage(len(self.spans), var, value)
+                elif op in MAKES_TENSOR:
+                    self.notes.tensor(len(self.spans), var, value)
                 _MACHINE[op](self, var, value)
             case Call(op=GlobalVar() as callee):
                 args, function = self.regs(value.args), self.tables.functions[callee.name]
@@ -329,34 +314,31 @@ def _rule(op: Op) -> Callable[[_Rule], _Rule]:
 
 @_rule(machine.ALLOC_STORAGE)
 def _alloc_storage(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    a = call.attrs
-    e.add_storage(var, isa.AllocStorage(e.dst(var), a.nbytes, DEVICES.index(a.device)), why=a.why)
+    e.add(isa.AllocStorage(e.dst(var), call.attrs.nbytes, DEVICES.index(call.attrs.device)))
 
 
 @_rule(machine.ALLOC_TENSOR)
 def _alloc_tensor(e: _FunctionEmitter, var: Var, call: Call) -> None:
     storage, a = e.reg(call.args[0]), call.attrs
-    e.add_tensor(var, isa.AllocTensor(e.dst(var), storage, a.offset, DTYPES.index(a.dtype), a.shape), call.args[0])
+    e.add(isa.AllocTensor(e.dst(var), storage, a.offset, DTYPES.index(a.dtype), a.shape))
 
 
 @_rule(machine.ALLOC_STORAGE_REG)
 def _alloc_storage_reg(e: _FunctionEmitter, var: Var, call: Call) -> None:
     shape, a = e.reg(call.args[0]), call.attrs
-    e.add_storage(var, isa.AllocStorageReg(e.dst(var), shape, DTYPES.index(a.dtype), DEVICES.index(a.device)), why=a.why)
+    e.add(isa.AllocStorageReg(e.dst(var), shape, DTYPES.index(a.dtype), DEVICES.index(a.device)))
 
 
 @_rule(machine.TAKE_STORAGE)
 def _take_storage(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    value = call.args[0]
-    assert isinstance(value, Var)
-    instruction = isa.TakeStorage(e.dst(var), e.reg(value), DEVICES.index(call.attrs.device))
-    e.add_storage(var, instruction, value.name, e.bytes_of(value))
+    source = e.reg(call.args[0])
+    e.add(isa.TakeStorage(e.dst(var), source, DEVICES.index(call.attrs.device)))
 
 
 @_rule(machine.ALLOC_TENSOR_REG)
 def _alloc_tensor_reg(e: _FunctionEmitter, var: Var, call: Call) -> None:
     (storage, shape), a = e.regs(call.args), call.attrs
-    e.add_tensor(var, isa.AllocTensorReg(e.dst(var), storage, a.offset, shape, DTYPES.index(a.dtype)), call.args[0])
+    e.add(isa.AllocTensorReg(e.dst(var), storage, a.offset, shape, DTYPES.index(a.dtype)))
 
 
 @_rule(machine.LOAD_CONST)
@@ -398,6 +380,7 @@ def _shape_func(e: _FunctionEmitter, var: Var, call: Call) -> None:
     function, *args = call.args
     assert isinstance(function, GlobalVar)
     number = e.tables.shape_func(function.name)
+    e.notes.shape_func(var, call, primitive(e.tables.mod[function.name], e.tables.dependence))
     sources = e.regs(tuple(args))
     e.where[var] = tuple(e.registers.take() for _ in e.tables.shape_funcs.items[number][0].outputs)
     e.add(isa.InvokeShapeFunc(number, sources, e.where[var]))

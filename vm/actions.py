@@ -41,8 +41,8 @@ from .stream import (
 from .sync_reason import SyncReason, number_of
 from .tracing import record_event, record_shape_func
 
-#: An upper bound of fewer bytes, no page, is not worth a copy of its rows; nor is one of fewer than so many times their bytes: what
-#: is saved is then never less than what is copied.  A copy takes 40 ns, and of many bytes a twentieth of what finds the rows.
+#: An upper bound of fewer bytes, no page, is not worth a copy of its rows; nor is one of fewer than so many times their bytes:
+#: what is saved is then never less than what is copied.  A copy takes 40 ns; of many rows, a twentieth of what finds them.
 LEAST_BOUND, LEAST_TIMES = 4096, 2
 _INT64 = DTYPES.index("int64")
 _MEMORY = number_of(SyncReason.MEMORY)

@@ -283,7 +283,7 @@ def _place(span: Span | None) -> str:
 def _memory_text(e: Explanation, m: FunctionMemory) -> str:
     rows = [(str(s.pc), s.device, _size(e, s.nbytes, m.function), _held_text(s), _why_text(s)) for s in m.storages]
     table = align([("At", "On", "Bytes", "Holds", "Why it is a storage of its own"), *rows], left=(1, 2, 3, 4))
-    over = [f"    %{o.value} is written over %{o.over} by {o.kernel} at {o.pc}" for o in m.in_place]
+    over = [f"    {_value(o.value)} is written over {_value(o.over)} by {o.kernel} at {o.pc}" for o in m.in_place]
     values, (known, unknown) = sum(len(s.values) for s in m.storages), _total(m)
     total = _size(e, known, m.function) + f" and {unknown} of a size known at run time" * (unknown > 0)
     counts = f"{values} value{'s' * (values != 1)} in {len(rows)} storage{'s' * (len(rows) != 1)}, {len(over)} in place"
@@ -293,11 +293,15 @@ def _memory_text(e: Explanation, m: FunctionMemory) -> str:
 def _held_text(s: StorageUse) -> str:
     if s.arena:
         return f"an arena of {len(s.values)} values"
-    return ", then ".join(f"%{name}" for name in s.values)
+    return ", then ".join(map(_value, s.values)) + ", whose rows move out if they are few" * s.released
 
 
 def _why_text(s: StorageUse) -> str:
-    return f"%{s.over}'s own, if nothing else refers to it" if s.over else s.why
+    return f"{_value(s.over)}'s own, if nothing else refers to it" if s.over else s.why
+
+
+def _value(name: str) -> str:
+    return name if name.startswith("$") else f"%{name}"
 
 
 def _total(m: FunctionMemory) -> tuple[Dim, int]:
@@ -369,6 +373,7 @@ def _storage_data(e: Explanation, m: FunctionMemory, s: StorageUse) -> dict[str,
         "arena": s.arena,
         "over": s.over or None,
         "why": s.why or None,
+        "released": s.released,
         "source": _span_data(s.span),
     }
 

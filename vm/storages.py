@@ -17,9 +17,9 @@ from .source import Span
 class StorageUse:
     """A storage that the instruction at ``pc`` makes.
 
-    ``values``: the names of the tensors made in it, in order; ``arena``: do some lie beside others?  ``nbytes``: a portable dim.
-    ``over``: the value whose storage it is, if nothing else refers to that at run time, else ""; ``why``: what kept it from being
-    one that was there.
+    ``values``: the names of the tensors made in it, in order, or their registers (``$3``); ``arena``: do some lie beside others?
+    ``nbytes``: a portable dim.  ``over``: the value whose storage it is, if nothing else refers to that at run time, else "";
+    ``why``: what kept it from being one that was there.  ``released``: may what is kept of an upper bound move out of it?
     """
 
     pc: int
@@ -30,6 +30,7 @@ class StorageUse:
     over: str
     why: str
     span: Span | None
+    released: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,12 @@ def memory_of(exe: Executable, function: VMFunction) -> FunctionMemory:
 
 @dataclass(frozen=True)
 class _Held:
-    """What a register holds: the value of a name ("": nobody knows), in the storage made at ``storage`` (-1: another one)."""
+    """What a register holds: the value ``name`` ("": nobody knows), made at ``pc``, in the storage made at ``storage``; -1:
+    elsewhere."""
 
     name: str
     storage: int = -1
+    pc: int = -1
 
 
 _Registers = dict[int, _Held]
@@ -75,6 +78,8 @@ class _Reading:
         self.found = FunctionMemory(function.name)
         self.notes = {note.pc: note for note in function.notes}
         self.made: dict[int, StorageUse] = {}
+        #: Where a tensor is made that is written over a value.
+        self.written: set[tuple[int, str]] = set()
         jumped: dict[int, _Registers] = {}
         held: _Registers | None = {number: _Held(name) for number, (name, _) in enumerate(function.params)}
         for pc, instruction in isa.disassemble(function.code):
@@ -95,6 +100,8 @@ class _Reading:
                 written[dst] = self.tensor(pc, instruction, held.get(storage))
             case isa.Move(dst=dst, src=src) | isa.ReshapeTensor(dst=dst, src=src) | isa.TrimTensor(dst=dst, src=src):
                 written[dst] = held.get(src, _Held(""))
+                if isinstance(instruction, isa.TrimTensor) and instruction.release and written[dst].storage >= 0:
+                    self.made[written[dst].storage].released = True
             case isa.InvokePacked():
                 self.launch(pc, instruction, held)
         for name, kind in instruction.operands.items():
@@ -116,20 +123,22 @@ class _Reading:
     def tensor(self, pc: int, instruction: Any, storage: _Held | None) -> _Held:
         name = self.notes[pc].name if pc in self.notes else f"${instruction.dst}"
         if storage is None or storage.storage < 0:
-            return _Held(name)
+            return _Held(name, pc=pc)
         use = self.made[storage.storage]
         use.values.append(name)
         use.arena = use.arena or instruction.offset > 0
-        return _Held(name, storage.storage)
+        return _Held(name, storage.storage, pc)
 
     def launch(self, pc: int, instruction: isa.InvokePacked, held: _Registers) -> None:
         packed, args = self.exe.packed[instruction.packed], instruction.args
         for k, position in packed.group.in_place:
             register = args[packed.n_inputs + position]
-            pair = _name(held.get(register), register), _name(held.get(args[k]), args[k])
+            value, over = held.get(register), _name(held.get(args[k]), args[k])
             # versions of one primitive write the same value
-            if pair not in ((o.value, o.over) for o in self.found.in_place):
-                self.found.in_place.append(Overwriting(*pair, packed.name, pc))
+            written = value.pc if value is not None else pc, over
+            if written not in self.written:
+                self.found.in_place.append(Overwriting(_name(value, register), over, packed.name, pc))
+            self.written.add(written)
 
 
 def _name(held: _Held | None, register: int) -> str:

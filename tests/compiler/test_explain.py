@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.compiler.compile import compile
+from relayvm.compiler.config import Config
+from relayvm.compiler.emit import emit
 from relayvm.compiler.inputs import Wanted, make_inputs
 from relayvm.compiler.opening import function_of
+from relayvm.compiler.parser import parse
+from relayvm.compiler.pipeline import lower
+from relayvm.ops.conditions import condition
 from relayvm.shape_funcs.registry import SHAPE_FUNCS
+from relayvm.vm import isa
 from relayvm.vm.edges import ARGUMENT, CONSTANT, COPY, DTOH, HTOD, RESULT, Edge
+from relayvm.vm.events import ALLOC
 from relayvm.vm.executable import Executable
 from relayvm.vm.explain import Explanation
 from relayvm.vm.file import from_bytes, to_bytes
 from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.source import InputError, VMError
 
+from ..devices import DEVICES
 from ..example_programs import PROGRAMS, sizes_of
 from .crossing_programs import MAT, VEC, drawn_programs, flat, modes, sizes
 
@@ -228,6 +237,141 @@ def test_where_device_and_host_are_one_nothing_is_listed() -> None:
     explained = compile(VERSION + SLICE, "cpu").explain()
     assert explained.edges == () and "host and device are one" in str(explained)
     assert {c.device for c in explained.calls} == {"cpu"} and explained.on_host == ()
+
+
+def test_each_version_says_its_own_condition() -> None:
+    # measurements may name an implementation that is a version of its own, too
+    def preferred(call: Any) -> Any:
+        rows = call.inputs[0].shape[0]
+        return (("rows", (condition(rows, ">=", 64), condition(rows, "<=", 96))),)
+
+    module = parse(VERSION + "def @main(%x: Tensor[(?n, 6), float32], %w: Tensor[(5, 6), float32]) { nn.dense(%x, %w) }")
+    settings_ = Config.of()
+    exe = emit(lower(module, settings_, "cpu", preferred), "cpu", settings_.texts())
+    assert [(c.implementation, c.because) for c in exe.explain().calls] == [
+        ("rows", "d0 >= 64 and d0 <= 96"),
+        ("rows", "d0 <= 8"),
+        ("blas", "otherwise"),
+    ]
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------------
+
+PLANNED = """def @main(%x: Tensor[(?n, 4), float32], %c: bool) {
+  let %a = exp(%x);
+  let %b = reverse(%a, axis=0);
+  let %d = negative(%b);
+  let %e = reverse(%d, axis=0);
+  let %k = if (%c) { reverse(%e, axis=1) } else { abs(%e) };
+  (%k, argwhere(%k), reverse(%x, axis=1))
+}
+def @fixed(%x: Tensor[(64, 4), float32]) { sum(abs(reverse(reverse(reverse(%x, axis=0), axis=1), axis=0))) }
+def @last(%x: Tensor[(?, 4), float32]) { exp(%x) }
+"""
+MAIN = """
+memory of @main: 9 values in 5 storages, 2 in place; bytes: 80·?n + 8 = 808
+ At  On   Bytes        Holds                                                 Why it is a storage of its own
+  3  cpu  16·?n = 160  %a, then %e, then %abs                                %x is not this function's own
+ 20  cpu  16·?n = 160  %b, then %d, then %reverse                            @reverse1 does not write over %a
+126  cpu  32·?n = 320  %argwhere_bound, whose rows move out if they are few
+137  cpu  8            %argwhere_counts
+166  cpu  16·?n = 160  %reverse1                                             %x is not this function's own
+    %d is written over %b by negative at 46
+    %abs is written over %e by abs at 111
+"""
+FIXED = """
+memory of @fixed: 5 values in 2 storages, 1 in place; bytes: 2052
+At  On   Bytes  Holds                 Why it is a storage of its own
+ 0  cpu  2048   an arena of 4 values
+60  cpu  4      %sum
+    %abs is written over %reverse2 by abs at 54
+"""
+LAST = """
+memory of @last: 1 value in 1 storage, 1 in place; bytes: 16·x.shape[0]
+At  On   Bytes          Holds  Why it is a storage of its own
+ 3  cpu  16·x.shape[0]  %exp   %x's own, if nothing else refers to it
+    %exp is written over %x by exp at 13
+"""
+BARE = """
+memory of @main: 9 values in 5 storages, 2 in place; bytes: 8 and 4 of a size known at run time
+ At  On   Bytes  Holds                                    Why it is a storage of its own
+  3  cpu  ?      $4, then $6, then $4
+ 20  cpu  ?      $6, then $4, then $4
+126  cpu  ?      $3, whose rows move out if they are few
+137  cpu  8      $5
+166  cpu  ?      $1
+    $4 is written over $6 by negative at 46
+    $4 is written over $6 by abs at 111
+"""
+
+
+def memory_text(explained: Explanation, function: str) -> str:
+    """What is said about one function's memory."""
+    (section,) = [s for s in str(explained).split("\n\n") if s.startswith(f"memory of @{function}:")]
+    return f"\n{section}\n"
+
+
+def test_the_memory_of_a_function_is_what_its_plan_says() -> None:
+    exe = compile(VERSION + PLANNED, "cpu", fuse="off")
+    assert memory_text(exe.explain(dims={"n": 10}), "main") == MAIN
+    assert memory_text(exe.explain(entry="fixed"), "fixed") == FIXED
+    assert memory_text(exe.explain(entry="last"), "last") == LAST
+
+
+def test_what_the_code_says_of_memory_needs_no_notes() -> None:
+    exe = compile(VERSION + PLANNED, "cpu", fuse="off")
+    bare = replace(exe, functions=tuple(replace(f, notes=()) for f in exe.functions))
+    assert memory_text(bare.explain(), "main") == BARE
+
+
+def test_memory_as_data() -> None:
+    exe = compile(VERSION + PLANNED, "cpu", fuse="off")
+    (memory,) = exe.explain(dims={"n": 10}).as_data()["memory"]
+    assert {k: v for k, v in memory.items() if k not in ("storages", "in_place")} == {
+        "function": "main",
+        "values": 9,
+        "bytes": "80·?n + 8",
+        "exact_bytes": 808,
+        "storages_of_unknown_size": 0,
+    }
+    assert memory["in_place"][0] == {"pc": 46, "kernel": "negative", "value": "d", "over": "b"}
+    assert memory["storages"][1] == {
+        "pc": 20,
+        "device": "cpu",
+        "bytes": "16·?n",
+        "exact_bytes": 160,
+        "values": ["b", "d", "reverse"],
+        "arena": False,
+        "over": None,
+        "why": "@reverse1 does not write over %a",
+        "released": False,
+        "source": {"file": "<string>", "line": 4, "column": 12, "text": "  let %b = reverse(%a, axis=0);"},
+    }
+    assert [s["released"] for s in memory["storages"]] == [False, False, True, False, False]
+    (last,) = exe.explain(entry="last").as_data()["memory"]
+    assert (last["storages"][0]["over"], last["storages"][0]["why"], last["exact_bytes"]) == ("x", None, None)
+    (fixed,) = exe.explain(entry="fixed").as_data()["memory"]
+    assert (fixed["storages"][0]["arena"], len(fixed["storages"][0]["values"])) == (True, 4)
+
+
+@pytest.mark.parametrize("target", DEVICES)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+def test_every_storage_that_a_run_takes_is_listed_with_its_bytes(path: Path, target: str) -> None:
+    exe = compile(path, target)
+    args = make_inputs(function_of(exe, "main"), Wanted(dims=sizes_of(path)))
+    explained, first = exe.explain({name: np.shape(a) for (name, _), a in zip(exe.inputs, args, strict=True)}), starts(exe)
+    listed = {first[m.function] + s.pc: (m.function, s) for m in explained.memory for s in m.storages}
+    code = {first[f.name] + pc: i for f in exe.functions for pc, i in isa.disassemble(f.code)}
+    machine = VirtualMachine(exe)
+    machine.start_trace()
+    machine.run(*args)
+    events = [e for e in machine.stop_trace() if e.kind == ALLOC]
+    assert events
+    for e in events:
+        if not isinstance(code[e.pc], isa.TrimTensor):
+            function, storage = listed[e.pc]
+            assert storage.device in ("cpu", target)
+            assert explained.value_of(storage.nbytes, function) in (None, e.nbytes)
 
 
 def test_the_json_is_versioned_and_whole() -> None:
