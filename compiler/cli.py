@@ -335,7 +335,7 @@ def explain(
 ) -> None:
     """Show every copy that FILE makes: what crosses, why, from which line, and what would remove it.
 
-    Also where each kernel runs.  Sizes make the bytes exact.
+    Also where each kernel runs, and what lies in which memory.  Sizes make the bytes exact.
     """
     found = open_program(file, device, config).explain(shapes, dims, entry)
     _print(found.as_data(), str(found), as_json)
