@@ -10,8 +10,9 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native import memory, threads
-from relayvm.vm import isa, stream
+from relayvm.vm import heap, isa, stream
 from relayvm.vm.machine import VirtualMachine
+from relayvm.vm.tensor import Tensor
 
 from .plain import plain_machine
 
@@ -115,6 +116,18 @@ def test_on_sim_a_missing_wait_is_a_wrong_answer(monkeypatch: pytest.MonkeyPatch
     # twice: what the first run left in the memory must not pass for the second run's result
     for _ in range(2):
         assert not np.array_equal(vm.run(*args).numpy(), right)
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_a_copy_on_a_device_comes_after_the_work_asked_for_before(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, make = PROGRAMS["elementwise"]
+    args = make(5, np.random.default_rng(0))
+    vm = plain_machine(relay.compile(relay.parse(HEADER + text), target=target), monkeypatch)
+    result = vm.run(*args)  # on sim it is made when somebody waits for it
+    copy = Tensor(vm, heap.like(vm._state, result._address, memory.tensor(result._address).device))
+    assert stream.copy_on_device(vm._state, copy._address, result._address) == 0
+    del result  # whose memory is poisoned, in its turn
+    np.testing.assert_array_equal(copy.numpy(), np.maximum(args[0] - args[1], 0) * 2)
 
 
 def test_on_sim_a_missing_copy_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
