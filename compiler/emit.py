@@ -268,6 +268,8 @@ class _FunctionEmitter:
                     self.notes.storage(len(self.spans), var, value)
                 elif op in MAKES_TENSOR:
                     self.notes.tensor(len(self.spans), var, value)
+                elif op is machine.SLICE_TENSOR:
+                    self.notes.part(len(self.spans), var)
                 _MACHINE[op](self, var, value)
             case Call(op=GlobalVar() as callee):
                 args, function = self.regs(value.args), self.tables.functions[callee.name]

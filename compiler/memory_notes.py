@@ -49,6 +49,10 @@ class MemoryNotes:
             if note.nbytes is ANY:
                 self._notes[self._made_by[storage]] = replace(note, nbytes=nbytes)
 
+    def part(self, number: int, var: Var) -> None:
+        """Instruction ``number`` makes ``var``, part of another tensor."""
+        self._notes[number] = MemoryNote(-1, var.name)
+
     def shape_func(self, var: Var, call: Call, primitive: Primitive) -> None:
         """``var``: the vectors that the shape function of a primitive gives for the arguments of ``call``."""
         group = primitive.group

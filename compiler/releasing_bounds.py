@@ -22,12 +22,13 @@ def released(roots: StorageRoots, place: Mapping[Var, Var]) -> list[Call]:
 
 
 def _bound(roots: StorageRoots, at: int, trim: Call) -> Storage | None:
-    """The storage of what is trimmed, if it is the function's own and nobody uses it untrimmed from then on."""
+    """The storage of what is trimmed, if it is the function's own, is made for it, and nobody uses it untrimmed from then on."""
     data, held = trim.args[0], roots.of(trim.args[0])
     assert isinstance(data, Var)
     if len(held) != 1 or ELSEWHERE in held or max(roots.uses_of(data)) > at:
         return None
-    return roots.storages[next(iter(held))]
+    storage = roots.storages[next(iter(held))]
+    return storage if storage.tensor is data else None
 
 
 def _is_alone(roots: StorageRoots, place: Mapping[Var, Var], at: int, bound: Storage) -> bool:

@@ -26,7 +26,7 @@ DEVICES = ("cpu", "sim", "cuda")
 
 @dataclass(frozen=True)
 class MemoryNote:
-    """What the code does not say of the instruction at ``pc``, which makes a storage or a tensor in one; for people.
+    """What the code does not say of the instruction at ``pc``, one of ``isa.NOTED``; for people.
 
     ``name``: of a tensor; of a storage that may be that of a value, the value's.  ``nbytes``: of a storage, a portable dim (see
     ``sizes``).  ``why``: what kept a storage from being one that was there, "" where nothing was asked.

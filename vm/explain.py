@@ -284,16 +284,16 @@ def _memory_text(e: Explanation, m: FunctionMemory) -> str:
     rows = [(str(s.pc), s.device, _size(e, s.nbytes, m.function), _held_text(s), _why_text(s)) for s in m.storages]
     table = align([("At", "On", "Bytes", "Holds", "Why it is a storage of its own"), *rows], left=(1, 2, 3, 4))
     over = [f"    {_value(o.value)} is written over {_value(o.over)} by {o.kernel} at {o.pc}" for o in m.in_place]
-    values, (known, unknown) = sum(len(s.values) for s in m.storages), _total(m)
+    values, (known, unknown) = _values(m), _total(m)
     total = _size(e, known, m.function) + f" and {unknown} of a size known at run time" * (unknown > 0)
     counts = f"{values} value{'s' * (values != 1)} in {len(rows)} storage{'s' * (len(rows) != 1)}, {len(over)} in place"
     return "\n".join([f"memory of @{m.function}: {counts}; bytes: {total}", table, *over])
 
 
 def _held_text(s: StorageUse) -> str:
-    if s.arena:
-        return f"an arena of {len(s.values)} values"
-    return ", then ".join(map(_value, s.values)) + ", whose rows move out if they are few" * s.released
+    text = f"an arena of {len(s.values)} values" if s.arena else ", then ".join(map(_value, s.values))
+    text += f", with {', '.join(map(_value, s.parts))} in it" * bool(s.parts)
+    return text + ", whose rows move out if they are few" * s.released
 
 
 def _why_text(s: StorageUse) -> str:
@@ -302,6 +302,10 @@ def _why_text(s: StorageUse) -> str:
 
 def _value(name: str) -> str:
     return name if name.startswith("$") else f"%{name}"
+
+
+def _values(m: FunctionMemory) -> int:
+    return sum(len(s.values) + len(s.parts) for s in m.storages)
 
 
 def _total(m: FunctionMemory) -> tuple[Dim, int]:
@@ -356,7 +360,7 @@ def _memory_data(e: Explanation, m: FunctionMemory) -> dict[str, Any]:
         "function": m.function,
         "storages": [_storage_data(e, m, s) for s in m.storages],
         "in_place": [_overwriting_data(o) for o in m.in_place],
-        "values": sum(len(s.values) for s in m.storages),
+        "values": _values(m),
         "bytes": size_text(known),
         "exact_bytes": e.value_of(known, m.function),
         "storages_of_unknown_size": unknown,
@@ -370,6 +374,7 @@ def _storage_data(e: Explanation, m: FunctionMemory, s: StorageUse) -> dict[str,
         "bytes": size_text(s.nbytes),
         "exact_bytes": e.value_of(s.nbytes, m.function),
         "values": s.values,
+        "parts": s.parts,
         "arena": s.arena,
         "over": s.over or None,
         "why": s.why or None,

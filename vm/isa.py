@@ -476,6 +476,5 @@ class SliceTensor(Instruction, opcode=30):
 
 #: What never goes on to the instruction that follows.
 LEAVING = (Ret, Goto, If, Fatal, InvokeTail, InvokeClosureTail)
-#: What makes a storage, and what makes a tensor in one.
-MAKES_STORAGE = (AllocStorage, AllocStorageReg, TakeStorage)
-MAKES_TENSOR = (AllocTensor, AllocTensorReg)
+#: What makes a storage, a tensor in one, or part of a tensor: of these there are notes on memory.
+NOTED = (AllocStorage, AllocStorageReg, TakeStorage, AllocTensor, AllocTensorReg, SliceTensor)

@@ -17,9 +17,10 @@ from .source import Span
 class StorageUse:
     """A storage that the instruction at ``pc`` makes.
 
-    ``values``: the names of the tensors made in it, in order, or their registers (``$3``); ``arena``: do some lie beside others?
-    ``nbytes``: a portable dim.  ``over``: the value whose storage it is, if nothing else refers to that at run time, else "";
-    ``why``: what kept it from being one that was there.  ``released``: may what is kept of an upper bound move out of it?
+    ``values``: the names of the tensors made in it, in order, or their registers (``$3``); ``parts``: of those that are part of
+    one of them; ``arena``: do some lie beside others?  ``nbytes``: a portable dim.  ``over``: the value whose storage it is, if
+    nothing else refers to that at run time, else ""; ``why``: what kept it from being one that was there.  ``released``: may what
+    is kept of an upper bound move out of it?
     """
 
     pc: int
@@ -30,6 +31,7 @@ class StorageUse:
     over: str
     why: str
     span: Span | None
+    parts: list[str] = field(default_factory=list)
     released: bool = False
 
 
@@ -98,6 +100,8 @@ class _Reading:
                 written[dst] = _Held("", pc)
             case isa.AllocTensor(dst=dst, storage=storage) | isa.AllocTensorReg(dst=dst, storage=storage):
                 written[dst] = self.tensor(pc, instruction, held.get(storage))
+            case isa.SliceTensor(dst=dst, src=src):
+                written[dst] = self.part(pc, instruction, held.get(src))
             case isa.Move(dst=dst, src=src) | isa.ReshapeTensor(dst=dst, src=src) | isa.TrimTensor(dst=dst, src=src):
                 written[dst] = held.get(src, _Held(""))
                 if isinstance(instruction, isa.TrimTensor) and instruction.release and written[dst].storage >= 0:
@@ -121,13 +125,22 @@ class _Reading:
         self.found.storages.append(self.made[pc])
 
     def tensor(self, pc: int, instruction: Any, storage: _Held | None) -> _Held:
-        name = self.notes[pc].name if pc in self.notes else f"${instruction.dst}"
+        name = self.named(pc, instruction)
         if storage is None or storage.storage < 0:
             return _Held(name, pc=pc)
         use = self.made[storage.storage]
         use.values.append(name)
         use.arena = use.arena or instruction.offset > 0
         return _Held(name, storage.storage, pc)
+
+    def part(self, pc: int, instruction: isa.SliceTensor, whole: _Held | None) -> _Held:
+        name, storage = self.named(pc, instruction), whole.storage if whole is not None else -1
+        if storage >= 0:
+            self.made[storage].parts.append(name)
+        return _Held(name, storage, pc)
+
+    def named(self, pc: int, instruction: Any) -> str:
+        return self.notes[pc].name if pc in self.notes else f"${instruction.dst}"
 
     def launch(self, pc: int, instruction: isa.InvokePacked, held: _Registers) -> None:
         packed, args = self.exe.packed[instruction.packed], instruction.args

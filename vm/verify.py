@@ -198,8 +198,10 @@ def _check_notes(function: VMFunction, code: dict[int, isa.Instruction]) -> None
     before = -1
     for note in function.notes:
         where = f"@{function.name}: the note on memory of pc {note.pc}"
-        noted = isinstance(code.get(note.pc), (*isa.MAKES_STORAGE, *isa.MAKES_TENSOR))
-        _need(noted and note.pc > before, f"{where} is out of order, or of no instruction that makes one")
+        _need(
+            isinstance(code.get(note.pc), isa.NOTED) and note.pc > before,
+            f"{where} is out of order, or of no instruction that makes one",
+        )
         _need((note.name + note.why).isprintable(), f"{where} cannot be printed: {note.name!r}, {note.why!r}")
         before = note.pc
 

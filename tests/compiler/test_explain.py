@@ -267,6 +267,11 @@ PLANNED = """def @main(%x: Tensor[(?n, 4), float32], %c: bool) {
 }
 def @fixed(%x: Tensor[(64, 4), float32]) { sum(abs(reverse(reverse(reverse(%x, axis=0), axis=1), axis=0))) }
 def @last(%x: Tensor[(?, 4), float32]) { exp(%x) }
+def @parts(%x: Tensor[(?n, 16), float32], %y: Tensor[(?m, 16), float32]) {
+  let %c = concatenate((nn.softmax(%x), nn.softmax(%y)), axis=0);
+  let %p = strided_slice(%c, begin=[0], end=[2], axes=[0]);
+  (%c, sum(nn.softmax(%p)))
+}
 """
 MAIN = """
 memory of @main: 9 values in 5 storages, 2 in place; bytes: 80·?n + 8 = 808
@@ -292,6 +297,13 @@ At  On   Bytes          Holds  Why it is a storage of its own
  3  cpu  16·x.shape[0]  %exp   %x's own, if nothing else refers to it
     %exp is written over %x by exp at 13
 """
+PARTS = """
+memory of @parts: 6 values in 3 storages, 0 in place; bytes: 64·?m + 64·min(?m + ?n, 2) + 64·?n + 4
+At  On   Bytes               Holds                                   Why it is a storage of its own
+15  cpu  64·?m + 64·?n       %c, with %softmax, %softmax1, %p in it
+74  cpu  64·min(?m + ?n, 2)  %softmax2                               %p is part of another tensor
+96  cpu  4                   %sum
+"""
 BARE = """
 memory of @main: 9 values in 5 storages, 2 in place; bytes: 8 and 4 of a size known at run time
  At  On   Bytes  Holds                                    Why it is a storage of its own
@@ -316,6 +328,7 @@ def test_the_memory_of_a_function_is_what_its_plan_says() -> None:
     assert memory_text(exe.explain(dims={"n": 10}), "main") == MAIN
     assert memory_text(exe.explain(entry="fixed"), "fixed") == FIXED
     assert memory_text(exe.explain(entry="last"), "last") == LAST
+    assert memory_text(exe.explain(entry="parts"), "parts") == PARTS
 
 
 def test_what_the_code_says_of_memory_needs_no_notes() -> None:
@@ -341,6 +354,7 @@ def test_memory_as_data() -> None:
         "bytes": "16·?n",
         "exact_bytes": 160,
         "values": ["b", "d", "reverse"],
+        "parts": [],
         "arena": False,
         "over": None,
         "why": "@reverse1 does not write over %a",

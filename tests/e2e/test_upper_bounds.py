@@ -151,6 +151,9 @@ _FORMS = (
     *("negative({a})", "abs({a})", "concatenate(({a}, {b}), axis=0)", "@keep({a})", "@pass({a})", "@both({a}, {b}).0"),
     f"if (less(%i, 2i64)) {{{{ {_KEPT} }}}} else {{{{ negative({{b}}) }}}}",
     "if (less(%i, 1i64)) {{ {a} }} else {{ unique({b}).0 }}",
+    # parts of what has moved, or has not
+    "add(strided_slice({a}, begin=[0], end=[-1]), {t}f)",
+    "reverse(strided_slice({a}, begin=[1], end=[40]), axis=0)",
     "@loop(%i, {a})",
 )  # fmt: skip
 _FUNCTIONS = f"""{HEADER}
