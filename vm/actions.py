@@ -7,43 +7,28 @@ from __future__ import annotations
 
 from ..ops.native.layout import TAG_ADT, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
 from ..ops.native.memory import clock_ns, fill_bytes, load_i64, load_u8, native, store_i64, tensor
-from ..ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY, SHAPE_CHECK
+from ..ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY
 from ..ops.ty import DTYPES, MAX_RANK
 from .frames import set_register
 from .heap import (
     checked_bytes,
     itemsize,
-    like,
     n_bytes,
     new_object,
     new_record,
     new_storage,
-    release,
     retain,
     scalar,
     status_of_bytes,
     vector,
-    view,
 )
 from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
-from .poison import NBYTES, remember
+from .poison import remember
 from .shape_eval import evaluate
-from .stream import (
-    arguments_fit,
-    begin_copy_at_any_price,
-    copy_on_device,
-    device_to_host,
-    end_copy,
-    host_to_device,
-    launch,
-    wait_for_all,
-)
+from .stream import arguments_fit, begin_copy_at_any_price, device_to_host, end_copy, host_to_device, launch, wait_for_all
 from .sync_reason import SyncReason, number_of
 from .tracing import record_event, record_shape_func
 
-#: An upper bound of fewer bytes, no page, is not worth a copy of its rows; nor is one of fewer than so many times their bytes:
-#: what is saved is then never less than what is copied.  A copy takes 40 ns; of many rows, a twentieth of what finds them.
-LEAST_BOUND, LEAST_TIMES = 4096, 2
 _INT64 = DTYPES.index("int64")
 _MEMORY = number_of(SyncReason.MEMORY)
 
@@ -225,120 +210,6 @@ def shape_of(state, at, regs):
         tensor(made).payload[i] = t.shape[i]
     set_register(state, regs + 8 * load_i64(at + 8), made)
     return OK
-
-
-@native
-def reshape_tensor(state, at, regs):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    shape = load_i64(regs + 8 * load_i64(at + 24))
-    t, to = tensor(source), tensor(shape)
-    if t.tag != TAG_TENSOR:
-        return INTERNAL
-    status = shape_vector(shape)
-    if status != OK:
-        return status
-    ndim = to.shape[0]
-    if checked_bytes(to.data, ndim, t.dtype) != n_bytes(source):
-        return SHAPE_CHECK
-    made = view(state, source, t.dtype)
-    if made == 0:
-        return OUT_OF_MEMORY
-    tensor(made).ndim = ndim
-    for i in range(ndim):
-        tensor(made).shape[i] = load_i64(to.data + 8 * i)
-    set_register(state, regs + 8 * load_i64(at + 8), made)
-    return OK
-
-
-@native
-def slice_tensor(state, at, regs):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    shape = load_i64(regs + 8 * load_i64(at + 24))
-    first = load_i64(regs + 8 * load_i64(at + 32))
-    t, to, where = tensor(source), tensor(shape), tensor(first)
-    if t.tag != TAG_TENSOR:
-        return INTERNAL
-    status = max(shape_vector(shape), shape_vector(first))
-    if status != OK or where.shape[0] != 1:
-        return INTERNAL if status == OK else status
-    nbytes, size = checked_bytes(to.data, to.shape[0], t.dtype), itemsize(t.dtype)
-    if nbytes < 0:
-        return status_of_bytes(nbytes)
-    offset = load_i64(where.data) if nbytes > 0 else 0
-    if offset < 0 or nbytes > n_bytes(source) or offset > (n_bytes(source) - nbytes) // size:
-        return INTERNAL
-    made = view(state, source, t.dtype)
-    if made == 0:
-        return OUT_OF_MEMORY
-    o = tensor(made)
-    o.data += offset * size
-    if o.storage != 0 and state_at(state).poison != 0:
-        o.payload[NBYTES] = nbytes
-    o.ndim = to.shape[0]
-    for i in range(to.shape[0]):
-        o.shape[i] = load_i64(to.data + 8 * i)
-    set_register(state, regs + 8 * load_i64(at + 8), made)
-    return OK
-
-
-@native
-def trim_tensor(state, at, regs, pc):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    counts = load_i64(regs + 8 * load_i64(at + 24))
-    index = load_i64(at + 32)
-    t, c = tensor(source), tensor(counts)
-    if t.tag != TAG_TENSOR or t.ndim == 0:
-        return INTERNAL
-    status = shape_vector(counts)
-    if status != OK:
-        return status
-    if index >= c.shape[0]:
-        return INTERNAL
-    count = load_i64(c.data + 8 * index)
-    if count < 0 or count > t.shape[0]:
-        return INTERNAL
-    made = view(state, source, t.dtype)
-    if made == 0:
-        return OUT_OF_MEMORY
-    tensor(made).ndim = t.ndim
-    for i in range(t.ndim):
-        tensor(made).shape[i] = t.shape[i]
-    tensor(made).shape[0] = count
-    if load_i64(at + 40) != 0 and pays_to_move(n_bytes(source), n_bytes(made)):
-        made = moved_out(state, made, pc)
-        if made == 0:
-            return state_at(state).status
-    set_register(state, regs + 8 * load_i64(at + 8), made)
-    return OK
-
-
-@native
-def pays_to_move(bound, nbytes):
-    """Is it worth a copy of ``nbytes`` that the ``bound`` bytes around them are free?"""
-    if nbytes == 0:
-        return bound > 0
-    return bound >= LEAST_BOUND and nbytes <= bound // LEAST_TIMES
-
-
-@native
-def moved_out(state, rows, pc):
-    """The elements of ``rows``, a view that this takes over, in a storage of their own; ``rows`` itself where there is no memory
-    for one.  0 when the device failed (see the state's status)."""
-    s = state_at(state)
-    device, nbytes = tensor(rows).device, n_bytes(rows)
-    made = like(state, rows, device)
-    if made == 0:
-        return rows
-    if s.tracing != TRACE_OFF:
-        now = clock_ns()
-        record_event(state, EVENT_ALLOC, pc, device, now, now, nbytes)
-    status = copy_on_device(state, made, rows) + 0
-    release(state, rows)
-    if status != 0:
-        release(state, made)
-        s.status = status
-        return 0
-    return made
 
 
 @native

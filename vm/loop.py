@@ -24,17 +24,15 @@ from .actions import (
     load_const,
     load_consti,
     make_record,
-    reshape_tensor,
     shape_of,
-    slice_tensor,
     take_storage,
     tensor_in,
-    trim_tensor,
     truth,
 )
 from .frames import call, call_tail, release_frame, set_register
 from .heap import retain
 from .layout import DONE, FAILED, FRAME_WORDS, HOST_CALL, OUT_OF_FUEL, state_at
+from .views import reshape_tensor, slice_tensor, trim_tensor
 
 MOVE, RET, INVOKE, INVOKE_CLOSURE = (i.opcode for i in (isa.Move, isa.Ret, isa.Invoke, isa.InvokeClosure))
 INVOKE_PACKED, ALLOC_TENSOR, ALLOC_TENSOR_REG = (i.opcode for i in (isa.InvokePacked, isa.AllocTensor, isa.AllocTensorReg))

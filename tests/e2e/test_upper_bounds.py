@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.vm import isa
-from relayvm.vm.actions import LEAST_BOUND, LEAST_TIMES
 from relayvm.vm.events import ALLOC
 from relayvm.vm.heap import class_bytes, size_class
+from relayvm.vm.views import LEAST_BOUND, LEAST_TIMES
 
 from ..devices import DEVICES
 from ..vm.plain import plain_machine
