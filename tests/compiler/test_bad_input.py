@@ -96,7 +96,7 @@ def test_there_are_enough_cases() -> None:
 
 
 def test_every_program_is_used() -> None:
-    texts = "".join(p.read_text() for p in (*CASES, *Path(__file__).parent.glob("test_*.py")))
+    texts = "".join(p.read_text() for p in (*CASES, *Path(__file__).parent.rglob("test_*.py")))
     assert [p.name for p in FOLDER.glob("*.relay") if p.stem not in texts] == []
 
 
