@@ -374,7 +374,8 @@ def _invoke_op(e: _FunctionEmitter, var: Var, call: Call) -> None:
     function, *args = call.args
     assert isinstance(function, GlobalVar)
     n = call.attrs.n_outputs
-    e.add(isa.InvokePacked(e.tables.kernel(function.name, len(args) - n, n), n, e.regs(tuple(args))))
+    number = e.tables.kernel(function.name, len(args) - n, n, call.attrs.workspace)
+    e.add(isa.InvokePacked(number, n, e.regs(tuple(args))))
 
 
 @_rule(machine.SHAPE_FUNC)

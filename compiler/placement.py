@@ -188,23 +188,28 @@ class Scope:
         storage = self.call(f"{base}_storage", machine.ALLOC_STORAGE_REG, (shape,), attrs, storage_type)
         return self.call(name, machine.ALLOC_TENSOR_REG, (storage, shape), machine.AllocTensorRegAttrs(ty.dtype), ty)
 
-    def invoke(self, function: GlobalVar, ins: tuple[Expr, ...], outs: tuple[Expr, ...]) -> None:
-        """Append the run of a kernel."""
-        attrs = machine.InvokeOpAttrs(len(outs))
+    def invoke(self, function: GlobalVar, ins: tuple[Expr, ...], outs: tuple[Expr, ...], workspace: bool = False) -> None:
+        """Append the run of a kernel; ``workspace``: the last of ``outs`` is one."""
+        attrs = machine.InvokeOpAttrs(len(outs), workspace)
         self.call("_", machine.INVOKE_OP, (function, *ins, *outs), attrs, TupleType(()))
 
     def invoke_one_of(
-        self, guards: tuple[Var, ...], functions: list[GlobalVar], ins: tuple[Expr, ...], outs: tuple[Expr, ...]
+        self,
+        guards: tuple[Var, ...],
+        functions: list[GlobalVar],
+        ins: tuple[Expr, ...],
+        outs: tuple[Expr, ...],
+        workspace: bool = False,
     ) -> None:
-        """Append the run of the first kernel whose guard is not 0; the last has none."""
+        """Append the run of the first kernel whose guard is not 0; the last has none.  ``workspace`` as for ``invoke``."""
         first, *others = functions
         if not others:
-            self.invoke(first, ins, outs)
+            self.invoke(first, ins, outs, workspace)
             return
         then, other = Scope(self.frame, self), Scope(self.frame, self)
         then.span = other.span = self.span
-        then.invoke(first, ins, outs)
-        other.invoke_one_of(guards[1:], others, ins, outs)
+        then.invoke(first, ins, outs, workspace)
+        other.invoke_one_of(guards[1:], others, ins, outs, workspace)
         nothing = TupleType(())
         branches = (s.chain(s.bindings[-1][0]) for s in (then, other))
         self.bind("_", If(guards[0], *branches, span=self.span), nothing)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..ops.conditions import Choice
 from ..ops.group import Group, Literal, Node
+from ..ops.implementation import CARD, HOST
 from ..ops.op import Op
 from ..ops.relate import build_group
 from ..ops.ty import FuncType, Tensor, TensorType, TupleType, Type, numpy_dtype
@@ -63,6 +64,11 @@ def choice_of(function: Function) -> Choice | None:
     """What was chosen for a primitive function; None where there is nothing to choose, or nobody has yet."""
     text = function.attrs.get(IMPLEMENTATION)
     return None if text is None else Choice.parse(text, function.attrs.get(BECAUSE, ""))
+
+
+def machine_of(function: Function, target: str) -> str:
+    """The machine that runs a primitive function of a program for ``target``, as implementations name it."""
+    return CARD if function.attrs.get("device", target) == CARD else HOST
 
 
 def function_of(group: Group, device: str = "") -> Function:

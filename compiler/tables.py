@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,9 @@ class Tables:
     def constant(self, data: np.ndarray) -> int:
         return self.constants.number((data.dtype.name, data.shape, data.tobytes()), lambda: data)
 
-    def kernel(self, name: str, n_inputs: int, n_outputs: int) -> int:
+    def kernel(self, name: str, n_inputs: int, n_outputs: int, workspace: bool) -> int:
         def make() -> PackedFunc:
-            group = primitive(self.mod[name], self.dependence).group
+            group = replace(primitive(self.mod[name], self.dependence, self.target).group, workspace=workspace)
             device = self.mod[name].attrs.get("device", self.target)
             because = self.mod[name].attrs.get(BECAUSE, "")
             return PackedFunc(group, DEVICES.index(device), n_inputs, n_outputs, because)
@@ -55,7 +56,7 @@ class Tables:
         return self.packed.number(name, make)
 
     def shape_func(self, name: str) -> int:
-        prim = primitive(self.mod[name], self.dependence)
+        prim = primitive(self.mod[name], self.dependence, self.target)
         return self.shape_funcs.number((prim.shape.program, name), lambda: (prim.shape.program, name))
 
     def assertion(self, program: ShapeProgram, name: str) -> int:

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..shape_funcs.dims import Dim, dim
 from .dtype_rules import FLOATS, INDICES, require, require_same
-from .implementation import Kernel, Scratch
+from .implementation import Kernel, Length, OpCall, Scratch
 from .kernels import class_suppression as bodies
 from .kernels.cuda import class_suppression as cuda
 from .kernels.radix import COUNTERS
@@ -37,11 +38,25 @@ class RegularNonMaxSuppressionAttrs:
 
 
 _INPUTS = ("boxes", "scores", "max_output_boxes_per_class", "iou_threshold", "score_threshold")
-_ROOM = (
-    *(Scratch(axis=1), Scratch("int64", axis=1)) * 2,
-    Scratch("int64", length=COUNTERS),
-    Scratch(axis=1, rows=KEPT_ROWS),
-)
+
+
+def _room(of_all_classes: Length) -> tuple[Scratch, ...]:
+    """What the bodies work in: for the boxes of a class, and those of all classes of an image, of which there are so many."""
+    return (
+        *(Scratch(axis=1), Scratch("int64", axis=1)) * 2,
+        Scratch("int64", length=COUNTERS),
+        Scratch(axis=1, rows=KEPT_ROWS),
+        *(Scratch("float64", length=of_all_classes), Scratch("int64", length=of_all_classes)) * 2,
+    )
+
+
+def _boxes_by_class(call: OpCall) -> Dim:
+    _, classes, boxes = call.inputs[1].shape
+    return dim(0) if call.attrs.output_format == "onnx" else classes * boxes
+
+
+def _boxes_by_regular_class(call: OpCall) -> Dim:
+    return call.inputs[1].shape[1] * call.attrs.num_classes
 
 
 def _all_class_rule(dtypes: tuple[Any, ...], attrs: Any) -> tuple[str, ...]:
@@ -87,7 +102,7 @@ Op(
             bodies.suppress_classes,
             attrs=lambda attrs: {},
             views=("", "dims", "flat", "flat", "flat", "", "", "flat"),
-            scratch=_ROOM,
+            scratch=_room(_boxes_by_class),
             choose=lambda attrs, dtypes: (
                 bodies.suppress_classes if attrs.output_format == "onnx" else bodies.suppress_classes_of_images
             ),
@@ -110,7 +125,7 @@ Op(
             bodies.suppress_regularly,
             attrs=_regular,
             views=("", "dims", "", "", "", "flat"),
-            scratch=_ROOM,
+            scratch=_room(_boxes_by_regular_class),
             cuda=cuda.regular_non_max_suppression,
         ),
     ),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..shape_funcs.conv import SPATIAL, data_layouts, per_axis, sides
 from ..shape_funcs.conv_transpose import transposed_layouts
+from ..shape_funcs.dims import Dim, dim, le, max_, min_, product, where
 from .conv import Numbers, product_rule, three_axes
-from .implementation import Kernel
+from .implementation import Kernel, OpCall, Scratch
 from .kernels import conv_transpose as bodies
 from .kernels.cuda import conv_transpose as cuda
 from .op import Op, OpPattern
-from .ty import HALVES
+from .products import GEMM, is_one_float
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,25 @@ def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
     }
 
 
+def _space(shape: Sequence[Dim], layout: str) -> tuple[Dim, ...]:
+    """The spatial sizes of data, result or weight."""
+    return tuple(d for d, letter in zip(shape, layout, strict=True) if letter not in "NCIO")
+
+
+def _room_for_products(call: OpCall) -> Dim:
+    """The elements of a tile of products; none where it goes directly for sure."""
+    (data, weight), attrs = (t.shape for t in call.inputs), call.attrs
+    inputs, outputs = (weight[attrs.kernel_layout.index(letter)] for letter in "IO")
+    terms, places = outputs * product(_space(weight, attrs.kernel_layout)), product(_space(data, attrs.data_layout))
+    tile = terms * min_(places, max_(bodies.LEAST_PLACES, bodies.COLUMNS // max_(terms, 1)))
+    return where(le(attrs.groups * bodies.LEAST_CHANNELS, inputs), tile, 0) if is_one_float(call) else dim(0)
+
+
+def _room_for_a_row(call: OpCall) -> Dim:
+    """The columns of the result."""
+    return _space(call.outputs[0].shape, call.attrs.out_layout or call.attrs.data_layout)[-1]
+
+
 def _transposed(rank: int, attrs: type) -> Op:
     name = f"nn.conv{rank}d_transpose"
 
@@ -89,9 +110,10 @@ def _transposed(rank: int, attrs: type) -> Op:
                 bodies.transposed_directly,
                 attrs=constants,
                 views=("dims",),
-                libraries={"float32": "sgemm", "float64": "dgemm"},
+                libraries=GEMM,
+                scratch=(Scratch(length=_room_for_products), Scratch("float64", length=_room_for_a_row)),
                 choose=lambda attrs, dtypes: (
-                    bodies.transposed_directly if {*dtypes} & {*HALVES} or len({*dtypes}) > 1 else bodies.BODIES[dtypes[0]]
+                    bodies.transposed if len({*dtypes}) == 1 and dtypes[0] in GEMM else bodies.transposed_directly
                 ),
                 cuda=cuda.transposed_convolution(constants),
             ),

@@ -17,13 +17,12 @@ from typing import Any
 
 from ..shape_funcs.dims import Dim, Shape, const, max_, min_, product
 from .conditions import Conditions, condition
-from .implementation import Kernel, OpCall
+from .implementation import Kernel, OpCall, Scratch
 from .kernels import conv as bodies
 from .kernels.cuda import conv as cuda
 from .kernels.kernel_layouts import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from .kernels.matmul import BLAS_LIMIT
 from .products import GEMM, is_one_float
-from .ty import ITEMSIZE
 
 #: A product that makes fewer channels from a group is slower than the other ways.
 LEAST_CHANNELS = 4
@@ -40,11 +39,10 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
     return (
         Kernel(
             "planes",
-            bodies.planes_float32,
-            choose=lambda attrs, dtypes: bodies.PLANES[dtypes[0]],
+            bodies.planes,
             takes=lambda call: is_one_float(call) and not any(geometry(call.attrs)["layouts"][1:]),
             pays=ask.makes_few,
-            own_bytes=ask.room_for_planes,
+            scratch=(Scratch(length=ask.room_for_planes),),
             **given,
         ),
         Kernel(
@@ -58,16 +56,15 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
         ),
         Kernel(
             "im2col",
-            bodies.gathered_float32,
-            choose=lambda attrs, dtypes: bodies.GATHERED[dtypes[0]],
+            bodies.gathered,
             libraries=GEMM,
             takes=is_one_float,
             fits=ask.is_a_matrix,
             pays=ask.makes_many,
-            own_bytes=ask.room_for_columns,
+            scratch=(Scratch(length=ask.room_for_columns),),
             **given,
         ),
-        Kernel("direct", bodies.directly, **given),
+        Kernel("direct", bodies.directly, scratch=(Scratch("float64", length=ask.room_for_totals),), **given),
         Kernel("convolution", None, cuda=cuda.convolution(geometry), **given),
     )
 
@@ -133,18 +130,22 @@ class _Convolution:
         return tuple(condition(d, "<=", BLAS_LIMIT) for d in counted)
 
     def room_for_columns(self, call: OpCall) -> Dim:
-        """The bytes of what ``im2col`` gathers at once."""
+        """How many elements ``im2col`` gathers at once (see ``tile_length`` there)."""
         _, inputs, taps = self.weight(call)
         terms, places = inputs * product(taps), product(self.sizes(call)[1])
         at_once = min_(places, max_(bodies.LEAST_PLACES, bodies.COLUMNS // max_(terms, 1)))
-        return at_once * terms * ITEMSIZE[call.dtypes[0]]
+        return at_once * terms
 
     def room_for_planes(self, call: OpCall) -> Dim:
-        """The bytes of a padded plane, and of the sums of each output channel of a group (see ``room_for_planes`` there)."""
+        """The elements of a padded plane, and of the sums of each output channel of a group (see ``padded_sizes`` there)."""
         given, (outputs, _, taps) = self.geometry(call.attrs), self.weight(call)
         missing = 3 - self.rank
         padded, steps = product(()), given["stride"]
         for axis, (size, tap) in enumerate(zip(self.sizes(call)[1], taps, strict=True), missing):
             padded = padded * (size + (tap - 1) * given["dilation"][axis] // steps[axis])
         planes = steps[0] * steps[1] * steps[2] + outputs // call.attrs.groups
-        return padded * planes * ITEMSIZE[call.dtypes[0]]
+        return padded * planes
+
+    def room_for_totals(self, call: OpCall) -> Dim:
+        """How many sums ``direct`` adds up at once."""
+        return max_(self.sizes(call)[1][-1], self.weight(call)[0])

@@ -51,6 +51,9 @@ class Group:
 
     ``in_place``: pairs of a parameter, by number, and a result, by its position, that its calls give the same memory, as
     ``ops.in_place`` allows.  A kernel that is told so is right, too, where they lie apart.
+
+    ``workspace``: its calls bring memory to work in, one more tensor behind all others.  A kernel for which it is too small, or
+    which another part of the same call has, allocates what it needs.
     """
 
     params: tuple[Tensor, ...]
@@ -59,6 +62,13 @@ class Group:
     results: tuple[Ref, ...]
     implementation: str = ""
     in_place: tuple[tuple[int, int], ...] = ()
+    workspace: bool = False
+
+    @property
+    def n_outputs(self) -> int:
+        """How many tensors its calls fill: the results, the counts of a kernel that counts them, the workspace."""
+        counts = any(n.operator.shape_func.upper_bound for n in self.nodes)
+        return len(self.results) + counts + self.workspace
 
     def kernel_on(self, machine: str) -> Kernel | None:
         """Its kernel on ``machine`` (see ``Kernel.devices``); None for generated ones, and where it has none there."""
@@ -93,6 +103,7 @@ class Group:
             "results": list(self.results),
             "implementation": self.implementation,
             "in_place": [list(pair) for pair in self.in_place],
+            "workspace": self.workspace,
         }
 
     def key(self) -> str:

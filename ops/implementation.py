@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..shape_funcs.dims import Dim, IntLike, dim, max_, product
+from ..shape_funcs.dims import Dim, IntLike, dim, max_, product, total
 from .conditions import Conditions
 from .ty import ITEMSIZE, Tensor, computed_in
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: The machines that implementations are for: the host, where the device ``sim`` computes too, and cards.
 HOST, CARD = "cpu", "cuda"
-#: Every buffer that a kernel's wrapper allocates begins at a multiple of so many bytes.
+#: Every buffer of a workspace begins at a multiple of so many bytes.
 ALIGNMENT = 64
 
 
@@ -41,25 +41,42 @@ class OpCall:
         return tuple(t.dtype for t in (*self.inputs, *self.outputs))
 
 
+#: How long a buffer is: a number, or ``(call) -> an expression over the sizes of its tensors``.
+Length = int | Callable[[OpCall], Dim]
+
+
 @dataclass(frozen=True)
 class Scratch:
-    """A buffer that a kernel's wrapper allocates for its body and frees after it.
+    """A buffer that a kernel's body works in: a part of its workspace, laid out by its wrapper.  It holds anything at first.
 
-    It has ``length`` elements, or, where that is 0, as many as axis ``axis`` of the view of the first tensor is long, but at
-    least one; with ``rows`` it is 2-D, so many rows of them.  ``dtype`` "" is that in which elements of the first tensor are
-    computed with.
+    It has ``length`` elements, or, where that is the number 0, as many as axis ``axis`` of the view of the first tensor is long,
+    but at least one; with ``rows`` it is 2-D, so many rows of them.  ``dtype`` "" is that in which elements of the first tensor
+    are computed with.
     """
 
     dtype: str = ""
     axis: int = 0
     rows: int = 0
-    length: int = 0
+    length: Length = 0
 
-    def nbytes(self, first: Tensor, view: Sequence[IntLike]) -> Dim:
-        """The bytes it takes, where ``view`` is the view of the ``first`` tensor."""
-        length = dim(self.length) if self.length else max_(view[self.axis], 1)
-        exact = length * max(self.rows, 1) * ITEMSIZE[self.dtype or computed_in(first.dtype)]
-        return (exact + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer of one call: ``length`` elements of ``dtype``, or, unless ``rows`` is 0, so many rows of them."""
+
+    dtype: str
+    length: Dim
+    rows: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        """For each element of the length."""
+        return max(self.rows, 1) * ITEMSIZE[self.dtype]
+
+    @property
+    def nbytes(self) -> Dim:
+        """The bytes it takes in a workspace."""
+        return (self.length * self.row_bytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -84,9 +101,10 @@ class Split:
 class Kernel:
     """A hand-written implementation of an OPAQUE operator, for the host, for cards, or for both.
 
-    ``body`` is a plain ``@generic`` function in the subset numba compiles: no exceptions, and no memory but by ``alloc``, freed
-    before it returns.  It gets C-contiguous arrays, inputs (the tensors of a tuple input in order) then outputs, then what is
-    listed below, in this order, and returns a status (0: fine, see ops.native.status):
+    ``body`` is a plain ``@generic`` function in the subset numba compiles: no exceptions, and no memory but its ``scratch``.
+    (What depends on values may come from ``alloc``, freed before it returns.)  It gets C-contiguous arrays, inputs (the tensors
+    of a tuple input in order) then outputs, then what is listed below, in this order, and returns a status (0: fine, see
+    ops.native.status):
 
     * with an upper-bound operator one int64 array, into which it writes the true sizes;
     * an array for each of ``scratch``;
@@ -111,8 +129,8 @@ class Kernel:
     fastest.  Conditions that sizes at run time decide are decided there, before the launch.
 
     What it does with memory, which a plan must know: ``in_place``, pairs of an input and an output that may be the same memory,
-    when nothing else reads that input afterwards; ``aliases``, pairs of which the output *is* the input's memory;
-    ``own_bytes(call)``, what its body allocates for itself.
+    when nothing else reads that input afterwards; ``aliases``, pairs of which the output *is* the input's memory; and what its
+    ``scratch`` takes (``workspace``).
     """
 
     name: str
@@ -135,7 +153,6 @@ class Kernel:
     #: As ``choose``, the body where the pairs of ``in_place`` are the same memory; None: the same one.
     over: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     aliases: tuple[tuple[int, int], ...] = ()
-    own_bytes: Callable[[OpCall], Dim] = lambda call: dim(0)
     #: Equal inputs give equal bits, whatever the number of threads and the run.
     deterministic: bool = True
     #: It may round float32 factors to 10 bits of mantissa, as tensor cores do where that is allowed.
@@ -156,13 +173,21 @@ class Kernel:
         assert body is not None, f"{self.name} does not run on the host"
         return body
 
-    def workspace(self, call: OpCall) -> Dim:
-        """The bytes of memory that it needs for the time of ``call``, besides the tensors."""
-        if call.device != HOST or not self.scratch:
-            return self.own_bytes(call)
+    def buffers(self, call: OpCall) -> tuple[Buffer, ...]:
+        """What ``scratch`` is for ``call`` on the host."""
         first = (*call.inputs, *call.outputs)[0]
-        view = _viewed(self.views[0], first.shape, getattr(call.attrs, "axis", None))
-        return sum((s.nbytes(first, view) for s in self.scratch), self.own_bytes(call))
+
+        def length(scratch: Scratch) -> Dim:
+            if callable(scratch.length):
+                return max_(scratch.length(call), 0)
+            view = _viewed(self.views[0], first.shape, getattr(call.attrs, "axis", None))
+            return dim(scratch.length) if scratch.length else max_(view[scratch.axis], 1)
+
+        return tuple(Buffer(s.dtype or computed_in(first.dtype), length(s), s.rows) for s in self.scratch)
+
+    def workspace(self, call: OpCall) -> Dim:
+        """The bytes of memory that it needs for the time of ``call``, besides the tensors.  0 on cards: a launch says itself."""
+        return total(b.nbytes for b in self.buffers(call)) if call.device == HOST else dim(0)
 
 
 def _viewed(view: str, shape: Sequence[Dim], axis: int | None) -> tuple[IntLike, ...]:

@@ -161,9 +161,10 @@ class SizesAttrs:
 
 @dataclass(frozen=True)
 class InvokeOpAttrs:
-    """How many of the last arguments the kernel fills."""
+    """How many of the last arguments the kernel fills; ``workspace``: is the last of these memory that it works in, no result?"""
 
     n_outputs: int = 1
+    workspace: bool = False
 
 
 def _by_the_compiler(name: str, inputs: tuple[str, ...], doc: str, attrs: type = NoAttrs) -> Op:

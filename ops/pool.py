@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..shape_funcs.conv import data_layouts, per_axis, sides
+from ..shape_funcs.dims import Dim, max_
 from .conv import Numbers, three_axes
 from .dtype_rules import FLOATS, NUMBERS, like_inputs
-from .implementation import Kernel
+from .implementation import Kernel, OpCall, Scratch
 from .kernels import pool as bodies
 from .kernels.cuda import pool as cuda
 from .op import Op, OpPattern
@@ -118,6 +119,20 @@ def _average(attrs: Any, rank: int) -> dict[str, Any]:
     return {**_windows(attrs, rank), "count_include_pad": attrs.count_include_pad}
 
 
+def _columns(call: OpCall) -> Dim:
+    """Of a row of the result."""
+    return _result(call, "W")
+
+
+def _columns_or_channels(call: OpCall) -> Dim:
+    return max_(_result(call, "W"), _result(call, "C"))
+
+
+def _result(call: OpCall, letter: str) -> Dim:
+    """The size of the result along an axis."""
+    return call.outputs[0].shape[(call.attrs.out_layout or call.attrs.layout).index(letter)]
+
+
 def _largest(attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
     if is_float(dtypes[0]):
         return bodies.max_pool_floats
@@ -152,6 +167,7 @@ def _pools(rank: int, largest: type, average: type, adaptive: type) -> None:
         f"nn.avg_pool{rank}d",
         f"The mean of each window over {axes}; 0 where a window has no element.",
         average, rank, bodies.avg_pool, cuda.avg_pool, _average, FLOATS,
+        scratch=(Scratch("float64", length=_columns), Scratch("float64", length=_columns_or_channels)),
     )  # fmt: skip
     shared = f"windows that share {axes} evenly"
     _pool(

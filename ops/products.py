@@ -17,7 +17,7 @@ from typing import Any
 
 from ..shape_funcs.dims import Dim, const, min_, product
 from .conditions import Conditions, condition
-from .implementation import Kernel, OpCall
+from .implementation import Kernel, OpCall, Scratch
 from .kernels import half_matmul as halves
 from .kernels import matmul as bodies
 from .kernels.cuda import matmul as cuda
@@ -94,6 +94,12 @@ class _Product:
         # with more than one column known, only the rows count
         return (condition(m if columns is not None and columns > 1 else min_(m, THIN * n), "<=", THIN),)
 
+    def room_for_blocks(self, call: OpCall) -> Dim:
+        """The elements of the blocks that ``blocks`` works with (see ``half_matmul``)."""
+        m, n, k = self.sizes(call)
+        rows, columns, inner = min_(m, halves.ROWS), min_(n, halves.COLUMNS), min_(k, halves.INNER)
+        return (rows + columns) * inner + 2 * rows * columns
+
 
 def _is_half(call: OpCall) -> bool:
     """Does one tensor only store, and do all compute in one dtype?"""
@@ -112,7 +118,9 @@ def _kernels(
     return (
         Kernel("rows", rows, takes=is_one_float, fits=ask.lies_in_rows, pays=ask.is_thin, **given),
         Kernel("blas", blas, takes=is_one_float, libraries=GEMM, **given),
-        Kernel("blocks", blocks, takes=_is_half, libraries=GEMM, **given),
+        Kernel(
+            "blocks", blocks, takes=_is_half, libraries=GEMM, scratch=(Scratch("float32", length=ask.room_for_blocks),), **given
+        ),
         Kernel("loops", of_floats, choose=loop, **given),
         Kernel("gemm", None, cuda=on_card(ask.transposed), **given),
     )

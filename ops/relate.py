@@ -115,7 +115,7 @@ class Need(enum.IntFlag):
 class PrimitiveShape:
     """The run-time shapes of a primitive.
 
-    ``program``: its inputs are the group's parameters, in order, its outputs the group's results, then guards (see
+    ``program``: its inputs are the group's parameters, in order, its outputs the group's results, then more sizes (see
     ``shape_program``).  It must run where a result is not static *or* it has checks.  ``states``: what it needs per parameter.
     ``counts``: ``(result, index)`` for each result whose first axis is to be trimmed to the kernel's count ``index``.
     ``flagged_by``: per parameter, the ``(operator, input)`` pairs that ask for its data.
@@ -138,11 +138,11 @@ def build_group(params: Iterable[Tensor], literals: Iterable[Literal], nodes: It
 
 
 def shape_program(
-    group: Group, dependence: str = "input", guards: Sequence[Dim] = (), checks: Sequence[Check] = ()
+    group: Group, dependence: str = "input", sizes: Sequence[Dim] = (), checks: Sequence[Check] = ()
 ) -> PrimitiveShape:
     """The shape program of ``group`` and what it needs.
 
-    ``guards``: sizes over the parameters' dims; each is one more output, a vector of one element.  ``checks``: more of them.
+    ``sizes``: more sizes over the parameters' dims; each is one more output, a vector of one element.  ``checks``: more of them.
 
     A parameter's state says what the program truly reads.  With another ``dependence`` than ``input`` (see ``data_dependent``)
     each parameter that is flagged is asked for whole: DATA, whether its elements are read or not.
@@ -150,7 +150,7 @@ def shape_program(
     walk = _walk(group)
     outputs = [walk.values[r].shape for r in group.results]
     counts = _counts(outputs)
-    outputs += [(g,) for g in guards]
+    outputs += [(s,) for s in sizes]
     loads: dict[Dim, Load] = dict(walk.loads)
     for p, tensor in reversed(list(enumerate(group.params))):
         # reversed: the first parameter with a dim wins
@@ -321,11 +321,15 @@ def _check_numbers(op: Op, dims: Iterable[Dim]) -> None:
 
 
 def _as_size(d: Dim, named: dict[Dim, Dim]) -> Dim:
-    """``d``, or a name for it where it is a kernel's count, may be negative, or is very large."""
+    """``as_size``, of a dim that may be a kernel's count: that gets a name."""
     for part in postorder([d]):
         if part.op == RESULT and part not in named:
             named[part] = sym(f".r{next(_calls)}")
-    d = substitute(d, named)
+    return as_size(substitute(d, named))
+
+
+def as_size(d: Dim) -> Dim:
+    """``d`` as the size of a type: a name for it where it may be negative, or is very large."""
     if is_nonneg(d) and d.depth <= MAX_DEPTH:
         return d
     # named by what it is: equal expressions stay equal
@@ -347,7 +351,7 @@ def group_from_json(data: Any) -> Group:
         _need(not bounded or len(walk.nodes) == 1, "an operator whose kernel counts its results stands alone")
         implementation = _implementation(data["implementation"], walk.nodes)
         group = Group(walk.params, walk.literals, tuple(walk.nodes), results, implementation)
-        return replace(group, in_place=_in_place(data["in_place"], group))
+        return replace(group, in_place=_in_place(data["in_place"], group), workspace=_workspace(data["workspace"], group))
     except Exception as error:
         # whatever a damaged file makes a shape function do
         text = error.message if isinstance(error, TypeRelError) else f"{type(error).__name__}: {error}"
@@ -391,6 +395,13 @@ def _in_place(data: Any, group: Group) -> tuple[tuple[int, int], ...]:
     allowed = {pair for machine in (HOST, CARD) for pair in in_place_pairs(group, machine)}
     _need(set(pairs) <= allowed, f"its kernel cannot write results over parameters as in {data!r}")
     return pairs
+
+
+def _workspace(data: Any, group: Group) -> bool:
+    _need(type(data) is bool, f"whether it has a workspace is {data!r}")
+    # one for all versions, whether this one needs it or not
+    _need(not data or any(k.scratch for k in group.nodes[0].operator.kernels), "its kernel takes no workspace")
+    return bool(data)
 
 
 def _implementation(name: Any, nodes: Sequence[Node]) -> str:

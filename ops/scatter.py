@@ -6,15 +6,15 @@ are added up in that order.  An index out of range is an error, INDEX_OUT_OF_RAN
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..shape_funcs.dims import const
+from ..shape_funcs.dims import Dim, const, dim, product
 from .compute import Guard, Scalar, Select, Value, apply, index
 from .dtype_rules import FLOATS, INDICES, NUMBERS, like_inputs, require, require_same
 from .dynamic import static_form
-from .implementation import Kernel, Scratch
+from .implementation import Kernel, OpCall, Scratch
 from .indexing import as_index, inside
 from .kernels import scatter as bodies
 from .kernels.cuda import scatter as cuda
@@ -113,6 +113,20 @@ def _strided_set_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
     return require_same("strided_set", inputs, (0, 1), ("data", "v"))
 
 
+def _room(attribute: str, first: int) -> tuple[Scratch, ...]:
+    """What the bodies work in: sums, the places of the updates, one for each element of the indices' axes from ``first`` on, and
+    counts.  ``attribute`` says what becomes of the elements."""
+
+    def elements(*modes: str) -> Callable[[OpCall], Dim]:
+        return lambda call: product(call.inputs[0].shape) if getattr(call.attrs, attribute) in modes else dim(0)
+
+    def places(call: OpCall) -> Dim:
+        return product(call.inputs[1].shape[first:])
+
+    sums = elements(*(mode for mode in bodies.MODES if mode != "update"))
+    return Scratch(length=sums), Scratch("int64", length=places), Scratch("int64", length=elements("mean"))
+
+
 def _opaque(name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, kernel: Kernel, **more: Any) -> None:
     Op(name=name, doc=doc, inputs=inputs, pattern=OpPattern.OPAQUE, dtype=dtype, kernels=(kernel,), **more)
 
@@ -132,7 +146,7 @@ _opaque(
         bodies.scatter_elements,
         attrs=lambda attrs: {"axis": attrs.axis, "mode": bodies.MODES[attrs.reduction]},
         views=("dims",),
-        scratch=(Scratch(),),
+        scratch=_room("reduction", 0),
         in_place=((0, 0),),  # the data is written first, as it is
         cuda=cuda.scatter_elements,
     ),
@@ -149,7 +163,7 @@ _opaque(
         bodies.scatter_nd,
         attrs=lambda attrs: {"mode": bodies.MODES[attrs.mode]},
         views=("dims",),
-        scratch=(Scratch(),),
+        scratch=_room("mode", 1),
         in_place=((0, 0),),  # the data is written first, as it is
         cuda=cuda.scatter_nd,
     ),

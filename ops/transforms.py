@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..shape_funcs.dims import Dim, IntLike, const, dim
 from .dtype_rules import FLOATS, require, require_same
-from .implementation import Kernel
+from .implementation import Kernel, OpCall, Scratch
 from .kernels import transforms as bodies
 from .kernels.cuda import transforms as cuda
 from .op import Op, OpPattern
@@ -53,6 +54,20 @@ def _frames(attrs: StftAttrs) -> dict[str, Any]:
     }
 
 
+def _plan(n: IntLike) -> Dim:
+    """The elements of a plan for ``n`` elements; what is enough for every n where it is not known."""
+    known = const(n)
+    return n * bodies.MOST_FOR_EACH if known is None else dim(bodies.plan_length(known, bodies.length_of(known)))  # type: ignore[return-value]
+
+
+def _plan_of_rows(call: OpCall) -> Dim:
+    return _plan(call.inputs[0].shape[-1])
+
+
+def _plan_of_frames(call: OpCall) -> Dim:
+    return _plan(call.attrs.n_fft)
+
+
 Op(
     name="dft",
     doc="The discrete Fourier transform along the last axis, real and imaginary part: "
@@ -61,7 +76,7 @@ Op(
     attrs=DftAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_parts_rule,
-    kernels=(Kernel("dft", bodies.dft, views=("dims",), cuda=cuda.dft),),
+    kernels=(Kernel("dft", bodies.dft, views=("dims",), scratch=(Scratch("float64", length=_plan_of_rows),), cuda=cuda.dft),),
 )
 
 Op(
@@ -72,5 +87,14 @@ Op(
     attrs=StftAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_frames_rule,
-    kernels=(Kernel("stft", bodies.stft, attrs=_frames, views=("dims",), cuda=cuda.stft(_frames)),),
+    kernels=(
+        Kernel(
+            "stft",
+            bodies.stft,
+            attrs=_frames,
+            views=("dims",),
+            scratch=(Scratch("float64", length=_plan_of_frames),),
+            cuda=cuda.stft(_frames),
+        ),
+    ),
 )

@@ -94,7 +94,8 @@ def _packed(exe: Executable, number: int) -> str:
     params = ", ".join(f"{t.dtype}[{', '.join(_size(d) for d in t.shape)}]" for t in packed.group.params)
     results = ", ".join(f"{values[r].dtype}[{', '.join(_size(d) for d in values[r].shape)}]" for r in packed.group.results)
     chosen = f", {packed.group.implementation}: {packed.because}" if packed.because else ""
-    counts = f"{packed.n_inputs} in, {packed.n_outputs} out"
+    workspace = packed.group.workspace
+    counts = f"{packed.n_inputs} in, {packed.n_outputs - workspace} out{', workspace' * workspace}"
     return f"{packed.name}({params}) -> ({results}), {counts}, on {DEVICES[packed.device]}{chosen}"
 
 

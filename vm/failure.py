@@ -38,6 +38,8 @@ def failure(machine: VirtualMachine) -> VMError:
     reads = [
         v for name, k in instruction.operands.items() if k.access in ("read", "take") for v in _list(getattr(instruction, name))
     ]
+    if isinstance(instruction, isa.InvokePacked) and machine.exe.packed[instruction.packed].group.workspace:
+        reads.pop()
     shown = [_show(registers[r]) for r in reads if r in registers and _is_tensor(registers[r])]
     message = _message(machine, instruction, status, registers)
     notes: list[tuple[str, Span | None]] = [(f"in @{function.name} at pc {local}: {instruction}", None)]

@@ -56,7 +56,7 @@ def program_hash(exe: Executable) -> str:
     """A hash of what an executable computes: its functions' types, kernels and constants.  Not of which implementations compute
     it, nor of its sources' texts: both may be others on another machine."""
     parts = [f"{f.name} {[type_to_json(ty) for _, ty in f.params]} {type_to_json(f.result)}" for f in exe.functions]
-    parts += sorted({replace(p.group, implementation="").key() for p in exe.packed})
+    parts += sorted({replace(p.group, implementation="", workspace=False).key() for p in exe.packed})
     digest = hashlib.sha256(json.dumps(parts).encode())
     for c in exe.constants:
         digest.update(f"{c.dtype.name} {c.shape}".encode() + hashlib.sha256(c.tobytes()).digest())

@@ -63,13 +63,15 @@ class Tables:
             values = p.group.values()
             tensors = [*p.group.params, *(values[r] for r in p.group.results)]
             types = [(len(t.shape), DTYPES.index(t.dtype)) for t in tensors]
-            types += [(1, DTYPES.index("int64"))] * (p.n_inputs + p.n_outputs - len(tensors))  # the counts
+            workspaces = int(p.group.workspace)
+            types += [(1, DTYPES.index("int64"))] * (p.n_inputs + p.n_outputs - workspaces - len(tensors))  # the counts
+            types += [(1, DTYPES.index("uint8"))] * workspaces
             devices = [p.device if read else -1 for read in reads(p.group)] + [p.device] * p.n_outputs
             row = np.array([(*ty, device) for ty, device in zip(types, devices, strict=True)], np.int64)
             self._rows.append(row)
             launches = on_card.get(i, 0)
             address = int(launches != 0) if p.device == CUDA else addresses[i]
-            self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = address, p.device, row.ctypes.data, launches
+            self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = address, p.device, row.ctypes.data, launches, workspaces
 
     def _on_card(self, exe: Executable) -> dict[int, int]:
         """For each packed function of a card the address of its launches, 0 where they go through Python."""

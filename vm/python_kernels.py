@@ -48,8 +48,9 @@ def call_python(machine: VirtualMachine) -> None:
     function, pc = locate(machine.exe, machine._starts, int(state["pc"]))
     words = function.code[pc:]
     number, n = int(words[1]), int(words[3])
-    # the queue's kernels take their arguments from there too
-    call = _Call(number, machine.exe.packed[number], machine._tables.argv[:n].tolist(), function, pc)
+    packed = machine.exe.packed[number]
+    # the queue's kernels take their arguments from there too; a workspace is for other versions
+    call = _Call(number, packed, machine._tables.argv[: n - packed.group.workspace].tolist(), function, pc)
     if call.packed.device == CUDA and number in machine._tables.sources:
         _ask_the_card(machine, call)
     elif call.packed.device == CUDA:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
 from .growth import grown
 from .heap import n_bytes
-from .layout import EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_WORDS, TRACE_EVENTS, state_at
+from .layout import EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_WORDS, PACKED_WORDS, TRACE_EVENTS, state_at
 
 
 @native
@@ -80,7 +80,7 @@ def record_kernel(state, pc, packed, start, argv, n, asked_start, asked_end):
         store_i64(s.trace + 8 * used + 56, asked_start)
         store_i64(s.trace + 8 * used + 64, asked_end)
     if s.tracing > TRACE_EVENTS:
-        record_types(state, argv, n)
+        record_types(state, argv, n - load_i64(s.packed + 8 * (PACKED_WORDS * packed + 4)))
 
 
 @native

@@ -12,6 +12,13 @@ becomes::
     let %_ = vm.invoke_op(@exp, %x, %y);
     %y
 
+A kernel that works in memory besides its tensors gets that, too, as its last output (``Kernel.workspace``)::
+
+    let %y_workspace_storage = memory.alloc_storage(nbytes=4096, device="cpu");
+    let %y_workspace = memory.alloc_tensor(%y_workspace_storage, shape=[4096], dtype="uint8");
+    ...
+    let %_ = vm.invoke_op(@sort, %x, %y, %y_workspace, n_outputs=2, workspace=True);
+
 Requires: typed A-normal form, closures lifted, every kernel call a call of a primitive.
 Ensures: primitives are called through ``vm.invoke_op`` only; constants occur in ``vm.load_const`` only; what a kernel reads
 and what a function, a tuple or a result gets is on the target, or where ``place`` has put it; what a shape function reads and
@@ -51,7 +58,7 @@ from ..ir import (
 )  # fmt: skip
 from ..placement import HOST, Frame, Place, Scope, vector_type
 from ..primitive import function_of
-from ..primitive_shape import Primitive, primitive
+from ..primitive_shape import Primitive, primitive, workspace_type
 from ..versions import reasons, version
 from .place import DEVICE_OF_RESULT, DEVICES_OF_PARAMS
 
@@ -203,7 +210,7 @@ class _ManifestAlloc:
     def primitive_call(self, scope: Scope, var: Var, call: Call) -> None:
         """Shape function, storage, tensors, kernel; or a view."""
         assert isinstance(call.op, GlobalVar)
-        prim = primitive(self.mod[call.op.name], self.dependence)
+        prim = primitive(self.mod[call.op.name], self.dependence, self.target)
         types = tensors(call.ty or var.ty)  # type: ignore[arg-type]
         device = self.mod[call.op.name].attrs.get("device", self.target)
         if prim.is_view:
@@ -214,8 +221,11 @@ class _ManifestAlloc:
             scope.on(device, a, reason) if read else scope.unread(a)
             for a, read in zip(_reading(scope, call), prim.reads, strict=True)
         )
-        shapes = self.shapes(scope, call, prim, types)
+        works_in = () if const(prim.workspace) == 0 else (workspace_type(call, prim),)
+        shapes = self.shapes(scope, call, prim, (*types, *works_in))
         trimmed = dict(prim.shape.counts)
+        # before the results, so that nothing takes memory between the end of one workspace and the beginning of the next
+        room = [scope.allocate(f"{var.name}_workspace", ty, shapes.pop(), device) for ty in works_in]
         outs = []
         for k, (ty, shape) in enumerate(zip(types, shapes, strict=True)):
             name = f"{var.name}_{k}" if len(types) > 1 else var.name
@@ -225,7 +235,7 @@ class _ManifestAlloc:
         counts = []
         if trimmed:
             counts.append(scope.allocate(f"{var.name}_counts", vector_type(1 + max(trimmed.values())), None, device))
-        self.launch(scope, call, prim, ins, (*outs, *counts))
+        self.launch(scope, call, prim, ins, (*outs, *counts, *room))
         for c in counts:
             scope.places[c] = self.at(device, c)
             self.trim(scope, var, call, c, outs, types, trimmed)
@@ -234,12 +244,13 @@ class _ManifestAlloc:
     def launch(self, scope: Scope, call: Call, prim: Primitive, ins: tuple[Expr, ...], outs: tuple[Expr, ...]) -> None:
         """Run the kernel; of several versions the one whose guard holds."""
         assert isinstance(call.op, GlobalVar)
+        workspace = const(prim.workspace) != 0
         if prim.choice is None or len(prim.choice.names) == 1:
-            scope.invoke(call.op, ins, outs)
+            scope.invoke(call.op, ins, outs, workspace)
             return
-        guards = self.shape_func(scope, call, prim)[-len(prim.choice.guards) :]
+        guards = self.shape_func(scope, call, prim)[-len(prim.guards) :]
         functions = [self.version(call.op.name, k, prim.choice) for k in range(len(prim.choice.names))]
-        scope.invoke_one_of(guards, functions, ins, outs)
+        scope.invoke_one_of(guards, functions, ins, outs, workspace)
 
     def version(self, primitive_name: str, number: int, choice: Choice) -> GlobalVar:
         """The primitive that is a version of another one; one implementation may be several, each with its own conditions."""
@@ -265,7 +276,7 @@ class _ManifestAlloc:
     ) -> None:
         """Cut the results down to the sizes that the kernel reported."""
         assert isinstance(call.op, GlobalVar)
-        names = ", ".join(n.op for n in primitive(self.mod[call.op.name], self.dependence).group.nodes)
+        names = ", ".join(n.op for n in primitive(self.mod[call.op.name], self.dependence, self.target).group.nodes)
         on_host = scope.on_host(counts, CopyReason(CopyKind.COUNT, names))
         for k, index in trimmed.items():
             name = f"{var.name}_{k}" if len(outs) > 1 else var
@@ -296,17 +307,20 @@ class _ManifestAlloc:
     # ---- shapes ------------------------------------------------------------------------------------------------
 
     def shapes(self, scope: Scope, call: Call, prim: Primitive, types: tuple[TensorType, ...]) -> list[Var | None]:
-        """Per result the host vector of its shape (of its bound, where it is trimmed); None where the type says it.
+        """Per result, and for the workspace if there is one, the host vector of its shape (of its bound, where it is trimmed);
+        None where the type says it.
 
-        The shape function runs only if it has checks or guards, or gives a shape that is not known yet.
+        The shape function runs only if it has checks or guards, or gives a size that is not known yet.
         """
-        trimmed, guarded = dict(prim.shape.counts), prim.choice is not None and bool(prim.choice.guards)
+        trimmed = dict(prim.shape.counts)
+        unknown_room = const(prim.workspace) is None and types[-1].shape not in scope.shapes
+        must_run = bool(prim.guards) or unknown_room
         known: list[Var | None] = []
         for k, ty in enumerate(types):
             wanted = k not in trimmed and not ty.is_static
-            known.append(self.known_shape(scope, ty.shape, call) if wanted and not guarded else None)
+            known.append(self.known_shape(scope, ty.shape, call) if wanted and not must_run else None)
         found = all(v is not None or ty.is_static for v, ty in zip(known, types, strict=True))
-        if found and not trimmed and not guarded and not prim.shape.program.checks:
+        if found and not trimmed and not must_run and not prim.shape.program.checks:
             return known
         vectors = self.shape_func(scope, call, prim)
         for k, ty in enumerate(types):

@@ -28,18 +28,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ...ops import machine
-from ...ops.implementation import CARD, HOST
+from ...ops.implementation import HOST
 from ...ops.in_place import Pair, in_place_pairs
 from ...ops.relate import Need
 from ...ops.ty import TensorType
-from ...vm.executable import DEVICES
-from ...vm.layout import CUDA
 from ..anf import Names, operands, uses
 from ..arena import Arena, arenas
 from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, TupleGetItem, Var, let_chain, make_lets, replace
 from ..known_sizes import KnownSizes
 from ..lying_within import lying_within
-from ..primitive import IN_PLACE
+from ..primitive import IN_PLACE, machine_of
 from ..primitive_shape import primitive
 from ..releasing_bounds import released
 from ..sharing_storage import share_storages
@@ -114,7 +112,7 @@ class _PlanMemory:
             return ()
         if call.op is machine.SHAPE_FUNC:
             assert isinstance(call.args[0], GlobalVar)
-            states = primitive(self.mod[call.args[0].name], self.dependence).shape.states
+            states = primitive(self.mod[call.args[0].name], self.dependence, self.target).shape.states
             return [a for a, need in zip(call.args[1:], states, strict=True) if need & Need.DATA]
         return operands(call)
 
@@ -123,8 +121,7 @@ class _PlanMemory:
         if self.blind:
             return ()
         function = self.mod[callee.name]
-        on_card = function.attrs.get("device", self.target) == DEVICES[CUDA]
-        return in_place_pairs(primitive(function, self.dependence).group, CARD if on_card else HOST)
+        return in_place_pairs(primitive(function, self.dependence, self.target).group, machine_of(function, self.target))
 
     def in_place(self, callee: GlobalVar, pairs: tuple[Pair, ...]) -> GlobalVar:
         """The primitive ``callee`` told to write its results over its parameters."""

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from ...ops.choice import Preferred, Rejected, choose, force
 from ...ops.conditions import Choice
 from ...ops.group import Group
-from ...ops.implementation import CARD, HOST, OpCall
+from ...ops.implementation import HOST, OpCall
 from ...ops.ty import TensorType
 from ...vm.source import Diagnostic, Span, TypeCheckError
 from ..anf import inner_chains
 from ..ir import Call, Expr, Function, GlobalVar, IRModule, let_chain, replace
-from ..primitive import BECAUSE, IMPLEMENTATION, choice_of, group_of
+from ..primitive import BECAUSE, IMPLEMENTATION, choice_of, group_of, machine_of
 
 
 def select_implementations(
@@ -75,8 +75,7 @@ class _Selection:
         """The call of an operator that has kernels of its own; None for a generated kernel, and a view."""
         if len(group.nodes) != 1 or not group.nodes[0].operator.kernels:
             return None
-        on_card = function.attrs.get("device", self.target) == CARD
-        return group.call_on(CARD if on_card else HOST)
+        return group.call_on(machine_of(function, self.target))
 
     def choice(self, call: OpCall, said: Choice | None) -> Choice:
         """What computes ``call``.  Raises Rejected."""

@@ -6,8 +6,8 @@ equal scores stay in their order.
 
 from __future__ import annotations
 
-from ..native.memory import alloc, array_float64, array_int64, free, generic  # type: ignore[attr-defined]
-from ..native.status import BAD_VALUE, OK, OUT_OF_MEMORY
+from ..native.memory import generic
+from ..native.status import BAD_VALUE, OK
 from .sorting import merge_sort, sort_positions
 from .vision import AREA, BOTTOM, KIND, LEFT, RIGHT, TOP, is_covered
 
@@ -64,7 +64,7 @@ def keep_of_class(  # type: ignore[no-untyped-def]
 @generic
 def suppress_classes(  # type: ignore[no-untyped-def]
     boxes, scores, dims, limit, iou_threshold, score_threshold, selected, total, counts,
-    keys, order, spare_keys, spare_order, counters, taken,
+    keys, order, spare_keys, spare_order, counters, taken, all_keys, all_order, more_keys, more_order,
 ):  # fmt: skip
     """Image, class and box of each kept box, image by image, class by class; how many."""
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
@@ -104,18 +104,12 @@ def gather_classes(  # type: ignore[no-untyped-def]
 @generic
 def suppress_classes_of_images(  # type: ignore[no-untyped-def]
     boxes, scores, dims, limit, iou_threshold, score_threshold, selected, selected_scores, total, counts,
-    keys, order, spare_keys, spare_order, counters, taken,
+    keys, order, spare_keys, spare_order, counters, taken, all_keys, all_order, more_keys, more_order,
 ):  # fmt: skip
     """Class and box of the kept boxes of each image, best first, and their scores; -1 behind them; how many."""
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
         return BAD_VALUE
     classes, n = dims[1], dims[2]
-    room = max(classes * n, 1)
-    block = alloc(32 * room)
-    if block == 0:
-        return OUT_OF_MEMORY
-    all_keys, all_order = array_float64(block, room), array_int64(block + 8 * room, room)
-    more_keys, more_order = array_float64(block + 16 * room, room), array_int64(block + 24 * room, room)
     for b in range(dims[0]):
         done = gather_classes(
             boxes, scores, b, classes, b * classes * n, n, 1, False, score_threshold[0], iou_threshold[0], limit[0],
@@ -130,23 +124,16 @@ def suppress_classes_of_images(  # type: ignore[no-untyped-def]
             selected_scores[b, j] = -1
         total[b] = done
     counts[0] = 0
-    free(block)
     return OK
 
 
 @generic
 def suppress_regularly(  # type: ignore[no-untyped-def]
     boxes, scores, dims, out_boxes, out_classes, out_scores, total, keys, order, spare_keys, spare_order, counters, taken,
-    classes, per_class, iou_threshold, score_threshold,
+    all_keys, all_order, more_keys, more_order, classes, per_class, iou_threshold, score_threshold,
 ):  # fmt: skip
     """The best boxes of each image over all classes, their classes and scores; 0 behind them; how many."""
     n, fields, most = dims[1], dims[2], out_classes.shape[1]
-    room = max(classes * n, 1)
-    block = alloc(32 * room)
-    if block == 0:
-        return OUT_OF_MEMORY
-    all_keys, all_order = array_float64(block, room), array_int64(block + 8 * room, room)
-    more_keys, more_order = array_float64(block + 16 * room, room), array_int64(block + 24 * room, room)
     for b in range(dims[0]):
         done = gather_classes(
             boxes, scores, b, classes, b * n * fields + fields - classes, 1, fields, True, score_threshold, iou_threshold,
@@ -161,5 +148,4 @@ def suppress_regularly(  # type: ignore[no-untyped-def]
             for f in range(4):
                 out_boxes[b, j, f] = boxes[b, box, f] if j < done else 0.0
         total[b] = done
-    free(block)
     return OK

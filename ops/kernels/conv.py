@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..native.libraries import call_gemm
-from ..native.memory import alloc, array_float32, array_float64, free, generic  # type: ignore[attr-defined]
-from ..native.status import OK, OUT_OF_MEMORY
+from ..native.memory import generic
+from ..native.status import OK
 from .direct_conv import convolve_directly
 from .kernel_layouts import OUT_IN_SPACE, SPACE_IN_OUT, kernel_sizes, kernel_strides
-from .plane_conv import convolve_planes, room_for_planes
+from .plane_conv import convolve_planes
 from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 
 #: So many elements of gathered columns at once, but for LEAST_PLACES of the result: they stay in the cache.
@@ -190,13 +190,6 @@ def convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups
 
 
 @generic
-def room_for_columns(out_sizes, kernel):  # type: ignore[no-untyped-def]
-    """How many elements ``multiply_gathered`` gathers at once."""
-    places = out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
-    return tile_length(kernel, places) * kernel[1] * kernel[2] * kernel[3] * kernel[4]
-
-
-@generic
 def is_trivial(out, kernel):  # type: ignore[no-untyped-def]
     """Is there no element, or each the sum of nothing, which is then stored?"""
     terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
@@ -220,77 +213,26 @@ def pointwise(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups,
 
 
 @generic
-def planes_float32(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
-    """By planes, of float32."""
-    out_sizes, kernel = sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
-    if is_trivial(out, kernel):
-        return OK
-    length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
-    block = alloc(4 * length)
-    if block == 0:
-        return OUT_OF_MEMORY
-    room, sizes = array_float32(block, length), sizes_of(data_dims, False)
-    convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
-    free(block)
+def planes(data, data_dims, weight, weight_dims, out, out_dims, room, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """By planes, in ``room`` for what ``convolve_planes`` says."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
+    if not is_trivial(out, kernel):
+        convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
     return OK
 
 
 @generic
-def gathered_float32(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
-    """By products over gathered columns, of float32."""
+def gathered(data, data_dims, weight, weight_dims, out, out_dims, columns, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """By products over gathered columns: as many elements at once as ``tile_length`` places have."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
-    if is_trivial(out, kernel):
-        return OK
-    length = room_for_columns(out_sizes, kernel)
-    block = alloc(4 * length)
-    if block == 0:
-        return OUT_OF_MEMORY
-    room = array_float32(block, length)
-    multiply_gathered(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
-    free(block)
+    if not is_trivial(out, kernel):
+        multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
     return OK
 
 
 @generic
-def planes_float64(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
-    """By planes, of float64."""
-    out_sizes, kernel = sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
-    if is_trivial(out, kernel):
-        return OK
-    length = room_for_planes(out_sizes, kernel, groups, stride, dilation)
-    block = alloc(8 * length)
-    if block == 0:
-        return OUT_OF_MEMORY
-    room, sizes = array_float64(block, length), sizes_of(data_dims, False)
-    convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
-    free(block)
-    return OK
-
-
-@generic
-def gathered_float64(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
-    """By products over gathered columns, of float64."""
-    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
-    kernel = kernel_sizes(weight_dims, layouts[0])
-    if is_trivial(out, kernel):
-        return OK
-    length = room_for_columns(out_sizes, kernel)
-    block = alloc(8 * length)
-    if block == 0:
-        return OUT_OF_MEMORY
-    room = array_float64(block, length)
-    multiply_gathered(data, weight, out, room, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
-    free(block)
-    return OK
-
-
-@generic
-def directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
     """Directly, of any dtypes."""
-    return convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts)
-
-
-#: By dtype.
-PLANES = {"float32": planes_float32, "float64": planes_float64}
-GATHERED = {"float32": gathered_float32, "float64": gathered_float64}
+    convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts)
+    return OK

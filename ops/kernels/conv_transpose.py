@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..native.memory import alloc, array_float32, array_float64, free, generic  # type: ignore[attr-defined]
-from ..native.status import OK, OUT_OF_MEMORY
+from ..native.memory import generic
+from ..native.status import OK
 from .conv import multiply
 from .matmul import BLAS_LIMIT
 from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, spatial_size, strides_of
 
-#: So many elements of products at once: they stay in the cache.
-_COLUMNS = 2**18
+#: So many elements of products at once, but for LEAST_PLACES of the data: they stay in the cache.
+COLUMNS, LEAST_PLACES = 2**18, 16
 #: With fewer channels to add up, a product is slower than the direct way.
-_LEAST_CHANNELS = 4
+LEAST_CHANNELS = 4
 
 
 @generic
@@ -86,17 +86,12 @@ def direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel
 
 @generic
 def transposed_directly(
-    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+    data, data_dims, weight, weight_dims, out, out_dims, columns, totals, gemm, groups, stride, before, dilation, layouts
 ):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Without a library, for any dtypes and layouts."""
+    """Without a library, for any dtypes and layouts; ``totals``: as many as a row of the result has columns."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
     taps, steps, out_steps = kernel_strides(kernel, layouts[0]), strides_of(sizes, layouts[1]), strides_of(out_sizes, layouts[2])
-    length = max(out_sizes[COLUMN], 1)
-    block = alloc(8 * length)
-    if block == 0:
-        return OUT_OF_MEMORY
-    totals = array_float64(block, length)
     inputs, outputs = kernel[0] // groups, kernel[1]
     for b in range(out_sizes[BATCH]):
         for o in range(out_sizes[CHANNEL]):
@@ -110,7 +105,6 @@ def transposed_directly(
                     to = b * out_steps[BATCH] + o * out_steps[CHANNEL] + z * out_steps[DEPTH] + y * out_steps[ROW]
                     for x in range(out_sizes[COLUMN]):
                         out[to + x * out_steps[COLUMN]] = totals[x]
-    free(block)
     return OK
 
 
@@ -176,57 +170,21 @@ def takes_products(sizes, kernel, gemm, groups):  # type: ignore[no-untyped-def]
     """Is it to be done by products?  A BLAS counts to BLAS_LIMIT, and takes no size of 0."""
     places, terms = sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], kernel[1] * kernel[2] * kernel[3] * kernel[4]
     largest = max(max(places, terms), max(kernel[0], sizes[CHANNEL]))
-    return gemm != 0 and places > 0 and terms > 0 and kernel[0] >= groups * _LEAST_CHANNELS and largest <= BLAS_LIMIT
-
-
-@generic
-def tile_elements(sizes, kernel):  # type: ignore[no-untyped-def]
-    """How many elements of products there are at once."""
-    terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
-    return terms * min(sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], max(16, _COLUMNS // terms))
+    return gemm != 0 and places > 0 and terms > 0 and kernel[0] >= groups * LEAST_CHANNELS and largest <= BLAS_LIMIT
 
 
 @generic
 def transposed(
-    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts, array
+    data, data_dims, weight, weight_dims, out, out_dims, columns, totals, gemm, groups, stride, before, dilation, layouts
 ):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Transposed convolution of what ``array`` makes arrays of."""
+    """Of one float32 or float64; ``columns``: room for a tile of products."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
     if not takes_products(sizes, kernel, gemm, groups):
         return transposed_directly(
-            data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
+            data, data_dims, weight, weight_dims, out, out_dims, columns, totals, gemm, groups, stride, before, dilation, layouts
         )
-    length = tile_elements(sizes, kernel)
-    block = alloc(out.itemsize * length)
-    if block == 0:
-        return OUT_OF_MEMORY
     for i in range(len(out)):
         out[i] = 0
-    columns = array(block, length)
     add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
-    free(block)
     return OK
-
-
-@generic
-def transposed_float32(
-    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Of float32 data."""
-    return transposed(
-        data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts, array_float32
-    )
-
-
-@generic
-def transposed_float64(
-    data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Of float64 data."""
-    return transposed(
-        data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts, array_float64
-    )
-
-
-BODIES = {"float32": transposed_float32, "float64": transposed_float64}

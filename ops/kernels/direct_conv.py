@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..native.memory import alloc, array_float64, free, generic  # type: ignore[attr-defined]
-from ..native.status import OK, OUT_OF_MEMORY
+from ..native.memory import generic
 from .kernel_layouts import kernel_sizes, kernel_strides
 from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 
@@ -107,21 +106,14 @@ def direct_by_points(data, weight, out, totals, sizes, out_sizes, kernel, taps, 
 
 
 @generic
-def convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
-    """Without a library, for any dtypes and layouts."""
+def convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """Without a library, for any dtypes and layouts; ``totals``: as many as a row of the result has columns, or it channels."""
     kernel_layout, data_last, out_last = layouts
     sizes, out_sizes = sizes_of(data_dims, data_last), sizes_of(out_dims, out_last)
     kernel = kernel_sizes(weight_dims, kernel_layout)
     taps = kernel_strides(kernel, kernel_layout)
-    length = max(out_sizes[COLUMN], kernel[0])
-    block = alloc(8 * length)
-    if block == 0:
-        return OUT_OF_MEMORY
-    totals = array_float64(block, length)
     geometry = (groups, stride, before, dilation)
     if data_last:
         direct_by_points(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, geometry)
     else:
         direct_by_rows(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, data_last, geometry)
-    free(block)
-    return OK

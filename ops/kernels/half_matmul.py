@@ -1,17 +1,18 @@
 """Matrix products of float16 and bfloat16: blocks become float32, a BLAS multiplies them, and the sum is rounded once.
 
-No large tensor is converted whole: all blocks together have 10 MiB at most.
+No large tensor is converted whole: all blocks together have 10 MiB at most.  They are one of each input, one of a part of the
+sum, and one of the sum.
 """
 
 from __future__ import annotations
 
 from ..native.libraries import call_gemm
-from ..native.memory import alloc, array_float32, free, generic  # type: ignore[attr-defined]
-from ..native.status import OK, OUT_OF_MEMORY
+from ..native.memory import array_float32, generic  # type: ignore[attr-defined]
+from ..native.status import OK
 from .matmul import leading
 
 #: The largest block of a product: rows, columns, and how much of the inner axis is added at once.
-_ROWS, _COLUMNS, _INNER = 512, 1024, 1024
+ROWS, COLUMNS, INNER = 512, 1024, 1024
 
 
 @generic
@@ -30,32 +31,19 @@ def add(total, part, count):  # type: ignore[no-untyped-def]
 
 
 @generic
-def block_sizes(m, n, k):  # type: ignore[no-untyped-def]
-    """Of the largest block of this product: rows, columns, inner."""
-    return min(_ROWS, m), min(_COLUMNS, n), min(_INNER, k)
-
-
-@generic
-def work_for(m, n, k):  # type: ignore[no-untyped-def]
-    """The address of room for two blocks of inputs, one of a part of the sum, and one of the sum; 0 where there is none."""
-    rows, columns, inner = block_sizes(m, n, k)
-    return alloc(4 * ((rows + columns) * inner + 2 * rows * columns))
-
-
-@generic
 def multiply_block(  # type: ignore[no-untyped-def]
     work, a, a_at, a_step, b, b_at, b_step, out, out_at, n, rows, columns, k, transpose_a, transpose_b, gemm
 ):
     """One block of the product; ``a_step`` and ``b_step`` are those from a row to the next of ``a`` and of ``b``."""
-    most = min(_INNER, k)
+    most = min(INNER, k)
     right_at = work + 4 * rows * most
     part_at = right_at + 4 * most * columns
     left, right = array_float32(work, rows * most), array_float32(right_at, most * columns)
     part, total = array_float32(part_at, rows * columns), array_float32(part_at + 4 * rows * columns, rows * columns)
     for i in range(rows * columns):
         total[i] = 0
-    for start in range(0, k, _INNER):
-        inner = min(_INNER, k - start)
+    for start in range(0, k, INNER):
+        inner = min(INNER, k - start)
         # as they lie, so that both are read and written in order; the product is told what is transposed
         if transpose_a:
             pack(left, a, a_at + start * a_step, inner, rows, a_step)
@@ -77,44 +65,38 @@ def multiply_block(  # type: ignore[no-untyped-def]
 
 @generic
 def multiply_halves(work, a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
-    """``out[m, n] = op(a) @ op(b)`` of the matrices that start at element ``*_at``, with the room of ``work_for`` at ``work``."""
+    """``out[m, n] = op(a) @ op(b)`` of the matrices that start at element ``*_at``, with room for the blocks at ``work``."""
     a_step, b_step = m if transpose_a else k, k if transpose_b else n
-    for column in range(0, n, _COLUMNS):
+    for column in range(0, n, COLUMNS):
         b_from = b_at + column * (k if transpose_b else 1)
-        for row in range(0, m, _ROWS):
+        for row in range(0, m, ROWS):
             multiply_block(
                 work, a, a_at + row * (1 if transpose_a else k), a_step, b, b_from, b_step, out, out_at + row * n + column, n,
-                min(_ROWS, m - row), min(_COLUMNS, n - column), k, transpose_a, transpose_b, gemm,
+                min(ROWS, m - row), min(COLUMNS, n - column), k, transpose_a, transpose_b, gemm,
             )  # fmt: skip
 
 
 @generic
-def matmul_halves(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def matmul_halves(a, a_dims, b, b_dims, out, out_dims, room, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
     """As ``matmul_blas``, where one of the dtypes is float16 or bfloat16."""
     n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
     m = a_dims[len(a_dims) - 1] if transpose_a else leading(a_dims, 1)
-    work = work_for(m, n, k)
-    if work == 0:
-        return OUT_OF_MEMORY
+    work = room.ctypes.data
     if transpose_a:
         for batch in range(leading(a_dims, 2)):
             multiply_halves(work, a, batch * m * k, b, 0, out, batch * m * n, m, n, k, True, transpose_b, gemm)
     else:
         multiply_halves(work, a, 0, b, 0, out, 0, m, n, k, False, transpose_b, gemm)
-    free(work)
     return OK
 
 
 @generic
-def batch_matmul_halves(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def batch_matmul_halves(a, a_dims, b, b_dims, out, out_dims, room, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
     """As ``batch_matmul_blas``, where one of the dtypes is float16 or bfloat16."""
     m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
     a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
-    work = work_for(m, n, k)
-    if work == 0:
-        return OUT_OF_MEMORY
+    work = room.ctypes.data
     for batch in range(out_dims[0]):
         at = batch * m * n
         multiply_halves(work, a, batch * a_step, b, batch * b_step, out, at, m, n, k, transpose_a, transpose_b, gemm)
-    free(work)
     return OK

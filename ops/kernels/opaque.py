@@ -8,24 +8,31 @@ What the generated text looks like::
         v0 = array_float32_3d(tensor(t0).data, (tensor(t0).shape[0] * tensor(t0).shape[1], tensor(t0).shape[2], 1))
         v1 = ...
         return softmax(v0, v1)
+
+A kernel that works in buffers finds them in its workspace, one after the other; the wrapper allocates one where its call brings
+none, or one too small: for a stand-in that needs more than what was chosen, and for all but the first of the parts of a call that
+run at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...shape_funcs.dims import Dim, dim, total
 from ..group import Group
-from ..implementation import HOST, Kernel
+from ..implementation import ALIGNMENT, HOST, Buffer, Kernel
 from ..native.layout import TENSOR
-from ..native.shares import end_of, first_of, threads_wanted
+from ..native.shares import end_of, first_of, is_first, threads_wanted
 from ..native.status import OUT_OF_MEMORY
 from ..op import Op
-from ..ty import ITEMSIZE, computed_in
+from ..ty import ITEMSIZE, computed_in, is_float
 from ..ty import Tensor as GroupTensor
 from .cost import PER_NS
 from .division import asked
+from .language import Python, indented
+from .sizes import Sizes
 from .source import KernelSource, either, same_place
 
 assert TENSOR.fields is not None
@@ -36,19 +43,31 @@ _NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
 
 def source(group: Group) -> KernelSource:
     """The kernel of a group of one OPAQUE node whose results are all its outputs.  Raises ValueError for any other group."""
-    operator, kernel = sole_operator(group), group.kernel_on(HOST)
+    sole_operator(group)
+    kernel = group.kernel_on(HOST)
     if kernel is None:
         raise ValueError(f"{group.name}: its implementation {group.implementation!r} does not run on the host")
-    attrs, tensors, counts = group.nodes[0].attrs, operands(group), operator.shape_func.upper_bound
-    made = _Wrapper(kernel, attrs, tensors, counts=counts).source()
+    made = _Wrapper(group, kernel).source()
     if not group.in_place:
         return made
     # one address for both, as in ``loops``
     places = {param: len(group.params) + result for param, result in group.in_place}
-    moved = [(None if place is None else places.get(place, place), tensor, value) for place, tensor, value in tensors]
-    over = _Wrapper(kernel, attrs, moved, counts=counts, over=True).source()
+    over = _Wrapper(group, kernel, places).source()
     bodies = tuple(dict.fromkeys((*made.bodies, *over.bodies)))
     return replace(made, text=either(same_place(places), over.text, made.text), bodies=bodies)
+
+
+def workspace(group: Group) -> Dim:
+    """The bytes that the kernel of ``group`` on the host works in, besides its tensors: over the sizes of these.
+
+    0 for generated kernels, which need a part of a cache at most, and for those in Python.
+    """
+    kernel = group.kernel_on(HOST)
+    if kernel is None or kernel.in_python:
+        return dim(0)
+    wrapper = _Wrapper(group, kernel)
+    wrapper.source()
+    return total(buffer.nbytes for buffer in wrapper.buffers.values())
 
 
 def sole_operator(group: Group) -> Op:
@@ -72,21 +91,40 @@ def operands(group: Group) -> list[tuple[int | None, GroupTensor, Any]]:
     return out + [(params + i, t, None) for i, t in enumerate(node.outputs)]
 
 
-class _Wrapper:
-    """Writes the text of one kernel."""
+class _Lengths(Sizes):
+    """The lengths of buffers as text."""
 
-    def __init__(
-        self, kernel: Kernel, attrs: Any, tensors: list[tuple[int | None, GroupTensor, Any]], *, counts: bool, over: bool = False
-    ) -> None:
-        self.kernel, self.attrs, self.tensors, self.counts, self.over = kernel, attrs, tensors, counts, over
+    def __init__(self, group: Group) -> None:
+        super().__init__(group, Python())
+
+    def define(self, name: str, text: str) -> str:
+        return f"{name} = {text}"
+
+    def axis(self, position: int, axis: int) -> str:
+        return f"tensor(load_i64(argv + {8 * position})).shape[{axis}]"
+
+    def element(self, position: int, number: int) -> str:
+        dtype = self.tensors[position].dtype
+        array = f"array_{dtype}(tensor(load_i64(argv + {8 * position})).data, {number + 1})"
+        return f"{'float64' if is_float(dtype) else 'int64'}({array}[{number}])"
+
+
+class _Wrapper:
+    """Writes the text of one kernel; ``over``: the tensors, by number, that lie where others do."""
+
+    def __init__(self, group: Group, kernel: Kernel, over: Mapping[int, int] | None = None) -> None:
+        self.group, self.kernel, self.over, self.attrs = group, kernel, bool(over), group.nodes[0].attrs
+        tensors = operands(group)
+        if over:
+            tensors = [(None if place is None else over.get(place, place), tensor, value) for place, tensor, value in tensors]
+        self.tensors, self.counts = tensors, group.nodes[0].operator.shape_func.upper_bound
         #: Where a constant, which has no tensor, would be divided, nothing is.
         self.split = kernel.split
         if self.split and any(place is None and self.split.divides(k) for k, (place, _, _) in enumerate(tensors)):
             self.split = None
         self.lines: list[str] = []
         self.arguments: list[str] = []
-        self.views: list[list[str]] = []  # per tensor: the sizes of its view, as text
-        self.buffers: list[tuple[str, str, int]] = []  # name, dtype, rows
+        self.buffers: dict[str, Buffer] = {}
         self.assignments: list[str] = []  # of constants to buffers
 
     def source(self) -> KernelSource:
@@ -104,7 +142,7 @@ class _Wrapper:
         constants = [f"{name}={value!r}" for name, value in self.kernel.attrs(self.attrs).items()]
         call = f"{body.__name__}({', '.join(self.arguments + constants)})"
         if self.buffers:
-            self.lines += [*self._block(), f"status = {call}", "free(block)", "return status"]
+            self.lines += self._in_buffers(call)
         else:
             self.lines.append(f"return {call}")
         text = "def kernel(argv, n):\n" + "".join(f"    {line}\n" for line in self.lines)
@@ -113,13 +151,12 @@ class _Wrapper:
     def _tensor(self, number: int, place: int | None, tensor: GroupTensor, value: Any) -> None:
         view = self._view(number)
         if view == "skip":
-            self.views.append([])
             return
         if place is None:
             self._literal(number, tensor, value)
             if view == "dims":
-                self.lines.append(f"s{number} = array_int64(argv, 0)")
-                self.arguments.append(f"s{number}")
+                self.lines.append(f"shape{number} = array_int64(argv, 0)")
+                self.arguments.append(f"shape{number}")
             return
         self._descriptor(number, place)
         data, (first, *rest) = f"tensor(t{number}).data", self._sizes(number, tensor)
@@ -127,7 +164,6 @@ class _Wrapper:
             data, first = f"{data} + low * {' * '.join([*rest, str(ITEMSIZE[tensor.dtype])])}", "(high - low)"
         view_sizes = [_product([first, *rest])] if view in ("flat", "dims") else [first, *rest]
         self._array(f"v{number}", tensor.dtype, data, view_sizes)
-        self.views.append(view_sizes)
         self.arguments.append(f"v{number}")
         if view == "dims":
             self._shape(number, len(tensor.shape))
@@ -147,12 +183,12 @@ class _Wrapper:
 
     def _shape(self, number: int, rank: int) -> None:
         """The shape of a tensor, or of the part of it that the body sees."""
-        name = f"s{number}"
+        name = f"shape{number}"
         self.arguments.append(name)
         if not self._is_divided(number):
             self.lines.append(f"{name} = array_int64(t{number} + {_SHAPE_OFFSET}, {rank})")
             return
-        self._buffer(name, "int64", str(rank), 0)
+        self.buffers[name] = Buffer("int64", dim(rank))
         self.assignments.append(f"{name}[0] = high - low")
         self.assignments += [f"{name}[{axis}] = tensor(t{number}).shape[{axis}]" for axis in range(1, rank)]
 
@@ -175,14 +211,13 @@ class _Wrapper:
             *asked(work, "pieces"),
             "low, high = first_of(share, pieces, 1), end_of(share, pieces, 1)",
         ]
-        return threads_wanted, first_of, end_of
+        return threads_wanted, first_of, end_of, is_first
 
     def _literal(self, number: int, tensor: GroupTensor, value: Any) -> None:
         """A constant of the group has no tensor: it is put into a buffer of one element."""
-        self._buffer(f"v{number}", tensor.dtype, "1", 0)
+        self.buffers[f"v{number}"] = Buffer(tensor.dtype, dim(1))
         text = repr(value)
         self.assignments.append(f"v{number}[0] = {_NOT_FINITE.get(text, text)}")
-        self.views.append(["1"])
         self.arguments.append(f"v{number}")
 
     def _array(self, name: str, dtype: str, address: str, sizes: list[str]) -> None:
@@ -193,29 +228,31 @@ class _Wrapper:
             self.lines.append(f"{name} = array_{dtype}_{rank}d({address}, ({', '.join(sizes)}))")
 
     def _scratch(self) -> None:
-        for i, scratch in enumerate(self.kernel.scratch):
-            dtype = scratch.dtype or computed_in(self.tensors[0][1].dtype)
-            length = str(scratch.length) if scratch.length else f"max({self.views[0][scratch.axis]}, 1)"
-            self._buffer(f"b{i}", dtype, length, scratch.rows)
+        for i, buffer in enumerate(self.kernel.buffers(self.group.call_on())):
+            self.buffers[f"b{i}"] = buffer
             self.arguments.append(f"b{i}")
 
-    def _buffer(self, name: str, dtype: str, length: str, rows: int) -> None:
-        """Room in the one block of memory that the kernel allocates."""
-        self.lines.append(f"{name}_length = {length}")
-        self.buffers.append((name, dtype, rows))
-
-    def _block(self) -> list[str]:
-        """Allocates the block and lays out the buffers in it."""
-        lines = ["needed = 0"]
-        for name, dtype, rows in self.buffers:
-            lines += [f"{name}_at = needed", f"needed += ({name}_length * {max(rows, 1) * ITEMSIZE[dtype]} + 63) // 64 * 64"]
-        lines += ["block = alloc(needed)", "if block == 0:", f"    return {OUT_OF_MEMORY}"]
-        for name, dtype, rows in self.buffers:
-            if rows:
-                lines.append(f"{name} = array_{dtype}_2d(block + {name}_at, ({rows}, {name}_length))")
-            else:
-                lines.append(f"{name} = array_{dtype}(block + {name}_at, {name}_length)")
-        return lines + self.assignments
+    def _in_buffers(self, call: str) -> list[str]:
+        """The call of the body, with the buffers laid out in the workspace, or in a block that is allocated for it."""
+        lengths, layout, arrays = _Lengths(self.group), ["needed = 0"], list[str]()
+        for name, b in self.buffers.items():
+            length = lengths.size(b.length)
+            layout += [
+                f"{name}_at = needed",
+                f"needed += ({length} * {b.row_bytes} + {ALIGNMENT - 1}) // {ALIGNMENT} * {ALIGNMENT}",
+            ]
+            shape, rank = (f"({b.rows}, {length})", "_2d") if b.rows else (length, "")
+            arrays.append(f"{name} = array_{b.dtype}{rank}(block + {name}_at, {shape})")
+        allocated = ["block = alloc(needed)", "if block == 0:", f"    return {OUT_OF_MEMORY}"]
+        opened, closed = allocated, ["free(block)"]
+        if self.group.workspace:
+            at = len(self.group.params) + self.group.n_outputs - 1
+            fits = "needed <= given.shape[0]" + (" and is_first(share)" if self.split else "")
+            opened = [f"given = tensor(load_i64(argv + {8 * at}))", "block = given.data", f"is_given = {fits}"]
+            opened += ["if not is_given:", *indented(allocated)]
+            closed = ["if not is_given:", *indented(closed)]
+        called = [*arrays, *self.assignments, f"status = {call}"]
+        return [*lengths.prologue, *layout, *opened, *called, *closed, "return status"]
 
     def _library(self, dtypes: tuple[str, ...]) -> str | None:
         """The library function of these dtypes; passes its address, or 0."""

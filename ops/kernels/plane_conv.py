@@ -28,13 +28,6 @@ def padded_sizes(out_sizes, kernel, stride, dilation):  # type: ignore[no-untype
 
 
 @generic
-def room_for_planes(out_sizes, kernel, groups, stride, dilation):  # type: ignore[no-untyped-def]
-    """How many elements ``convolve_planes`` needs: a padded plane, and the sums of each output channel of a group."""
-    padded = padded_sizes(out_sizes, kernel, stride, dilation)
-    return padded[0] * padded[1] * padded[2] * (stride[0] * stride[1] * stride[2] + kernel[0] // groups)
-
-
-@generic
 def fill_plane(room, padded, data, at, sizes, steps, stride, before):  # type: ignore[no-untyped-def]
     """The channel that starts at ``at``, taken apart; the borders, which are 0, are left."""
     length = padded[0] * padded[1] * padded[2]
@@ -107,7 +100,8 @@ def store_sums(out, to, room, at, out_sizes, out_steps, padded):  # type: ignore
 
 @generic
 def convolve_planes(data, weight, out, room, sizes, steps, out_sizes, out_steps, kernel, taps, groups, stride, before, dilation):  # type: ignore[no-untyped-def]
-    """Channels before space in data and result; ``taps``: the kernel's steps from output channel, input channel, tap."""
+    """Channels before space in data and result; ``taps``: the kernel's steps from output channel, input channel, tap; ``room``:
+    for a padded plane, and the sums of each output channel of a group."""
     padded = padded_sizes(out_sizes, kernel, stride, dilation)
     length, outputs = padded[0] * padded[1] * padded[2], kernel[0] // groups
     sums = stride[0] * stride[1] * stride[2] * length

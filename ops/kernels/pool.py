@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from ..native.arithmetic import add_in_any_order
-from ..native.memory import alloc, array_float64, free, generic  # type: ignore[attr-defined]
-from ..native.status import EMPTY_REDUCTION, OK, OUT_OF_MEMORY
+from ..native.memory import generic
+from ..native.status import EMPTY_REDUCTION, OK
 from .planes import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 
 
@@ -251,21 +251,18 @@ def average(data, out, totals, counts, sizes, out_sizes, pool_size, stride, befo
 
 
 @generic
-def avg_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, count_include_pad):  # type: ignore[no-untyped-def]
-    """The mean of each window: over its elements, or its positions with ``count_include_pad``; 0 where it has none."""
+def avg_pool(data, data_dims, out, out_dims, counts, totals, pool_size, stride, before, dilation, layouts, count_include_pad):  # type: ignore[no-untyped-def]
+    """The mean of each window: over its elements, or its positions with ``count_include_pad``; 0 where it has none.
+
+    ``counts`` and ``totals``: as many as a row of the result has columns, ``totals`` as many as it has channels, too.
+    """
     sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
-    columns, length = out_sizes[COLUMN], max(out_sizes[CHANNEL], out_sizes[COLUMN])
-    block = alloc(8 * (columns + length))
-    if block == 0:
-        return OUT_OF_MEMORY
-    counts, totals = array_float64(block, columns), array_float64(block + 8 * columns, length)
     if count_include_pad:
-        for x in range(columns):
+        for x in range(out_sizes[COLUMN]):
             counts[x] = 1.0
     else:
         count_columns(counts, sizes, pool_size, stride, before, dilation)
     average(data, out, totals, counts, sizes, out_sizes, pool_size, stride, before, dilation, layouts, count_include_pad)
-    free(block)
     return OK
 
 

@@ -6,8 +6,8 @@ of range stops the kernel before anything is written.
 
 from __future__ import annotations
 
-from ..native.memory import alloc, array_int64, free, generic  # type: ignore[attr-defined]
-from ..native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK, OUT_OF_MEMORY
+from ..native.memory import generic
+from ..native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
 
 UPDATE, ADD, MULTIPLY, MINIMUM, MAXIMUM, MEAN = range(6)
 #: By the name of the mode.
@@ -58,9 +58,8 @@ def places_of_tuples(places, dims, indices, coordinates, inner):  # type: ignore
 
 
 @generic
-def count(to, places, inner, address):  # type: ignore[no-untyped-def]
-    """Divide each element by how many were added up in it."""
-    counts = array_int64(address, len(to))
+def count(to, places, inner, counts):  # type: ignore[no-untyped-def]
+    """Divide each element by how many were added up in it; ``counts`` has as many elements."""
     for i in range(len(to)):
         counts[i] = 1
     for u in range(len(places)):
@@ -72,8 +71,8 @@ def count(to, places, inner, address):  # type: ignore[no-untyped-def]
 
 
 @generic
-def combine(to, places, updates, inner, mode):  # type: ignore[no-untyped-def]
-    """Combine the ``inner`` elements at each place with the updates, in their order."""
+def combine(to, places, updates, counts, inner, mode):  # type: ignore[no-untyped-def]
+    """Combine the ``inner`` elements at each place with the updates, in their order; only means need ``counts``."""
     for u in range(len(places)):
         for j in range(inner):
             at, new = places[u] + j, updates[u * inner + j]
@@ -88,66 +87,49 @@ def combine(to, places, updates, inner, mode):  # type: ignore[no-untyped-def]
             else:
                 to[at] += new
     if mode == MEAN:
-        address = alloc(8 * len(to))
-        if address == 0:
-            return OUT_OF_MEMORY
-        count(to, places, inner, address)
-        free(address)
-    return OK
+        count(to, places, inner, counts)
 
 
 @generic
-def written(data, places, updates, out, sums, inner, mode):  # type: ignore[no-untyped-def]
-    """``data`` with the updates at their places, into ``out``.  ``sums`` is as long and of the dtype that is computed in."""
+def write(data, places, updates, out, sums, counts, inner, mode):  # type: ignore[no-untyped-def]
+    """``data`` with the updates at their places, into ``out``.  ``sums``, which updates do not need, is as long and of the dtype
+    that is computed in."""
     if mode == UPDATE:
         for i in range(len(data)):
             out[i] = data[i]
         for u in range(len(places)):
             for j in range(inner):
                 out[places[u] + j] = updates[u * inner + j]
-        return OK
+        return
     for i in range(len(data)):
         sums[i] = data[i]
-    status = combine(sums, places, updates, inner, mode)
+    combine(sums, places, updates, counts, inner, mode)
     for i in range(len(data)):
         out[i] = sums[i]
-    return status
 
 
 @generic
 def scatter_elements(  # type: ignore[no-untyped-def]
-    data, dims, indices, index_dims, updates, update_dims, out, out_dims, sums, axis, mode
+    data, dims, indices, index_dims, updates, update_dims, out, out_dims, sums, places, counts, axis, mode
 ):
     """Each update goes where the index of the same position says, along ``axis``."""
-    address = alloc(8 * len(indices))
-    if address == 0:
-        return OUT_OF_MEMORY
-    places = array_int64(address, len(indices))
     status = places_of_elements(places, dims, indices, index_dims, axis if axis >= 0 else axis + len(dims))
     if status == OK:
-        status = written(data, places, updates, out, sums, 1, mode)
-    free(address)
+        write(data, places, updates, out, sums, counts, 1, mode)
     return status
 
 
 @generic
 def scatter_nd(  # type: ignore[no-untyped-def]
-    data, dims, indices, index_dims, updates, update_dims, out, out_dims, sums, mode
+    data, dims, indices, index_dims, updates, update_dims, out, out_dims, sums, places, counts, mode
 ):
     """Each part of the updates goes where the index tuple of the same position says."""
-    n, inner = 1, 1
-    for k in range(1, len(index_dims)):
-        n *= index_dims[k]
+    inner = 1
     for k in range(index_dims[0], len(dims)):
         inner *= dims[k]
-    address = alloc(8 * n)
-    if address == 0:
-        return OUT_OF_MEMORY
-    places = array_int64(address, n)
     status = places_of_tuples(places, dims, indices, index_dims[0], inner)
     if status == OK:
-        status = written(data, places, updates, out, sums, inner, mode)
-    free(address)
+        write(data, places, updates, out, sums, counts, inner, mode)
     return status
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 
-from ..native.memory import alloc, array_float64, free, generic  # type: ignore[attr-defined]
-from ..native.status import OK, OUT_OF_MEMORY
+from ..native.memory import generic
+from ..native.status import OK
 
 
 @generic
@@ -26,8 +26,12 @@ def length_of(n):  # type: ignore[no-untyped-def]
 
 @generic
 def plan_length(n, m):  # type: ignore[no-untyped-def]
-    """The elements of a plan."""
+    """The elements of a plan for ``n`` elements, where ``m`` is ``length_of(n)``."""
     return 3 * m if m == n else 3 * m + 2 * n + 2 * m
+
+
+#: No plan for n elements has more than so many times n: ``length_of(n)`` is less than 4 n.
+MOST_FOR_EACH = 22
 
 
 @generic
@@ -102,16 +106,12 @@ def transform(plan, n, m):  # type: ignore[no-untyped-def]
 
 
 @generic
-def dft(real, dims, imaginary, imaginary_dims, out_real, out_real_dims, out_imaginary, out_dims, inverse):  # type: ignore[no-untyped-def]
+def dft(real, dims, imaginary, imaginary_dims, out_real, out_real_dims, out_imaginary, out_dims, plan, inverse):  # type: ignore[no-untyped-def]
     """Of each row."""
     n = dims[len(dims) - 1]
     if len(real) == 0:
         return OK
     m = length_of(n)
-    block = alloc(8 * plan_length(n, m))
-    if block == 0:
-        return OUT_OF_MEMORY
-    plan = array_float64(block, plan_length(n, m))
     prepare(plan, n, m)
     factor = 1.0 / n if inverse else 1.0
     first, second = (m, 0) if inverse else (0, m)
@@ -121,21 +121,16 @@ def dft(real, dims, imaginary, imaginary_dims, out_real, out_real_dims, out_imag
         transform(plan, n, m)
         for k in range(n):
             out_real[start + k], out_imaginary[start + k] = plan[first + k] * factor, plan[second + k] * factor
-    free(block)
     return OK
 
 
 @generic
-def stft(data, dims, window, window_dims, out, out_dims, n, hop, before, factor):  # type: ignore[no-untyped-def]
+def stft(data, dims, window, window_dims, out, out_dims, plan, n, hop, before, factor):  # type: ignore[no-untyped-def]
     """Of each frame of each row; ``before``: zeros of a frame before the window."""
     size, frequencies, frames = dims[len(dims) - 1], out_dims[len(out_dims) - 3], out_dims[len(out_dims) - 2]
     if len(out) == 0:
         return OK
     m = length_of(n)
-    block = alloc(8 * plan_length(n, m))
-    if block == 0:
-        return OUT_OF_MEMORY
-    plan = array_float64(block, plan_length(n, m))
     prepare(plan, n, m)
     for row in range(len(data) // size):
         for frame in range(frames):
@@ -147,5 +142,4 @@ def stft(data, dims, window, window_dims, out, out_dims, n, hop, before, factor)
             for k in range(frequencies):
                 to = 2 * ((row * frequencies + k) * frames + frame)
                 out[to], out[to + 1] = plan[k] * factor, plan[m + k] * factor
-    free(block)
     return OK

@@ -1,8 +1,8 @@
 """The objects of the machine, as records in memory, declared once.
 
 A kernel is ``int32 kernel(int64 argv, int64 n)``: ``argv`` points at ``n`` addresses of TENSOR records (inputs, then
-outputs), followed by the address of the library table (see ``libraries``) and that of a SHARE.  It returns a status (see
-``status``), or, having done nothing, minus the number of threads that its work is worth (see ``threads``).
+outputs, a workspace last), followed by the address of the library table (see ``libraries``) and that of a SHARE.  It returns
+a status (see ``status``), or, having done nothing, minus the number of threads that its work is worth (see ``threads``).
 
 The same numpy dtypes are read by machine code (``record`` in ``memory``) and by Python (``numpy`` views).
 """

@@ -47,6 +47,12 @@ def boundary(total, part, parts, grain):
 
 
 @native
+def is_first(share):
+    """Is it the first part, the one that has what all parts cannot have at once?"""
+    return share_at(share).part == 0
+
+
+@native
 def rows_before(share, piece, inside):
     """How many rows of ``inside`` pieces lie before ``piece``, where a share begins."""
     return 0 if piece == 0 or inside == 0 else piece // inside
