@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,9 @@ def arguments(params: str, draw: st.DataObject) -> list[np.ndarray]:
 
 
 def kernel_of(params: str, body: str, **config: Any) -> Group:
-    """The group of the one kernel."""
+    """The group of the one kernel, which allocates what it works in."""
     (packed,) = relay.compile(f"{HEADER}def @main({params}) {{ {body} }}", target="sim", **config).packed
-    return packed.group
+    return replace(packed.group, workspace=False)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -273,10 +273,12 @@ def test_workspace_is_what_the_scratch_takes(view: str, axis: int | None) -> Non
     tensor = Tensor("float16", shape)
     at = 1 if view == "axis" else 0
     c = OpCall(_Op(), attrs, (tensor,), (tensor,))  # type: ignore[arg-type]
-    scratch = (Scratch(axis=at), Scratch("int64", axis=at, rows=2), Scratch("uint8", length=100))
-    found = Kernel("a", body, views=(view,), scratch=scratch, own_bytes=lambda c: dim(1000)).workspace(c)
-    lengths = {"": 3, "flat": 3 * 5, "axis": {0: 3, -1: 5, None: 15}[axis]}
-    n = lengths[view]
-    rounded = [-(-bytes_ // 64) * 64 for bytes_ in (n * 4, n * 2 * 8, 100)]
-    assert evaluate(found, {"n": 5}) == 1000 + sum(rounded)
+    of_the_call = Scratch("float64", length=lambda c: c.inputs[0].shape[1] * 9 - 50)
+    scratch = (Scratch(axis=at), Scratch("int64", axis=at, rows=2), Scratch("uint8", length=100), of_the_call)
+    found = Kernel("a", body, views=(view,), scratch=scratch).workspace(c)
+    # a length below 0 is none
+    for size, more in ((5, 0), (6, 8 * 4)):
+        n = {"": 3, "flat": 3 * size, "axis": {0: 3, -1: size, None: 3 * size}[axis]}[view]  # type: ignore[index]
+        rounded = [-(-bytes_ // 64) * 64 for bytes_ in (n * 4, n * 2 * 8, 100, more)]
+        assert evaluate(found, {"n": size}) == sum(rounded)
     assert const(Kernel("a", body, scratch=scratch).workspace(OpCall(_Op(), attrs, (tensor,), (), CARD))) == 0  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.op import TypeRelError, get
 from relayvm.ops.relate import relate
@@ -130,9 +131,7 @@ def test_as_onnx() -> None:
 
 
 def test_no_memory_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    from relayvm.ops.kernels import class_suppression
-
-    monkeypatch.setattr(class_suppression, "alloc", lambda nbytes: 0)
+    monkeypatch.setattr(memory, "alloc", lambda nbytes: 0)
     boxes, scores = np.ones((1, 2, 4), np.float32), np.ones((1, 1, 2), np.float32)
     scalars = [np.array(1), np.array(0.5), np.array(0.5)]
     assert run(ALL, [boxes, scores, *scalars], output_format="tensorflow").status == OUT_OF_MEMORY

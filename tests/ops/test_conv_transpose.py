@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.op import TypeRelError, get
 from relayvm.ops.relate import relate
@@ -131,10 +132,8 @@ def test_it_undoes_the_shape_of_a_convolution() -> None:
 
 
 def test_no_memory_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    from relayvm.ops.kernels import conv_transpose
-
     data, weight = np.ones((1, 4, 3, 3), np.float32), np.ones((4, 4, 3, 3), np.float32)
-    monkeypatch.setattr(conv_transpose, "alloc", lambda nbytes: 0)
+    monkeypatch.setattr(memory, "alloc", lambda nbytes: 0)
     assert run("nn.conv2d_transpose", [data, weight]).status == OUT_OF_MEMORY
     assert run("nn.conv2d_transpose", [data, weight], out_dtype="float64").status == OUT_OF_MEMORY
 

@@ -111,7 +111,14 @@ def test_every_buffer_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     alloc, free, live = memory.alloc, memory.free, set()
     monkeypatch.setattr(memory, "alloc", lambda nbytes: live.add(alloc(nbytes)) or max(live))
     monkeypatch.setattr(memory, "free", lambda address: (live.remove(address), free(address)))
-    for name, inputs in [("sort", [np.arange(3)]), ("unique", [np.arange(0)]), ("argsort", [np.zeros((2, 0))])]:
+    picture, kernel = np.ones((1, 4, 3, 3)), np.ones((4, 4, 3, 3))
+    convolved = [
+        ("nn.conv2d", [picture, kernel]),
+        ("nn.conv2d", [picture, kernel[:1]]),
+        ("nn.conv2d_transpose", [picture, kernel]),
+    ]
+    ordered = [("sort", [np.arange(3)]), ("unique", [np.arange(0)]), ("argsort", [np.zeros((2, 0))])]
+    for name, inputs in [*convolved, *ordered]:
         assert opaque_kernels.run(name, inputs).status == 0 and not live
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.kernels import transforms
+from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
 from relayvm.ops.op import TypeRelError, get
 from relayvm.ops.relate import relate
@@ -92,7 +93,7 @@ def test_a_transform_has_room_for_its_convolution() -> None:
 
 
 def test_no_memory_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transforms, "alloc", lambda nbytes: 0)
+    monkeypatch.setattr(memory, "alloc", lambda nbytes: 0)
     x = np.ones(4)
     assert run("dft", [x, x]).status == OUT_OF_MEMORY
     assert run("stft", [x, x], n_fft=4, hop_length=1, win_length=4).status == OUT_OF_MEMORY

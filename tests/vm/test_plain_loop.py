@@ -35,6 +35,10 @@ PROGRAMS = {
         "def @main(%x: Tensor[(?), float32]) { let %i = argwhere(greater(%x, 2f)); (%i, negative(squeeze(%i, axis=[1]))) }",
         lambda n, rng: (rng.standard_normal(1000 * n).astype("f"),),
     ),
+    "workspaces": (
+        "def @main(%x: Tensor[(?), float32]) { (sort(sort(%x), is_ascend=False), unique(%x)) }",
+        lambda n, rng: (rng.standard_normal(n).astype("f"),),
+    ),
     "recursion": (
         """def @sum_to(%i: int64) -> int64 { if (%i <= 0i64) { 0i64 } else { %i + @sum_to(%i - 1i64) } }
         def @main(%n: int64) -> int64 { @sum_to(%n) }""",
