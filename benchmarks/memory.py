@@ -7,13 +7,13 @@
 off        a storage for each value, given back after its last use
 blind      storages used again and arenas, as if no kernel could write over its inputs
 on         what is the default
-bound      most bytes alive at one launch: what must be held whatever a plan does; a result that its kernel may write over an
-           input that dies counts once.  Of programs whose sizes are all known.
+bound      most bytes alive at one launch, its workspace among them: what must be held whatever a plan does; a result that its
+           kernel may write over an input that dies counts once.  Of programs whose sizes are all known.
 =========  =============================================================================================================
 
 Peak: most bytes in use at once, in blocks as they are taken.  Held: what one run leaves in the pool, which is what the process
-has taken from the system.  Allocations are those of one run.  Inputs, weights and what kernels allocate for themselves
-(``Kernel.workspace``) are not counted.  Counts, so the same on every machine.
+has taken from the system.  Allocations are those of one run.  What kernels work in (``Kernel.workspace``) is counted like any
+other value; inputs and weights are not.  Counts, so the same on every machine.
 """
 
 from __future__ import annotations
