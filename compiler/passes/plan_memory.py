@@ -38,7 +38,7 @@ from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, TupleGetItem, Va
 from ..known_sizes import KnownSizes
 from ..lying_within import lying_within
 from ..primitive import IN_PLACE, machine_of
-from ..primitive_shape import primitive
+from ..primitive_shape import Primitive, primitive
 from ..releasing_bounds import released
 from ..sharing_storage import share_storages
 from ..storage_roots import MAKES_TENSOR, StorageRoots
@@ -91,7 +91,7 @@ class _PlanMemory:
         roots = StorageRoots(function, self.read)
         sizes = KnownSizes(roots)
         held = {*roots.constants, *(function.params if id(function) in self.entries else ())}
-        lying = lying_within(roots, sizes, lambda callee: primitive(self.mod[callee.name], self.dependence).group, held)
+        lying = lying_within(roots, sizes, lambda callee: self.primitive(callee).group, held)
         if not lying:
             return function
         made = make_within(function, roots, sizes, lying)
@@ -101,7 +101,7 @@ class _PlanMemory:
         """Does it only compute sizes, which nobody may need any more?"""
         match value:
             case Call(op=machine.SHAPE_FUNC, args=(GlobalVar() as callee, *_)):
-                return not primitive(self.mod[callee.name], self.dependence).shape.program.checks
+                return not self.primitive(callee).shape.program.checks
             case Call(op=op):
                 return op in (machine.SHAPE_OF, machine.SIZES, machine.LOAD_CONST)
         return isinstance(value, TupleGetItem)
@@ -112,16 +112,19 @@ class _PlanMemory:
             return ()
         if call.op is machine.SHAPE_FUNC:
             assert isinstance(call.args[0], GlobalVar)
-            states = primitive(self.mod[call.args[0].name], self.dependence, self.target).shape.states
+            states = self.primitive(call.args[0]).shape.states
             return [a for a, need in zip(call.args[1:], states, strict=True) if need & Need.DATA]
         return operands(call)
+
+    def primitive(self, callee: GlobalVar) -> Primitive:
+        """The primitive that is called."""
+        return primitive(self.mod[callee.name], self.dependence, self.target)
 
     def pairs_of(self, callee: GlobalVar) -> tuple[Pair, ...]:
         """What the kernel of a primitive allows."""
         if self.blind:
             return ()
-        function = self.mod[callee.name]
-        return in_place_pairs(primitive(function, self.dependence, self.target).group, machine_of(function, self.target))
+        return in_place_pairs(self.primitive(callee).group, machine_of(self.mod[callee.name], self.target))
 
     def in_place(self, callee: GlobalVar, pairs: tuple[Pair, ...]) -> GlobalVar:
         """The primitive ``callee`` told to write its results over its parameters."""
