@@ -148,7 +148,10 @@ def test_results_are_those_without_a_plan(steps: list[str], n: int, target: str,
     size = n if static else "?n"
     sizes = {"v0": f"{size}, 4", "k": f"{size}, {size}, 3", "w": "4, 4"}
     params = ", ".join(f"%{name}: Tensor[({shape}), float32]" for name, shape in sizes.items())
-    text = f"{HEADER}def @main({params}) {{ {' '.join(lines)} %v{len(steps)} }}"
+    last = f"%v{len(steps)}"
+    # parts that are written where they are joined
+    result = f"concatenate(({last}, sort({last}, axis=1), nn.softmax({last}, axis=0)), axis=0)"
+    text = f"{HEADER}def @main({params}) {{ {' '.join(lines)} {result} }}"
     rng = np.random.default_rng(n)
     inputs = [rng.standard_normal(s).astype(np.float32) / 4 for s in ((n, 4), (n, n, 3), (4, 4))]
     with pytest.MonkeyPatch.context() as patch:
