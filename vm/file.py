@@ -43,7 +43,7 @@ from .verify import verify
 #: No text file begins so, and a transfer that changes line ends or the eighth bit spoils it.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Counts up with every change that an older reader would not understand.
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _HEAD = struct.Struct("<8s4Q")
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
