@@ -19,6 +19,7 @@ from .layout import (
     CARD_FLUSH,
     CARD_FREE,
     CARD_TRIM,
+    CLASSES_PER_POWER,
     CPU,
     CUDA,
     FIRST_POWER,
@@ -182,8 +183,8 @@ def size_class(nbytes):
     power = FIRST_POWER
     while (2 << power) < nbytes:
         power += 1
-    quarter = 1 << (power - 2)
-    return SMALL_CLASSES + 4 * (power - FIRST_POWER) + (nbytes - (1 << power) + quarter - 1) // quarter - 1
+    step = (1 << power) // CLASSES_PER_POWER
+    return SMALL_CLASSES + CLASSES_PER_POWER * (power - FIRST_POWER) + (nbytes - (1 << power) + step - 1) // step - 1
 
 
 @native
@@ -191,8 +192,8 @@ def class_bytes(c):
     """The size of a block of a class."""
     if c < SMALL_CLASSES:
         return 64 * (c + 1)
-    power = FIRST_POWER + (c - SMALL_CLASSES) // 4
-    return (1 << power) + ((c - SMALL_CLASSES) % 4 + 1) * (1 << (power - 2))
+    power = FIRST_POWER + (c - SMALL_CLASSES) // CLASSES_PER_POWER
+    return (1 << power) + ((c - SMALL_CLASSES) % CLASSES_PER_POWER + 1) * ((1 << power) // CLASSES_PER_POWER)
 
 
 @native

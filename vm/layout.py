@@ -8,9 +8,9 @@ from ..ops.native.memory import record
 
 _WORD = np.int64
 
-#: Size classes of storage: multiples of 64 bytes up to 1 KiB, then four to each doubling.
-SMALL_CLASSES, FIRST_POWER = 16, 10
-N_CLASSES = SMALL_CLASSES + 4 * 37
+#: Size classes of storage: multiples of 64 bytes up to 1 KiB, then so many to each doubling: an eighth is lost at most.
+SMALL_CLASSES, FIRST_POWER, CLASSES_PER_POWER = 16, 10, 8
+N_CLASSES = SMALL_CLASSES + CLASSES_PER_POWER * 37
 #: Devices by number (``executable.DEVICES``), and the pools of storage: one for each device, and page-locked host memory,
 #: which copies between a card and the host go through.
 N_DEVICES = 3
