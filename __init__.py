@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
 from .compiler.builder import Any, Constant, Expr, GlobalVar, If, Let, TupleGetItem, Var, const, var
-from .compiler.comparing import Comparison, compare
+from .compiler.comparison.comparing import Comparison, compare
 from .compiler.compile import compile
 from .compiler.operator_calls import operators as _operators
-from .compiler.parser import parse, parse_expr
-from .compiler.printer import astext
 from .compiler.structural_equal import structural_equal, structural_hash
+from .compiler.text.parser import parse, parse_expr
+from .compiler.text.printer import astext
 from .ops.register import register_op, register_shape_func, restore_shape_func, unregister_op
 from .ops.ty import FuncType, TensorType, TupleType
 from .shape_funcs.registry import ShapeError

@@ -30,9 +30,9 @@ import numpy as np
 import relayvm as relay
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, Expr, GlobalVar, IRModule, Let, Var
-from relayvm.compiler.parser import parse
 from relayvm.compiler.pipeline import lowering
 from relayvm.compiler.primitive_shape import primitive
+from relayvm.compiler.text.parser import parse
 from relayvm.ops import machine
 from relayvm.ops.contiguous import joined, parts
 from relayvm.ops.in_place import in_place_pairs

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.compiler.comparing import REPEAT, measure
+from relayvm.compiler.comparison.comparing import REPEAT, measure
 from relayvm.ops.implementation import Kernel
 from relayvm.ops.native.memory import generic
 from relayvm.ops.op import Op, OpPattern

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.compiler import remember
+from relayvm.compiler.tuning import remember
 from relayvm.ops.native import records
 from relayvm.ops.native.disk import FOLDER_VARIABLE
 from relayvm.vm.report.interleaved import measure

@@ -15,8 +15,8 @@ from ..ops.op import Op, TypeRelError
 from ..ops.ty import DTYPES, TensorType, Type, is_float, numpy_dtype
 from ..shape_funcs.dims import ANY, Dim, IntLike
 from . import ir
-from .infix import MINUS, SIGNS
 from .ir import Constant, Expr, GlobalVar, If, Let, TupleGetItem, Var
+from .text.infix import MINUS, SIGNS
 from .visitor import free_vars
 
 __all__ = [

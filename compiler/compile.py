@@ -16,9 +16,9 @@ from ..vm.source import ConfigError, InputError, SourceText, TypeCheckError
 from .config import Config
 from .emit import emit
 from .ir import Constant, Function, IRModule, Let, Var, replace
-from .parser import parse, read_source
 from .pipeline import lower
-from .remember import Tuning, preferred_for, remember
+from .text.parser import parse, read_source
+from .tuning.remember import Tuning, preferred_for, remember
 
 Program = IRModule | Function | SourceText | str | Path
 

@@ -22,11 +22,11 @@ from ..vm.executable import DEVICES, Executable, VMFunction
 from ..vm.sizes import parameter_sizes, portable
 from ..vm.source import Span
 from .ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
-from .memory_notes import MemoryNotes
+from .memory.memory_notes import MemoryNotes
+from .memory.storage_roots import MAKES_STORAGE, MAKES_TENSOR
 from .passes.manifest_lifetimes import is_tail_call
 from .passes.place import DEVICES_OF_PARAMS
 from .primitive_shape import primitive
-from .storage_roots import MAKES_STORAGE, MAKES_TENSOR
 from .tables import Tables
 from .versions import is_launch
 

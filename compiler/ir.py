@@ -31,7 +31,7 @@ class Expr:
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The expression in the text format (see ``printer``)."""
-        from .printer import astext
+        from .text.printer import astext
 
         return astext(self, show_meta_data)
 
@@ -151,7 +151,7 @@ class IRModule:
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The module in the text format (see ``printer``); without metadata it does not parse back."""
-        from .printer import astext
+        from .text.printer import astext
 
         return astext(self, show_meta_data)
 

@@ -16,9 +16,9 @@ import numpy as np
 from ..ops.op import REGISTRY, Op, OpPattern
 from ..ops.ty import TensorType
 from ..shape_funcs.dims import const as known_size
-from .attributes import AttributeProblem, attribute_names, did_you_mean, make_attrs
 from .builder import as_expr, const, known_dtype, make_call
 from .ir import Call, Constant, Expr, Var
+from .text.attributes import AttributeProblem, attribute_names, did_you_mean, make_attrs
 
 
 class Namespace:

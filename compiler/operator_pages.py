@@ -9,8 +9,8 @@ from typing import Any
 from ..ops.implementation import Kernel
 from ..ops.op import REGISTRY, Op, OpPattern
 from ..vm.source import InputError
-from .attributes import value_text
 from .not_planned import reason, section
+from .text.attributes import value_text
 
 #: Headings by name's first part, then, for a name without one, by pattern.
 _BY_PREFIX = {

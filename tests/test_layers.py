@@ -18,7 +18,7 @@ LAYERS = ("shape_funcs", "ops", "vm", "compiler")  # a folder imports itself and
 
 #: Packages that cost start-up time or may be absent: the files that may import them (a folder ends in "/").
 NAMED_FILES = {
-    "lark": ("compiler/parser.py",),
+    "lark": ("compiler/text/parser.py",),
     "numba": ("ops/native/", "vm/door.py"),
     "llvmlite": ("ops/native/", "vm/door.py"),
     "scipy": ("ops/native/blas_sources.py", "vm/report/significance.py"),
@@ -113,9 +113,9 @@ def test_imports_point_left() -> None:
         ("vm/a.py", "from ... import x", "vm/a.py:1: ...x is above the package"),
         ("vm/a.py", "from ..__main__ import main", "vm/a.py:1: a layer does not import the root's __main__"),
         (
-            "compiler/printer.py",
+            "compiler/text/printer.py",
             "def f():\n    import lark",
-            "compiler/printer.py:2: lark is imported only in compiler/parser.py",
+            "compiler/text/printer.py:2: lark is imported only in compiler/text/parser.py",
         ),
         ("vm/a.py", "def f():\n    import cupy.cuda", "vm/a.py:2: cupy is imported only in ops/native/nvrtc.py, vm/cuda/"),
         ("ops/native/a.py", "import numba.core", "ops/native/a.py:1: import numba inside the function that needs it"),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.compiler.comparing import compare_sides
-from relayvm.compiler.inputs import Wanted
+from relayvm.compiler.commands.inputs import Wanted
+from relayvm.compiler.comparison.comparing import compare_sides
 from relayvm.vm.events import DTOH
 from relayvm.vm.report.profile_data import Profile
 

@@ -25,8 +25,8 @@ from ...ops.op import Op, get
 from ...ops.ty import TensorType
 from ...shape_funcs.dims import const
 from ..anf import rebuild, rebuild_lets
-from ..elements import ElementTable
 from ..ir import Call, Constant, Expr, IRModule, let_chain, replace
+from ..rules.elements import ElementTable
 from .infer_type import infer_type
 
 

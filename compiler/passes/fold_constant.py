@@ -29,9 +29,9 @@ from ...shape_funcs.dims import const
 from ...shape_funcs.registry import ShapeError
 from ...vm.source import RelayError
 from ..anf import is_atom, rebuild, rebuild_lets
-from ..elements import ElementTable, Known
 from ..ir import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
-from ..rewriting import Scope
+from ..rules.elements import ElementTable, Known
+from ..rules.rewriting import Scope
 
 #: A result above this size that is larger than what it is made of is cheaper to compute than to store.
 MAX_BYTES = 1 << 20

@@ -18,8 +18,8 @@ from ...vm.source import Diagnostic, TypeCheckError
 from ..anf import deepest
 from ..call_graph import mentioned, recursion_groups
 from ..ir import GlobalVar, IRModule, replace
-from ..signature import BOTTOM, FAILED, Signature, closed_result
-from ..typing_rules import FunctionTyper
+from ..type_checking.signature import BOTTOM, FAILED, Signature, closed_result
+from ..type_checking.typing_rules import FunctionTyper
 
 #: Chains may be of any length; branches and functions inside each other recurse, here and in the passes to come.
 MAX_NESTING = 150

@@ -29,7 +29,7 @@ from ...ops.ty import FuncType, TensorType, TupleType, Type
 from ...shape_funcs.dims import ANY, SYM, Dim, const, sym
 from ..anf import Names, inner_chains, operands, rebuild
 from ..ir import Call, Expr, Function, GlobalVar, IRModule, Let, Var, let_chain, make_lets, replace
-from ..type_match import dims_of
+from ..type_checking.type_match import dims_of
 
 
 def lambda_lift(mod: IRModule) -> IRModule:

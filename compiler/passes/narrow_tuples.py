@@ -28,7 +28,7 @@ from ...ops.ty import TensorType, TupleType, Type
 from ...shape_funcs.dims import const
 from ..anf import inner_chains, rebuild, rebuild_lets, uses
 from ..ir import Call, Expr, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
-from ..rewriting import Scope
+from ..rules.rewriting import Scope
 
 Fields = tuple[int, ...]
 #: The end of a slice that takes all that is left.

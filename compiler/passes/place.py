@@ -26,8 +26,8 @@ from ...ops.machine import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
 from ...vm.executable import DEVICES
 from ...vm.source import Diagnostic, TypeCheckError
 from ..anf import rebuild, rebuild_lets, values
-from ..dataflow import HOST, Dataflow, is_placed
 from ..ir import Call, Expr, Function, IRModule, Var, let_chain, replace
+from ..sides.dataflow import HOST, Dataflow, is_placed
 
 #: The attributes of a function that say where its parameters and its result are; without them all are on the target.
 DEVICES_OF_PARAMS, DEVICE_OF_RESULT = "devices", "result_device"

@@ -33,18 +33,18 @@ from ...ops.in_place import Pair, in_place_pairs
 from ...ops.relate import Need
 from ...ops.ty import TensorType
 from ..anf import Names, operands, uses
-from ..arena import Arena, arenas
 from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, TupleGetItem, Var, let_chain, make_lets, replace
-from ..known_sizes import KnownSizes
-from ..lying_within import lying_within
+from ..memory.arena import Arena, arenas
+from ..memory.known_sizes import KnownSizes
+from ..memory.lying_within import lying_within
+from ..memory.releasing_bounds import released
+from ..memory.sharing_storage import share_storages
+from ..memory.storage_roots import MAKES_TENSOR, StorageRoots
+from ..memory.taking_place import Block, Places, take_places
+from ..memory.tensors_within import make_within
 from ..primitive import IN_PLACE, machine_of
 from ..primitive_shape import Primitive, primitive
-from ..releasing_bounds import released
-from ..sharing_storage import share_storages
-from ..storage_roots import MAKES_TENSOR, StorageRoots
 from ..sweep import Sweep
-from ..taking_place import Block, Places, take_places
-from ..tensors_within import make_within
 
 
 def plan_memory(

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from ...ops.op import Op
 from ..anf import is_atom, rebuild, rebuild_lets
-from ..arithmetic_rules import RULES as ARITHMETIC
 from ..ir import Call, Expr, IRModule, Var, let_chain, replace
-from ..movement_rules import RULES as MOVEMENT
-from ..rewriting import Scope
+from ..rules.arithmetic_rules import RULES as ARITHMETIC
+from ..rules.movement_rules import RULES as MOVEMENT
+from ..rules.rewriting import Scope
 
 
 def simplify(mod: IRModule) -> IRModule:

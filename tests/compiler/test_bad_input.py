@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.compiler.cli import main
-from relayvm.compiler.comparing import compare
+from relayvm.compiler.commands.cli import main
+from relayvm.compiler.comparison.comparing import compare
 from relayvm.compiler.compile import compile
-from relayvm.compiler.parser import parse
+from relayvm.compiler.text.parser import parse
 from relayvm.vm.executable import Executable
 from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.report.profiling import finish

@@ -11,11 +11,11 @@ import pytest
 
 from relayvm.compiler import builder as relay
 from relayvm.compiler import ir
-from relayvm.compiler.infix import SIGNS
 from relayvm.compiler.operator_calls import operators
-from relayvm.compiler.parser import parse_expr
-from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal
+from relayvm.compiler.text.infix import SIGNS
+from relayvm.compiler.text.parser import parse_expr
+from relayvm.compiler.text.printer import astext
 from relayvm.ops import op
 from relayvm.ops.ty import TensorType, scalar
 from relayvm.shape_funcs.dims import ANY

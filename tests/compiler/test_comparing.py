@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.compiler.agreement import ResultsDiffer, check_agreement
-from relayvm.compiler.comparing import PER_ROUND, PRESETS, compare, compare_sides
+from relayvm.compiler.commands.inputs import Wanted, draw, parse_shape, split_option
+from relayvm.compiler.comparison.agreement import ResultsDiffer, check_agreement
+from relayvm.compiler.comparison.comparing import PER_ROUND, PRESETS, compare, compare_sides
 from relayvm.compiler.compile import compile
-from relayvm.compiler.inputs import Wanted, draw, parse_shape, split_option
 from relayvm.ops.ty import DTYPES
 from relayvm.vm.source import ConfigError, InputError
 

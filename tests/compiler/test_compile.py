@@ -12,8 +12,8 @@ from relayvm.compiler.check import check
 from relayvm.compiler.compile import as_module, bind_params, compile
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, Function, IRModule, Let, Var, replace
-from relayvm.compiler.parser import parse
 from relayvm.compiler.pipeline import CHECK_VARIABLE, passes, stages
+from relayvm.compiler.text.parser import parse
 from relayvm.ops.op import get
 from relayvm.ops.ty import TensorType
 from relayvm.vm.source import ConfigError, InputError, TypeCheckError

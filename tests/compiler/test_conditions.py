@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.compiler.conditions import FIGURES, Condition, ConditionError, failures, parse_condition
+from relayvm.compiler.comparison.conditions import FIGURES, Condition, ConditionError, failures, parse_condition
 from relayvm.vm.layout import COUNTERS
 from relayvm.vm.report.compare import Case, Comparison, Method
 from relayvm.vm.report.profile_data import Profile

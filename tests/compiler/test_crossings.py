@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from relayvm.compiler.crossings import ON_HOST, ON_TARGET, Crossings, Region, Value
-from relayvm.compiler.min_cut import Network
+from relayvm.compiler.sides.crossings import ON_HOST, ON_TARGET, Crossings, Region, Value
+from relayvm.compiler.sides.min_cut import Network
 
 Cost = tuple[tuple[int, int, int], ...]
 

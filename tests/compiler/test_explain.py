@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.compiler.commands.inputs import Wanted, make_inputs
+from relayvm.compiler.commands.opening import function_of
 from relayvm.compiler.compile import compile
 from relayvm.compiler.config import Config
 from relayvm.compiler.emit import emit
-from relayvm.compiler.inputs import Wanted, make_inputs
-from relayvm.compiler.opening import function_of
-from relayvm.compiler.parser import parse
 from relayvm.compiler.pipeline import lower
+from relayvm.compiler.text.parser import parse
 from relayvm.ops.conditions import condition
 from relayvm.shape_funcs.registry import SHAPE_FUNCS
 from relayvm.vm import isa

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler import storage_roots, tensors_within
 from relayvm.compiler.anf import values
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, IRModule
-from relayvm.compiler.parser import parse
+from relayvm.compiler.memory import storage_roots, tensors_within
 from relayvm.compiler.pipeline import stages
+from relayvm.compiler.text.parser import parse
 from relayvm.ops import machine
 from relayvm.ops.op import Op
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.compiler.infix import MINUS, SIGNS
 from relayvm.compiler.ir import Call, Constant, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var, let_chain
-from relayvm.compiler.parser import parse, parse_expr
 from relayvm.compiler.structural_equal import structural_equal
+from relayvm.compiler.text.infix import MINUS, SIGNS
+from relayvm.compiler.text.parser import parse, parse_expr
 from relayvm.ops import op
 from relayvm.ops.ty import FuncType, TensorType, TupleType, scalar
 from relayvm.shape_funcs.dims import ANY, sym

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.compiler.parser import parse, parse_expr, read_source
+from relayvm.compiler.text.parser import parse, parse_expr, read_source
 from relayvm.vm.source import ParseError, SourceText
 
 FOLDER = Path(__file__).with_name("errors")

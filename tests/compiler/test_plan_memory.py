@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler import arena, storage_roots, taking_place
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, If, IRModule, Let
-from relayvm.compiler.parser import parse
+from relayvm.compiler.memory import arena, storage_roots, taking_place
 from relayvm.compiler.pipeline import stages
+from relayvm.compiler.text.parser import parse
 from relayvm.ops import machine
 from relayvm.vm.poison import VARIABLE
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.compiler.ir import Call, Constant, Expr, Function, If, IRModule, Let, Tuple, TupleGetItem, Var, make_lets
-from relayvm.compiler.literals import literal_text, read_literal
-from relayvm.compiler.parser import parse, parse_expr
-from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal, structural_hash
+from relayvm.compiler.text.literals import literal_text, read_literal
+from relayvm.compiler.text.parser import parse, parse_expr
+from relayvm.compiler.text.printer import astext
 from relayvm.ops import op
 from relayvm.ops.ty import DTYPES, TensorType, numpy_dtype, scalar
 

@@ -9,10 +9,10 @@ import pytest
 from relayvm.compiler.anf import operands
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, Expr, Function, If, Let, Var
-from relayvm.compiler.parser import parse
+from relayvm.compiler.memory.releasing_bounds import released
+from relayvm.compiler.memory.storage_roots import ELSEWHERE, Storage, StorageRoots
 from relayvm.compiler.pipeline import lowering
-from relayvm.compiler.releasing_bounds import released
-from relayvm.compiler.storage_roots import ELSEWHERE, Storage, StorageRoots
+from relayvm.compiler.text.parser import parse
 from relayvm.ops import machine
 
 HEADER = '#[version = "0.0.5"]\n'

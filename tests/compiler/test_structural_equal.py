@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relayvm.compiler.parser import parse, parse_expr
 from relayvm.compiler.structural_equal import structural_equal, structural_hash
+from relayvm.compiler.text.parser import parse, parse_expr
 
 HEAD = '#[version = "0.0.5"]\n'
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from relayvm.compiler.terminal import draw, show
+from relayvm.compiler.commands.terminal import draw, show
 from relayvm.vm.events import DTOH, KERNEL
 from relayvm.vm.report.compare import Case, Comparison, Method
 from relayvm.vm.report.profile_data import Profile

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from relayvm.compiler import remember
-from relayvm.compiler.cli import ExitCode, main
+from relayvm.compiler.commands.cli import ExitCode, main
+from relayvm.compiler.tuning import remember
 from relayvm.ops.native import records
 from relayvm.ops.tuning import Finding, Quartiles
 

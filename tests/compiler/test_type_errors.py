@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.compiler.text.parser import parse
 from relayvm.vm.source import TypeCheckError
 
 CASES = sorted((Path(__file__).parent / "type_errors").glob("*.relay"))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import relayvm as relay
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, If, IRModule, Let
-from relayvm.compiler.parser import parse
+from relayvm.compiler.memory.taking_place import nbytes_of
 from relayvm.compiler.pipeline import stages
 from relayvm.compiler.primitive_shape import SMALL_WORKSPACE, primitive
-from relayvm.compiler.taking_place import nbytes_of
+from relayvm.compiler.text.parser import parse
 from relayvm.ops import machine
 from relayvm.ops.conditions import condition
 from relayvm.ops.dtype_rules import like_inputs

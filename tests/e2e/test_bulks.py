@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.inputs import Wanted, make_inputs
-from relayvm.compiler.opening import function_of
+from relayvm.compiler.commands.inputs import Wanted, make_inputs
+from relayvm.compiler.commands.opening import function_of
 from relayvm.vm import isa, sim, stream
 from relayvm.vm.copy_reason import CopyKind
 from relayvm.vm.events import DTOH

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.compiler.cli import main
+from relayvm.compiler.commands.cli import main
 from relayvm.ops.native import disk
 from relayvm.ops.native.cache_key import CacheKey
 from relayvm.ops.native.entry import Entry

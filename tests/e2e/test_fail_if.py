@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.compiler.cli import main
+from relayvm.compiler.commands.cli import main
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

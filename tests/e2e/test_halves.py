@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.agreement import ResultsDiffer, check_agreement
-from relayvm.compiler.literals import literal_text, read_literal
-from relayvm.compiler.parser import parse
+from relayvm.compiler.comparison.agreement import ResultsDiffer, check_agreement
+from relayvm.compiler.text.literals import literal_text, read_literal
+from relayvm.compiler.text.parser import parse
 from relayvm.ops.ty import HALVES, numpy_dtype
 from relayvm.vm import dlpack
 from relayvm.vm.disassembly import disassembly
@@ -192,7 +192,7 @@ def test_constants_in_the_metadata_of_a_text(dtype: str) -> None:
 
 _WITHOUT_RUNNING = """
 import sys, relayvm
-from relayvm.compiler.parser import parse
+from relayvm.compiler.text.parser import parse
 assert "ml_dtypes" not in sys.modules
 module = parse(open(sys.argv[1]).read())
 assert str(parse(str(module))) == str(module)
@@ -284,7 +284,7 @@ def test_results_agree_up_to_their_own_rounding(dtype: str) -> None:
 
 @BOTH
 def test_inputs_of_the_command_line(dtype: str, tmp_path: Path) -> None:
-    from relayvm.compiler.inputs import draw, parse_input
+    from relayvm.compiler.commands.inputs import draw, parse_input
 
     assert parse_input(f"x={dtype}[2]=0.1")[1].tolist() == np.full(2, 0.1, numpy_dtype(dtype)).tolist()
     assert draw("x", dtype, (3,), 0).dtype == numpy_dtype(dtype)

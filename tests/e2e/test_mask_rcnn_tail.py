@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.cli import main
+from relayvm.compiler.commands.cli import main
 
 from ..devices import DEVICES, HOST
 

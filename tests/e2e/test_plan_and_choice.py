@@ -11,9 +11,9 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import IRModule
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes import plan_memory as planning
 from relayvm.compiler.pipeline import passes, stages
+from relayvm.compiler.text.parser import parse
 from relayvm.ops.conditions import condition
 from relayvm.ops.dtype_rules import like_inputs
 from relayvm.ops.implementation import HOST, Kernel

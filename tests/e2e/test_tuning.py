@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler import remember, trials
+from relayvm.compiler.tuning import remember, trials
 from relayvm.ops.native import disk, records
 from relayvm.ops.native.disk import CacheWarning
 from relayvm.ops.op import REGISTRY
@@ -191,7 +191,7 @@ def test_sizes_of_what_is_not_there() -> None:
 
 SCRIPT = """
 import json, sys
-from relayvm.compiler import remember
+from relayvm.compiler.tuning import remember
 import numpy as np
 import relayvm as relay
 PROGRAM = '#[version = "0.0.5"]\\ndef @main(%x: Tensor[(?n, 48), float32], %w: Tensor[(40, 48), float32]) { nn.dense(%x, %w) }'

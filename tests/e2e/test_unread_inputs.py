@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.inputs import Wanted, make_inputs
-from relayvm.compiler.opening import function_of
+from relayvm.compiler.commands.inputs import Wanted, make_inputs
+from relayvm.compiler.commands.opening import function_of
 from relayvm.ops.group import Group
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.kernels.reads import reads

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.special import erf, logsumexp, softmax
 
 from relayvm.compiler.ir import Call, GlobalVar, IRModule, let_chain
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.primitive import group_of
+from relayvm.compiler.text.parser import parse
 from relayvm.ops.group import Group
 from relayvm.ops.op import OpPattern
 

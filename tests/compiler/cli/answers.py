@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from relayvm.compiler.cli import main
+from relayvm.compiler.commands.cli import main
 
 
 def answer(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relayvm.compiler.cli import main
+from relayvm.compiler.commands.cli import main
 
 from .answers import answer, data
 

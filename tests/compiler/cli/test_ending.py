@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from relayvm.compiler import cli
-from relayvm.compiler.cli import main
-from relayvm.compiler.progress import compile_progress
+from relayvm.compiler.commands import cli
+from relayvm.compiler.commands.cli import main
+from relayvm.compiler.commands.progress import compile_progress
 from relayvm.ops.native import store
 
 from .answers import answer
@@ -98,7 +98,7 @@ def test_an_unwritable_cache_is_said_once(
 
 def test_a_second_process_imports_no_compiler_backend(folder: Path) -> None:
     args = ["run", "rows.relay", "--dim", "n=3", "--json"]
-    program = f"import sys; from relayvm.compiler.cli import main; main({args}); print(*sys.modules, file=sys.stderr)"
+    program = f"import sys; from relayvm.compiler.commands.cli import main; main({args}); print(*sys.modules, file=sys.stderr)"
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ, check=True)
     assert json.loads(done.stdout)["kernel_compiles"] == 0

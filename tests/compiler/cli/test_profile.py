@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from relayvm.compiler.cli import main
-from relayvm.compiler.profile_terminal import draw
+from relayvm.compiler.commands.cli import main
+from relayvm.compiler.commands.profile_terminal import draw
 from relayvm.vm.report.profile_data import Profile
 
 from .answers import answer, data

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from relayvm.compiler.ir import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, let_chain
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.compiler.text.parser import parse
 from relayvm.ops.op import Op
 
 # ---- what a program means ------------------------------------------------------------------------------------------

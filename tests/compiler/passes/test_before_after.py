@@ -9,7 +9,6 @@ import pytest
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.check import check
 from relayvm.compiler.ir import IRModule
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
@@ -23,8 +22,9 @@ from relayvm.compiler.passes.narrow_tuples import narrow_tuples
 from relayvm.compiler.passes.simplify import simplify
 from relayvm.compiler.passes.start_copies import start_copies
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal
+from relayvm.compiler.text.parser import parse
+from relayvm.compiler.text.printer import astext
 
 HERE = Path(__file__).parent
 HEADER = '#[version = "0.0.5"]\n'

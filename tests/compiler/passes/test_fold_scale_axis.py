@@ -82,9 +82,9 @@ def _chains(draw: st.DrawFn) -> tuple[str, list[np.ndarray]]:
 def _bound(text: str, constants: list[np.ndarray]) -> IRModule:
     """The program in typed A-normal form with its constants in place."""
     from relayvm.compiler.compile import bind_params
-    from relayvm.compiler.parser import parse
     from relayvm.compiler.passes.infer_type import infer_type
     from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+    from relayvm.compiler.text.parser import parse
 
     params = ", ".join(f"%k{i}: Tensor[({', '.join(map(str, c.shape))}), float64]" for i, c in enumerate(constants))
     mod = parse(HEADER + text.format(params=params.replace("Tensor[(), float64]", "float64")))

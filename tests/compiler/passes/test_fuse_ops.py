@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.check import check
 from relayvm.compiler.ir import Call, GlobalVar, IRModule, let_chain
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.fuse_ops import MAX_NODES, MAX_PARAMS, fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.primitive import function_of, group_of
-from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal
+from relayvm.compiler.text.parser import parse
+from relayvm.compiler.text.printer import astext
 from relayvm.ops.kernels import kernel_source
 from relayvm.ops.op import OpPattern
 from relayvm.shape_funcs.reduce import reduced_axes

@@ -7,11 +7,11 @@ import pytest
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.check import check
 from relayvm.compiler.ir import IRModule
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.infer_type import MAX_NESTING, infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.compiler.printer import astext
+from relayvm.compiler.text.parser import parse
+from relayvm.compiler.text.printer import astext
 from relayvm.ops.ty import FuncType, TensorType, TupleType
 from relayvm.vm.source import TypeCheckError
 

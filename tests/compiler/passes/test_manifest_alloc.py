@@ -12,15 +12,15 @@ import pytest
 
 from relayvm.compiler.check import check
 from relayvm.compiler.ir import IRModule
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.manifest_alloc import manifest_alloc
 from relayvm.compiler.passes.manifest_lifetimes import manifest_lifetimes
 from relayvm.compiler.passes.start_copies import start_copies
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.compiler.printer import astext
 from relayvm.compiler.structural_equal import structural_equal
+from relayvm.compiler.text.parser import parse
+from relayvm.compiler.text.printer import astext
 from relayvm.ops.op import REGISTRY, Op, OpPattern
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
 

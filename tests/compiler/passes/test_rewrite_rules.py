@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.compiler.arithmetic_rules import RULES as ARITHMETIC
-from relayvm.compiler.arithmetic_rules import holds
 from relayvm.compiler.ir import Constant, Var
-from relayvm.compiler.movement_rules import RULES as MOVEMENT
-from relayvm.compiler.rewriting import Scope
+from relayvm.compiler.rules.arithmetic_rules import RULES as ARITHMETIC
+from relayvm.compiler.rules.arithmetic_rules import holds
+from relayvm.compiler.rules.movement_rules import RULES as MOVEMENT
+from relayvm.compiler.rules.rewriting import Scope
 from relayvm.ops.op import OpPattern
 from relayvm.ops.ty import DTYPES, int_range, is_float, numpy_dtype
 

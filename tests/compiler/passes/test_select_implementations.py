@@ -10,10 +10,10 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import IRModule
-from relayvm.compiler.parser import parse
 from relayvm.compiler.passes.select_implementations import select_implementations
 from relayvm.compiler.pipeline import lower, stages
 from relayvm.compiler.primitive import BECAUSE, IMPLEMENTATION
+from relayvm.compiler.text.parser import parse
 from relayvm.vm.machine import VirtualMachine
 
 HEADER = '#[version = "0.0.5"]\n'

@@ -1,0 +1,396 @@
+"""The command line: ``relayvm run|compile|dump|explain|profile|compare|tune|cache|ops|isa|env``.
+
+Data goes to standard output, everything else to standard error.  Exit codes: see ``ExitCode``.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...vm.source import ConfigError, InputError, RelayError
+from ..comparison.agreement import ResultsDiffer
+from ..config import Config
+from ..pipeline import STAGES, stages
+from ..text.attributes import did_you_mean
+from ..tuning.remember import remembered
+from .cache_command import cache_command
+from .compare_command import compare_command
+from .inputs import make_inputs
+from .opening import function_of, is_executable, open_program, read_module
+from .options import (
+    config_option,
+    device_option,
+    export_options,
+    file_argument,
+    input_options,
+    json_option,
+    repeat_option,
+    size_options,
+    view_option,
+    wanted,
+    warmup_option,
+    write_file,
+)
+from .progress import compile_progress, round_progress
+from .tune_command import tune_command
+
+#: Errors that say that standard output takes no more, other than a reader who left.
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+#: Shows the traceback of an internal error.
+TRACEBACK_VARIABLE = "RELAYVM_TRACEBACK"
+
+
+class ExitCode(enum.IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    PROGRAM = 1  # a mistake in the program, its inputs, or a file; a --fail-if that holds
+    USAGE = 2  # a mistake in the command line: options, configuration keys, devices
+    DIFFERENT = 3  # the two sides of a comparison gave different results
+    INTERNAL = 70  # a mistake of ours
+    INTERRUPTED = 130
+
+
+# ---- the way in ----------------------------------------------------------------------------------------------------------
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command line (``sys.argv`` when None); the exit code.  Never raises: a failure is words on standard error."""
+    _replace_closed_streams()
+    streams = sys.stdout, sys.stderr
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            code = command.main(args=None if args is None else list(args), prog_name="relayvm", standalone_mode=False)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else ExitCode.OK
+        except click.Abort:
+            return _say("interrupted", ExitCode.INTERRUPTED)
+        except KeyboardInterrupt:
+            return _say("interrupted", ExitCode.INTERRUPTED)
+        except click.ClickException as error:
+            error.show(sys.stderr)
+            return ExitCode.USAGE
+        except ResultsDiffer as error:
+            return _say(str(error), ExitCode.DIFFERENT)
+        except RelayError as error:
+            return _say(str(error), ExitCode.USAGE if isinstance(error, ConfigError) else ExitCode.PROGRAM)
+        except BrokenPipeError:
+            return _reader_left()
+        except SystemExit:
+            if sys.stdout is streams[0]:
+                raise  # click answered a shell's completion
+            # click saw the broken pipe first: it wrapped the streams, and would end with 1
+            sys.stdout, sys.stderr = streams
+            return _reader_left()
+        except MemoryError:
+            return _say("error: this process has no more memory", ExitCode.PROGRAM)
+        except Exception as error:
+            if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
+                return _say(f"error: cannot write to standard output: {error.strerror}", ExitCode.PROGRAM)
+            if os.environ.get(TRACEBACK_VARIABLE):
+                traceback.print_exc()
+            words = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
+            return _say(f"{words}; please report it, with what {TRACEBACK_VARIABLE}=1 shows", ExitCode.INTERNAL)
+
+
+def _replace_closed_streams() -> None:
+    """A stream that the caller closed (``>&-``) takes anything and shows nothing."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open as long as the process)
+
+
+def _reader_left() -> ExitCode:
+    """The reader had enough, which is no error; nothing may be written at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.OK
+
+
+def _say(text: str, code: ExitCode) -> ExitCode:
+    click.echo(text, err=True)
+    return code
+
+
+def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
+    click.echo(f"warning: {message}", err=True)
+
+
+def _print(data: Any, text: str, as_json: bool) -> None:
+    """One answer of a command: ``data`` as JSON, or ``text``."""
+    click.echo(json.dumps(data, indent=2) if as_json else text)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(None, "--version", package_name="relayvm", prog_name="relayvm")
+def command() -> None:
+    """Compile and run tensor programs whose shapes are known only at run time.
+
+    FILE is a program in Relay's text format (.relay), or an executable (.rvm) that `relayvm compile` wrote.
+    """
+
+
+# ---- programs --------------------------------------------------------------------------------------------------------------
+
+
+@command.command()
+@file_argument
+@input_options
+@device_option
+@config_option
+@click.option("-o", "out", type=click.Path(path_type=Path), metavar="OUT.npz", help="Write the results to this file.")
+@json_option
+def run(
+    file: Path, entry: str, device: str | None, config: dict[str, str], out: Path | None, as_json: bool, **inputs: Any
+) -> None:
+    """Run FILE once: results, counters, time.  Inputs that are not given are drawn from the seed."""
+    from ...vm.machine import VirtualMachine
+    from ...vm.report.profiling import finish
+    from .summary import results, save
+
+    began = time.perf_counter()
+    with compile_progress():
+        exe = open_program(file, device, config)
+        arguments = make_inputs(function_of(exe, entry), wanted(**inputs))
+        machine = VirtualMachine(exe)
+    prepared = time.perf_counter()
+    value = machine[entry](*arguments)
+    finish(machine)
+    ran = time.perf_counter()
+    counters, found = dict(machine.counters), list(results(value))
+    if out is not None:
+        save(found, out)
+    data = {
+        "entry": entry,
+        "device": exe.target,
+        "config": dict(exe.config),
+        "results": [r.as_data() for r in found],
+        "counters": counters,
+        "kernel_compiles": machine.kernel_compiles,
+        "seconds": {"prepare": prepared - began, "run": ran - prepared},
+    }
+    _print(data, "\n".join([*map(str, found), _run_text(data)]), as_json)
+
+
+def _run_text(data: dict[str, Any]) -> str:
+    from ...vm.report.tables import time_text
+
+    times = {k: time_text(1e9 * s) for k, s in data["seconds"].items()}
+    counted = ", ".join(f"{k} {v}" for k, v in data["counters"].items() if v)
+    compiled = f"{data['kernel_compiles']} kernels compiled"
+    return f"@{data['entry']} on {data['device']}: {times['run']}, after {times['prepare']} to prepare, {compiled}\n{counted}"
+
+
+@command.command("compile")
+@file_argument
+@click.option("-o", "out", type=click.Path(path_type=Path), required=True, metavar="MODEL.rvm", help="The executable to write.")
+@device_option
+@config_option
+@json_option
+def compile_command(file: Path, out: Path, device: str | None, config: dict[str, str], as_json: bool) -> None:
+    """Compile FILE to an executable: data, not code; one file."""
+    if is_executable(file):
+        raise InputError(f"{file} is an executable already", help="give the .relay file")
+    if not is_executable(out):
+        raise click.BadParameter(f"{out} must end in .rvm", param_hint="'-o'")
+    with compile_progress():
+        exe = open_program(file, device, config)
+    try:
+        exe.save(out)
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror}") from error
+    data = {
+        "file": str(out),
+        "bytes": out.stat().st_size,
+        "target": exe.target,
+        "config": dict(exe.config),
+        "functions": [f.name for f in exe.functions],
+        "kernels": [p.name for p in exe.packed],
+    }
+    text = f"{out}: {data['bytes']} bytes for {exe.target}; {len(exe.functions)} functions, {len(exe.packed)} kernels"
+    _print(data, text, as_json)
+
+
+@command.command()
+@file_argument
+@click.option("--stage", type=click.Choice(["parsed", *STAGES, "bytecode", "kernels"]), required=True, help="What to show.")
+@device_option
+@config_option
+@json_option
+def dump(file: Path, stage: str, device: str | None, config: dict[str, str], as_json: bool) -> None:
+    """Show FILE as it is on its way through the compiler."""
+    text = _dumped(file, stage, device, config)
+    _print({"stage": stage, "text": text}, text.rstrip("\n"), as_json)
+
+
+def _dumped(file: Path, stage: str, device: str | None, config: dict[str, str]) -> str:
+    from ..text.printer import astext
+
+    if stage == "bytecode":
+        return open_program(file, device, config).disassembly
+    if stage == "kernels":
+        return _kernels(file, device, config)
+    module = read_module(file)
+    settings, target = Config.of(**config), _target(device)
+    if stage != "parsed":
+        module = stages(module, settings, target, remembered(module, settings, target))[stage]
+    return astext(module, show_meta_data=False, show_types=stage == "typed")
+
+
+def _target(device: str | None) -> str:
+    from ...vm.executable import DEVICES
+    from ..compile import check_target
+
+    check_target(device or DEVICES[0])
+    return device or DEVICES[0]
+
+
+def _kernels(file: Path, device: str | None, config: dict[str, str]) -> str:
+    from ...ops.kernels import kernel_source
+    from ...vm.kernels import in_python
+
+    groups = {p.group.key(): p.group for p in open_program(file, device, config).packed}
+    parts = []
+    for group in groups.values():
+        text = "# a kernel in Python\n" if in_python(group) else kernel_source(group).text
+        parts.append(f"# {group.name}\n{text}")
+    return "\n".join(parts)
+
+
+@command.command()
+@file_argument
+@input_options
+@device_option
+@config_option
+@repeat_option
+@warmup_option
+@view_option
+@export_options
+@json_option
+def profile(
+    file: Path,
+    entry: str,
+    device: str | None,
+    config: dict[str, str],
+    repeat: int,
+    warmup: int,
+    view: str,
+    as_json: bool,
+    json_out_path: Path | None,
+    csv_path: Path | None,
+    markdown_path: Path | None,
+    trace_path: Path | None,
+    html_path: Path | None,
+    **inputs: Any,
+) -> None:
+    """Run FILE several times: kernels, copies with their reasons, waits, allocations, time."""
+    from ...vm.machine import VirtualMachine
+    from ...vm.report.profiling import profile as measure
+    from .profile_terminal import show
+
+    with compile_progress():
+        exe = open_program(file, device, config)
+        arguments = make_inputs(function_of(exe, entry), wanted(**inputs))
+        machine = VirtualMachine(exe)
+    with round_progress() as on_round:
+        found = measure(machine, arguments, repeat=repeat, warmup=warmup, entry=entry, on_round=on_round)
+    write_file(json_out_path, found.to_json)
+    write_file(csv_path, found.to_csv)
+    write_file(markdown_path, found.to_markdown)
+    write_file(trace_path, found.to_chrome_trace)
+    write_file(html_path, found.to_html)
+    if as_json:
+        click.echo(json.dumps(found.as_data(), indent=2))
+    else:
+        show(found.view(view))
+
+
+@command.command()
+@file_argument
+@size_options
+@device_option
+@config_option
+@json_option
+def explain(
+    file: Path,
+    entry: str,
+    shapes: dict[str, tuple[int, ...]],
+    dims: dict[str, int],
+    device: str | None,
+    config: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Show every copy that FILE makes: what crosses, why, from which line, and what would remove it.
+
+    Also where each kernel runs, and what lies in which memory.  Sizes make the bytes exact.
+    """
+    found = open_program(file, device, config).explain(shapes, dims, entry)
+    _print(found.as_data(), str(found), as_json)
+
+
+command.add_command(compare_command)
+command.add_command(cache_command)
+command.add_command(tune_command)
+
+
+# ---- reference --------------------------------------------------------------------------------------------------------------
+
+
+@command.command()
+@click.argument("name", required=False)
+@json_option
+def ops(name: str | None, as_json: bool) -> None:
+    """List the operators, or show NAME."""
+    from ..operator_pages import as_data, operator, operator_text, operators, signature
+
+    found = operators() if name is None else [operator(name)]
+    text = "\n".join(signature(op) for op in found) if name is None else operator_text(found[0])
+    _print([as_data(op) for op in found], text, as_json)
+
+
+@command.command()
+@click.argument("name", required=False)
+@json_option
+def isa(name: str | None, as_json: bool) -> None:
+    """List the instructions, or show NAME."""
+    from ...vm.isa import INSTRUCTIONS
+
+    known = {cls.__name__: cls for _, cls in sorted(INSTRUCTIONS.items())}
+    if name is not None and name.lower() not in map(str.lower, known):
+        raise InputError(f"there is no instruction {name}{did_you_mean(name, known)}", help="`relayvm isa` lists them")
+    found = [cls for k, cls in known.items() if name is None or k.lower() == name.lower()]
+    data = [
+        {"name": c.__name__, "opcode": c.opcode, "operands": {n: k.name for n, k in c.operands.items()}, "doc": _doc(c)}
+        for c in found
+    ]
+    lines = [f"{d['opcode']:>3}  {d['name']:<17} {' '.join(d['operands'])}" for d in data]
+    _print(data, "\n".join(lines) if name is None else f"{lines[0]}\n\n{data[0]['doc']}", as_json)
+
+
+def _doc(instruction: type) -> str:
+    import inspect
+
+    return inspect.getdoc(instruction) or ""
+
+
+@command.command()
+@json_option
+def env(as_json: bool) -> None:
+    """Show versions, devices and the folder of compiled kernels."""
+    from .environment import environment, environment_text
+
+    data = environment()
+    _print(data, environment_text(data), as_json)

@@ -1,0 +1,238 @@
+"""``relayvm compare``: configurations, programs or saved profiles side by side, on a screen, in files, and as a check."""
+
+from __future__ import annotations
+
+import json
+import keyword
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...vm.report.compare import Comparison, compare_profiles
+from ...vm.report.compare_text import page_table
+from ...vm.report.profile_data import Profile
+from ...vm.source import InputError
+from ..comparison.comparing import PRESETS, REPEAT, compare_sides
+from ..comparison.conditions import FIGURES, Condition, ConditionError, failures, parse_condition
+from .inputs import InputSyntaxError, parse_shape, split_option
+from .opening import load
+from .options import device_option, input_options, json_option, settings, side_option, wanted
+from .progress import compile_progress, round_progress
+from .terminal import show
+
+#: The suffix of a saved profile.
+PROFILE_SUFFIX = ".json"
+_LETTERS = "abcd"
+
+Sides = dict[str, tuple[Any, dict[str, str]]]
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------------
+
+
+def _named_sides(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, dict[str, str]]:
+    out: dict[str, dict[str, str]] = {}
+    for text in texts:
+        name, _, rest = text.partition(":")
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise click.BadParameter(f"{text!r} is not of the form NAME:KEY=VALUE,...", context, parameter)
+        if name in out or name in _LETTERS:
+            raise click.BadParameter(f"there are two sides {name!r}; --a to --d are sides too", context, parameter)
+        try:
+            out[name] = settings(rest)
+        except InputSyntaxError as error:
+            raise click.BadParameter(str(error), context, parameter) from error
+    return out
+
+
+def _bindings(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> list[dict[str, tuple[int, ...]]]:
+    out = []
+    for text in texts:
+        binding: dict[str, tuple[int, ...]] = {}
+        for part in filter(None, text.split(";")):
+            try:
+                name, sizes = split_option(part, "NAME=5,4 or n=7")
+                binding[name.removeprefix("?")] = parse_shape(sizes)
+            except InputSyntaxError as error:
+                raise click.BadParameter(str(error), context, parameter) from error
+        if binding in out:
+            raise click.BadParameter(f"{text!r} is given twice", context, parameter)
+        out.append(binding)
+    return out
+
+
+_FAIL_IF_HELP = (
+    "End with 1 where this holds, in any case (repeatable), such as 'b.dtoh_bytes > 0' or 'b.time > a.time * 1.05'. "
+    f"SIDE.FIGURE, numbers, + - * /, comparisons, and, or, not. Figures, per run, times in ns: {', '.join(FIGURES)}."
+)
+_PRESET_HELP = "; ".join(f"{name}: sides {', '.join(sides)}" for name, sides in PRESETS.items())
+
+
+def _side_options(command: Any) -> Any:
+    for letter in reversed(_LETTERS):
+        command = side_option(letter)(command)
+    return command
+
+
+def _file_option(name: str, help_text: str) -> Any:
+    return click.option(name, type=click.Path(path_type=Path, dir_okay=False), metavar="PATH", help=help_text)
+
+
+# ---- the command -------------------------------------------------------------------------------------------------------------
+
+
+@click.command("compare")
+@click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE [FILE...]")
+@_side_options
+@click.option("--side", "named", multiple=True, metavar="NAME:KEY=VALUE,...", callback=_named_sides, help="A side with a name.")
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help=f"Sides that answer a question. {_PRESET_HELP}.")
+@click.option(
+    "--shapes",
+    "bindings",
+    multiple=True,
+    metavar="NAME=5,4;n=7",
+    callback=_bindings,
+    help="Sizes of one case; repeat for several, with their geometric mean.",
+)
+@input_options
+@device_option
+@click.option("--repeat", type=click.IntRange(min=1), default=REPEAT, show_default=True, help="Rounds; all sides run in each.")
+@click.option("--fail-if", "conditions", multiple=True, metavar="CONDITION", help=_FAIL_IF_HELP)
+@click.option("--profiles/--no-profiles", default=None, help="Also each side as nvprof prints it; default: of two sides.")
+@click.option("--all", "everything", is_flag=True, help="Also rows that take under 1 % of the time and do not differ.")
+@json_option
+@_file_option("--json-out", "Write the comparison as JSON.")
+@_file_option("--html", "Write one page with all sides over each other.")
+@_file_option("--trace", "Write a trace for Perfetto, a process for each side.")
+def compare_command(
+    files: tuple[Path, ...],
+    named: dict[str, dict[str, str]],
+    preset: str | None,
+    bindings: list[dict[str, tuple[int, ...]]],
+    entry: str,
+    device: str | None,
+    repeat: int,
+    conditions: tuple[str, ...],
+    profiles: bool | None,
+    everything: bool,
+    as_json: bool,
+    json_out: Path | None,
+    html: Path | None,
+    trace: Path | None,
+    values: dict[str, Any],
+    shapes: dict[str, tuple[int, ...]],
+    dims: dict[str, int],
+    seed: int,
+    **lettered: dict[str, str],
+) -> int:
+    """Run FILE in several configurations, in turn, and show what differs; or several FILEs, or saved profiles (.json).
+
+    Sides are --a to --d, --side and --preset; with several FILEs, each is a side's. Every side is held against the first.
+    Ends with 3 when the results do not agree, with 1 when a --fail-if holds.
+    """
+    saved = [f for f in files if f.suffix == PROFILE_SUFFIX]
+    if saved:
+        given = any((named, preset, bindings, *lettered.values(), values, shapes, dims, device))
+        if len(saved) < len(files) or given:
+            raise click.UsageError("saved profiles are compared with each other, as they are: no programs, sides or inputs")
+        sides = {letter: _profile(f) for letter, f in zip(_side_names(len(files)), files, strict=True)}
+        wanted_conditions = _conditions(conditions, tuple(sides))
+        found = compare_profiles(sides)
+    else:
+        programs = _sides(files, lettered, named, preset)
+        wanted_conditions = _conditions(conditions, tuple(programs))
+        with compile_progress(), round_progress() as on_round:
+            found = compare_sides(
+                programs,
+                wanted(values, shapes, dims, seed),
+                bindings,
+                device=device,
+                entry=entry,
+                repeat=repeat,
+                on_round=on_round,
+            )
+    _write(found, json_out, html, trace)
+    if as_json:
+        click.echo(json.dumps(found.as_data(), indent=2))
+    else:
+        show(found, profiles, everything)
+    bad = list(failures(wanted_conditions, found))
+    for line in bad:
+        click.echo(line, err=True)
+    return 1 if bad else 0
+
+
+def _conditions(texts: Sequence[str], sides: tuple[str, ...]) -> list[Condition]:
+    try:
+        return [parse_condition(text, sides) for text in texts]
+    except ConditionError as error:
+        raise click.BadParameter(str(error), param_hint="'--fail-if'") from error
+
+
+def _side_names(count: int) -> list[str]:
+    if count > len(_LETTERS):
+        raise click.UsageError(f"there are {count} files; {len(_LETTERS)} can be compared at once")
+    if count < 2:
+        raise click.UsageError("there must be two saved profiles, or more, to compare")
+    return list(_LETTERS[:count])
+
+
+def _sides(
+    files: Sequence[Path], lettered: dict[str, dict[str, str]], named: dict[str, dict[str, str]], preset: str | None
+) -> Sides:
+    """Program and configuration of each side, by its name."""
+    given = [letter for letter in _LETTERS if lettered[letter]]
+    if preset is not None:
+        if given or named or len(files) > 1:
+            raise click.UsageError("--preset says which sides there are: no --a to --d, no --side, one FILE")
+        named = PRESETS[preset]
+    least = 0 if named else 2
+    count = max([least, len(files) if not named else 0, *(_LETTERS.index(x) + 1 for x in given)])
+    if count > len(_LETTERS) or (named and len(files) > 1):
+        raise click.UsageError(f"{len(files)} files are too many: one for all sides, or one each for {', '.join(_LETTERS)}")
+    sides = {letter: lettered[letter] for letter in _LETTERS[:count]} | named
+    if len(sides) < 2:
+        raise click.UsageError("one side is no comparison: give another --side")
+    if 1 < len(files) != len(sides):
+        raise click.UsageError(f"there are {len(files)} files for {len(sides)} sides: give one for all of them, or one for each")
+    loaded = [load(f) for f in files]
+    return {name: (loaded[i if len(files) > 1 else 0], own) for i, (name, own) in enumerate(sides.items())}
+
+
+def _profile(path: Path) -> Profile:
+    try:
+        return Profile.from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no profile: it is not text") from error
+
+
+def _write(found: Comparison, json_out: Path | None, html: Path | None, trace: Path | None) -> None:
+    """The files that were asked for.  Raises InputError where one cannot be written."""
+    several = len(found.cases) > 1
+    named = [
+        (f"{name} {case.name}" if several else name, profile)
+        for case in found.cases
+        for name, profile in zip(found.sides, case.profiles, strict=True)
+    ]
+    for path, make in ((json_out, found.to_json), (html, lambda: _page(named, found)), (trace, lambda: _trace(named))):
+        if path is not None:
+            try:
+                path.write_text(make(), encoding="utf-8")
+            except OSError as error:
+                raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _page(named: Sequence[tuple[str, Profile]], found: Comparison) -> str:
+    from ...vm.report.export_html import html_page
+
+    return html_page(named, page_table(found))
+
+
+def _trace(named: Sequence[tuple[str, Profile]]) -> str:
+    from ...vm.report.export_trace import chrome_trace
+
+    return json.dumps(chrome_trace(named))

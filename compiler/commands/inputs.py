@@ -1,0 +1,316 @@
+"""Inputs of a run: read from files, written on the command line, or drawn from a seed at the parameter's type."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ops.ty import DTYPES, TensorType, TupleType, Type, computed_in, dim_text, int_range, is_float, is_integer, numpy_dtype
+from ...shape_funcs.dims import SYM, Dim, const
+from ...vm.executable import VMFunction
+from ...vm.source import Diagnostic, InputError
+from ..text.attributes import did_you_mean
+
+#: What ``--input`` takes, for messages.
+FORMS = "NAME=@file.npy, NAME=@file.npz:key, NAME=float32[2,3]=1.5 or, for a scalar, NAME=1.5"
+_FILLED = re.compile(r"([a-z]+\d*)(?:\[([^\]]*)\])?=(.*)", re.DOTALL)
+#: Drawn integers are from 0 to below this.
+_DRAWN_BELOW = 10
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a person said of the inputs.  ``values`` and ``shapes`` go by parameter (``x``, in a tuple ``x.0``), ``dims`` by name.
+
+    What is not said is drawn from ``seed``; each input by itself, so that giving one leaves the others as they were.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+
+
+class InputSyntaxError(ValueError):
+    """An option's text that is none of the forms it takes."""
+
+
+# ---- the texts of options ------------------------------------------------------------------------------------------------
+
+
+def split_option(text: str, form: str) -> tuple[str, str]:
+    """``NAME=rest``.  Raises InputSyntaxError."""
+    name, equals, rest = text.partition("=")
+    name = name.strip().removeprefix("%")
+    if not (equals and name and rest):
+        raise InputSyntaxError(f"{text!r} is not of the form {form}")
+    return name, rest
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """``5,4`` as sizes; an empty text is a scalar's.  Raises InputSyntaxError."""
+    parts = text.strip().removesuffix(",").split(",") if text.strip() else []
+    try:
+        sizes = tuple(int(part) for part in parts)
+    except ValueError:
+        raise InputSyntaxError(f"{text!r} is not a shape such as 5,4") from None
+    if any(n < 0 for n in sizes):
+        raise InputSyntaxError(f"a size cannot be negative: {text!r}")
+    return sizes
+
+
+def parse_input(text: str) -> tuple[str, Any]:
+    """``NAME=VALUE`` as the name and the value: an array, or a Python number for a scalar of the parameter's own dtype.
+
+    Raises InputSyntaxError for another form, InputError for a file that cannot be used.
+    """
+    name, rest = split_option(text, FORMS)
+    if rest.startswith("@"):
+        return name, read_array(name, rest[1:])
+    filled = _FILLED.fullmatch(rest)
+    if filled is None:
+        return name, _number(rest, text)
+    dtype, sizes, value = filled.groups()
+    if dtype not in DTYPES:
+        raise InputSyntaxError(f"{dtype!r} in {text!r} is no dtype; valid: {', '.join(DTYPES)}")
+    return name, _filled(name, dtype, parse_shape(sizes or ""), value, text)
+
+
+def _number(text: str, option: str) -> Any:
+    """A number or bool as people and Relay write it."""
+    words = {"true": True, "false": False, "inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+    if text.strip().lower() in words:
+        return words[text.strip().lower()]
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
+        value = None
+    if not isinstance(value, (bool, int, float)):
+        raise InputSyntaxError(f"{option!r} is not of the form {FORMS}")
+    return value
+
+
+def _filled(name: str, dtype: str, shape: tuple[int, ...], text: str, option: str) -> np.ndarray:
+    """An array from its elements' text: one value for all of them, or as many as there are elements."""
+    values = [_cast(name, _number(t, option), dtype) for t in text.split(",")]
+    count = math.prod(shape)
+    if len(values) not in (1, count):
+        raise InputError(
+            f"--input {name}: {len(values)} values for the {count} elements of {TensorType.of(shape, dtype)}",
+            help="give one value for all elements, or one for each",
+        )
+    array = np.array(values, numpy_dtype(dtype))
+    return _allocated(name, lambda: np.full(shape, array[0]) if len(values) == 1 else array.reshape(shape), shape, dtype)
+
+
+def _cast(name: str, value: Any, dtype: str) -> Any:
+    """The number as an element of ``dtype``.  Raises InputError where it does not fit."""
+    if dtype == "bool" and value in (0, 1):
+        return bool(value)
+    if is_integer(dtype) and not isinstance(value, float) and int_range(dtype)[0] <= value <= int_range(dtype)[1]:
+        return int(value)
+    if is_float(dtype):
+        return float(value)
+    raise InputError(f"--input {name}: {dtype} cannot hold {value!r}")
+
+
+# ---- files -------------------------------------------------------------------------------------------------------------------
+
+
+def read_array(name: str, where: str) -> np.ndarray:
+    """The array in ``file.npy`` or ``file.npz:key``.  Raises InputError that names the file and what it holds."""
+    path, key = where, None
+    if ".npz:" in where:
+        path, _, key = where.rpartition(":")
+    try:
+        loaded = np.load(Path(path), allow_pickle=False)
+    except OSError as error:
+        raise InputError(f"--input {name}: cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, SyntaxError) as error:
+        message = f"--input {name}: {path} is no .npy or .npz file of numbers"
+        raise InputError(message, help="numpy.save and numpy.savez write such files") from error
+    if isinstance(loaded, np.ndarray):
+        return _checked(name, path, loaded)
+    with loaded:
+        return _checked(name, where, _member(name, path, key, loaded))
+
+
+def _member(name: str, path: str, key: str | None, loaded: Any) -> Any:
+    keys = list(loaded.files)
+    listed = ", ".join(keys) or "nothing"
+    if key is None and len(keys) == 1:
+        key = keys[0]
+    if key is None:
+        raise InputError(f"--input {name}: which array of {path}?", help=f"write --input {name}=@{path}:KEY; it holds {listed}")
+    if key not in keys:
+        raise InputError(f"--input {name}: {path} has no array {key}{did_you_mean(key, keys)}", help=f"it holds {listed}")
+    try:
+        return loaded[key]
+    except (ValueError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"--input {name}: {key} in {path} cannot be read: {error}") from error
+
+
+def _checked(name: str, where: str, array: np.ndarray) -> np.ndarray:
+    """The array in native byte order, if the machine has its dtype."""
+    if array.dtype == "V2":  # what numpy's files say of bfloat16
+        array = array.view(numpy_dtype("bfloat16"))
+    if array.dtype.name not in DTYPES:
+        raise InputError(f"--input {name}: {where} has the dtype {array.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
+    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
+
+
+# ---- all inputs of a function -------------------------------------------------------------------------------------------------
+
+
+def make_inputs(function: VMFunction, wanted: Wanted) -> tuple[Any, ...]:
+    """The arguments of ``function``, in order.
+
+    Raises InputError: for a name that it does not have, and for every size that is neither said nor follows from what is.
+    """
+    leaves = [leaf for name, ty in function.params for leaf in _leaves(name, ty, function)]
+    _check_names(function, leaves, wanted)
+    sizes = _Sizes(function, wanted)
+    for name, ty in leaves:
+        if name in wanted.shapes:
+            sizes.take_shape(name, ty, wanted.shapes[name])
+    for name, ty in leaves:
+        if isinstance(value := wanted.values.get(name), np.ndarray) and value.ndim == ty.rank:
+            sizes.take_value(ty, value.shape)
+    missing = [d for name, ty in leaves if name not in wanted.values for d in sizes.missing(name, ty)]
+    if missing:
+        raise InputError(missing)
+    made = {name: _leaf(name, ty, wanted, sizes) for name, ty in leaves}
+    return tuple(_assembled(name, ty, made) for name, ty in function.params)
+
+
+def _leaves(name: str, ty: Type, function: VMFunction) -> list[tuple[str, TensorType]]:
+    """The tensors of a parameter: itself, or ``x.0``, ``x.1`` of a tuple."""
+    if isinstance(ty, TensorType):
+        return [(name, ty)]
+    if isinstance(ty, TupleType):
+        return [leaf for i, f in enumerate(ty.fields) for leaf in _leaves(f"{name}.{i}", f, function)]
+    raise InputError(
+        f"@{function.name} takes a function as %{name}: only the program itself can call it", help="choose another --entry"
+    )
+
+
+def _assembled(name: str, ty: Type, made: Mapping[str, Any]) -> Any:
+    if isinstance(ty, TupleType):
+        return tuple(_assembled(f"{name}.{i}", f, made) for i, f in enumerate(ty.fields))
+    return made[name]
+
+
+def _check_names(function: VMFunction, leaves: Sequence[tuple[str, TensorType]], wanted: Wanted) -> None:
+    names = [name for name, _ in leaves]
+    listed = ", ".join(f"%{n}: {t}" for n, t in leaves) or "none"
+    for given in (*wanted.values, *wanted.shapes):
+        if given not in names:
+            guess = did_you_mean(given, names)
+            raise InputError(f"@{function.name} has no parameter %{given}{guess}", help=f"its parameters: {listed}")
+    dims = sorted({_name(d) for _, t in leaves for d in t.shape} - {""})
+    for given in wanted.dims:
+        if given not in dims:
+            named = f"its named dimensions: {', '.join(f'?{d}' for d in dims)}" if dims else f"its parameters: {listed}"
+            raise InputError(f"@{function.name} has no dimension ?{given}{did_you_mean(given, dims)}", help=named)
+
+
+def _name(d: Dim) -> str:
+    """The name that the program gave to a dimension; empty for any other."""
+    text = dim_text(d)
+    return text[1:] if d.op == SYM else ""
+
+
+class _Sizes:
+    """What is known of the sizes of unknown dimensions, and who said so."""
+
+    def __init__(self, function: VMFunction, wanted: Wanted) -> None:
+        self.function = function
+        self.known: dict[Dim, tuple[int, str]] = {}
+        for _, ty in (leaf for name, t in function.params for leaf in _leaves(name, t, function)):
+            for d in ty.shape:
+                if _name(d) in wanted.dims:
+                    self.known[d] = (wanted.dims[_name(d)], f"--dim {_name(d)}={wanted.dims[_name(d)]}")
+
+    def take_shape(self, name: str, ty: TensorType, shape: tuple[int, ...]) -> None:
+        """Learn from ``--shape``.  Raises InputError where it does not fit the type or what is known."""
+        said = f"--shape {name}={','.join(map(str, shape))}"
+        if len(shape) != ty.rank:
+            raise InputError(f"{said} is of rank {len(shape)}, but %{name} has rank {ty.rank}", help=f"%{name} is declared {ty}")
+        for axis, (d, n) in enumerate(zip(ty.shape, shape, strict=True)):
+            fixed = const(d)
+            if fixed is not None and fixed != n:
+                raise InputError(f"{said}: axis {axis} of %{name} is {fixed}, not {n}", help=f"%{name} is declared {ty}")
+            if fixed is None and self.known.setdefault(d, (n, said))[0] != n:
+                before, source = self.known[d]
+                raise InputError(
+                    f"{dim_text(d)} has two sizes: {before} by {source}, {n} by {said}", help="leave one of them out"
+                )
+
+    def take_value(self, ty: TensorType, shape: tuple[int, ...]) -> None:
+        """Learn from a value that is given; whether it fits is checked when the machine takes it."""
+        for d, n in zip(ty.shape, shape, strict=True):
+            if const(d) is None:
+                self.known.setdefault(d, (n, "a value"))
+
+    def missing(self, name: str, ty: TensorType) -> list[Diagnostic]:
+        """A mistake for every size of a tensor that is not known."""
+        unknown = [d for d in ty.shape if const(d) is None and d not in self.known]
+        if not unknown:
+            return []
+        example = ",".join(str(const(d)) if const(d) is not None else "SIZE" for d in ty.shape)
+        options = [f"--dim {_name(d)}=SIZE" for d in dict.fromkeys(unknown) if _name(d)]
+        if not all(_name(d) for d in unknown):
+            options = [f"--shape {name}={example}"]
+        axes = ", ".join(f"axis {axis} ({dim_text(d)})" for axis, d in enumerate(ty.shape) if d in unknown)
+        return [
+            Diagnostic(
+                f"@{self.function.name}: no value for %{name}: {ty}; to draw one, sizes must be known: {axes}",
+                help=f"give {' and '.join(options)}, or the value: --input {name}=@file.npy",
+            )
+        ]
+
+    def shape(self, ty: TensorType) -> tuple[int, ...]:
+        """The sizes of a tensor that misses none."""
+        return tuple(self.known[d][0] if (n := const(d)) is None else n for d in ty.shape)
+
+
+def _leaf(name: str, ty: TensorType, wanted: Wanted, sizes: _Sizes) -> Any:
+    """One tensor: what was given, else drawn."""
+    if name not in wanted.values:
+        return draw(name, ty.dtype, sizes.shape(ty), wanted.seed)
+    value = wanted.values[name]
+    if isinstance(value, (bool, int, float)):
+        return np.array(_cast(name, value, ty.dtype), numpy_dtype(ty.dtype))
+    return value
+
+
+def draw(name: str, dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Random values: floats standard normal, integers 0 to 9, bools.  Depends on the seed, the name and the shape only.
+
+    Raises InputError when there is no memory for so many.
+    """
+    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+
+    def made() -> np.ndarray:
+        if is_float(dtype):
+            drawn = np.asarray(random.standard_normal(shape, computed_in(dtype)))
+            return drawn.astype(numpy_dtype(dtype), copy=False)
+        return np.asarray(random.integers(0, _DRAWN_BELOW if is_integer(dtype) else 2, shape)).astype(dtype)
+
+    return _allocated(name, made, shape, dtype)
+
+
+def _allocated(name: str, make: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    try:
+        return make()
+    except (MemoryError, ValueError) as error:  # numpy's words for a size beyond its own limit
+        raise InputError(f"%{name}: there is no memory for {TensorType.of(shape, dtype)}") from error

@@ -1,0 +1,64 @@
+"""A file to an executable: a program's text is compiled, a stored executable is loaded and must be what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...vm.executable import DEVICES, Executable, VMFunction
+from ...vm.source import InputError
+from ..compile import as_module, check_target, compile
+from ..config import Config
+from ..ir import IRModule
+from ..text.attributes import did_you_mean
+
+#: The suffix of a stored executable.
+SUFFIX = ".rvm"
+
+
+def is_executable(path: Path) -> bool:
+    """Is this a stored executable, by its name?"""
+    return path.suffix == SUFFIX
+
+
+def load(path: Path) -> Executable | Path:
+    """A stored executable, loaded; of a text its path, to be compiled.  Raises ExecutableFormatError."""
+    return Executable.load(path) if is_executable(path) else path
+
+
+def read_module(path: Path) -> IRModule:
+    """The module in a text file.  Raises ParseError, and InputError for a stored executable."""
+    if is_executable(path):
+        raise InputError(f"{path} is an executable: the module it was compiled from is not in it", help="give the .relay file")
+    return as_module(path)
+
+
+def open_program(path: Path, device: str | None = None, config: Mapping[str, str] | None = None) -> Executable:
+    """The executable that a file is or describes; ``device`` None is the file's own, for a text the host.
+
+    Raises RelayError: for a file that is no program, unknown settings, and a stored executable that has others.
+    """
+    settings = dict(config or {})
+    if device is not None:
+        check_target(device)
+    wanted = Config.of(**settings).texts()
+    if not is_executable(path):
+        return compile(path, device or DEVICES[0], **settings)
+    exe = Executable.load(path)
+    if device is not None and device != exe.target:
+        message = f"{path} was compiled for {exe.target!r}, not {device!r}"
+        raise InputError(message, help="leave --device out, or compile it again")
+    for key in settings:
+        if exe.config.get(key) != wanted[key]:
+            message = f"{path} was compiled with {key}={exe.config.get(key)}, not {key}={wanted[key]}"
+            raise InputError(message, help=f"leave --config {key} out, or compile it again")
+    return exe
+
+
+def function_of(exe: Executable, name: str) -> VMFunction:
+    """The function that is called ``name``.  Raises InputError that lists those there are."""
+    names = [f.name for f in exe.functions]
+    if name not in names:
+        listed = ", ".join(f"@{n}" for n in names)
+        raise InputError(f"the program has no function @{name}{did_you_mean(name, names)}", help=f"its functions: {listed}")
+    return exe.functions[names.index(name)]

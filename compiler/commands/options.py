@@ -1,0 +1,198 @@
+"""Options that several commands share, and how their texts become values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ...vm.report.profile_views import VIEWS
+from ...vm.source import InputError
+from ..config import describe
+from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+file_argument = click.argument("file", type=click.Path(path_type=Path))
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+repeat_option = click.option("--repeat", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs.")
+warmup_option = click.option("--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Runs before these.")
+view_option = click.option(
+    "--view", type=click.Choice([*VIEWS]), default=next(iter(VIEWS)), show_default=True, help="What to print."
+)
+device_option = click.option("--device", metavar="cpu|sim", help="Where to run; default: cpu, or what a .rvm was compiled for.")
+
+
+def _parsed(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """A click callback for a repeated ``NAME=...`` option: a dict.  A name may come once."""
+
+    def callback(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for text in texts:
+            try:
+                name, value = parse(text)
+            except InputSyntaxError as error:
+                raise click.BadParameter(str(error), context, parameter) from error
+            if name in out:
+                raise click.BadParameter(f"{name} is given twice", context, parameter)
+            out[name] = value
+        return out
+
+    return callback
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, rest = split_option(text, "NAME=5,4")
+    return name, parse_shape(rest)
+
+
+def _dim(text: str) -> tuple[str, int]:
+    name, rest = split_option(text, "NAME=SIZE, such as n=7")
+    if not rest.strip().isdecimal():
+        raise InputSyntaxError(f"the size in {text!r} is not a number of at least 0")
+    return name.removeprefix("?"), int(rest)
+
+
+def _listed_sizes(text: str) -> tuple[str, tuple[int, ...]]:
+    name, rest = split_option(text, "NAME=1,16,256")
+    sizes = parse_shape(rest)
+    if not sizes:
+        raise InputSyntaxError(f"{text!r} names no size")
+    return name.removeprefix("?"), sizes
+
+
+def _key(text: str) -> tuple[str, str]:
+    return split_option(text, "KEY=VALUE")
+
+
+def settings(text: str) -> dict[str, str]:
+    """``KEY=VALUE[,KEY=VALUE]`` as a dict.  Raises InputSyntaxError."""
+    out: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        key, value = _key(part)
+        if key in out:
+            raise InputSyntaxError(f"{key} is given twice")
+        out[key] = value
+    return out
+
+
+def side_option(name: str) -> Callable[[_Command], _Command]:
+    """``--a`` or ``--b``: the configuration of a side of a comparison."""
+
+    def callback(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+        try:
+            return settings(",".join(texts))
+        except InputSyntaxError as error:
+            raise click.BadParameter(str(error), context, parameter) from error
+
+    text = f"Configuration of side {name.upper()}; device=... is a key too."
+    return click.option(f"--{name}", metavar="KEY=VALUE[,KEY=VALUE]", multiple=True, callback=callback, help=text)
+
+
+def _config_help() -> str:
+    keys = "; ".join(f"{key} = {'|'.join(values)} (default {default})" for key, default, values, _ in describe())
+    return f"Compile with this setting (repeatable): {keys}."
+
+
+config_option = click.option("--config", metavar="KEY=VALUE", multiple=True, callback=_parsed(_key), help=_config_help())
+
+
+def _function_name(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    return text.removeprefix("@")
+
+
+_ENTRY_OPTION = click.option(
+    "--entry", default="main", show_default=True, metavar="NAME", callback=_function_name, help="The function to call."
+)
+_DIM_OPTION = click.option(
+    "--dim", "dims", multiple=True, metavar="n=7", callback=_parsed(_dim), help="The size of the dimension ?n."
+)
+_SIZE_OPTIONS = (
+    _ENTRY_OPTION,
+    click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A parameter's shape."),
+    _DIM_OPTION,
+)
+_INPUT_OPTIONS = (
+    _ENTRY_OPTION,
+    click.option(
+        "--input", "values", multiple=True, metavar="NAME=VALUE", callback=_parsed(parse_input), help=f"One of {FORMS}."
+    ),
+    click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A drawn input's shape."),
+    _DIM_OPTION,
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs not given."),
+)
+
+
+def input_options(command: _Command) -> _Command:
+    """``--entry``, and what says which inputs: ``--input --shape --dim --seed``."""
+    for option in reversed(_INPUT_OPTIONS):
+        command = option(command)
+    return command
+
+
+def size_options(command: _Command) -> _Command:
+    """``--entry``, and what says how large its parameters are: ``--shape --dim``."""
+    for option in reversed(_SIZE_OPTIONS):
+        command = option(command)
+    return command
+
+
+sizes_option = click.option(
+    "--shapes", "sizes", multiple=True, metavar="n=1,16,256", callback=_parsed(_listed_sizes),
+    help="Sizes of the dimension ?n, of one without a name as x.shape[0]=...; several options: each with each.",
+)  # fmt: skip
+
+
+class _Seconds(click.ParamType):
+    """``60s``, ``1.5m``, ``90``: a time."""
+
+    name = "time"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([sm]?)", str(value).strip())
+        seconds = float(found[1]) * (60 if found[2] == "m" else 1) if found else 0.0
+        if not 0 < seconds < math.inf:
+            self.fail(f"{value!r} is not a time above 0 such as 60s or 2m", parameter, context)
+        return seconds
+
+
+budget_option = click.option("--budget", type=_Seconds(), metavar="60s|2m", help="For how long to measure; default: all of it.")
+
+
+#: Files that a profile can be written to: the option, and what it holds.
+_EXPORTS = {
+    "json-out": "the profile as JSON, for `relayvm compare`",
+    "csv": "every figure, a line for each instruction",
+    "markdown": "the tables, to paste into an issue",
+    "trace": "the timeline, for ui.perfetto.dev and chrome://tracing",
+    "html": "one page with timeline, tables and program",
+}
+
+
+def export_options(command: _Command) -> _Command:
+    """``--json-out --csv --markdown --trace --html``: each a file to write."""
+    for name, text in reversed(_EXPORTS.items()):
+        key = name.replace("-", "_")
+        command = click.option(
+            f"--{name}", f"{key}_path", type=click.Path(path_type=Path), metavar="FILE", help=f"Write {text}."
+        )(command)
+    return command
+
+
+def wanted(values: dict[str, Any], shapes: dict[str, tuple[int, ...]], dims: dict[str, int], seed: int) -> Wanted:
+    """The input options together."""
+    return Wanted(values, shapes, dims, seed)
+
+
+def write_file(path: Path | None, text: Callable[[], str]) -> None:
+    """Write a file that an option asks for, if it does.  Raises InputError where that fails."""
+    if path is None:
+        return
+    try:
+        path.write_text(text(), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error

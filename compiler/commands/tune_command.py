@@ -1,0 +1,102 @@
+"""``relayvm tune``: measure the implementations of a program's operators on this machine, and keep what is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...ops.implementation import OpCall
+from ...ops.tuning import bucket_of, bucket_text, static_shapes
+from ...vm.executable import DEVICES
+from ...vm.report.tables import align, time_text
+from ..compile import check_target
+from ..config import Config
+from ..tuning.remember import Tuned, calls_at, tune
+from ..tuning.tunable import Tunable, tunable
+from .opening import read_module
+from .options import budget_option, config_option, device_option, file_argument, json_option, sizes_option
+from .progress import trial_progress
+
+
+@click.command("tune")
+@file_argument
+@sizes_option
+@budget_option
+@device_option
+@config_option
+@json_option
+def tune_command(
+    file: Path, sizes: dict[str, tuple[int, ...]], budget: float | None, device: str | None, config: dict[str, str], as_json: bool
+) -> None:
+    """Measure what FILE's operators take on this machine, each implementation at each size, and keep it.
+
+    Programs that are compiled from then on choose by it. What is measured already is not measured again: after Ctrl-C, or at
+    the end of the budget, the same command goes on where it was.
+    """
+    target = device or DEVICES[0]
+    check_target(target)
+    found = tunable(read_module(file), Config.of(**config), target)
+    calls = calls_at(found, sizes or None)
+    done: dict[OpCall, Tuned] = {}
+    try:
+        with trial_progress(len(calls)) as on_trial:
+            for tuned in tune(calls, budget, lambda call: on_trial(f"{call.op.name} {_bucket(call)}")):
+                done[tuned.call] = tuned
+    finally:  # also when Ctrl-C ends it: what is found is kept
+        _show([*done.values()], calls, [t for t in found if not _is_among(t, calls)], as_json)
+
+
+def _bucket(call: OpCall) -> str:
+    shapes = static_shapes(call)
+    assert shapes is not None
+    return bucket_text(bucket_of(shapes))
+
+
+def _is_among(t: Tunable, calls: Sequence[OpCall]) -> bool:
+    """Is the call measured at any size?"""
+    about = (t.call.op, t.call.attrs, t.call.dtypes, t.call.device)
+    return any(about == (c.op, c.attrs, c.dtypes, c.device) for c in calls)
+
+
+def _show(done: Sequence[Tuned], calls: Sequence[OpCall], unsized: Sequence[Tunable], as_json: bool) -> None:
+    new = sum(t.is_new for t in done)
+    data: dict[str, Any] = {
+        "trials": new,
+        "known": len(done) - new,
+        "left": len(calls) - len(done),
+        "unsized": [t.call.op.name for t in unsized],
+        "calls": [_data(t) for t in done],
+    }
+    click.echo(json.dumps(data, indent=2) if as_json else "\n".join(_lines(data)))
+
+
+def _data(t: Tuned) -> dict[str, Any]:
+    return {
+        "operator": t.call.op.name,
+        "dtypes": list(t.call.dtypes),
+        "bucket": [list(shape) for shape in t.bucket],
+        "median_ns": {name: q.median for name, q in t.finding.ns.items()},
+        "untuned": t.finding.untuned,
+        "chosen": t.finding.chosen,
+        "new": t.is_new,
+    }
+
+
+def _lines(data: dict[str, Any]) -> list[str]:
+    rows = [("Operator", "Types", "Bucket", "Implementation", "Median", "Chosen")]
+    for call in data["calls"]:
+        about = (call["operator"], " ".join(call["dtypes"]), bucket_text(tuple(map(tuple, call["bucket"]))))
+        for name, ns in call["median_ns"].items():
+            why = "" if name != call["chosen"] else "yes" if name == call["untuned"] else f"yes, instead of {call['untuned']}"
+            rows.append((*about, name, time_text(ns), why))
+            about = ("", "", "")
+    if not (data["calls"] or data["left"] or data["unsized"]):
+        return ["no call of the program can be computed by several implementations"]
+    said = [f"{data['trials']} measured, {data['known']} known before, {data['left']} left"]
+    if data["unsized"]:
+        said.append(f"not measured, because sizes are known only in a run: {', '.join(dict.fromkeys(data['unsized']))}")
+    return [*([align(rows, left=(0, 1, 2, 3, 5))] if data["calls"] else []), *said]

@@ -1,0 +1,186 @@
+"""Configurations of a program, run in turn in one process: results must agree, then what differs is shown."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...vm.executable import Executable, VMFunction
+from ...vm.machine import VirtualMachine
+from ...vm.report.compare import Case, Comparison, Method
+from ...vm.report.compare_text import side_name
+from ...vm.report.profiling import Sampler, check_repeat
+from ...vm.source import ConfigError, InputError
+from ..commands.inputs import Wanted, make_inputs
+from ..commands.opening import function_of
+from ..compile import Program, compile
+from ..config import Config
+from .agreement import ResultsDiffer, check_agreement
+
+__all__ = ["PRESETS", "Comparison", "ResultsDiffer", "compare", "compare_sides", "measure"]
+
+#: Sides that answer a question, by its name.  The names of sides are those of names in a condition.
+PRESETS: dict[str, dict[str, dict[str, str]]] = {
+    "data-dependence": {
+        "op": {"data_dependence": "op", "place": "off"},
+        "relay": {"data_dependence": "relay", "place": "off"},
+        "input": {"data_dependence": "input", "place": "off"},
+        "input_place": {"data_dependence": "input", "place": "on"},
+    }
+}
+
+#: Runs of a side in a round, the least of which is the sample: it is the one that the least disturbed.
+PER_ROUND = 3
+#: Rounds where nothing is said.
+REPEAT = 20
+_SEED = 20
+#: Bytes that are taken between machines, at most, so that their memory does not lie where the last one's did.
+_MOST_SHIFT, _SHIFTS = 4096, 16
+
+
+def compare(
+    program: Program | Executable,
+    a: Mapping[str, Any] | None = None,
+    b: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | Sequence[Any] | None = None,
+    *,
+    other: Program | Executable | None = None,
+    device: str | None = None,
+    entry: str = "main",
+    repeat: int = REPEAT,
+    warmup: int = 1,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """``program`` in configuration ``a`` against itself (or ``other``) in configuration ``b``, as profiles and differences.
+
+    ``inputs``: by name or by position; those left out by name are drawn from ``seed``, with ``dims`` and ``shapes`` for
+    sizes that are not known.  ``device`` (also a key of ``a`` and ``b``) is the host where it is not given.
+    ``repeat``: rounds, in each of which both run in turn.
+    Raises ResultsDiffer where the results do not agree, and what compiling and running raises.
+    """
+    programs = {"a": (program, a or {}), "b": (program if other is None else other, b or {})}
+    if isinstance(inputs, Mapping) or inputs is None:
+        wanted = Wanted(inputs or {}, shapes or {}, dims or {}, seed)
+        return compare_sides(programs, wanted, device=device, entry=entry, repeat=repeat, warmup=warmup)
+    check_repeat(repeat, warmup)
+    return measure(_executables(programs, device), {"": tuple(inputs)}, entry=entry, repeat=repeat, warmup=warmup)
+
+
+def compare_sides(
+    sides: Mapping[str, tuple[Program | Executable, Mapping[str, Any]]],
+    wanted: Wanted,
+    bindings: Sequence[Mapping[str, tuple[int, ...]]] = (),
+    *,
+    device: str | None = None,
+    entry: str = "main",
+    repeat: int = REPEAT,
+    warmup: int = 1,
+    on_round: Callable[[int, int], object] | None = None,
+) -> Comparison:
+    """Any number of sides, each a program in a configuration, by name.
+
+    ``bindings``: a case for each, in which parameters have these shapes and dimensions these sizes, besides what is
+    ``wanted`` in all of them; none: one case.  ``on_round`` is told after each round how many are done, and of how many.
+    Raises as ``compare``.
+    """
+    check_repeat(repeat, warmup)
+    if len(sides) < 2:
+        raise InputError("there must be two sides, or more, to compare")
+    exes = _executables(sides, device)
+    function = function_of(next(iter(exes.values())), entry)
+    cases = {_case_name(b): make_inputs(function, _bound(function, wanted, b)) for b in bindings or ({},)}
+    return measure(exes, cases, entry=entry, repeat=repeat, warmup=warmup, on_round=on_round)
+
+
+def measure(
+    sides: Mapping[str, Executable],
+    cases: Mapping[str, Sequence[Any]],
+    *,
+    entry: str = "main",
+    repeat: int = REPEAT,
+    warmup: int = 1,
+    on_round: Callable[[int, int], object] | None = None,
+) -> Comparison:
+    """The executables on the same arguments, in each case.  Raises ResultsDiffer.
+
+    In a round every side runs, in an order that is drawn and, in the next round, turned round; on a machine that is made
+    for the round, and with what was taken from memory in between, of a random size.  A machine whose memory happens to lie
+    well is up to twice as fast at small things for as long as it lives, and two machines of one executable would differ.
+    """
+    check_repeat(repeat, warmup)
+    total, done, found = len(cases) * repeat, 0, []
+    for name, arguments in cases.items():
+        samplers = [Sampler(VirtualMachine(exe), arguments, entry=entry) for exe in sides.values()]
+        _check_results(list(sides), samplers)
+        draw = random.Random(_SEED)
+        order = list(samplers)
+        for i in range(repeat):
+            order.reverse() if i % 2 else draw.shuffle(order)
+            for sampler in order:
+                held = _shift_memory(draw)
+                _sample(sampler, warmup)
+                del held
+            done += 1
+            if on_round is not None:
+                on_round(done, total)
+        found.append(Case(name, tuple(s.profile() for s in samplers)))
+    return Comparison(tuple(sides), tuple(found), Method(repeat, PER_ROUND, warmup))
+
+
+def _sample(sampler: Sampler, warmup: int) -> None:
+    """One side's part of a round."""
+    sampler.move_to(VirtualMachine(sampler.machine.exe))
+    for _ in range(warmup):
+        sampler.run()
+    for _ in range(PER_ROUND):
+        sampler.time()
+        sampler.trace()
+
+
+def _shift_memory(draw: random.Random) -> list[bytearray]:
+    return [bytearray(draw.randrange(1, _MOST_SHIFT)) for _ in range(draw.randrange(_SHIFTS))]
+
+
+def _check_results(names: list[str], samplers: list[Sampler]) -> None:
+    first, *others = (s.run() for s in samplers)
+    for name, result in zip(names[1:], others, strict=True):
+        check_agreement(first, result, (side_name(names[0]), side_name(name)))
+
+
+def _bound(function: VMFunction, wanted: Wanted, binding: Mapping[str, tuple[int, ...]]) -> Wanted:
+    """What is wanted in one case: a name is a parameter's, or else a dimension's."""
+    parameters = {name for name, _ in function.params}
+    dims = {n: s[0] for n, s in binding.items() if n.partition(".")[0] not in parameters and len(s) == 1}
+    shapes = {n: s for n, s in binding.items() if n not in dims}
+    return replace(wanted, shapes={**wanted.shapes, **shapes}, dims={**wanted.dims, **dims})
+
+
+def _case_name(binding: Mapping[str, tuple[int, ...]]) -> str:
+    return ";".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in binding.items())
+
+
+def _executables(
+    sides: Mapping[str, tuple[Program | Executable, Mapping[str, Any]]], device: str | None
+) -> dict[str, Executable]:
+    return {name: _executable(program, settings, device) for name, (program, settings) in sides.items()}
+
+
+def _executable(program: Program | Executable, settings: Mapping[str, Any], device: str | None) -> Executable:
+    """The program in this configuration; an executable is in the one that it was compiled in."""
+    own = dict(settings)
+    device = own.pop("device", device)
+    if not isinstance(program, Executable):
+        return compile(program, **({} if device is None else {"target": device}), **own)
+    wanted = {k: v for k, v in Config.of(**own).texts().items() if k in own} | ({} if device is None else {"device": device})
+    have = {**program.config, "device": program.target}
+    for key, value in wanted.items():
+        if have.get(key) != value:
+            raise ConfigError(
+                f"this executable was compiled with {key}={have.get(key)}, not {key}={value}",
+                help="give the program's text, or an executable for each side",
+            )
+    return program

@@ -1,0 +1,254 @@
+"""Rewrite rules for arithmetic, logic and conversions: neutral elements, operators that undo or repeat one another.
+
+Exact for every value.  With floating-point numbers that leaves out what looks alike: ``x + 0.0`` is not ``x`` where x is
+-0.0 (``x + -0.0`` and ``x - 0.0`` are), ``x * 0.0`` is not 0.0 for an infinity, NaN or a negative number, ``x - x`` is NaN
+for an infinity, and neither sums nor products may be regrouped.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...ops.broadcast import (
+    ADD,
+    BITWISE_AND,
+    BITWISE_OR,
+    BITWISE_XOR,
+    DIVIDE,
+    FLOOR_DIVIDE,
+    LEFT_SHIFT,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    LOGICAL_XOR,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    POWER,
+    RIGHT_SHIFT,
+    SUBTRACT,
+    TRUNC_DIVIDE,
+    WHERE,
+)
+from ...ops.elementwise import (
+    ABS,
+    BITWISE_NOT,
+    CAST,
+    CEIL,
+    CLIP,
+    COPY,
+    FLOOR,
+    LOGICAL_NOT,
+    NEGATIVE,
+    RELU,
+    ROUND,
+    SIGN,
+    TRUNC,
+    ZEROS_LIKE,
+    ClipAttrs,
+)
+from ...ops.op import Op
+from ...ops.ty import computed_in, int_range, is_float, is_integer
+from ..ir import Call, Expr
+from .rewriting import Rules, Scope, operator_call, tensor_type
+
+RULES = Rules()
+
+# ---- neutral elements ----------------------------------------------------------------------------------------------
+
+
+@RULES.on(ADD)
+def _plus_nothing(call: Call, scope: Scope) -> Expr | None:
+    """``x + 0``, ``0 + x``; of floats -0.0."""
+    x, y = call.args
+    nothing = -0.0 if is_float(tensor_type(call).dtype) else 0
+    return x if scope.is_all(y, nothing) else y if scope.is_all(x, nothing) else None
+
+
+@RULES.on(SUBTRACT)
+def _minus_nothing(call: Call, scope: Scope) -> Expr | None:
+    """``x - 0``; of floats 0.0."""
+    x, y = call.args
+    return x if scope.is_all(y, 0) else None
+
+
+@RULES.on(MULTIPLY)
+def _times_one(call: Call, scope: Scope) -> Expr | None:
+    """``x * 1``, ``1 * x``."""
+    x, y = call.args
+    return x if scope.is_all(y, 1) else y if scope.is_all(x, 1) else None
+
+
+@RULES.on(MULTIPLY, BITWISE_AND)
+def _times_zero(call: Call, scope: Scope) -> Expr | None:
+    """``x * 0`` and ``x & 0`` of integers: zeros."""
+    if not is_integer(tensor_type(call).dtype):
+        return None
+    for x, y in (call.args, call.args[::-1]):
+        if scope.is_all(y, 0):
+            return operator_call(ZEROS_LIKE, (x,))
+    return None
+
+
+@RULES.on(DIVIDE, POWER, TRUNC_DIVIDE, FLOOR_DIVIDE)
+def _by_one(call: Call, scope: Scope) -> Expr | None:
+    """``x / 1``, ``x ** 1``, and of integers the divisions that round."""
+    x, y = call.args
+    rounds = call.op in (TRUNC_DIVIDE, FLOOR_DIVIDE) and is_float(tensor_type(call).dtype)
+    return x if scope.is_all(y, 1) and not rounds else None
+
+
+@RULES.on(LEFT_SHIFT, RIGHT_SHIFT)
+def _shift_by_nothing(call: Call, scope: Scope) -> Expr | None:
+    x, y = call.args
+    return x if scope.is_all(y, 0) else None
+
+
+@RULES.on(LOGICAL_AND, BITWISE_AND)
+def _and_everything(call: Call, scope: Scope) -> Expr | None:
+    """``x and True``, ``x & ~0``."""
+    dtype = tensor_type(call).dtype
+    everything = True if dtype == "bool" else -1 if int_range(dtype)[0] else int_range(dtype)[1]
+    x, y = call.args
+    return x if scope.is_all(y, everything) else y if scope.is_all(x, everything) else None
+
+
+@RULES.on(LOGICAL_OR, BITWISE_OR, LOGICAL_XOR, BITWISE_XOR)
+def _or_nothing(call: Call, scope: Scope) -> Expr | None:
+    """``x or False``, ``x | 0``, ``x ^ 0``."""
+    x, y = call.args
+    return x if scope.is_all(y, 0) else y if scope.is_all(x, 0) else None
+
+
+# ---- the same twice ------------------------------------------------------------------------------------------------
+
+
+@RULES.on(MAXIMUM, MINIMUM, LOGICAL_AND, LOGICAL_OR, BITWISE_AND, BITWISE_OR)
+def _with_itself(call: Call, scope: Scope) -> Expr | None:
+    """``max(x, x)``, ``x and x``."""
+    x, y = call.args
+    return x if x is y else None
+
+
+@RULES.on(SUBTRACT, BITWISE_XOR)
+def _less_itself(call: Call, scope: Scope) -> Expr | None:
+    """``x - x`` and ``x ^ x`` of integers: zeros."""
+    x, y = call.args
+    return operator_call(ZEROS_LIKE, (x,)) if x is y and not is_float(tensor_type(call).dtype) else None
+
+
+@RULES.on(WHERE)
+def _where_of_one_side(call: Call, scope: Scope) -> Expr | None:
+    """``where(c, x, x)``, and a condition that is the same everywhere."""
+    condition, x, y = call.args
+    if x is y or scope.is_all(condition, True):
+        return x
+    return y if scope.is_all(condition, False) else None
+
+
+@RULES.on(NEGATIVE, LOGICAL_NOT, BITWISE_NOT)
+def _undone(call: Call, scope: Scope) -> Expr | None:
+    """``-(-x)``, ``not not x``; unsigned and smallest integers wrap twice."""
+    assert isinstance(call.op, Op)
+    inner = scope.call(call.args[0], call.op)
+    return None if inner is None else inner.args[0]
+
+
+@RULES.on(ABS, SIGN, FLOOR, CEIL, TRUNC, ROUND, RELU)
+def _done_already(call: Call, scope: Scope) -> Expr | None:
+    """``f(f(x))`` where the second changes nothing."""
+    (x,) = call.args
+    value = scope.values.get(x)
+    return x if isinstance(value, Call) and value.op is call.op else None
+
+
+@RULES.on(FLOOR, CEIL, TRUNC, ROUND)
+def _whole_already(call: Call, scope: Scope) -> Expr | None:
+    """Rounding integers, or what is rounded."""
+    (x,) = call.args
+    value = scope.values.get(x)
+    whole = isinstance(value, Call) and value.op in (FLOOR, CEIL, TRUNC, ROUND)
+    return x if whole or not is_float(tensor_type(x).dtype) else None
+
+
+@RULES.on(ABS)
+def _positive_already(call: Call, scope: Scope) -> Expr | None:
+    """``abs(-x)`` is ``abs(x)``; unsigned integers are their own."""
+    (x,) = call.args
+    unsigned = tensor_type(x).dtype.startswith("u")
+    inner = scope.call(x, NEGATIVE)
+    return x if unsigned else None if inner is None else operator_call(ABS, inner.args)
+
+
+@RULES.on(COPY)
+def _copied(call: Call, scope: Scope) -> Expr | None:
+    """Values never change, so a copy is what it is a copy of."""
+    return call.args[0]
+
+
+# ---- limits --------------------------------------------------------------------------------------------------------
+
+
+@RULES.on(CLIP)
+def _limited_twice(call: Call, scope: Scope) -> Expr | None:
+    """``clip(clip(x, a, b), c, d)`` is one clip; with ``a <= b`` and ``c <= d``."""
+    inner = scope.call(call.args[0], CLIP)
+    if inner is None:
+        return None
+    outer_min, outer_max = call.attrs.a_min, call.attrs.a_max
+    bounds = (inner.attrs.a_min, inner.attrs.a_max, outer_min, outer_max)
+    if not (bounds[0] <= bounds[1] and bounds[2] <= bounds[3]) or any(b == 0 and math.copysign(1, b) < 0 for b in bounds):
+        return None  # NaN compares as false
+    if not is_float(tensor_type(call).dtype) and any(math.isfinite(b) and b != math.floor(b) for b in bounds):
+        return None  # they are rounded inwards, each pair for itself
+    low, high = (min(max(b, outer_min), outer_max) for b in bounds[:2])
+    return operator_call(CLIP, inner.args, ClipAttrs(low, high))
+
+
+@RULES.on(CLIP)
+def _without_limits(call: Call, scope: Scope) -> Expr | None:
+    """``clip(x, -inf, inf)``."""
+    return call.args[0] if call.attrs.a_min == -math.inf and call.attrs.a_max == math.inf else None
+
+
+# ---- conversions ---------------------------------------------------------------------------------------------------
+
+#: How many bits of a whole number each floating-point dtype holds.
+_WHOLE_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+
+
+@RULES.on(CAST)
+def _converted_to_its_own(call: Call, scope: Scope) -> Expr | None:
+    """``cast(x)`` to the dtype that x has."""
+    (x,) = call.args
+    return x if tensor_type(x).dtype == call.attrs.dtype else None
+
+
+@RULES.on(CAST)
+def _converted_on_the_way(call: Call, scope: Scope) -> Expr | None:
+    """``cast(cast(x, B), C)`` where B holds every value of x's dtype A: ``cast(x, C)``."""
+    inner = scope.call(call.args[0], CAST)
+    if inner is None:
+        return None
+    first, between, last = tensor_type(inner.args[0]).dtype, inner.attrs.dtype, call.attrs.dtype
+    if not holds(between, first):
+        return None
+    if first == last:
+        return inner.args[0]
+    # a float too large for an integer becomes what the conversion from its own dtype makes of it
+    if is_integer(last) and is_float(between) and not (first == "bool" or computed_in(first) == between):
+        return None
+    return operator_call(CAST, inner.args, call.attrs)
+
+
+def holds(wide: str, narrow: str) -> bool:
+    """Can dtype ``wide`` represent every value of dtype ``narrow``?"""
+    if wide == narrow or narrow == "bool":
+        return True
+    if wide == "bool" or (is_float(narrow) and not is_float(wide)):
+        return False
+    if is_float(narrow):
+        return wide == "float64" or (wide == "float32" and narrow != "float64")
+    low, high = int_range(narrow)
+    if is_float(wide):
+        return max(-low, high) <= 2 ** _WHOLE_BITS[wide]
+    return int_range(wide)[0] <= low and high <= int_range(wide)[1]

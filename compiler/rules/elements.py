@@ -1,0 +1,224 @@
+"""What is known of the elements of small integer tensors: of shapes that a program takes apart and puts together again.
+
+An element is known as a Dim: the elements of ``shape_of`` a ``Tensor[(?n, 4), float32]`` are ``n`` and 4.  Other operators
+are followed by their own ``compute`` expressions, evaluated for each element of the result, so whatever moves or computes
+integers (``take``, ``strided_slice``, ``concatenate``, ``add`` ...) is followed alike.  What an expression makes of an element
+that is not known, or with a function that has no entry here, is not known.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ops.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, Value
+from ...ops.op import Op, OpPattern
+from ...ops.transform import ShapeOfAttrs
+from ...ops.ty import ITEMSIZE, TensorType, TupleType, Type, is_float
+from ...shape_funcs.dims import Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
+from ..ir import Call, Constant, Expr, Tuple, TupleGetItem
+
+#: Tensors of more elements are not looked at: shapes have fewer.
+MAX_ELEMENTS = 64
+#: The elements of a tensor, row-major, None for one that is not known; of a tuple, those of its fields.
+Known = tuple[Any, ...]
+
+_COMPARE: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "equal": eq,
+    "not_equal": lambda a, b: not_(eq(a, b)),
+    "less": lt,
+    "greater": lambda a, b: lt(b, a),
+    "greater_equal": lambda a, b: not_(lt(a, b)),
+    "less_equal": lambda a, b: not_(lt(b, a)),
+}
+#: Sums and products wrap as the kernels' do, whatever the sizes.
+_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    **_COMPARE,
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "minimum": min_,
+    "maximum": max_,
+    "and": lambda a, b: a * b,
+}
+#: Only of numbers.  Zero divisors are guarded.
+_OF_NUMBERS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda a, b: a // b if b else 0,
+    "floormod": lambda a, b: a % b if b else 0,
+    "truncdiv": lambda a, b: (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0,
+}
+_FOLDS: dict[str, Callable[[Sequence[Dim]], Dim]] = {"sum": total, "prod": product}
+
+
+class ElementTable:
+    """The known elements of the values of a function, filled binding by binding."""
+
+    def __init__(self) -> None:
+        self._known: dict[Expr, Known] = {}
+
+    def of(self, atom: Expr) -> Known | None:
+        """The elements of an atom: None where nothing is known of them."""
+        if not isinstance(atom, Constant):
+            return self._known.get(atom)
+        data = atom.data
+        if data.size > MAX_ELEMENTS or data.dtype.kind not in "iub":
+            return None
+        return tuple(dim(int(v)) for v in data.reshape(-1))
+
+    def bind(self, var: Expr, value: Expr) -> Known | None:
+        """Note what is known of ``var``, which is bound to ``value``, and return it."""
+        found = self._elements(value)
+        if found is not None:
+            self._known[var] = found
+        return found
+
+    def _elements(self, value: Expr) -> Known | None:
+        match value:
+            case Tuple():
+                fields = tuple(map(self.of, value.fields))
+                return fields if any(f is not None for f in fields) else None
+            case TupleGetItem():
+                whole = self._known.get(value.tuple_value)
+                return None if whole is None else whole[value.index]
+            case Call(op=Op()) if isinstance(value.attrs, ShapeOfAttrs):
+                shape = value.args[0].ty
+                assert isinstance(shape, TensorType)
+                return tuple(_settled(d, value.attrs.dtype) for d in shape.shape)
+            case Call(op=Op() as op) if _is_small(value.ty):
+                return self._called(value, op)
+        return None
+
+    def _called(self, call: Call, op: Op) -> Known | None:
+        """The elements of a call's result, by the operator's ``compute``."""
+        given = [self.of(a) for a in call.args]
+        if op.pattern is OpPattern.RESHAPE:
+            return given[0]
+        if op.compute is None:
+            return None
+        loads: list[tuple[TensorType, Known | None]] = []
+        inputs = tuple(_value(a.ty, known, loads) for a, known in zip(call.args, given, strict=True))
+        if op.reduction is not None:
+            return _folded(call, op, inputs, loads)
+        types = call.ty.fields if isinstance(call.ty, TupleType) else (call.ty,)
+        outputs = tuple(Value(t.dtype, t.shape, len(loads) + k) for k, t in enumerate(types))  # type: ignore[union-attr]
+        results = []
+        for k, ty in enumerate(types):
+            assert isinstance(ty, TensorType)
+            axes = tuple(Axis(a) for a in range(ty.rank))
+            element = op.compute(inputs, axes, call.attrs, outputs if isinstance(call.ty, TupleType) else outputs[0])
+            element = element[k] if isinstance(element, tuple) else element
+            results.append(tuple(_settled(_evaluated(element, at, loads), ty.dtype) for at in _indices(ty)))
+        if all(e is None for r in results for e in r):
+            return None
+        return tuple(results) if isinstance(call.ty, TupleType) else results[0]
+
+
+def _is_small(ty: Type | None) -> bool:
+    """Is it a tensor, or a tuple of tensors, of few integers or bools?"""
+    if isinstance(ty, TupleType):
+        return bool(ty.fields) and all(isinstance(t, TensorType) and _is_small(t) for t in ty.fields)
+    if not isinstance(ty, TensorType) or is_float(ty.dtype) or not is_static(ty.shape):
+        return False
+    return int(const(product(ty.shape)) or 0) <= MAX_ELEMENTS
+
+
+def _value(ty: Type | None, known: Known | None, loads: list[tuple[TensorType, Known | None]]) -> Any:
+    """The Value of an argument (a tuple of them for a tuple), its elements noted in ``loads``."""
+    if isinstance(ty, TupleType):
+        each = known if known is not None else (None,) * len(ty.fields)
+        return tuple(_value(t, k, loads) for t, k in zip(ty.fields, each, strict=True))
+    assert isinstance(ty, TensorType)
+    number, dtype = len(loads), ty.dtype
+    loads.append((ty, known))
+    return Value(dtype, ty.shape, number, lambda at: Load(number, at, dtype))
+
+
+def _indices(ty: TensorType) -> itertools.product[tuple[int, ...]]:
+    return itertools.product(*(range(const(d) or 0) for d in ty.shape))
+
+
+def _folded(call: Call, op: Op, inputs: tuple[Any, ...], loads: list[tuple[TensorType, Known | None]]) -> Known | None:
+    """The one element that folds all elements, of a sum or product."""
+    assert op.reduction is not None and op.compute is not None and isinstance(call.ty, TensorType)
+    source, known = loads[0]
+    fold = _FOLDS.get(op.reduction.combine)
+    if fold is None or op.reduction.finish is not None or known is None or const(product(call.ty.shape)) != 1:
+        return None
+    element = op.compute(inputs, tuple(Axis(a) for a in range(source.rank)), call.attrs, None)
+    parts = [_evaluated(element, at, loads) for at in _indices(source)]
+    return None if None in parts else (_settled(fold([p for p in parts if p is not None]), call.ty.dtype),)
+
+
+# ---- scalar expressions ----------------------------------------------------------------------------------------------
+
+
+def _settled(value: Dim | None, dtype: str) -> Dim | None:
+    """``value`` as an element of ``dtype``; what is no number is an element of int64 only, where every size fits."""
+    number = None if value is None else const(value)
+    if number is None:
+        return value if dtype == "int64" else None
+    if dtype == "bool":
+        return dim(int(number != 0))
+    bits = 8 * ITEMSIZE[dtype]
+    number &= (1 << bits) - 1
+    return dim(number - (1 << bits) if not dtype.startswith("u") and number >> (bits - 1) else number)
+
+
+def _evaluated(scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[TensorType, Known | None]]) -> Dim | None:
+    """The value of ``scalar`` for the element at ``at`` of the result."""
+
+    def of(part: Scalar) -> Dim | None:
+        match part:
+            case Literal():
+                return None if isinstance(part.value, float) else dim(int(part.value))
+            case Axis():
+                return dim(at[part.number])
+            case Size():
+                return part.dim
+            case Load():
+                return _loaded([of(i) for i in part.index], *loads[part.param])
+            case Cast():
+                return None if is_float(part.dtype) or is_float(part.value.dtype) else _settled(of(part.value), part.dtype)
+            case Select() | Apply(function="where"):
+                condition, then, otherwise = part.args if isinstance(part, Apply) else _sides(part)
+                chosen = _number(of(condition))
+                return None if chosen is None else of(then if chosen else otherwise)
+            case Guard():
+                return of(part.value) if _number(of(part.condition)) else None
+            case Apply():
+                return None if is_float(part.args[0].dtype) else _applied(part, [of(a) for a in part.args])
+        return None
+
+    return of(scalar)
+
+
+def _sides(part: Select) -> tuple[Scalar, Scalar, Scalar]:
+    return part.condition, part.then, part.otherwise
+
+
+def _number(value: Dim | None) -> int | None:
+    return None if value is None else const(value)
+
+
+def _loaded(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Dim | None:
+    """An element of an argument, if index and element are known."""
+    numbers, sizes = [_number(i) for i in at], [const(d) for d in ty.shape]
+    if known is None or None in numbers or not all(0 <= i < n for i, n in zip(numbers, sizes, strict=True)):  # type: ignore
+        return None
+    return known[int(np.ravel_multi_index(numbers, sizes))] if sizes else known[0]  # type: ignore[arg-type]
+
+
+def _applied(part: Apply, args: Sequence[Dim | None]) -> Dim | None:
+    """A function of known arguments, in its dtype."""
+    if None in args or len(args) != 2:
+        return None
+    a, b = (x for x in args if x is not None)
+    if part.function in _FUNCTIONS:
+        return _settled(_FUNCTIONS[part.function](a, b), part.dtype)
+    x, y = const(a), const(b)
+    if part.function in _OF_NUMBERS and x is not None and y is not None:
+        return _settled(dim(_OF_NUMBERS[part.function](x, y)), part.dtype)
+    return None

@@ -1,0 +1,111 @@
+"""What a rewrite rule sees of a program: what the operands of a call are known to be.
+
+A rule is a small function ``(call, scope) -> expression | None``: an atom that has the call's value, another call that has,
+or None where it has nothing to say.  It is registered under the operator whose calls it looks at, see ``Rules``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ops.op import Op, TypeRelError
+from ...ops.relate import relate
+from ...ops.ty import TensorType, Type
+from ..ir import Call, Constant, Expr, Tuple
+
+Rule = Callable[[Call, "Scope"], "Expr | None"]
+
+
+class Rules:
+    """Rewrite rules by the operator whose calls they look at, in the order in which they are tried."""
+
+    def __init__(self) -> None:
+        self._rules: dict[Op, list[Rule]] = {}
+
+    def of(self, op: Op) -> tuple[Rule, ...]:
+        """The rules for calls of ``op``."""
+        return tuple(self._rules.get(op, ()))
+
+    @property
+    def operators(self) -> tuple[Op, ...]:
+        """The operators that have rules."""
+        return tuple(self._rules)
+
+    def on(self, *ops: Op) -> Callable[[Rule], Rule]:
+        """Register the decorated rule for each of ``ops``."""
+
+        def register(rule: Rule) -> Rule:
+            for op in ops:
+                self._rules.setdefault(op, []).append(rule)
+            return rule
+
+        return register
+
+
+class Scope:
+    """What the variables that can be seen at a point are bound to."""
+
+    def __init__(self) -> None:
+        self.values: dict[Expr, Expr] = {}
+
+    def call(self, atom: Expr, *ops: Op) -> Call | None:
+        """The call of one of ``ops`` that ``atom`` is bound to, if it is and cannot fail: then it may be skipped."""
+        value = self.values.get(atom)
+        return value if isinstance(value, Call) and value.op in ops and self.is_safe(value) else None
+
+    def fields(self, atom: Expr) -> tuple[Expr, ...] | None:
+        """The fields of the tuple that ``atom`` is bound to, if it is."""
+        value = self.values.get(atom)
+        return value.fields if isinstance(value, Tuple) else None
+
+    def constant(self, atom: Expr) -> np.ndarray | None:
+        """The value of ``atom`` if it is a constant."""
+        return atom.data if isinstance(atom, Constant) else None
+
+    def is_all(self, atom: Expr, number: float | int | bool) -> bool:
+        """Is ``atom`` a constant whose every element is ``number``?  0.0 is not -0.0."""
+        data = self.constant(atom)
+        if data is None or not data.size:
+            return False
+        wanted = np.array(number, data.dtype)
+        # the first element decides nearly always
+        if data.reshape(-1)[0] != wanted or not bool(np.all(data == wanted)):
+            return False
+        floating = data.dtype.kind not in "iub"
+        return not floating or bool(np.all(np.signbit(data) == np.signbit(wanted)))
+
+    def is_safe(self, call: Call) -> bool:
+        """Do the sizes of its operands always fit?  A call of which only the run can tell is never skipped."""
+        found = self.typed(call)
+        return found is not None and not found[1]
+
+    def means_the_same(self, new: Call, old: Call) -> bool:
+        """Has ``new`` the type of ``old``, and its checks?"""
+        found = self.typed(new)
+        return found is not None and found[0] == old.ty and found == self.typed(old)
+
+    def typed(self, call: Call) -> tuple[Type, tuple[Any, ...]] | None:
+        """The type of a call of an operator and the checks left for run time; None where its arguments do not fit."""
+        assert isinstance(call.op, Op)
+        try:
+            return relate(call.op, [a.ty for a in call.args], call.attrs, [self._known(a) for a in call.args])
+        except TypeRelError:
+            return None
+
+    def _known(self, atom: Expr) -> Any:
+        fields = self.fields(atom)
+        return tuple(map(self.constant, fields)) if fields else self.constant(atom)
+
+
+def tensor_type(expr: Expr) -> TensorType:
+    """The type of an expression that is a tensor."""
+    assert isinstance(expr.ty, TensorType), expr.ty
+    return expr.ty
+
+
+def operator_call(op: Op, args: tuple[Expr, ...], attrs: Any = None) -> Call:
+    """A call of ``op``, not typed yet; ``attrs`` None: the operator's defaults."""
+    return Call(op, args, op.attrs() if attrs is None else attrs)

@@ -1,0 +1,1 @@
+"""On which side of the copies work is done: a minimum cut."""

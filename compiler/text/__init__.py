@@ -1,0 +1,1 @@
+"""The text format: from text to module, and back."""

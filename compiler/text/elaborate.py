@@ -1,0 +1,380 @@
+"""Syntax tree to IR: names are resolved, operators and attributes looked up, and every mistake is collected.
+
+Methods that are generators are recursive and run on the heap (``visitor.run``), so a text may nest as deep as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ops import op as registry
+from ...ops.op import Op
+from ...ops.ty import DTYPES, MAX_RANK, FuncType, TensorType, TupleType, Type, scalar
+from ...shape_funcs.dims import ANY, Dim, dim, sym
+from ...vm.source import Diagnostic, SourceText, Span
+from ..ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, make_lets
+from ..visitor import Steps, run
+from .attributes import AttributeProblem, did_you_mean, make_attrs
+from .header import CONSTANTS
+from .infix import MINUS, SIGNS
+from .literals import LiteralError, read_attribute_number, read_literal
+
+#: Lark's tree: ``data`` is the rule, ``children`` are trees and tokens, ``meta`` has the place.
+Syntax = Any
+#: Stands for an expression with a mistake in it, which is recorded; the module is never handed out.
+_MISTAKE = Tuple(())
+
+
+@dataclass(frozen=True)
+class _Params:
+    """What ``params`` says: the parameters and the function's attributes."""
+
+    params: tuple[Var, ...]
+    attrs: dict[str, Any]
+
+
+class Elaborator:
+    """Makes IR of the syntax trees of one source; mistakes go to ``problems``."""
+
+    def __init__(self, source: SourceText, problems: list[Diagnostic], constants: tuple[np.ndarray, ...] | None) -> None:
+        self.source, self.problems = source, problems
+        #: The metadata's constants; None if it could not be read.
+        self.constants = None if constants is None else [Constant(data) for data in constants]
+        #: Functions that may be named; None: any.
+        self.globals: set[str] | None = None
+        #: What each name means now, innermost last.
+        self.meaning: dict[str, list[Expr]] = {}
+        self.bound: list[str] = []
+        self.leaves: dict[str, Callable[[Syntax], Expr]] = {
+            "local": self.local, "global_var": self.global_var, "operator": self.operator, "number": self.number,
+            "bool": self.bool, "meta": self.meta,
+        }  # fmt: skip
+
+    # ---- places and mistakes ------------------------------------------------------------------------------------
+
+    def span(self, syntax: Syntax) -> Span:
+        """The place of a tree or token."""
+        at = getattr(syntax, "meta", syntax)
+        return Span(self.source, at.start_pos, at.end_pos)
+
+    def mistake(self, message: str, at: Syntax, help: str | None = None, note: tuple[str, Span | None] | None = None) -> Expr:
+        """Record a mistake; returns what stands for the expression."""
+        self.problems.append(Diagnostic(message, self.span(at), (note,) if note else (), help))
+        return _MISTAKE
+
+    # ---- names ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names bound inside are forgotten at the end."""
+        mark = len(self.bound)
+        yield
+        for name in self.bound[mark:]:
+            self.meaning[name].pop()
+        del self.bound[mark:]
+
+    def bind(self, name: str, value: Expr) -> None:
+        """``name`` means ``value`` until the scope ends."""
+        self.meaning.setdefault(name, []).append(value)
+        self.bound.append(name)
+
+    def bind_skipped(self, error: str) -> None:
+        """The names in a stretch of text with a syntax error: to use them is no second mistake."""
+        for name in error.split():
+            self.bind(name, _MISTAKE)
+
+    # ---- modules -------------------------------------------------------------------------------------------------
+
+    def module(self, tree: Syntax) -> IRModule:
+        """The module of a whole text."""
+        first: dict[str, Syntax] = {}
+        for item in tree.children:
+            name = item.children[0]
+            if item.data == "error":
+                self.bind_skipped(name)
+            elif name in first:
+                self.mistake(f"the function {name} is defined twice", name, note=("first here", self.span(first[name])))
+            else:
+                first[name] = name
+        self.globals = set(first) | {n for n in self.meaning if n.startswith("@")}
+        definitions = [item for item in tree.children if item.data == "definition"]
+        functions = {str(item.children[0])[1:]: run(self.function(item)) for item in definitions}
+        if not definitions and not self.problems:
+            self.problems.append(Diagnostic("there is no function in the text", help="write `def @main(%x: float32) { %x }`"))
+        return IRModule(functions, self.source)
+
+    def expression(self, tree: Syntax) -> Expr:
+        """The expression of a text that is one."""
+        free = [item for item in tree.children if getattr(item, "data", None) == "free"]
+        for item in free:
+            name, annotation = item.children
+            self.bind(name, Var(name[1:], self.annotation(annotation), span=self.span(name)))
+        return run(self.body(tree.children[len(free) :]))
+
+    def function(self, tree: Syntax) -> Steps[Function]:
+        """A definition or a function literal: both end in parameters, result type, block."""
+        params, result, block = tree.children[-3:]
+        with self.scope():
+            head = self.params(params)
+            ret_type = self.type(result.children[0]) if result.children else None
+            body = yield self.block(block)
+        return Function(head.params, body, ret_type, head.attrs, span=self.span(tree))
+
+    def params(self, tree: Syntax) -> _Params:
+        seen: dict[str, Syntax] = {}
+        params, attrs = [], {}
+        for item in tree.children:
+            name = item.children[0]
+            if name in seen:
+                self.mistake(f"a second parameter {name}", name, note=("first here", self.span(seen[name])))
+            seen[name] = name
+            if item.data == "attribute":
+                attrs[str(name)] = _tuples(self.value(item.children[1]))
+            else:
+                if attrs:
+                    self.mistake("a parameter after a function attribute", item, "attributes come last")
+                var = Var(name[1:], self.annotation(item.children[1]), span=self.span(name))
+                params.append(var)
+                self.bind(name, var)
+        return _Params(tuple(params), attrs)
+
+    # ---- blocks --------------------------------------------------------------------------------------------------
+
+    def block(self, tree: Syntax) -> Steps[Expr]:
+        with self.scope():
+            return (yield self.body(tree.children))
+
+    def body(self, items: list[Syntax]) -> Steps[Expr]:
+        """Statements and what they end in."""
+        bindings: list[tuple[Var, Expr]] = []
+        for statement in items[:-1]:
+            match statement.data:
+                case "let":
+                    bindings.append((yield self.let(statement)))
+                case "graph":
+                    name, value = statement.children
+                    self.bind(name, (yield self.expr(value)))
+                case "sequence":
+                    (value,) = statement.children
+                    bindings.append((Var("_"), (yield self.expr(value))))
+                case "error":
+                    self.bind_skipped(statement.children[0])
+        last = items[-1]
+        result = _MISTAKE if not hasattr(last, "data") or last.data == "error" else (yield self.expr(last))
+        return make_lets(bindings, result)
+
+    def let(self, tree: Syntax) -> Steps[tuple[Var, Expr]]:
+        name, annotation, value = tree.children
+        var = Var(name[1:], self.annotation(annotation), span=self.span(name))
+        if value.data == "function":  # it may call itself
+            self.bind(name, var)
+            return var, (yield self.expr(value))
+        result = yield self.expr(value)
+        self.bind(name, var)
+        return var, result
+
+    # ---- expressions ---------------------------------------------------------------------------------------------
+
+    def expr(self, tree: Syntax) -> Steps[Expr]:
+        leaf = self.leaves.get(tree.data)
+        if leaf is not None:
+            return leaf(tree)
+        return (yield getattr(self, tree.data)(tree))
+
+    def exprs(self, trees: Iterable[Syntax]) -> Steps[tuple[Expr, ...]]:
+        out = []
+        for tree in trees:
+            leaf = self.leaves.get(tree.data)
+            out.append(leaf(tree) if leaf is not None else (yield self.expr(tree)))
+        return tuple(out)
+
+    def infix(self, tree: Syntax) -> Steps[Expr]:
+        left, sign, right = tree.children
+        args = yield self.exprs((left, right))
+        return Call(SIGNS[sign].op, args, _no_attrs(SIGNS[sign].op), span=self.span(tree))
+
+    def minus(self, tree: Syntax) -> Steps[Expr]:
+        operand = tree.children[1]
+        if operand.data == "number":
+            return self.literal("-" + operand.children[0], tree)
+        args = yield self.exprs((operand,))
+        return Call(MINUS.op, args, _no_attrs(MINUS.op), span=self.span(tree))
+
+    def project(self, tree: Syntax) -> Steps[Expr]:
+        value, field = tree.children
+        return TupleGetItem((yield self.expr(value)), int(field[1:]), span=self.span(tree))
+
+    def tuple(self, tree: Syntax) -> Steps[Expr]:
+        return Tuple((yield self.exprs(tree.children)), span=self.span(tree))
+
+    def if_(self, tree: Syntax) -> Steps[Expr]:
+        cond, true, false = tree.children
+        parts = (yield self.expr(cond)), (yield self.block(true)), (yield self.block(false))
+        return If(*parts, span=self.span(tree))
+
+    def call(self, tree: Syntax) -> Steps[Expr]:
+        callee, *arguments = tree.children
+        attributes = [a for a in arguments if a.data == "attribute"]
+        values = [a for a in arguments if a.data != "attribute"]
+        if attributes and values and self.span(values[-1]).start > self.span(attributes[0]).start:
+            self.mistake("an argument after an attribute", values[-1], "attributes come last")
+        if callee.data == "operator":
+            op = self.find_operator(callee)
+            args = yield self.exprs(values)
+            if op is None:
+                return _MISTAKE
+            return Call(op, args, self.attrs(op, tree, attributes), span=self.span(tree))
+        function, *args = yield self.exprs((callee, *values))
+        if attributes:
+            self.mistake("a function that is no operator takes no attributes", attributes[0])
+        return Call(function, tuple(args), span=self.span(tree))
+
+    # ---- leaves --------------------------------------------------------------------------------------------------
+
+    def local(self, tree: Syntax) -> Expr:
+        (name,) = tree.children
+        meaning = self.meaning.get(name)
+        if meaning:
+            return meaning[-1]
+        known = [n for n, meanings in self.meaning.items() if meanings and n.startswith("%")]
+        return self.mistake(f"unbound variable {name}{did_you_mean(name, known)}", name)
+
+    def global_var(self, tree: Syntax) -> Expr:
+        (name,) = tree.children
+        if self.globals is not None and name not in self.globals:
+            return self.mistake(f"unknown function {name}{did_you_mean(name, self.globals)}", name)
+        return GlobalVar(name[1:], span=self.span(name))
+
+    def operator(self, tree: Syntax) -> Expr:
+        if self.find_operator(tree) is None:
+            return _MISTAKE
+        (name,) = tree.children
+        return self.mistake(f"the operator {name} is no value", name, f"call it, or write `fn (%x) {{ {name}(%x) }}`")
+
+    def find_operator(self, tree: Syntax) -> Op | None:
+        (name,) = tree.children
+        if name in registry.REGISTRY:
+            return registry.get(str(name))
+        if self.meaning.get(f"%{name}"):
+            self.mistake(f"unknown operator {name}", name, f"the variable is written `%{name}`")
+        else:
+            same_end = sorted(n for n in registry.REGISTRY if n.rpartition(".")[2] == name.rpartition(".")[2])
+            meant = f"; did you mean {' or '.join(same_end)}?" if same_end else did_you_mean(name, registry.REGISTRY)
+            self.mistake(f"unknown operator {name}{meant}", name)
+        return None
+
+    def number(self, tree: Syntax) -> Expr:
+        return self.literal("".join(tree.children), tree)
+
+    def literal(self, text: str, tree: Syntax) -> Expr:
+        try:
+            return Constant(read_literal(text), span=self.span(tree))
+        except LiteralError as error:
+            return self.mistake(str(error), tree, error.help)
+
+    def bool(self, tree: Syntax) -> Expr:
+        return Constant(np.array(tree.children[0] == "True"), span=self.span(tree))
+
+    def meta(self, tree: Syntax) -> Expr:
+        key, number = tree.children
+        if key != CONSTANTS:
+            return self.mistake(f"the metadata has no {key}", key, f"there is {CONSTANTS}")
+        if self.constants is None:
+            return _MISTAKE
+        if not number.isdigit() or int(number) >= len(self.constants):
+            return self.mistake(f"the metadata has no constant {number}", number, f"it has {len(self.constants)}")
+        return self.constants[int(number)]
+
+    # ---- attributes ----------------------------------------------------------------------------------------------
+
+    def attrs(self, op: Op, call: Syntax, attributes: list[Syntax]) -> Any:
+        values, places = {}, {}
+        for item in attributes:
+            name = item.children[0]
+            if name in places:
+                self.mistake(f"a second attribute {name}", name, note=("first here", self.span(places[name].children[0])))
+            values[str(name)], places[str(name)] = self.value(item.children[1]), item
+        if _MISTAKE in values.values():
+            return None
+        try:
+            return make_attrs(op, values)
+        except AttributeProblem as problem:
+            at = call if problem.name is None else places[problem.name].children[0 if problem.help else 1]
+            self.mistake(problem.message, at, problem.help)
+            return None
+
+    def value(self, tree: Syntax) -> Any:
+        """The Python value of an attribute."""
+        match tree.data:
+            case "number":
+                text = "".join(tree.children)
+                try:
+                    return read_attribute_number(text)
+                except LiteralError as error:
+                    return self.mistake(str(error), tree, error.help)
+            case "bool":
+                return tree.children[0] == "True"
+            case "string":
+                return _unescape(tree.children[0][1:-1])
+            case "word":
+                return None if tree.children[0] == "None" else str(tree.children[0])
+        return [self.value(item) for item in tree.children]
+
+    # ---- types ---------------------------------------------------------------------------------------------------
+
+    def annotation(self, tree: Syntax) -> Type | None:
+        return self.type(tree.children[0]) if tree.children else None
+
+    def type(self, tree: Syntax) -> Type | None:
+        """The type; None for ``_``, which leaves it to type inference."""
+        match tree.data:
+            case "tensor_type":
+                dims, dtype = tree.children
+                if len(dims.children) > MAX_RANK:
+                    self.mistake(f"a tensor has at most {MAX_RANK} dimensions, not {len(dims.children)}", dims)
+                return TensorType(tuple(self.dim(token) for token in dims.children), self.dtype(dtype))
+            case "named_type":
+                (name,) = tree.children
+                return None if name == "_" else scalar(self.dtype(name))
+            case "tuple_type":
+                return TupleType(tuple(self.inner(item) for item in tree.children))
+        params, result = tree.children
+        return FuncType(tuple(self.inner(item) for item in params.children), self.inner(result))
+
+    def inner(self, tree: Syntax) -> Type:
+        ty = self.type(tree)
+        if ty is None:
+            self.mistake("`_` inside a type", tree, "leave out the whole annotation to have it inferred")
+            return TupleType(())
+        return ty
+
+    def dtype(self, name: Syntax) -> str:
+        if name not in DTYPES:
+            valid = f"the dtypes are {', '.join(DTYPES)}"
+            self.mistake(f"unknown dtype {name}{did_you_mean(name, DTYPES)}", name, valid)
+        return str(name)
+
+    def dim(self, token: Syntax) -> Dim:
+        if token.startswith("?"):
+            return sym(token[1:]) if token != "?" else ANY
+        if not token.isdigit():
+            self.mistake(f"a dimension is a plain integer, not {token}", token)
+            return ANY
+        return dim(int(token))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _no_attrs(op: Op) -> Any:
+    return op.attrs()
+
+
+def _unescape(text: str) -> str:
+    return text.replace("\\\\", "\0").replace("\\n", "\n").replace('\\"', '"').replace("\0", "\\")

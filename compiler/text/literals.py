@@ -1,0 +1,96 @@
+"""Numbers of the text format: ``5`` is int32, ``1.5f`` float32, ``2i64``, ``1e-3f64``, ``0.5bf16``, ``inff``."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ...ops.ty import DTYPES, is_float, numpy_dtype
+
+#: Suffix of a literal per dtype; int32 may go without.
+SUFFIXES = {
+    name: "f" if name == "float32" else re.sub(r"float|uint|int", lambda m: {"float": "f", "uint": "u"}.get(m[0], "i"), name)
+    for name in DTYPES
+    if name != "bool"
+}
+_DTYPES = {suffix: name for name, suffix in SUFFIXES.items()} | {"f32": "float32"}
+_NUMBER = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf|nan)(\w*)")
+_UNSIGNED = "unsigned"
+
+
+class LiteralError(ValueError):
+    """Text that is no number.  ``help`` says what to write."""
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.help = help
+
+
+def _split(text: str) -> tuple[str, str]:
+    match = _NUMBER.fullmatch(text)
+    assert match is not None, text
+    return match[1], match[2]
+
+
+def _is_integer(digits: str) -> bool:
+    return digits.isdigit()
+
+
+def read_literal(text: str) -> np.ndarray:
+    """The rank-0 array that a literal stands for; ``text`` may begin with ``-``.  Raises LiteralError."""
+    sign, (digits, suffix) = text.startswith("-"), _split(text.lstrip("-"))
+    if not suffix:
+        if not _is_integer(digits):
+            raise LiteralError(f"the float {text} has no suffix", f"write {text}f for float32 or {text}f64 for float64")
+        dtype = "int32" if _fits(-int(digits) if sign else int(digits), "int32") else "int64"
+    elif suffix in _DTYPES:
+        dtype = _DTYPES[suffix]
+    else:
+        valid = ", ".join(sorted(_DTYPES))
+        raise LiteralError(f"{text} is no number: there is no suffix {suffix!r}", f"the suffixes are {valid}")
+    if is_float(dtype):
+        return _float(-float(digits) if sign else float(digits), dtype, text)
+    if not _is_integer(digits):
+        raise LiteralError(f"{text} is no number: {dtype} takes digits only", f"write {digits}f for float32")
+    value = -int(digits) if sign else int(digits)
+    if not _fits(value, dtype):
+        info = np.iinfo(dtype)
+        raise LiteralError(f"{text} is out of range", f"{dtype} holds {info.min} to {info.max}")
+    return np.array(value, dtype)
+
+
+def _fits(value: int, dtype: str) -> bool:
+    info = np.iinfo(dtype)
+    return info.min <= value <= info.max
+
+
+def _float(value: float, dtype: str, text: str) -> np.ndarray:
+    element = numpy_dtype(dtype).type
+    with np.errstate(over="ignore"):
+        out = np.array(element(value))
+    if np.isinf(out) and "inf" not in text:
+        raise LiteralError(f"{text} is out of range", f"the largest {dtype} is {np.nextafter(element(np.inf), element(0))}")
+    return out
+
+
+def read_attribute_number(text: str) -> int | float:
+    """The Python number of an attribute value; a float may go without suffix.  Raises LiteralError."""
+    digits, suffix = _split(text.lstrip("-"))
+    if not suffix and not _is_integer(digits):
+        return float(text)
+    if not suffix:
+        return int(text)
+    return read_literal(text).item()
+
+
+def literal_text(data: np.ndarray) -> str | None:
+    """The literal that reads back to exactly ``data`` (rank 0); None if there is none, as for a NaN with a payload."""
+    dtype = data.dtype.name
+    if dtype == "bool":
+        return str(bool(data))
+    if not is_float(dtype):
+        return f"{int(data)}{'' if dtype == 'int32' else SUFFIXES[dtype]}"
+    digits = str(data[()]).removesuffix(".0")
+    text = digits + SUFFIXES[dtype]
+    return text if read_literal(text).tobytes() == data.tobytes() else None

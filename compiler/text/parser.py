@@ -1,0 +1,255 @@
+"""Text to tree to module: reading a file, finding *all* mistakes in it.
+
+The text passes three stages: comments, the version line and the metadata section are taken off (``header``); lark's LALR
+parser makes a syntax tree, and after a mistake goes on behind it; ``elaborate`` turns the tree into IR.
+The only file that knows lark.
+"""
+
+from __future__ import annotations
+
+import functools
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...vm.source import Diagnostic, ParseError, SourceText, Span
+from ..ir import Expr, IRModule
+from .elaborate import Elaborator
+from .header import Header, split_header
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, Tree
+    from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+
+def read_source(path: str | Path) -> SourceText:
+    """The text of a file.  Raises ParseError for a file that is missing, unreadable or no UTF-8 text."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ParseError(f"cannot read {path}: {error.strerror}") from error
+    if b"\0" in data:
+        raise ParseError(f"{path} is a binary file: it has a zero byte at offset {data.index(0)}", help="give a Relay text file")
+    try:
+        return SourceText(str(path), data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        message = f"{path} is no text: byte {data[error.start]:#04x} at offset {error.start} is not UTF-8"
+        raise ParseError(message, help="give a Relay text file in UTF-8") from error
+
+
+def parse(text: str | SourceText, source_name: str = "<string>") -> IRModule:
+    """The module a text describes.  Raises ParseError with every mistake in it, in order of place."""
+    source = text if isinstance(text, SourceText) else SourceText(source_name, text)
+    problems: list[Diagnostic] = []
+    header = split_header(source, problems, need_version=True)
+    tree = _syntax(source, header, "module", problems)
+    module = Elaborator(source, problems, header.constants).module(tree)
+    _raise(problems)
+    return module
+
+
+def parse_expr(text: str | SourceText, source_name: str = "<string>") -> Expr:
+    """The expression a text describes; the version line may be left out, functions need not exist.
+
+    Free variables are declared: ``free_var %x: Tensor[(?,), float32]; %x``.  Raises ParseError.
+    """
+    source = text if isinstance(text, SourceText) else SourceText(source_name, text)
+    problems: list[Diagnostic] = []
+    header = split_header(source, problems, need_version=False)
+    tree = _syntax(source, header, "expression", problems)
+    expr = Elaborator(source, problems, header.constants).expression(tree)
+    _raise(problems)
+    return expr
+
+
+def _raise(problems: list[Diagnostic]) -> None:
+    if problems:
+        raise ParseError(sorted(problems, key=lambda p: p.span.start if p.span is not None else 0))
+
+
+# ---- the syntax tree ---------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _lark() -> Lark:
+    from lark import Lark
+
+    grammar = Path(__file__).with_name("relay.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="basic", start=["module", "expression"], propagate_positions=True)
+
+
+def _syntax(source: SourceText, header: Header, start: str, problems: list[Diagnostic]) -> Tree:
+    """The tree; where the text has mistakes, ``ERROR`` stands in it."""
+    from lark import Token, UnexpectedToken
+
+    lark = _lark()
+    tokens = list(lark.lex(header.code))
+    end = len(header.code.rstrip())
+    tokens.append(Token("$END", "", start_pos=end, end_pos=end))
+    parser = lark.parse_interactive("", start=start)
+    at, tree = 0, None
+    while at < len(tokens):
+        try:
+            if tokens[at].type == "ERROR":
+                raise UnexpectedToken(tokens[at], set())
+            tree = parser.feed_token(tokens[at])
+            at += 1
+        except UnexpectedToken:
+            recovery = _Recovery(source, parser, tokens, at)
+            if not (header.cut and tokens[at].type == "$END"):
+                problems.append(recovery.diagnostic())
+            at = recovery.resume()
+    return tree
+
+
+#: How the words of the grammar are called in messages; the others are shown as they are written.
+_WORDS = {
+    "LOCAL": "a variable", "GRAPH": "a graph variable", "GLOBAL": "a function name like `@main`", "NAME": "a name",
+    "PROJECTION": "a field like `.0`", "NUMBER": "a number", "BOOL": "True or False", "STRING": "a string", "DIM": "`?`",
+    "EQUALITY": "`==`", "RELATION": "`<`", "$END": "the end of the text",
+}  # fmt: skip
+#: What kind of thing is wanted where all of these words may come.
+_KINDS = (
+    ("an expression", {"LOCAL", "NUMBER", "GLOBAL"}),
+    ("a type", {"TENSOR", "NAME"}),
+    ("an attribute value", {"STRING", "NUMBER"}),
+    ("a dimension", {"DIM", "NUMBER"}),
+    ("a parameter", {"LOCAL", "NAME"}),
+)
+#: What may follow any complete expression: not worth listing.
+_CONTINUE = {"PLUS", "MINUS", "STAR", "SLASH", "EQUALITY", "RELATION", "LPAR", "PROJECTION"}
+
+
+class _Recovery:
+    """One syntax error: its message, and how parsing goes on."""
+
+    def __init__(self, source: SourceText, parser: InteractiveParser, tokens: list[Token], at: int) -> None:
+        self.source, self.parser, self.tokens, self.at = source, parser, tokens, at
+        self.token = tokens[at]
+        self.accepts = parser.accepts() - {"ERROR"}
+
+    # ---- the message ----
+
+    def diagnostic(self) -> Diagnostic:
+        token, wanted = self.token, self._wanted()
+        span = Span(self.source, token.start_pos, token.end_pos)
+        if token.type == "ERROR":
+            return Diagnostic(f"unexpected character {str(token)!r}", span, help=_CHARACTER_HELP.get(str(token)))
+        if token.type == "DIM" and "DIM" not in self.accepts:
+            return Diagnostic(f"`{token}` is a dimension of a type; it has no value here", span, help=_DIM_HELP)
+        found = "the end of the text" if token.type == "$END" else f"`{token}`"
+        notes: tuple[tuple[str, Span | None], ...] = ()
+        if token.type in ("$END", "DEF") and (brace := self._open_brace()) is not None:
+            notes = (("this block is not closed", Span(self.source, brace.start_pos, brace.end_pos)),)
+        if "SEMICOLON" in self.accepts and self._can_insert("SEMICOLON"):
+            before = self.tokens[self.at - 1]
+            return Diagnostic(f"expected `;` before {found}", Span(self.source, before.end_pos, before.end_pos), notes)
+        if token.type == "RBRACE" and wanted == "an expression":
+            return Diagnostic("a block must end in an expression, without `;`", span, notes)
+        return Diagnostic(f"expected {wanted}, found {found}", span, notes)
+
+    def _wanted(self) -> str:
+        accepts = set(self.accepts)
+        for name, words in _KINDS:
+            if words <= accepts:
+                closers = sorted(accepts & {"RPAR", "RSQB"}) if name in ("a parameter", "a dimension") else []
+                return " or ".join([name, *map(self._word, closers)])
+        if accepts >= {"PLUS", "STAR"}:
+            accepts -= _CONTINUE
+        words = sorted(map(self._word, accepts))
+        return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+
+    def _word(self, terminal: str) -> str:
+        if terminal in _WORDS:
+            return _WORDS[terminal]
+        return f"`{_lark().get_terminal(terminal).pattern.value}`"
+
+    def _open_brace(self) -> Token | None:
+        stack = []
+        for token in self.tokens[: self.at]:
+            if token.type == "DEF":
+                stack = []
+            elif token.type == "LBRACE":
+                stack.append(token)
+            elif token.type == "RBRACE" and stack:
+                stack.pop()
+        return stack[-1] if stack else None
+
+    # ---- going on ----
+
+    def resume(self) -> int:
+        """Brings the parser into a state in which it can go on; returns the token to go on with."""
+        if "SEMICOLON" in self.accepts and self._can_insert("SEMICOLON"):
+            self.parser.feed_token(_made("SEMICOLON", ";", self.token))
+            return self.at
+        depth = 0
+        for at in range(self.at, len(self.tokens)):
+            kind = self.tokens[at].type
+            if kind in ("DEF", "$END"):
+                depth = 0
+            if depth == 0 and kind in ("SEMICOLON", "RBRACE", "DEF", "$END"):
+                size = self._state_for(kind)
+                if size is not None:
+                    self._unwind(size, at)
+                    return at
+            depth += (kind == "LBRACE") - (kind == "RBRACE" and depth > 0)
+        raise AssertionError("the grammar has no rule to recover with at the end of the text")
+
+    def _can_insert(self, kind: str) -> bool:
+        trial = self._trial(len(self.parser.parser_state.state_stack))
+        return self.token.type not in ("ERROR", "$END", "DEF") and _feeds(trial, kind, self.token.type)
+
+    def _state_for(self, kind: str) -> int | None:
+        """The deepest stack that takes ERROR and then ``kind``: how many states to keep."""
+        for size in range(len(self.parser.parser_state.state_stack), 0, -1):
+            if _feeds(self._trial(size), "ERROR", kind):
+                return size
+        return None
+
+    def _trial(self, size: int) -> InteractiveParser:
+        # without callbacks: they would change the lists of the tree that is being built
+        trial = self.parser.copy(deepcopy_values=False)
+        state = trial.parser_state
+        state.parse_conf = copy(state.parse_conf)
+        state.parse_conf.callbacks = {}
+        del state.state_stack[size:], state.value_stack[size - 1 :]
+        return trial
+
+    def _unwind(self, size: int, end: int) -> None:
+        state = self.parser.parser_state
+        del state.state_stack[size:], state.value_stack[size - 1 :]
+        outside = self.tokens[end].type in ("DEF", "$END")
+        start = self.at
+        while start > 0 and self.tokens[start - 1].type not in (("DEF",) if outside else ("SEMICOLON", "LBRACE", "RBRACE")):
+            start -= 1
+        # the names in what is skipped: they may be declared there, so that using them is no second mistake
+        names = {str(t) for t in self.tokens[start:end] if t.type in ("LOCAL", "GRAPH", "GLOBAL")}
+        self.parser.feed_token(_made("ERROR", " ".join(sorted(names)), self.token))
+
+
+def _made(kind: str, value: str, like: Token) -> Token:
+    from lark import Token
+
+    return Token.new_borrow_pos(kind, value, like)
+
+
+def _feeds(parser: InteractiveParser, *kinds: str) -> bool:
+    """Does the parser take these words?"""
+    from lark import Token, UnexpectedToken
+
+    try:
+        for kind in kinds:
+            parser.parser_state.feed_token(Token(kind, ""), kind == "$END")
+    except UnexpectedToken:
+        return False
+    return True
+
+
+_DIM_HELP = "unknown dimensions stand in types, as in `Tensor[(?, 4), float32]`"
+_CHARACTER_HELP = {
+    "%": "a variable is written `%name`, a graph variable `%0`",
+    "@": "a function is written `@name`",
+    '"': "a string ends on the line where it begins",
+    "'": 'strings are written "so"',
+    "#": "comments are written `// so` or `/* so */`",
+}

@@ -1,0 +1,189 @@
+"""Module to text.  What prints parses back to a structurally equal module, and prints the same again.
+
+As in Relay every inner expression gets a line of its own, ``%0 = ...;``, so the text is as flat as the graph is deep.  It
+stands in the innermost block that encloses all its uses (``blocks``).
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ...ops.op import Op
+from ...ops.ty import Type
+from ..ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from ..visitor import LEAVES, Steps, free_vars, run
+from .attributes import shown_attrs, value_text
+from .blocks import Block, Blocks
+from .header import CONSTANTS, VERSION_LINE, metadata_text
+from .literals import literal_text
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*([./][A-Za-z_][A-Za-z0-9_]*)*")
+_INDENT = "  "
+
+
+def astext(what: IRModule | Expr, show_meta_data: bool = True, show_types: bool = False) -> str:
+    """The text of a module or expression.
+
+    Constants that are no literals go to a metadata section; without ``show_meta_data`` it is left out, and the text does
+    not parse back.  ``show_types`` adds a comment with the inferred type to each line that has one.
+    """
+    constants: dict[int, Constant] = {}
+    if isinstance(what, IRModule):
+        texts = [_Printer(constants, show_types).definition(name, f) for name, f in what.functions.items()]
+    else:
+        texts = [_Printer(constants, show_types).expression(what)]
+    parts = [VERSION_LINE + "\n", *texts]
+    if constants and show_meta_data:
+        parts.append("\n" + metadata_text(c.data for c in constants.values()))
+    return "".join(parts)
+
+
+class _Printer:
+    """Prints one function or expression."""
+
+    def __init__(self, constants: dict[int, Constant], show_types: bool) -> None:
+        self.constants, self.show_types = constants, show_types
+        self.names: dict[int, str] = {}
+        #: Names in use, and the number that the last variable of each was told apart by.
+        self.taken: dict[str, int] = {}
+        #: Shared and inner expressions that have their line: ``%3``.
+        self.lines: dict[int, str] = {}
+        self.out: list[str] = []
+        self.blocks: Blocks
+
+    def definition(self, name: str, function: Function) -> str:
+        self.blocks = Blocks(function.body)
+        self.out.append(f"def @{name}{self.signature(function)} ")
+        run(self.block(self.blocks.root, 0))
+        return "".join(self.out) + "\n"
+
+    def expression(self, expr: Expr) -> str:
+        self.blocks = Blocks(expr)
+        for var in free_vars(expr):
+            self.out.append(f"free_var {self.var(var)};\n")
+        run(self.lines_of(self.blocks.root, ""))
+        return "".join(self.out)
+
+    # ---- blocks ----
+
+    def block(self, block: Block, depth: int) -> Steps[None]:
+        """``{``, the lines, ``}``."""
+        self.out.append("{\n")
+        yield self.lines_of(block, _INDENT * (depth + 1))
+        self.out.append(_INDENT * depth + "}")
+
+    def lines_of(self, block: Block, indent: str) -> Steps[None]:
+        depth = len(indent) // len(_INDENT)
+        for item, is_binding in block.lines:
+            if is_binding:
+                assert isinstance(item, Let)
+                self.out.append(f"{indent}let {self.var(item.var)} = ")
+                yield self.inline(item.value, depth)
+                self.out.append(f";{self.type_comment(item.value)}\n")
+            else:
+                self.out.append(f"{indent}")
+                at = len(self.out)
+                yield self.inline(item, depth)
+                # numbered after its own blocks, so that numbers ascend line by line
+                name = self.lines[id(item)] = f"%{len(self.lines)}"
+                self.out[at:at] = [f"{name} = "]
+                self.out.append(f";{self.type_comment(item)}\n")
+        self.out.append(indent)
+        yield self.inline(block.result, depth)
+        self.out.append(f"{self.type_comment(block.result)}\n")
+
+    # ---- expressions ----
+
+    def inline(self, expr: Expr, depth: int) -> Steps[None]:
+        """The expression itself; its children are leaves or have their lines."""
+        if id(expr) in self.lines or isinstance(expr, LEAVES):
+            self.out.append(self.atom(expr))
+            return
+        match expr:
+            case If(cond=cond):
+                true, false = self.blocks.inside(expr)
+                self.out.append(f"if ({self.atom(cond)}) ")
+                yield self.block(true, depth)
+                self.out.append(" else ")
+                yield self.block(false, depth)
+            case Function():
+                self.out.append(f"fn {self.signature(expr)} ")
+                yield self.block(self.blocks.inside(expr)[0], depth)
+            case Let():
+                yield self.block(self.blocks.inside(expr)[0], depth)
+            case _:
+                self.out.append(self.flat(expr))
+
+    def flat(self, expr: Expr) -> str:
+        match expr:
+            case Call(op=op, args=args, attrs=attrs):
+                shown = [self.atom(arg) for arg in args]
+                shown += [f"{name}={value_text(value)}" for name, value in shown_attrs(attrs)]
+                return f"{op.name if isinstance(op, Op) else self.head(op)}({', '.join(shown)})"
+            case Tuple(fields=fields):
+                return f"({', '.join(map(self.atom, fields))}{',' if len(fields) == 1 else ''})"
+            case TupleGetItem(tuple_value=value, index=index):
+                return f"{self.head(value)}.{index}"
+        raise AssertionError(f"no such expression: {type(expr).__name__}")
+
+    def atom(self, expr: Expr) -> str:
+        if id(expr) in self.lines:
+            return self.lines[id(expr)]
+        match expr:
+            case Var():
+                return "%" + self.name(expr)
+            case GlobalVar(name=name):
+                return f"@{name}"
+            case Constant(data=data):
+                return self.constant(expr, data)
+        raise AssertionError(f"{type(expr).__name__} has no line of its own")
+
+    def head(self, expr: Expr) -> str:
+        """An atom before ``(`` or ``.0``: a minus would take all of it, and ``1.0`` is a number."""
+        return f"({self.atom(expr)})" if isinstance(expr, Constant) else self.atom(expr)
+
+    def constant(self, expr: Constant, data: np.ndarray) -> str:
+        literal = literal_text(data) if data.ndim == 0 else None
+        if literal is not None:
+            return literal
+        self.constants.setdefault(id(expr), expr)
+        return f"meta[{CONSTANTS}][{list(self.constants).index(id(expr))}]"
+
+    # ---- names and types ----
+
+    def signature(self, function: Function) -> str:
+        params = [self.var(param) for param in function.params]
+        params += [f"{name}={value_text(value)}" for name, value in function.attrs.items()]
+        result = f" -> {function.ret_type}" if function.ret_type is not None else ""
+        return f"({', '.join(params)}){result}"
+
+    def var(self, var: Var) -> str:
+        """A variable where it is bound."""
+        return f"%{self.name(var)}{_annotation(var.annotation)}"
+
+    def name(self, var: Var) -> str:
+        if id(var) not in self.names:
+            base = name = _valid(var.name)
+            while name in self.taken:
+                self.taken[base] += 1
+                name = f"{base}{self.taken[base]}"
+            self.names[id(var)] = name
+            self.taken[name] = 0
+        return self.names[id(var)]
+
+    def type_comment(self, expr: Expr) -> str:
+        return f" /* ty={expr.ty} */" if self.show_types and expr.ty is not None else ""
+
+
+def _annotation(ty: Type | None) -> str:
+    return "" if ty is None else f": {ty}"
+
+
+def _valid(name: str) -> str:
+    """The name, or one like it that parses."""
+    if _NAME.fullmatch(name):
+        return name
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return name if name[:1].isalpha() or name[:1] == "_" else f"v{name}"

@@ -1,0 +1,81 @@
+"""One trial: how long each implementation of an operator takes for a call of known sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from ...ops.implementation import OpCall
+from ...ops.tuning import Finding, Quartiles, implementations, static_shapes, untuned
+from ...ops.ty import Tensor, TensorType
+from ...vm.executable import Executable
+from ...vm.machine import VirtualMachine
+from ...vm.report.interleaved import measure
+from ...vm.report.profiling import finish
+from ..builder import make_call
+from ..commands.inputs import draw
+from ..config import FORCE, Config
+from ..emit import emit
+from ..ir import Expr, Function, IRModule, Tuple, Var
+from ..pipeline import lower
+
+#: Samples of each implementation, fewer where one call takes long, and how long a sample takes at least.
+ROUNDS, FEWEST_ROUNDS, SAMPLE_SECONDS = 15, 7, 0.003
+#: What takes so many times as long as another at first sight is not measured further.
+HOPELESS = 4.0
+#: A trial takes about so long at most, besides compiling.
+TRIAL_SECONDS = 2.0
+
+
+def program(call: OpCall, implementation: str, target: str) -> Executable:
+    """A program for ``target`` that is this call, computed by this ``implementation``, and nothing else."""
+    params = tuple(_param(f"x{i}", t) for i, t in enumerate(call.inputs))
+    left, args = list(params), []
+    for name in call.op.inputs:
+        count = len(params) - len(call.op.inputs) + 1 if name.endswith("*") else 1
+        taken, left = left[:count], left[count:]
+        args.append(Tuple(tuple(taken)) if name.endswith("*") else taken[0])
+    body: Expr = make_call(call.op, tuple(args), call.attrs)
+    settings = Config.of(opt_level=0, **{FORCE + call.op.name: implementation})
+    mod = IRModule({"main": Function(params, body)})
+    return emit(lower(mod, settings, target), target, settings.texts(), settings.data_dependence)
+
+
+def _param(name: str, tensor: Tensor) -> Var:
+    return Var(name, TensorType(tensor.shape, tensor.dtype))
+
+
+def trial(call: OpCall, target: str) -> Finding:
+    """The times of all implementations that are right for ``call``, whose sizes are known, on random data.
+
+    Raises InputError where there is no memory for it, VMError for what fails, ConfigError where there is no such device.
+    """
+    shapes, default = static_shapes(call), untuned(call)
+    assert shapes is not None, call
+    arrays = [draw(f"x{i}", t.dtype, shape, 0) for i, (t, shape) in enumerate(zip(call.inputs, shapes, strict=True))]
+    runs = {k.name: _run(program(call, k.name, target), arrays) for k in implementations(call)}
+    first = {name: _seconds(run) for name, run in runs.items()}
+    limit = max(HOPELESS * min(first.values()), SAMPLE_SECONDS)
+    hopeful = {name: run for name, run in runs.items() if first[name] <= limit or name == default}
+    rounds = int(TRIAL_SECONDS / sum(max(first[name], SAMPLE_SECONDS) for name in hopeful))
+    timings = measure(hopeful, max(FEWEST_ROUNDS, min(ROUNDS, rounds)), SAMPLE_SECONDS) if len(hopeful) > 1 else {}
+    ns = {name: Quartiles(*[1e9 * seconds] * 3) for name, seconds in first.items()}
+    return Finding.of(ns | {name: Quartiles(t.low_ns, t.median_ns, t.high_ns) for name, t in timings.items()}, default)
+
+
+def _run(exe: Executable, arrays: Sequence[object]) -> Callable[[], object]:
+    machine = VirtualMachine(exe)
+
+    def run() -> None:
+        machine.run(*arrays)
+        finish(machine)
+
+    return run
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    """Of the second call: the first one may load what it needs."""
+    run()
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start

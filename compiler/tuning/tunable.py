@@ -1,0 +1,115 @@
+"""The calls of a program that several implementations can compute, and what they are at given sizes.
+
+fn (%x: Tensor[(?n, 64), float32], ...) {          n = 16
+  let %y = @nn_dense(%x, %w);                 ->   nn.dense((16, 64) float32, (32, 64) float32)
+}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ...ops.implementation import CARD, HOST, OpCall
+from ...ops.op import OpPattern
+from ...ops.ty import Tensor, TensorType, TupleType, Type
+from ...shape_funcs.dims import SYM, Dim, const, dim, substitute, symbols
+from ...vm.executable import DEVICES
+from ...vm.layout import CUDA
+from ...vm.sizes import known_value, parameter_sizes
+from ..config import Config
+from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, let_chain
+from ..pipeline import lowering
+from ..primitive import group_of
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """A call of an operator in a program; its dims are over the named dims of the function that it stands in, and
+    ``x.shape[0]`` for what has no name."""
+
+    call: OpCall
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The names of the sizes that the call depends on; "" among them where it depends on others, too."""
+        names: dict[str, None] = {}
+        for t in self.call.inputs:
+            for d in t.shape:
+                if const(d) is None:
+                    names |= dict.fromkeys(_names(d))
+        return tuple(names)
+
+    def at(self, sizes: Mapping[str, int]) -> OpCall | None:
+        """The call where these sizes are known; None where it depends on others."""
+        inputs, outputs = (_sized(tensors, sizes) for tensors in (self.call.inputs, self.call.outputs))
+        return None if inputs is None or outputs is None else replace(self.call, inputs=inputs, outputs=outputs)
+
+
+def machine_of(device: str) -> str:
+    """Whose implementations a call on ``device`` has."""
+    return CARD if device == DEVICES[CUDA] else HOST
+
+
+def tunable(mod: IRModule, config: Config, target: str) -> list[Tunable]:
+    """The calls of ``mod`` for ``target`` that more than one implementation can compute, each once.  Raises TypeCheckError."""
+    fused = next(step for name, step in lowering(mod, config, target) if name == "fuse_ops")
+    found: dict[OpCall, None] = {}
+    for function in fused.functions.values():
+        if not function.is_primitive:
+            names = parameter_sizes([(p.name, p.ty or p.annotation) for p in function.params])  # type: ignore[misc]
+            found |= dict.fromkeys(_calls(fused, function.body, names, target))
+    return [Tunable(call) for call in found]
+
+
+def _calls(mod: IRModule, chain: Expr, names: Mapping[Dim, Dim], target: str) -> Iterator[OpCall]:
+    for _, value in let_chain(chain)[0]:
+        if isinstance(value, If):
+            yield from _calls(mod, value.true_branch, names, target)
+            yield from _calls(mod, value.false_branch, names, target)
+        elif isinstance(value, Function):
+            yield from _calls(mod, value.body, names, target)
+        elif isinstance(value, Call) and isinstance(value.op, GlobalVar) and mod[value.op.name].is_primitive:
+            call = _call(mod[value.op.name], value, names, target)
+            if call is not None:
+                yield call
+
+
+def _call(function: Function, site: Call, names: Mapping[Dim, Dim], target: str) -> OpCall | None:
+    """The call of the one operator of a primitive, over the dims of where it is called; None where nothing can be chosen."""
+    group = group_of(function)
+    operator = group.nodes[0].operator
+    if operator.pattern is not OpPattern.OPAQUE or any(operator.data_dependent):
+        return None
+    call = group.call_on(machine_of(str(function.attrs.get("device", target))))
+    if sum(k.takes(call) for k in operator.kernels_on(call.device)) < 2:
+        return None
+    outer = [d for arg in site.args for t in _tensors(arg.ty) for d in t.shape]
+    inner = [d for t in group.params for d in t.shape]
+    dims = {i: substitute(o, names) for i, o in zip(inner, outer, strict=True) if i.op == SYM}
+
+    def moved(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(Tensor(t.dtype, tuple(substitute(d, dims) for d in t.shape)) for t in tensors)
+
+    return replace(call, inputs=moved(call.inputs), outputs=moved(call.outputs))
+
+
+def _tensors(ty: Type | None) -> Iterator[TensorType]:
+    if isinstance(ty, TupleType):
+        for field in ty.fields:
+            yield from _tensors(field)
+    else:
+        assert isinstance(ty, TensorType), ty
+        yield ty
+
+
+def _names(d: Dim) -> Iterator[str]:
+    for name in symbols(d):
+        yield "" if name.startswith(".") else name
+
+
+def _sized(tensors: tuple[Tensor, ...], sizes: Mapping[str, int]) -> tuple[Tensor, ...] | None:
+    found = [(t.dtype, [known_value(d, sizes) for d in t.shape]) for t in tensors]
+    if any(n is None for _, shape in found for n in shape):
+        return None
+    return tuple(Tensor(dtype, tuple(dim(n) for n in shape if n is not None)) for dtype, shape in found)

@@ -1,0 +1,1 @@
+"""The typing rules that type inference applies."""

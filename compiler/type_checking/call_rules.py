@@ -1,0 +1,156 @@
+"""The type of a call: of an operator, of a global function, of a function value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...ops.machine import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
+from ...ops.op import Op, TypeRelError
+from ...ops.relate import relate
+from ...ops.ty import FuncType, TensorType, Type
+from ...shape_funcs.dims import dim
+from ...vm.source import Diagnostic, Span
+from ..ir import Call, Constant, Expr, GlobalVar, Var
+from .shape_checks import Emit, enforce
+from .signature import BOTTOM, FAILED, Signature
+from .type_match import Binder, Misfit, generalize, instantiate, symbols_of
+
+
+class Mistake(Exception):
+    """A diagnostic on its way to the binding at fault."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(str(diagnostic))
+        self.diagnostic = diagnostic
+
+
+def mistake(message: str, span: Span | None, *notes: tuple[str, Span | None], help: str | None = None) -> Mistake:
+    """The exception for a diagnostic of these parts."""
+    return Mistake(Diagnostic(message, span, notes, help))
+
+
+def said(atom: Expr) -> str:
+    """What to call an atom in a message; a name that A-normal form made up is none of the program's."""
+    match atom:
+        case Var():
+            made = atom.span is not None and not atom.span.source.text.startswith(f"%{atom.name}", atom.span.start)
+            return "this value" if made else f"%{atom.name}"
+        case GlobalVar():
+            return f"@{atom.name}"
+    return "the constant"
+
+
+def type_note(atom: Expr) -> tuple[str, Span | None]:
+    """``%a is Tensor[(?, 4), float32]``, where ``%a`` was defined."""
+    return f"{said(atom)} is {atom.ty}", atom.span
+
+
+def mark_of(atoms: Sequence[Expr]) -> Type | None:
+    """FAILED or BOTTOM if one of ``atoms`` has no type, else None."""
+    types = [a.ty for a in atoms]
+    return FAILED if FAILED in types else BOTTOM if BOTTOM in types else None
+
+
+# ---- operators -----------------------------------------------------------------------------------------------------
+
+
+def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signature: Signature | None = None) -> Type:
+    """The result type of an operator's call on typed ``args``; ``known`` has the value of each that is a constant.
+
+    ``signature`` is that of the global function which is the first argument, if it is one.  Raises Mistake.
+    """
+    op = call.op
+    assert isinstance(op, Op)
+    if op is ALLOC_CLOSURE:
+        assert signature is not None
+        return _closure_type(signature, args[1:])
+    if op in (ASSERT_SHAPE, ASSERT_SAME_SIZE):
+        return _asserted_type(call, args)
+    if op in (ON_DEVICE, DEVICE_COPY):
+        return _placed_type(call, args)
+    if not op.in_language:
+        raise mistake(f"{op.name} is an instruction of the machine, not an operator of programs", call.span)
+    try:
+        return relate(op, [a.ty for a in args], call.attrs, known)[0]
+    except TypeRelError as error:
+        notes = dict.fromkeys(type_note(a) for a in args if not isinstance(a, Constant))
+        raise mistake(error.message, call.span, *notes, help=error.help) from None
+
+
+def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:
+    ty = args[0].ty
+    assert isinstance(ty, TensorType)
+    shape = list(ty.shape)
+    if call.op is ASSERT_SHAPE:
+        shape = [have if want < 0 else dim(want) for have, want in zip(shape, call.attrs.dims, strict=True)]
+    else:
+        other = args[1].ty
+        assert isinstance(other, TensorType)
+        shape[call.attrs.axis] = other.shape[call.attrs.other_axis]
+    return TensorType(tuple(shape), ty.dtype)
+
+
+def _placed_type(call: Call, args: Sequence[Expr]) -> Type:
+    """The type of what is said to be on a device.  Raises Mistake."""
+    assert isinstance(call.op, Op)
+    if len(args) != 1:
+        raise mistake(f"{call.op.name} takes one tensor, {len(args)} arguments given", call.span)
+    ty = args[0].ty
+    if not isinstance(ty, TensorType):
+        raise mistake(f"{call.op.name} takes a tensor, not {ty}", call.span, type_note(args[0]))
+    return ty
+
+
+def _closure_type(signature: Signature, captured: Sequence[Expr]) -> Type:
+    """The type of a closure: the function's, less the parameters that are captured."""
+    binder = Binder()
+    for atom, want in zip(captured, signature.params[: len(captured)], strict=True):
+        assert atom.ty is not None
+        binder.match(atom.ty, want, atom)
+    rest = signature.params[len(captured) :]
+    known = {*binder.sizes, *symbols_of(*rest)}
+    result = generalize(signature.result, known)
+    return FuncType(rest, instantiate(FuncType(rest, result), binder.sizes, rigid=True).result)  # type: ignore[attr-defined]
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+
+
+def function_call(call: Call, callee: Expr, args: Sequence[Expr], emit: Emit, signature: Signature | None) -> Call:
+    """The typed call of a function; run-time checks of its arguments are emitted before it.  Raises Mistake.
+
+    ``signature`` is that of a global callee; a function value is known by its type alone.
+    """
+    if signature is not None:
+        params, result, names = signature.params, signature.result, [f"%{p.name}" for p in signature.function.params]
+    elif isinstance(callee.ty, FuncType):
+        params, result, names = callee.ty.params, callee.ty.result, [f"{i + 1}" for i in range(len(callee.ty.params))]
+    else:
+        raise mistake(f"{said(callee)} is called, but it is {callee.ty}, not a function", call.span, type_note(callee))
+    if len(args) != len(params):
+        takes = f"{len(params)} argument{'' if len(params) == 1 else 's'}"
+        where = (f"{said(callee)} is defined here", _definition(callee, signature))
+        raise mistake(f"{said(callee)} takes {takes}, {len(args)} given", call.span, where)
+    binder, passed = Binder(), []
+    for name, want, arg in zip(names, params, args, strict=True):
+        passed.append(_argument(call, callee, name, want, arg, binder, emit))
+    ty = result if result in (BOTTOM, FAILED) else instantiate(result, binder.sizes, rigid=signature is None)
+    return Call(callee, tuple(passed), span=call.span, ty=ty)
+
+
+def _argument(call: Call, callee: Expr, name: str, want: Type, arg: Expr, binder: Binder, emit: Emit) -> Expr:
+    if want is FAILED:
+        return arg
+    assert arg.ty is not None
+    binder.demands = []
+    try:
+        ty = binder.match(arg.ty, want, arg)
+    except Misfit as misfit:
+        message = f"argument {name} of {said(callee)} must be {want}, not {arg.ty}: {misfit}"
+        raise mistake(message, call.span, type_note(arg)) from None
+    return enforce(emit, arg, ty, binder.demands, call.span)
+
+
+def _definition(callee: Expr, signature: Signature | None) -> Span | None:
+    return callee.span if signature is None else signature.function.span
