@@ -7,26 +7,24 @@ A value has one register from its binding to its ``memory.kill``; registers are 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ops import machine
 from ..ops.op import Op
-from ..ops.ty import DTYPES, FuncType, TensorType
-from ..shape_funcs.dims import Dim, eq, sym
-from ..shape_funcs.program import SIZE, ShapeProgram, assemble
-from ..shape_funcs.registry import Check
+from ..ops.ty import FuncType, TensorType
+from ..shape_funcs.program import ShapeProgram
 from ..vm import isa
 from ..vm.copy_reason import CopyKind, CopyReason
 from ..vm.executable import DEVICES, Executable, VMFunction
 from ..vm.sizes import parameter_sizes, portable
 from ..vm.source import Span
-from .ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
+from .ir import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
+from .machine_calls import INSTRUCTIONS_OF
 from .memory.memory_notes import MemoryNotes
 from .memory.storage_roots import MAKES_STORAGE, MAKES_TENSOR
 from .passes.manifest_lifetimes import is_tail_call
 from .passes.place import DEVICES_OF_PARAMS
-from .primitive_shape import primitive
 from .tables import Tables
 from .versions import is_launch
 
@@ -35,7 +33,7 @@ def emit(mod: IRModule, target: str, config: Mapping[str, str], dependence: str 
     """The executable of ``mod``, which is what ``manifest_lifetimes`` gives.  ``config`` is recorded in it."""
     tables = Tables(mod, target, dependence)
     taking = config.get("plan") != "off"
-    functions = tuple(_FunctionEmitter(tables, name, f, taking).emit() for name, f in mod.functions.items() if not f.is_primitive)
+    functions = tuple(FunctionEmitter(tables, name, f, taking).emit() for name, f in mod.functions.items() if not f.is_primitive)
     return Executable(
         functions=functions,
         constants=tuple(tables.constants.items),
@@ -78,7 +76,7 @@ class _Registers:
 # ---- functions -----------------------------------------------------------------------------------------------------
 
 
-class _FunctionEmitter:
+class FunctionEmitter:
     """One function.  ``where`` gives a variable's register, for the vectors of a shape function a tuple of them."""
 
     def __init__(self, tables: Tables, name: str, function: Function, taking: bool) -> None:
@@ -92,6 +90,7 @@ class _FunctionEmitter:
         self.sizes = parameter_sizes((p.name, p.ty) for p in function.params if p.ty is not None)
 
     def emit(self) -> VMFunction:
+        """The function in bytecode."""
         f = self.function
         for p in f.params:
             self.where[p] = self.registers.take()
@@ -116,15 +115,18 @@ class _FunctionEmitter:
         return tuple(out)
 
     def add(self, item: isa.Instruction | isa.Label) -> None:
+        """The next instruction, of the place in the source that is being written; or a label before it."""
         self.items.append(item)
         if not isinstance(item, isa.Label):
             self.spans.append(self.span)
 
     def reg(self, atom: Expr) -> int:
+        """The register of a variable."""
         assert isinstance(atom, Var), atom
         return self.where[atom]
 
     def regs(self, atoms: tuple[Expr, ...]) -> tuple[int, ...]:
+        """The registers of variables."""
         return tuple(self.reg(a) for a in atoms)
 
     def dst(self, var: Var) -> int:
@@ -270,7 +272,7 @@ class _FunctionEmitter:
                     self.notes.tensor(len(self.spans), var, value)
                 elif op is machine.SLICE_TENSOR:
                     self.notes.part(len(self.spans), var)
-                _MACHINE[op](self, var, value)
+                INSTRUCTIONS_OF[op](self, var, value)
             case Call(op=GlobalVar() as callee):
                 args, function = self.regs(value.args), self.tables.functions[callee.name]
                 if dead:
@@ -298,152 +300,3 @@ class _FunctionEmitter:
         args = self.regs(call.args)
         self.add(isa.InvokeShapeFunc(self.tables.assertion(program, call.op.name), args, ()))
         self.add(isa.Move(self.dst(var), args[0]))
-
-
-# ---- one rule per machine operator -----------------------------------------------------------------------------------
-
-_Rule = Callable[[_FunctionEmitter, Var, Call], None]
-_MACHINE: dict[Op, _Rule] = {}
-
-
-def _rule(op: Op) -> Callable[[_Rule], _Rule]:
-    def register(rule: _Rule) -> _Rule:
-        _MACHINE[op] = rule
-        return rule
-
-    return register
-
-
-@_rule(machine.ALLOC_STORAGE)
-def _alloc_storage(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    e.add(isa.AllocStorage(e.dst(var), call.attrs.nbytes, DEVICES.index(call.attrs.device)))
-
-
-@_rule(machine.ALLOC_TENSOR)
-def _alloc_tensor(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    storage, a = e.reg(call.args[0]), call.attrs
-    e.add(isa.AllocTensor(e.dst(var), storage, a.offset, DTYPES.index(a.dtype), a.shape))
-
-
-@_rule(machine.ALLOC_STORAGE_REG)
-def _alloc_storage_reg(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    shape, a = e.reg(call.args[0]), call.attrs
-    e.add(isa.AllocStorageReg(e.dst(var), shape, DTYPES.index(a.dtype), DEVICES.index(a.device)))
-
-
-@_rule(machine.TAKE_STORAGE)
-def _take_storage(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    source = e.reg(call.args[0])
-    e.add(isa.TakeStorage(e.dst(var), source, DEVICES.index(call.attrs.device)))
-
-
-@_rule(machine.ALLOC_TENSOR_REG)
-def _alloc_tensor_reg(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    (storage, shape), a = e.regs(call.args), call.attrs
-    e.add(isa.AllocTensorReg(e.dst(var), storage, a.offset, shape, DTYPES.index(a.dtype)))
-
-
-@_rule(machine.LOAD_CONST)
-def _load_const(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    constant = call.args[0]
-    assert isinstance(constant, Constant)
-    e.add(isa.LoadConst(e.dst(var), e.tables.constant(constant.data), DEVICES.index(call.attrs.device)))
-
-
-@_rule(machine.DEVICE_COPY)
-def _device_copy(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    register, a, number = e.reg(call.args[0]), call.attrs, e.reason(call)
-    e.add(isa.DeviceCopy(e.dst(var), register, DEVICES.index(a.src), DEVICES.index(a.dst), number))
-
-
-@_rule(machine.COPY_BEGIN)
-def _copy_begin(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    register, number = e.reg(call.args[0]), e.reason(call)
-    e.add(isa.CopyBegin(e.dst(var), register, DEVICES.index(call.attrs.src), number))
-
-
-@_rule(machine.COPY_WAIT)
-def _copy_wait(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    pending = e.reg(call.args[0])
-    e.add(isa.CopyWait(e.dst(var), pending))
-    e.registers.give(pending)  # the instruction empties it
-
-
-@_rule(machine.INVOKE_OP)
-def _invoke_op(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    function, *args = call.args
-    assert isinstance(function, GlobalVar)
-    n = call.attrs.n_outputs
-    number = e.tables.kernel(function.name, len(args) - n, n, call.attrs.workspace)
-    e.add(isa.InvokePacked(number, n, e.regs(tuple(args))))
-
-
-@_rule(machine.SHAPE_FUNC)
-def _shape_func(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    function, *args = call.args
-    assert isinstance(function, GlobalVar)
-    number = e.tables.shape_func(function.name)
-    e.notes.shape_func(var, call, primitive(e.tables.mod[function.name], e.tables.dependence))
-    sources = e.regs(tuple(args))
-    e.where[var] = tuple(e.registers.take() for _ in e.tables.shape_funcs.items[number][0].outputs)
-    e.add(isa.InvokeShapeFunc(number, sources, e.where[var]))
-
-
-@_rule(machine.SHAPE_OF)
-def _shape_of(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    data = e.reg(call.args[0])
-    e.add(isa.ShapeOf(e.dst(var), data))
-
-
-@_rule(machine.RESHAPE_TENSOR)
-def _reshape_tensor(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    data, shape = e.regs(call.args)
-    e.add(isa.ReshapeTensor(e.dst(var), data, shape))
-
-
-@_rule(machine.SLICE_TENSOR)
-def _slice_tensor(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    data, shape, offset = e.regs(call.args)
-    e.add(isa.SliceTensor(e.dst(var), data, shape, offset))
-
-
-@_rule(machine.SIZES)
-def _sizes(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    a = call.attrs
-    program = ShapeProgram(a.loads, a.rows, (), a.outputs)
-    sources = e.regs(call.args)
-    e.where[var] = tuple(e.registers.take() for _ in program.outputs)
-    e.add(isa.InvokeShapeFunc(e.tables.assertion(program, machine.SIZES.name), sources, e.where[var]))
-
-
-@_rule(machine.TRIM)
-def _trim(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    (data, counts), a = e.regs(call.args), call.attrs
-    e.add(isa.TrimTensor(e.dst(var), data, counts, a.index, int(a.release)))
-
-
-@_rule(machine.ALLOC_CLOSURE)
-def _alloc_closure(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    function, *captured = call.args
-    assert isinstance(function, GlobalVar)
-    registers = e.regs(tuple(captured))
-    e.add(isa.AllocClosure(e.dst(var), e.tables.functions[function.name], registers))
-
-
-@_rule(machine.ASSERT_SHAPE)
-def _assert_shape(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    sizes = [sym(f"d{axis}") for axis in range(len(call.attrs.dims))]
-    wanted = [(axis, d) for axis, d in enumerate(call.attrs.dims) if d >= 0]
-    checks = [
-        Check(eq(sizes[axis], d), f"axis {axis} has the size {{}}, but the program says {d}", (sizes[axis],))
-        for axis, d in wanted
-    ]
-    e.assertion(var, call, assemble([], checks, {s: (0, SIZE, axis) for axis, s in enumerate(sizes)}))
-
-
-@_rule(machine.ASSERT_SAME_SIZE)
-def _assert_same_size(e: _FunctionEmitter, var: Var, call: Call) -> None:
-    a, b = sym("a"), sym("b")
-    check = Check(eq(a, b), call.attrs.message, (a, b))
-    loads: dict[Dim, Any] = {a: (0, SIZE, call.attrs.axis), b: (1, SIZE, call.attrs.other_axis)}
-    e.assertion(var, call, assemble([], [check], loads))
