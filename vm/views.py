@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..ops.native.layout import TAG_TENSOR
-from ..ops.native.memory import clock_ns, load_i64, native, tensor
+from ..ops.native.memory import clock_ns, copy_bytes, load_i64, native, tensor
 from ..ops.native.status import INTERNAL, OK, OUT_OF_MEMORY, SHAPE_CHECK
 from .actions import shape_vector
 from .frames import set_register
-from .heap import checked_bytes, itemsize, like, n_bytes, release, status_of_bytes, view
+from .heap import checked_bytes, is_inline, itemsize, like, n_bytes, release, status_of_bytes, view
 from .layout import EVENT_ALLOC, TRACE_OFF, state_at
 from .poison import NBYTES
 from .stream import copy_on_device
@@ -62,9 +62,13 @@ def slice_tensor(state, at, regs):
     if made == 0:
         return OUT_OF_MEMORY
     o = tensor(made)
-    o.data += offset * size
-    if o.storage != 0 and state_at(state).poison != 0:
-        o.payload[NBYTES] = nbytes
+    if is_inline(made):
+        # it holds its elements itself, so from its first byte on: views of it take a copy of them
+        copy_bytes(o.data, t.data + offset * size, nbytes)
+    else:
+        o.data += offset * size
+        if o.storage != 0 and state_at(state).poison != 0:
+            o.payload[NBYTES] = nbytes
     o.ndim = to.shape[0]
     for i in range(to.shape[0]):
         o.shape[i] = load_i64(to.data + 8 * i)

@@ -16,6 +16,7 @@ from relayvm.compiler.pipeline import stages
 from relayvm.compiler.text.parser import parse
 from relayvm.ops import machine
 from relayvm.ops.op import Op
+from relayvm.vm.poison import VARIABLE
 
 from .overlaps import dead_reads
 
@@ -103,6 +104,25 @@ def test_all_parts_of_a_split_are_views_where_they_are_used_together() -> None:
     )
     assert views(text) == 2
     runs_alike(text, matrix(16))
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("poison", ["0", "1"])
+def test_a_part_of_a_vector_that_holds_its_elements_itself(target: str, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view of the part outlives it: it must not point into an object that is another's by then."""
+    monkeypatch.setenv(VARIABLE, poison)
+    text = (
+        'def @main(%x: Tensor[(?n, ?m, ?k), float32]) { let %s = shape_of(%x, dtype="int64"); '
+        "let %p = strided_slice(%s, begin=[1], end=[3]); let %r = reshape(%p, newshape=[2, 1]); "
+        "let %a = exp(sum(sum(%x, axis=[0]), axis=[0])); (multiply(%r, %r), %a, multiply(%s, %s)) }"
+    )
+    vm = relay.VirtualMachine(relay.compile(HEADER + text, target=target, fuse="off"))
+    if target == "cpu":
+        assert "SliceTensor" in vm.exe.disassembly
+    for _ in range(3):
+        squares, _, whole = vm.run(np.zeros((3, 4, 5), np.float32))
+        np.testing.assert_array_equal(squares.numpy(), [[16], [25]])
+        np.testing.assert_array_equal(whole.numpy(), [9, 16, 25])
 
 
 def test_nothing_is_written_over_a_part() -> None:
