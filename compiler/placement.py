@@ -7,7 +7,7 @@ the outer one does not see.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,13 @@ class Frame:
 def vector_type(rank: int) -> TensorType:
     """The type of a shape."""
     return TensorType.of((rank,), "int64")
+
+
+def vector_constant(sizes: Sequence[int]) -> Constant:
+    """Known sizes as an int64 vector."""
+    data = np.array(sizes, np.int64)
+    data.setflags(write=False)
+    return Constant(data, ty=vector_type(len(sizes)))
 
 
 class Scope:
@@ -163,9 +170,7 @@ class Scope:
     def static_shape(self, dims: Shape) -> Var:
         """The host vector of a known shape."""
         if dims not in self.shapes:
-            data = np.array([const(d) for d in dims], np.int64)
-            data.setflags(write=False)
-            self.shapes[dims] = self.on_host(Constant(data, ty=vector_type(len(dims))), None)
+            self.shapes[dims] = self.on_host(vector_constant([const(d) or 0 for d in dims]), None)
         return self.shapes[dims]
 
     def allocate(self, name: str | Var, ty: TensorType, shape: Var | None, device: str) -> Var:

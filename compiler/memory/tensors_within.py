@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import ChainMap
 
-import numpy as np
-
 from ...ops import machine
 from ...shape_funcs.dims import Shape, const, is_static
 from ..anf import Names
-from ..ir import Call, Constant, Expr, Function, If, TupleGetItem, Var, let_chain, make_lets, replace
-from ..placement import HOST, vector_type
+from ..ir import Call, Expr, Function, If, TupleGetItem, Var, let_chain, make_lets, replace
+from ..placement import HOST, vector_constant, vector_type
 from .known_sizes import KnownSizes
 from .lying_within import Join, Lying
 from .storage_roots import MAKES_STORAGE, MAKES_TENSOR, Path, StorageRoots
@@ -114,10 +112,7 @@ class _Making:
     def constant(self, sizes: tuple[int, ...]) -> Var:
         """A vector of known sizes."""
         if sizes not in self.constants:
-            data = np.array(sizes, np.int64)
-            data.setflags(write=False)
-            ty = vector_type(len(sizes))
-            var = self.constants[sizes] = Var(self.names("const"), ty=ty)
-            call = Call(machine.LOAD_CONST, (Constant(data, ty=ty),), machine.LoadConstAttrs(HOST), ty=ty)
-            self.out.append((var, call))
+            constant = vector_constant(sizes)
+            var = self.constants[sizes] = Var(self.names("const"), ty=constant.ty)
+            self.out.append((var, Call(machine.LOAD_CONST, (constant,), machine.LoadConstAttrs(HOST), ty=constant.ty)))
         return self.constants[sizes]
