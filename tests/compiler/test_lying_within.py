@@ -112,6 +112,23 @@ def test_a_part_of_a_vector_that_holds_its_elements_itself(target: str, poison: 
     """A view of the part outlives it: it must not point into an object that is another's by then."""
     monkeypatch.setenv(VARIABLE, poison)
     text = (
+        'def @main(%x: Tensor[(?n, ?m, ?k), float32]) { let %s = shape_of(%x, dtype="int64"); '
+        "let %p = strided_slice(%s, begin=[1], end=[3]); let %r = reshape(%p, newshape=[2, 1]); "
+        "let %a = exp(sum(sum(%x, axis=[0]), axis=[0])); (multiply(%r, %r), %a, multiply(%s, %s)) }"
+    )
+    vm = relay.VirtualMachine(relay.compile(HEADER + text, target=target, fuse="off"))
+    assert vm.exe.disassembly.count("SliceTensor") == 1
+    for _ in range(3):
+        squares, _, whole = vm.run(np.zeros((3, 4, 5), np.float32))
+        np.testing.assert_array_equal(squares.numpy(), [[16], [25]])
+        np.testing.assert_array_equal(whole.numpy(), [9, 16, 25])
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("poison", ["0", "1"])
+def test_parts_of_parts_of_such_a_vector(target: str, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, poison)
+    text = (
         'def @main(%x: Tensor[(?a, ?b, ?c, ?d), float32]) { let %s = shape_of(%x, dtype="int64"); '
         "let %p = strided_slice(%s, begin=[1], end=[4]); let %q = strided_slice(%p, begin=[1], end=[3]); "
         "let %r = reshape(%q, newshape=[2, 1]); let %u = strided_slice(%r, begin=[1], end=[2]); "
