@@ -8,6 +8,7 @@ DEVICE  ?= sim
 # pytest workers: as many as there are cores, at most four (each compiles kernels and holds a compiler in memory)
 WORKERS ?= auto
 OUT     := build/examples
+SECONDS ?= 60
 
 # `make gpu GPU_PYTHON=python3`: with an interpreter that has the packages already; nothing is installed.  The few that it lacks
 # may lie in the folder GPU_PACKAGES.  GPU_ARGS goes to the program: --out FOLDER, --only PART.
@@ -24,7 +25,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 	"$$p" -c '$(PROBE)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers docs bench gpu clean
+.PHONY: help demo test test-all check lint types layers docs bench fuzz gpu clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +38,11 @@ demo: $(VENV)/stamp-run  ## set up, run two example programs on the simulated de
 
 test: $(VENV)/stamp-test  ## set up with the test extra, run the tests
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses=4 $(PYTEST_ARGS)
+
+test-all: test  ## every test; today `make test` leaves none out
+
+fuzz: $(VENV)/stamp-test  ## random trials for SECONDS=60, of PARTS= (see tests/campaign); a finding becomes a test in build/campaign
+	$(PY) -m tests.campaign $(PARTS) --seconds $(SECONDS) $(FUZZ_ARGS)
 
 check: lint types test  ## lint, format, types of the public API, tests (the layers among them)
 

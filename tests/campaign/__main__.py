@@ -1,0 +1,41 @@
+"""``python -m tests.campaign``: the parts, one after the other; exit code 1 when something was found."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+import click
+
+from .hunt import hunt, write
+
+FOLDER = Path(__file__).parent
+#: Modules of this folder that are no part.
+_NO_PARTS = ("__init__", "__main__", "part", "worker", "hunt", "test_slice")
+PARTS = tuple(sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in _NO_PARTS))
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS))
+@click.option("--seconds", default=60.0, help="For all parts together, where --trials is not given.")
+@click.option("--trials", default=None, type=int, help="Of each part, however long they take.")
+@click.option("--seed", default=0, help="The first trial's.")
+@click.option("--jobs", default=2, help="Processes.")
+@click.option("--out", default="build/campaign", type=click.Path(path_type=Path), help="Folder for tests made of findings.")
+def main(parts: tuple[str, ...], seconds: float, trials: int | None, seed: int, jobs: int, out: Path) -> None:
+    """Random trials of relayvm."""
+    click.echo(f"{platform.platform()}, Python {platform.python_version()}, {jobs} processes, seeds from {seed}")
+    found = 0
+    chosen = parts or PARTS
+    for name in chosen:
+        report = hunt(name, seed, trials, seconds / len(chosen), jobs)
+        click.echo(str(report))
+        for finding in report.findings:
+            click.echo(f"  {finding.kind} at seed {finding.seed}: {finding.what}\n    {write(name, finding, out)}")
+        found += len(report.findings)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""A fixed short slice of every part of the campaign: the same seeds in every run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .__main__ import PARTS
+from .part import load
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_is_found(part: str, tmp_path: Path) -> None:
+    options = ["--trials", str(load(part).slice_trials), "--jobs", "1", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.campaign", part, *options]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stdout + run.stderr
