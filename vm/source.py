@@ -6,6 +6,12 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
+
+from .printable import PLACE, shortened, underlined
+
+#: Mistakes and characters of one error's text, after which the rest is counted; notes of one mistake.
+MOST_SHOWN, MOST_CHARACTERS, MOST_NOTES = 20, 16_000, 6
 
 
 @dataclass(frozen=True)
@@ -50,14 +56,13 @@ class Span:
         return self if other is None else Span(self.source, min(self.start, other.start), max(self.end, other.end))
 
     def render(self) -> str:
-        """The place, the line and a caret under the span."""
+        """The place, the line and a caret under the span; of a long line the part around the caret."""
         line, column = self.source.position(self.start)
         text = self.source.line(line)
-        width = max(1, min(self.end - self.start, len(text) - column + 1))
+        shown, carets = underlined(text, column, max(1, min(self.end - self.start, len(text) - column + 1)))
         number = str(line)
         gap = " " * len(number)
-        shown = text.expandtabs(1)
-        return f"{gap}--> {self.place}\n{gap} |\n{number} | {shown}\n{gap} | {' ' * (column - 1)}{'^' * width}"
+        return f"{gap}--> {shortened(self.place, PLACE)}\n{gap} |\n{number} | {shown}\n{gap} | {carets}"
 
 
 @dataclass(frozen=True)
@@ -73,18 +78,35 @@ class Diagnostic:
     help: str | None = None
 
     def __str__(self) -> str:
-        parts = [f"error: {self.message}"]
+        parts = [f"error: {shortened(self.message)}"]
         if self.span is not None:
             parts.append(self.span.render())
-        for text, span in self.notes:
-            parts.append(f"note: {text}" + (f"\n{span.render()}" if span is not None else ""))
+        for text, span in self.notes[:MOST_NOTES]:
+            parts.append(f"note: {shortened(text)}" + (f"\n{span.render()}" if span is not None else ""))
+        if len(self.notes) > MOST_NOTES:
+            parts.append(f"note: {len(self.notes) - MOST_NOTES} more notes are not shown")
         if self.help:
-            parts.append(f"help: {self.help}")
+            parts.append(f"help: {shortened(self.help)}")
         return "\n".join(parts)
 
 
+def shown(diagnostics: Sequence[Diagnostic]) -> str:
+    """The text of all of them for people, the first ones where there are many."""
+    texts: list[str] = []
+    for diagnostic in diagnostics[:MOST_SHOWN]:
+        texts.append(str(diagnostic))
+        if sum(map(len, texts)) > MOST_CHARACTERS:
+            break
+    if left := len(diagnostics) - len(texts):
+        texts.append(f"error: {left} more {'mistakes are' if left > 1 else 'mistake is'} not shown")
+    return "\n\n".join(texts)
+
+
 class RelayError(Exception):
-    """A mistake in a program, its input or its use; ``diagnostics`` says which.  ``str`` is the text for people."""
+    """A mistake in a program, its input or its use; ``diagnostics`` says which.
+
+    ``str`` is the text for people: printable, and bounded however long the program and however many the mistakes.
+    """
 
     def __init__(
         self, diagnostics: Diagnostic | Sequence[Diagnostic] | str, span: Span | None = None, *, help: str | None = None
@@ -92,7 +114,18 @@ class RelayError(Exception):
         if isinstance(diagnostics, str):
             diagnostics = Diagnostic(diagnostics, span, help=help)
         self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
-        super().__init__("\n\n".join(map(str, self.diagnostics)))
+        super().__init__(shown(self.diagnostics))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.diagnostics, dict(self.__dict__))
+
+
+def _remade(kind: type[RelayError], diagnostics: tuple[Diagnostic, ...], attributes: dict[str, Any]) -> RelayError:
+    """An error that another process raised."""
+    error = kind.__new__(kind)
+    RelayError.__init__(error, diagnostics)
+    error.__dict__.update(attributes)
+    return error
 
 
 class ParseError(RelayError):
