@@ -10,6 +10,7 @@ import contextvars
 import functools
 import os
 import re
+import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -86,11 +87,33 @@ class Nvrtc:
         program = library.createProgram(text, _TEXT_NAME, (), ())
         try:
             library.compileProgram(program, (f"--gpu-architecture={arch}", *options))
-            return bytes(library.getCUBIN(program))
+            return _whole(bytes(library.getCUBIN(program)))
         except library.NVRTCError as error:
             raise CudaCompileError(_error_text(text, arch, library.getProgramLog(program))) from error
         finally:
             library.destroyProgram(program)
+
+
+#: Where an ELF header of 64 bits says where its tables of segments and sections begin, and the size and number of their rows.
+_TABLES_AT, _ROWS_AT = 32, 54
+
+
+def image_bytes(image: bytes) -> int:
+    """How long a cubin must be to hold the tables of segments and sections that its header names."""
+    segments, sections = struct.unpack_from("<QQ", image, _TABLES_AT)
+    segment_bytes, n_segments, section_bytes, n_sections = struct.unpack_from("<HHHH", image, _ROWS_AT)
+    return int(max(segments + segment_bytes * n_segments, sections + section_bytes * n_sections))
+
+
+def _whole(image: bytes) -> bytes:
+    """A cubin with its last byte, which cupy takes for the end of a string and drops.
+
+    A table ends the image, and the last field of its last row is a little-endian number of 8 bytes (an alignment, or the size of
+    an entry), far below 2^56: the byte is 0.
+    """
+    missing = image_bytes(image) - len(image)
+    assert missing <= 1, f"NVRTC gave {len(image)} bytes of a cubin, {missing} too few"
+    return image + bytes(max(missing, 0))
 
 
 _INSTALL = "install relayvm[cuda13] or relayvm[cuda12]"
@@ -113,6 +136,8 @@ def cubin(text: str, arch: str, name: str = "CUDA kernels", by: CudaCompiler | N
         "arch": arch,
         "options": " ".join(OPTIONS),
         "compiler": by.version,
+        # entries without this field were stored without their last byte
+        "image": "whole",
     }
     return store.kept(CacheKey.of("cubin", fields), name, lambda: by.compile(PRELUDE + text, arch, OPTIONS))
 

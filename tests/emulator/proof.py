@@ -25,7 +25,8 @@ def prove(text: str) -> None:
         return
     try:
         for arch in ARCHITECTURES:
-            assert CUBIN(text, arch, by=_COMPILER)[:4] == b"\x7fELF"
+            image = CUBIN(text, arch, by=_COMPILER)
+            assert image[:4] == b"\x7fELF" and len(image) >= nvrtc.image_bytes(image), "a part of the image is missing"
     except nvrtc.NoNvrtc as error:
         _why_not.append(str(error))
         return

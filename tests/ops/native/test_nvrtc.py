@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 from pathlib import Path
@@ -186,6 +187,32 @@ def test_nvrtc_compiles_for_several_cards(real: Nvrtc) -> None:
     assert len({*found}) == 3 and all(code[:4] == b"\x7fELF" and b"add" in code for code in found)
     assert nvrtc.compile_all([(ADD, "sm_80"), (ADD, "sm_90")]) == found[:2]
     assert store.counters["compiles"] == 3 and "Build ID" in real.version and real.version.startswith("NVRTC ")
+
+
+def test_an_image_is_what_nvrtc_made_to_the_last_byte(real: Nvrtc) -> None:
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    plain = ctypes.CDLL(next(line.split()[-1] for line in maps if "libnvrtc.so" in line))
+    for arch in ("sm_80", "sm_90", "sm_90a"):
+        image = nvrtc.cubin(ADD, arch)
+        program = real._library.createProgram(prelude.PRELUDE + ADD, "kernel.cu", (), ())
+        real._library.compileProgram(program, (f"--gpu-architecture={arch}", *nvrtc.OPTIONS))
+        size = ctypes.c_size_t()
+        assert plain.nvrtcGetCUBINSize(ctypes.c_void_p(program), ctypes.byref(size)) == 0
+        made = ctypes.create_string_buffer(size.value)
+        assert plain.nvrtcGetCUBIN(ctypes.c_void_p(program), made) == 0
+        real._library.destroyProgram(program)
+        assert image == made.raw and nvrtc.image_bytes(image) <= len(image)
+
+
+def test_an_entry_from_before_images_were_whole_is_not_used(real: Nvrtc) -> None:
+    whole = nvrtc.cubin(ADD, "sm_90")
+    (entry,) = disk.stored()
+    key = disk.check(entry.path).key
+    short = CacheKey(tuple(field for field in key.fields if field[0] != "image"))
+    assert short != key and dict(key.fields)["image"] == "whole"
+    assert nvrtc._whole(whole[:-1]) == nvrtc._whole(whole) == whole
+    with pytest.raises(AssertionError, match="2 too few"):
+        nvrtc._whole(whole[:-2])
 
 
 def test_the_options_keep_denormals_and_round_each_operation(real: Nvrtc) -> None:
