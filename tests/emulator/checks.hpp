@@ -78,14 +78,18 @@ inline void touch(uint64_t first, uint64_t n, int kind) {
   for (uint64_t i = 0; i < n; ++i) touch(state.bytes[first + i], kind);
 }
 
-inline bool is_allowed(uint64_t address, uint64_t n) {
+inline bool is_allowed(uint64_t address, uint64_t n, int kind) {
   for (const Range& range : state.module)
     if (range.holds(address, n)) return true;
   if (auto block = memory::ready_block_of(address, n)) {
     state.last = {block->address, block->address + block->bytes};
     return true;
   }
-  return memory::is_pinned(address, n) || card::setting("eager");  // then arrays of the host stand in for the card's
+  if (memory::is_pinned(address, n)) {
+    if (kind == ACCESS_ATOMIC) ++card::state().counts["bus_atomics"];
+    return true;
+  }
+  return card::setting("eager") != 0;  // then arrays of the host stand in for the card's
 }
 
 inline void access_hook(const void* pointer, unsigned long n, int kind) {
@@ -96,7 +100,7 @@ inline void access_hook(const void* pointer, unsigned long n, int kind) {
   if (state.last.holds(address, n) || Range{stack, stack + blocks::STACK_BYTES}.holds(address, n)) return;
   if (state.dynamic.holds(address, n)) return touch(address - state.dynamic.start, n, kind);
   if (state.fixed.holds(address, n)) return touch(address - state.fixed.start + state.dynamic.end - state.dynamic.start, n, kind);
-  if (is_allowed(address, n)) return;
+  if (is_allowed(address, n, kind)) return;
   char text[200];
   const char* where = address >= state.beyond.start && address < state.beyond.end ? "behind the dynamic shared memory of the launch"
                                                                                   : "in no block that is there now";

@@ -82,6 +82,10 @@ static inline void __syncthreads() { emulator_hooks->block(BLOCK_SYNC, 0); }
 static inline int __syncthreads_count(int p) { return emulator_hooks->block(BLOCK_COUNT, p != 0); }
 static inline int __syncthreads_and(int p) { return emulator_hooks->block(BLOCK_AND, p != 0); }
 static inline int __syncthreads_or(int p) { return emulator_hooks->block(BLOCK_OR, p != 0); }
+// The lanes that run together: here each lane runs by itself, which CUDA allows.
+static inline unsigned __activemask() {
+  return 1u << (((threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x) & 31u);
+}
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { emulator_hooks->warp(WARP_SYNC, mask, 0, 0, 32); }
 static inline unsigned __ballot_sync(unsigned mask, int p) { return unsigned(emulator_hooks->warp(WARP_BALLOT, mask, p != 0, 0, 32)); }
 static inline int __any_sync(unsigned mask, int p) { return int(emulator_hooks->warp(WARP_ANY, mask, p != 0, 0, 32)); }

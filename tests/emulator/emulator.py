@@ -183,7 +183,8 @@ def get(name: str) -> int:
     """A setting, or what is so now, or a count.
 
     ``error`` (the CUresult of a poisoned card, else 0), ``blocks`` and ``used`` (live device memory: blocks, bytes),
-    ``queued`` (operations not yet run), ``kernels`` and ``operations`` (run so far), or how often the driver's function
+    ``queued`` (operations not yet run), ``kernels`` and ``operations`` (run so far), ``bus_atomics`` (of checked kernels on
+    pinned memory), or how often the driver's function
     of that name (without the version of its symbol) was called.
     """
     return int(library().emulator_get(name.encode()))

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from relayvm.ops.kernels.cuda.language import FUNCTIONS
+from relayvm.ops.kernels.cuda.prelude import PRELUDE
+from relayvm.ops.native import nvrtc
 from relayvm.ops.ty import HALVES, numpy_dtype
 
-from ...emulator import emulator
+from ...emulator import emulator, real
 from ...emulator.session import Session
 
 pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
@@ -87,6 +89,32 @@ def test_the_first_error_stays():
     assert word & 0xFF == 9 and word >> 8 in (1000, 1001, 1002, 1003)
     (word,) = run(text, [], np.full(1, 77 * 256 + 3, "uint64"))
     assert word == 77 * 256 + 3
+
+
+@pytest.mark.skipif(real.card is not None, reason="a real card does not count its accesses")
+def test_threads_that_fail_together_write_over_the_bus_once():
+    text = """extern "C" __global__ void k(void* word) { fail(word, 9, 1000 + blockIdx.x); }"""
+    with Session() as card:
+        word = card.pinned((1,), "uint64")
+        word[0] = 0
+        card.launch(emulator.compile(FUNCTIONS + text, checked=True), "k", (3, 1, 1), (16, 2, 8), [word.ctypes.data])
+        card.wait()
+        assert word[0] & 0xFF == 9 and word[0] >> 8 in (1000, 1001, 1002) and emulator.get("bus_atomics") == 1
+
+
+def test_one_lane_of_a_warp_looks_at_the_fault_before_it_writes():
+    text = """extern "C" __global__ void k(void* word) { if (threadIdx.x & 1) fail(word, 9, 7); }"""
+    compiler = nvrtc.Nvrtc()
+    try:
+        library = compiler._library
+    except nvrtc.NoNvrtc as error:
+        pytest.skip(str(error))
+    program = library.createProgram(PRELUDE + text, "kernel.cu", (), ())
+    library.compileProgram(program, ("--gpu-architecture=compute_80", *nvrtc.OPTIONS))
+    made = library.getPTX(program).decode()
+    library.destroyProgram(program)
+    places = [made.find(word) for word in ("activemask", "ld.volatile", "atom.")]
+    assert -1 not in places and places == sorted(places) and made.count("atom.") == 1
 
 
 def test_divisors():
