@@ -372,6 +372,24 @@ def test_a_machine_that_goes_gives_every_event_back_and_waits_for_what_runs() ->
     assert emulator.get("cuEventCreate") == emulator.get("cuEventDestroy") > 0
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_copy_that_cannot_begin_gives_its_events_back(traced: bool) -> None:
+    vm = machine(CHAIN, fuse=False)
+    x = np.ones(4, "f")
+    vm.run(x).numpy()
+    result = vm.run(x)
+    vm._wait(None)
+    if traced:
+        vm.start_trace()
+    emulator.set("fail_copy_to_host", 1)
+    with pytest.raises(relay.VMError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+        result.numpy()
+    vm._view["tracing"] = 0
+    del vm, result
+    gc.collect()
+    assert emulator.get("cuEventCreate") == emulator.get("cuEventDestroy") > 0
+
+
 def test_a_graph_is_replayed_only_for_the_very_same_words() -> None:
     held = np.arange(5)
     assert same(held.ctypes.data, held.copy().ctypes.data, 5)

@@ -130,6 +130,10 @@ API int cuMemcpyDtoHAsync_v2(void* to, uint64_t source, size_t n, void* stream_h
   ENTER("cuMemcpyDtoHAsync", CONTEXT);
   FIND(Stream, stream, streams, stream_handle, "stream");
   if (!memory::is_known(source, n)) return unknown_memory("cuMemcpyDtoHAsync", source, n);
+  if (card::is_due("fail_copy_to_host")) {
+    poison(ILLEGAL_ADDRESS, "this copy was to fail");
+    return state().poison;
+  }
   if (n == 0) return SUCCESS;
   std::vector<Span> spans = {{source, n}};
   if (memory::is_pinned(uint64_t(to), n)) spans.push_back({uint64_t(to), n});

@@ -27,6 +27,8 @@ GRAPH_EXEC_DESTROY, GRAPH_DESTROY = map(_place, ("cuGraphExecDestroy", "cuGraphD
 LAUNCH_KERNEL = _place("cuLaunchKernel")
 
 _LOW = 0xFFFFFFFF
+#: The driver's error number for "no memory": the only one after which the card can be used further.
+NO_MEMORY = 2
 
 
 @native

@@ -44,6 +44,7 @@ from .calls import (
     HOST_FREE,
     MEM_ALLOC,
     MEM_FREE,
+    NO_MEMORY,
     POINTER_ATTRIBUTES,
     POOL_TRIM,
     STREAM_WAIT,
@@ -54,7 +55,7 @@ from .calls import (
     drive_3,
     drive_4,
 )
-from .events import begin_timing, end_timing, give_back_events, give_event, read_times, take_event, take_timed
+from .events import begin_timing, drop_timing, end_timing, give_back_events, give_event, read_times, take_event, take_timed
 from .graphs import flush, forget, ready, room
 from .layout import (
     ARG_DATA,
@@ -88,10 +89,8 @@ from .layout import (
 
 #: Page-locked memory that every context can use.
 _PORTABLE = 1
-#: The driver's error number for "no memory".
-_NO_MEMORY = 2
-#: What an address can be asked for, and the answer for page-locked memory of the host.
-_MEMORY_TYPE, _HOST = 2, 1
+#: What an address can be asked for: the type of its memory.
+_MEMORY_TYPE = 2
 #: Place in a row of the trace: when the host had asked for it.
 _ASKED_END = 8
 
@@ -111,7 +110,7 @@ def allocate(card, pool, nbytes):
         error = drive_3(card, HOST_ALLOC, c.out, nbytes, _PORTABLE)
     if error == 0:
         return load_i64(c.out)
-    if error != _NO_MEMORY:
+    if error != NO_MEMORY:
         checked(card, error)
     return 0
 
@@ -259,6 +258,8 @@ def traced(state, card, plan, packed, argv, n, pc):
         store_i64(s.trace + 8 * (row + _ASKED_END), clock_ns())
         if status == 0:
             status = end_timing(card, c.compute, start, row) + 0
+        else:
+            drop_timing(card, start)
     return status
 
 
@@ -279,7 +280,7 @@ def to_device(state, card, to, source, nbytes, row):
     if status != 0 or nbytes == 0:
         return status
     staging = 0
-    if is_page_locked(card, source):
+    if is_read_later(card, source):
         staging = alloc(nbytes)
         if staging == 0:
             return OUT_OF_MEMORY
@@ -289,17 +290,20 @@ def to_device(state, card, to, source, nbytes, row):
     status = checked(card, drive_4(card, COPY_TO_DEVICE, to, source, nbytes, c.compute)) + 0
     if staging != 0:
         free(staging)
-    return end_timing(card, c.compute, start, row) if status == 0 else status
+    if status != 0:
+        drop_timing(card, start)
+        return status
+    return end_timing(card, c.compute, start, row)
 
 
 @native
-def is_page_locked(card, address):
-    """Does the driver read this memory of the host by itself?  Of ordinary memory it knows nothing, and says 0."""
+def is_read_later(card, address):
+    """Does the driver read this memory by itself, page-locked or managed?  Of ordinary memory it knows nothing, and says 0."""
     out = card_at(card).out
     store_i64(out, 0)
     store_i64(out + 8, _MEMORY_TYPE)
     store_i64(out + 16, out)
-    return drive_4(card, POINTER_ATTRIBUTES, 1, out + 8, out + 16, address) == 0 and load_i64(out) & 0xFFFFFFFF == _HOST
+    return drive_4(card, POINTER_ATTRIBUTES, 1, out + 8, out + 16, address) == 0 and load_i64(out) & 0xFFFFFFFF != 0
 
 
 @native
@@ -319,11 +323,12 @@ def begin_copy(state, card, to, source, nbytes, row):
     if c.error != 0:
         return -DEVICE_ERROR
     status = flush(card) + 0
+    if status != 0:
+        return -status
     event = take_event(card)
     if event == 0:
-        return -OUT_OF_MEMORY
-    if status == 0:
-        status = checked(card, drive_2(card, EVENT_RECORD, event, c.compute)) + 0
+        return -(DEVICE_ERROR if c.error != 0 else OUT_OF_MEMORY)
+    status = checked(card, drive_2(card, EVENT_RECORD, event, c.compute)) + 0
     if status == 0:
         status = checked(card, drive_3(card, STREAM_WAIT_EVENT, c.copies, event, 0)) + 0
     start = begin_timing(card, c.copies) if row >= 0 else 0
@@ -331,10 +336,15 @@ def begin_copy(state, card, to, source, nbytes, row):
         status = checked(card, drive_4(card, COPY_TO_HOST, to, source, nbytes, c.copies)) + 0
     if status == 0:
         status = end_timing(card, c.copies, start, row) + 0
+    else:
+        drop_timing(card, start)
     # the same event again: the other stream has already been told to wait for its first use
     if status == 0:
         status = checked(card, drive_2(card, EVENT_RECORD, event, c.copies)) + 0
-    return event if status == 0 else -status
+    if status != 0:
+        give_event(card, event)
+        return -status
+    return event
 
 
 @native

@@ -6,7 +6,7 @@ from ...ops.native.memory import array_float32, free, load_i64, native, store_i6
 from ...ops.native.status import OK, OUT_OF_MEMORY
 from ..growth import grown
 from ..layout import state_at
-from .calls import EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD, EVENT_TIME, checked, drive_1, drive_2, drive_3
+from .calls import EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD, EVENT_TIME, NO_MEMORY, checked, drive_1, drive_2, drive_3
 from .layout import card_at
 
 _WITHOUT_TIMES = 2
@@ -16,11 +16,14 @@ _START, _END = 4, 5
 
 @native
 def new_event(card, flags):
-    """A fresh event of the driver; 0 where that failed."""
+    """A fresh event of the driver; 0 where there is no memory for it, or the card has failed."""
     c = card_at(card)
-    if drive_2(card, EVENT_CREATE, c.out, flags) != 0:
-        return 0
-    return load_i64(c.out)
+    error = drive_2(card, EVENT_CREATE, c.out, flags)
+    if error == 0:
+        return load_i64(c.out)
+    if error != NO_MEMORY:
+        checked(card, error)
+    return 0
 
 
 @native
@@ -41,7 +44,8 @@ def give_event(card, event):
         capacity = 2 * c.events_words + 64
         block = grown(c.events, c.n_events, capacity)
         if block == 0:
-            return  # the context's end takes it
+            drive_1(card, EVENT_DESTROY, event)
+            return
         c.events = block
         c.events_words = capacity
     store_i64(c.events + 8 * c.n_events, event)
@@ -66,6 +70,7 @@ def give_timed(card, event):
         capacity = 2 * c.timed_events_words + 64
         block = grown(c.timed_events, c.n_timed_events, capacity)
         if block == 0:
+            drive_1(card, EVENT_DESTROY, event)
             return
         c.timed_events = block
         c.timed_events_words = capacity
@@ -84,17 +89,23 @@ def begin_timing(card, stream):
 
 @native
 def end_timing(card, stream, start, row):
-    """Record the end of what ``begin_timing`` began, whose row begins at word ``row`` of the trace; a status."""
+    """Record the end of what ``begin_timing`` began, whose row begins at word ``row`` of the trace; a status.
+
+    The event ``start`` is taken over.
+    """
     c = card_at(card)
     if start == 0:
         return OK
     event = take_timed(card)
     if event == 0:
+        give_timed(card, start)
         return OK
     if c.timed_used + 3 > c.timed_words:
         capacity = 2 * c.timed_words + 3 * 1024
         block = grown(c.timed, c.timed_used, capacity)
         if block == 0:
+            give_timed(card, start)
+            give_timed(card, event)
             return OUT_OF_MEMORY
         c.timed = block
         c.timed_words = capacity
@@ -104,6 +115,13 @@ def end_timing(card, stream, start, row):
     store_i64(at + 16, row)
     c.timed_used += 3
     return checked(card, drive_2(card, EVENT_RECORD, event, stream))
+
+
+@native
+def drop_timing(card, start):
+    """What ``begin_timing`` began has failed: it is not timed."""
+    if start != 0:
+        give_timed(card, start)
 
 
 @native
