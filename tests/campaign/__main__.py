@@ -12,7 +12,7 @@ from .hunt import hunt, write
 
 FOLDER = Path(__file__).parent
 #: Modules of this folder that are no part.
-_NO_PARTS = ("__init__", "__main__", "part", "worker", "hunt", "test_slice")
+_NO_PARTS = ("__init__", "__main__", "part", "worker", "child", "hunt", "test_slice")
 PARTS = tuple(sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in _NO_PARTS))
 
 

@@ -57,7 +57,7 @@ def hunt(name: str, first: int, trials: int | None, seconds: float, jobs: int) -
             if not busy:
                 break
             for worker in busy:
-                report.findings += worker.poll(0.02) or ()
+                report.findings += worker.poll(0.02)
     finally:
         for worker in workers:
             report.seen += worker.seen
@@ -79,8 +79,9 @@ def minimised(name: str, finding: Finding) -> object:
                 if tried > MOST_SMALLER or time.monotonic() - started > SMALLER_SECONDS:
                     return case
                 worker.ask((finding.seed, smaller))
-                while (found := worker.poll(0.05)) is None:
-                    pass
+                found = []
+                while not worker.idle:
+                    found += worker.poll(0.05)
                 if found and finding.same_kind(found[0]):
                     case, progress = smaller, True
                     break
@@ -94,8 +95,9 @@ def write(name: str, finding: Finding, folder: Path) -> Path:
     part = load(name)
     body = part.write(minimised(name, finding))
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"test_{name}_{finding.seed}.py"
+    test = f"test_{name.replace('.', '_')}_{finding.seed}"
+    path = folder / f"{test}.py"
     title = re.sub(r"\s+", " ", f"{finding.kind}: {finding.what}")[:110].replace('"', "'").replace("\\", "/")
     lines = "\n".join(f"    {line}" if line else "" for line in body.splitlines())
-    path.write_text(f'"""{title}"""\n\n\ndef test_{name}_{finding.seed}() -> None:\n{lines}\n', encoding="utf-8")
+    path.write_text(f'"""{title}"""\n\n\ndef {test}() -> None:\n{lines}\n', encoding="utf-8")
     return path

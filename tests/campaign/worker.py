@@ -1,20 +1,30 @@
-"""A child process that checks cases of one part, and its other end: who crashes or hangs is known by its seed."""
+"""A child process that checks cases of one part, seen from its parent: who crashes or hangs is known by its seed."""
 
 from __future__ import annotations
 
-import multiprocessing
+import mmap
 import signal
+import struct
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing import Pipe
+from pathlib import Path
 from typing import Any
 
 from .part import load
 
-#: Trials that a worker is given at once: a message costs a tenth of a millisecond.
+ROOT = Path(__file__).resolve().parents[2]
+#: Trials that a child is given at once: a message costs a tenth of a millisecond.
 BATCH = 64
+#: The seed that a child is at, in memory that it shares with its parent.
+WORD = struct.Struct("q")
 _STARTING = -1
+#: A child that starts may have to compile the machine first.
+_START_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -32,37 +42,6 @@ class Finding:
         return self.kind != "error" or self.what.partition(":")[0] == other.what.partition(":")[0]
 
 
-def _checked(part: Any, case: Any, seed: int) -> Finding | None:
-    try:
-        what = part.check(case)
-    except Exception as error:
-        at = error.__traceback__
-        while at is not None and at.tb_next is not None:
-            at = at.tb_next
-        place = f" ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})" if at is not None else ""
-        return Finding(seed, "error", f"{type(error).__name__}: {str(error)[:500]}{place}")
-    return None if what is None else Finding(seed, "wrong", what)
-
-
-def _serve(name: str, pipe: Connection, current: Any) -> None:
-    """The child: answer each batch of seeds, or one case, with the findings and what was seen."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    part = load(name)
-    while (asked := pipe.recv()) is not None:
-        found = []
-        if isinstance(asked, range):
-            for seed in asked:
-                current.value = seed
-                finding = _checked(part, part.draw(seed), seed)
-                found += [finding] if finding else []
-        else:
-            current.value, case = asked
-            finding = _checked(part, case, asked[0])
-            found += [finding] if finding else []
-        pipe.send((found, part.seen))
-        part.seen = Counter()
-
-
 class Worker:
     """A child process for one part.  It is started anew when it crashed or hung."""
 
@@ -73,18 +52,21 @@ class Worker:
         self._start()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._current = context.Value("q", _STARTING, lock=False)
-        self._process = context.Process(target=_serve, args=(self.name, theirs, self._current), daemon=True)
-        self._process.start()
+        self._pipe, theirs = Pipe()
+        with tempfile.TemporaryFile() as file:
+            file.write(WORD.pack(_STARTING))
+            file.flush()
+            self._current = mmap.mmap(file.fileno(), WORD.size)
+            numbers = theirs.fileno(), file.fileno()
+            command = [sys.executable, "-m", f"tests.{__package__.rpartition('.')[2]}.child", self.name, *map(str, numbers)]
+            self._process = subprocess.Popen(command, cwd=ROOT, pass_fds=numbers)
         theirs.close()
-        self._watched = (_STARTING, time.monotonic())
+        self._at, self._since = _STARTING, time.monotonic()
 
     def close(self) -> None:
         """End the child, whatever it does."""
         self._process.kill()
-        self._process.join()
+        self._process.wait()
         self._pipe.close()
 
     @property
@@ -95,40 +77,44 @@ class Worker:
     def ask(self, asked: range | tuple[int, Any]) -> None:
         """Give the child seeds, or one case with its seed."""
         self._asked = asked
-        self._current.value = _STARTING
-        self._watched = (_STARTING, time.monotonic())
+        self._current[:] = WORD.pack(_STARTING)
+        self._at, self._since = _STARTING, time.monotonic()
         self._pipe.send(asked)
 
-    def poll(self, seconds: float) -> list[Finding] | None:
-        """The findings of what was asked, None while the child is at it.  After a crash or hang the rest is asked again."""
-        if self._pipe.poll(seconds):
-            try:
-                found, seen = self._pipe.recv()
-            except EOFError:
-                return self._fallen("crash")
-            self.seen += seen
-            self._asked = None
-            return found  # type: ignore[no-any-return]
-        now = self._current.value
-        if now != self._watched[0]:
-            self._watched = (now, time.monotonic())
-        # who starts may have to compile the machine first
-        elif time.monotonic() - self._watched[1] > self.part.hang_seconds + (120 if now == _STARTING else 0):
-            return self._fallen("hang")
-        return None
+    def poll(self, seconds: float) -> list[Finding]:
+        """Findings that came since; ``idle`` says whether the child is done.  After a crash or hang the rest is asked again."""
+        found: list[Finding] = []
+        try:
+            while self._pipe.poll(0 if found else seconds):
+                message = self._pipe.recv()
+                if isinstance(message, Counter):
+                    self.seen += message
+                    self._asked = None
+                    return found
+                found.append(message)
+        except (EOFError, ConnectionResetError):
+            return [*found, self._fallen("crash")]
+        at = WORD.unpack(self._current[:])[0]
+        if at != self._at:
+            self._at, self._since = at, time.monotonic()
+        elif time.monotonic() - self._since > self.part.hang_seconds + (_START_SECONDS if at == _STARTING else 0):
+            return [*found, self._fallen("hang")]
+        return found
 
-    def _fallen(self, kind: str) -> list[Finding] | None:
-        seed, asked = int(self._current.value), self._asked
-        self._process.kill() if kind == "hang" else None
-        self._process.join()
-        code = self._process.exitcode or 0
+    def _fallen(self, kind: str) -> Finding:
+        """Start another child, for what comes after the seed at which this one fell."""
+        seed, asked = WORD.unpack(self._current[:])[0], self._asked
+        if kind == "hang":
+            self._process.kill()
+        code = self._process.wait()
         self.close()
+        if seed == _STARTING:
+            raise RuntimeError(f"a child of {self.name} ended before its first trial: {_ending(code)}")
         self._start()
-        what = f"no answer for {self.part.hang_seconds} s" if kind == "hang" else _ending(code)
         self._asked = None
-        if isinstance(asked, range) and seed != _STARTING and seed + 1 < asked.stop:
+        if isinstance(asked, range) and seed + 1 < asked.stop:
             self.ask(range(seed + 1, asked.stop))
-        return [Finding(seed, kind, what)]
+        return Finding(seed, kind, f"no answer for {self.part.hang_seconds} s" if kind == "hang" else _ending(code))
 
 
 def _ending(code: int) -> str:
