@@ -9,6 +9,8 @@ that is not known, or with a function that has no entry here, is not known.
 from __future__ import annotations
 
 import itertools
+import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,37 +20,45 @@ from ...ops.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Sele
 from ...ops.op import Op, OpPattern
 from ...ops.transform import ShapeOfAttrs
 from ...ops.ty import ITEMSIZE, TensorType, TupleType, Type, is_float
-from ...shape_funcs.dims import Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
+from ...shape_funcs.dims import INT, Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
+from ...shape_funcs.program import INT64_MAX
 from ..ir import Call, Constant, Expr, Tuple, TupleGetItem
 
 #: Tensors of more elements are not looked at: shapes have fewer.
 MAX_ELEMENTS = 64
+#: Expressions of sizes that are deeper are not compared.
+MAX_DEPTH = 8
 #: The elements of a tensor, row-major, None for one that is not known; of a tuple, those of its fields.
 Known = tuple[Any, ...]
 
-_COMPARE: dict[str, Callable[[Dim, Dim], Dim]] = {
-    "equal": eq,
-    "not_equal": lambda a, b: not_(eq(a, b)),
-    "less": lt,
-    "greater": lambda a, b: lt(b, a),
-    "greater_equal": lambda a, b: not_(lt(a, b)),
-    "less_equal": lambda a, b: not_(lt(b, a)),
-}
-#: Sums and products wrap as the kernels' do, whatever the sizes.
-_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
-    **_COMPARE,
+
+def _in_order(relation: Callable[[Dim, Dim], Dim]) -> Callable[[Dim, Dim], Dim | None]:
+    """The relation where it is one of the numbers that a kernel compares: sums and products of sizes may have wrapped there."""
+    return lambda a, b: relation(a, b) if _cannot_wrap(a) and _cannot_wrap(b) else None
+
+
+#: Of Dims.  Sums, differences and products are those of a kernel whatever the sizes: both wrap, and wrapping commutes with them.
+_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim | None]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
-    "minimum": min_,
-    "maximum": max_,
-    "and": lambda a, b: a * b,
+    "minimum": _in_order(min_),
+    "maximum": _in_order(max_),
+    "equal": _in_order(eq),
+    "not_equal": _in_order(lambda a, b: not_(eq(a, b))),
+    "less": _in_order(lt),
+    "greater": _in_order(lambda a, b: lt(b, a)),
+    "greater_equal": _in_order(lambda a, b: not_(lt(a, b))),
+    "less_equal": _in_order(lambda a, b: not_(lt(b, a))),
 }
 #: Only of numbers.  Zero divisors are guarded.
 _OF_NUMBERS: dict[str, Callable[[int, int], int]] = {
     "floordiv": lambda a, b: a // b if b else 0,
     "floormod": lambda a, b: a % b if b else 0,
     "truncdiv": lambda a, b: (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
 }
 _FOLDS: dict[str, Callable[[Sequence[Dim]], Dim]] = {"sum": total, "prod": product}
 
@@ -209,6 +219,38 @@ def _loaded(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Di
     if known is None or None in numbers or not all(0 <= i < n for i, n in zip(numbers, sizes, strict=True)):  # type: ignore
         return None
     return known[int(np.ravel_multi_index(numbers, sizes))] if sizes else known[0]  # type: ignore[arg-type]
+
+
+def _cannot_wrap(d: Dim) -> bool:
+    """Is ``d`` the number that int64 arithmetic gives, whatever the sizes in it are?"""
+    if d.depth > MAX_DEPTH:
+        return False
+    low, high = _range(d)
+    # a number is an element of a dtype already, of uint64 perhaps
+    return d.op == INT or (low >= -INT64_MAX - 1 and high <= INT64_MAX)
+
+
+def _range(d: Dim) -> tuple[float, float]:
+    """The least and the greatest value of ``d``; a size is any int64 from 0."""
+    match d.op:
+        case "int":
+            return d.args[0], d.args[0]
+        case "sym" if d.nonneg:
+            return 0, INT64_MAX
+        case "min" | "max":
+            choose = min if d.op == "min" else max
+            (low, high), (low2, high2) = map(_range, d.args)
+            return choose(low, low2), choose(high, high2)
+        case "poly":
+            low = high = 0
+            for coefficient, atoms in d.args:
+                least, most = coefficient, coefficient
+                for ends in map(_range, atoms):
+                    products = [x * y if y else 0 for x in (least, most) for y in ends]
+                    least, most = min(products), max(products)
+                low, high = low + least, high + most
+            return low, high
+    return -math.inf, math.inf
 
 
 def _applied(part: Apply, args: Sequence[Dim | None]) -> Dim | None:

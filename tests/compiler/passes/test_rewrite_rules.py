@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 
-from relayvm.compiler.ir import Constant, Var
+from relayvm.compiler.ir import Call, Constant, Expr, Var
 from relayvm.compiler.rules.arithmetic_rules import RULES as ARITHMETIC
 from relayvm.compiler.rules.arithmetic_rules import holds
 from relayvm.compiler.rules.movement_rules import RULES as MOVEMENT
-from relayvm.compiler.rules.rewriting import Scope
-from relayvm.ops.op import OpPattern
-from relayvm.ops.ty import DTYPES, int_range, is_float, numpy_dtype
+from relayvm.compiler.rules.rewriting import Rules, Scope
+from relayvm.ops.elementwise import ABS, CAST, CEIL, CLIP, FLOOR, NEGATIVE, ROUND, TRUNC
+from relayvm.ops.op import Op, OpPattern, TypeRelError
+from relayvm.ops.relate import relate
+from relayvm.ops.ty import DTYPES, TensorType, int_range, is_float, numpy_dtype
+from relayvm.shape_funcs.dims import const
+
+from ...ops.run_group import evaluate, one_call
+
+_ROUNDING = (FLOOR, CEIL, TRUNC, ROUND)
+#: Which other operators the rules of one look for in its operand.
+_NEIGHBOURS: dict[Op, tuple[Op, ...]] = {ABS: (NEGATIVE,), **dict.fromkeys(_ROUNDING, _ROUNDING)}
 
 
 def _samples(dtype: str) -> np.ndarray:
@@ -72,3 +84,137 @@ def test_rules_are_of_operators_that_programs_call() -> None:
     found = (*ARITHMETIC.operators, *MOVEMENT.operators)
     assert len(found) > 40 and len(set(found)) == len(found), "no operator has rules in both files"
     assert all(op.pattern <= OpPattern.RESHAPE for op in found)
+
+
+# ---- every rule against the kernels of the operators -----------------------------------------------------------------
+
+
+def _telling(dtype: str) -> np.ndarray:
+    """Numbers at which rules go wrong, if they do."""
+    if dtype == "bool":
+        return np.array([False, True])
+    if is_float(dtype):
+        info = _finfo(dtype)
+        numbers: list[Any] = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            -1.5,
+            2.5,
+            7.0,
+            float(info.max),
+            -float(info.tiny),
+            np.inf,
+            -np.inf,
+            np.nan,
+        ]
+    else:
+        low, high = int_range(dtype)
+        numbers = [low, high, 0, 1, 2, 5, high - 1] if low == 0 else [low, high, 0, 1, -1, 2, -7, 5]
+    return np.array(numbers, numpy_dtype(dtype))
+
+
+class _Program:
+    """Values bound one by one, as a rule sees them and as the kernels compute them."""
+
+    def __init__(self) -> None:
+        self.scope = Scope()
+        self.arrays: dict[Expr, np.ndarray] = {}
+
+    def given(self, array: np.ndarray, *, constant: bool = False) -> Expr:
+        ty = TensorType.of(array.shape, array.dtype.name)
+        atom = Constant(array, ty=ty) if constant else Var("x", ty=ty)
+        self.arrays[atom] = array
+        return atom
+
+    def typed(self, op: Op, args: tuple[Expr, ...], attrs: Any) -> Call | None:
+        try:
+            ty, checks = relate(op, [a.ty for a in args], attrs, [self.scope.constant(a) for a in args])
+        except TypeRelError:
+            return None
+        return None if checks else Call(op, args, attrs, ty=ty)
+
+    def value(self, value: Call) -> np.ndarray | None:
+        """What the kernel gives; None where it fails."""
+        flat = [self.arrays[a] for a in value.args]
+        if value.op.pattern is OpPattern.RESHAPE:
+            return flat[0].reshape([const(s) for s in value.ty.shape])
+        status, outputs = evaluate(one_call(value.op.name, flat, value.attrs, static=True), flat)
+        return None if status else outputs[0]
+
+    def bind(self, value: Call) -> Expr | None:
+        array = self.value(value)
+        if array is None:
+            return None
+        var = Var("y", ty=value.ty)
+        self.scope.values[var], self.arrays[var] = value, array
+        return var
+
+    def check(self, call: Call, rules: Rules) -> int:
+        """Apply each rule that has something to say of ``call``, and hold what it says against the kernels; how many had."""
+        assert isinstance(call.op, Op)
+        said = 0
+        for rule in rules.of(call.op):
+            new = rule(call, self.scope)
+            if new is None:
+                continue
+            said += 1
+            wanted = self.value(call)
+            assert wanted is not None, f"{rule.__name__} takes away a failure"
+            if isinstance(new, Call):
+                again = self.typed(new.op, new.args, new.attrs)
+                assert again is not None and again.ty == call.ty
+                got = self.value(again)
+            else:
+                got = self.arrays[new]
+            assert got is not None and got.dtype == wanted.dtype and got.shape == wanted.shape
+            where = f"{rule.__name__}: {call.op.name}{[self.arrays[a] for a in call.args]} {call.attrs}: {got}, not {wanted}"
+            assert _bits(got) == _bits(wanted), where
+        return said
+
+
+def _bits(array: np.ndarray) -> list[Any]:
+    """Exactly, -0.0 apart from 0.0; every NaN alike."""
+    if array.dtype.kind in "iub":
+        return array.reshape(-1).tolist()  # type: ignore[no-any-return]
+    return [str(v) for v in array.astype(np.float64).reshape(-1)]
+
+
+def _attrs(op: Op) -> list[Any]:
+    if op is CAST:
+        return [op.attrs(dtype) for dtype in DTYPES]
+    if op is CLIP:
+        bounds = (-math.inf, -3.0, 0.5, 5.0)
+        return [op.attrs(a, b) for a in bounds for b in bounds if a <= b]
+    return [op.attrs()]
+
+
+UNARY = [op for op in ARITHMETIC.operators if len(op.inputs) == 1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rules_of_arithmetic_give_what_the_kernels_give(dtype: str) -> None:
+    """Each rule of one, two and three operands: every constant, the same operand twice, and each call inside each other."""
+    said = 0
+    for op in ARITHMETIC.operators:
+        program = _Program()
+        values = _telling(dtype)
+        x, truths = program.given(values), np.arange(len(values)) % 2 == 0
+        constants = [program.given(np.array([v]), constant=True) for v in values]
+        if len(op.inputs) == 2:
+            operands: list[tuple[Expr, ...]] = [(x, x), *((x, c) for c in constants), *((c, x) for c in constants)]
+        elif len(op.inputs) == 3:
+            conditions = [program.given(truths), *(program.given(np.array([b]), constant=True) for b in (False, True))]
+            operands = [(c, *pair) for c in conditions for pair in ((x, x), (x, program.given(values[::-1].copy())))]
+        else:
+            inner = [program.typed(u, (x,), a) for u in {*UNARY} & {op, *_NEIGHBOURS.get(op, ())} for a in _attrs(u)]
+            operands = [(x,), *((v,) for v in (program.bind(i) for i in inner if i is not None) if v is not None)]
+        for args in operands:
+            for attrs in _attrs(op):
+                call = program.typed(op, args, attrs)
+                # a kernel that fails is not what a rule is about
+                if call is not None and program.value(call) is not None:
+                    said += program.check(call, ARITHMETIC)
+    assert said > 10
