@@ -1,24 +1,62 @@
-"""Is a module well-formed?  The question asked after every pass in the tests: a broken pass is named, not its victim."""
+"""Is a module well-formed?  Asked of what a user built, once, and in the tests after every pass: a broken pass is named, not
+its victim."""
 
 from __future__ import annotations
 
+from ..vm.source import Diagnostic, TypeCheckError
 from .anf import inner_chains, is_atom, operands
 from .ir import Constant, Expr, Function, GlobalVar, IRModule, Let, Var
+from .visitor import bound_vars, post_order
 
 
-def check(mod: IRModule, after: str, *, typed: bool) -> None:
-    """Raises AssertionError, naming the pass ``after`` and the place, unless ``mod`` is in A-normal form, every variable is
-    bound once and before its use, every global name exists and, with ``typed``, every node has a type."""
+def check_bindings(mod: IRModule) -> None:
+    """Raises TypeCheckError unless each function of the module binds each of its variables once.
+
+    A text cannot say otherwise.  A program that was built can: it may give one ``relay.var`` to two lets.
+    """
+    mistakes = []
     for name, function in mod.functions.items():
-        problem = _Checker(mod, typed).function(function)
+        binder: dict[Var, Expr] = {}
+        for node in post_order(function):
+            for var in bound_vars(node):
+                first = binder.setdefault(var, node)
+                if first is not node:
+                    mistakes.append(_bound_twice(name, var, first, node))
+    if mistakes:
+        raise TypeCheckError(mistakes)
+
+
+def _bound_twice(name: str, var: Var, first: Expr, second: Expr) -> Diagnostic:
+    kinds = [type(node) for node in (first, second)]
+    if kinds == [Let, Let]:
+        by = "by two lets"
+    else:
+        by = "as a parameter of two functions" if Let not in kinds else "by a let and as a parameter of a function"
+    notes = tuple((f"here as {_what(node)}", node.span) for node in (first, second) if node.span is not None)
+    help = f"a variable is bound once: make a relay.var({var.name!r}) for each let and each function"
+    return Diagnostic(f"%{var.name} is bound twice in @{name}: {by}", var.span, notes, help)
+
+
+def _what(binder: Expr) -> str:
+    return "the variable of a let" if isinstance(binder, Let) else "a parameter"
+
+
+def check(mod: IRModule, after: str, *, typed: bool, named: bool = True) -> None:
+    """Raises AssertionError, naming the pass ``after`` and the place, unless ``mod`` is in A-normal form, every variable is
+    bound once and before its use, every global name exists and, with ``typed``, every node has a type.
+
+    Without ``named`` names that mean nothing are left to ``infer_type``: they are the user's mistake.
+    """
+    for name, function in mod.functions.items():
+        problem = _Checker(mod, typed, named).function(function)
         assert problem is None, f"after {after}, @{name} is not well-formed: {problem}"
 
 
 class _Checker:
     """One global function."""
 
-    def __init__(self, mod: IRModule, typed: bool) -> None:
-        self.mod, self.typed = mod, typed
+    def __init__(self, mod: IRModule, typed: bool, named: bool) -> None:
+        self.mod, self.typed, self.named = mod, typed, named
         self.bound: set[Var] = set()
 
     def function(self, function: Function) -> str | None:
@@ -64,9 +102,9 @@ class _Checker:
     def _atom(self, atom: Expr, scope: set[Var]) -> str | None:
         if not is_atom(atom):
             return f"{type(atom).__name__} where an atom must be"
-        if isinstance(atom, Var) and atom not in scope:
+        if self.named and isinstance(atom, Var) and atom not in scope:
             return f"%{atom.name} is not bound"
-        if isinstance(atom, GlobalVar) and atom.name not in self.mod.functions:
+        if self.named and isinstance(atom, GlobalVar) and atom.name not in self.mod.functions:
             return f"there is no function @{atom.name}"
         if self.typed and isinstance(atom, Constant) and atom.ty is None:
             return "a constant has no type"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from ..ops.choice import Preferred
 from ..vm.executable import DEVICES
 from ..vm.layout import CUDA
-from .check import check
+from .check import check, check_bindings
 from .config import Config
 from .ir import IRModule
 from .passes.check_kernels import check_kernels
@@ -111,12 +111,13 @@ def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Pre
 
 def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
     """The module after each pass, with the pass's name.  Raises TypeCheckError."""
+    check_bindings(mod)
     checked, typed = bool(os.environ.get(CHECK_VARIABLE)), False
     for name, run in passes(config, target, tuple(mod.functions), preferred):
         mod = run(mod)
         typed = typed or name == "infer_type"
         if checked:
-            check(mod, name, typed=typed)
+            check(mod, name, typed=typed, named=typed)
         yield name, mod
 
 

@@ -53,6 +53,8 @@ class FunctionTyper:
                 self.binder.match(ty, ty, self.env[p])
         want = None if function.ret_type is None else signature.result
         body = self._chain(function.body, want, f"the result of {signature.name}")
+        for p in function.params:
+            self.env.pop(p, None)
         self.names, self.binder = outer
         assert body.ty is not None
         ty = replace(signature, result=body.ty).as_type()
@@ -75,6 +77,8 @@ class FunctionTyper:
         except Mistake as error:
             self.report(error.diagnostic)
             atom = replace(result, ty=FAILED)
+        for var, _ in bindings:
+            self.env.pop(var, None)  # nothing outside of the chain sees it
         typed = make_lets(self.out, atom)
         self.out, self.names, self.binder = outer
         return typed
