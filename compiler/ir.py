@@ -56,9 +56,27 @@ class GlobalVar(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Expr):
-    """A tensor known at compile time (C-contiguous, read-only)."""
+    """A tensor known at compile time: ``data`` is C-contiguous and read-only, a copy of an array that may still be written."""
 
     data: np.ndarray
+
+    def __post_init__(self) -> None:
+        if isinstance(self.data, np.ndarray) and not _is_frozen(self.data):
+            data = np.array(self.data, order="C")
+            data.setflags(write=False)
+            object.__setattr__(self, "data", data)
+
+
+def _is_frozen(data: np.ndarray) -> bool:
+    """Is it contiguous, and does nothing that it is a view of allow writing?"""
+    if not data.flags.c_contiguous:
+        return False
+    base: Any = data
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    return base is None or isinstance(base, bytes)
 
 
 @dataclass(frozen=True, eq=False)

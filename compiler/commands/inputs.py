@@ -25,6 +25,8 @@ FORMS = "NAME=@file.npy, NAME=@file.npz:key, NAME=float32[2,3]=1.5 or, for a sca
 _FILLED = re.compile(r"([a-z]+\d*)(?:\[([^\]]*)\])?=(.*)", re.DOTALL)
 #: Drawn integers are from 0 to below this.
 _DRAWN_BELOW = 10
+#: Who said a size that a given value has.
+_VALUE = "a value"
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def make_inputs(function: VMFunction, wanted: Wanted) -> tuple[Any, ...]:
             sizes.take_shape(name, ty, wanted.shapes[name])
     for name, ty in leaves:
         if isinstance(value := wanted.values.get(name), np.ndarray) and value.ndim == ty.rank:
-            sizes.take_value(ty, value.shape)
+            sizes.take_value(name, ty, value.shape)
     missing = [d for name, ty in leaves if name not in wanted.values for d in sizes.missing(name, ty)]
     if missing:
         raise InputError(missing)
@@ -255,11 +257,20 @@ class _Sizes:
                     f"{dim_text(d)} has two sizes: {before} by {source}, {n} by {said}", help="leave one of them out"
                 )
 
-    def take_value(self, ty: TensorType, shape: tuple[int, ...]) -> None:
-        """Learn from a value that is given; whether it fits is checked when the machine takes it."""
-        for d, n in zip(ty.shape, shape, strict=True):
-            if const(d) is None:
-                self.known.setdefault(d, (n, "a value"))
+    def take_value(self, name: str, ty: TensorType, shape: tuple[int, ...]) -> None:
+        """Learn from a value that is given.  Raises InputError where an option said another size.
+
+        Whether values fit their types and each other is checked when the machine takes them.
+        """
+        for axis, (d, n) in enumerate(zip(ty.shape, shape, strict=True)):
+            if const(d) is not None:
+                continue
+            before, source = self.known.setdefault(d, (n, _VALUE))
+            if before != n and source is not _VALUE:
+                raise InputError(
+                    f"{dim_text(d)} has two sizes: {before} by {source}, {n} by axis {axis} of the value of %{name}",
+                    help=f"leave {source} out, or give %{name} a value of that size",
+                )
 
     def missing(self, name: str, ty: TensorType) -> list[Diagnostic]:
         """A mistake for every size of a tensor that is not known."""

@@ -11,11 +11,13 @@ import pytest
 from relayvm.compiler.check import check
 from relayvm.compiler.compile import as_module, bind_params, compile
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import Call, Function, IRModule, Let, Var, replace
+from relayvm.compiler.ir import Call, Constant, Function, IRModule, Let, Var, replace
 from relayvm.compiler.pipeline import CHECK_VARIABLE, passes, stages
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.op import get
 from relayvm.ops.ty import TensorType
+from relayvm.vm.file import from_bytes, to_bytes
+from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.source import ConfigError, InputError, TypeCheckError
 
 EXP = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?), float32]) { exp(%x) }\n'
@@ -151,3 +153,29 @@ def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relayvm.compiler.pipeline.fuse_ops", breaks)
     with pytest.raises(AssertionError, match="after fuse_ops, @main is not well-formed: %gone is not bound"):
         compile(EXP)
+
+
+def test_constants_are_copied_and_frozen() -> None:
+    """An array that becomes a constant may be written afterwards, a view of one too; the program's constants may not."""
+    for given in (np.ones(3, np.float32), np.ones((2, 3), np.float32)[0], np.ones((3, 2), np.float32)[:, 0]):
+        constant = Constant(given)
+        exe = compile(Function((), constant))
+        given[:] = 7
+        assert constant.data.tolist() == [1, 1, 1] == VirtualMachine(exe).run().numpy().tolist()
+        for data in (constant.data, *exe.constants, *from_bytes(to_bytes(exe)).constants):
+            with pytest.raises(ValueError, match="read-only"):
+                data[...] = 1
+    frozen = np.arange(3)
+    frozen.setflags(write=False)
+    assert Constant(frozen).data is frozen, "what nobody can write is not copied"
+    read_only = np.arange(3)[:]
+    read_only.setflags(write=False)
+    assert Constant(read_only).data is not read_only, "its base can be written"
+
+
+def test_a_result_that_is_a_constant_is_not_the_constant() -> None:
+    machine = VirtualMachine(compile(Function((), Constant(np.ones(3, np.float32)))))
+    result = machine.run().numpy()
+    if result.flags.writeable:
+        result[:] = 7
+    assert machine.run().numpy().tolist() == [1, 1, 1]
