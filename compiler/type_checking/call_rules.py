@@ -63,8 +63,7 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
     op = call.op
     assert isinstance(op, Op)
     if op is ALLOC_CLOSURE:
-        assert signature is not None
-        return _closure_type(signature, args[1:])
+        return _closure_type(call, args, signature)
     if op in (ASSERT_SHAPE, ASSERT_SAME_SIZE):
         return _asserted_type(call, args)
     if op in (ON_DEVICE, DEVICE_COPY):
@@ -79,16 +78,25 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
 
 
 def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:
-    ty = args[0].ty
-    assert isinstance(ty, TensorType)
-    shape = list(ty.shape)
+    """The type of a tensor whose sizes are checked at run time.  Raises Mistake: a text may say the check, and say it wrong."""
+    assert isinstance(call.op, Op)
+    types = [a.ty for a in args if isinstance(a.ty, TensorType)]
+    if len(types) != len(args) or len(args) != len(call.op.inputs):
+        message = f"{call.op.name} takes {len(call.op.inputs)} tensors, not ({', '.join(str(a.ty) for a in args)})"
+        raise mistake(message, call.span, *map(type_note, args))
+    ranks = [t.rank for t in types]
+    if call.op is ASSERT_SHAPE:
+        fits = len(call.attrs.dims) == ranks[0]
+    else:
+        fits = 0 <= call.attrs.axis < ranks[0] and 0 <= call.attrs.other_axis < ranks[1]
+    if not fits:
+        raise mistake(f"{call.op.name}: its attributes do not fit the ranks {ranks}", call.span, *map(type_note, args))
+    shape = list(types[0].shape)
     if call.op is ASSERT_SHAPE:
         shape = [have if want < 0 else dim(want) for have, want in zip(shape, call.attrs.dims, strict=True)]
     else:
-        other = args[1].ty
-        assert isinstance(other, TensorType)
-        shape[call.attrs.axis] = other.shape[call.attrs.other_axis]
-    return TensorType(tuple(shape), ty.dtype)
+        shape[call.attrs.axis] = types[1].shape[call.attrs.other_axis]
+    return TensorType(tuple(shape), types[0].dtype)
 
 
 def _placed_type(call: Call, args: Sequence[Expr]) -> Type:
@@ -102,12 +110,19 @@ def _placed_type(call: Call, args: Sequence[Expr]) -> Type:
     return ty
 
 
-def _closure_type(signature: Signature, captured: Sequence[Expr]) -> Type:
-    """The type of a closure: the function's, less the parameters that are captured."""
+def _closure_type(call: Call, args: Sequence[Expr], signature: Signature | None) -> Type:
+    """The type of a closure: the function's, less the parameters that are captured.  Raises Mistake, as a text may say it."""
+    captured = args[1:]
+    if signature is None or len(captured) > len(signature.params):
+        message = f"{ALLOC_CLOSURE.name} takes a function of the module and values of its first parameters"
+        raise mistake(message, call.span, *map(type_note, args[:1]))
     binder = Binder()
     for atom, want in zip(captured, signature.params[: len(captured)], strict=True):
         assert atom.ty is not None
-        binder.match(atom.ty, want, atom)
+        try:
+            binder.match(atom.ty, want, atom)
+        except Misfit as misfit:
+            raise mistake(f"the captured value must be {want}, not {atom.ty}: {misfit}", call.span, type_note(atom)) from None
     rest = signature.params[len(captured) :]
     known = {*binder.sizes, *symbols_of(*rest)}
     result = generalize(signature.result, known)

@@ -164,7 +164,8 @@ class FunctionTyper:
                 return parts if any(p is not None for p in parts) else None
             case TupleGetItem():
                 whole = self.known.get(value.tuple_value)
-                return None if whole is None else whole[value.index]
+                # a field that there is not is refused where the projection gets its type
+                return None if whole is None or not 0 <= value.index < len(whole) else whole[value.index]
         return None
 
     # ---- values --------------------------------------------------------------------------------------------------------

@@ -1,58 +1,91 @@
-"""Texts: programs of the examples and tests, altered; each parses and compiles, or is refused by a diagnostic."""
+"""Texts: programs altered by characters and by trees, and made; each is refused by a diagnostic, or compiled.
+
+A diagnostic has a place, and a text of bounded length in which nothing is that a terminal obeys.  What parses is printed and
+parsed back; what compiles, on the host and on ``sim``, passes the verifier, is written and read back.  No kernel is made.
+"""
 
 from __future__ import annotations
 
 import functools
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import relayvm as relay
+from relayvm.vm.file import from_bytes, to_bytes
+from relayvm.vm.verify import verify
 
 from .part import Part
+from .texts_drawn import characters, trees
 
 _ROOT = Path(__file__).resolve().parents[2]
-_TOKENS = [
-    *"(){}[],;:=<>-%@#\"\\/*.?", "let", "if", "else", "fn", "def", "->", "Tensor", "float32", "int64", "bool", "?n", "?",
-    "0", "1", "-1", "1f", "2i64", "1e400f", "True", "nan", "9223372036854775808", "%x", "%0", "@main", "axis=[0]", "dtype=",
-    "add", "nn.dense", "é", "\x1b[31m", "\0", "\n", "\t", "\u2028", "//", "/*", "*/", "meta[", "]",
-]  # fmt: skip
+#: Characters of a message, and of a program that is altered: a compile of a long one takes as long as a hundred others.
+_MESSAGE, _TEXT = 64 << 10, 4000
 
 
 @functools.cache
 def _seeds() -> tuple[str, ...]:
     files = sorted([*_ROOT.glob("examples/*.relay"), *_ROOT.glob("tests/**/*.relay")])
-    return tuple(p.read_text("utf-8", errors="replace")[:4000] for p in files)
+    return tuple(p.read_text("utf-8", errors="replace") for p in files)
+
+
+@functools.cache
+def _programs() -> tuple[str, ...]:
+    return trees.programs(s for s in _seeds() if len(s) < _TEXT)
 
 
 class Texts(Part[str]):
     """Altered texts."""
 
-    name, unit, slice_trials, hang_seconds = "texts", "texts", 300, 20.0
+    name, unit, slice_trials, hang_seconds = "texts", "texts", 300, 30.0
 
     def draw(self, seed: int) -> str:
-        """A text with one to four places altered."""
+        """A quarter by characters, a half by trees, a quarter made."""
         r = random.Random(seed)
-        text = r.choice(_seeds())
-        for _ in range(r.randint(1, 4)):
-            a = r.randrange(len(text) + 1)
-            b = min(len(text), a + r.choice([0, 1, 1, 2, 5, 40]))
-            other = r.choice(_seeds())
-            c = r.randrange(len(other) + 1)
-            middle = r.choice(["", r.choice(_TOKENS), other[c : c + r.randint(1, 60)], text[a:b] * r.randint(2, 5)])
-            text = text[:a] + middle + text[b:]
-        return text
+        match r.randrange(4):
+            case 0:
+                return characters.altered(r, r.choice(_seeds())[:_TEXT], r.choice(_seeds())[:_TEXT])
+            case 1 | 2:
+                return trees.altered(r, r.choice(_programs()))
+        return trees.made(r)
 
     def check(self, case: str) -> str | None:
-        """A diagnostic, or a module whose print parses back."""
+        """What is wrong with the diagnostic, the printed text or the executable."""
         try:
             module = relay.parse(case)
         except relay.RelayError as error:
-            self.seen["refused"] += 1
-            return None if str(error) else "the message is empty"
-        self.seen["parsed"] += 1
-        again = relay.parse(relay.astext(module))
-        return None if relay.structural_equal(module, again) else "what prints does not parse back to the same module"
+            return self._refused(error, "refused by the parser")
+        text = relay.astext(module)
+        again = relay.parse(text)
+        if not relay.structural_equal(module, again):
+            return "what prints does not parse back to the same module"
+        for target in ("cpu", "sim"):
+            try:
+                exe = relay.compile(module, target=target)
+            except relay.RelayError as error:
+                if wrong := self._refused(error, f"refused by the compiler for {target}"):
+                    return wrong
+                continue
+            self.seen[f"compiled for {target}"] += 1
+            verify(exe)
+            data = to_bytes(exe)
+            if to_bytes(from_bytes(data)) != data:
+                return "what is written and read back is written otherwise"
+        return None
+
+    def _refused(self, error: relay.RelayError, stage: str) -> str | None:
+        self.seen[stage] += 1
+        text = str(error)
+        if not text or not all(d.message for d in error.diagnostics):
+            return "the message is empty"
+        if len(text) > _MESSAGE:
+            return f"a message of {len(text)} characters"
+        if bad := next((c for c in text if not c.isprintable() and c != "\n"), None):
+            return f"the message holds {bad!r}"
+        if lost := next((d for d in error.diagnostics if d.span is None and not _WHOLE.fullmatch(d.message)), None):
+            return f"no place: {lost}"
+        return None
 
     def smaller(self, case: str) -> Iterator[str]:
         """The text without a part of it, long parts first."""
@@ -63,8 +96,11 @@ class Texts(Part[str]):
             size //= 2
 
     def write(self, case: str) -> str:
-        """Parse it again."""
+        """Check it again."""
         return f"from tests.campaign.texts import PART\n\nassert PART.check({case!r}) is None"
 
+
+#: Messages that speak of the whole text.
+_WHOLE = re.compile("there is no function in the text|<string> is empty: .*")
 
 PART = Texts()
