@@ -33,6 +33,7 @@ from .vm.source import (
     ConfigError,
     Diagnostic,
     ExecutableFormatError,
+    FileError,
     InputError,
     ParseError,
     RelayError,
@@ -51,7 +52,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Any", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",
-    "ExecutableFormatError", "Expr", "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError",
+    "ExecutableFormatError", "Expr", "FileError", "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError",
     "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TypeCheckError",
     "VMError", "Var", "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse", "parse_expr",
     "register_op", "register_shape_func", "restore_shape_func", "set_num_threads", "structural_equal", "structural_hash",

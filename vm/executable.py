@@ -156,7 +156,7 @@ class Executable:
         return explain(self, shapes, dims, entry)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the executable into a file (``.rvm``), whole or not at all.  Raises RelayError when that fails."""
+        """Write the executable into a file (``.rvm``), whole or not at all.  Raises FileError when that fails."""
         from .file import save
 
         save(self, path)
@@ -165,7 +165,7 @@ class Executable:
         """Write what is compiled and measured for the executable on this machine into a file.
 
         ``kind``: ``kernels`` (they are compiled if they are not yet), ``tuning`` or ``all``.  Raises ConfigError for another
-        one, RelayError where the file cannot be written or the kernels are not kept here.
+        one, FileError where the file cannot be written, RelayError where the kernels are not kept here.
         """
         from .saved_cache import save_cache
 
@@ -176,7 +176,7 @@ class Executable:
         from now on use it.  Kernels are machine code: load them only from where you would run a program from.
 
         What cannot be used is a warning that names what differs; with ``strict`` nothing is taken, and CacheMismatch raised.
-        Raises ConfigError for another ``kind``, RelayError where the file cannot be read.
+        Raises ConfigError for another ``kind``, FileError where the file cannot be read.
         """
         from .saved_cache import load_cache
 
@@ -184,7 +184,7 @@ class Executable:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Executable:
-        """The executable in a file, verified.  Raises ExecutableFormatError for any other file, and a damaged one."""
+        """The executable in a file, verified.  Raises ExecutableFormatError for any other file, and a damaged one; FileError."""
         from .file import load
 
         return load(path)

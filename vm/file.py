@@ -20,10 +20,8 @@ import hashlib
 import json
 import math
 import os
-import secrets
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,9 +34,10 @@ from ..shape_funcs.program import INT64_MAX, ShapeProgram
 from .copy_reason import CopyKind, CopyReason
 from .executable import Executable, MemoryNote, PackedFunc, VMFunction
 from .sizes import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
-from .source import ExecutableFormatError, RelayError, SourceText
+from .source import ExecutableFormatError, FileError, SourceText
 from .types_json import type_from_json, type_to_json
 from .verify import verify
+from .whole_file import write_whole
 
 #: No text file begins so, and a transfer that changes line ends or the eighth bit spoils it.
 MAGIC = b"\x89RVM\r\n\x1a\n"
@@ -111,27 +110,8 @@ def _reason_to_json(reason: CopyReason) -> list[Any]:
 
 
 def save(exe: Executable, path: str | os.PathLike[str]) -> None:
-    """Write the file (see ``write_whole``).  Raises RelayError when it cannot be written."""
+    """Write the file, whole or not at all.  Raises FileError when it cannot be written."""
     write_whole(path, to_bytes(exe))
-
-
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file, whole or not at all: another reader never sees a part.
-
-    Raises RelayError when it cannot be written.
-    """
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise RelayError(f"cannot write {path}: it is not a regular file")
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        try:
-            part.write_bytes(data)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise RelayError(f"cannot write {path}: {error.strerror}") from error
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
@@ -140,8 +120,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 def load(path: str | os.PathLike[str]) -> Executable:
     """The executable in a file, verified.
 
-    Raises ExecutableFormatError for a file that cannot be read, is no executable, is of another format version, was
-    truncated, lengthened or altered, or does not verify.
+    Raises FileError where it cannot be read, ExecutableFormatError for a file that is no executable, is of another format
+    version, was truncated, lengthened or altered, or does not verify.
     """
     try:
         with open(path, "rb") as file:
@@ -153,7 +133,7 @@ def load(path: str | os.PathLike[str]) -> Executable:
         exe = from_bytes(data)
         verify(exe)
     except OSError as error:
-        raise ExecutableFormatError(f"cannot read {path}: {error.strerror}") from error
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
     except ExecutableFormatError as error:
         first = error.diagnostics[0]
         raise ExecutableFormatError(f"{path}: {first.message}", help=first.help) from None

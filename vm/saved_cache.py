@@ -19,11 +19,11 @@ from ..ops.native.records import Record
 from ..ops.tuning import Preferences, libraries_of
 from .bundle import Bundle, read
 from .executable import DEVICES, Executable
-from .file import write_whole
 from .fingerprint import code_fields, machine_fields, program_hash
 from .kernels import SIGNATURE
 from .layout import CUDA
-from .source import CacheMismatch, ConfigError, RelayError
+from .source import CacheMismatch, ConfigError, FileError, RelayError
+from .whole_file import write_whole
 
 #: What can be saved: compiled kernels, tuning records, both.
 KINDS = ("kernels", "tuning", "all")
@@ -55,7 +55,8 @@ def check_kind(kind: str) -> None:
 def save_cache(exe: Executable, path: str | os.PathLike[str], kind: str = ALL) -> None:
     """Write what is compiled (now, if it is not yet) and measured for ``exe`` on this machine into a file.
 
-    Raises ConfigError for another kind, RelayError where the file cannot be written, or the kernels are not kept here.
+    Raises ConfigError for another kind, FileError where the file cannot be written, RelayError where the
+    kernels are not kept here.
     """
     check_kind(kind)
     entries = _entries(exe) if kind != RECORDS else ()
@@ -104,7 +105,7 @@ def load_cache(exe: Executable, path: str | os.PathLike[str], kind: str = ALL, s
     """Take from a file what was compiled or measured for ``exe``.
 
     What cannot be used here (a damaged file, another program, version, processor, driver, ...) is a warning that names what
-    differs, or with ``strict`` an error: then nothing is taken.  Raises ConfigError for another kind, RelayError where the
+    differs, or with ``strict`` an error: then nothing is taken.  Raises ConfigError for another kind, FileError where the
     file cannot be read, CacheMismatch.
     """
     check_kind(kind)
@@ -112,7 +113,7 @@ def load_cache(exe: Executable, path: str | os.PathLike[str], kind: str = ALL, s
     try:
         bundle = read(path)
     except OSError as error:
-        raise RelayError(f"cannot read {path}: {error.strerror or error}") from error
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
     except CacheMismatch as error:
         return _settled(path, Loaded(misses=(error.diagnostics[0].message,)), strict)
     usable, misses = _usable(exe, bundle, kind)

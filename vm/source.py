@@ -144,6 +144,10 @@ class InputError(RelayError):
     """Inputs of a run that do not fit the function's parameters."""
 
 
+class FileError(RelayError):
+    """A file that cannot be read or written: missing, a folder, no permission, no room."""
+
+
 class VMError(RelayError):
     """A failure while a program ran.  ``status`` is the number of ops.native.status."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -17,12 +16,14 @@ from ...ops.native.cache_key import apart, differences
 from ...ops.native.entry import DamagedEntry, Entry, unpack
 from ...vm.executable import DEVICES
 from ...vm.report.tables import bytes_short, bytes_text
-from ...vm.source import InputError
+from ...vm.source import FileError, InputError
 from ..compile import check_target
 from ..config import Config
 from ..tuning.remember import misses
+from .exit_codes import ExitCode
 from .opening import read_module
 from .options import config_option, device_option, file_argument, json_option, sizes_option
+from .streams import answer
 
 #: Digits of an id that are shown: enough to tell entries apart, and to name one.
 _SHOWN_DIGITS = 12
@@ -44,13 +45,13 @@ def _folder_errors() -> Iterator[None]:
     try:
         yield
     except disk.NoFolder as error:
-        raise InputError(f"no cache is used: {error}", help=f"{disk.FOLDER_VARIABLE} names the folder") from error
+        raise FileError(f"no cache is used: {error}", help=f"{disk.FOLDER_VARIABLE} names the folder") from error
     except OSError as error:
-        raise InputError(f"the cache cannot be used: {error.filename or disk.folder()}: {error.strerror or error}") from error
+        raise FileError(f"the cache cannot be used: {error.filename or disk.folder()}: {error.strerror or error}") from error
 
 
 def _answer(data: Any, lines: list[str], as_json: bool) -> None:
-    click.echo(json.dumps(data, indent=2) if as_json else "\n".join(lines))
+    answer(data, "\n".join(lines), as_json)
 
 
 # ---- what is there -----------------------------------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ def verify(as_json: bool) -> int:
     )
     data = {"entries": len(files), "bad": [{"path": path, "reason": why} for path, why in bad.items()]}
     _answer(data, [*lines, said], as_json)
-    return 1 if bad else 0
+    return ExitCode.CHECK if bad else ExitCode.OK
 
 
 # ---- less of it --------------------------------------------------------------------------------------------------------------

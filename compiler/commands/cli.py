@@ -1,16 +1,12 @@
 """The command line: ``relayvm run|compile|dump|explain|profile|compare|tune|cache|ops|isa|env``.
 
-Data goes to standard output, everything else to standard error.  Exit codes: see ``ExitCode``.
+Data goes to standard output, everything else to standard error.  Exit codes: see ``exit_codes``.
 """
 
 from __future__ import annotations
 
-import enum
-import errno
-import json
 import os
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -19,14 +15,14 @@ from typing import Any
 
 import click
 
-from ...vm.source import ConfigError, InputError, RelayError
-from ..comparison.agreement import ResultsDiffer
+from ...vm.source import InputError, RelayError
 from ..config import Config
 from ..pipeline import STAGES, stages
 from ..text.attributes import did_you_mean
 from ..tuning.remember import remembered
 from .cache_command import cache_command
 from .compare_command import compare_command
+from .exit_codes import ExitCode, code_of, listed
 from .inputs import make_inputs
 from .opening import function_of, is_executable, open_program, read_module
 from .options import (
@@ -44,24 +40,12 @@ from .options import (
     write_file,
 )
 from .progress import compile_progress, round_progress
+from .run_command import run_command
+from .streams import answer, discard_output, prepare_streams, standard_output
 from .tune_command import tune_command
-
-#: Errors that say that standard output takes no more, other than a reader who left.
-_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 #: Shows the traceback of an internal error.
 TRACEBACK_VARIABLE = "RELAYVM_TRACEBACK"
-
-
-class ExitCode(enum.IntEnum):
-    """How a command ended."""
-
-    OK = 0
-    PROGRAM = 1  # a mistake in the program, its inputs, or a file; a --fail-if that holds
-    USAGE = 2  # a mistake in the command line: options, configuration keys, devices
-    DIFFERENT = 3  # the two sides of a comparison gave different results
-    INTERNAL = 70  # a mistake of ours
-    INTERRUPTED = 130
 
 
 # ---- the way in ----------------------------------------------------------------------------------------------------------
@@ -69,55 +53,41 @@ class ExitCode(enum.IntEnum):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line (``sys.argv`` when None); the exit code.  Never raises: a failure is words on standard error."""
-    _replace_closed_streams()
+    prepare_streams()
     streams = sys.stdout, sys.stderr
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
             code = command.main(args=None if args is None else list(args), prog_name="relayvm", standalone_mode=False)
-            sys.stdout.flush()
-            return code if isinstance(code, int) else ExitCode.OK
-        except click.Abort:
-            return _say("interrupted", ExitCode.INTERRUPTED)
-        except KeyboardInterrupt:
-            return _say("interrupted", ExitCode.INTERRUPTED)
-        except click.ClickException as error:
-            error.show(sys.stderr)
-            return ExitCode.USAGE
-        except ResultsDiffer as error:
-            return _say(str(error), ExitCode.DIFFERENT)
-        except RelayError as error:
-            return _say(str(error), ExitCode.USAGE if isinstance(error, ConfigError) else ExitCode.PROGRAM)
-        except BrokenPipeError:
-            return _reader_left()
+            with standard_output():
+                return code if isinstance(code, int) else ExitCode.OK
         except SystemExit:
             if sys.stdout is streams[0]:
                 raise  # click answered a shell's completion
-            # click saw the broken pipe first: it wrapped the streams, and would end with 1
+            # click saw a broken pipe, that of its help: it wrapped the streams, and would end with 1
             sys.stdout, sys.stderr = streams
-            return _reader_left()
-        except MemoryError:
-            return _say("error: this process has no more memory", ExitCode.PROGRAM)
-        except Exception as error:
-            if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
-                return _say(f"error: cannot write to standard output: {error.strerror}", ExitCode.PROGRAM)
-            if os.environ.get(TRACEBACK_VARIABLE):
-                traceback.print_exc()
-            words = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
-            return _say(f"{words}; please report it, with what {TRACEBACK_VARIABLE}=1 shows", ExitCode.INTERNAL)
+            discard_output()
+            return ExitCode.OK
+        except BaseException as error:
+            return _failed(error)
 
 
-def _replace_closed_streams() -> None:
-    """A stream that the caller closed (``>&-``) takes anything and shows nothing."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open as long as the process)
-
-
-def _reader_left() -> ExitCode:
-    """The reader had enough, which is no error; nothing may be written at exit either."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.OK
+def _failed(error: BaseException) -> ExitCode:
+    """Say what ended a command; its exit code."""
+    match error:
+        case click.Abort() | KeyboardInterrupt():
+            return _say("interrupted", ExitCode.INTERRUPTED)
+        case click.ClickException():
+            error.show(sys.stderr)
+            return ExitCode.USAGE
+        case RelayError():
+            return _say(str(error), code_of(error))
+        case MemoryError():
+            return _say("error: this process has no more memory", ExitCode.RUN)
+    if os.environ.get(TRACEBACK_VARIABLE):
+        traceback.print_exception(error)
+    words = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
+    return _say(f"{words}; please report it, with what {TRACEBACK_VARIABLE}=1 shows", ExitCode.INTERNAL)
 
 
 def _say(text: str, code: ExitCode) -> ExitCode:
@@ -129,12 +99,10 @@ def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
     click.echo(f"warning: {message}", err=True)
 
 
-def _print(data: Any, text: str, as_json: bool) -> None:
-    """One answer of a command: ``data`` as JSON, or ``text``."""
-    click.echo(json.dumps(data, indent=2) if as_json else text)
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog=f"\b\nExit codes:\n{listed()}",
+)
 @click.version_option(None, "--version", package_name="relayvm", prog_name="relayvm")
 def command() -> None:
     """Compile and run tensor programs whose shapes are known only at run time.
@@ -146,52 +114,7 @@ def command() -> None:
 # ---- programs --------------------------------------------------------------------------------------------------------------
 
 
-@command.command()
-@file_argument
-@input_options
-@device_option
-@config_option
-@click.option("-o", "out", type=click.Path(path_type=Path), metavar="OUT.npz", help="Write the results to this file.")
-@json_option
-def run(
-    file: Path, entry: str, device: str | None, config: dict[str, str], out: Path | None, as_json: bool, **inputs: Any
-) -> None:
-    """Run FILE once: results, counters, time.  Inputs that are not given are drawn from the seed."""
-    from ...vm.machine import VirtualMachine
-    from ...vm.report.profiling import finish
-    from .summary import results, save
-
-    began = time.perf_counter()
-    with compile_progress():
-        exe = open_program(file, device, config)
-        arguments = make_inputs(function_of(exe, entry), wanted(**inputs))
-        machine = VirtualMachine(exe)
-    prepared = time.perf_counter()
-    value = machine[entry](*arguments)
-    finish(machine)
-    ran = time.perf_counter()
-    counters, found = dict(machine.counters), list(results(value))
-    if out is not None:
-        save(found, out)
-    data = {
-        "entry": entry,
-        "device": exe.target,
-        "config": dict(exe.config),
-        "results": [r.as_data() for r in found],
-        "counters": counters,
-        "kernel_compiles": machine.kernel_compiles,
-        "seconds": {"prepare": prepared - began, "run": ran - prepared},
-    }
-    _print(data, "\n".join([*map(str, found), _run_text(data)]), as_json)
-
-
-def _run_text(data: dict[str, Any]) -> str:
-    from ...vm.report.tables import time_text
-
-    times = {k: time_text(1e9 * s) for k, s in data["seconds"].items()}
-    counted = ", ".join(f"{k} {v}" for k, v in data["counters"].items() if v)
-    compiled = f"{data['kernel_compiles']} kernels compiled"
-    return f"@{data['entry']} on {data['device']}: {times['run']}, after {times['prepare']} to prepare, {compiled}\n{counted}"
+command.add_command(run_command)
 
 
 @command.command("compile")
@@ -208,10 +131,7 @@ def compile_command(file: Path, out: Path, device: str | None, config: dict[str,
         raise click.BadParameter(f"{out} must end in .rvm", param_hint="'-o'")
     with compile_progress():
         exe = open_program(file, device, config)
-    try:
-        exe.save(out)
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror}") from error
+    exe.save(out)
     data = {
         "file": str(out),
         "bytes": out.stat().st_size,
@@ -221,7 +141,7 @@ def compile_command(file: Path, out: Path, device: str | None, config: dict[str,
         "kernels": [p.name for p in exe.packed],
     }
     text = f"{out}: {data['bytes']} bytes for {exe.target}; {len(exe.functions)} functions, {len(exe.packed)} kernels"
-    _print(data, text, as_json)
+    answer(data, text, as_json)
 
 
 @command.command()
@@ -233,7 +153,7 @@ def compile_command(file: Path, out: Path, device: str | None, config: dict[str,
 def dump(file: Path, stage: str, device: str | None, config: dict[str, str], as_json: bool) -> None:
     """Show FILE as it is on its way through the compiler."""
     text = _dumped(file, stage, device, config)
-    _print({"stage": stage, "text": text}, text.rstrip("\n"), as_json)
+    answer({"stage": stage, "text": text}, text.rstrip("\n"), as_json)
 
 
 def _dumped(file: Path, stage: str, device: str | None, config: dict[str, str]) -> str:
@@ -313,9 +233,10 @@ def profile(
     write_file(trace_path, found.to_chrome_trace)
     write_file(html_path, found.to_html)
     if as_json:
-        click.echo(json.dumps(found.as_data(), indent=2))
+        answer(found.as_data(), "", as_json)
     else:
-        show(found.view(view))
+        with standard_output():
+            show(found.view(view))
 
 
 @command.command()
@@ -338,7 +259,7 @@ def explain(
     Also where each kernel runs, and what lies in which memory.  Sizes make the bytes exact.
     """
     found = open_program(file, device, config).explain(shapes, dims, entry)
-    _print(found.as_data(), str(found), as_json)
+    answer(found.as_data(), str(found), as_json)
 
 
 command.add_command(compare_command)
@@ -358,7 +279,7 @@ def ops(name: str | None, as_json: bool) -> None:
 
     found = operators() if name is None else [operator(name)]
     text = "\n".join(signature(op) for op in found) if name is None else operator_text(found[0])
-    _print([as_data(op) for op in found], text, as_json)
+    answer([as_data(op) for op in found], text, as_json)
 
 
 @command.command()
@@ -377,7 +298,7 @@ def isa(name: str | None, as_json: bool) -> None:
         for c in found
     ]
     lines = [f"{d['opcode']:>3}  {d['name']:<17} {' '.join(d['operands'])}" for d in data]
-    _print(data, "\n".join(lines) if name is None else f"{lines[0]}\n\n{data[0]['doc']}", as_json)
+    answer(data, "\n".join(lines) if name is None else f"{lines[0]}\n\n{data[0]['doc']}", as_json)
 
 
 def _doc(instruction: type) -> str:
@@ -393,4 +314,4 @@ def env(as_json: bool) -> None:
     from .environment import environment, environment_text
 
     data = environment()
-    _print(data, environment_text(data), as_json)
+    answer(data, environment_text(data), as_json)

@@ -13,13 +13,15 @@ import click
 from ...vm.report.compare import Comparison, compare_profiles
 from ...vm.report.compare_text import page_table
 from ...vm.report.profile_data import Profile
-from ...vm.source import InputError
+from ...vm.source import FileError, InputError
 from ..comparison.comparing import PRESETS, REPEAT, compare_sides
 from ..comparison.conditions import FIGURES, Condition, ConditionError, failures, parse_condition
+from .exit_codes import ExitCode
 from .inputs import InputSyntaxError, parse_shape, split_option
 from .opening import load
-from .options import device_option, input_options, json_option, settings, side_option, wanted
+from .options import device_option, input_options, json_option, settings, side_option, wanted, write_file
 from .progress import compile_progress, round_progress
+from .streams import standard_output
 from .terminal import show
 
 #: The suffix of a saved profile.
@@ -154,14 +156,15 @@ def compare_command(
                 on_round=on_round,
             )
     _write(found, json_out, html, trace)
-    if as_json:
-        click.echo(json.dumps(found.as_data(), indent=2))
-    else:
-        show(found, profiles, everything)
+    with standard_output():
+        if as_json:
+            click.echo(json.dumps(found.as_data(), indent=2))
+        else:
+            show(found, profiles, everything)
     bad = list(failures(wanted_conditions, found))
     for line in bad:
         click.echo(line, err=True)
-    return 1 if bad else 0
+    return ExitCode.CHECK if bad else ExitCode.OK
 
 
 def _conditions(texts: Sequence[str], sides: tuple[str, ...]) -> list[Condition]:
@@ -205,13 +208,13 @@ def _profile(path: Path) -> Profile:
     try:
         return Profile.from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is no profile: it is not text") from error
 
 
 def _write(found: Comparison, json_out: Path | None, html: Path | None, trace: Path | None) -> None:
-    """The files that were asked for.  Raises InputError where one cannot be written."""
+    """The files that were asked for.  Raises FileError where one cannot be written."""
     several = len(found.cases) > 1
     named = [
         (f"{name} {case.name}" if several else name, profile)
@@ -219,11 +222,7 @@ def _write(found: Comparison, json_out: Path | None, html: Path | None, trace: P
         for name, profile in zip(found.sides, case.profiles, strict=True)
     ]
     for path, make in ((json_out, found.to_json), (html, lambda: _page(named, found)), (trace, lambda: _trace(named))):
-        if path is not None:
-            try:
-                path.write_text(make(), encoding="utf-8")
-            except OSError as error:
-                raise InputError(f"cannot write {path}: {error.strerror}") from error
+        write_file(path, make)
 
 
 def _page(named: Sequence[tuple[str, Profile]], found: Comparison) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from ...ops.ty import DTYPES, TensorType, TupleType, Type, computed_in, dim_text, int_range, is_float, is_integer, numpy_dtype
 from ...shape_funcs.dims import SYM, Dim, const
 from ...vm.executable import VMFunction
-from ...vm.source import Diagnostic, InputError
+from ...vm.source import Diagnostic, FileError, InputError
 from ..text.attributes import did_you_mean
 
 #: What ``--input`` takes, for messages.
@@ -136,7 +136,7 @@ def read_array(name: str, where: str) -> np.ndarray:
     try:
         loaded = np.load(Path(path), allow_pickle=False)
     except OSError as error:
-        raise InputError(f"--input {name}: cannot read {path}: {error.strerror or error}") from error
+        raise FileError(f"--input {name}: cannot read {path}: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile, SyntaxError) as error:
         message = f"--input {name}: {path} is no .npy or .npz file of numbers"
         raise InputError(message, help="numpy.save and numpy.savez write such files") from error

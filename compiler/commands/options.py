@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from ...vm.report.profile_views import VIEWS
-from ...vm.source import InputError
+from ...vm.whole_file import write_whole
 from ..config import describe
 from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
 
@@ -189,10 +189,6 @@ def wanted(values: dict[str, Any], shapes: dict[str, tuple[int, ...]], dims: dic
 
 
 def write_file(path: Path | None, text: Callable[[], str]) -> None:
-    """Write a file that an option asks for, if it does.  Raises InputError where that fails."""
-    if path is None:
-        return
-    try:
-        path.write_text(text(), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    """Write a file that an option asks for, if it does.  Raises FileError where that fails."""
+    if path is not None:
+        write_whole(path, text().encode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""Results of a run, as text, as plain data, and as a ``.npz`` file."""
+"""Results of a run, as text, as plain data, and as a ``.npy`` or ``.npz`` file."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from ...vm.source import InputError
+from ...ops.ty import TensorType, Type
+from ...vm.source import ConfigError
+from ...vm.whole_file import whole_file
 
 #: Results of at most this many elements are shown whole.
 SMALL = 64
+#: Suffixes of a file of one array, and of several by name.
+ONE, SEVERAL = ".npy", ".npz"
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,37 @@ def results(value: Any, path: str = "") -> Iterator[Result]:
         yield Result(path, value.device, np.asarray(value))
 
 
+def check_output(path: Path, result: Type) -> None:
+    """Raises ConfigError where a result of this type cannot be written to a file of this name."""
+    if path.suffix not in (ONE, SEVERAL):
+        raise ConfigError(f"-o {path}: a file of results ends in {ONE} or {SEVERAL}", help=f"write -o {path}{SEVERAL}")
+    if path.suffix == ONE and not isinstance(result, TensorType):
+        raise ConfigError(
+            f"-o {path}: a {ONE} file holds one array, but the result is {result}",
+            help=f"write -o {path.with_suffix(SEVERAL)}",
+        )
+
+
 def save(found: list[Result], path: Path) -> None:
-    """Write the results: ``result``, or ``result_0``, ``result_1_0`` of a tuple.  Raises InputError where that fails."""
-    arrays = {f"result_{r.path.replace('.', '_')}" if r.path else "result": r.array for r in found}
-    try:
-        with path.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    """Write the results: a ``.npy`` file of the only one, or ``.npz`` of ``result``, or of ``result_0``, ``result_1_0`` of a
+    tuple.  Raises FileError where that fails."""
+    with whole_file(path) as file:
+        if path.suffix == ONE:
+            np.save(_Chunks(file), found[0].array)  # type: ignore[call-overload]
+        else:
+            np.savez(file, **{name_of(r): r.array for r in found})  # type: ignore[arg-type]
+
+
+def name_of(result: Result) -> str:
+    """Its name in a ``.npz`` file."""
+    return f"result_{result.path.replace('.', '_')}" if result.path else "result"
+
+
+class _Chunks:
+    """A file as numpy does not know it: it would write to the descriptor, and not say why that fails."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
 
 
 def _finite(value: Any) -> Any:

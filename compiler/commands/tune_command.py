@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ..tuning.tunable import Tunable, tunable
 from .opening import read_module
 from .options import budget_option, config_option, device_option, file_argument, json_option, sizes_option
 from .progress import trial_progress
+from .streams import answer
 
 
 @click.command("tune")
@@ -71,7 +71,7 @@ def _show(done: Sequence[Tuned], calls: Sequence[OpCall], unsized: Sequence[Tuna
         "unsized": [t.call.op.name for t in unsized],
         "calls": [_data(t) for t in done],
     }
-    click.echo(json.dumps(data, indent=2) if as_json else "\n".join(_lines(data)))
+    answer(data, "\n".join(_lines(data)), as_json)
 
 
 def _data(t: Tuned) -> dict[str, Any]:

@@ -21,6 +21,10 @@ class ResultsDiffer(RelayError):
     """Two configurations of one program gave different results."""
 
 
+class ResultsUnexpected(ResultsDiffer):
+    """The results are not those that were expected."""
+
+
 def check_agreement(a: Any, b: Any, names: tuple[str, str] = ("A", "B")) -> None:
     """Raises ResultsDiffer, naming every result that differs and how; ``names`` are those of the two sides."""
     problems = [

@@ -12,7 +12,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...vm.source import Diagnostic, ParseError, SourceText, Span
+from ...vm.source import Diagnostic, FileError, ParseError, SourceText, Span
 from ..ir import Expr, IRModule
 from .elaborate import Elaborator
 from .header import Header, split_header
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def read_source(path: str | Path) -> SourceText:
-    """The text of a file.  Raises ParseError for a file that is missing, unreadable or no UTF-8 text."""
+    """The text of a file.  Raises FileError where it cannot be read, ParseError for what is no UTF-8 text."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise ParseError(f"cannot read {path}: {error.strerror}") from error
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
     if b"\0" in data:
         raise ParseError(f"{path} is a binary file: it has a zero byte at offset {data.index(0)}", help="give a Relay text file")
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.text.parser import parse, parse_expr, read_source
-from relayvm.vm.source import ParseError, SourceText
+from relayvm.vm.source import FileError, ParseError, SourceText
 
 FOLDER = Path(__file__).with_name("errors")
 PROGRAMS = sorted(FOLDER.glob("*.relay"))
@@ -47,9 +47,9 @@ def test_files_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> No
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(ParseError, match=r"cannot read .*No such file"):
+    with pytest.raises(FileError, match=r"cannot read .*No such file"):
         read_source(tmp_path / "none.relay")
-    with pytest.raises(ParseError, match=r"cannot read .*directory"):
+    with pytest.raises(FileError, match=r"cannot read .*directory"):
         read_source(tmp_path)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from relayvm.compiler.commands.cli import ExitCode, main
+from relayvm.compiler.commands.cli import main
+from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.tuning import remember
 from relayvm.ops.native import records
 from relayvm.ops.tuning import Finding, Quartiles
@@ -122,7 +123,7 @@ def test_dims_without_a_name_and_branches(capsys: pytest.CaptureFixture[str]) ->
         (["--shapes", "n=a"], 2, "'a' is not a shape such as 5,4"),
         (["--shapes", "n=-1"], 2, "a size cannot be negative: '-1'"),
         (["--shapes", "n=1", "--shapes", "n=2"], 2, "n is given twice"),
-        (["--shapes", "m=1"], 1, "error: no call that can be tuned depends on the size m\nhelp: of such calls there are n"),
+        (["--shapes", "m=1"], 5, "error: no call that can be tuned depends on the size m\nhelp: of such calls there are n"),
         (["--budget", "soon"], 2, "'soon' is not a time above 0 such as 60s or 2m"),
         (["--budget", "0"], 2, "'0' is not a time above 0 such as 60s or 2m"),
         (["--device", "tpu"], 2, "unknown target 'tpu'"),

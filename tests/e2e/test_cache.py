@@ -183,23 +183,23 @@ def test_explain(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str]
 def test_explain_what_is_not_there(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str], tmp_path: Path) -> None:
     helped = "help: `relayvm cache info --entries` lists them"
     absent = next(d for d in "0123456789abcdef" if not any(i.startswith(d * 2) for i in three)) * 2
-    assert said(capsys, "explain", absent, three[0], code=1) == [f"error: no entry's id begins with {absent}", helped]
+    assert said(capsys, "explain", absent, three[0], code=5) == [f"error: no entry's id begins with {absent}", helped]
     words = "error: exp is neither a file nor the first digits of an entry's id"
-    assert said(capsys, "explain", "exp", three[0], code=1) == [words, helped]
+    assert said(capsys, "explain", "exp", three[0], code=5) == [words, helped]
     twins = [three[0], *(put(n, "cubin", n) for n in range(16))]  # some digit begins two of 17 ids
     prefix = next(a[0] for a in twins if sum(b[0] == a[0] for b in sizes()) > 1)
-    found = said(capsys, "explain", prefix, three[0], code=1)
+    found = said(capsys, "explain", prefix, three[0], code=5)
     assert found[0].split(":")[1].endswith(f"entries' ids begin with {prefix}") and found[1] == "help: give more digits"
     (tmp_path / "notes").write_text("mine")
     words = f"error: {tmp_path / 'notes'} cannot be used: it is not an entry of this cache"
-    assert said(capsys, "explain", str(tmp_path / "notes"), three[0], code=1) == [words]
+    assert said(capsys, "explain", str(tmp_path / "notes"), three[0], code=5) == [words]
 
 
 @pytest.mark.parametrize("command", [["info"], ["verify"], ["clear"], ["prune"], ["explain", "a", "b"]])
 def test_no_folder(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     monkeypatch.setenv(disk.FOLDER_VARIABLE, "~nobody-of-this-name/cache")
     words = "error: no cache is used: there is no home folder; set RELAYVM_CACHE_DIR"
-    assert said(capsys, *command, code=1) == [words, "help: RELAYVM_CACHE_DIR names the folder"]
+    assert said(capsys, *command, code=6) == [words, "help: RELAYVM_CACHE_DIR names the folder"]
     assert main(["env"]) == 0
     assert "cache      none: there is no home folder; set RELAYVM_CACHE_DIR" in capsys.readouterr().out
 
@@ -211,5 +211,5 @@ def test_a_folder_that_cannot_be_cleared(
         raise OSError(errno.EROFS, "Read-only file system", str(path))
 
     monkeypatch.setattr(Path, "unlink", fail)
-    (line,) = said(capsys, "clear", code=1)
+    (line,) = said(capsys, "clear", code=6)
     assert line.startswith(f"error: the cache cannot be used: {disk.folder()}") and line.endswith(": Read-only file system")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from relayvm.compiler.commands.cli import main
+from relayvm.compiler.commands.exit_codes import ExitCode
 
 from .answers import answer, data
 
@@ -68,15 +69,15 @@ def test_compare_saved_profiles(folder: Path, capsys: pytest.CaptureFixture[str]
     found = data(capsys, "compare", "2.json", "500.json")
     rows = {d["name"]: d["values"] for d in found["cases"][0]["differences"]}
     assert rows["[memcpy HtoD] bytes"] == [2 * 16 + 4, 500 * 16 + 4] and found["results_agree"] is None
-    assert main(["compare", "2.json", "500.json", "--fail-if", "b.htod_bytes > a.htod_bytes"]) == 1
+    assert main(["compare", "2.json", "500.json", "--fail-if", "b.htod_bytes > a.htod_bytes"]) == ExitCode.CHECK
     assert "holds (8004 > 36)" in capsys.readouterr().err
     Path("bad.json").write_text("{}")
     for args, words, code in [
-        (["2.json"], "two saved profiles", 2),
-        (["2.json", "rows.relay"], "saved profiles are compared with each other", 2),
-        (["2.json", "500.json", "--a", "fuse=off"], "saved profiles are compared with each other", 2),
-        (["2.json", "bad.json"], "this is no profile", 1),
-        (["2.json", "missing.json"], "cannot read missing.json", 1),
+        (["2.json"], "two saved profiles", ExitCode.USAGE),
+        (["2.json", "rows.relay"], "saved profiles are compared with each other", ExitCode.USAGE),
+        (["2.json", "500.json", "--a", "fuse=off"], "saved profiles are compared with each other", ExitCode.USAGE),
+        (["2.json", "bad.json"], "this is no profile", ExitCode.INPUT),
+        (["2.json", "missing.json"], "cannot read missing.json", ExitCode.FILE),
     ]:
         assert main(["compare", *args]) == code
         assert words in capsys.readouterr().err
@@ -86,7 +87,7 @@ def test_fail_if(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["compare", *SLICED, *SIDES, "--fail-if"]
     assert main([*args, "b.dtoh_bytes > 8", "--fail-if", "b.dtoh_copies > a.dtoh_copies"]) == 0
     assert capsys.readouterr().err == ""
-    assert main([*args, "b.dtoh_bytes > 0", "--fail-if", "a.dtoh_copies >= 2 * b.dtoh_copies"]) == 1
+    assert main([*args, "b.dtoh_bytes > 0", "--fail-if", "a.dtoh_copies >= 2 * b.dtoh_copies"]) == ExitCode.CHECK
     out, err = capsys.readouterr()
     assert "wall time" in out, "the table is there to see why"
     assert err.splitlines() == [
@@ -105,7 +106,7 @@ def test_compare_writes_files(folder: Path, capsys: pytest.CaptureFixture[str]) 
     names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert {n.partition(":")[0] for n in names} == {"a", "b"}
     assert "wall time" in Path("c.html").read_text(encoding="utf-8")
-    assert main([*args, "--html", "no/such/folder.html"]) == 1
+    assert main([*args, "--html", "no/such/folder.html"]) == ExitCode.FILE
     assert "cannot write no/such/folder.html" in capsys.readouterr().err
 
 
@@ -134,7 +135,7 @@ def test_how_compare_is_not_used(folder: Path, capsys: pytest.CaptureFixture[str
 def test_results_that_differ_end_with_3(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("a.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(3), float32]) { (%x, %x * 2f) }\n')
     Path("b.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(3), float32]) { (%x, %x * 2.001f) }\n')
-    assert main(["compare", "a.relay", "b.relay", "--input", "x=float32[3]=0,1,2", "--json"]) == 3
+    assert main(["compare", "a.relay", "b.relay", "--input", "x=float32[3]=0,1,2", "--json"]) == ExitCode.DIFFERENT
     out, err = capsys.readouterr()
     assert out == ""
     want = "error: the results of A and B differ: result.1, float32[3]: 2 of 3 elements, the first at [1]: 2.0 in A, 2.00"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.commands.cli import main
+from relayvm.compiler.commands.exit_codes import ExitCode
 
 from ...devices import DEVICES
 from .answers import answer, data
@@ -47,4 +48,4 @@ def test_dump(folder: Path, capsys: pytest.CaptureFixture[str], stage: str, part
 def test_what_does_not_type_can_still_be_shown_as_parsed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: float32, %y: int32) { add(%x, %y) }\n')
     assert "add(%x, %y)" in answer(capsys, "dump", "bad.relay", "--stage", "parsed")
-    assert main(["dump", "bad.relay", "--stage", "typed"]) == 1
+    assert main(["dump", "bad.relay", "--stage", "typed"]) == ExitCode.PROGRAM

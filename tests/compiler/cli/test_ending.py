@@ -16,6 +16,7 @@ import pytest
 
 from relayvm.compiler.commands import cli
 from relayvm.compiler.commands.cli import main
+from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.commands.progress import compile_progress
 from relayvm.ops.native import store
 
@@ -29,7 +30,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert command in answer(capsys, "--help")
         assert "--json" in answer(capsys, command, "--help")
     assert answer(capsys, "--version").startswith("relayvm")
-    assert main([]) == 2
+    assert main([]) == ExitCode.USAGE
 
 
 def test_an_internal_error_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +40,7 @@ def test_an_internal_error_is_one_line(folder: Path, capsys: pytest.CaptureFixtu
     monkeypatch.setattr(cli, "read_module", broken)
     monkeypatch.delenv("RELAYVM_TRACEBACK", raising=False)
     args = ["dump", "rows.relay", "--stage", "parsed"]
-    assert main(args) == 70
+    assert main(args) == ExitCode.INTERNAL
     line = "internal error: RuntimeError: boom; please report it, with what RELAYVM_TRACEBACK=1 shows\n"
     assert capsys.readouterr().err == line
     monkeypatch.setenv("RELAYVM_TRACEBACK", "1")
@@ -74,14 +75,14 @@ def test_a_full_disk_is_no_internal_error() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([sys.executable, "-m", "relayvm", "isa"], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.stderr == b"error: cannot write to standard output: No space left on device\n"
-    assert done.returncode == 1
+    assert done.returncode == ExitCode.FILE
 
 
 def test_closed_streams_take_anything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
     assert main(["run", "rows.relay", "--dim", "n=3"]) == 0
-    assert main(["run", "nothing.relay"]) == 1
+    assert main(["run", "nothing.relay"]) == ExitCode.FILE
 
 
 def test_an_unwritable_cache_is_said_once(

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from relayvm.compiler.commands.cli import main
+from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.commands.profile_terminal import draw
 from relayvm.vm.report.profile_data import Profile
 
@@ -54,7 +55,7 @@ def test_profile_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (found.runs, found.warmup) == (2, 1)
     assert (written["p.csv"], written["p.md"]) == (found.to_csv(), found.to_markdown())
     assert (written["t.json"], written["p.html"]) == (found.to_chrome_trace(), found.to_html())
-    assert main(["profile", "rows.relay", "--dim", "n=9", "--repeat", "1", "--html", "no/such/folder.html"]) == 1
+    assert main(["profile", "rows.relay", "--dim", "n=9", "--repeat", "1", "--html", "no/such/folder.html"]) == ExitCode.FILE
     assert "cannot write no/such/folder.html: No such file or directory" in capsys.readouterr().err
 
 

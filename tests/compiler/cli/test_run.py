@@ -37,6 +37,15 @@ def test_run(folder: Path, capsys: pytest.CaptureFixture[str], device: str, n: i
         assert saved["result_1"].shape == ()
 
 
+def test_results_are_written_as_the_suffix_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("run", "rows.relay", "--entry", "double", "--input", "k=int32[3]=1,2,3", "-o")
+    answer(capsys, *args, "out.npy")
+    np.testing.assert_array_equal(np.load("out.npy"), np.array([2, 4, 6], "int32"))
+    answer(capsys, *args, "out.npz")
+    with np.load("out.npz") as saved:
+        np.testing.assert_array_equal(saved["result"], [2, 4, 6])
+
+
 def test_run_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = answer(capsys, "run", "rows.relay", "--entry", "double", "--input", "k=int32[3]=1,2,3")
     assert text.startswith("result: int32[3] on cpu\n[2, 4, 6]\n@double on cpu: ")

@@ -1,0 +1,72 @@
+"""``relayvm run``: a program once, its results on a screen, in a file, and held against those that were expected."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .inputs import make_inputs
+from .opening import function_of, open_program
+from .options import config_option, device_option, file_argument, input_options, json_option, wanted
+from .progress import compile_progress
+from .streams import answer
+
+
+@click.command("run")
+@file_argument
+@input_options
+@device_option
+@config_option
+@click.option(
+    "-o",
+    "out",
+    type=click.Path(path_type=Path),
+    metavar="OUT.npz",
+    help="Write the results to this file; OUT.npy for only one.",
+)
+@json_option
+def run_command(
+    file: Path, entry: str, device: str | None, config: dict[str, str], out: Path | None, as_json: bool, **inputs: Any
+) -> None:
+    """Run FILE once: results, counters, time.  Inputs that are not given are drawn from the seed."""
+    from ...vm.machine import VirtualMachine
+    from ...vm.report.profiling import finish
+    from .summary import check_output, results, save
+
+    began = time.perf_counter()
+    with compile_progress():
+        exe = open_program(file, device, config)
+        function = function_of(exe, entry)
+        if out is not None:
+            check_output(out, function.result)
+        arguments = make_inputs(function, wanted(**inputs))
+        machine = VirtualMachine(exe)
+    prepared = time.perf_counter()
+    value = machine[entry](*arguments)
+    finish(machine)
+    ran = time.perf_counter()
+    counters, found = dict(machine.counters), list(results(value))
+    if out is not None:
+        save(found, out)
+    data = {
+        "entry": entry,
+        "device": exe.target,
+        "config": dict(exe.config),
+        "results": [r.as_data() for r in found],
+        "counters": counters,
+        "kernel_compiles": machine.kernel_compiles,
+        "seconds": {"prepare": prepared - began, "run": ran - prepared},
+    }
+    answer(data, "\n".join([*map(str, found), _run_text(data)]), as_json)
+
+
+def _run_text(data: dict[str, Any]) -> str:
+    from ...vm.report.tables import time_text
+
+    times = {k: time_text(1e9 * s) for k, s in data["seconds"].items()}
+    counted = ", ".join(f"{k} {v}" for k, v in data["counters"].items() if v)
+    compiled = f"{data['kernel_compiles']} kernels compiled"
+    return f"@{data['entry']} on {data['device']}: {times['run']}, after {times['prepare']} to prepare, {compiled}\n{counted}"

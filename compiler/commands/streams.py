@@ -1,0 +1,55 @@
+"""Standard output and standard error of a command: closed, full, a pipe whose reader left, or in another encoding."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...vm.source import FileError
+
+
+def prepare_streams() -> None:
+    """A stream that the caller closed (``>&-``) takes anything and shows nothing; characters that one lacks are escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open as long as the process)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def answer(data: Any, text: str, as_json: bool) -> None:
+    """Write the answer of a command: ``data`` as JSON, or ``text``."""
+    with standard_output():
+        sys.stdout.write((json.dumps(data, indent=2) if as_json else text) + "\n")
+
+
+@contextlib.contextmanager
+def standard_output() -> Iterator[None]:
+    """What is written to standard output within is flushed.
+
+    A reader who left had enough, which is no error: the command goes on, so that it ends with the code that it would end
+    with.  Raises FileError where standard output takes no more for another reason.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except OSError as error:
+        discard_output()
+        raise FileError(f"cannot write to standard output: {error.strerror or error}") from error
+
+
+def discard_output() -> None:
+    """From now on, also at exit, what is written to standard output goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, io.UnsupportedOperation):
+        os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
