@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..native.libraries import call_gemm
+from ..native.gemm import call_gemm
 from ..native.memory import generic
 from ..native.status import OK
 from .direct_conv import convolve_directly

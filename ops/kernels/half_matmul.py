@@ -6,7 +6,7 @@ sum, and one of the sum.
 
 from __future__ import annotations
 
-from ..native.libraries import call_gemm
+from ..native.gemm import call_gemm
 from ..native.memory import array_float32, generic  # type: ignore[attr-defined]
 from ..native.status import OK
 from .matmul import leading

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..native.libraries import call_gemm
+from ..native.gemm import call_gemm, call_gemms
 from ..native.memory import generic
 from ..native.status import OK
 from .thin_matmul import multiply_thin
@@ -111,6 +111,22 @@ def by_blas(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, ge
         call_gemm(gemm, size, 1 if transpose_b else 0, 1 if transpose_a else 0, n, rows, k, y, ldb, x, lda, z, n)
 
 
+@generic
+def batches_by_blas(a, a_step, b, b_step, out, count, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+    """``count`` products as of ``by_blas``, whose inputs are ``a_step`` and ``b_step`` elements apart: threads share them all."""
+    if count < 2 or k == 0 or max(max(m, n), k) > BLAS_LIMIT:
+        for batch in range(count):
+            by_blas(a, batch * a_step, b, batch * b_step, out, batch * m * n, m, n, k, transpose_a, transpose_b, gemm)
+        return
+    if m == 0 or n == 0:
+        return
+    size, lda, ldb = out.itemsize, m if transpose_a else k, k if transpose_b else n
+    call_gemms(
+        gemm, size, 1 if transpose_b else 0, 1 if transpose_a else 0, n, m, k, b.ctypes.data, ldb, a.ctypes.data, lda,
+        out.ctypes.data, n, count, b_step * size, a_step * size, m * n * size,
+    )  # fmt: skip
+
+
 # ---- of one matrix, and of many -------------------------------------------------------------------------------------------
 
 
@@ -150,7 +166,11 @@ def matmul_rows(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b): 
 @generic
 def matmul_blas(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
     """By a BLAS."""
-    return matmul(by_blas, a, a_dims, b, b_dims, out, gemm, transpose_a, transpose_b)
+    if not transpose_a:
+        return matmul(by_blas, a, a_dims, b, b_dims, out, gemm, transpose_a, transpose_b)
+    n, k, m = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0], a_dims[len(a_dims) - 1]
+    batches_by_blas(a, m * k, b, 0, out, leading(a_dims, 2), m, n, k, transpose_a, transpose_b, gemm)
+    return OK
 
 
 @generic
@@ -174,7 +194,10 @@ def batch_matmul_rows(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpos
 @generic
 def batch_matmul_blas(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
     """By a BLAS."""
-    return batch_matmul(by_blas, a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b)
+    m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
+    a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
+    batches_by_blas(a, a_step, b, b_step, out, out_dims[0], m, n, k, transpose_a, transpose_b, gemm)
+    return OK
 
 
 @generic

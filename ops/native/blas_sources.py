@@ -7,6 +7,7 @@ scipy's table of BLAS functions has one signature wherever scipy is from.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -21,6 +22,16 @@ from typing import Any
 #: The module of numpy that multiplies matrices, and what it is linked with in numpy's wheels: OpenBLAS with integers of 64 bits.
 NUMPY_MODULE = "numpy._core._multiarray_umath"
 _NUMPY_SYMBOL = "scipy_{name}_64_"
+#: How functions are called that say how many threads a BLAS uses, and set it for the process: OpenBLAS's in wheels and elsewhere,
+#: with integers of 64 or 32 bits, BLIS's, and MKL's.
+_THREAD_FUNCTIONS = (
+    ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+    ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
+    ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+    ("openblas_get_num_threads", "openblas_set_num_threads"),
+    ("bli_thread_get_num_threads", "bli_thread_set_num_threads"),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+)
 
 
 @dataclass(frozen=True)
@@ -28,26 +39,42 @@ class Source:
     """A package that brings a BLAS.  ``address`` of a function, by its name in BLAS, raises ImportError with the reason.
 
     The functions take integers by address, of 32 or 64 bits: who passes 64 bits, of which the low half comes first, serves both.
+    ``threads``: the addresses of its functions that say how many threads it uses, and set it; None where it has none.
     """
 
     package: str
     address: Callable[[str], int]
+    threads: Callable[[], tuple[int, int] | None] = lambda: None
 
 
 def _in_numpy(name: str) -> int:
     """Looked up in the libraries that numpy's module is linked with, so in the copy that it calls; nothing is loaded."""
-    file = getattr(import_module(NUMPY_MODULE), "__file__", None)
-    if file is None:
-        raise ImportError(f"{NUMPY_MODULE} is no file")
-    try:
-        library = ctypes.CDLL(file, mode=os.RTLD_NOLOAD)
-    except OSError as error:
-        raise ImportError(f"{file} is not loaded: {error}") from None
+    library = _loaded(import_module(NUMPY_MODULE))
     symbol = _NUMPY_SYMBOL.format(name=name)
     try:
         return ctypes.cast(library[symbol], ctypes.c_void_p).value or 0
     except AttributeError:
         raise ImportError(f"it is not linked with a library that has {symbol}") from None
+
+
+def _loaded(module: Any) -> ctypes.CDLL:
+    """The library that a module is, with those that it is linked with.  Raises ImportError where it is none."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        raise ImportError(f"{module.__name__} is no file")
+    try:
+        return ctypes.CDLL(file, mode=os.RTLD_NOLOAD)
+    except OSError as error:
+        raise ImportError(f"{file} is not loaded: {error}") from None
+
+
+def _thread_functions(library: ctypes.CDLL) -> tuple[int, int] | None:
+    """The functions for its number of threads of the BLAS with which a library is linked."""
+    for pair in _THREAD_FUNCTIONS:
+        with contextlib.suppress(AttributeError):
+            get, set_ = (ctypes.cast(library[name], ctypes.c_void_p).value for name in pair)
+            return (get, set_) if get and set_ else None
+    return None
 
 
 def _in_scipy(name: str) -> int:
@@ -87,4 +114,7 @@ def _cython_blas() -> Any:
 
 
 #: In the order in which they are tried.
-SOURCES = (Source("numpy", _in_numpy), Source("scipy", _in_scipy))
+SOURCES = (
+    Source("numpy", _in_numpy, lambda: _thread_functions(_loaded(import_module(NUMPY_MODULE)))),
+    Source("scipy", _in_scipy, lambda: _thread_functions(_loaded(_cython_blas()))),
+)

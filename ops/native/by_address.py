@@ -45,5 +45,5 @@ def by_name(name: str, n: int) -> Callable[..., int]:
     return twin
 
 
-call_1, call_2, call_3, call_4, call_5, call_6 = (by_address(n) for n in range(1, 7))
+call_0, call_1, call_2, call_3, call_4, call_5, call_6 = (by_address(n) for n in range(7))
 call_8, call_11, call_24 = by_address(8), by_address(11), by_address(24)

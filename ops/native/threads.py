@@ -18,7 +18,7 @@ import numpy as np
 
 from .by_address import by_name, call_5
 from .layout import NO_LIMIT, SHARE
-from .memory import alloc, call_kernel, copy_bytes, fill_bytes, free, native, record, store_i64
+from .memory import alloc, call_kernel, clock_ns, copy_bytes, fill_bytes, free, native, record, store_i64
 from .shares import PARTS_PER_THREAD, WORTH_A_THREAD, share_at
 from .status import OUT_OF_MEMORY
 
@@ -47,6 +47,8 @@ TEAM = np.dtype(
         ("done", _WORD),
         ("failed", _WORD),  # parts that gave a status
         ("splits", _WORD),  # kernels that were run in parts, ever
+        ("alone_until", _WORD),  # ns: after a wait in vain
+        ("patience", _WORD),
         ("mutex", _WORD, (_MUTEX_WORDS,)),
         ("work", _WORD, (_CONDITION_WORDS,)),  # there are parts to take
         ("finished", _WORD, (_CONDITION_WORDS,)),  # the last part is done
@@ -57,13 +59,17 @@ _MUTEX, _WORK, _FINISHED = (TEAM.fields[name][1] for name in ("mutex", "work", "
 _SHARE_BYTES = SHARE.itemsize
 team_at = record(TEAM)
 
-#: How often a worker without work, or who waits for one, lets other threads run before it sleeps.
-TURNS = 50
+#: How long a worker without work, or who waits for one, looks for it before it sleeps, in ns: to wake a thread takes from 5 to
+#: 50 us.  Nobody yields instead: beside a process that computes, a thread that yields gets its processor back after milliseconds.
+LOOKING_NS = 20_000
+#: A wait for the last parts is in vain if it is longer than this and than the work before it: another process has the processor.
+LATE_NS = 200_000
+#: After a wait in vain, kernels run alone for so many times its length: so these waits cost a twentieth of the time at most.
+PATIENCE = 20
 _SET_MASK = int(signal.SIG_SETMASK)
 
 lock, unlock = by_name("pthread_mutex_lock", 1), by_name("pthread_mutex_unlock", 1)
 wait, wake = by_name("pthread_cond_wait", 2), by_name("pthread_cond_signal", 1)
-let_others_run = by_name("sched_yield", 0)
 create_thread, set_signal_mask = by_name("pthread_create", 4), by_name("pthread_sigmask", 3)
 
 
@@ -92,10 +98,10 @@ def divide(team, function, argv, n, wanted):
     """
     if not begin(team, function, argv, n, wanted):
         return run_part(function, argv, n, 0, 1)
-    t = team_at(team)
+    t, start = team_at(team), clock_ns()
     while t.next < t.end:
         take_part(team)
-    await_parts(team)
+    await_parts(team, start)
     failed = t.failed
     t.busy = 0
     unlock(team + _MUTEX)
@@ -107,7 +113,7 @@ def begin(team, function, argv, n, wanted):
     """Put the work where workers find it, and wake as many as it takes: then the mutex is held.  False: nobody can help."""
     t = team_at(team)
     lock(team + _MUTEX)
-    threads = min(wanted, t.threads)
+    threads = min(wanted, t.threads) if t.alone_until == 0 or clock_ns() >= t.alone_until else 1
     if t.busy == 0 and threads > 1:
         while t.workers < threads - 1 and start_worker(team):
             t.workers += 1
@@ -124,17 +130,21 @@ def begin(team, function, argv, n, wanted):
 
 
 @native
-def await_parts(team):
-    """Wait until all parts are done.  The mutex is held before and after."""
+def await_parts(team, start):
+    """Wait until all parts are done; the work began at ``start``.  The mutex is held before and after."""
     t = team_at(team)
-    turns = 0
-    while t.done < t.end and turns < TURNS:
-        unlock(team + _MUTEX)
-        let_others_run()
-        lock(team + _MUTEX)
-        turns += 1
+    if t.done == t.end:
+        return
+    unlock(team + _MUTEX)
+    worked_until = clock_ns()
+    while t.done < t.end and clock_ns() < worked_until + LOOKING_NS:
+        pass  # what is read without the mutex is only a hint; the clock is a call, so it is read anew each time
+    lock(team + _MUTEX)
     while t.done < t.end:
         wait(team + _FINISHED, team + _MUTEX)
+    now = clock_ns()
+    waited = now - worked_until
+    t.alone_until = now + waited * t.patience if waited > max(LATE_NS, worked_until - start) else 0
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------------------
@@ -180,12 +190,12 @@ def worker(team):
     t = team_at(team)
     lock(team + _MUTEX)
     while t.worker != 0:  # always
-        turns = 0
-        while t.next >= t.end and turns < TURNS:
+        if t.next >= t.end:
             unlock(team + _MUTEX)
-            let_others_run()
+            until = clock_ns() + LOOKING_NS
+            while t.next >= t.end and clock_ns() < until:
+                pass  # as in ``await_parts``
             lock(team + _MUTEX)
-            turns += 1
         while t.next >= t.end:
             wait(team + _WORK, team + _MUTEX)
         take_part(team)
@@ -217,7 +227,7 @@ _team = _block[0]
 
 def _set_up() -> None:
     """Nobody works, there are no workers, and the mutex is free: at first, and in a child, which has none of its parent's."""
-    for name in ("workers", "busy", "end", "next", "done", "mutex", "work", "finished"):
+    for name in ("workers", "busy", "end", "next", "done", "alone_until", "mutex", "work", "finished"):
         _team[name] = 0
     for name, n in (("pthread_mutex_init", _MUTEX), ("pthread_cond_init", _WORK), ("pthread_cond_init", _FINISHED)):
         by_name(name, 2)(address() + n, 0)
@@ -240,6 +250,11 @@ def set_worth(work: int = WORTH_A_THREAD) -> None:
     set_threads(int(_team["threads"]))
 
 
+def set_patience(times: int = PATIENCE) -> None:
+    """Say for how many times the length of a wait in vain kernels run alone.  0: never."""
+    _team["patience"], _team["alone_until"] = times, 0
+
+
 def splits() -> int:
     """How many kernels have been run in parts so far."""
     return int(_team["splits"])
@@ -260,6 +275,7 @@ def have_workers() -> None:
 
 
 _team["parts"] = 1
+set_patience()
 set_threads(1)
 _set_up()
 if hasattr(os, "register_at_fork"):
