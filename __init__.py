@@ -52,11 +52,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Any", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",
-    "ExecutableFormatError", "Expr", "FileError", "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let", "ParseError",
-    "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TypeCheckError",
-    "VMError", "Var", "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse", "parse_expr",
-    "register_op", "register_shape_func", "restore_shape_func", "set_num_threads", "structural_equal", "structural_hash",
-    "unregister_op", "var",
+    "ExecutableFormatError", "Expr", "FileError", "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let",
+    "ParseError", "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType",
+    "TypeCheckError", "VMError", "Var", "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse",
+    "parse_expr", "register_op", "register_shape_func", "restore_shape_func", "set_num_threads", "structural_equal",
+    "structural_hash", "unregister_op", "var",
 ]  # fmt: skip
 
 

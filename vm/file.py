@@ -130,14 +130,26 @@ def load(path: str | os.PathLike[str]) -> Executable:
             head = file.read(_HEAD.size)
             _check_size(head, size)
             data = head + file.read(size - len(head))
-        exe = from_bytes(data)
-        verify(exe)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from error
     except ExecutableFormatError as error:
-        first = error.diagnostics[0]
-        raise ExecutableFormatError(f"{path}: {first.message}", help=first.help) from None
+        raise _named(error, path) from None
+    return load_bytes(data, str(path))
+
+
+def load_bytes(data: bytes, name: str) -> Executable:
+    """The executable in the contents of a file of this name, verified.  Raises ExecutableFormatError as ``load``."""
+    try:
+        exe = from_bytes(data)
+        verify(exe)
+    except ExecutableFormatError as error:
+        raise _named(error, name) from None
     return exe
+
+
+def _named(error: ExecutableFormatError, name: str | os.PathLike[str]) -> ExecutableFormatError:
+    first = error.diagnostics[0]
+    return ExecutableFormatError(f"{name}: {first.message}", help=first.help)
 
 
 def from_bytes(data: bytes) -> Executable:

@@ -107,7 +107,8 @@ def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
 def command() -> None:
     """Compile and run tensor programs whose shapes are known only at run time.
 
-    FILE is a program in Relay's text format (.relay), or an executable (.rvm) that `relayvm compile` wrote.
+    FILE is a program in Relay's text format (.relay), or an executable (.rvm) that `relayvm compile` wrote, or - for
+    standard input, which holds one of these.
     """
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import keyword
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ...ops.ty import Type
 from ...vm.report.compare import Comparison, compare_profiles
 from ...vm.report.compare_text import page_table
 from ...vm.report.profile_data import Profile
 from ...vm.source import FileError, InputError
+from ..comparison.agreement import Tolerance
 from ..comparison.comparing import PRESETS, REPEAT, compare_sides
 from ..comparison.conditions import FIGURES, Condition, ConditionError, failures, parse_condition
+from .drawing import Range
 from .exit_codes import ExitCode
+from .expected import Expected
 from .inputs import InputSyntaxError, parse_shape, split_option
-from .opening import load
-from .options import device_option, input_options, json_option, settings, side_option, wanted, write_file
+from .opening import STDIN, load
+from .options import device_option, expected_options, input_options, json_option, settings, side_option, wanted, write_file
 from .progress import compile_progress, round_progress
 from .streams import standard_output
 from .terminal import show
@@ -104,6 +108,7 @@ def _file_option(name: str, help_text: str) -> Any:
 @click.option("--fail-if", "conditions", multiple=True, metavar="CONDITION", help=_FAIL_IF_HELP)
 @click.option("--profiles/--no-profiles", default=None, help="Also each side as nvprof prints it; default: of two sides.")
 @click.option("--all", "everything", is_flag=True, help="Also rows that take under 1 % of the time and do not differ.")
+@expected_options
 @json_option
 @_file_option("--json-out", "Write the comparison as JSON.")
 @_file_option("--html", "Write one page with all sides over each other.")
@@ -126,17 +131,21 @@ def compare_command(
     values: dict[str, Any],
     shapes: dict[str, tuple[int, ...]],
     dims: dict[str, int],
+    ranges: dict[str, Range],
     seed: int,
+    expected: Path | None,
+    rtol: dict[str, float],
+    atol: dict[str, float],
     **lettered: dict[str, str],
 ) -> int:
     """Run FILE in several configurations, in turn, and show what differs; or several FILEs, or saved profiles (.json).
 
     Sides are --a to --d, --side and --preset; with several FILEs, each is a side's. Every side is held against the first.
-    Ends with 3 when the results do not agree, with 1 when a --fail-if holds.
+    Ends with 3 when the results do not agree, with 4 when they are not those of --expected, with 1 when a --fail-if holds.
     """
     saved = [f for f in files if f.suffix == PROFILE_SUFFIX]
     if saved:
-        given = any((named, preset, bindings, *lettered.values(), values, shapes, dims, device))
+        given = any((named, preset, bindings, *lettered.values(), values, shapes, dims, ranges, device, expected, rtol, atol))
         if len(saved) < len(files) or given:
             raise click.UsageError("saved profiles are compared with each other, as they are: no programs, sides or inputs")
         sides = {letter: _profile(f) for letter, f in zip(_side_names(len(files)), files, strict=True)}
@@ -145,15 +154,20 @@ def compare_command(
     else:
         programs = _sides(files, lettered, named, preset)
         wanted_conditions = _conditions(conditions, tuple(programs))
+        if expected is not None and len(bindings) > 1:
+            raise click.UsageError("--expected holds the results of one case: give --shapes once")
+        tolerance = Tolerance(rtol, atol)
         with compile_progress(), round_progress() as on_round:
             found = compare_sides(
                 programs,
-                wanted(values, shapes, dims, seed),
+                wanted(values, shapes, dims, ranges, seed),
                 bindings,
                 device=device,
                 entry=entry,
                 repeat=repeat,
                 on_round=on_round,
+                tolerance=tolerance,
+                check=None if expected is None else _check(expected, tolerance),
             )
     _write(found, json_out, html, trace)
     with standard_output():
@@ -165,6 +179,11 @@ def compare_command(
     for line in bad:
         click.echo(line, err=True)
     return ExitCode.CHECK if bad else ExitCode.OK
+
+
+def _check(file: Path, tolerance: Tolerance) -> Callable[[str, Any, Type], object]:
+    """For each side: are its results those of the file?"""
+    return lambda name, value, result: Expected(file, result, tolerance).verdict(value).demand(name)
 
 
 def _conditions(texts: Sequence[str], sides: tuple[str, ...]) -> list[Condition]:
@@ -200,6 +219,8 @@ def _sides(
         raise click.UsageError("one side is no comparison: give another --side")
     if 1 < len(files) != len(sides):
         raise click.UsageError(f"there are {len(files)} files for {len(sides)} sides: give one for all of them, or one for each")
+    if list(files).count(STDIN) > 1:
+        raise click.UsageError("standard input (-) can be one of the files only")
     loaded = [load(f) for f in files]
     return {name: (loaded[i if len(files) > 1 else 0], own) for i, (name, own) in enumerate(sides.items())}
 

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import math
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...ops.ty import DTYPES, TensorType, TupleType, Type, computed_in, dim_text, int_range, is_float, is_integer, numpy_dtype
+from ...ops.ty import DTYPES, TensorType, TupleType, Type, dim_text, int_range, is_float, is_integer, numpy_dtype
 from ...shape_funcs.dims import SYM, Dim, const
 from ...vm.executable import VMFunction
-from ...vm.source import Diagnostic, FileError, InputError
+from ...vm.source import Diagnostic, InputError
 from ..text.attributes import did_you_mean
+from .arrays import read_array
+from .drawing import Range, allocated, draw
 
 #: What ``--input`` takes, for messages.
 FORMS = "NAME=@file.npy, NAME=@file.npz:key, NAME=float32[2,3]=1.5 or, for a scalar, NAME=1.5"
 _FILLED = re.compile(r"([a-z]+\d*)(?:\[([^\]]*)\])?=(.*)", re.DOTALL)
-#: Drawn integers are from 0 to below this.
-_DRAWN_BELOW = 10
 #: Who said a size that a given value has.
 _VALUE = "a value"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person said of the inputs.  ``values`` and ``shapes`` go by parameter (``x``, in a tuple ``x.0``), ``dims`` by name.
+    """What a person said of the inputs: ``dims`` by name, the others by parameter (``x``, in a tuple ``x.0``).
 
     What is not said is drawn from ``seed``; each input by itself, so that giving one leaves the others as they were.
     """
@@ -40,6 +37,7 @@ class Wanted:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
 
 class InputSyntaxError(ValueError):
@@ -77,7 +75,7 @@ def parse_input(text: str) -> tuple[str, Any]:
     """
     name, rest = split_option(text, FORMS)
     if rest.startswith("@"):
-        return name, read_array(name, rest[1:])
+        return name, read_array(f"--input {name}", rest[1:])
     filled = _FILLED.fullmatch(rest)
     if filled is None:
         return name, _number(rest, text)
@@ -92,13 +90,12 @@ def _number(text: str, option: str) -> Any:
     words = {"true": True, "false": False, "inf": math.inf, "-inf": -math.inf, "nan": math.nan}
     if text.strip().lower() in words:
         return words[text.strip().lower()]
-    try:
-        value = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError):
-        value = None
-    if not isinstance(value, (bool, int, float)):
-        raise InputSyntaxError(f"{option!r} is not of the form {FORMS}")
-    return value
+    with contextlib.suppress(ValueError):
+        return int(text, 0)
+    with contextlib.suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise InputSyntaxError(f"{option!r} is not of the form {FORMS}")
 
 
 def _filled(name: str, dtype: str, shape: tuple[int, ...], text: str, option: str) -> np.ndarray:
@@ -111,7 +108,7 @@ def _filled(name: str, dtype: str, shape: tuple[int, ...], text: str, option: st
             help="give one value for all elements, or one for each",
         )
     array = np.array(values, numpy_dtype(dtype))
-    return _allocated(name, lambda: np.full(shape, array[0]) if len(values) == 1 else array.reshape(shape), shape, dtype)
+    return allocated(name, lambda: np.full(shape, array[0]) if len(values) == 1 else array.reshape(shape), shape, dtype)
 
 
 def _cast(name: str, value: Any, dtype: str) -> Any:
@@ -120,54 +117,15 @@ def _cast(name: str, value: Any, dtype: str) -> Any:
         return bool(value)
     if is_integer(dtype) and not isinstance(value, float) and int_range(dtype)[0] <= value <= int_range(dtype)[1]:
         return int(value)
-    if is_float(dtype):
+    if is_float(dtype) and ((isinstance(value, float) and not math.isfinite(value)) or _is_finite_in(dtype, value)):
         return float(value)
     raise InputError(f"--input {name}: {dtype} cannot hold {value!r}")
 
 
-# ---- files -------------------------------------------------------------------------------------------------------------------
-
-
-def read_array(name: str, where: str) -> np.ndarray:
-    """The array in ``file.npy`` or ``file.npz:key``.  Raises InputError that names the file and what it holds."""
-    path, key = where, None
-    if ".npz:" in where:
-        path, _, key = where.rpartition(":")
-    try:
-        loaded = np.load(Path(path), allow_pickle=False)
-    except OSError as error:
-        raise FileError(f"--input {name}: cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, SyntaxError) as error:
-        message = f"--input {name}: {path} is no .npy or .npz file of numbers"
-        raise InputError(message, help="numpy.save and numpy.savez write such files") from error
-    if isinstance(loaded, np.ndarray):
-        return _checked(name, path, loaded)
-    with loaded:
-        return _checked(name, where, _member(name, path, key, loaded))
-
-
-def _member(name: str, path: str, key: str | None, loaded: Any) -> Any:
-    keys = list(loaded.files)
-    listed = ", ".join(keys) or "nothing"
-    if key is None and len(keys) == 1:
-        key = keys[0]
-    if key is None:
-        raise InputError(f"--input {name}: which array of {path}?", help=f"write --input {name}=@{path}:KEY; it holds {listed}")
-    if key not in keys:
-        raise InputError(f"--input {name}: {path} has no array {key}{did_you_mean(key, keys)}", help=f"it holds {listed}")
-    try:
-        return loaded[key]
-    except (ValueError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"--input {name}: {key} in {path} cannot be read: {error}") from error
-
-
-def _checked(name: str, where: str, array: np.ndarray) -> np.ndarray:
-    """The array in native byte order, if the machine has its dtype."""
-    if array.dtype == "V2":  # what numpy's files say of bfloat16
-        array = array.view(numpy_dtype("bfloat16"))
-    if array.dtype.name not in DTYPES:
-        raise InputError(f"--input {name}: {where} has the dtype {array.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
-    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
+def _is_finite_in(dtype: str, value: float) -> bool:
+    with contextlib.suppress(OverflowError), np.errstate(over="ignore"):
+        return math.isfinite(np.array(float(value)).astype(numpy_dtype(dtype)))
+    return False
 
 
 # ---- all inputs of a function -------------------------------------------------------------------------------------------------
@@ -214,10 +172,13 @@ def _assembled(name: str, ty: Type, made: Mapping[str, Any]) -> Any:
 def _check_names(function: VMFunction, leaves: Sequence[tuple[str, TensorType]], wanted: Wanted) -> None:
     names = [name for name, _ in leaves]
     listed = ", ".join(f"%{n}: {t}" for n, t in leaves) or "none"
-    for given in (*wanted.values, *wanted.shapes):
+    for given in (*wanted.values, *wanted.shapes, *wanted.ranges):
         if given not in names:
             guess = did_you_mean(given, names)
             raise InputError(f"@{function.name} has no parameter %{given}{guess}", help=f"its parameters: {listed}")
+    for given in wanted.ranges:
+        if given in wanted.values:
+            raise InputError(f"--range {given} is for a drawn input, but --input gives %{given}", help="leave one of them out")
     dims = sorted({_name(d) for _, t in leaves for d in t.shape} - {""})
     for given in wanted.dims:
         if given not in dims:
@@ -297,31 +258,8 @@ class _Sizes:
 def _leaf(name: str, ty: TensorType, wanted: Wanted, sizes: _Sizes) -> Any:
     """One tensor: what was given, else drawn."""
     if name not in wanted.values:
-        return draw(name, ty.dtype, sizes.shape(ty), wanted.seed)
+        return draw(name, ty.dtype, sizes.shape(ty), wanted.seed, wanted.ranges.get(name))
     value = wanted.values[name]
     if isinstance(value, (bool, int, float)):
         return np.array(_cast(name, value, ty.dtype), numpy_dtype(ty.dtype))
     return value
-
-
-def draw(name: str, dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Random values: floats standard normal, integers 0 to 9, bools.  Depends on the seed, the name and the shape only.
-
-    Raises InputError when there is no memory for so many.
-    """
-    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
-
-    def made() -> np.ndarray:
-        if is_float(dtype):
-            drawn = np.asarray(random.standard_normal(shape, computed_in(dtype)))
-            return drawn.astype(numpy_dtype(dtype), copy=False)
-        return np.asarray(random.integers(0, _DRAWN_BELOW if is_integer(dtype) else 2, shape)).astype(dtype)
-
-    return _allocated(name, made, shape, dtype)
-
-
-def _allocated(name: str, make: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    try:
-        return make()
-    except (MemoryError, ValueError) as error:  # numpy's words for a size beyond its own limit
-        raise InputError(f"%{name}: there is no memory for {TensorType.of(shape, dtype)}") from error

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from ...vm.executable import DEVICES, Executable, VMFunction
-from ...vm.source import InputError
+from ...vm.file import MAGIC, load_bytes
+from ...vm.source import FileError, InputError, SourceText
 from ..compile import as_module, check_target, compile
 from ..config import Config
 from ..ir import IRModule
 from ..text.attributes import did_you_mean
+from ..text.parser import decode_source
 
 #: The suffix of a stored executable.
 SUFFIX = ".rvm"
+#: The name of standard input, which holds a text or an executable.
+STDIN = Path("-")
 
 
 def is_executable(path: Path) -> bool:
@@ -21,16 +26,34 @@ def is_executable(path: Path) -> bool:
     return path.suffix == SUFFIX
 
 
-def load(path: Path) -> Executable | Path:
-    """A stored executable, loaded; of a text its path, to be compiled.  Raises ExecutableFormatError."""
+def load(path: Path) -> Executable | SourceText | Path:
+    """A stored executable, loaded; of a text its path, to be compiled, or the text itself where standard input has it.
+
+    Raises FileError, ExecutableFormatError, ParseError.
+    """
+    if path == STDIN:
+        return _from_stdin()
     return Executable.load(path) if is_executable(path) else path
 
 
+def _from_stdin() -> Executable | SourceText:
+    """What standard input has, by its first bytes."""
+    name = "<stdin>"
+    try:
+        if sys.stdin is None:
+            raise OSError("it is closed")
+        data = sys.stdin.buffer.read()
+    except OSError as error:
+        raise FileError(f"cannot read standard input: {error.strerror or error}") from error
+    return load_bytes(data, name) if data.startswith(MAGIC) else decode_source(data, name)
+
+
 def read_module(path: Path) -> IRModule:
-    """The module in a text file.  Raises ParseError, and InputError for a stored executable."""
-    if is_executable(path):
+    """The module in a text file.  Raises FileError, ParseError, and InputError for a stored executable."""
+    found = path if is_executable(path) else load(path)
+    if isinstance(found, Executable) or is_executable(path):
         raise InputError(f"{path} is an executable: the module it was compiled from is not in it", help="give the .relay file")
-    return as_module(path)
+    return as_module(found)
 
 
 def open_program(path: Path, device: str | None = None, config: Mapping[str, str] | None = None) -> Executable:
@@ -42,9 +65,9 @@ def open_program(path: Path, device: str | None = None, config: Mapping[str, str
     if device is not None:
         check_target(device)
     wanted = Config.of(**settings).texts()
-    if not is_executable(path):
-        return compile(path, device or DEVICES[0], **settings)
-    exe = Executable.load(path)
+    exe = load(path)
+    if not isinstance(exe, Executable):
+        return compile(exe, device or DEVICES[0], **settings)
     if device is not None and device != exe.target:
         message = f"{path} was compiled for {exe.target!r}, not {device!r}"
         raise InputError(message, help="leave --device out, or compile it again")

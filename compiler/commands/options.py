@@ -12,7 +12,10 @@ import click
 
 from ...vm.report.profile_views import VIEWS
 from ...vm.whole_file import write_whole
+from ..comparison.agreement import RTOL, SCALE_TOL
 from ..config import describe
+from .drawing import Range, parse_range
+from .exit_codes import ExitCode
 from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -52,9 +55,29 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def _dim(text: str) -> tuple[str, int]:
     name, rest = split_option(text, "NAME=SIZE, such as n=7")
-    if not rest.strip().isdecimal():
+    sizes = parse_shape(rest) if rest.strip().isdecimal() else ()
+    if not sizes:
         raise InputSyntaxError(f"the size in {text!r} is not a number of at least 0")
-    return name.removeprefix("?"), int(rest)
+    return name.removeprefix("?"), sizes[0]
+
+
+def _range(text: str) -> tuple[str, Range]:
+    name, rest = split_option(text, "NAME=LOW..HIGH, such as boxes=0..640")
+    try:
+        return name, parse_range(rest)
+    except ValueError as error:
+        raise InputSyntaxError(str(error)) from None
+
+
+def _part(text: str) -> tuple[str, float]:
+    path, equals, rest = text.rpartition("=")
+    try:
+        value = float(rest)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf or bool(equals) != bool(path):
+        raise InputSyntaxError(f"{text!r} is not of the form 1e-3, or 0=1e-3 for the output 0")
+    return path.strip().removeprefix("result."), value
 
 
 def _listed_sizes(text: str) -> tuple[str, tuple[int, ...]]:
@@ -123,12 +146,20 @@ _INPUT_OPTIONS = (
     ),
     click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A drawn input's shape."),
     _DIM_OPTION,
+    click.option(
+        "--range",
+        "ranges",
+        multiple=True,
+        metavar="NAME=0..640",
+        callback=_parsed(_range),
+        help="Draw an input uniformly from this range, both ends included; else floats are standard normal, integers 0 to 9.",
+    ),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs not given."),
 )
 
 
 def input_options(command: _Command) -> _Command:
-    """``--entry``, and what says which inputs: ``--input --shape --dim --seed``."""
+    """``--entry``, and what says which inputs: ``--input --shape --dim --range --seed``."""
     for option in reversed(_INPUT_OPTIONS):
         command = option(command)
     return command
@@ -183,9 +214,43 @@ def export_options(command: _Command) -> _Command:
     return command
 
 
-def wanted(values: dict[str, Any], shapes: dict[str, tuple[int, ...]], dims: dict[str, int], seed: int) -> Wanted:
+def wanted(
+    values: dict[str, Any], shapes: dict[str, tuple[int, ...]], dims: dict[str, int], ranges: dict[str, Range], seed: int
+) -> Wanted:
     """The input options together."""
-    return Wanted(values, shapes, dims, seed)
+    return Wanted(values, shapes, dims, seed, ranges)
+
+
+def expected_options(command: _Command) -> _Command:
+    """``--expected --rtol --atol``: results that are right, and how near to them is near enough."""
+    for option in reversed(_EXPECTED_OPTIONS):
+        command = option(command)
+    return command
+
+
+_EXPECTED_OPTIONS = (
+    click.option(
+        "--expected",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"Hold the results against those in a .npy or .npz file, as `run -o` writes; "
+        f"end with {ExitCode.UNEXPECTED} where they differ.",
+    ),
+    click.option(
+        "--rtol",
+        multiple=True,
+        metavar="[OUTPUT=]1e-3",
+        callback=_parsed(_part),
+        help=f"Floats agree within this part of their value; default {RTOL:g}, of 16 bits more. 0=1e-3: for the output 0 only.",
+    ),
+    click.option(
+        "--atol",
+        multiple=True,
+        metavar="[OUTPUT=]1e-6",
+        callback=_parsed(_part),
+        help=f"And this much besides; default {SCALE_TOL:g} of the largest value of the output. Other numbers must be equal.",
+    ),
+)
 
 
 def write_file(path: Path | None, text: Callable[[], str]) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from ..comparison.agreement import Tolerance
+from .expected import Expected
 from .inputs import make_inputs
 from .opening import function_of, open_program
-from .options import config_option, device_option, file_argument, input_options, json_option, wanted
+from .options import config_option, device_option, expected_options, file_argument, input_options, json_option, wanted
 from .progress import compile_progress
 from .streams import answer
 
@@ -27,21 +29,34 @@ from .streams import answer
     metavar="OUT.npz",
     help="Write the results to this file; OUT.npy for only one.",
 )
+@expected_options
 @json_option
 def run_command(
-    file: Path, entry: str, device: str | None, config: dict[str, str], out: Path | None, as_json: bool, **inputs: Any
+    file: Path,
+    entry: str,
+    device: str | None,
+    config: dict[str, str],
+    out: Path | None,
+    expected: Path | None,
+    rtol: dict[str, float],
+    atol: dict[str, float],
+    as_json: bool,
+    **inputs: Any,
 ) -> None:
     """Run FILE once: results, counters, time.  Inputs that are not given are drawn from the seed."""
     from ...vm.machine import VirtualMachine
     from ...vm.report.profiling import finish
     from .summary import check_output, results, save
 
+    if expected is None and (rtol or atol):
+        raise click.UsageError("--rtol and --atol say how near the results must be to --expected")
     began = time.perf_counter()
     with compile_progress():
         exe = open_program(file, device, config)
         function = function_of(exe, entry)
         if out is not None:
             check_output(out, function.result)
+        check = None if expected is None else Expected(expected, function.result, Tolerance(rtol, atol))
         arguments = make_inputs(function, wanted(**inputs))
         machine = VirtualMachine(exe)
     prepared = time.perf_counter()
@@ -60,7 +75,14 @@ def run_command(
         "kernel_compiles": machine.kernel_compiles,
         "seconds": {"prepare": prepared - began, "run": ran - prepared},
     }
-    answer(data, "\n".join([*map(str, found), _run_text(data)]), as_json)
+    lines = [*map(str, found), _run_text(data)]
+    if check is None:
+        answer(data, "\n".join(lines), as_json)
+        return
+    verdict = check.verdict(value)
+    agree = [] if verdict.mismatches else [f"The results are those of {expected}: {verdict.within}."]
+    answer(data | {"expected": verdict.as_data()}, "\n".join([*lines, *agree]), as_json)
+    verdict.demand("the run")
 
 
 def _run_text(data: dict[str, Any]) -> str:

@@ -72,12 +72,12 @@ def save(found: list[Result], path: Path) -> None:
         if path.suffix == ONE:
             np.save(_Chunks(file), found[0].array)  # type: ignore[call-overload]
         else:
-            np.savez(file, **{name_of(r): r.array for r in found})  # type: ignore[arg-type]
+            np.savez(file, **{name_of(r.path): r.array for r in found})  # type: ignore[arg-type]
 
 
-def name_of(result: Result) -> str:
-    """Its name in a ``.npz`` file."""
-    return f"result_{result.path.replace('.', '_')}" if result.path else "result"
+def name_of(path: str) -> str:
+    """The name of a result in a ``.npz`` file: ``result``, or ``result_0``, ``result_1_0`` in tuples."""
+    return f"result_{path.replace('.', '_')}" if path else "result"
 
 
 class _Chunks:

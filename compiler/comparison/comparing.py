@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...ops.ty import Type
 from ...vm.executable import Executable, VMFunction
 from ...vm.machine import VirtualMachine
 from ...vm.report.compare import Case, Comparison, Method
@@ -17,7 +19,7 @@ from ..commands.inputs import Wanted, make_inputs
 from ..commands.opening import function_of
 from ..compile import Program, compile
 from ..config import Config
-from .agreement import ResultsDiffer, check_agreement
+from .agreement import ResultsDiffer, Tolerance, check_agreement
 
 __all__ = ["PRESETS", "Comparison", "ResultsDiffer", "compare", "compare_sides", "measure"]
 
@@ -54,20 +56,33 @@ def compare(
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     seed: int = 0,
+    rtol: float | Mapping[str, float] | None = None,
+    atol: float | Mapping[str, float] | None = None,
 ) -> Comparison:
     """``program`` in configuration ``a`` against itself (or ``other``) in configuration ``b``, as profiles and differences.
 
     ``inputs``: by name or by position; those left out by name are drawn from ``seed``, with ``dims`` and ``shapes`` for
     sizes that are not known.  ``device`` (also a key of ``a`` and ``b``) is the host where it is not given.
-    ``repeat``: rounds, in each of which both run in turn.
+    ``repeat``: rounds, in each of which both run in turn.  ``rtol``, ``atol``: how near results must be to agree, for all
+    outputs or by output (``"0"``, ``"1.0"`` in tuples); None: up to rounding.
     Raises ResultsDiffer where the results do not agree, and what compiling and running raises.
     """
+    tolerance = Tolerance(_by_output(rtol), _by_output(atol))
     programs = {"a": (program, a or {}), "b": (program if other is None else other, b or {})}
     if isinstance(inputs, Mapping) or inputs is None:
         wanted = Wanted(inputs or {}, shapes or {}, dims or {}, seed)
-        return compare_sides(programs, wanted, device=device, entry=entry, repeat=repeat, warmup=warmup)
+        return compare_sides(programs, wanted, device=device, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance)
     check_repeat(repeat, warmup)
-    return measure(_executables(programs, device), {"": tuple(inputs)}, entry=entry, repeat=repeat, warmup=warmup)
+    exes = _executables(programs, device)
+    return measure(exes, {"": tuple(inputs)}, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance)
+
+
+def _by_output(limit: float | Mapping[str, float] | None) -> Mapping[str, float]:
+    found = {} if limit is None else dict(limit) if isinstance(limit, Mapping) else {"": limit}
+    for value in found.values():
+        if not 0 <= value < math.inf:
+            raise InputError(f"a tolerance is a number of at least 0, not {value!r}")
+    return found
 
 
 def compare_sides(
@@ -80,11 +95,15 @@ def compare_sides(
     repeat: int = REPEAT,
     warmup: int = 1,
     on_round: Callable[[int, int], object] | None = None,
+    tolerance: Tolerance | None = None,
+    check: Callable[[str, Any, Type], object] | None = None,
 ) -> Comparison:
     """Any number of sides, each a program in a configuration, by name.
 
     ``bindings``: a case for each, in which parameters have these shapes and dimensions these sizes, besides what is
     ``wanted`` in all of them; none: one case.  ``on_round`` is told after each round how many are done, and of how many.
+    ``tolerance``: how near results must be to agree.  ``check`` is called with the name, the result and its type of each
+    side, and raises what is wrong with it.
     Raises as ``compare``.
     """
     check_repeat(repeat, warmup)
@@ -93,7 +112,7 @@ def compare_sides(
     exes = _executables(sides, device)
     function = function_of(next(iter(exes.values())), entry)
     cases = {_case_name(b): make_inputs(function, _bound(function, wanted, b)) for b in bindings or ({},)}
-    return measure(exes, cases, entry=entry, repeat=repeat, warmup=warmup, on_round=on_round)
+    return measure(exes, cases, entry=entry, repeat=repeat, warmup=warmup, on_round=on_round, tolerance=tolerance, check=check)
 
 
 def measure(
@@ -104,6 +123,8 @@ def measure(
     repeat: int = REPEAT,
     warmup: int = 1,
     on_round: Callable[[int, int], object] | None = None,
+    tolerance: Tolerance | None = None,
+    check: Callable[[str, Any, Type], object] | None = None,
 ) -> Comparison:
     """The executables on the same arguments, in each case.  Raises ResultsDiffer.
 
@@ -112,10 +133,10 @@ def measure(
     well is up to twice as fast at small things for as long as it lives, and two machines of one executable would differ.
     """
     check_repeat(repeat, warmup)
-    total, done, found = len(cases) * repeat, 0, []
+    total, done, found, within = len(cases) * repeat, 0, [], ""
     for name, arguments in cases.items():
         samplers = [Sampler(VirtualMachine(exe), arguments, entry=entry) for exe in sides.values()]
-        _check_results(list(sides), samplers)
+        within = _check_results(dict(zip(sides, samplers, strict=True)), tolerance, check)
         draw = random.Random(_SEED)
         order = list(samplers)
         for i in range(repeat):
@@ -128,7 +149,7 @@ def measure(
             if on_round is not None:
                 on_round(done, total)
         found.append(Case(name, tuple(s.profile() for s in samplers)))
-    return Comparison(tuple(sides), tuple(found), Method(repeat, PER_ROUND, warmup))
+    return Comparison(tuple(sides), tuple(found), Method(repeat, PER_ROUND, warmup, tolerance=within))
 
 
 def _sample(sampler: Sampler, warmup: int) -> None:
@@ -145,10 +166,17 @@ def _shift_memory(draw: random.Random) -> list[bytearray]:
     return [bytearray(draw.randrange(1, _MOST_SHIFT)) for _ in range(draw.randrange(_SHIFTS))]
 
 
-def _check_results(names: list[str], samplers: list[Sampler]) -> None:
-    first, *others = (s.run() for s in samplers)
-    for name, result in zip(names[1:], others, strict=True):
-        check_agreement(first, result, (side_name(names[0]), side_name(name)))
+def _check_results(
+    samplers: Mapping[str, Sampler], tolerance: Tolerance | None, check: Callable[[str, Any, Type], object] | None
+) -> str:
+    """The limits within which the results agree.  Raises ResultsDiffer, and what ``check`` raises."""
+    results = {side_name(name): sampler.run() for name, sampler in samplers.items()}
+    if check is not None:
+        for sampler, (name, result) in zip(samplers.values(), results.items(), strict=True):
+            check(name, result, sampler.machine[sampler.entry].function.result)
+    (first, value), *others = results.items()
+    texts = [check_agreement(value, result, (first, name), tolerance) for name, result in others]
+    return texts[0]
 
 
 def _bound(function: VMFunction, wanted: Wanted, binding: Mapping[str, tuple[int, ...]]) -> Wanted:

@@ -28,12 +28,17 @@ def read_source(path: str | Path) -> SourceText:
         data = Path(path).read_bytes()
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
+    return decode_source(data, str(path))
+
+
+def decode_source(data: bytes, name: str) -> SourceText:
+    """The text in the bytes of a file.  Raises ParseError for what is no UTF-8 text."""
     if b"\0" in data:
-        raise ParseError(f"{path} is a binary file: it has a zero byte at offset {data.index(0)}", help="give a Relay text file")
+        raise ParseError(f"{name} is a binary file: it has a zero byte at offset {data.index(0)}", help="give a Relay text file")
     try:
-        return SourceText(str(path), data.decode("utf-8-sig"))
+        return SourceText(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        message = f"{path} is no text: byte {data[error.start]:#04x} at offset {error.start} is not UTF-8"
+        message = f"{name} is no text: byte {data[error.start]:#04x} at offset {error.start} is not UTF-8"
         raise ParseError(message, help="give a Relay text file in UTF-8") from error
 
 

@@ -26,7 +26,8 @@ class Method:
     ``rounds``: in each, every side runs in turn, on a machine of its own that is new in each round, because where memory
     happens to lie makes a machine faster or slower than its twin.  ``per_round``: runs of a side in a round, after
     ``warmup`` that do not count; the least time of them is the round's sample.  ``interleaved`` False: profiles that were
-    taken one after the other; then ``rounds`` are the runs of each.  ``checked``: were results compared?
+    taken one after the other; then ``rounds`` are the runs of each.  ``checked``: were results compared?  ``tolerance``: how
+    near they had to be, in words.
     """
 
     rounds: int
@@ -34,6 +35,7 @@ class Method:
     warmup: int = 0
     interleaved: bool = True
     checked: bool = True
+    tolerance: str = ""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,8 @@ def heading(comparison: Comparison) -> str:
         lines.append(f"  {side_name(name)}: {', '.join(own) or 'as the others'}")
     lines.append(f"  all: {', '.join(s for s in _settings(first[0]) if s in shared)}")
     names = " and ".join(map(side_name, comparison.sides)) if len(comparison.sides) == 2 else "all sides"
-    lines.append(f"The results of {names} agree." if how.checked else "The results were not compared.")
+    within = f": {how.tolerance}" if how.tolerance else ""
+    lines.append(f"The results of {names} agree{within}." if how.checked else "The results were not compared.")
     return "\n".join(lines)
 
 

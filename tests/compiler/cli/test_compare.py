@@ -140,3 +140,19 @@ def test_results_that_differ_end_with_3(folder: Path, capsys: pytest.CaptureFixt
     assert out == ""
     want = "error: the results of A and B differ: result.1, float32[3]: 2 of 3 elements, the first at [1]: 2.0 in A, 2.00"
     assert err.startswith(want)
+
+
+def test_tolerance_and_expected_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(3), float32]) { (%x, %x * 2f) }\n')
+    Path("b.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(3), float32]) { (%x, %x * 2.001f) }\n')
+    args = ["compare", "a.relay", "b.relay", "--input", "x=float32[3]=0,1,2", "--repeat", "1"]
+    assert main([*args, "--rtol", "0=1e-2"]) == ExitCode.DIFFERENT
+    assert "allowed: rtol 1e-05, atol 1e-06 of the largest value" in capsys.readouterr().err
+    text = answer(capsys, *args, "--rtol", "1=1e-3", "--no-profiles")
+    assert "agree: 0: rtol 1e-05, atol 1e-06 of the largest value; 1: rtol 0.001, atol" in text
+    assert "rtol 0.01" in data(capsys, *args, "--rtol", "1e-2")["method"]["tolerance"]
+    answer(capsys, "run", "a.relay", *args[3:5], "-o", "want.npz")
+    assert main([*args, "--rtol", "1e-2", "--expected", "want.npz"]) == 0
+    assert main([*args, "--expected", "want.npz"]) == ExitCode.UNEXPECTED
+    assert "the results of B are not those of want.npz: result.1" in capsys.readouterr().err
+    assert main([*args, "--expected", "want.npz", "--shapes", "x=3", "--shapes", "x=2"]) == ExitCode.USAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from relayvm.compiler.commands.cli import main
+from relayvm.compiler.commands.exit_codes import ExitCode
 
 from ...devices import DEVICES, HOST
 from .answers import answer, data
@@ -94,3 +98,103 @@ def test_inputs_of_any_dtype(folder: Path, capsys: pytest.CaptureFixture[str], d
     got = data(capsys, "run", "any.relay", "--input", f"x={given}", "--input", "pair.0=@pair.npy")
     assert [r["values"] for r in got["results"]] == [value, [value, value]]
     assert {r["dtype"] for r in got["results"]} == {dtype}
+
+
+def test_a_program_from_standard_input(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(capsys, "compile", "rows.relay", "-o", "rows.rvm")
+    inputs = ("--dim", "n=3", "--repeat", "1")
+    for name, ways in {
+        "rows.relay": [
+            ("run", *inputs[:2]), ("compile", "-o", "x.rvm"), ("dump", "--stage", "typed"), ("profile", *inputs), ("explain",),
+            ("tune",), ("cache", "miss"), ("compare", "rows.rvm", *inputs),
+        ],
+        "rows.rvm": [("run", *inputs[:2]), ("dump", "--stage", "bytecode"), ("compare", "rows.relay", *inputs)],
+    }.items():  # fmt: skip
+        for way in ways:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(name).read_bytes())))
+            assert answer(capsys, *way, "-")
+    for given, code, words in [
+        (b"\x89RVM\r\n\x1a\n", ExitCode.PROGRAM, "<stdin>: the file is truncated"),
+        (b"def", ExitCode.PROGRAM, "--> <stdin>:1:1"),
+        (None, ExitCode.FILE, "cannot read standard input: it is closed"),
+    ]:
+        monkeypatch.setattr("sys.stdin", given and io.TextIOWrapper(io.BytesIO(given)))
+        assert main(["run", "-"]) == code
+        assert words in capsys.readouterr().err
+    assert main(["compare", "-", "-"]) == ExitCode.USAGE
+
+
+def test_ranges(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("four.relay").write_text(
+        '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n), float32], %h: Tensor[(?n), float16], %k: Tensor[(?n), int8], '
+        "%b: Tensor[(?n), bool], %u: uint64) { (%x, %h, %k, %u) }\n"
+    )
+
+    def drawn(*ranges: str, n: int = 50) -> Any:
+        args = [word for text in ranges for word in ("--range", text)]
+        return [r["values"] for r in data(capsys, "run", "four.relay", "--dim", f"n={n}", *args)["results"]]
+
+    x, h, k, u = drawn("x=0..640", "h=-2..-1.5", "k=-2..1", f"u={2**64 - 2}..{2**64 - 1}")
+    assert (0 <= min(x) < 50) and (590 < max(x) <= 640) and all(-2 <= v <= -1.5 for v in h)
+    assert set(k) == {-2, -1, 0, 1} and u in (2**64 - 2, 2**64 - 1)
+    assert (x, h) == tuple(drawn("x=0..640", "h=-2..-1.5")[:2]) and drawn("x=5..5")[0] == [5.0] * 50
+    assert drawn("x=0..640")[1:] == drawn()[1:], "a range leaves the other inputs as they were"
+    for text, code, words in [
+        ("x=1..0", 2, "is empty: its low end comes first"),
+        ("x=0..1e999", 2, "is not finite"),
+        ("x=0:1", 2, "is not a range such as 0..640"),
+        ("k=0..128", 5, "int8 holds -128 to 127"),
+        ("k=0..1.5", 5, "the ends must be integers"),
+        ("h=0..1e6", 5, "float16 cannot hold it"),
+        ("b=0..1", 5, "%b is bool, of which no range can be drawn"),
+        ("y=0..1", 5, "has no parameter %y"),
+    ]:
+        assert main(["run", "four.relay", "--dim", "n=3", "--range", text]) == code
+        assert words in capsys.readouterr().err
+    assert main(["run", "four.relay", "--input", "x=float32[3]=1", "--range", "x=0..1"]) == ExitCode.INPUT
+
+
+@pytest.mark.parametrize(
+    "text", ["k=int8[1]=" + "(" * 100_000, "k=int8[1]=" + "9" * 5000, "x=float32[1]=1e39", "x=float32[1]=1e999"]
+)
+def test_numbers_that_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    Path("two.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n), float32], %k: Tensor[(?n), int8]) { %x }\n')
+    assert main(["run", "two.relay", "--input", text]) in (ExitCode.USAGE, ExitCode.INPUT)
+    assert main(["run", "two.relay", "--dim", f"n={'9' * 5000}"]) in (ExitCode.USAGE, ExitCode.INPUT)
+    assert main(["run", "two.relay", "--dim", f"n={2**63}"]) == ExitCode.INPUT
+    assert "internal" not in capsys.readouterr().err
+
+
+def test_expected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("run", "rows.relay", "--input", "x=float32[2,4]=1", "--input", "wanted=0")
+    answer(capsys, *args, "-o", "want.npz")
+    found = data(capsys, *args, "--expected", "want.npz")
+    assert found["expected"] == {
+        "file": "want.npz", "agree": True, "within": "rtol 1e-05, atol 1e-06 of the largest value", "differences": [],
+    }  # fmt: skip
+    want = np.ones((2, 4))
+    want[1, 2:] = 1.01
+    np.savez("want.npz", result_0=want, result_1=np.float64(8))  # floats of another precision are rounded to the result's
+    assert main([*args, "--expected", "want.npz", "--json"]) == ExitCode.UNEXPECTED
+    out, err = capsys.readouterr()
+    (difference,) = json.loads(out)["expected"]["differences"]
+    assert (difference["path"], difference["count"], difference["size"]) == ("0", 2, 8)
+    assert difference["elements"][1] == {"index": [1, 3], "expected": "1.01", "got": "1.0"}
+    assert "result.0, float32[2, 4]: 2 of 8 elements, the first at [1, 2]: 1.0" in err
+    assert "note: also at [1, 3]: 1.0" in err and "the largest difference is 0.00999999; allowed: rtol 1e-05" in err
+    for near in (("--rtol", "0.02"), ("--atol", "0.02"), ("--rtol", "0=0.02"), ("--rtol", "0", "--atol", "0=0.02")):
+        assert "The results are those of want.npz: " in answer(capsys, *args, "--expected", "want.npz", *near)
+    for apart in (("--rtol", "1=0.02"), ("--rtol", "0.02", "--rtol", "0=0", "--atol", "0")):
+        assert main([*args, "--expected", "want.npz", *apart]) == ExitCode.UNEXPECTED
+    np.save("one.npy", want)
+    np.savez("other.npz", result_0=want)
+    for more, code, words in [
+        (["--expected", "no.npz"], ExitCode.FILE, "--expected: cannot read no.npz"),
+        (["--expected", "one.npy"], ExitCode.INPUT, "one.npy holds one array, but the result is ("),
+        (["--expected", "other.npz"], ExitCode.INPUT, "the outputs are result_0, result_1"),
+        (["--expected", "want.npz", "--rtol", "2=1"], ExitCode.INPUT, "rtol for the output 2, which there is not"),
+        (["--expected", "want.npz", "--atol", "-1"], ExitCode.USAGE, "is not of the form 1e-3"),
+        (["--rtol", "1"], ExitCode.USAGE, "how near the results must be to --expected"),
+    ]:
+        assert main([*args, *more]) == code
+        assert words in capsys.readouterr().err

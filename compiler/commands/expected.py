@@ -1,0 +1,92 @@
+"""``--expected FILE``: results are held against those in a file, as ``run -o`` writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ops.ty import TensorType, TupleType, Type, is_float, numpy_dtype
+from ...vm.source import InputError
+from ..comparison.agreement import Mismatch, ResultsUnexpected, Tolerance, leaves, mismatches
+from .arrays import read_arrays
+from .summary import name_of
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Are results those of ``file``?  ``within``: the limits, in words.  ``mismatches``: outputs that differ."""
+
+    file: Path
+    within: str
+    mismatches: tuple[Mismatch, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data."""
+        found = [m.as_data() for m in self.mismatches]
+        return {"file": str(self.file), "agree": not found, "within": self.within, "differences": found}
+
+    def demand(self, name: str) -> None:
+        """Raises ResultsUnexpected where they are not; ``name`` is that of the run."""
+        what, names = f"the results of {name} are not those of {self.file}", (str(self.file), name)
+        if self.mismatches:
+            raise ResultsUnexpected([m.diagnostic(what, names) for m in self.mismatches])
+
+
+class Expected:
+    """The results that a file expects of a function with a result of this type.  Raises as ``read_expected``."""
+
+    def __init__(self, file: Path, result: Type, tolerance: Tolerance) -> None:
+        self.file, self.tolerance = file, tolerance
+        tolerance.check(_paths(result))
+        self.value = read_expected(file, result)
+
+    def verdict(self, value: Any) -> Verdict:
+        """A run's results against those."""
+        within = self.tolerance.text(leaves(value))
+        return Verdict(self.file, within, tuple(mismatches(self.value, value, self.tolerance)))
+
+
+def read_expected(path: Path, result: Type) -> Any:
+    """What the file expects of a function with a result of this type: an array, or a (nested) tuple of them.
+
+    Floats of another precision than the result's are rounded to it.  Raises FileError, and InputError where the file does
+    not hold just the outputs of the function.
+    """
+    found = read_arrays("--expected", str(path))
+    paths = _paths(result)
+    if isinstance(found, np.ndarray):
+        if paths != [""]:
+            raise InputError(
+                f"--expected: {path} holds one array, but the result is {result}", help=f"numpy.savez: {_listed(paths)}"
+            )
+        return _rounded(found, result)
+    wanted = [name_of(p) for p in paths]
+    if sorted(found) != sorted(wanted):
+        raise InputError(f"--expected: {path} holds {', '.join(found) or 'nothing'}", help=f"the outputs are {_listed(paths)}")
+    return _nested(result, "", dict(found))
+
+
+def _listed(paths: list[str]) -> str:
+    return ", ".join(map(name_of, paths))
+
+
+def _paths(ty: Type, path: str = "") -> list[str]:
+    if not isinstance(ty, TupleType):
+        return [path]
+    return [leaf for i, f in enumerate(ty.fields) for leaf in _paths(f, f"{path}.{i}" if path else str(i))]
+
+
+def _nested(ty: Type, path: str, found: dict[str, np.ndarray]) -> Any:
+    if isinstance(ty, TupleType):
+        return tuple(_nested(f, f"{path}.{i}" if path else str(i), found) for i, f in enumerate(ty.fields))
+    return _rounded(found[name_of(path)], ty)
+
+
+def _rounded(array: np.ndarray, ty: Type) -> np.ndarray:
+    if isinstance(ty, TensorType) and is_float(ty.dtype) and is_float(array.dtype.name):
+        with np.errstate(over="ignore"):
+            return array.astype(numpy_dtype(ty.dtype), copy=False)
+    return array
