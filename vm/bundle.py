@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..ops.native import records
+from ..ops.native import private, records
 from ..ops.native.cache_key import CacheKey
 from ..ops.native.entry import DamagedEntry, Entry, pack, unpack
 from ..ops.native.records import Record
@@ -117,9 +117,16 @@ def _check_size(head: bytes, size: int) -> tuple[int, int]:
     return tuple(sizes)  # type: ignore[return-value]
 
 
-def read(path: Path) -> Bundle:
-    """The bundle in a file.  Raises OSError, and CacheMismatch, in which the file is not named."""
-    with open(path, "rb") as file:
+def read(path: Path, trusted: bool = True) -> Bundle:
+    """The bundle in a file; ``trusted``: its machine code is to be run, so that no other user may be able to change the file.
+
+    Raises OSError, and CacheMismatch, in which the file is not named.
+    """
+    try:
+        opened: int | Path = private.open_given(path) if trusted else path
+    except private.NotPrivate as error:
+        raise CacheMismatch(f"it holds machine code, and is not yours alone: {error}") from error
+    with open(opened, "rb") as file:
         # sizes are compared with the file's before anything of them is read
         size = os.fstat(file.fileno()).st_size
         head = file.read(_HEAD.size)

@@ -111,7 +111,7 @@ def load_cache(exe: Executable, path: str | os.PathLike[str], kind: str = ALL, s
     check_kind(kind)
     path = Path(path)
     try:
-        bundle = read(path)
+        bundle = read(path, trusted=kind != RECORDS)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from error
     except CacheMismatch as error:

@@ -14,16 +14,19 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from .cache_key import CacheKey
 from .entry import DamagedEntry, Entry, pack, unpack
+from .private import NotPrivate, check_folder, check_inside, open_file
 
 #: The folder of the cache, and the largest number of bytes it should hold.
 FOLDER_VARIABLE, CAP_VARIABLE = "RELAYVM_CACHE_DIR", "RELAYVM_CACHE_MAX_BYTES"
 DEFAULT_CAP = 1 << 30
+#: The folders in it: of what is kept, and of what is being written.
+_ENTRIES, _TEMPORARY = "entries", "tmp"
 
 #: A use is written down (the file is touched) when the last one is longer ago than this.
 _TOUCH_SECONDS = 3600
@@ -82,25 +85,31 @@ def cap() -> int:
     return DEFAULT_CAP
 
 
-def _entries() -> Path:
-    """The folder of the entries.  Raises NoFolder for one that others can write to: it holds code that is run."""
-    return trusted(folder() / "entries")
+def private_folder() -> Path:
+    """The folder of the cache.  Raises NoFolder for one that others can write to or replace: it holds code that is run."""
+    return _private(check_folder, folder())
 
 
-def trusted(path: Path) -> Path:
-    """``path``, which need not exist.  Raises NoFolder where it is another user's, or others may write to it."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        about = os.stat(path)
-        if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
-            raise NoFolder(f"{path} belongs to another user")
-        if os.name == "posix" and about.st_mode & 0o022:
-            raise NoFolder(f"other users may write to {path}")
-    return path
+def _part(name: str) -> Path:
+    """A folder in that of the cache.  Raises NoFolder."""
+    return _private(check_inside, private_folder() / name)
+
+
+def _private(check: Callable[[Path], Path], path: Path) -> Path:
+    try:
+        return check(path)
+    except NotPrivate as error:
+        raise NoFolder(str(error)) from error
 
 
 def path_of(key_id: str) -> Path:
     """Where the entry with this id is, if there is one.  Raises NoFolder."""
-    return _entries() / key_id[:2] / key_id[2:]
+    return _private(check_inside, _part(_ENTRIES) / key_id[:2]) / key_id[2:]
+
+
+def private_file(path: Path) -> Path:
+    """A file in the folder of the cache, which need not exist.  Raises NoFolder where others can write to it."""
+    return _private(check_inside, path)
 
 
 def make_folder(path: Path) -> None:
@@ -116,8 +125,24 @@ def make_folder(path: Path) -> None:
 
 
 def check(path: Path) -> Entry:
-    """The entry at ``path``.  Raises DamagedEntry, also when it is another one than its name says; OSError."""
-    entry = unpack(path.read_bytes())
+    """The entry at ``path``.  Raises DamagedEntry, also when it is another one than its name says, or one that another user can
+    write; OSError."""
+    with _opened(path) as file:
+        return _checked(path, file)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        handle = open_file(path)
+    except NotPrivate as error:
+        raise DamagedEntry(str(error)) from error
+    with open(handle, "rb") as file:
+        yield file
+
+
+def _checked(path: Path, file: BinaryIO) -> Entry:
+    entry = unpack(file.read())
     if entry.key.id != path.parent.name + path.name:
         raise DamagedEntry("its name is that of another entry")
     return entry
@@ -127,10 +152,11 @@ def read(key: CacheKey) -> Entry | None:
     """The entry of this key, which is then the last used; None when there is none that can be used."""
     try:
         path = path_of(key.id)
-        entry = check(path)
-        if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
-            with contextlib.suppress(OSError):  # a folder of which one may only read is a cache, too
-                os.utime(path)
+        with _opened(path) as file:
+            entry = _checked(path, file)
+            if time.time() - os.fstat(file.fileno()).st_mtime > _TOUCH_SECONDS:
+                with contextlib.suppress(OSError):  # a folder of which one may only read is a cache, too
+                    os.utime(path)
         return entry
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -157,7 +183,7 @@ def write(entry: Entry) -> int:
 
 
 def _put(path: Path, blob: bytes) -> None:
-    temporary_folder = path.parents[2] / "tmp"
+    temporary_folder = _part(_TEMPORARY)
     for needed in (path.parents[2], temporary_folder, path.parents[1], path.parent):
         make_folder(needed)
     handle, temporary = tempfile.mkstemp(dir=temporary_folder)
@@ -176,7 +202,7 @@ def _put(path: Path, blob: bytes) -> None:
 
 def stored() -> Iterator[Stored]:
     """Every file of the cache that is where entries are.  Raises NoFolder."""
-    yield from _files(_entries(), "*/*")
+    yield from _files(_part(_ENTRIES), "*/*")
 
 
 def _files(where: Path, pattern: str) -> Iterator[Stored]:
@@ -193,7 +219,7 @@ def prune(max_bytes: int, grace_seconds: float = 0) -> tuple[int, int]:
     What was used or written in the last ``grace_seconds`` stays, and so does what another process touches meanwhile.
     """
     now = time.time_ns()
-    for left in _files(folder() / "tmp", "*"):
+    for left in _files(_part(_TEMPORARY), "*"):
         if left.used_ns < now - _ABANDONED_SECONDS * 10**9:
             with contextlib.suppress(OSError):
                 left.path.unlink()
@@ -219,7 +245,7 @@ def _delete(file: Stored) -> bool:
 def clear() -> tuple[int, int]:
     """Delete every entry and what broken writes left: how many files, how many bytes.  Raises NoFolder, OSError."""
     files = freed = 0
-    for file in [*stored(), *_files(folder() / "tmp", "*")]:
+    for file in [*stored(), *_files(_part(_TEMPORARY), "*")]:
         with contextlib.suppress(FileNotFoundError):
             file.path.unlink()
             files, freed = files + 1, freed + file.size

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 from . import checked_lines, disk
 from .cache_key import CacheKey
 from .checked_lines import Checked, Refused
+from .private import open_file
 
 #: Counts up with every change of a record that an older reader would not understand.
 FORMAT_VERSION = 1
@@ -79,7 +80,7 @@ _not_kept: dict[str, Record] = {}
 
 def path() -> Path:
     """Where the records are kept.  Raises NoFolder where there is no folder, or others may write to the file."""
-    return disk.trusted(disk.folder() / _NAME)
+    return disk.private_file(disk.private_folder() / _NAME)
 
 
 def known() -> dict[str, Record]:
@@ -124,7 +125,7 @@ def clear() -> tuple[int, int]:
 def _append(where: Path, blob: bytes) -> None:
     disk.make_folder(where.parent)
     with _locked(where, exclusive=True) as locked:
-        handle = os.open(where, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        handle = open_file(where, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             size = os.fstat(handle).st_size
             if size > MAX_BYTES:
@@ -166,7 +167,7 @@ def _locked(where: Path, *, exclusive: bool) -> Iterator[bool]:
     try:
         import fcntl
 
-        handle = os.open(where.with_name(_LOCK_NAME), os.O_RDWR | os.O_CREAT, 0o600)
+        handle = open_file(where.with_name(_LOCK_NAME), os.O_RDWR | os.O_CREAT)
     except (ImportError, OSError):  # not here, or in a folder of which one may only read
         yield False
         return
@@ -196,7 +197,7 @@ class _Book:
     def read(self) -> dict[str, Record]:
         """The records by their keys' ids.  Raises OSError."""
         with self._lock:
-            with _locked(self._where, exclusive=False), open(self._where, "rb") as file:
+            with _locked(self._where, exclusive=False), open(open_file(self._where), "rb") as file:
                 self._read_on(file)
             return self._known
 

@@ -177,6 +177,23 @@ def test_what_is_no_such_file_is_refused_and_the_run_goes_on(saved: Path, spoil:
     np.testing.assert_allclose(relay.VirtualMachine(exe).run(X).numpy(), 2 * np.exp(2 * X), rtol=1e-6)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no permission bits here")
+def test_kernels_that_another_user_can_change_are_refused(saved: Path) -> None:
+    exe = relay.compile(op.program("3000"))
+    (saved.parent / "holder").mkdir()
+    saved = saved.rename(saved.parent / "holder" / "saved")
+    for place, bits in ((saved, 0o666), (saved, 0o660), (saved.parent, 0o777)):
+        before = place.stat().st_mode
+        place.chmod(bits)
+        with pytest.warns(CacheWarning, match="it holds machine code, and is not yours alone: other users may write to "):
+            found = exe.load_cache(saved)
+        assert (found.kernels, found.records) == (0, 0)
+        assert exe.load_cache(saved, "tuning", strict=True).records == 1, "which are no code"
+        place.chmod(before)
+    (saved.parent / "link").symlink_to(saved)
+    assert exe.load_cache(saved.parent / "link", strict=True).kernels > 1
+
+
 @pytest.mark.filterwarnings("ignore::relayvm.ops.native.disk.CacheWarning")
 def test_bytes_altered_anywhere_are_refused(saved: Path, tmp_path: Path) -> None:
     exe = relay.compile(op.program("3000"))

@@ -219,7 +219,7 @@ def test_a_file_in_the_way(cache: Path, place: str) -> None:
 
 #: Each call to the system on the way to a new entry.
 STEPS: dict[str, tuple[Any, str]] = {
-    "stat": (os, "stat"),
+    "stat": (os, "lstat"),
     "mkdir": (os, "mkdir"),
     "open": (tempfile, "mkstemp"),
     "rename": (os, "replace"),
@@ -234,7 +234,7 @@ def test_a_step_that_fails(cache: Path, monkeypatch: pytest.MonkeyPatch, step: s
             return stat(path, *args, **kwargs)
         raise OSError(code, os.strerror(code))
 
-    stat = os.stat
+    stat = os.lstat
     monkeypatch.setattr(*STEPS[step], fail)
     with one_warning(f"({os.strerror(code)})"):
         runs_on()
@@ -283,10 +283,11 @@ def test_a_really_full_device(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_
 def test_entries_that_cannot_be_read(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk.write(entry(1))
 
-    def fail(self: Path) -> bytes:
+    def fail(*_: Any, **__: Any) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", fail)
+    monkeypatch.setattr(os, "open", fail)
+    monkeypatch.setattr(tempfile, "mkstemp", fail)
     with one_warning("cannot be read (Permission denied)"):
         runs_on()
 

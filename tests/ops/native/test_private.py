@@ -1,0 +1,166 @@
+"""A cache that another user can change is not used, wherever on the way to an entry that is."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from relayvm.ops.native import disk, private, records, store
+from relayvm.ops.native.disk import CacheWarning
+from relayvm.ops.native.fingerprint import TUNING, fingerprint
+from relayvm.ops.native.private import NotPrivate
+
+from .fresh import entry, fresh_cache, fresh_process, key
+
+OTHER = 12345
+posix = pytest.mark.skipif(os.name != "posix", reason="no permission bits here")
+root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A cache in a folder of its own, with entry 1."""
+    (tmp_path / "above").mkdir()
+    made = fresh_cache(monkeypatch, tmp_path / "above")
+    disk.write(entry(1))
+    records.save([record(1)])
+    yield made
+
+
+def record(number: int) -> records.Record:
+    return records.Record(fingerprint(TUNING, {"of": f"test {number}"}, {}), {"number": number})
+
+
+def mode(bits: int) -> Callable[[Path], None]:
+    return lambda path: path.chmod(bits)
+
+
+def given_away(path: Path) -> None:
+    os.chown(path, OTHER, OTHER)
+
+
+def behind_a_link(path: Path) -> None:
+    """As the link of another user, who can let it point elsewhere."""
+    path.rename(path.with_name("moved"))
+    path.symlink_to(path.with_name("moved"))
+    os.lchown(path, OTHER, OTHER)
+
+
+def linked(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.symlink_to(path.with_name("moved"))
+
+
+def named_twice(path: Path) -> None:
+    os.link(path, path.with_name("moved"))
+
+
+def as_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+ENTRY = f"entries/{key(1).id[:2]}/{key(1).id[2:]}"
+#: What is wrong with which path, "" for the folder of the cache, and words of the warning.
+CASES = [
+    *(
+        pytest.param(
+            place, change, words, marks=root if change in (given_away, behind_a_link) else (), id=f"{place or 'it'}-{name}"
+        )
+        for place in ("..", "", "entries", "tmp", f"entries/{key(1).id[:2]}", ENTRY)
+        for name, change, words in (
+            ("all may write", mode(0o777), "other users may write to "),
+            ("the group may write", mode(0o770), "other users may write to "),
+            ("another user's", given_away, "belongs to another user"),
+        )
+    ),
+    pytest.param("", behind_a_link, "belongs to another user", marks=root, id="it-link"),
+    pytest.param("entries", linked, "is a link", id="entries-link"),
+    pytest.param("tmp", linked, "is a link", id="tmp-link"),
+    pytest.param(ENTRY, linked, "is no ordinary file", id="entry-link"),
+    pytest.param(ENTRY, named_twice, "has a second name", id="entry-second name"),
+    pytest.param(ENTRY, as_a_pipe, "is no ordinary file", id="entry-pipe"),
+]
+
+
+@posix
+@pytest.mark.parametrize(("place", "change", "words"), CASES)
+def test_what_another_user_can_change_is_neither_read_nor_written(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, place: str, change: Callable[[Path], None], words: str
+) -> None:
+    change(cache / place)
+    of_one_entry, only_written = place == ENTRY, place == "tmp"
+    fresh_process(monkeypatch)
+    with pytest.warns(CacheWarning) as said:
+        for number in (1, 2):
+            got = store.kept(key(number), "k", lambda: b"new")
+            assert got == (entry(1).payload if only_written and number == 1 else b"new")
+    assert len(said) == 1 and words in str(said[0].message)
+    written = {file.relative_to(cache).as_posix() for file in (cache / "entries").rglob("*") if file.is_file()}
+    second = f"entries/{key(2).id[:2]}/{key(2).id[2:]}"
+    in_other_folder = place == f"entries/{key(1).id[:2]}" != f"entries/{key(2).id[:2]}"
+    assert (second in written) == (of_one_entry or in_other_folder)
+
+
+@posix
+@root
+def test_a_file_that_another_user_has_put_into_tmp_never_becomes_an_entry(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``tmp`` theirs they could put a file of their own under the name of one that is being written."""
+    given_away(cache / "tmp")
+    replace = os.replace
+
+    def swapped(source: str, to: Path) -> None:
+        Path(source).unlink()
+        Path(source).write_bytes(b"of another user")
+        replace(source, to)
+
+    monkeypatch.setattr(os, "replace", swapped)
+    fresh_process(monkeypatch)
+    with pytest.warns(CacheWarning, match="belongs to another user"):
+        disk.write(entry(2))
+    assert [file.id for file in disk.stored()] == [key(1).id]
+
+
+@posix
+@pytest.mark.parametrize("place", ["..", "", "tuning.jsonl"])
+@pytest.mark.parametrize("change", [mode(0o777), pytest.param(given_away, marks=root)])
+def test_records_that_another_user_can_change(cache: Path, place: str, change: Callable[[Path], None]) -> None:
+    assert len(records.known()) == 1
+    change(cache / place)
+    with pytest.warns(CacheWarning, match="no tuning records are used"):
+        assert records.known() == {} and records.save([record(2)]) == 0
+
+
+@posix
+def test_sticky_folders_on_the_way_and_links_of_ones_own_are_fine(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cache.parent.chmod(0o777 | stat.S_ISVTX)
+    (tmp_path / "link").symlink_to("above/../above/cache")
+    (tmp_path / "absolute").symlink_to(tmp_path / "link")
+    monkeypatch.setenv(disk.FOLDER_VARIABLE, str(tmp_path / "absolute"))
+    fresh_process(monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.kept(key(1), "k", pytest.fail) == entry(1).payload
+        assert store.kept(key(2), "k", lambda: b"new") == b"new" and len(list(disk.stored())) == 2
+
+
+@posix
+def test_links_in_a_circle_are_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        private.check_folder(tmp_path / "a" / "c")
+    with pytest.raises(NotPrivate, match="is no ordinary file"):
+        private.open_file(tmp_path / "a")
+    with pytest.raises(IsADirectoryError):
+        private.open_file(tmp_path)
+    assert private.check_folder(tmp_path / "not" / "there") == tmp_path / "not" / "there"
+    (tmp_path / "file").write_text("")
+    assert private.check_folder(tmp_path / "file" / "there")
