@@ -27,6 +27,7 @@ enum Result : int {
   CAPTURE_INVALIDATED = 901,
   CAPTURE_UNJOINED = 904,
   CAPTURE_ISOLATION = 905,
+  CAPTURE_IMPLICIT = 906,
   CAPTURED_EVENT = 907,
 };
 
@@ -54,6 +55,7 @@ inline const std::map<int, Name>& names() {
       {CAPTURE_INVALIDATED, {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"}},
       {CAPTURE_UNJOINED, {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"}},
       {CAPTURE_ISOLATION, {"CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"}},
+      {CAPTURE_IMPLICIT, {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream"}},
       {CAPTURED_EVENT, {"CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"}},
   };
   return all;
@@ -82,6 +84,7 @@ inline const std::map<std::string, int64_t>& defaults() {
 struct State {
   std::recursive_mutex lock;
   bool initialized = false;
+  int process = 0;   // that called cuInit: a child that it forks has no context
   int poison = 0;    // what every call answers since a kernel failed
   std::string text;  // what went wrong last, in words
   std::map<std::string, int64_t> settings = defaults();

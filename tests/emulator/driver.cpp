@@ -11,9 +11,12 @@
 
 API int cuInit(unsigned flags) {
   ENTER("cuInit", NOTHING);
+  if (state().initialized && state().process != getpid())
+    return failed(NOT_INITIALIZED, "this process was forked from one that called cuInit");
   if (flags) return failed(INVALID_VALUE, "cuInit takes 0");
   if (setting("no_device") || setting("devices") < 1) return failed(NO_DEVICE, "there is no device");
   state().initialized = true;
+  state().process = getpid();
   return SUCCESS;
 }
 
@@ -112,6 +115,19 @@ API int cuCtxSetCurrent(void* context) {
   return SUCCESS;
 }
 
+API int cuCtxGetCurrent(void** out) {
+  ENTER("cuCtxGetCurrent", INITIALIZED);
+  *out = current_device < 0 ? nullptr : reinterpret_cast<void*>(FIRST_CONTEXT + uint64_t(current_device) * 16);
+  return SUCCESS;
+}
+
+API int cuCtxSynchronize() {
+  ENTER_UNSAFE("cuCtxSynchronize");
+  for (auto& [handle, stream] : driver().streams)
+    if (stream->device == current_device) streams::run_all(*stream);
+  return after_waiting();
+}
+
 API int cuMemGetInfo_v2(size_t* free, size_t* total) {
   ENTER("cuMemGetInfo", CONTEXT);
   *total = size_t(setting("memory"));
@@ -127,6 +143,7 @@ API int cuStreamCreate(void** out, unsigned flags) {
   if (flags > 1) return failed(INVALID_VALUE, "a stream has no such flags");
   auto stream = std::make_shared<Stream>();
   stream->device = current_device;
+  stream->blocking = flags == 0;
   stream->handle = keep(driver().streams, stream);
   *out = reinterpret_cast<void*>(stream->handle);
   return SUCCESS;
@@ -141,7 +158,7 @@ API int cuStreamDestroy_v2(void* handle) {
 }
 
 API int cuStreamSynchronize(void* handle) {
-  ENTER("cuStreamSynchronize", CONTEXT);
+  ENTER_UNSAFE("cuStreamSynchronize");
   FIND(Stream, stream, streams, handle, "stream");
   if (int error = streams::refuse_in_capture(*stream, "a synchronisation")) return error;
   streams::run_all(*stream);
@@ -149,7 +166,7 @@ API int cuStreamSynchronize(void* handle) {
 }
 
 API int cuStreamQuery(void* handle) {
-  ENTER("cuStreamQuery", CONTEXT);
+  ENTER_UNSAFE("cuStreamQuery");
   FIND(Stream, stream, streams, handle, "stream");
   if (int error = streams::refuse_in_capture(*stream, "a query")) return error;
   return stream->queue.empty() ? SUCCESS : NOT_READY;
@@ -157,11 +174,31 @@ API int cuStreamQuery(void* handle) {
 
 API int cuStreamWaitEvent(void* handle, void* event_handle, unsigned) {
   ENTER("cuStreamWaitEvent", CONTEXT);
-  // the default streams of the process and of the thread: nothing here works on them
-  if (handle == reinterpret_cast<void*>(1) || handle == reinterpret_cast<void*>(2)) return SUCCESS;
+  if (is_default(handle)) return SUCCESS;
   FIND(Stream, stream, streams, handle, "stream");
   FIND(streams::Event, event, events, event_handle, "event");
   return streams::wait(stream, *event);
+}
+
+API int cuStreamIsCapturing(void* handle, int* out) {
+  ENTER("cuStreamIsCapturing", CONTEXT);
+  *out = 0;
+  if (is_default(handle)) {
+    for (auto& [other, stream] : driver().streams)
+      if (stream->blocking && stream->capture && stream->capture->mode != streams::RELAXED)
+        return failed(CAPTURE_IMPLICIT, "a blocking stream is captured");
+    return SUCCESS;
+  }
+  FIND(Stream, stream, streams, handle, "stream");
+  *out = !stream->capture ? 0 : stream->capture->invalid ? 2 : 1;
+  return SUCCESS;
+}
+
+API int cuThreadExchangeStreamCaptureMode(int* mode) {
+  ENTER("cuThreadExchangeStreamCaptureMode", INITIALIZED);
+  if (*mode < 0 || *mode > 2) return failed(INVALID_VALUE, "there is no such capture mode");
+  std::swap(*mode, streams::thread_mode);
+  return SUCCESS;
 }
 
 API int cuEventCreate(void** out, unsigned flags) {
@@ -180,13 +217,18 @@ API int cuEventDestroy_v2(void* handle) {
 
 API int cuEventRecord(void* handle, void* stream_handle) {
   ENTER("cuEventRecord", CONTEXT);
-  FIND(Stream, stream, streams, stream_handle, "stream");
   FIND(streams::Event, event, events, handle, "event");
+  if (is_default(stream_handle)) {
+    event->capture = nullptr;
+    event->mark = nullptr;  // nothing to wait for
+    return SUCCESS;
+  }
+  FIND(Stream, stream, streams, stream_handle, "stream");
   return streams::record(*event, stream);
 }
 
 API int cuEventSynchronize(void* handle) {
-  ENTER("cuEventSynchronize", CONTEXT);
+  ENTER_UNSAFE("cuEventSynchronize");
   FIND(streams::Event, event, events, handle, "event");
   if (event->capture) {
     event->capture->invalid = true;
@@ -197,7 +239,7 @@ API int cuEventSynchronize(void* handle) {
 }
 
 API int cuEventQuery(void* handle) {
-  ENTER("cuEventQuery", CONTEXT);
+  ENTER_UNSAFE("cuEventQuery");
   FIND(streams::Event, event, events, handle, "event");
   if (event->capture) {
     event->capture->invalid = true;

@@ -1,5 +1,7 @@
 // What every function of the driver begins with: the lock, the count, the handles of everything that there is.
 #pragma once
+#include <unistd.h>
+
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -70,12 +72,27 @@ int bad_handle(const char* what) { return failed(INVALID_HANDLE, std::string("th
 
 enum Needs { NOTHING, INITIALIZED, CONTEXT };
 
+// The process's default stream, and a thread's: nothing here works on them.
+bool is_default(void* handle) { return handle == reinterpret_cast<void*>(1) || handle == reinterpret_cast<void*>(2); }
+
+// What is prohibited while a stream is captured, unless the thread says otherwise: it spoils the capture.
+int unsafe(const char* what) {
+  int error = SUCCESS;
+  for (auto& [handle, stream] : driver().streams)
+    if (stream->capture && streams::minds(*stream->capture)) error = streams::refuse_in_capture(*stream, what);
+  return error;
+}
+
 class Call {  // holds the lock, counts, and knows whether the call may go on
  public:
   Call(const char* name, Needs needs) : hold_(state().lock) {
     ++state().counts[name];
     if (needs == NOTHING) return;
     if (!state().initialized) error = failed(NOT_INITIALIZED, "cuInit was not called");
+    else if (state().process != getpid()) {
+      ++state().counts["after_fork"];
+      error = failed(NOT_INITIALIZED, "this process was forked from the one that called cuInit");
+    }
     else if (needs == CONTEXT && state().poison) error = state().poison;
     else if (needs == CONTEXT && (current_device < 0 || !driver().contexts[current_device]))
       error = failed(INVALID_CONTEXT, std::string(name) + " without a context on this thread");
@@ -89,6 +106,10 @@ class Call {  // holds the lock, counts, and knows whether the call may go on
 #define ENTER(name, needs) \
   Call call(name, needs);  \
   if (call.error) return call.error
+// Begins what must not be done under a capture.
+#define ENTER_UNSAFE(name)  \
+  ENTER(name, CONTEXT);     \
+  if (int error = unsafe(name)) return error
 #define FIND(type, variable, all, handle, what)       \
   shared_ptr<type> variable = find(driver().all, handle); \
   if (!variable) return bad_handle(what)

@@ -147,6 +147,7 @@ API int cuStreamBeginCapture_v2(void* handle, int mode) {
   if (card::is_due("fail_capture")) return failed(INVALID_VALUE, "this capture was to fail");
   stream->capture = std::make_shared<streams::Capture>();
   stream->capture->origin = stream->handle;
+  stream->capture->mode = mode;
   return SUCCESS;
 }
 

@@ -15,7 +15,7 @@ memory::Enqueue onto(const shared_ptr<Stream>& stream) {
 }  // namespace
 
 API int cuMemPoolCreate(void** out, const PoolProperties* properties) {
-  ENTER("cuMemPoolCreate", CONTEXT);
+  ENTER_UNSAFE("cuMemPoolCreate");
   if (properties->allocation_type != 1 || properties->location_type != 1 || !is_device(properties->location_id))
     return failed(INVALID_VALUE, "a pool holds pinned allocations (1) of a device (1) that exists");
   auto pool = std::make_shared<memory::Pool>();
@@ -26,7 +26,7 @@ API int cuMemPoolCreate(void** out, const PoolProperties* properties) {
 }
 
 API int cuMemPoolDestroy(void* handle) {
-  ENTER("cuMemPoolDestroy", CONTEXT);
+  ENTER_UNSAFE("cuMemPoolDestroy");
   FIND(memory::Pool, pool, pools, handle, "pool");
   memory::close(pool);
   driver().pools.erase(uint64_t(handle));
@@ -42,7 +42,7 @@ API int cuMemPoolSetAttribute(void* handle, int attribute, void* value) {
 }
 
 API int cuMemPoolTrimTo(void* handle, size_t least) {
-  ENTER("cuMemPoolTrimTo", CONTEXT);
+  ENTER_UNSAFE("cuMemPoolTrimTo");
   FIND(memory::Pool, pool, pools, handle, "pool");
   memory::trim(*pool, least);
   return SUCCESS;
@@ -64,15 +64,13 @@ API int cuMemFreeAsync(uint64_t address, void* stream_handle) {
 }
 
 API int cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
-  ENTER("cuMemHostAlloc", CONTEXT);
+  ENTER_UNSAFE("cuMemHostAlloc");
   if (flags > 7) return failed(INVALID_VALUE, "pinned memory has no such flags");
-  for (auto& [handle, stream] : driver().streams)
-    if (int error = streams::refuse_in_capture(*stream, "an allocation of pinned memory")) return error;
   return memory::allocate_host(reinterpret_cast<uint64_t*>(out), bytes);
 }
 
 API int cuMemFreeHost(void* address) {
-  ENTER("cuMemFreeHost", CONTEXT);
+  ENTER_UNSAFE("cuMemFreeHost");
   return memory::free_host(uint64_t(address));
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "card.hpp"
@@ -29,10 +30,16 @@ struct Operation {
   std::shared_ptr<Mark> record;  // passed by this
 };
 
+enum Mode { GLOBAL, PER_THREAD, RELAXED };
+// How much a thread minds captures, its own and others' (cuThreadExchangeStreamCaptureMode).
+inline thread_local int thread_mode = GLOBAL;
+
 using Seen = std::map<uint64_t, size_t>;  // stream -> how many of the capture's operations come before
 
 struct Capture {
   uint64_t origin;
+  int mode = GLOBAL;
+  std::thread::id thread = std::this_thread::get_id();  // that began it
   bool invalid = false;
   std::vector<Action> actions;
   std::map<uint64_t, Seen> seen;          // by stream that takes part
@@ -42,6 +49,7 @@ struct Capture {
 struct Stream {
   uint64_t handle;
   int device;
+  bool blocking = false;  // it and the process's default stream wait for each other
   std::deque<Operation> queue;
   std::shared_ptr<Capture> capture;
 };
@@ -104,6 +112,13 @@ inline int refuse_in_capture(Stream& stream, const char* what) {
   if (!stream.capture) return card::SUCCESS;
   stream.capture->invalid = true;
   return card::failed(card::CAPTURE_UNSUPPORTED, std::string(what) + " while the stream is captured");
+}
+
+// Would a potentially unsafe call of this thread spoil this capture?
+inline bool minds(const Capture& capture) {
+  if (thread_mode == RELAXED) return false;
+  bool own = capture.thread == std::this_thread::get_id() && capture.mode != RELAXED;
+  return own || (thread_mode == GLOBAL && capture.mode == GLOBAL);
 }
 
 inline void merge(Seen& into, const Seen& from) {
