@@ -62,7 +62,7 @@ def _device_error(machine: VirtualMachine) -> tuple[str, list[tuple[str, Span | 
     """What the card says, and which launches it may be about: those since the host last waited for it."""
     state, session = machine._view, machine._session
     assert session is not None
-    words = f"the card reports {session.describe_error(int(session.record['error']))}"
+    words = session.describe_error(int(session.record["error"]))
     n = int(state["n_launched"])
     if n == 0:
         return words, []
@@ -175,10 +175,8 @@ def _help(machine: VirtualMachine, status: int) -> str | None:
     if status == OUT_OF_MEMORY:
         return memory_help(machine)
     if status == DEVICE_ERROR:
-        return (
-            "nothing on the card can be trusted after this: make a new VirtualMachine, after an illegal address in a new "
-            "process; compile with debug_sync=on to learn which launch it is"
-        )
+        assert machine._session is not None
+        return machine._session.help
     if status == STACK_OVERFLOW:
         return (
             f"the stack holds {int(state['stack_limit']) * 8 >> 20} MiB; a call in tail position needs none, "

@@ -14,6 +14,7 @@ from ..ops.ty import DTYPES, ITEMSIZE
 from .device_queue import queue_poison
 from .layout import (
     CARD_ALLOC,
+    CARD_AWAIT,
     CARD_COPY_ON_DEVICE,
     CARD_COPY_WAIT,
     CARD_FLUSH,
@@ -42,6 +43,8 @@ _ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
 _MAX_BYTES = 1 << 46
 #: In ``ndim`` of a storage: the work that should have written it was dropped when work before it failed.
 LOST = -1
+#: In ``shape`` of a storage on a card, behind its size: the list of others' streams that used it (see ``cuda.lending``), 0: none.
+USERS = 1
 #: In ``count`` of a storage, its size class: it is a caller's array, for the time of a run (see ``donation``).
 DONATED = -1
 
@@ -262,6 +265,7 @@ def fresh_storage(state, size, device, c):
     o.payload[0] = 0
     o.data = block
     o.shape[0] = size
+    o.shape[USERS] = 0
     o.device = device
     o.count = c
     s.pool_bytes += size
@@ -271,7 +275,7 @@ def fresh_storage(state, size, device, c):
 @native
 def free_storage(state, at):
     """Back to the pool.  On ``sim`` the block is poisoned once the work before has run; a card works in the order of its
-    stream, so whatever gets the block next comes after what had it."""
+    stream, so whatever gets the block next comes after what had it, and waits for streams of others that used it."""
     s = state_at(state)
     o = tensor(at)
     size = o.shape[0]
@@ -284,6 +288,9 @@ def free_storage(state, at):
         queue_poison(state, o.data, size)
     elif o.device == CPU and s.poison != 0:
         fill_bytes(o.data, POISON, size)
+    elif o.device == CUDA and o.shape[USERS] != 0:
+        call_6(s.card, state, CARD_AWAIT, o.shape[USERS], 0, 0, 0)
+        o.shape[USERS] = 0
     slot = o.device * N_CLASSES + o.count
     o.refcount = s.free_storage[slot]
     s.free_storage[slot] = at

@@ -125,6 +125,8 @@ POISON = 0xA5
 #: machine code of its own, which only machines on that device need.
 (
     CARD_ENTER,  # this thread is about to use it: a status
+    CARD_LEAVE,  # as often as CARD_ENTER: the thread gets back the context and the capture mode that it came with
+    CARD_AWAIT,  # (address of a list of users: see ``cuda.lending``): launches from now on wait for them; frees the list
     CARD_ALLOC,  # (pool, bytes): address of a block, 0: no memory
     CARD_FREE,  # (pool, address)
     CARD_LAUNCH,  # (packed, argv, number of tensors << 32 | of results, pc): a status
@@ -137,4 +139,4 @@ POISON = 0xA5
     CARD_TRIM,  # give the driver's free memory back
     CARD_TRACE,  # a trace begins; everything before has run; a status
     CARD_CLOSE,
-) = range(13)
+) = range(15)

@@ -45,6 +45,7 @@ from .tensor import Tensor
 from .verify import verify
 
 if TYPE_CHECKING:
+    from .cuda.lending import Lent
     from .cuda.session import Session
     from .report.profiling import Collector, Profile
 
@@ -215,7 +216,11 @@ class VirtualMachine:
         self._tables.argv[: len(held)] = held
         self._locked(self._state, requests.OPEN, self.exe.function_index(function.name), len(held))
         state["reason"] = OUT_OF_FUEL  # the loop has not begun
-        return self._finish(function)
+        try:
+            return self._finish(function)
+        finally:
+            if self._session is not None:
+                self._session.hand_back()
 
     def _wait(self, why: SyncReason | None) -> None:
         """Wait for the device, between two calls; without a reason it counts for nothing.  Raises VMError when that fails."""
@@ -252,10 +257,10 @@ class VirtualMachine:
         assert self._session is not None
         return int(self._session.record["compute"])
 
-    def _lead(self, stream: int | None) -> None:
-        """Make a stream of another library wait for what is launched so far (-1: no need to; 1, None: the default stream)."""
+    def _lend(self, tensor: Tensor, stream: int | None) -> Lent:
+        """What another library keeps while it uses a tensor on a stream of its own, which waits for what makes it."""
         assert self._session is not None
-        self._session.lead(stream)
+        return self._session.lending.lend(tensor, stream)
 
     def _check_not_lost(self, tensor: Tensor) -> None:
         if is_lost(tensor._address):
@@ -424,7 +429,7 @@ def _opened(exe: Executable, ordinal: int) -> tuple[Session | None, Tables]:
     if exe.target != DEVICES[CUDA]:
         return None, Tables(exe)
     from ..ops.native.nvrtc import NoNvrtc
-    from .cuda.device import CudaError
+    from .cuda.device import FORKED, FORKED_HELP, CudaError
     from .cuda.driver import NoCuda
     from .cuda.session import Session
 
@@ -432,7 +437,9 @@ def _opened(exe: Executable, ordinal: int) -> tuple[Session | None, Tables]:
         session = Session(ordinal, exe.config.get("graphs", "auto"))
         return session, Tables(exe, session)
     except (NoCuda, NoNvrtc, CudaError) as error:
-        raise ConfigError(str(error), help="`cpu` and `sim` need no card; `relayvm env` says what was found") from None
+        forked = isinstance(error, CudaError) and error.number == FORKED
+        help = FORKED_HELP if forked else "`cpu` and `sim` need no card; `relayvm env` says what was found"
+        raise ConfigError(str(error), help=help) from None
 
 
 def card_number(device: str | None) -> tuple[str | None, int]:

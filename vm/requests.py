@@ -8,7 +8,7 @@ from ..ops.native.memory import free, load_i64, native, store_i64
 from ..ops.native.status import INTERNAL
 from .frames import open_frame, unwind
 from .heap import new_object, new_record, owned, release, retain, trim
-from .layout import CARD_CLOSE, CARD_ENTER, CARD_FLUSH, CARD_SYNC, CARD_TRACE, N_DEVICES, state_at
+from .layout import CARD_CLOSE, CARD_ENTER, CARD_FLUSH, CARD_LEAVE, CARD_SYNC, CARD_TRACE, N_DEVICES, state_at
 from .loop import run_loop
 from .sim import ALL, drain
 from .stream import fetch, host_to_device, wait_for_all
@@ -55,8 +55,19 @@ def machine(state, request, a, b):
     WAIT(sync reason), TRACE (a card's clock): a status.  TRIM: bytes given back.  An address is 0 when there is no memory.
     """
     card = state_at(state).card
-    if card != 0 and request in (RUN, TO_HOST, TO_DEVICE, WAIT, TRIM, TRACE, CLOSE):
+    uses_card = card != 0 and request not in (OPEN, RELEASE, RETAIN, NEW_OBJECT, NEW_TUPLE)
+    if uses_card:
         call_6(card, state, CARD_ENTER, 0, 0, 0, 0)
+    answer = answer_to(state, request, a, b)
+    if uses_card:
+        call_6(card, state, CARD_LEAVE, 0, 0, 0, 0)
+    return answer
+
+
+@native
+def answer_to(state, request, a, b):
+    """What ``machine`` answers; a card is ready for this thread where it is used."""
+    card = state_at(state).card
     if request == RUN:
         reason = run_loop(state)
         if card != 0:  # the card goes on while Python does; what goes wrong is found by whoever waits

@@ -70,10 +70,11 @@ class Tensor:
         self, *, stream: Any = None, max_version: Any = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None
     ) -> Any:
         """A versioned DLPack capsule: on a card for what is there, else on the host.  ``stream``: the consumer's CUDA stream,
-        which is made to wait for the work that makes the tensor; the host does not wait.  The consumer lets go of the memory
-        when its own work on it is done: what the program makes next may get it, and does not wait for other streams.
+        which is made to wait for the work that makes the tensor; the host does not wait.  When the consumer lets go of the
+        tensor, work that it has launched on that stream by then still finds it: the memory is used again behind that work.  With
+        ``stream=-1`` the consumer orders both itself.
 
-        Raises BufferError for another device or an old consumer.
+        Raises BufferError for another device, an old consumer, or a stream that is captured.
         """
         here = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) not in (here, (_DL_CPU, 0)):
@@ -81,8 +82,9 @@ class Tensor:
         if max_version is None or max_version[0] < 1:
             raise BufferError("this consumer knows no DLPack version 1; use .numpy()")
         if here[0] == _DL_CUDA and dl_device in (None, here) and not copy:
-            self._vm._lead(stream)
-            return self._vm._export(self, self._address, here[0] | here[1] << 32)
+            return self._vm._export(self._vm._lend(self, stream), self._address, here[0] | here[1] << 32)
+        if here[0] == _DL_CUDA and copy and dl_device in (None, here):
+            raise BufferError("a copy on the card is the consumer's to make: take the tensor in place and copy it there")
         host = self._on_host()
         if copy and host is self:
             return capsule(np.array(self.numpy()), max_version)
@@ -96,7 +98,11 @@ class Tensor:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The tensor in place for libraries of CUDA arrays; they wait for the machine's ``stream``.  Not there off a card."""
+        """The tensor in place for libraries of CUDA arrays; they wait for the machine's ``stream``.  Not there off a card.
+
+        The protocol does not say on which stream the memory is used, nor when that ends: keep the tensor until the work that uses
+        it has run, or take it by DLPack.
+        """
         if record_at(self._address).device != CUDA:
             raise AttributeError("__cuda_array_interface__: the tensor is not on a CUDA device")
         self._vm._check_not_lost(self)

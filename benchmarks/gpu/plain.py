@@ -18,6 +18,7 @@ class Card:
         self.nbytes = nbytes
         self._session = Session(0)
         self.device = self._session.device
+        self.device.enter()
         self._driver = self.device.driver
         self._stream, pool = int(self._session.record["compute"]), int(self._session.record["pool"])
         self._blocks = [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
+import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,20 @@ def card() -> Iterator[None]:
 
 def machine(text: str, device: str | None = None, limit: int | None = None, **config: Any) -> VirtualMachine:
     return VirtualMachine(relay.compile(HEADER + text, target="cuda", **config), device, memory_limit_bytes=limit)
+
+
+def new_stream(vm: VirtualMachine) -> int:
+    """A stream of another library."""
+    assert vm._session is not None
+    with vm._session.device.entered():
+        return vm._session._driver.get("cuStreamCreate", 1)
+
+
+def driver(vm: VirtualMachine, function: str, *args: int) -> None:
+    """What another library asks the driver for."""
+    assert vm._session is not None
+    with vm._session.device.entered():
+        vm._session._driver.call(function, *args)
 
 
 def chain(x: np.ndarray) -> np.ndarray:
@@ -261,7 +277,7 @@ def test_a_result_is_exported_in_place_and_the_consumers_stream_waits() -> None:
     vm = machine(CHAIN, fuse=False)
     result = vm.run(np.ones(4, "f"))
     assert result.__dlpack_device__() == (2, 0)
-    stream = vm._session._driver.get("cuStreamCreate", 1)
+    stream = new_stream(vm)
     waits = emulator.get("cuStreamWaitEvent")
     result.__dlpack__(stream=stream, max_version=(1, 0))
     assert emulator.get("cuStreamWaitEvent") == waits + 1 and vm.counters["syncs"] == 0
@@ -269,6 +285,209 @@ def test_a_result_is_exported_in_place_and_the_consumers_stream_waits() -> None:
     np.testing.assert_array_equal(on_host, chain(np.ones(4, "f")))
     with pytest.raises(BufferError, match="not to DLPack device"):
         result.__dlpack__(dl_device=(2, 3), max_version=(1, 0))
+
+
+@pytest.mark.parametrize("by", [b"capsule", b"consumer"])
+@pytest.mark.parametrize("graphs", ["off", "on"])
+def test_memory_that_a_consumers_stream_still_reads_is_not_used_again(graphs: str, by: bytes) -> None:
+    vm = machine(CHAIN, fuse=False, plan=False, graphs=graphs)
+    stream, seen = new_stream(vm), np.zeros(4, "f")
+    for k in range(1, 5):
+        x = np.full(4, k, "f")
+        result = vm.run(x)
+        held = result.__dlpack__(stream=stream, max_version=(1, 0))
+        driver(vm, "cuMemcpyDtoHAsync", seen.ctypes.data, result.__cuda_array_interface__["data"][0], seen.nbytes, stream)
+        del result
+        if by == b"consumer":  # takes the memory over, and deletes it when it is done
+            managed = as_consumer(held)
+            deleter(managed)(managed)
+        del held
+        later = vm.run(-x)  # gets the same blocks
+        np.testing.assert_array_equal(later.numpy(), chain(-x))
+        driver(vm, "cuStreamSynchronize", stream)
+        np.testing.assert_array_equal(seen, chain(x))
+        del later
+    assert vm.memory["live_bytes"] == 0
+    del vm
+    gc.collect()
+    assert emulator.get("cuEventCreate") == emulator.get("cuEventDestroy") > 0
+
+
+def as_consumer(held: Any) -> int:
+    """Take what a capsule holds, as a library does; its address."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    managed = api.PyCapsule_GetPointer(held, b"dltensor_versioned")
+    api.PyCapsule_SetName(held, USED_NAME)
+    return int(managed)
+
+
+USED_NAME = b"used_dltensor_versioned"
+
+
+def deleter(managed: int) -> Any:
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ctypes.c_void_p.from_address(managed + 16).value or 0)
+
+
+def test_two_consumers_and_one_that_names_no_stream() -> None:
+    vm = machine(CHAIN, fuse=False, plan=False)
+    streams, seen = [new_stream(vm), new_stream(vm)], np.zeros((2, 4), "f")
+    result = vm.run(np.ones(4, "f"))
+    held = [result.__dlpack__(stream=s, max_version=(1, 0)) for s in (*streams, -1, None, 1, 2)]
+    for row, stream in zip(seen, streams, strict=True):
+        driver(vm, "cuMemcpyDtoHAsync", row.ctypes.data, result.__cuda_array_interface__["data"][0], row.nbytes, stream)
+    held.clear()
+    del result
+    vm.run(np.zeros(4, "f")).numpy()
+    for stream in streams:
+        driver(vm, "cuStreamSynchronize", stream)
+    np.testing.assert_array_equal(seen, [chain(np.ones(4, "f"))] * 2)
+
+
+def test_a_consumers_stream_that_is_gone_is_waited_for_by_the_host() -> None:
+    vm = machine(CHAIN, fuse=False)
+    stream, result = new_stream(vm), vm.run(np.ones(4, "f"))
+    held = result.__dlpack__(stream=stream, max_version=(1, 0))
+    driver(vm, "cuStreamDestroy", stream)
+    waits = emulator.get("cuCtxSynchronize")
+    del held
+    assert emulator.get("cuCtxSynchronize") == waits + 1
+    with pytest.raises(BufferError, match="the consumer's stream cannot be used: cuStreamIsCapturing"):
+        result.__dlpack__(stream=stream, max_version=(1, 0))
+    with pytest.raises(BufferError, match="a copy on the card is the consumer's to make"):
+        result.__dlpack__(stream=-1, max_version=(1, 0), copy=True)
+
+
+def test_what_the_owner_of_an_argument_writes_next_comes_after_the_run() -> None:
+    vm = machine(CHAIN, fuse=False)
+    other = machine("def @main(%x: Tensor[(?n), float32]) { %x * 2f }")
+    lent = other.run(np.full(4, 3, "f"))
+    stream = new_stream(vm)
+    address = lent.__cuda_array_interface__["data"][0]
+    other._wait(None)
+    result = vm.run(Foreign(address, (4,), "float32", stream))
+    driver(vm, "cuMemsetD8Async", address, 0, 16, stream)
+    driver(vm, "cuStreamSynchronize", stream)
+    np.testing.assert_array_equal(result.numpy(), chain(np.full(4, 6, "f")))
+
+
+@pytest.mark.parametrize("device", ["cuda", "sim"])
+def test_a_host_argument_may_be_overwritten_after_the_run(device: str) -> None:
+    vm = VirtualMachine(relay.compile(HEADER + CHAIN, target=device, fuse=False))
+    for given in (np.ones(4, "f"), np.ones((4, 2), "f")[:, 0], vm.run(np.ones(4, "f")).numpy()):
+        wanted, before = chain(np.array(given)), vm.run(np.ones(4, "f"))  # something is queued
+        result = vm.run(given)
+        given[:] = -1
+        np.testing.assert_array_equal(result.numpy(), wanted)
+        assert before.shape == (4,)
+
+
+# ---- forked processes -------------------------------------------------------------------------------------------------------
+
+
+def in_child(work: Callable[[], object]) -> str:
+    """What a forked child says of its work: its result, or the error that it raised, then how often it called the driver."""
+    end, other = os.pipe()
+    child = os.fork()
+    if child == 0:
+        text = "nothing"
+        try:
+            text = str(work())
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        finally:
+            os.write(other, f"{text}\ncalls: {emulator.get('after_fork')}".encode())
+            os._exit(0)
+    os.close(other)
+    with os.fdopen(end, "rb") as said:
+        text = said.read().decode()
+    assert os.waitpid(child, 0)[1] == 0, "the child died"
+    return text
+
+
+def test_a_forked_child_refuses_and_never_calls_the_driver() -> None:
+    exe = relay.compile(HEADER + CHAIN, target="cuda", fuse=False, graphs="on")
+    vm, x = VirtualMachine(exe), np.ones(4, "f")
+    held = [vm.run(x) for _ in range(3)]
+    capsule = held[0].__dlpack__(stream=1, max_version=(1, 0))
+    product = machine("def @main(%x: Tensor[(4, 4), float32]) { nn.dense(%x, %x) }", graphs="off")
+    square = product.run(np.eye(4, dtype="f"))
+
+    def everything_goes() -> str:
+        nonlocal vm, capsule
+        held.clear()
+        del vm, capsule
+        gc.collect()
+        return "gone"
+
+    words = "the card was opened by the process that this one was forked from, and cannot be used here"
+    for work in (
+        lambda: vm.run(x),
+        lambda: vm.run([1.0, 1.0]),
+        lambda: vm.run(held[0]),
+        lambda: product.run(square),  # a library's function is called by its address
+        lambda: held[0].numpy(),
+        lambda: held[0].__dlpack__(stream=1, max_version=(1, 0)),
+        lambda: VirtualMachine(exe),
+        lambda: vm.start_trace() or vm.stop_trace(),
+    ):
+        said = in_child(work)
+        assert f"{words}\n" in said and "reports" not in said and said.endswith("calls: 0"), said
+        assert said.startswith(("VMError", "ConfigError", "BufferError")), said
+        assert said.startswith("BufferError") or "multiprocessing's method `spawn`" in said
+    assert in_child(everything_goes) == "gone\ncalls: 0"
+    assert in_child(lambda: vm.trim() >= 0).endswith("calls: 0")
+    np.testing.assert_array_equal(held[1].numpy(), chain(x))
+    np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+
+
+# ---- captures of other libraries, and other cards' contexts ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_a_capture_of_another_library_is_not_spoilt(mode: int) -> None:
+    vm, stranger = machine(CHAIN, fuse=False), machine(CHAIN, fuse=False)
+    x, stream = np.ones(4, "f"), new_stream(vm)
+    lent = vm.run(x)
+    held = lent.__dlpack__(stream=stream, max_version=(1, 0))
+    block = lent.__cuda_array_interface__["data"][0]
+    dropped = stranger.run(x)
+    driver(vm, "cuStreamBeginCapture", stream, mode)
+    driver(vm, "cuMemsetD8Async", block, 0, 16, stream)
+    del dropped, stranger  # machines, results and what consumers held go at any time
+    gc.collect()
+    del held, lent
+    np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+    with pytest.raises(BufferError, match="is captured in a graph"):
+        vm.run(x).__dlpack__(stream=stream, max_version=(1, 0))
+    with pytest.raises(relay.VMError, match="captures a graph"):
+        vm.run(Foreign(block, (4,), "float32", stream))
+    assert vm._session is not None and vm._session.lending._late
+    with vm._session.device.entered():
+        graph = vm._session._driver.get("cuStreamEndCapture", stream, out=1)
+    assert graph
+    vm.run([1.0, 1.0])  # the slow way: what was put off is done
+    assert not vm._session.lending._late
+
+
+def test_a_thread_keeps_its_own_card() -> None:
+    emulator.set("devices", 2)
+    forget()
+    first, second = machine(CHAIN, "cuda:0"), machine(CHAIN, "cuda:1")
+    assert first._session is not None and second._session is not None
+    x = np.ones(3, "f")
+    with second._session.device.entered():
+        mine = second._session._driver.get("cuCtxGetCurrent")
+        result = first.run(x)
+        np.testing.assert_array_equal(result.numpy(), chain(x))
+        held = result.__dlpack__(stream=1, max_version=(1, 0))
+        del held, result
+        first.run([1.0, 1.0]).numpy()
+        first.trim()
+        del first
+        gc.collect()
+        assert second._session._driver.get("cuCtxGetCurrent") == mine
 
 
 # ---- kernels in Python -------------------------------------------------------------------------------------------------------

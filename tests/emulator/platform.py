@@ -42,17 +42,23 @@ class EmulatedProvider:
     def is_here(self, value: Any, ordinal: int) -> bool:
         return isinstance(value, Foreign)
 
+    def stream_of(self, value: Any, ordinal: int) -> int | None:
+        return value.stream
+
     def borrow(self, value: Any) -> provider.Borrowed:
+        if value.stream is not None:  # what makes the array has run when the machine's stream reads it
+            emulator.library().emulator_run(ctypes.c_uint64(value.stream))
         return provider.Borrowed(value.address, value.shape, value.dtype, value)
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """An array of another library on the emulated card."""
+    """An array of another library on the emulated card, which works on ``stream``."""
 
     address: int
     shape: tuple[int, ...]
     dtype: str
+    stream: int | None = None
 
 
 def forget() -> None:

@@ -14,7 +14,9 @@ def _place(name: str) -> int:
     return 8 * DRIVER[name].index
 
 
-CTX_SET_CURRENT, MEM_ALLOC, MEM_FREE = map(_place, ("cuCtxSetCurrent", "cuMemAllocFromPoolAsync", "cuMemFreeAsync"))
+CTX_SET_CURRENT, CTX_GET_CURRENT = map(_place, ("cuCtxSetCurrent", "cuCtxGetCurrent"))
+EXCHANGE_CAPTURE_MODE = _place("cuThreadExchangeStreamCaptureMode")
+MEM_ALLOC, MEM_FREE = map(_place, ("cuMemAllocFromPoolAsync", "cuMemFreeAsync"))
 HOST_ALLOC, HOST_FREE, POOL_TRIM = map(_place, ("cuMemHostAlloc", "cuMemFreeHost", "cuMemPoolTrimTo"))
 POINTER_ATTRIBUTES = _place("cuPointerGetAttributes")
 COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE = map(_place, ("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync"))

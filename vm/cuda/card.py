@@ -14,6 +14,7 @@ from ...ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
 from ..heap import LOST, OBJECTS_PER_CHUNK, new_storage, release
 from ..layout import (
     CARD_ALLOC,
+    CARD_AWAIT,
     CARD_CLOSE,
     CARD_COPY_BEGIN,
     CARD_COPY_ON_DEVICE,
@@ -22,6 +23,7 @@ from ..layout import (
     CARD_FLUSH,
     CARD_FREE,
     CARD_LAUNCH,
+    CARD_LEAVE,
     CARD_SYNC,
     CARD_TO_DEVICE,
     CARD_TRACE,
@@ -37,7 +39,6 @@ from .calls import (
     COPY_ON_DEVICE,
     COPY_TO_DEVICE,
     COPY_TO_HOST,
-    CTX_SET_CURRENT,
     EVENT_RECORD,
     EVENT_WAIT,
     HOST_ALLOC,
@@ -55,6 +56,7 @@ from .calls import (
     drive_3,
     drive_4,
 )
+from .entering import enter, leave
 from .events import begin_timing, drop_timing, end_timing, give_back_events, give_event, read_times, take_event, take_timed
 from .graphs import flush, forget, ready, room
 from .layout import (
@@ -122,6 +124,23 @@ def give_back(card, pool, address):
         drive_2(card, MEM_FREE, address, card_at(card).compute)
     else:
         drive_1(card, HOST_FREE, address)
+
+
+@native
+def await_users(card, users):
+    """Let launches from now on wait for streams of others that used a block which is free now (see ``lending``).
+
+    ``users``: rows of an event and the address of the next row, given back with the events.
+    """
+    c = card_at(card)
+    enter(card)
+    while users != 0:
+        event, following = load_i64(users), load_i64(users + 8)
+        checked(card, drive_3(card, STREAM_WAIT_EVENT, c.compute, event, 0))
+        give_event(card, event)
+        free(users)
+        users = following
+    leave(card)
 
 
 # ---- launches -----------------------------------------------------------------------------------------------------------
@@ -456,7 +475,13 @@ def card(state, request, a, b, c, d):
     if request == CARD_LAUNCH:
         return launch(state, own, a, b, c >> 32, c & 0xFFFFFFFF, d)
     if request == CARD_ENTER:
-        return checked(own, drive_1(own, CTX_SET_CURRENT, card_at(own).context)) + 0
+        return enter(own) + 0
+    if request == CARD_LEAVE:
+        leave(own)
+        return 0
+    if request == CARD_AWAIT:
+        await_users(own, a)
+        return 0
     if request == CARD_FLUSH:
         return flush(own) + 0
     if request == CARD_ALLOC:

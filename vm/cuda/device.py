@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import os
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...ops.native import nvrtc
+from ...ops.native import nvrtc, store
+from ...ops.native.memory import native
 from . import provider as providers
 from .driver import DRIVER, NoCuda, addresses
 
@@ -16,6 +20,8 @@ _WORD = ctypes.c_int64
 #: Attributes of devices and functions, by the driver's numbers.
 _MAJOR, _MINOR, _POOLS, _MOST_SHARED = 75, 76, 115, 97
 _FUNCTION_SHARED = 8
+#: How much a thread minds captures of streams: not at all.
+_RELAXED = 2
 #: What a kernel with dynamic shared memory may have besides as static arrays: the driver refuses a sum beyond the limit.
 STATIC_SHARED_BYTES = 4 << 10
 _OLDEST = 12000
@@ -23,8 +29,17 @@ _ERRORS = {
     100: "there is no CUDA device",
     35: "the driver is older than this program needs",
     803: "the driver and the CUDA libraries do not belong together",
-    3: "the driver is not initialised",
+    3: "the driver is not initialised; a process that was forked from one that uses CUDA has to be started with `spawn`",
 }
+
+
+#: The number, which the driver does not have, for a call in a forked process.
+FORKED = 1 << 20
+FORKED_TEXT = "the card was opened by the process that this one was forked from, and cannot be used here"
+FORKED_HELP = "start such processes with multiprocessing's method `spawn`, or make the first machine after the fork"
+
+#: Every driver of this process.
+_opened: weakref.WeakSet[Driver] = weakref.WeakSet()
 
 
 class CudaError(Exception):
@@ -35,12 +50,24 @@ class CudaError(Exception):
         self.number = number
 
 
+@native
+def refuse():
+    """What stands for every function of the driver in a forked process."""
+    return FORKED
+
+
 class Driver:
-    """The driver's functions as Python callables; ``table`` as machine code reads it."""
+    """The driver's functions as Python callables; ``table`` as machine code reads it.
+
+    ``is_cut_off``: this process was forked from the one that opened the driver, and must not call it.
+    """
+
+    is_cut_off = False
 
     def __init__(self) -> None:
         import numpy as np
 
+        self._refuse = store.address_of(refuse, "int64()", "the driver's part in a forked process")
         self.library = providers.provider.driver()
         self.table = np.array(addresses(self.library), np.int64)
         self._functions = {
@@ -49,9 +76,9 @@ class Driver:
 
     def call(self, name: str, *args: int) -> None:
         """Call a function.  Raises CudaError."""
-        error = self._functions[name](*args)
+        error = FORKED if self.is_cut_off else self._functions[name](*args)
         if error:
-            raise CudaError(error, f"{name}: {self.describe(error)}")
+            raise CudaError(error, self.describe(error) if error == FORKED else f"{name}: {self.describe(error)}")
 
     def get(self, name: str, *args: int, out: int = 0) -> int:
         """Call a function whose argument number ``out`` is where one word of result goes; that word.  Raises CudaError."""
@@ -59,8 +86,15 @@ class Driver:
         self.call(name, *args[:out], ctypes.addressof(cell), *args[out:])
         return cell.value
 
+    def cut_off(self) -> None:
+        """From now on no function of the driver is called, by machine code neither."""
+        self.is_cut_off = True
+        self.table[:] = self._refuse
+
     def describe(self, error: int) -> str:
         """``CUDA_ERROR_OUT_OF_MEMORY: out of memory``."""
+        if error == FORKED:
+            return FORKED_TEXT
         texts = []
         for name in ("cuGetErrorName", "cuGetErrorString"):
             cell = ctypes.c_char_p()
@@ -73,6 +107,7 @@ class Driver:
 def driver() -> Driver:
     """The initialised driver.  Raises NoCuda with the reason."""
     found = Driver()
+    _opened.add(found)
     try:
         found.call("cuInit", 0)
         version = found.get("cuDriverGetVersion")
@@ -81,6 +116,16 @@ def driver() -> Driver:
     if version < _OLDEST:
         raise NoCuda(f"the CUDA driver supports CUDA {version // 1000}.{version % 1000 // 10}; CUDA 12 or newer is needed")
     return found
+
+
+def _cut_off_all() -> None:
+    """In a forked process: a context of CUDA belongs to the process that made it, and calls with it do anything there."""
+    for each in list(_opened):
+        each.cut_off()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_cut_off_all)
 
 
 def count() -> int:
@@ -122,11 +167,28 @@ class Device:
         """Make this card's context the one that this thread works with."""
         self.driver.call("cuCtxSetCurrent", self.context)
 
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """This card's context is this thread's until the end of the block, and no capture of another library minds what is done.
+
+        See ``entering``, which is the same for machine code.  Raises CudaError.
+        """
+        mode = ctypes.c_int32(_RELAXED)
+        before = self.driver.get("cuCtxGetCurrent")
+        self.enter()
+        self.driver.call("cuThreadExchangeStreamCaptureMode", ctypes.addressof(mode))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(CudaError):  # of a card that has failed, which is said elsewhere
+                self.driver.call("cuThreadExchangeStreamCaptureMode", ctypes.addressof(mode))
+                self.driver.call("cuCtxSetCurrent", before)
+
     def free_bytes(self) -> tuple[int, int]:
         """Bytes free, and in all, as the driver sees them for all programs."""
         free, total = _WORD(0), _WORD(0)
-        self.enter()
-        self.driver.call("cuMemGetInfo", ctypes.addressof(free), ctypes.addressof(total))
+        with self.entered():
+            self.driver.call("cuMemGetInfo", ctypes.addressof(free), ctypes.addressof(total))
         return free.value, total.value
 
     def functions(self, text: str, entries: Mapping[str, bool]) -> dict[str, int]:
@@ -137,11 +199,12 @@ class Device:
         """
         with self._lock:
             if any((text, e) not in self._functions for e in entries):
-                self._load(text, nvrtc.cubin(text, self.architecture), entries)
+                image = nvrtc.cubin(text, self.architecture)
+                with self.entered():
+                    self._load(text, image, entries)
         return {e: self._functions[text, e] for e in entries}
 
     def _load(self, text: str, image: bytes, entries: Mapping[str, bool]) -> None:
-        self.enter()
         if text not in self._modules:
             held = ctypes.create_string_buffer(image, len(image))
             self._modules[text] = self.driver.get("cuModuleLoadData", ctypes.addressof(held))

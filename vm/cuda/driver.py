@@ -33,12 +33,16 @@ cuDeviceTotalMem_v2(out, device)
 cuDevicePrimaryCtxRetain(out, device)
 cuDevicePrimaryCtxRelease_v2(device)
 cuCtxSetCurrent(context)
+cuCtxGetCurrent(out)
+cuCtxSynchronize()
 cuMemGetInfo_v2(free, total)
 cuStreamCreate(out, flags)
 cuStreamDestroy_v2(stream)
 cuStreamSynchronize(stream)
 cuStreamQuery(stream)
 cuStreamWaitEvent(stream, event, flags)
+cuStreamIsCapturing(stream, out)
+cuThreadExchangeStreamCaptureMode(mode)
 cuStreamBeginCapture_v2(stream, mode)
 cuStreamEndCapture(stream, out_graph)
 cuEventCreate(out, flags)
@@ -76,7 +80,7 @@ def _declared() -> dict[str, DriverFunction]:
     found = {}
     for index, line in enumerate(_SIGNATURES.split("\n")[1:-1]):
         symbol, _, parameters = line.rstrip(")").partition("(")
-        found[symbol.partition("_v")[0]] = DriverFunction(index, symbol, len(parameters.split(", ")))
+        found[symbol.partition("_v")[0]] = DriverFunction(index, symbol, len(parameters.split(", ")) if parameters else 0)
     return found
 
 

@@ -26,6 +26,10 @@ CARD = np.dtype(
         ("error", _WORD),  # the first error that the driver reported; every later call is refused with it
         ("good_serial", _WORD),  # launches before this one are known to have run
         ("serial", _WORD),  # of the last launch
+        # a thread is in here: how many calls deep, and what it came with, which it gets back
+        ("entered", _WORD),
+        ("caller_context", _WORD),
+        ("caller_mode", _WORD),
         # free events without times
         ("events", _WORD),
         ("n_events", _WORD),

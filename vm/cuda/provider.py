@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import sys
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,7 +46,12 @@ class Provider(Protocol):
     def borrow(self, value: Any) -> Borrowed:
         """That array, in place; the current stream of ``xp`` waits for what makes it."""
 
+    def stream_of(self, value: Any, ordinal: int) -> int | None:
+        """The stream that the array's owner works on now in this thread; None where nobody writes into such arrays."""
 
+
+#: The process's default stream, by the driver's name for it.
+DEFAULT_STREAM = 1
 #: DLPack's number for CUDA devices.
 _DL_CUDA = 2
 
@@ -109,6 +115,18 @@ class CupyProvider:
         array = cupy.from_dlpack(value) if hasattr(value, "__dlpack__") else cupy.asarray(value)
         array = cupy.ascontiguousarray(array)
         return Borrowed(int(array.data.ptr), tuple(array.shape), array.dtype.name, (value, array))
+
+    def stream_of(self, value: Any, ordinal: int) -> int | None:
+        library = type(value).__module__.partition(".")[0]
+        if library in ("jax", "jaxlib"):
+            return None
+        if library == "torch":
+            return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream) or DEFAULT_STREAM
+        if library == "cupy":
+            with self.xp.cuda.Device(ordinal):
+                return int(self.xp.cuda.get_current_stream().ptr) or DEFAULT_STREAM
+        described = getattr(value, "__cuda_array_interface__", None) or {}
+        return int(described.get("stream") or DEFAULT_STREAM)
 
 
 #: What cards are opened with.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,12 +16,14 @@ from ...ops.group import Group
 from ...ops.kernels.cuda import cuda_source
 from ...ops.kernels.cuda.source import CudaSource, Launch
 from ...ops.native import nvrtc, store
+from ..source import VMError
 from . import provider as providers
 from .card import card
-from .device import CudaError, Device, device, library_function
+from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
 from .driver import NoCuda
 from .launches import Places, Plan, plan
 from .layout import CARD, GRAPH, GRAPHS_AUTO, GRAPHS_OFF, GRAPHS_ON, OUT_WORDS
+from .lending import Lending
 from .provider import Borrowed
 
 #: By what the configuration calls them.
@@ -30,9 +33,6 @@ _GRAPH_LIMIT = 64
 #: Streams that do not wait for the process's default stream.
 _NON_BLOCKING = 1
 _PORTABLE, _MAPPED = 1, 2
-_WITHOUT_TIMES = 2
-#: The process's default stream, by the driver's name for it.
-_DEFAULT_STREAM = 1
 _RELEASE_THRESHOLD = 4
 _KEEP_ALL = (1 << 63) - 1
 #: Workspace for cuBLAS, in bytes, so that it allocates nothing itself (what its guide asks for on the newest cards).
@@ -43,6 +43,16 @@ _FULL_SUMS = 16
 
 #: Every session of this process, to say who holds what.
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _cut_off_all() -> None:
+    """In a forked process: no machine launches anything."""
+    for each in list(_open):
+        each.record["error"] = FORKED
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_cut_off_all)
 
 
 @functools.cache
@@ -64,7 +74,7 @@ class Session:
         self._closing: list[Callable[[], None]] = []
         self._plans: list[Plan] = []
         self._borrowed: list[Borrowed] = []
-        self.device.enter()
+        self._owners: set[int] = set()
         self._block = np.zeros(1, CARD)
         self.record = self._block[0]
         self.address = self._block.ctypes.data
@@ -72,7 +82,9 @@ class Session:
         self._rows = np.zeros(_GRAPH_LIMIT, GRAPH)
         self._scratch = np.zeros(1, np.int64)
         self._slots = np.zeros(1, np.int64)
-        self._open(graphs)
+        self.lending = Lending(self.device, self.record)
+        with self.device.entered():
+            self._open(graphs)
 
     def _open(self, graphs: str) -> None:
         record, driver = self.record, self._driver
@@ -104,8 +116,7 @@ class Session:
 
     def close(self) -> None:
         """Give streams, pool and handles back.  After an error of the card they went with its context."""
-        with contextlib.suppress(CudaError):
-            self.device.enter()
+        with contextlib.suppress(CudaError), self.device.entered():
             for give_back in reversed(self._closing):
                 with contextlib.suppress(CudaError, NoCuda):
                     give_back()
@@ -130,7 +141,8 @@ class Session:
         nvrtc.compile_all(
             [(s.text, self.device.architecture) for _, s in sources if s.text], [g.name for g, s in sources if s.text]
         )
-        found = [(0 if source.python else self._plan(group, source), source) for group, source in sources]
+        with self.device.entered():
+            found = [(0 if source.python else self._plan(group, source), source) for group, source in sources]
         self._slots = np.zeros(max([p.n_slots for p in self._plans] + [1]), np.int64)
         self._scratch = np.zeros(max([p.n_scratch for p in self._plans] + [1]), np.int64)
         self.record["slots"], self.record["workspaces"] = self._slots.ctypes.data, self._scratch.ctypes.data
@@ -174,26 +186,36 @@ class Session:
         return self._provider.is_here(value, self.device.ordinal)
 
     def borrow(self, value: Any) -> Borrowed:
-        """Another library's array, in place and contiguous.  It is kept: see ``forget_borrowed``."""
-        with self._provider.on_stream(int(self.record["compute"]), self.device.ordinal):
-            found = self._provider.borrow(value)
+        """Another library's array, in place and contiguous.  It is kept: see ``forget_borrowed``.
+
+        Raises VMError while its owner's stream is captured.
+        """
+        owner = self._provider.stream_of(value, self.device.ordinal)
+        with self.device.entered():
+            if owner is not None and self.lending.is_captured(owner):
+                raise VMError(
+                    "an argument's owner captures a graph: what the machine launches cannot become a part of it",
+                    help="run the program before the capture, or pass a numpy array",
+                )
+            with self._provider.on_stream(int(self.record["compute"]), self.device.ordinal):
+                found = self._provider.borrow(value)
         self._borrowed.append(found)
+        if owner is not None:
+            self._owners.add(owner)
         return found
+
+    def hand_back(self) -> None:
+        """Order what the owners of borrowed arrays launch from now on behind what is launched so far: they may overwrite them."""
+        owners, self._owners = self._owners, set()
+        if not int(self.record["error"]):
+            for stream in owners:
+                self.lending.lead(stream)
 
     def forget_borrowed(self) -> None:
         """Let go of what was borrowed, between two calls, once the host has waited for what may read it."""
+        self.lending.settle()
         if not int(self._state["outstanding"]):
             self._borrowed.clear()
-
-    def lead(self, stream: int | None) -> None:
-        """Make another stream wait for what is launched so far, without the host."""
-        if stream == -1:
-            return
-        self.device.enter()
-        event = self._driver.get("cuEventCreate", _WITHOUT_TIMES)
-        self._driver.call("cuEventRecord", event, int(self.record["compute"]))
-        self._driver.call("cuStreamWaitEvent", stream or _DEFAULT_STREAM, event, 0)
-        self._driver.call("cuEventDestroy", event)
 
     # ---- work that goes through Python -------------------------------------------------------------------------------------
 
@@ -201,15 +223,15 @@ class Session:
         """Let ``source.python`` enqueue its work on tensors, given as address, shape and dtype."""
         assert source.python is not None
         ordinal, stream = self.device.ordinal, int(self.record["compute"])
-        with self._provider.on_stream(stream, ordinal):
+        with self.device.entered(), self._provider.on_stream(stream, ordinal):
             arrays = [self._provider.array(*t, ordinal) for t in tensors]
             source.python(Tools(self, source.text), *arrays, **dict(source.attributes))
 
     def fill(self, address: int, array: np.ndarray) -> None:
         """Copy a host array to the card, in the order of the launches.  Raises CudaError."""
         if array.nbytes:
-            self.device.enter()  # a user's kernel ran before, which may have chosen another card
-            self._driver.call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, int(self.record["compute"]))
+            with self.device.entered():
+                self._driver.call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, int(self.record["compute"]))
 
     def memory_text(self) -> str:
         """Who holds the card's memory: this machine, the other machines of this process, everybody."""
@@ -222,9 +244,21 @@ class Session:
             f"everything else {rest}; {free} are free"
         )
 
+    @property
+    def help(self) -> str:
+        """What to do after an error of the card."""
+        if int(self.record["error"]) == FORKED:
+            return FORKED_HELP
+        return (
+            "nothing on the card can be trusted after this: make a new VirtualMachine, after an illegal address in a new "
+            "process; compile with debug_sync=on to learn which launch it is"
+        )
+
     def describe_error(self, number: int) -> str:
-        """What an error number of the card's record means."""
-        return f"cuBLAS status {-number}" if number < 0 else self._driver.describe(number)
+        """What an error number of the card's record means, in a sentence."""
+        if number == FORKED:
+            return FORKED_TEXT
+        return f"the card reports {f'cuBLAS status {-number}' if number < 0 else self._driver.describe(number)}"
 
 
 def _cublas(function: str, *args: int) -> None:
