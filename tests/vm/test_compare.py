@@ -193,9 +193,11 @@ def test_saved_profiles() -> None:
 
 def test_text() -> None:
     text = str(of(side(1000, copies=2), side(2000, copies=0, extra="add")))
-    a, b, heading, whole, parts, legend = text.split("\n\n")
+    a, b, heading, times, whole, parts, legend = text.split("\n\n")
     assert a.startswith("A: @main on sim, ") and b.startswith("B: @main on sim, ")
     assert heading.splitlines()[-1] == "The results of A and B agree."
+    assert times.splitlines()[:2] == ["time of a run", "  Median       P90       P99       Min       Max  Runs/s"]
+    assert [line.rpartition("  ")[2] for line in times.splitlines()[2:]] == ["A", "B"]
     assert whole.splitlines()[:3] == [
         "per run",
         "       A         B      B - A       %     95 % interval       p",
@@ -213,16 +215,16 @@ def test_more_than_two_sides_and_the_widths_of_tables() -> None:
     found = of(side(), side(2000), side(1000, copies=0))
     assert "as nvprof" not in str(found) and "sim activities:" not in str(found)
     assert comparison_text(found, profiles=True).count("sim activities:") == 3
-    whole = next(tables(found))
+    _, whole, *_ = tables(found)
     assert whole.header == ("A", "B", "vs A", "C", "vs A", "")
     assert whole.tones[0] == "worse" and all(len(r) == len(whole.header) for r in whole.rows)
 
 
 def test_rows_that_hardly_count_are_left_out_and_counted() -> None:
     long, short = side(100_000, extra="add"), side(100_000, extra="add")
-    shown = list(tables(of(long, short)))[1]
+    shown = list(tables(of(long, short)))[2]
     assert shown.title.endswith("2 more under 1 % of the time, no difference") and len(shown.rows) == 1
-    assert len(list(tables(of(long, short), everything=True))[1].rows) == 3
+    assert len(list(tables(of(long, short), everything=True))[2].rows) == 3
 
 
 def test_the_table_of_the_page() -> None:

@@ -19,10 +19,10 @@ from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Profile, Row
 from relayvm.vm.report.profile_rows import reasons, rows
 from relayvm.vm.report.profiling import Sampler, profile
-from relayvm.vm.report.tables import HEADER, align, bytes_text, time_text
+from relayvm.vm.report.tables import HEADER, align, bytes_text, rate_text, time_text
 from relayvm.vm.source import InputError, VMError
 
-from ..devices import DEVICES
+from ..devices import DEVICES, HOST
 from .profiles import example
 
 EXE: Any = SimpleNamespace(
@@ -118,7 +118,8 @@ def test_align() -> None:
 def test_text_is_as_nvprof_prints_it() -> None:
     assert str(example()) == (
         "Profile: @main on sim, fuse=on\n"
-        "2 runs, median 2.0000us, min 1.0000us, max 3.0000us; the table adds up all of them\n"
+        "median 2.0000us, p90 3.0000us, p99 3.0000us, min 1.0000us, max 3.0000us\n"
+        "2 runs, 500000 runs/s; the table adds up all of them\n"
         "           Type  Time(%)      Time  Calls       Avg       Min       Max  Name\n"
         "sim activities:   75.00%  3.0000us      2  1.5000us  1.0000us  2.0000us  exp\n"
         "                  25.00%  1.0000us      2     500ns     400ns     600ns  [memcpy DtoH]  16 bytes\n"
@@ -128,6 +129,21 @@ def test_text_is_as_nvprof_prints_it() -> None:
         "        Calls     Bytes  Reason\n"
         "  DtoH      2  16 bytes  dyn.reshape: input 'newshape' is data-dependent"
     )
+
+
+def test_figures_of_the_time_of_a_run() -> None:
+    many = dataclasses.replace(example(), run_ns=tuple(range(100, 0, -1)))
+    assert [many.quantile_ns(part) for part in (0, 0.5, 0.9, 0.99, 1)] == [1, 50, 90, 99, 100]
+    assert many.as_data()["summary"] == {
+        "median_ns": 50.5, "p90_ns": 90, "p99_ns": 99, "min_ns": 1, "max_ns": 100, "runs_per_second": 1e9 * 100 / 5050,
+    }  # fmt: skip
+    assert [rate_text(n) for n in (12345.6, 12.345, 0.041234)] == ["12346 runs/s", "12.3 runs/s", "0.0412 runs/s"]
+
+
+def test_on_the_host_there_are_no_rows_of_copies() -> None:
+    zero = Row(HTOD, "[memcpy HtoD]")
+    assert zero in example().activities and "[memcpy HtoD]" in str(example())
+    assert "[memcpy HtoD]" not in str(dataclasses.replace(example(), device=HOST))
 
 
 def test_per_run_and_total() -> None:
@@ -192,7 +208,7 @@ def test_a_run_as_it_was(machine: VirtualMachine, n: int) -> None:
     assert found.total(DTOH).nbytes == (3 * 8 if on_device else 0)
     assert all(found.per_run(c) == found.counters[0][c] for c in found.counters[0]), "the runs are alike"
     assert Profile.from_json(found.to_json()) == found
-    assert all(name in str(found) for name in (*HEADER, *COPY_NAMES.values()))
+    assert all(name in str(found) for name in (*HEADER, *(COPY_NAMES.values() if found.device != HOST else ())))
 
 
 def test_another_entry_and_its_name() -> None:
@@ -229,4 +245,4 @@ def test_a_failure_in_the_queue_is_raised_and_the_trace_ends(device: str) -> Non
 def test_profiles_are_plain_data() -> None:
     data = example().as_data()
     assert json.loads(json.dumps(data)) == json.loads(example().to_json())
-    assert set(data) == {"schema", *(f.name for f in dataclasses.fields(Profile))}
+    assert set(data) == {"schema", "summary", *(f.name for f in dataclasses.fields(Profile))}

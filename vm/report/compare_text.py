@@ -8,11 +8,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from ..events import KERNEL
+from ..executable import DEVICES
 from .compare_rows import RUN, Difference
 from .profile_data import COPY_NAMES
 from .series import Key
 from .significance import ALPHA, CONFIDENCE, Verdict
-from .tables import align, bytes_text, profile_text, time_text
+from .tables import align, bytes_text, profile_text, rate_text, time_text
 
 if TYPE_CHECKING:
     from .compare import Comparison
@@ -100,7 +101,8 @@ def tables(comparison: Comparison, everything: bool = False) -> Iterator[TextTab
     """Of each case: figures of whole runs, then what the runs consist of; at the end, means over the cases."""
     for case, rows in zip(comparison.cases, comparison.tables, strict=True):
         title = f"{case.name}, " if len(comparison.cases) > 1 else ""
-        whole = [r for r in rows if r.key.kind == RUN]
+        yield _times(f"{title}time of a run", comparison.sides, case.profiles)
+        whole = _whole(rows, case.profiles)
         yield _table(f"{title}per run", comparison.sides, whole)
         shown, left = _parts(rows, everything)
         if shown:
@@ -108,6 +110,24 @@ def tables(comparison: Comparison, everything: bool = False) -> Iterator[TextTab
             yield _table(f"{title}what a run consists of, largest difference first{rest}", comparison.sides, shown)
     if comparison.means:
         yield _means(comparison)
+
+
+def _whole(rows: Sequence[Difference], profiles: Sequence[Profile]) -> list[Difference]:
+    """The figures of whole runs; where all sides run on the host, without those that are 0, as copies and waits are."""
+    on_host = all(p.device == DEVICES[0] for p in profiles)
+    return [r for r in rows if r.key.kind == RUN and (any(r.values) or not on_host)]
+
+
+def _times(title: str, sides: Sequence[str], profiles: Sequence[Profile]) -> TextTable:
+    """How the times of each side's runs lie, of all of them; and how many runs there are in a second."""
+    figures = [p.summary for p in profiles]
+    names = [name for name in figures[0] if name.endswith("_ns")]
+    header = (*(n.removesuffix("_ns").capitalize() for n in names), "Runs/s", "")
+    rows = tuple(
+        (*(time_text(f[n]) for n in names), rate_text(f["runs_per_second"]).partition(" ")[0], side_name(side))
+        for side, f in zip(sides, figures, strict=True)
+    )
+    return TextTable(title, header, rows, ("",) * len(rows), (4, 3))
 
 
 def _parts(rows: Sequence[Difference], everything: bool) -> tuple[list[Difference], int]:
@@ -123,7 +143,7 @@ def page_table(comparison: Comparison) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     several = len(comparison.cases) > 1
     for case, found in zip(comparison.cases, comparison.tables, strict=True):
-        whole = [r for r in found if r.key.kind == RUN]
+        whole = _whole(found, case.profiles)
         table = _table("", comparison.sides, [*whole, *_parts(found, everything=False)[0]])
         for cells, tone in zip(table.rows, table.tones, strict=True):
             mark = {"+": "new", "-": "gone"}.get(cells[-1][:1], "" if tone == "other" else tone)

@@ -24,8 +24,8 @@ def csv_text(profile: Profile) -> str:
 
 def markdown(profile: Profile) -> str:
     """A heading, what ran where, the operators, the copies, the waits, the allocations and the counters of a run."""
-    title, times = heading(profile).split("\n")
-    facts = [f"- {times}", *(f"- `{a}`" for a in profile.arguments)]
+    title, *times = heading(profile).split("\n")
+    facts = [*(f"- {line}" for line in times), *(f"- `{a}`" for a in profile.arguments)]
     facts.append("- " + ", ".join(f"{name} {version}" for name, version in profile.environment.items()))
     blocks = [f"# {title}", "\n".join(facts)]
     blocks += [_table(table(profile)) for table in (operators, copies, waits, allocations)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from .series import Series
 
 #: Of the JSON form; a reader refuses any other.
 SCHEMA = 2
+
+#: Parts of the runs whose longest time is shown.
+QUANTILES = (0.9, 0.99)
 
 #: The names of the two copy rows, which are always there.
 COPY_NAMES = {DTOH: "[memcpy DtoH]", HTOD: "[memcpy HtoD]"}
@@ -141,6 +145,23 @@ class Profile:
         """The median time of a run."""
         return statistics.median(self.run_ns)
 
+    def quantile_ns(self, part: float) -> int:
+        """The least time that ``part`` of the runs (0.9: nine of ten) did not exceed."""
+        return sorted(self.run_ns)[max(0, math.ceil(part * self.runs) - 1)]
+
+    @property
+    def runs_per_second(self) -> float:
+        """Runs in a second, one after the other, at the mean time of a run."""
+        return 1e9 * self.runs / max(1, sum(self.run_ns))
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """The time of a run in figures: all in ns, but ``runs_per_second``."""
+        quantiles = {f"p{round(100 * part)}_ns": self.quantile_ns(part) for part in QUANTILES}
+        least, most = min(self.run_ns), max(self.run_ns)
+        figures = {"median_ns": self.median_ns, **quantiles, "min_ns": least, "max_ns": most}
+        return figures | {"runs_per_second": self.runs_per_second}
+
     def per_run(self, counter: str) -> float:
         """A counter's median over the runs; 0 for one that was not counted."""
         return statistics.median(c.get(counter, 0) for c in self.counters)
@@ -195,9 +216,9 @@ class Profile:
         return json.dumps(self.as_data())
 
     def as_data(self) -> dict[str, Any]:
-        """The profile as plain data, as in its JSON form."""
+        """The profile as plain data, as in its JSON form; ``summary`` is there for readers, and follows from the rest."""
         plain = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
-        return {"schema": SCHEMA, **plain, "series": [s.as_data() for s in self.series]}
+        return {"schema": SCHEMA, **plain, "series": [s.as_data() for s in self.series], "summary": self.summary}
 
     @staticmethod
     def from_json(text: str) -> Profile:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..executable import DEVICES
+
 if TYPE_CHECKING:
     from .profile_data import CopyRow, Profile, Row
 
@@ -55,18 +57,26 @@ def align(lines: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
 def profile_text(profile: Profile, title: str = "") -> str:
     """A profile as nvprof prints it; below it, why there were copies.  Times, calls and bytes are those of all runs."""
     lines: list[Sequence[str]] = [HEADER]
-    lines += _section(f"{profile.device} activities:", profile.activities)
+    # on the host nothing is ever copied, and that it was not is no news
+    happened = [row for row in profile.activities if row.calls or profile.device != DEVICES[0]]
+    lines += _section(f"{profile.device} activities:", happened)
     lines += _section("host:", profile.host)
     return "\n".join([heading(profile, title), align(lines, left=(len(HEADER) - 1,)), *_copies(profile.copies)])
 
 
 def heading(profile: Profile, title: str = "") -> str:
-    """Two lines: what ran, how often, and how long it took."""
-    times = f"median {time_text(profile.median_ns)}, min {time_text(min(profile.run_ns))}, max {time_text(max(profile.run_ns))}"
+    """Three lines: what ran, how long a run took, and how many there were."""
     settings = ", ".join(f"{k}={v}" for k, v in profile.config.items())
-    runs = f"{profile.runs} run{'' if profile.runs == 1 else 's'}"
     first = f"{title or 'Profile'}: @{profile.entry} on {profile.device}, {settings or 'no configuration'}"
-    return f"{first}\n{runs}, {times}; the table adds up all of them"
+    figures = {name.removesuffix("_ns"): value for name, value in profile.summary.items() if name.endswith("_ns")}
+    times = ", ".join(f"{name} {time_text(value)}" for name, value in figures.items())
+    runs = f"{profile.runs} run{'' if profile.runs == 1 else 's'}, {rate_text(profile.runs_per_second)}"
+    return f"{first}\n{times}\n{runs}; the table adds up all of them"
+
+
+def rate_text(per_second: float) -> str:
+    """``2938 runs/s``, ``12.3 runs/s``, ``0.0412 runs/s``."""
+    return f"{per_second:.0f} runs/s" if per_second >= 100 else f"{per_second:.3g} runs/s"
 
 
 def _section(title: str, rows: Sequence[Row]) -> list[Sequence[str]]:
