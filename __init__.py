@@ -15,20 +15,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from .compiler.builder import Any, Constant, Expr, GlobalVar, If, Let, TupleGetItem, Var, const, var
+from .compiler.builder import Any, const, var
 from .compiler.comparison.comparing import Comparison, compare
 from .compiler.compile import compile
+from .compiler.ir import Expr
 from .compiler.operator_calls import operators as _operators
+from .compiler.registration import register_op, register_shape_func, restore_shape_func, unregister_op
 from .compiler.structural_equal import structural_equal, structural_hash
 from .compiler.text.parser import parse, parse_expr
 from .compiler.text.printer import astext
-from .ops.register import register_op, register_shape_func, restore_shape_func, unregister_op
-from .ops.ty import FuncType, TensorType, TupleType
 from .shape_funcs.registry import ShapeError
 from .vm.executable import Executable
 from .vm.machine import VirtualMachine
 from .vm.report.profile_data import Profile
 from .vm.source import (
+    ArgumentError,
     CacheMismatch,
     ConfigError,
     Diagnostic,
@@ -44,14 +45,29 @@ from .vm.tensor import Tensor
 from .vm.threads import num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from .compiler.ir import Call, Function, IRModule, Tuple
+    from .compiler.ir import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+    from .ops.ty import FuncType, TensorType, TupleType
 else:  # these take what people write: lists, numbers, names with or without @
-    from .compiler.builder import Call, Function, IRModule, Tuple
+    from .compiler.faces import (
+        Call,
+        Constant,
+        Function,
+        FuncType,
+        GlobalVar,
+        If,
+        IRModule,
+        Let,
+        TensorType,
+        Tuple,
+        TupleGetItem,
+        TupleType,
+        Var,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Any", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",
+    "Any", "ArgumentError", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",
     "ExecutableFormatError", "Expr", "FileError", "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let",
     "ParseError", "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType",
     "TypeCheckError", "VMError", "Var", "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse",

@@ -1,11 +1,12 @@
-"""The Python face of the language, with Relay's names: ``var``, ``const``, ``Function``, operators on expressions.
+"""The Python face of the language, with Relay's names: ``var``, ``const``, operators on expressions; nodes are in ``faces``.
 
 The operators themselves are at ``operators``: ``operators.nn.dense(x, w)`` (see ``operator_calls``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any as AnyValue
 from weakref import WeakKeyDictionary
 
@@ -13,16 +14,20 @@ import numpy as np
 
 from ..ops.op import Op, TypeRelError
 from ..ops.ty import DTYPES, TensorType, Type, is_float, numpy_dtype
-from ..shape_funcs.dims import ANY, Dim, IntLike
+from ..shape_funcs.dims import ANY, MAX_RANK, Dim, IntLike, dim
+from ..vm.given import a_count, a_sequence, a_text, described, wrong
+from ..vm.python_place import here
+from ..vm.source import ArgumentError, Span
 from . import ir
-from .ir import Constant, Expr, GlobalVar, If, Let, TupleGetItem, Var
+from .ir import Constant, Expr, Var
+from .text.attributes import did_you_mean
 from .text.infix import MINUS, SIGNS
-from .visitor import free_vars
 
-__all__ = [
-    "Any", "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "Var",
-    "as_expr", "const", "make_call", "var",
-]  # fmt: skip
+__all__ = ["Any", "a_dtype", "a_name", "a_shape", "as_expr", "const", "make_call", "var"]
+
+#: A name of a function, as the text format reads it.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*([./][A-Za-z_][A-Za-z0-9_]*)*")
+_MOST_SIZE = 2**63 - 1
 
 
 def Any() -> Dim:
@@ -34,34 +39,66 @@ def var(name: str, shape: Sequence[IntLike] | None = None, dtype: str = "float32
     """A variable: a parameter, or what a ``Let`` binds.
 
     With ``shape`` it is a tensor of that shape and ``dtype``; with neither shape nor ``type_annotation`` its type is
-    inferred.  Raises TypeError for an unknown dtype or for both a shape and an annotation.
+    inferred.  Raises ArgumentError for a name, size or dtype that there is not, or for both a shape and an annotation.
     """
+    name = a_name(name, "var: the name", "%")
     if type_annotation is None and shape is not None:
-        type_annotation = TensorType.of(tuple(shape), _dtype_name(dtype))
+        type_annotation = TensorType(a_shape(shape, f"var {name!r}"), a_dtype(dtype))
     elif shape is not None:
-        raise TypeError(f"var {name!r}: give a shape or a type_annotation, not both")
-    return Var(name.removeprefix("%"), type_annotation)
+        raise ArgumentError(f"var {name!r}: give a shape or a type_annotation, not both", here())
+    elif not isinstance(type_annotation, (Type, type(None))):
+        raise wrong(f"var {name!r}: the type_annotation", "a type", type_annotation, "relay.TensorType((relay.Any(), 4))")
+    return Var(name, type_annotation, span=here())
+
+
+def a_name(value: AnyValue, what: str, sign: str) -> str:
+    """A name without its sign: a function's is one that the text format can say, a variable's is changed where it is printed.
+
+    Raises ArgumentError.
+    """
+    name = a_text(value, what).removeprefix(sign)
+    if not name or (sign == "@" and not _NAME.fullmatch(name)):
+        raise wrong(what, "letters, digits and underlines, with dots between words", value)
+    return name
+
+
+def a_shape(value: AnyValue, who: str) -> tuple[Dim, ...]:
+    """Sizes as dims.  Raises ArgumentError."""
+    sizes = a_sequence(value, f"{who}: the shape", "such as (relay.Any(), 4); () is a scalar's")
+    if len(sizes) > MAX_RANK:
+        raise ArgumentError(f"{who}: a tensor has at most {MAX_RANK} dimensions, not {len(sizes)}", here())
+    return tuple(_a_size(n, f"{who}: the size of axis {axis}") for axis, n in enumerate(sizes))
+
+
+def _a_size(value: AnyValue, what: str) -> Dim:
+    if isinstance(value, Dim):
+        return value
+    size = a_count(value, what, help="relay.Any() is a size that is not known")
+    if size > _MOST_SIZE:
+        raise wrong(what, f"at most {_MOST_SIZE}", value)
+    return dim(size)
 
 
 def const(value: AnyValue, dtype: str | None = None) -> Constant:
     """A constant from a number, a list or an array.
 
     Without ``dtype`` Python's ints become int32 and floats float32, as in Relay; an array keeps its dtype.  Raises
-    TypeError for a dtype there is none of and for values that are no numbers.
+    ArgumentError for a dtype there is none of and for values that are no numbers.
     """
     if isinstance(value, Constant):
         return value
-    wanted = None if dtype is None else _dtype_name(dtype)
+    wanted = None if dtype is None else a_dtype(dtype)
     try:
         if wanted is None and not hasattr(value, "dtype"):
             wanted = _default_dtype(np.asarray(value))
         data = np.array(value, numpy_dtype(wanted) if isinstance(wanted, str) else wanted, order="C")
-    except (ValueError, OverflowError) as error:
-        raise TypeError(f"no constant can be made of {value!r}: {error}") from error
+    except (ValueError, OverflowError, TypeError) as error:
+        raise ArgumentError(f"no constant can be made of {described(value)}: {error}", here()) from error
     if data.dtype.name not in DTYPES or not data.dtype.isnative:
-        raise TypeError(f"no constant can be made of {value!r}: the dtypes are {', '.join(DTYPES)}, not {data.dtype}")
+        message = f"no constant can be made of {described(value)}: the dtypes are {', '.join(DTYPES)}, not {data.dtype}"
+        raise ArgumentError(message, here())
     data.setflags(write=False)
-    return Constant(data)
+    return Constant(data, span=here())
 
 
 def _default_dtype(data: np.ndarray) -> np.dtype | str:
@@ -71,110 +108,39 @@ def _default_dtype(data: np.ndarray) -> np.dtype | str:
     return "float32" if data.dtype == "float64" else data.dtype
 
 
-def _dtype_name(dtype: AnyValue) -> str:
-    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    if name not in DTYPES:
-        raise TypeError(f"unknown dtype {name!r}; there are {', '.join(DTYPES)}")
+def a_dtype(dtype: AnyValue) -> str:
+    """The name of a dtype, also of numpy's.  Raises ArgumentError."""
+    try:
+        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    except (TypeError, ValueError):
+        raise wrong("the dtype", "the name of a dtype", dtype, f"there are {', '.join(DTYPES)}") from None
+    if dtype is None or name not in DTYPES:
+        message = f"unknown dtype {name!r}{did_you_mean(name, DTYPES)}"
+        raise ArgumentError(message, here(), help=f"there are {', '.join(DTYPES)}")
     return name
 
 
 def as_expr(value: AnyValue, dtype: str | None = None) -> Expr:
     """``value`` as an expression: lists and tuples that hold expressions become tuples, numbers and arrays constants.
 
-    A Python number takes the dtype ``dtype`` if that is given.  Raises TypeError for anything else, and for a float
+    A Python number takes the dtype ``dtype`` if that is given.  Raises ArgumentError for anything else, and for a float
     where an integer is wanted.
     """
     if isinstance(value, Expr):
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(v, (Expr, list, tuple)) for v in value):
-        return ir.Tuple(tuple(as_expr(v) for v in value))
+        return ir.Tuple(tuple(as_expr(v) for v in value), span=here())
     if isinstance(value, bool):
         return const(value)
     if isinstance(value, (int, float)):
         if dtype == "bool" or (isinstance(value, float) and dtype is not None and not is_float(dtype)):
-            raise TypeError(f"{value!r} is no {dtype}: write relay.const({value!r}, dtype) or cast the other side")
+            message = f"{value!r} is no {dtype}"
+            raise ArgumentError(message, here(), help=f"write relay.const({value!r}, dtype) or cast the other side")
         return const(value, dtype)
     if isinstance(value, (list, tuple, np.ndarray, np.generic)):
         return const(value)
-    raise TypeError(f"an expression is wanted, not {type(value).__name__} {value!r}")
-
-
-# ---- nodes as people write them ----------------------------------------------------------------------------------
-
-
-class _Face(type):
-    """A constructor that takes what people write, makes the IR's node, and answers ``isinstance`` for it."""
-
-    node: type
-    make: Callable[..., AnyValue]
-
-    def __call__(cls, *args: AnyValue, **named: AnyValue) -> AnyValue:
-        return cls.make(*args, **named)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.node)
-
-
-class Tuple(metaclass=_Face):
-    """``Tuple([a, b])``."""
-
-    node = ir.Tuple
-
-    @staticmethod
-    def make(fields: Sequence[AnyValue]) -> ir.Tuple:
-        return ir.Tuple(tuple(as_expr(field) for field in fields))
-
-
-class Call(metaclass=_Face):
-    """``Call(op, args, attrs=None)``: of an operator, or of an expression whose value is a function."""
-
-    node = ir.Call
-
-    @staticmethod
-    def make(op: Op | Expr, args: Sequence[AnyValue], attrs: AnyValue = None) -> ir.Call:
-        return make_call(op, tuple(as_expr(arg) for arg in args), attrs)
-
-
-class Function(metaclass=_Face):
-    """``Function([x, y], body, ret_type=None, attrs=None)``."""
-
-    node = ir.Function
-
-    @staticmethod
-    def make(
-        params: Sequence[Var], body: AnyValue, ret_type: Type | None = None, attrs: Mapping[str, AnyValue] | None = None
-    ) -> ir.Function:
-        for param in params:
-            if not isinstance(param, Var):
-                raise TypeError(f"a parameter is a relay.var, not {type(param).__name__}")
-        if len(set(map(id, params))) < len(params):
-            raise TypeError("a function has one variable twice among its parameters")
-        return ir.Function(tuple(params), as_expr(body), ret_type, dict(attrs or {}))
-
-
-class IRModule(metaclass=_Face):
-    """``IRModule({"main": function})``, or ``IRModule.from_expr(function_or_expression)``."""
-
-    node = ir.IRModule
-
-    @staticmethod
-    def make(functions: Mapping[str | GlobalVar, ir.Function] | None = None) -> ir.IRModule:
-        named = {k.name if isinstance(k, GlobalVar) else k.removeprefix("@"): f for k, f in (functions or {}).items()}
-        for name, function in named.items():
-            if not isinstance(function, ir.Function):
-                raise TypeError(f"@{name} must be a relay.Function, not {type(function).__name__}")
-        return ir.IRModule(named)
-
-    @staticmethod
-    def from_expr(expr: AnyValue) -> ir.IRModule:
-        """A module whose ``main`` is ``expr``.
-
-        An expression that is no function becomes one: its free variables are the parameters, in order of appearance.
-        """
-        expr = as_expr(expr)
-        if not isinstance(expr, ir.Function):
-            expr = ir.Function(tuple(free_vars(expr)), expr)
-        return ir.IRModule({"main": expr})
+    help = f'relay.var("{value}", shape) is a variable' if isinstance(value, str) and _NAME.fullmatch(value) else None
+    raise ArgumentError(f"an expression is wanted, not {described(value)}", here(), help=help)
 
 
 # ---- calls and operators on expressions --------------------------------------------------------------------------
@@ -194,11 +160,11 @@ def known_dtype(expr: Expr) -> str | None:
     return _DTYPE_OF.get(expr)
 
 
-def make_call(op: Op | Expr, args: tuple[Expr, ...], attrs: AnyValue = None) -> ir.Call:
+def make_call(op: Op | Expr, args: tuple[Expr, ...], attrs: AnyValue = None, span: Span | None = None) -> ir.Call:
     """The call; ``attrs`` is the operator's attrs object, None for one made of its defaults."""
     if not isinstance(op, Op):
-        return ir.Call(op, args, attrs)
-    call = ir.Call(op, args, op.attrs() if attrs is None else attrs)
+        return ir.Call(op, args, attrs, span=span)
+    call = ir.Call(op, args, op.attrs() if attrs is None else attrs, span=span)
     dtypes = [known_dtype(arg) for arg in args]
     if None not in dtypes:
         try:
@@ -215,7 +181,7 @@ def _binary(op: Op, swap: bool) -> Callable[[Expr, AnyValue], AnyValue]:
         if not isinstance(other, (Expr, bool, int, float, np.ndarray, np.generic)):
             return NotImplemented
         right = as_expr(other, known_dtype(self))
-        return make_call(op, (right, self) if swap else (self, right))
+        return make_call(op, (right, self) if swap else (self, right), span=here())
 
     return method
 
@@ -226,7 +192,7 @@ def _install() -> None:
             setattr(Expr, f"__{sign.method}__", _binary(sign.op, swap=False))
             if sign.is_arithmetic:
                 setattr(Expr, f"__r{sign.method}__", _binary(sign.op, swap=True))
-    setattr(Expr, f"__{MINUS.method}__", lambda self: make_call(MINUS.op, (self,)))
+    setattr(Expr, f"__{MINUS.method}__", lambda self: make_call(MINUS.op, (self,), span=here()))
     # numpy would otherwise take an expression for an element of an object array
     Expr.__array_ufunc__ = None  # type: ignore[attr-defined]
 

@@ -12,12 +12,14 @@ import numpy as np
 from ..ops.ty import DTYPES, TensorType
 from ..shape_funcs.dims import const
 from ..vm.executable import DEVICES, Executable
+from ..vm.given import a_mapping, wrong
+from ..vm.layout import CUDA
 from ..vm.source import ConfigError, InputError, SourceText, TypeCheckError
 from .config import Config
 from .emit import emit
 from .ir import Constant, Function, IRModule, Let, Var, replace
 from .pipeline import lower
-from .text.parser import parse, read_source
+from .text.parser import as_source, parse
 from .tuning.remember import Tuning, preferred_for, remember
 
 Program = IRModule | Function | SourceText | str | Path
@@ -47,7 +49,7 @@ def compile(
     settings = Config.of(**config)
     tuning = Tuning.of(optimize, settings.tune, tune_seconds, tune_sizes)
     check_target(target)
-    module = bind_params(as_module(mod), params or {})
+    module = bind_params(as_module(mod), a_mapping(params, "compile: params", "parameters of @main by name"))
     preferred = preferred_for(module, settings, target, tuning)
     lowered = lower(module, settings, target, preferred)
     remember(preferred)
@@ -56,25 +58,30 @@ def compile(
 
 def as_module(mod: Program) -> IRModule:
     """The module that ``mod`` is or describes.  Raises ParseError, TypeCheckError for a module without functions."""
-    if isinstance(mod, Path):
-        mod = read_source(mod)
-    if isinstance(mod, (str, SourceText)):
-        mod = parse(mod)
+    if isinstance(mod, (str, SourceText, Path)):
+        mod = parse(as_source(mod, "compile"))
     if isinstance(mod, Function):
         mod = IRModule({"main": mod})
     if not isinstance(mod, IRModule):
-        raise TypeError(f"a program is an IRModule, a Function, a text or a Path, not {type(mod).__name__}")
+        help = "its IRModule or text; an Executable runs as it is" if isinstance(mod, Executable) else None
+        raise wrong("a program", "an IRModule, a Function, a text or a Path", mod, help)
     if not mod.functions:
         raise TypeCheckError("the module has no function", help="write `def @main(...) { ... }`")
     return mod
 
 
+#: Names that others give to the device ``cuda``.
+_GPU_NAMES = ("gpu", "nvidia", "cuda:0", "nvptx", "cu")
+
+
 def check_target(target: str) -> None:
     """Raises ConfigError for a device that there is not."""
-    if target not in DEVICES:
-        near = difflib.get_close_matches(str(target), DEVICES, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"unknown target {target!r}{hint}", help=f"valid targets: {', '.join(DEVICES)}")
+    if isinstance(target, str) and target in DEVICES:
+        return
+    is_gpu = str(target).lower() in _GPU_NAMES
+    near = difflib.get_close_matches(str(target), DEVICES, 1)
+    hint = f"; a GPU is called {DEVICES[CUDA]} here" if is_gpu else f"; did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"unknown target {target!r}{hint}", help=f"valid targets: {', '.join(DEVICES)}")
 
 
 def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:

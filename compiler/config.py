@@ -142,7 +142,7 @@ def _read(field: dataclasses.Field[Any], value: Any) -> Any:
     allowed = field.metadata["allowed"]
     written = _text(value) if isinstance(value, bool) else value  # of any key that is on or off, with more values or not
     for candidate in allowed:
-        if written == _text(candidate) or (type(value) is type(candidate) and value == candidate):
+        if (isinstance(written, str) and written == _text(candidate)) or (type(value) is type(candidate) and value == candidate):
             return candidate
     if field.metadata["number"] and type(value) in (int, str) and str(value).isdecimal():
         return int(value)

@@ -110,7 +110,7 @@ class FunctionEmitter:
         last: Span | None = None
         for pc, span in zip(starts, self.spans, strict=True):
             if span is not None and span != last:
-                out.append((pc, self.tables.source(span.source), span.start, span.end))
+                out.append((pc, *self.tables.place(span)))
                 last = span
         return tuple(out)
 

@@ -14,6 +14,8 @@ import numpy as np
 
 from ..ops.op import Op
 from ..ops.ty import Type
+from ..vm.given import UnknownName, a_text
+from ..vm.python_place import here
 from ..vm.source import SourceText, Span
 
 __all__ = [
@@ -158,12 +160,15 @@ class IRModule:
     source: SourceText | None = None
 
     def __getitem__(self, name: str) -> Function:
+        if a_text(name, "the function's name") not in self.functions:
+            listed = ", ".join(f"@{known}" for known in self.functions) or "none"
+            raise UnknownName(f"the module has no function @{name}", here(), help=f"its functions: {listed}")
         return self.functions[name]
 
     @staticmethod
     def from_expr(expr: Any) -> IRModule:
         """A module whose ``main`` is ``expr``; the free variables of one that is no function become its parameters."""
-        from .builder import IRModule as face
+        from .faces import IRModule as face
 
         return face.from_expr(expr)
 

@@ -16,6 +16,8 @@ import numpy as np
 from ..ops.op import REGISTRY, Op, OpPattern
 from ..ops.ty import TensorType
 from ..shape_funcs.dims import const as known_size
+from ..vm.python_place import here
+from ..vm.source import ArgumentError
 from .builder import as_expr, const, known_dtype, make_call
 from .ir import Call, Constant, Expr, Var
 from .text.attributes import AttributeProblem, attribute_names, did_you_mean, make_attrs
@@ -54,7 +56,7 @@ def _names() -> list[str]:
 def operator_function(op: Op) -> Callable[..., Call]:
     """The function that builds calls of ``op``.
 
-    It raises TypeError for arguments or attributes that the operator does not take.
+    It raises ArgumentError for arguments or attributes that the operator does not take.
     """
     signature = _signature(op)
 
@@ -62,7 +64,7 @@ def operator_function(op: Op) -> Callable[..., Call]:
         try:
             given = signature.bind(*args, **named).arguments
         except TypeError as error:
-            raise TypeError(f"{op.name}: {error}; it takes {_takes(op)}") from None
+            raise ArgumentError(f"{op.name}: {error}; it takes {_takes(op)}", here()) from None
         return _call(op, given)
 
     build.__name__ = op.name.rpartition(".")[2]
@@ -93,7 +95,7 @@ def _call(op: Op, given: Mapping[str, Any]) -> Call:
     attrs = {name: _plain(value) for name, value in given.items() if name in attribute_names(op)}
     if any(isinstance(value, Expr) for value in attrs.values()):
         return _dynamic(op, given, attrs)
-    return make_call(op, _inputs(op, [given[name] for name in _input_names(op)]), _attrs(op, attrs))
+    return make_call(op, _inputs(op, [given[name] for name in _input_names(op)]), _attrs(op, attrs), here())
 
 
 def _inputs(op: Op, values: list[Any]) -> tuple[Expr, ...]:
@@ -109,7 +111,7 @@ def _attrs(op: Op, values: Mapping[str, Any]) -> Any:
     try:
         return make_attrs(op, values)
     except AttributeProblem as problem:
-        raise TypeError(problem.message + (f" ({problem.help})" if problem.help else "")) from None
+        raise ArgumentError(problem.message, here(), help=problem.help) from None
 
 
 def _plain(value: Any) -> Any:
@@ -131,17 +133,18 @@ def _dynamic(op: Op, given: Mapping[str, Any], attrs: dict[str, Any]) -> Call:
     at_run_time = [name for name, value in attrs.items() if isinstance(value, Expr)]
     if dynamic is None or not set(at_run_time) <= set(_input_names(dynamic)):
         fixed = ", ".join(n for n in at_run_time if dynamic is None or n not in _input_names(dynamic))
-        raise TypeError(f"{op.name}: {fixed} must be known at compile time; an expression has a value only at run time")
+        raise ArgumentError(
+            f"{op.name}: {fixed} must be known at compile time; an expression has a value only at run time", here()
+        )
     # the attributes that stay attributes, checked as the static operator's: a default says nothing and is left out
     rest = {name: value for name, value in attrs.items() if name not in _input_names(dynamic)}
     for name in [n for n in rest if n not in attribute_names(dynamic)]:
         if rest.pop(name) != _default(op, name):
             shown = ", ".join(at_run_time)
-            raise TypeError(
-                f"{op.name}: {name} cannot be given when {shown} is known at run time only (dyn.{op.name} has no {name})"
-            )
+            message = f"{op.name}: {name} cannot be given when {shown} is known at run time only (dyn.{op.name} has no {name})"
+            raise ArgumentError(message, here())
     args = tuple(_run_time_input(op, name, given, attrs) for name in _input_names(dynamic))
-    return make_call(dynamic, args, _attrs(dynamic, rest))
+    return make_call(dynamic, args, _attrs(dynamic, rest), here())
 
 
 def _default(op: Op, name: str) -> Any:
@@ -159,10 +162,10 @@ def _stretched(op: Op, name: str, attrs: Mapping[str, Any]) -> Any:
     """The default of an attribute that was not given; a tuple of one element as long as the other lists are."""
     default = _default(op, name)
     if not isinstance(default, tuple) or len(default) != 1:
-        raise TypeError(f"{op.name}: {name} must be given when another attribute is an expression")
+        raise ArgumentError(f"{op.name}: {name} must be given when another attribute is an expression", here())
     lengths = {n for n in map(_length, attrs.values()) if n is not None}
     if len(lengths) != 1:
-        raise TypeError(f"{op.name}: {name} must be given, since the length of {', '.join(attrs)} is not known")
+        raise ArgumentError(f"{op.name}: {name} must be given, since the length of {', '.join(attrs)} is not known", here())
     return default * lengths.pop()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..ops.op import Op
 from ..ops.ty import Type
+from ..vm.given import wrong
 from .ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
 from .visitor import bound_vars, children
 
@@ -24,7 +25,7 @@ def structural_equal(a: Expr | IRModule, b: Expr | IRModule, map_free_vars: bool
     does the order of a module's functions.  Dimensions without a name are equal to each other.  Free variables are equal
     if they are the same object or, with ``map_free_vars``, if they correspond.
     """
-    if a is b:
+    if a is b and isinstance(a, (Expr, IRModule)):
         return True
     pairs = itertools.zip_longest(_canonical(a, map_free_vars), _canonical(b, map_free_vars))
     return all(x == y for x, y in pairs)
@@ -40,6 +41,8 @@ def structural_hash(a: Expr | IRModule) -> int:
 
 def _canonical(a: Expr | IRModule, map_free_vars: bool) -> Iterator[Any]:
     """The stream: plain data, and free variables themselves unless they are mapped."""
+    if not isinstance(a, (Expr, IRModule)):
+        raise wrong("what is compared", "a module or an expression", a)
     if isinstance(a, IRModule):
         for name in sorted(a.functions):
             yield ("def", name)

@@ -11,7 +11,8 @@ import numpy as np
 from ..shape_funcs.program import ShapeProgram
 from ..vm.copy_reason import CopyReason
 from ..vm.executable import DEVICES, PackedFunc
-from ..vm.source import SourceText
+from ..vm.python_place import Brief, PythonSource
+from ..vm.source import Span
 from .ir import IRModule
 from .primitive import BECAUSE
 from .primitive_shape import primitive
@@ -40,6 +41,7 @@ class Tables:
         self.functions = {name: i for i, name in enumerate(names)}
         self.constants, self.packed, self.shape_funcs = Table(), Table(), Table()
         self.reasons, self.sources = Table(), Table()
+        self.briefs: dict[PythonSource, Brief] = {}
 
     # each gives the item's number, and makes the item if it is new
 
@@ -65,5 +67,13 @@ class Tables:
     def reason(self, reason: CopyReason) -> int:
         return self.reasons.number(reason, lambda: reason)
 
-    def source(self, source: SourceText) -> int:
-        return self.sources.number(source, lambda: source)
+    def place(self, span: Span) -> tuple[int, int, int]:
+        """The number of the span's source, and its start and end there: of a Python file the lines that made nodes are kept."""
+        source = span.source
+        if not isinstance(source, PythonSource):
+            return self.sources.number(source, lambda: source), span.start, span.end
+        if source not in self.briefs:
+            self.briefs[source] = source.brief()
+        brief = self.briefs[source]
+        start, end = brief.moved(span.start), brief.moved(span.end)
+        return self.sources.number(brief.kept, lambda: brief.kept), start, end

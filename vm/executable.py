@@ -14,6 +14,8 @@ from ..ops.ty import Type
 from ..shape_funcs.dims import ANY, Dim
 from ..shape_funcs.program import ShapeProgram
 from .copy_reason import CopyReason
+from .given import UnknownName, a_path, a_text
+from .python_place import here
 from .source import ConfigError, SourceText
 
 if TYPE_CHECKING:
@@ -97,11 +99,13 @@ class Executable:
     sources: tuple[SourceText, ...] = ()
 
     def function_index(self, name: str) -> int:
-        """The number of the function called ``name``.  Raises KeyError."""
+        """The number of the function called ``name``.  Raises UnknownName, a KeyError."""
+        a_text(name, "function_index: the name")
         for i, f in enumerate(self.functions):
             if f.name == name:
                 return i
-        raise KeyError(name)
+        listed = ", ".join("@" + f.name for f in self.functions)
+        raise UnknownName(f"the executable has no function {name!r}", here(), help=f"its functions: {listed}")
 
     @property
     def inputs(self) -> tuple[tuple[str, Type], ...]:
@@ -159,7 +163,7 @@ class Executable:
         """Write the executable into a file (``.rvm``), whole or not at all.  Raises FileError when that fails."""
         from .file import save
 
-        save(self, path)
+        save(self, a_path(path, "save: the file"))
 
     def save_cache(self, path: str | os.PathLike[str], kind: str = "all") -> None:
         """Write what is compiled and measured for the executable on this machine into a file.
@@ -169,7 +173,7 @@ class Executable:
         """
         from .saved_cache import save_cache
 
-        save_cache(self, path, kind)
+        save_cache(self, a_path(path, "save_cache: the file"), kind)
 
     def load_cache(self, path: str | os.PathLike[str], kind: str = "all", strict: bool = False) -> Loaded:
         """Take from a file that ``save_cache`` wrote what is for this program and machine; machines made and programs compiled
@@ -180,11 +184,11 @@ class Executable:
         """
         from .saved_cache import load_cache
 
-        return load_cache(self, path, kind, strict)
+        return load_cache(self, a_path(path, "load_cache: the file"), kind, strict)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Executable:
         """The executable in a file, verified.  Raises ExecutableFormatError for any other file, and a damaged one; FileError."""
         from .file import load
 
-        return load(path)
+        return load(a_path(path, "load: the file"))

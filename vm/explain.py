@@ -15,6 +15,7 @@ from .copy_reason import CopyKind, CopyReason
 from .edges import ARGUMENT, CONSTANT, DTOH, HTOD, RESULT, Edge, edges, reachable, registration
 from .executable import DEVICES, Executable, PackedFunc, VMFunction
 from .failure import span_of
+from .given import a_count, a_mapping, a_sequence, a_text
 from .report.tables import align
 from .sizes import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
 from .source import InputError, Span
@@ -107,8 +108,10 @@ def explain(
     ``shapes``, by parameter (``x``, in a tuple ``x.0``), and ``dims``, by name, make the bytes exact that follow from them.
     Raises InputError for a function, parameter or dimension that there is not, and for sizes that do not fit.
     """
+    shapes = {k: a_sequence(v, f"explain: the shape of {k}") for k, v in a_mapping(shapes, "explain: shapes").items()}
+    dims = {k: a_count(v, f"explain: the size of {k}") for k, v in a_mapping(dims, "explain: dims").items()}
     names = [f.name for f in exe.functions]
-    if entry not in names:
+    if a_text(entry, "explain: the entry") not in names:
         raise InputError(f"the program has no function @{entry}", help=f"its functions: {', '.join('@' + n for n in names)}")
     functions = reachable(exe, entry)
     sizes = _sizes(functions[0], dict(shapes or {}), dict(dims or {}))

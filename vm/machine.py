@@ -21,6 +21,7 @@ from .donation import donated
 from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
 from .failure import card_failed, failure, memory_help
+from .given import a_text, wrong
 from .layout import (
     BUSY,
     COUNTERS,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .report.profiling import Collector, Profile
 
 _STACK_WORDS = 1 << 13
+_NO_EXECUTABLE = "relay.compile makes one of a program"
 
 
 class Entry:
@@ -116,7 +118,10 @@ class VirtualMachine:
         stack_limit_bytes: int = 64 << 20,
         link_bytes_per_s: int = 0,
     ) -> None:
-        name, ordinal = card_number(device)
+        if not isinstance(exe, Executable):
+            help = "VirtualMachine(Executable.load(path))" if isinstance(exe, (str, os.PathLike)) else _NO_EXECUTABLE
+            raise wrong("VirtualMachine: the program", "an Executable", exe, help)
+        name, ordinal = card_number(None if device is None else a_text(device, "VirtualMachine: the device"))
         if name is not None and name != exe.target:
             known = "" if device in DEVICES else f" (there is no device {device!r}; devices: {', '.join(DEVICES)})"
             raise ConfigError(
@@ -181,8 +186,8 @@ class VirtualMachine:
 
     def __getitem__(self, name: str) -> Entry:
         """The function ``name``.  Raises ConfigError that lists the functions there are."""
-        if name not in self._entries:
-            if name not in self.entries:
+        if not isinstance(name, str) or name not in self._entries:
+            if a_text(name, "the function's name") not in self.entries:
                 raise _unknown_entry(name, self.entries)
             self._entries[name] = Entry(self, self.exe.function_index(name))
         return self._entries[name]

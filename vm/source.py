@@ -30,6 +30,14 @@ class SourceText:
         line = bisect.bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
+    def has_line(self, number: int) -> bool:
+        """Whether there is a line ``number`` (from 1)."""
+        return 1 <= number <= len(self._starts)
+
+    def offset(self, number: int) -> int:
+        """The offset of the first character of line ``number`` (from 1)."""
+        return self._starts[number - 1]
+
     def line(self, number: int) -> str:
         """The text of line ``number`` (from 1), without its end."""
         start = self._starts[number - 1]
@@ -53,12 +61,16 @@ class Span:
 
     def to(self, other: Span | None) -> Span:
         """From the start of this to the end of the other."""
-        return self if other is None else Span(self.source, min(self.start, other.start), max(self.end, other.end))
+        if other is None or other.source is not self.source:
+            return self
+        return Span(self.source, min(self.start, other.start), max(self.end, other.end))
 
     def render(self) -> str:
         """The place, the line and a caret under the span; of a long line the part around the caret."""
         line, column = self.source.position(self.start)
         text = self.source.line(line)
+        if not text and not self.source.text.strip("\n"):  # a file of which only the number of the line is known
+            return f" --> {shortened(self.place, PLACE)}"
         shown, carets = underlined(text, column, max(1, min(self.end - self.start, len(text) - column + 1)))
         number = str(line)
         gap = " " * len(number)
@@ -146,6 +158,10 @@ class InputError(RelayError):
 
 class FileError(RelayError):
     """A file that cannot be read or written: missing, a folder, no permission, no room."""
+
+
+class ArgumentError(RelayError, TypeError, ValueError):
+    """An argument of a function of the Python face that is of a wrong type or value: Python's TypeError and ValueError too."""
 
 
 class VMError(RelayError):

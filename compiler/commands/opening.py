@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...vm.executable import DEVICES, Executable, VMFunction
 from ...vm.file import MAGIC, load_bytes
+from ...vm.given import a_text
 from ...vm.source import FileError, InputError, SourceText
 from ..compile import as_module, check_target, compile
 from ..config import Config
@@ -81,7 +82,7 @@ def open_program(path: Path, device: str | None = None, config: Mapping[str, str
 def function_of(exe: Executable, name: str) -> VMFunction:
     """The function that is called ``name``.  Raises InputError that lists those there are."""
     names = [f.name for f in exe.functions]
-    if name not in names:
+    if a_text(name, "the function's name") not in names:
         listed = ", ".join(f"@{n}" for n in names)
         raise InputError(f"the program has no function @{name}{did_you_mean(name, names)}", help=f"its functions: {listed}")
     return exe.functions[names.index(name)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...ops.ty import Type
 from ...vm.executable import Executable, VMFunction
+from ...vm.given import a_count, a_mapping, a_sequence
 from ...vm.machine import VirtualMachine
 from ...vm.report.compare import Case, Comparison, Method
 from ...vm.report.compare_text import side_name
@@ -68,19 +69,23 @@ def compare(
     Raises ResultsDiffer where the results do not agree, and what compiling and running raises.
     """
     tolerance = Tolerance(_by_output(rtol), _by_output(atol))
-    programs = {"a": (program, a or {}), "b": (program if other is None else other, b or {})}
+    sides = [a_mapping(side, f"compare: side {name}", 'such as {"fuse": "off"}') for name, side in (("a", a), ("b", b))]
+    programs = {"a": (program, sides[0]), "b": (program if other is None else other, sides[1])}
     if isinstance(inputs, Mapping) or inputs is None:
-        wanted = Wanted(inputs or {}, shapes or {}, dims or {}, seed)
+        inputs, shapes = a_mapping(inputs, "compare: inputs"), a_mapping(shapes, "compare: shapes")
+        sizes = {name: a_sequence(shape, f"compare: the shape of {name}") for name, shape in shapes.items()}
+        dims = {name: a_count(size, f"compare: the size of {name}") for name, size in a_mapping(dims, "compare: dims").items()}
+        wanted = Wanted(inputs, sizes, dims, a_count(seed, "compare: the seed"))
         return compare_sides(programs, wanted, device=device, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance)
     check_repeat(repeat, warmup)
-    exes = _executables(programs, device)
-    return measure(exes, {"": tuple(inputs)}, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance)
+    exes, given = _executables(programs, device), a_sequence(inputs, "compare: inputs")
+    return measure(exes, {"": given}, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance)
 
 
 def _by_output(limit: float | Mapping[str, float] | None) -> Mapping[str, float]:
     found = {} if limit is None else dict(limit) if isinstance(limit, Mapping) else {"": limit}
     for value in found.values():
-        if not 0 <= value < math.inf:
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
             raise InputError(f"a tolerance is a number of at least 0, not {value!r}")
     return found
 

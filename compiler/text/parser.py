@@ -12,6 +12,8 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...vm.given import a_text, wrong
+from ...vm.python_place import here
 from ...vm.source import Diagnostic, FileError, ParseError, SourceText, Span
 from ..ir import Expr, IRModule
 from .elaborate import Elaborator
@@ -20,6 +22,10 @@ from .header import Header, split_header
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
     from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+
+#: Suffixes of programs and executables, and characters of a path that may be one.
+_PROGRAM, _EXECUTABLE, _LONGEST_NAME = ".relay", ".rvm", 1024
 
 
 def read_source(path: str | Path) -> SourceText:
@@ -42,9 +48,9 @@ def decode_source(data: bytes, name: str) -> SourceText:
         raise ParseError(message, help="give a Relay text file in UTF-8") from error
 
 
-def parse(text: str | SourceText, source_name: str = "<string>") -> IRModule:
-    """The module a text describes.  Raises ParseError with every mistake in it, in order of place."""
-    source = text if isinstance(text, SourceText) else SourceText(source_name, text)
+def parse(text: str | SourceText | Path, source_name: str = "<string>") -> IRModule:
+    """The module that a text, or the file at a Path, describes.  Raises ParseError with every mistake, in order of place."""
+    source = as_source(text, "parse", source_name)
     problems: list[Diagnostic] = []
     header = split_header(source, problems, need_version=True)
     tree = _syntax(source, header, "module", problems)
@@ -53,18 +59,44 @@ def parse(text: str | SourceText, source_name: str = "<string>") -> IRModule:
     return module
 
 
-def parse_expr(text: str | SourceText, source_name: str = "<string>") -> Expr:
+def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> Expr:
     """The expression a text describes; the version line may be left out, functions need not exist.
 
     Free variables are declared: ``free_var %x: Tensor[(?,), float32]; %x``.  Raises ParseError.
     """
-    source = text if isinstance(text, SourceText) else SourceText(source_name, text)
+    source = as_source(text, "parse_expr", source_name)
     problems: list[Diagnostic] = []
     header = split_header(source, problems, need_version=False)
     tree = _syntax(source, header, "expression", problems)
     expr = Elaborator(source, problems, header.constants).expression(tree)
     _raise(problems)
     return expr
+
+
+def as_source(text: str | SourceText | Path, who: str, source_name: str = "<string>") -> SourceText:
+    """The text to parse.  A str is a program's text, a Path a file's name.
+
+    Raises ParseError for a file that cannot be read and for a str that names a file, ArgumentError for any other type.
+    """
+    if isinstance(text, Path):
+        return read_source(text)
+    if isinstance(text, SourceText):
+        return text
+    if not isinstance(text, str):
+        raise wrong(f"{who}: the program", "a text (str) or a Path", text)
+    if names_a_file(text):
+        message = f"{text} is the name of a file, not a program's text"
+        is_executable = text.endswith(_EXECUTABLE)
+        help = f"Executable.load({text!r}) reads an executable" if is_executable else f"give a path: {who}(Path({text!r}))"
+        raise ParseError(message, here(), help=help)
+    return SourceText(a_text(source_name, f"{who}: source_name"), text)
+
+
+def names_a_file(text: str) -> bool:
+    """Whether a text is the name of a file, rather than a program: one word with a suffix of ours, or of a file that there is."""
+    if len(text) > _LONGEST_NAME or not text.strip() or any(c in text for c in "\n\0{}#%"):
+        return False
+    return text.endswith((_PROGRAM, _EXECUTABLE)) or Path(text).is_file()
 
 
 def _raise(problems: list[Diagnostic]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ops.op import Op
 from ...ops.ty import Type
+from ...vm.given import wrong
 from ..ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
 from ..visitor import LEAVES, Steps, free_vars, run
 from .attributes import shown_attrs, value_text
@@ -29,6 +30,8 @@ def astext(what: IRModule | Expr, show_meta_data: bool = True, show_types: bool 
     Constants that are no literals go to a metadata section; without ``show_meta_data`` it is left out, and the text does
     not parse back.  ``show_types`` adds a comment with the inferred type to each line that has one.
     """
+    if not isinstance(what, (Expr, IRModule)):
+        raise wrong("astext: what is printed", "a module or an expression", what)
     constants: dict[int, Constant] = {}
     if isinstance(what, IRModule):
         texts = [_Printer(constants, show_types).definition(name, f) for name, f in what.functions.items()]

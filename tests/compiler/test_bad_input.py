@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import relayvm
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.comparison.comparing import compare
 from relayvm.compiler.compile import compile
@@ -73,6 +74,7 @@ def outcome(case: str) -> str:
         assert out.getvalue() == "", "a failure prints nothing on standard output"
         return f"{commands}\nexit {int(code)}\n\n{err.getvalue()}"
     names: dict[str, Any] = {"compile": compile, "parse": parse, "compare": compare, "np": np, "Path": Path}
+    names |= {"relay": relayvm}
     names |= {"VirtualMachine": VirtualMachine, "Executable": Executable, "set_num_threads": set_num_threads}
     try:
         exec("\n".join(line.removeprefix(">>> ") for line in kept), names)

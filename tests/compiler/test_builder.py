@@ -9,7 +9,7 @@ from typing import Any as AnyValue
 import numpy as np
 import pytest
 
-from relayvm.compiler import builder as relay
+import relayvm as relay
 from relayvm.compiler import ir
 from relayvm.compiler.operator_calls import operators
 from relayvm.compiler.structural_equal import structural_equal

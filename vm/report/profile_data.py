@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ...ops.native.store import Use
 from ..events import ALLOC, DTOH, HTOD, SYNC, Event
+from ..given import a_text
 from ..source import InputError, SourceText
 from .series import Series
 
@@ -164,10 +165,12 @@ class Profile:
 
     def per_run(self, counter: str) -> float:
         """A counter's median over the runs; 0 for one that was not counted."""
+        a_text(counter, "per_run: the counter")
         return statistics.median(c.get(counter, 0) for c in self.counters)
 
     def total(self, kind: str) -> Row:
         """All rows of a kind added up."""
+        a_text(kind, "total: the kind")
         rows = [r for r in (*self.activities, *self.host) if r.kind == kind and r.calls]
         if not rows:
             return Row(kind, kind)
@@ -224,7 +227,9 @@ class Profile:
     def from_json(text: str) -> Profile:
         """The profile that ``to_json`` wrote.  Raises InputError for any other text."""
         try:
-            return Profile.from_data(json.loads(text))
+            return Profile.from_data(json.loads(a_text(text, "from_json: the profile", "Path(file).read_text()")))
+        except RecursionError as error:
+            raise InputError("this is no profile: it is nested too deep") from error
         except json.JSONDecodeError as error:
             raise InputError(f"this is no profile: {error}") from error
 

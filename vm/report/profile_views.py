@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from ..given import a_text
 from ..source import InputError
 from .profile_data import Moment, Profile, Site
 from .tables import align, bytes_short, heading, profile_text, time_text
@@ -34,7 +35,7 @@ class Table:
 
 def view(profile: Profile, name: str) -> str:
     """One of VIEWS.  Raises InputError for another name."""
-    if name not in VIEWS:
+    if a_text(name, "view: the name", f"views: {', '.join(VIEWS)}") not in VIEWS:
         near = difflib.get_close_matches(name, VIEWS, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise InputError(f"there is no view {name!r}{hint}", help=f"views: {', '.join(VIEWS)}")

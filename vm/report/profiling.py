@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import requests
 from ..failure import failure
+from ..given import a_count, a_sequence, wrong
 from ..layout import COUNTERS
 from ..source import InputError
 from .profile_data import Profile
@@ -143,6 +144,7 @@ def profile(
     ``on_round`` is called with how many are done, and how many there will be.
     """
     check_repeat(repeat, warmup)
+    check_collectors(collectors)
     sampler = Sampler(machine, args, named, entry, collectors)
     sampler.warm_up(warmup)
     for done in range(repeat):
@@ -155,10 +157,21 @@ def profile(
 
 def check_repeat(repeat: int, warmup: int) -> None:
     """Raises InputError for numbers of runs that make no sense."""
+    a_count(repeat, "repeat", least=None), a_count(warmup, "warmup", least=None)
     if repeat < 1:
         raise InputError(f"repeat is {repeat}; there must be at least one run")
     if warmup < 0:
         raise InputError(f"warmup is {warmup}; it cannot be negative")
+
+
+def check_collectors(collectors: Any) -> None:
+    """Raises ArgumentError for what has no ``start`` and ``stop``."""
+    for collector in a_sequence(collectors, "collectors", _COLLECTOR_HELP):
+        if isinstance(collector, type) or not all(callable(getattr(collector, name, None)) for name in ("start", "stop")):
+            raise wrong("a collector", "an object with the methods start and stop", collector, _COLLECTOR_HELP)
+
+
+_COLLECTOR_HELP = "a list of objects; stop() returns a dict of numbers, which the profile holds as metrics"
 
 
 def finish(machine: VirtualMachine) -> None:
