@@ -1,20 +1,12 @@
-"""Arguments of a call, the slow way: anything that people pass, checked in words, as objects of the machine on their device."""
+"""Arguments of a call, the slow way: anything that people pass, checked, and what does not fit said in words."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..ops.native.layout import TAG_TENSOR
-from ..ops.native.memory import store_i64
-from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import RESULT_LOST, STATUS
-from ..ops.ty import DTYPES, TensorType, TupleType, Type
-from . import requests
-from .donation import give
+from ..ops.ty import TensorType, TupleType, Type
 from .executable import DEVICES
-from .layout import CUDA
 from .signature import Fitting, as_array
 from .sim import is_lost
 from .source import VMError
@@ -57,44 +49,6 @@ def prepare(machine: VirtualMachine, fitting: Fitting, name: str, ty: Type, valu
 
 def _on_host(tensor: Tensor) -> Tensor:
     return tensor if tensor.device == DEVICES[0] else tensor._vm._to_host(tensor, SyncReason.PASSED_ON)
-
-
-def object_of(machine: VirtualMachine, prepared: Any, device: int, donated: bool = False) -> int:
-    """An object on ``device`` for a prepared argument, owned by the caller; what is copied there is nobody else's anyway.
-
-    Raises VMError when there is no memory.
-    """
-    if isinstance(prepared, tuple):
-        at = machine._some(machine._locked(machine._state, requests.NEW_TUPLE, len(prepared), 0))
-        try:
-            for i, p in enumerate(prepared):
-                store_i64(record_at(at).data + 8 * i, object_of(machine, p, device))
-        except BaseException:
-            machine._locked(machine._state, requests.RELEASE, at, 0)
-            raise
-        return at
-    if isinstance(prepared, Tensor):
-        at = machine._locked(machine._state, requests.RETAIN, prepared._address, 0)
-    else:
-        at = machine._some(machine._locked(machine._state, requests.NEW_OBJECT, TAG_TENSOR, 0))
-        t = record_at(at)
-        on_card = not isinstance(prepared, np.ndarray)
-        t.data, t.device = (prepared.address, CUDA) if on_card else (prepared.ctypes.data, 0)
-        t.ndim, t.dtype = len(prepared.shape), DTYPES.index(prepared.dtype if on_card else prepared.dtype.name)
-        for axis, size in enumerate(prepared.shape):
-            t.shape[axis] = size
-    if donated and device == 0:
-        give(machine, at, prepared)
-    if device == 0 or record_at(at).device == device:
-        return at
-    try:
-        there = machine._locked(machine._state, requests.TO_DEVICE, at, device)
-        if not there and machine._view["outstanding"]:  # the blocks that queued work may touch are free when it has run
-            machine._wait(SyncReason.MEMORY)
-            there = machine._locked(machine._state, requests.TO_DEVICE, at, device)
-    finally:
-        machine._locked(machine._state, requests.RELEASE, at, 0)
-    return machine._some(there)
 
 
 def lost(tensor: Tensor) -> VMError:

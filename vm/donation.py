@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..ops.native.layout import TAG_STORAGE
-from ..ops.native.memory import tensor as record_at
 from ..ops.ty import TensorType
-from . import poison, requests
 from .executable import VMFunction
-from .heap import DONATED
 from .source import InputError
-
-if TYPE_CHECKING:
-    from .machine import VirtualMachine
 
 
 def donated(function: VMFunction, names: Any, args: Sequence[Any], prepared: Sequence[Any]) -> frozenset[int]:
@@ -64,15 +57,3 @@ def _check(function: VMFunction, number: int, args: Sequence[Any], prepared: Seq
     for other, p in enumerate(prepared):
         if other != number and isinstance(p, np.ndarray) and np.may_share_memory(value, p):
             raise InputError(f"{what}: %{function.params[other][0]} lies in the same memory")
-
-
-def give(machine: VirtualMachine, at: int, array: np.ndarray) -> None:
-    """Let the tensor ``at`` over a donated array own it.  Raises VMError when there is no memory."""
-    storage = machine._some(machine._locked(machine._state, requests.NEW_OBJECT, TAG_STORAGE, 0))
-    s = record_at(storage)
-    s.data, s.device, s.ndim, s.count = array.ctypes.data, 0, 0, DONATED
-    s.shape[0] = array.nbytes
-    s.payload[poison.NEXT] = 0
-    record_at(at).storage = storage
-    if machine._view["poison"]:
-        poison.remember(at, array.nbytes)

@@ -1,8 +1,8 @@
-"""The door between Python and the machine: built-in functions whose bodies are machine code.
+"""The door between Python and the machine: built-in functions whose bodies are machine code, some 0.1 µs where a ctypes call
+would take 1 µs.
 
-``enter(*arrays)`` reads numpy arrays through their C structure, runs the loop without the interpreter lock and returns the
-address of the result object: some 0.1 µs where a ctypes call would take 1 µs.  Whatever it does not know (other array
-types, strides, wrong shapes) it leaves to the slow way in ``machine``, which also words the errors.
+Numpy arrays are read through their C structure.  Whatever that way does not know (other array types, strides, wrong shapes) is
+left to ``arguments``, which also words the errors.  What runs is in ``guard``; here is what goes in and out.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from ..ops.native.layout import TAG_TENSOR
 from ..ops.native.memory import alloc, free, load_i32, load_i64, native, store_i32, store_i64, store_u8, tensor
 from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype
 from . import requests
-from .growth import grown
 from .heap import new_object
-from .layout import ARGUMENTS, BUSY, state_at
-from .requests import CLOSE, OPEN, OWN, RELEASE, RUN, TO_DEVICE
+from .layout import state_at
+from .requests import RELEASE, TO_DEVICE
 
 # ---- Python's C interface, by symbol -----------------------------------------------------------------------------------
 
 
-def _c_function(name: str, result: Any, n: int) -> Callable[..., Any]:
+def c_function(name: str, has_result: bool, n: int) -> Callable[..., Any]:
     """A function of Python's C interface over int64; as a twin it goes through ctypes."""
     plain = getattr(ctypes.PyDLL(None), name)
-    plain.restype, plain.argtypes = result, [ctypes.c_int64] * n
+    plain.restype, plain.argtypes = ctypes.c_int64 if has_result else None, [ctypes.c_int64] * n
 
     def machine() -> Any:
         from llvmlite import ir
@@ -39,7 +38,7 @@ def _c_function(name: str, result: Any, n: int) -> Callable[..., Any]:
 
         from ..ops.native import intrinsics
 
-        if result is None:
+        if not has_result:
             return intrinsics.external(name, types.void, ir.VoidType(), n)
         return intrinsics.external(name, types.int64, ir.IntType(64), n)
 
@@ -50,23 +49,19 @@ def _c_function(name: str, result: Any, n: int) -> Callable[..., Any]:
     return twin
 
 
+py_long_from = c_function("PyLong_FromLongLong", True, 1)
+py_long_as = c_function("PyLong_AsLongLong", True, 1)
+py_incref = c_function("Py_IncRef", False, 1)
+py_decref = c_function("Py_DecRef", False, 1)
+capsule_new = c_function("PyCapsule_New", True, 3)
+capsule_pointer = c_function("PyCapsule_GetPointer", True, 2)
+capsule_context = c_function("PyCapsule_GetContext", True, 1)
+capsule_name = c_function("PyCapsule_GetName", True, 1)
+gil_ensure = c_function("PyGILState_Ensure", True, 0)
+gil_release = c_function("PyGILState_Release", False, 1)
+
+
 _word = ctypes.c_int64
-py_long_from = _c_function("PyLong_FromLongLong", _word, 1)
-py_long_as = _c_function("PyLong_AsLongLong", _word, 1)
-py_incref = _c_function("Py_IncRef", None, 1)
-py_decref = _c_function("Py_DecRef", None, 1)
-save_thread = _c_function("PyEval_SaveThread", _word, 0)
-restore_thread = _c_function("PyEval_RestoreThread", None, 1)
-capsule_new = _c_function("PyCapsule_New", _word, 3)
-capsule_pointer = _c_function("PyCapsule_GetPointer", _word, 2)
-capsule_context = _c_function("PyCapsule_GetContext", _word, 1)
-capsule_name = _c_function("PyCapsule_GetName", _word, 1)
-gil_ensure = _c_function("PyGILState_Ensure", _word, 0)
-gil_release = _c_function("PyGILState_Release", None, 1)
-thread_ident = _c_function("PyThread_get_thread_ident", _word, 0)
-
-
-_MACHINE_WITHOUT_LOCK = ctypes.CFUNCTYPE(_word, _word, _word, _word, _word)
 _MACHINE_WITH_LOCK = ctypes.PYFUNCTYPE(_word, _word, _word, _word, _word)
 
 # ---- numpy arrays -------------------------------------------------------------------------------------------------------
@@ -78,11 +73,6 @@ _CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
 #: A parameter, as the door checks it: descr object, dtype number, rank, device, then sizes: >= 0 fixed, -1 any,
 #: -2 - k: equal to every other size with the same k.
 PARAMETER_WORDS = 4 + MAX_RANK
-
-#: The handle of a function: what ``self`` of ``enter`` holds.
-#: The last two: rank and dtype of the result, -1 where it is no tensor.
-(_STATE, _MACHINE, _FUNCTION, _N_PARAMETERS, _PARAMETERS, _ARRAY_TYPE, _N_NAMED, _RANK, _DTYPE) = range(9)
-HANDLE_WORDS = 9
 
 
 @native
@@ -120,16 +110,14 @@ def wrap_array(state, array, parameter, array_type):
 
 
 @native
-def wrap_arguments(state, handle, args):
-    """Put the arguments into the first registers of a fresh stack; False, nothing held, where one does not fit."""
+def wrap_arguments(state, machine, args, n, parameters, array_type, n_named):
+    """Put ``n`` arguments that fit the parameters into the state's ``argv``; False, nothing held, where one does not fit."""
     s = state_at(state)
-    machine = load_i64(handle + 8 * _MACHINE)
-    n = load_i64(handle + 8 * _N_PARAMETERS)
-    for i in range(load_i64(handle + 8 * _N_NAMED)):
+    for i in range(n_named):
         store_i64(s.slots + 8 * i, -1)
     for i in range(n):
-        parameter = load_i64(handle + 8 * _PARAMETERS) + 8 * PARAMETER_WORDS * i
-        at = wrap_array(state, load_i64(args + 8 * i), parameter, load_i64(handle + 8 * _ARRAY_TYPE))
+        parameter = parameters + 8 * PARAMETER_WORDS * i
+        at = wrap_array(state, load_i64(args + 8 * i), parameter, array_type)
         device = load_i64(parameter + 24)
         if at != 0 and device != 0:
             there = call_4(machine, state, TO_DEVICE, at, device)
@@ -141,65 +129,6 @@ def wrap_arguments(state, handle, args):
             return False
         store_i64(s.argv + 8 * i, at)
     return True
-
-
-@native
-def enter(self, args, n):
-    """The built-in ``enter(*arrays)``: address of the result tensor; 0: see the state's reason (DONE: the result is none,
-    not as declared, or there was no memory to own it); or a negated reason."""
-    handle = load_i64(self + _DATA)
-    state = load_i64(handle + 8 * _STATE)
-    s = state_at(state)
-    if s.busy != 0:
-        return py_long_from(-BUSY)
-    s.owner = thread_ident()
-    s.result = 0  # from here to the next call, what ``VirtualMachine._abandon`` finds
-    if n != load_i64(handle + 8 * _N_PARAMETERS):
-        return py_long_from(-ARGUMENTS)
-    machine = load_i64(handle + 8 * _MACHINE)
-    s.busy = 1
-    s.status = 0
-    if not wrap_arguments(state, handle, args):
-        s.busy = 0
-        return py_long_from(-ARGUMENTS)
-    call_4(machine, state, OPEN, load_i64(handle + 8 * _FUNCTION), n)
-    thread = save_thread()
-    reason = call_4(machine, state, RUN, 0, 0)
-    restore_thread(thread)
-    result = 0
-    if reason == 0:
-        t = tensor(s.result)
-        rank = load_i64(handle + 8 * _RANK)
-        if t.tag == TAG_TENSOR and t.ndim == rank and t.dtype == load_i64(handle + 8 * _DTYPE):
-            result = s.result
-            if t.storage == 0:
-                result = call_4(machine, state, OWN, result, 0)
-                s.result = result
-            if result != 0:  # else there was no memory for the copy
-                s.busy = 0
-    return py_long_from(result)
-
-
-@native
-def give_up(self, args, n):
-    """The built-in ``give_up(address)``: the caller owns the object no more.  Safe from any thread."""
-    handle = load_i64(self + _DATA)
-    state = load_i64(handle + 8 * _STATE)
-    s = state_at(state)
-    at = py_long_as(load_i64(args))
-    if s.busy == 0:
-        call_4(load_i64(handle + 8 * _MACHINE), state, RELEASE, at, 0)
-    else:
-        if s.n_deferred == s.deferred_words:
-            capacity = 2 * s.deferred_words + 64
-            block = grown(s.deferred, s.n_deferred, capacity)
-            if block == 0:
-                return py_long_from(0)  # the machine's end takes it
-            s.deferred = block
-            s.deferred_words = capacity
-        store_i64(s.deferred + 8 * s.n_deferred, at)
-        s.n_deferred += 1
-    return py_long_from(0)
 
 
 def _shape_offset() -> int:
@@ -337,6 +266,14 @@ def builtin(body: Callable[..., Any], handle: np.ndarray) -> Callable[..., Any]:
     return make(ctypes.addressof(definition), handle, None)
 
 
+def method(body: Callable[..., Any], owner: type) -> Any:
+    """As ``builtin``, but a method of a class: ``self`` is the object."""
+    definition = _method_definition(body.__name__, store.address_of(body, "int64(int64, int64, int64)"))
+    make = ctypes.pythonapi.PyDescr_NewMethod
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+    return make(owner, ctypes.addressof(definition))
+
+
 @functools.cache
 def _method_definition(name: str, address: int) -> _MethodDef:
     return _MethodDef(name.encode(), address, _METH_FASTCALL, None)
@@ -349,34 +286,9 @@ def machine_address() -> int:
 
 
 @functools.cache
-def machine(*, with_lock: bool) -> Callable[[int, int, int, int], int]:
-    """The machine as a Python callable ``(state, request, a, b)``, keeping the interpreter lock or not."""
-    return (_MACHINE_WITH_LOCK if with_lock else _MACHINE_WITHOUT_LOCK)(machine_address())
-
-
-@native
-def close_capsule(capsule):
-    """The destructor of what ``closer`` makes."""
-    handle = capsule_pointer(capsule, 0)
-    call_4(load_i64(handle + 8), load_i64(handle), CLOSE, load_i64(handle + 16), 0)
-    py_decref(capsule_context(capsule))
-
-
-def closer(state: int, n_constants: int, memory: tuple[Any, ...]) -> Any:
-    """An object that closes a machine when it goes, and keeps the ``memory`` that this takes until then.
-
-    A capsule, because of the order: when the garbage collector finds a machine and its results together, it runs all their
-    ``__del__`` first, in any order, and lets go of capsules only then.
-    """
-    handle = np.array([state, machine_address(), n_constants], np.int64)
-    held = (handle, *memory)
-    interface = ctypes.PyDLL(None)
-    interface.PyCapsule_New.restype, interface.PyCapsule_New.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
-    interface.PyCapsule_SetContext.argtypes = [ctypes.py_object, ctypes.c_void_p]
-    capsule = interface.PyCapsule_New(handle.ctypes.data, None, store.address_of(close_capsule, "void(int64)"))
-    interface.PyCapsule_SetContext(capsule, id(held))
-    interface.Py_IncRef(ctypes.py_object(held))
-    return capsule
+def machine() -> Callable[[int, int, int, int], int]:
+    """The machine as a Python callable ``(state, request, a, b)``, which keeps the interpreter lock."""
+    return _MACHINE_WITH_LOCK(machine_address())
 
 
 @functools.cache
@@ -391,21 +303,9 @@ def exporter() -> Callable[[Any, int, int], Any]:
     return builtin(export, handle)
 
 
-def handle_of(state: int, function: int, parameters: np.ndarray, n_named: int, result: tuple[int, int]) -> np.ndarray:
-    """The handle of a function for ``enter``; ``parameters`` has a row of PARAMETER_WORDS for each.
-
-    ``result``: its rank and the number of its dtype, -1 for a result that is no tensor.
-    """
-    handle = np.zeros(HANDLE_WORDS, np.int64)
-    handle[_STATE] = state
-    handle[_MACHINE] = machine_address()
-    handle[_FUNCTION] = function
-    handle[_N_PARAMETERS] = len(parameters)
-    handle[_PARAMETERS] = parameters.ctypes.data
-    handle[_ARRAY_TYPE] = id(np.ndarray)
-    handle[_N_NAMED] = n_named
-    handle[_RANK], handle[_DTYPE] = result
-    return handle
+def word_of(value: object, offset: int) -> int:
+    """A word of a Python object's own memory."""
+    return ctypes.c_int64.from_address(id(value) + offset).value
 
 
 @functools.cache
@@ -413,7 +313,7 @@ def arrays_are_readable() -> bool:
     """Does this numpy lay its arrays out as the door believes?  If not, every call takes the slow way."""
     probe = np.arange(6, dtype=np.float32).reshape(2, 3)
     at = id(probe)
-    words = [ctypes.c_int64.from_address(at + o).value for o in (_TYPE, _DATA, _DIMS, _DESCR)]
+    words = [word_of(probe, o) for o in (_TYPE, _DATA, _DIMS, _DESCR)]
     if words[0] != id(np.ndarray) or words[1] != probe.ctypes.data or words[3] != id(np.dtype(np.float32)):
         return False
     return ctypes.c_int32.from_address(at + _NDIM).value == 2 and ctypes.c_int64.from_address(words[2] + 8).value == 3

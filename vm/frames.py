@@ -134,11 +134,8 @@ def unwind(state):
 
 @native
 def open_frame(state, function, n):
-    """The first frame of a run, with the ``n`` arguments at the state's ``argv``; what was given up meanwhile goes first."""
+    """The first frame of a run, with the ``n`` arguments at the state's ``argv``."""
     s = state_at(state)
-    for i in range(s.n_deferred):
-        release(state, load_i64(s.deferred + 8 * i))
-    s.n_deferred = 0
     row = s.functions + 8 * FUNCTION_WORDS * function
     for i in range(FRAME_WORDS):
         store_i64(s.stack + 8 * i, 0)

@@ -61,9 +61,10 @@ STATE = np.dtype(
         ("limit_bytes", _WORD),
         ("live_objects", _WORD),
         ("poison", _WORD),  # is what is dead in host memory filled with POISON?
-        # releases that came while the loop ran in another thread
-        ("busy", _WORD),
-        ("owner", _WORD),  # the thread that made the last call
+        # who is in the machine (see ``guard``), and releases that came meanwhile
+        ("busy", _WORD),  # FREE, RUNNING or CLOSED
+        ("closed", _WORD),  # what ``busy`` is when nobody is in it: FREE or CLOSED
+        ("owner", _WORD),  # the thread that was the last one in it
         ("deferred", _WORD),
         ("deferred_words", _WORD),
         ("n_deferred", _WORD),
@@ -106,8 +107,11 @@ PACKED_WORDS = 5
 #: A frame's header, before its registers: where to return to, caller's base, caller's registers, where the result goes.
 FRAME_WORDS = 4
 
-# Why the loop returned.
-DONE, FAILED, HOST_CALL, OUT_OF_FUEL, BUSY, ARGUMENTS = range(6)
+# Why the loop returned; and what else Python is asked for: the error of a machine that is not free, of arguments for which there
+# was no memory, of a result that there is not.
+DONE, FAILED, HOST_CALL, OUT_OF_FUEL, BUSY, ARGUMENTS, NO_RESULT = range(7)
+#: Who is in a machine.
+FREE, RUNNING, CLOSED = range(3)
 
 #: How much is traced: nothing, events, events with the types of what kernels and shape functions were given.
 TRACE_OFF, TRACE_EVENTS, TRACE_TYPES = range(3)

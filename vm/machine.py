@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..ops.native import store
 from ..ops.native.layout import TAG_ADT, TAG_TENSOR
-from ..ops.native.memory import ARRAYS, alloc, load_i64
+from ..ops.native.memory import ARRAYS, load_i64
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
 from . import door, poison, requests, threads
-from .arguments import lost, object_of, prepare
+from .argument_rows import rows_of
+from .arguments import lost, prepare
 from .donation import donated
 from .events import Event, read_events
 from .executable import DEVICES, Executable, VMFunction
 from .failure import card_failed, failure, memory_help
 from .given import a_text, wrong
+from .guard import Guard, closer
 from .layout import (
+    ARGUMENTS,
     BUSY,
+    CLOSED,
     COUNTERS,
     CUDA,
-    DONE,
     FAILED,
     FRAME_WORDS,
     HOST_CALL,
+    NO_RESULT,
     OUT_OF_FUEL,
     STATE,
     TRACE_EVENTS,
@@ -38,7 +43,7 @@ from .layout import (
 )
 from .program import Tables
 from .python_kernels import call_python
-from .signature import Fitting, named_dims, parameter_table, positional
+from .signature import Fitting, parameter_table, positional
 from .sim import is_lost
 from .source import ConfigError, VMError
 from .sync_reason import SYNC_REASONS, SyncReason, number_of
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
 
 _STACK_WORDS = 1 << 13
 _NO_EXECUTABLE = "relay.compile makes one of a program"
+_T = TypeVar("_T")
 
 
 class Entry:
@@ -60,18 +66,13 @@ class Entry:
     ``vm["main"](x, y, donate=["x"])`` lets the program write over the array ``x``, whose elements are anything afterwards.
     """
 
-    __slots__ = ("_enter", "_handle", "_machine", "_table", "function")
+    __slots__ = ("_begin", "_enter", "_kept", "_machine", "function")
 
     def __init__(self, machine: VirtualMachine, index: int) -> None:
         self.function: VMFunction = machine.exe.functions[index]
         self._machine = machine
-        self._table = parameter_table(self.function, machine._device)
-        self._enter: Any = None
-        if self._table is not None and door.arrays_are_readable():
-            ty = self.function.result
-            result = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
-            self._handle = door.handle_of(machine._state, index, self._table, len(named_dims(self.function)), result)
-            self._enter = door.builtin(door.enter, self._handle)
+        table = parameter_table(self.function, machine._device)
+        self._kept, self._enter, self._begin = machine._guard.entry(index, self.function, table)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run.  The result: a Tensor, or a (nested) tuple of them.
@@ -83,17 +84,27 @@ class Entry:
             given = named.pop("donate", ()) if all(name != "donate" for name, _ in self.function.params) else ()
             args = positional(self.function, args, named)
             if given:
-                return self._machine._call(self.function, args, given)
+                return self._slowly(args, given)
         if self._enter is not None:
-            try:
-                address = self._enter(*args)
-            except BaseException:  # it raises nothing itself: Ctrl-C came while it ran
-                self._machine._abandon()
-                raise
-            if address > 0:
-                return Tensor(self._machine, address)
-            return self._machine._go_on(self.function, args, address)
-        return self._machine._call(self.function, args)
+            result = self._enter(*args)
+            if result is not None:
+                return result
+        return self._slowly(args)
+
+    def _slowly(self, args: tuple[Any, ...], donate: Any = ()) -> Any:
+        """Run with any argument type, words for what does not fit, and arguments that are donated."""
+        machine, function = self._machine, self.function
+        args = positional(function, args, {})
+        fitting = Fitting(function)
+        devices = [function.device_of(i, machine._device) for i in range(len(args))]
+        rows = zip(function.params, args, devices, strict=True)
+        prepared = [prepare(machine, fitting, name, ty, value, device) for (name, ty), value, device in rows]
+        given = donated(function, donate, args, prepared)
+        try:
+            return self._begin(rows_of(prepared, devices, given), prepared)
+        finally:
+            if machine._session is not None:
+                machine._session.hand_back()
 
 
 class VirtualMachine:
@@ -142,16 +153,17 @@ class VirtualMachine:
         self._view = block[0]
         self._block, self._state = block, block.ctypes.data
         self._counted = block.view(np.int64)[STATE.fields[COUNTERS[0]][1] // 8 :][: len(COUNTERS)]
+        #: Asks the machine for something, for whoever has taken it: see ``requests``.
+        self._locked = functools.partial(door.machine(), self._state)
+        self._server = self._serve
+        self._guard = Guard(self, self._state, self._server)
         self._fill_state(stack_limit_bytes, memory_limit_bytes, link_bytes_per_s)
+        self._closer = closer(self._state, len(exe.constants), (block, self._tables))
+        self._make_stack()
         if self._session is not None:
             self._session.attach(self._view, self._state)
-        self._locked = door.machine(with_lock=True)
-        self._unlocked = door.machine(with_lock=False)
         self._export = door.exporter()
         self._as_array = door.array_maker()
-        self._give_up_handle = door.handle_of(self._state, 0, np.zeros((0, door.PARAMETER_WORDS), np.int64), 0, (-1, -1))
-        self._give_up = door.builtin(door.give_up, self._give_up_handle)
-        self._closer = door.closer(self._state, len(exe.constants), (block, self._tables))
         self._entries: dict[str, Entry] = {}
         #: ``run(*args, **named)`` calls ``main``: see Entry.
         self.run: Callable[..., Any] = self["main"] if "main" in self.entries else self._no_main
@@ -164,9 +176,8 @@ class VirtualMachine:
         ):  # fmt: skip
             state[name] = getattr(tables, name).ctypes.data
         # the first frame of a run is there without asking
-        words = max([_STACK_WORDS, *(f.n_registers + 2 * FRAME_WORDS for f in self.exe.functions)])
-        state["stack"], state["stack_words"] = alloc(8 * words), words
-        state["stack_limit"] = max(stack_limit_bytes // 8, words)
+        self._first_words = max([_STACK_WORDS, *(f.n_registers + 2 * FRAME_WORDS for f in self.exe.functions)])
+        state["stack_limit"] = max(stack_limit_bytes // 8, self._first_words)
         state["limit_bytes"] = (1 << 62) if memory_limit_bytes is None else memory_limit_bytes
         state["link_bytes_per_s"] = link_bytes_per_s
         state["team"] = threads.team()
@@ -176,6 +187,10 @@ class VirtualMachine:
         if config.get("bulk") == "off" or config.get("debug_sync") == "on":
             state["wait_each"] = 1 + number_of(SyncReason.EACH_LAUNCH)
         self._starts = tables.starts
+
+    def _make_stack(self) -> None:
+        if not self._locked(requests.STACK, self._first_words, 0):
+            raise VMError("out of memory: no room for the stack", help=memory_help(self))
 
     # ---- calling ---------------------------------------------------------------------------------------------------
 
@@ -195,52 +210,52 @@ class VirtualMachine:
     def _no_main(self, *args: Any, **named: Any) -> Any:
         raise _unknown_entry("main", self.entries)
 
-    def _call(self, function: VMFunction, args: tuple[Any, ...], donate: Any = ()) -> Any:
-        """Call a function the slow way: any argument type, words for what does not fit, and arguments that are donated."""
-        args = positional(function, args, {})
-        state = self._view
-        if state["busy"]:
-            raise _busy()
-        if self._session is not None:
+    def _alone(self, work: Callable[[], _T]) -> _T:
+        """What ``work`` returns, called while nobody else is in the machine.  Raises VMError where somebody is."""
+        return self._guard.alone(work)  # type: ignore[no-any-return]
+
+    def _serve(self, what: Any) -> Any:
+        """What machine code needs of Python while a call has the machine (see ``guard``)."""
+        if isinstance(what, list):
+            assert self._session is not None
             self._session.forget_borrowed()
-        fitting = Fitting(function)
-        devices = [function.device_of(i, self._device) for i in range(len(args))]
-        rows = zip(function.params, args, devices, strict=True)
-        prepared = [prepare(self, fitting, name, ty, value, device) for (name, ty), value, device in rows]
-        given = donated(function, donate, args, prepared)
-        state["busy"], state["owner"], state["result"] = 1, threading.get_ident(), 0
-        held: list[int] = []
-        try:
-            for i, (p, device) in enumerate(zip(prepared, devices, strict=True)):
-                held.append(object_of(self, p, device, i in given))
-        except BaseException:
-            for at in held:
-                self._locked(self._state, requests.RELEASE, at, 0)
-            state["busy"] = 0
-            raise
-        self._tables.argv[: len(held)] = held
-        self._locked(self._state, requests.OPEN, self.exe.function_index(function.name), len(held))
-        state["reason"] = OUT_OF_FUEL  # the loop has not begun
-        try:
-            return self._finish(function)
-        finally:
-            if self._session is not None:
-                self._session.hand_back()
+            self._session.keep(what)
+        elif what < 0:
+            return self._unpack(int(self._view["result"]), self.exe.functions[-1 - what].result)
+        elif what == HOST_CALL:
+            call_python(self)
+        elif what == FAILED:
+            raise failure(self)
+        elif what == BUSY:
+            raise self._refusal()
+        elif what == NO_RESULT:
+            raise self._no_memory("the result")
+        elif what == ARGUMENTS:
+            raise self._no_memory("the arguments") if self._view["status"] == OUT_OF_MEMORY else failure(self)
+        else:
+            assert what == OUT_OF_FUEL, what  # Python has looked for signals on its way here
+
+    def _refusal(self) -> VMError:
+        """The error for who enters a machine that is not free."""
+        if self._view["busy"] == CLOSED:
+            return VMError("this VirtualMachine is closed", help="make another one of the executable; results are still there")
+        if self._view["owner"] != threading.get_ident():
+            return VMError(
+                "this VirtualMachine is running in another thread",
+                help="make one VirtualMachine per thread; they share the executable",
+            )
+        return VMError(
+            "this VirtualMachine is running already, and what it called (a kernel in Python, a signal handler) enters it again",
+            help="make another VirtualMachine for that; they share the executable",
+        )
 
     def _wait(self, why: SyncReason | None) -> None:
-        """Wait for the device, between two calls; without a reason it counts for nothing.  Raises VMError when that fails."""
+        """Wait for the device; without a reason it counts for nothing.  Raises VMError when that fails."""
         state = self._view
         state["pc"] = state["error_pc"] = -1
-        state["status"] = self._locked(self._state, requests.WAIT, number_of(why) if why else -1, 0)
+        state["status"] = self._locked(requests.WAIT, number_of(why) if why else -1, 0)
         if state["status"]:
             raise failure(self)
-
-    def _some(self, at: int, what: str = "the arguments") -> int:
-        """The address of a fresh object.  Raises VMError where it is 0: there was no memory."""
-        if not at:
-            # no name here may hold the error: with its traceback that would be a cycle, and keep what the frames hold
-            raise self._no_memory(what)
-        return at
 
     def _no_memory(self, what: str) -> VMError:
         if card_failed(self):
@@ -271,89 +286,47 @@ class VirtualMachine:
         if is_lost(tensor._address):
             raise lost(tensor)
 
-    def _go_on(self, function: VMFunction, args: tuple[Any, ...], answer: int) -> Any:
-        """What the door left to us: a call under way (0), or one that it did not begin."""
-        if answer == 0:
-            return self._finish(function)
-        if answer == -BUSY:
-            raise _busy()
-        return self._call(function, args)
-
-    def _finish(self, function: VMFunction) -> Any:
-        """Let the loop run to its end; between two entries Python sees signals."""
-        state = self._view
-        try:
-            while state["reason"] != DONE:
-                if state["reason"] == FAILED:
-                    raise failure(self)
-                if state["reason"] == HOST_CALL:
-                    call_python(self)
-                else:
-                    assert state["reason"] == OUT_OF_FUEL, state["reason"]
-                state["deadline_ns"] = 0
-                self._unlocked(self._state, requests.RUN, 0, 0)
-        except BaseException:
-            self._abandon()
-            raise
-        address = int(state["result"])
-        state["busy"] = 0
-        return self._unpack(self._some(address, "the result"), function.result)
-
-    def _abandon(self) -> None:
-        """Drop what a call of this thread left in the machine when an exception cut it short."""
-        state = self._view
-        if state["owner"] != threading.get_ident():
-            return  # the machine is busy with another thread's call
-        self._locked(self._state, requests.UNWIND, 0, 0)
-        self._locked(self._state, requests.RELEASE, int(state["result"]), 0)
-        state["result"] = state["busy"] = 0
-
     def _unpack(self, address: int, ty: Type) -> Any:
-        """The Python value of a result object, whose reference is taken over.
+        """The Python value of a part of the result, which the machine still holds.
 
         Raises VMError for a function, and for bytecode that returns something else than it declares.
         """
         record = record_at(address)
         if record.tag == TAG_TENSOR and isinstance(ty, TensorType):
             if (record.ndim, record.dtype) == (ty.rank, DTYPES.index(ty.dtype)):
-                return Tensor(self, self._some(self._locked(self._state, requests.OWN, address, 0), "the result"))
+                tensor = self._guard.obtain(requests.OWN, address, 0)
+                if tensor is None:
+                    raise self._no_memory("the result")
+                return tensor
         elif record.tag == TAG_ADT and isinstance(ty, TupleType) and record.count == len(ty.fields):
             at = record.data
-            fields = [self._locked(self._state, requests.RETAIN, load_i64(at + 8 * i), 0) for i in range(record.count)]
-            self._locked(self._state, requests.RELEASE, address, 0)
-            results: list[Any] = []
-            try:
-                for f, t in zip(fields, ty.fields, strict=True):
-                    results.append(self._unpack(f, t))
-            except BaseException:
-                for f in fields[len(results) + 1 :]:
-                    self._locked(self._state, requests.RELEASE, f, 0)
-                raise
-            return tuple(results)
-        self._locked(self._state, requests.RELEASE, address, 0)
+            return tuple([self._unpack(load_i64(at + 8 * i), t) for i, t in enumerate(ty.fields)])
         if isinstance(ty, FuncType):
             raise VMError(f"the result is {ty}: a function has no value outside the program")
         raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
 
     def _to_host(self, tensor: Tensor, why: SyncReason = SyncReason.FETCH) -> Tensor:
         """A copy of a device tensor on the host, counted.  Raises VMError when queued work fails."""
-        if self._view["busy"]:
-            raise _busy()
-        address = self._locked(self._state, requests.TO_HOST, tensor._address, number_of(why))
-        if not address and self._view["status"] == OUT_OF_MEMORY and self._view["error_pc"] < 0:
-            self._view["status"] = 0
-            self._some(0, f"a copy of {tensor} on the host")
-        if not address and self._view["status"] == RESULT_LOST:
-            self._view["status"] = 0
-            raise lost(tensor)
-        if not address:
-            self._view["pc"] = -1
+        return self._alone(functools.partial(self._fetched, tensor, why))
+
+    def _fetched(self, tensor: Tensor, why: SyncReason) -> Tensor:
+        """As ``_to_host``, for whoever has taken the machine between two runs."""
+        state = self._view
+        state["status"] = 0
+        found = self._guard.obtain(requests.TO_HOST, tensor._address, number_of(why))
+        if found is None:
+            status = int(state["status"])
+            if status == OUT_OF_MEMORY and state["error_pc"] < 0:
+                raise self._no_memory(f"a copy of {tensor} on the host")
+            if status == RESULT_LOST:
+                raise lost(tensor)
+            state["pc"] = -1
             error = failure(self)
-            self._view["status"], self._view["error_pc"] = 0, -1
+            state["error_pc"] = -1
             raise error
         if self._session is not None:
             self._session.forget_borrowed()
-        return Tensor(self, address)
+        return found  # type: ignore[no-any-return]
 
     # ---- looking ---------------------------------------------------------------------------------------------------
 
@@ -367,11 +340,15 @@ class VirtualMachine:
         return self._counted.copy()
 
     def reset_counters(self) -> None:
-        """Set every counter to 0; ``peak_bytes`` to what is in use."""
-        for name in COUNTERS:
-            self._view[name] = 0
-        self._tables.sync_counts[:] = 0
-        self._view["peak_bytes"] = self._view["live_bytes"]
+        """Set every counter to 0; ``peak_bytes`` to what is in use.  Raises VMError while the machine runs."""
+
+        def reset() -> None:
+            for name in COUNTERS:
+                self._view[name] = 0
+            self._tables.sync_counts[:] = 0
+            self._view["peak_bytes"] = self._view["live_bytes"]
+
+        self._alone(reset)
 
     @property
     def sync_reasons(self) -> dict[str, int]:
@@ -384,10 +361,8 @@ class VirtualMachine:
         return {name: int(self._view[name]) for name in ("live_bytes", "pool_bytes", "live_objects")}
 
     def trim(self) -> int:
-        """Give free memory back to the system; how many bytes."""
-        if self._view["busy"]:
-            raise _busy()
-        return self._locked(self._state, requests.TRIM, 0, 0)
+        """Give free memory back to the system; how many bytes.  Raises VMError while the machine runs."""
+        return self._alone(functools.partial(self._locked, requests.TRIM, 0, 0))
 
     @property
     def kernel_compiles(self) -> int:
@@ -398,19 +373,28 @@ class VirtualMachine:
         """Record every kernel, copy, wait, shape function, allocation and call of the host from now on.
 
         ``types``: also dtype and shape of what kernels and shape functions are given, and the bytes that kernels touch.
+        Raises VMError while the machine runs.
         """
-        self._host_events.clear()
-        if self._session is not None:
-            self._locked(self._state, requests.TRACE, 0, 0)
-        self._view["trace_used"], self._view["tracing"] = 0, TRACE_TYPES if types else TRACE_EVENTS
+
+        def start() -> None:
+            self._host_events.clear()
+            if self._session is not None:
+                self._locked(requests.TRACE, 0, 0)
+            self._view["trace_used"], self._view["tracing"] = 0, TRACE_TYPES if types else TRACE_EVENTS
+
+        self._alone(start)
 
     def stop_trace(self) -> list[Event]:
-        """What happened since ``start_trace``, in order of its end."""
-        if self._session is not None:  # a card says when its work ran once it has
-            self._wait(None)
-        self._view["tracing"] = TRACE_OFF
-        n = int(self._view["trace_used"])
-        events = read_events(ARRAYS["array_int64"](int(self._view["trace"]), n)) if n else []
+        """What happened since ``start_trace``, in order of its end.  Raises VMError while the machine runs."""
+
+        def stop() -> list[Event]:
+            if self._session is not None:  # a card says when its work ran once it has
+                self._wait(None)
+            self._view["tracing"] = TRACE_OFF
+            n = int(self._view["trace_used"])
+            return read_events(ARRAYS["array_int64"](int(self._view["trace"]), n)) if n else []
+
+        events = self._alone(stop)
         return sorted([*events, *self._host_events], key=lambda e: e.end_ns) if self._host_events else events
 
     def profile(
@@ -460,9 +444,3 @@ def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:
     near = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean @{near[0]}?" if near else ""
     return ConfigError(f"the program has no function @{name}{hint}", help=f"its functions: {', '.join('@' + n for n in names)}")
-
-
-def _busy() -> VMError:
-    return VMError(
-        "this VirtualMachine is running in another thread", help="make one VirtualMachine per thread; they share the executable"
-    )

@@ -23,6 +23,7 @@ from .failure import failure, locate, operators, span_of
 from .layout import CPU, CUDA, TRACE_OFF, TRACE_TYPES
 from .source import Diagnostic, VMError
 from .sync_reason import SyncReason, number_of
+from .tensor import Tensor
 
 if TYPE_CHECKING:
     from .machine import VirtualMachine
@@ -75,13 +76,8 @@ def _on_copies(machine: VirtualMachine, call: _Call) -> None:
     assert session is not None
     results = [np.empty(shape, numpy_dtype(dtype)) for _, shape, dtype in map(described, call.addresses[n:])]
     copies = [_fetched(machine, at) for at in call.addresses[:n]]
-    try:
-        with _counted(machine, call):
-            _run(call.packed.group, [*(_host_view(at) for at in copies), *results])
-    finally:
-        for at, source in zip(copies, call.addresses, strict=False):
-            if at != source:
-                machine._locked(machine._state, requests.RELEASE, at, 0)
+    with _counted(machine, call):
+        _run(call.packed.group, [*(c if isinstance(c, np.ndarray) else c.numpy() for c in copies), *results])
     for at, array in zip(call.addresses[n:], results, strict=True):
         session.fill(record_at(at).data, array)
         machine._view["htod_copies"] += 1
@@ -89,14 +85,14 @@ def _on_copies(machine: VirtualMachine, call: _Call) -> None:
         machine._view["outstanding"] = 1
 
 
-def _fetched(machine: VirtualMachine, at: int) -> int:
-    """The tensor on the host: itself, or a copy that the caller owns.  Raises VMError."""
+def _fetched(machine: VirtualMachine, at: int) -> np.ndarray | Tensor:
+    """The elements of a tensor on the host: themselves, or a copy.  Raises VMError."""
     if record_at(at).device != CUDA:
-        return at
-    copy = machine._locked(machine._state, requests.TO_HOST, at, number_of(SyncReason.PYTHON_KERNEL))
-    if not copy:
+        return _host_view(at)
+    copy = machine._guard.obtain(requests.TO_HOST, at, number_of(SyncReason.PYTHON_KERNEL))
+    if copy is None:
         raise failure(machine)
-    return copy
+    return copy  # type: ignore[no-any-return]
 
 
 def _ask_the_card(machine: VirtualMachine, call: _Call) -> None:
@@ -119,7 +115,7 @@ def _run(group: Group, arrays: Sequence[np.ndarray]) -> None:
 
 
 def _wait(machine: VirtualMachine, why: int) -> None:
-    machine._view["status"] = machine._locked(machine._state, requests.WAIT, why, 0)
+    machine._view["status"] = machine._locked(requests.WAIT, why, 0)
     if machine._view["status"]:
         raise failure(machine)
 

@@ -3,44 +3,93 @@
 from __future__ import annotations
 
 from ..ops.native.by_address import call_6
-from ..ops.native.layout import TAG_ADT
 from ..ops.native.memory import free, load_i64, native, store_i64
 from ..ops.native.status import INTERNAL
-from .frames import open_frame, unwind
-from .heap import new_object, new_record, owned, release, retain, trim
-from .layout import CARD_CLOSE, CARD_ENTER, CARD_FLUSH, CARD_LEAVE, CARD_SYNC, CARD_TRACE, N_DEVICES, state_at
+from .argument_rows import build
+from .frames import make_room, open_frame, unwind
+from .heap import owned, release, retain, trim
+from .layout import (
+    CARD_CLOSE,
+    CARD_ENTER,
+    CARD_FLUSH,
+    CARD_LEAVE,
+    CARD_SYNC,
+    CARD_TRACE,
+    CLOSED,
+    N_DEVICES,
+    TRACE_OFF,
+    state_at,
+)
 from .loop import run_loop
 from .sim import ALL, drain
 from .stream import fetch, host_to_device, wait_for_all
 
 #: What may be asked for.
-(RUN, OPEN, UNWIND, RELEASE, RETAIN, OWN, NEW_OBJECT, NEW_TUPLE, TO_HOST, TO_DEVICE, WAIT, TRIM, TRACE, CLOSE) = range(14)
+(RUN, OPEN, LEAVE, RELEASE, RETAIN, OWN, BUILD, STACK, TO_HOST, TO_DEVICE, WAIT, TRIM, TRACE, RETIRE, CLOSE) = range(15)
+
+
+@native
+def leave(state):
+    """Drop what a call left in the machine, and what died meanwhile."""
+    s = state_at(state)
+    unwind(state)
+    release(state, s.result)
+    s.result = 0
+    release_deferred(state)
+
+
+@native
+def release_deferred(state):
+    s = state_at(state)
+    for i in range(s.n_deferred):
+        release(state, load_i64(s.deferred + 8 * i))
+    s.n_deferred = 0
+    if s.closed == CLOSED:
+        trim(state)
+
+
+@native
+def retire(state, n_constants):
+    """Give back all that results do not hold; a status, that of the work under way.  No call may follow."""
+    s = state_at(state)
+    status = drain(state, ALL) + 0
+    if s.card != 0:  # what still runs there may write what is given back here
+        status = call_6(s.card, state, CARD_SYNC, 0, 0, 0, 0)
+    s.outstanding = 0
+    for i in range(n_constants):
+        for device in range(1, N_DEVICES):
+            at = s.constants + 8 * (N_DEVICES * i + device)
+            release(state, load_i64(at))
+            store_i64(at, 0)
+    release_deferred(state)
+    drain(state, ALL)
+    trim(state)
+    if s.stack != 0:
+        free(s.stack)
+    if s.trace != 0:
+        free(s.trace)
+    s.stack = 0
+    s.stack_words = 0
+    s.tracing = TRACE_OFF
+    s.trace = 0
+    s.trace_words = 0
+    s.trace_used = 0
+    s.closed = CLOSED
+    return status
 
 
 @native
 def close(state, n_constants):
     """Give everything back to the system; nobody may hold an object any more."""
     s = state_at(state)
-    drain(state, ALL)
-    if s.card != 0:  # what still runs there may write what is given back here
-        call_6(s.card, state, CARD_SYNC, 0, 0, 0, 0)
-        s.outstanding = 0
-    for i in range(n_constants):
-        for device in range(1, N_DEVICES):
-            at = s.constants + 8 * (N_DEVICES * i + device)
-            release(state, load_i64(at))
-            store_i64(at, 0)
-    for i in range(s.n_deferred):
-        release(state, load_i64(s.deferred + 8 * i))
-    drain(state, ALL)
-    trim(state)
+    retire(state, n_constants)
     if s.card != 0:
         call_6(s.card, state, CARD_CLOSE, 0, 0, 0, 0)
     while s.object_chunks != 0:
         following = load_i64(s.object_chunks)
         free(s.object_chunks)
         s.object_chunks = following
-    for block in (s.stack, s.queue, s.trace, s.deferred):
+    for block in (s.queue, s.deferred):
         if block != 0:
             free(block)
     return 0
@@ -50,12 +99,13 @@ def close(state, n_constants):
 def machine(state, request, a, b):
     """Do what is asked; what comes back depends on it.
 
-    RUN: the reason.  OPEN(function, n arguments).  RELEASE(object).  RETAIN, OWN(object): its address.  NEW_OBJECT(tag),
-    NEW_TUPLE(n): address.  TO_HOST(tensor, sync reason), TO_DEVICE(tensor, device): address of a counted copy.
-    WAIT(sync reason), TRACE (a card's clock): a status.  TRIM: bytes given back.  An address is 0 when there is no memory.
+    RUN: the reason.  OPEN(function, n arguments).  RELEASE(object).  RETAIN, OWN(object): its address.  BUILD(rows, how
+    many): how many arguments.  STACK(words): 1.  TO_HOST(tensor, sync reason), TO_DEVICE(tensor, device): address of a counted
+    copy.  WAIT(sync reason), TRACE (a card's clock), RETIRE(n constants): a status.  TRIM: bytes given back.  Where there is no
+    memory an address is 0, a number -1, and a 1 is 0.
     """
     card = state_at(state).card
-    uses_card = card != 0 and request not in (OPEN, RELEASE, RETAIN, NEW_OBJECT, NEW_TUPLE)
+    uses_card = card != 0 and request not in (OPEN, RELEASE, RETAIN, STACK)
     if uses_card:
         call_6(card, state, CARD_ENTER, 0, 0, 0, 0)
     answer = answer_to(state, request, a, b)
@@ -76,8 +126,8 @@ def answer_to(state, request, a, b):
     if request == OPEN:
         open_frame(state, a, b)
         return 0
-    if request == UNWIND:
-        unwind(state)
+    if request == LEAVE:
+        leave(state)
         return 0
     if request == RELEASE:
         release(state, a)
@@ -86,10 +136,10 @@ def answer_to(state, request, a, b):
         return retain(a)
     if request == OWN:
         return owned(state, a)
-    if request == NEW_OBJECT:
-        return new_object(state, a)
-    if request == NEW_TUPLE:
-        return new_record(state, TAG_ADT, 0, a)
+    if request == BUILD:
+        return build(state, a, b)
+    if request == STACK:
+        return int(make_room(state, a))
     if request == TO_HOST:
         return fetch(state, a, b)
     if request == TO_DEVICE:
@@ -100,6 +150,8 @@ def answer_to(state, request, a, b):
         return trim(state)
     if request == TRACE:
         return call_6(card, state, CARD_TRACE, 0, 0, 0, 0)
+    if request == RETIRE:
+        return retire(state, a)
     if request == CLOSE:
         return close(state, a)
     return INTERNAL

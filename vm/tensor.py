@@ -27,14 +27,19 @@ class Tensor:
     (``__dlpack__``, ``__cuda_array_interface__``).
     """
 
-    __slots__ = ("__weakref__", "_address", "_vm")
+    # made, and let go of, by machine code alone: see ``guard``
+    __slots__ = ("__weakref__", "_address", "_handle", "_vm")
 
-    def __init__(self, vm: VirtualMachine, address: int) -> None:
-        self._vm = vm
-        self._address = address
+    _vm: VirtualMachine
+    _address: int
+    _handle: np.ndarray
 
-    def __del__(self) -> None:
-        self._vm._give_up(self._address)
+    def __new__(cls, *args: Any, **named: Any) -> Tensor:
+        """Raises TypeError: a machine makes its results."""
+        raise TypeError("a Tensor is a result of a VirtualMachine and cannot be made; numpy arrays can be passed to run()")
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("Tensor has no subclasses: a VirtualMachine would never make one")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
+import ctypes
+from typing import Any
+
 import pytest
 
 import relayvm as relay
+from relayvm.ops.native import memory
 from relayvm.vm import door, requests
+from relayvm.vm import machine as vm_machine
+from relayvm.vm.argument_rows import rows_of
+from relayvm.vm.layout import FAILED
 from relayvm.vm.machine import VirtualMachine
+
+_WORD = ctypes.c_int64
+#: What machine code was given the address of, which may be asked for until the process ends.
+_alive: list[Any] = []
+
+
+class _Plain(VirtualMachine):
+    """Raises what went wrong in Python, where machine code would have ended the process."""
+
+    wrong: list[BaseException]
+
+    def _make_stack(self) -> None:
+        # from the twin, so that range checks know it; the state itself is announced later
+        self._view["stack"], self._view["stack_words"] = memory.alloc(8 * self._first_words), self._first_words
+
+    def _serve(self, what: Any) -> Any:
+        if self.wrong:
+            raise self.wrong.pop()
+        return super()._serve(what)
 
 
 def plain_machine(exe: relay.Executable, monkeypatch: pytest.MonkeyPatch) -> VirtualMachine:
     """A machine whose loop and memory management are ordinary Python functions."""
+    wrong: list[BaseException] = []
+
+    def machine(state: int, request: int, a: int, b: int) -> int:
+        try:
+            return requests.machine(state, request, a, b)
+        except BaseException as error:
+            wrong.append(error)
+            return FAILED
+
+    callback = ctypes.CFUNCTYPE(_WORD, _WORD, _WORD, _WORD, _WORD)(machine)
+    _alive.append(callback)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+
+    def announced(*args: Any) -> Any:
+        rows = rows_of(*args)
+        if memory._watch is not None:
+            memory._watch.add(rows.ctypes.data, rows.nbytes)
+        return rows
+
+    monkeypatch.setattr(vm_machine, "rows_of", announced)
     monkeypatch.setattr(door, "arrays_are_readable", lambda: False)
-    monkeypatch.setattr(door, "machine", lambda *, with_lock: requests.machine)
-    vm = VirtualMachine(exe)
-    vm._give_up = lambda at: requests.machine(vm._state, requests.RELEASE, at, 0)
-    return vm
+    monkeypatch.setattr(door, "machine_address", lambda: address)
+    monkeypatch.setattr(door, "machine", lambda: requests.machine)
+    monkeypatch.setattr(_Plain, "wrong", wrong, raising=False)
+    return _Plain(exe)

@@ -10,9 +10,8 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native import memory, threads
-from relayvm.vm import heap, isa, stream
+from relayvm.vm import heap, isa, requests, stream
 from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.tensor import Tensor
 
 from .plain import plain_machine
 
@@ -128,7 +127,9 @@ def test_a_copy_on_a_device_comes_after_the_work_asked_for_before(target: str, m
     args = make(5, np.random.default_rng(0))
     vm = plain_machine(relay.compile(relay.parse(HEADER + text), target=target), monkeypatch)
     result = vm.run(*args)  # on sim it is made when somebody waits for it
-    copy = Tensor(vm, heap.like(vm._state, result._address, memory.tensor(result._address).device))
+    made = heap.like(vm._state, result._address, memory.tensor(result._address).device)
+    copy = vm._guard.obtain(requests.OWN, made, 0)
+    heap.release(vm._state, made)
     assert stream.copy_on_device(vm._state, copy._address, result._address) == 0
     del result  # whose memory is poisoned, in its turn
     np.testing.assert_array_equal(copy.numpy(), np.maximum(args[0] - args[1], 0) * 2)

@@ -186,7 +186,7 @@ class Session:
         return self._provider.is_here(value, self.device.ordinal)
 
     def borrow(self, value: Any) -> Borrowed:
-        """Another library's array, in place and contiguous.  It is kept: see ``forget_borrowed``.
+        """Another library's array, in place and contiguous, for a call that keeps it: see ``keep``.
 
         Raises VMError while its owner's stream is captured.
         """
@@ -199,10 +199,17 @@ class Session:
                 )
             with self._provider.on_stream(int(self.record["compute"]), self.device.ordinal):
                 found = self._provider.borrow(value)
-        self._borrowed.append(found)
         if owner is not None:
             self._owners.add(owner)
         return found
+
+    def keep(self, arguments: Any) -> None:
+        """Keep what was borrowed among the arguments of a call, in tuples too, until ``forget_borrowed``."""
+        for value in arguments:
+            if isinstance(value, Borrowed):
+                self._borrowed.append(value)
+            elif isinstance(value, tuple):
+                self.keep(value)
 
     def hand_back(self) -> None:
         """Order what the owners of borrowed arrays launch from now on behind what is launched so far: they may overwrite them."""

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .. import requests
-from ..failure import failure
 from ..given import a_count, a_sequence, wrong
 from ..layout import COUNTERS
 from ..source import InputError
@@ -86,9 +84,9 @@ class Sampler:
     def trace(self) -> None:
         """One run, traced and counted."""
         before = self.machine.count()
-        self.machine.start_trace(types=True)
-        start = time.monotonic_ns()
         try:
+            self.machine.start_trace(types=True)
+            start = time.monotonic_ns()
             self.run()
         finally:
             end = time.monotonic_ns()
@@ -179,11 +177,7 @@ def finish(machine: VirtualMachine) -> None:
 
     A run returns when the host is done; its time must include what the device has yet to do.
     """
-    state = machine._view
-    status = machine._locked(machine._state, requests.WAIT, -1, 0)  # counted for nobody: a measurement's own
-    if status:
-        state["status"], state["pc"] = status, -1
-        raise failure(machine)
+    machine._alone(functools.partial(machine._wait, None))  # counted for nobody: a measurement's own
 
 
 # ---- what was measured, and where ------------------------------------------------------------------------------------------
