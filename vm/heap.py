@@ -45,6 +45,8 @@ _MAX_BYTES = 1 << 46
 LOST = -1
 #: In ``shape`` of a storage on a card, behind its size: the list of others' streams that used it (see ``cuda.lending``), 0: none.
 USERS = 1
+#: Word of the payload of a storage on ``sim``: which one it was of all that were handed out.
+TURN = 1
 #: In ``count`` of a storage, its size class: it is a caller's array, for the time of a run (see ``donation``).
 DONATED = -1
 
@@ -233,6 +235,9 @@ def new_storage(state, nbytes, device):
         if at == 0:
             return 0
     tensor(at).ndim = 0
+    if device == SIM:
+        s.handed_out += 1
+        tensor(at).payload[TURN] = s.handed_out
     size = tensor(at).shape[0]
     s.allocs += 1
     s.alloc_bytes += nbytes

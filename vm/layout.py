@@ -75,6 +75,7 @@ STATE = np.dtype(
         ("queue_head", _WORD),  # words that have run
         ("queue_used", _WORD),
         ("queue_base", _WORD),  # words that ran before those that are in the buffer
+        ("handed_out", _WORD),  # how often a storage of the device was handed out
         ("link_bytes_per_s", _WORD),  # 0: as fast as memory
         # waiting for a device
         ("outstanding", _WORD),  # has a device work that the host has not waited for?

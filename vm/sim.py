@@ -10,13 +10,14 @@ from ..ops.native.memory import clock_ns, copy_bytes, fill_bytes, free, load_i64
 from ..ops.native.status import OK, OUT_OF_MEMORY
 from ..ops.native.threads import run_kernel
 from .device_queue import QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, reserve
-from .heap import LOST
+from .heap import LOST, TURN
 from .layout import POISON, TRACE_OFF, state_at
 from .tracing import record_kernel
 
 #: Words of a queued kernel before its descriptors: kind, length, function, arguments, pc, packed, and, where it was traced
-#: (else 0), when the host began and ended to queue it; last, how many of the arguments it writes.
-_HEAD = 9
+#: (else 0), when the host began and ended to queue it; how many of the arguments it writes; how many storages had been handed
+#: out.
+_HEAD = 10
 #: Most bytes that queued work may hold; then the host waits, as it does where a device's queue is full.
 MOST_QUEUED_BYTES = 16 << 20
 #: The place behind everything.
@@ -42,6 +43,7 @@ def queue_kernel(state, function, argv, n, n_outputs, pc, packed):
     store_i64(at + 48, start)
     store_i64(at + 56, clock_ns() if start != 0 else 0)
     store_i64(at + 64, n_outputs)
+    store_i64(at + 72, state_at(state).handed_out)
     return OK
 
 
@@ -77,11 +79,14 @@ def run_queued_kernel(state, at):
 
 @native
 def mark_lost(at):
-    """What a queued launch should have written will never be there: see ``heap.LOST``."""
+    """What a queued launch should have written will never be there: see ``heap.LOST``.
+
+    A storage that was given back since, and handed out again, is another value's: what that is made by is queued behind this.
+    """
     n = load_i64(at + 24)
     for i in range(n - load_i64(at + 64), n):
         storage = tensor(at + 8 * _HEAD + i * OBJECT_BYTES).storage
-        if storage != 0:
+        if storage != 0 and tensor(storage).payload[TURN] <= load_i64(at + 72):
             tensor(storage).ndim = LOST
 
 

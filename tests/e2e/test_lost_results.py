@@ -29,3 +29,23 @@ def test_results_behind_a_failure_are_refused_and_those_before_it_are_kept() -> 
             vm.run(lost, right)
     np.testing.assert_allclose(before.numpy(), expected, rtol=1e-6)
     np.testing.assert_allclose(vm.run(x, right).numpy(), expected, rtol=1e-6)
+
+
+def test_what_takes_the_memory_of_dropped_work_is_not_lost_with_it() -> None:
+    text = """#[version = "0.0.5"]
+    def @main(%x: Tensor[(?), float32], %b: bool) -> float32 { if (%b) { min(%x) + 1f } else { 5f } }"""
+    vm = relay.VirtualMachine(relay.compile(text, target="sim"))
+    x, yes, no = np.ones(4, np.float32), np.array(True), np.array(False)
+    vm.run(x[:0], yes)  # its result goes back to the pool before its work is dropped, and the constant takes its place
+    constant = vm.run(x, no)
+    with pytest.raises(relay.VMError, match="an empty axis has no minimum"):
+        constant.numpy()
+    assert constant.numpy() == 5
+    assert vm.run(x, no).numpy() == 5
+    bad, behind = vm.run(x[:0], yes), vm.run(x, yes)
+    with pytest.raises(relay.VMError, match="an empty axis has no minimum"):
+        vm.run(x, no).numpy()
+    for lost in (bad, behind):
+        with pytest.raises(relay.VMError, match="was dropped"):
+            lost.numpy()
+    assert vm.run(x, no).numpy() == 5
