@@ -23,15 +23,16 @@ def prepare(machine: VirtualMachine, fitting: Fitting, name: str, ty: Type, valu
     One that is taken on the host is on the host.
     """
     if isinstance(ty, TupleType):
-        if not isinstance(value, (tuple, list)) or len(value) != len(ty.fields):
-            what = f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
+        fields = tuple(value) if issubclass(type(value), (tuple, list)) else None
+        if fields is None or len(fields) != len(ty.fields):
+            what = f"{len(fields)} values" if fields is not None else type(value).__name__
             raise VMError(f"@{fitting.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}")
         return tuple(
-            prepare(machine, fitting, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, value, strict=True))
+            prepare(machine, fitting, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, fields, strict=True))
         )
     if not isinstance(ty, TensorType):
         raise VMError(f"@{fitting.function.name} takes a function as %{name}: only the program itself can call it")
-    if isinstance(value, Tensor):
+    if type(value) is Tensor:
         fitting.check(name, ty, value.shape, value.dtype.name)
         if value._vm is machine and value.device in (machine.device, "cpu"):
             if is_lost(value._address):

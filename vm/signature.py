@@ -13,7 +13,7 @@ from ..shape_funcs.dims import SYM, Dim, const
 from . import dlpack
 from .door import PARAMETER_WORDS
 from .executable import VMFunction
-from .source import InputError
+from .source import InputError, VMError
 
 
 def named_dims(function: VMFunction) -> dict[Dim, int]:
@@ -95,19 +95,31 @@ class Fitting:
 
 
 def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
-    """A C-contiguous, aligned array in native byte order.  Python's numbers and lists have no dtype: they take ``dtype``
-    where that keeps their value.  Raises InputError for what is no tensor, or of an odd dtype."""
-    if not isinstance(value, np.ndarray):
+    """A C-contiguous, aligned array in native byte order, of no subclass.  Python's numbers and lists have no dtype: they take
+    ``dtype`` where that keeps their value.  Raises InputError for what is no tensor, of an odd dtype, or has masked elements;
+    VMError where there is no memory for a copy."""
+    if not issubclass(type(value), np.ndarray):
         try:
-            if isinstance(value, (bool, int, float, list, tuple)):
-                value = _as_dtype(np.asarray(value), numpy_dtype(dtype))
-            else:
-                value = dlpack.as_array(value) if hasattr(value, "__dlpack__") else np.asarray(value)
-        except (TypeError, ValueError, BufferError, RuntimeError) as error:
-            raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}") from None
+            value = _converted(value, dtype)
+        except Exception as error:  # what is passed may run code of its own
+            cause = None if isinstance(error, (TypeError, ValueError, BufferError)) else error
+            raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}") from cause
+    if type(value) is not np.ndarray:
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise InputError(f"%{name}: elements are masked, and a tensor has no mask", help="fill them: .filled(0)")
+        value = np.asarray(value)  # the array itself, whatever its class says of shape, dtype and address
     if value.dtype.name not in DTYPES:
         raise InputError(f"%{name} has dtype {value.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
-    return np.require(value, value.dtype if value.dtype.isnative else value.dtype.newbyteorder("="), ["C", "A"])
+    try:
+        return np.require(value, value.dtype if value.dtype.isnative else value.dtype.newbyteorder("="), ["C", "A"])
+    except MemoryError:
+        raise VMError(f"out of memory: no room for a contiguous copy of %{name}, {value.nbytes} bytes") from None
+
+
+def _converted(value: Any, dtype: str) -> Any:
+    if issubclass(type(value), (bool, int, float, list, tuple)):
+        return _as_dtype(np.asarray(value), numpy_dtype(dtype))
+    return dlpack.as_array(value) if hasattr(value, "__dlpack__") else np.asarray(value)
 
 
 def _as_dtype(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
