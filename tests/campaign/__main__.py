@@ -1,4 +1,14 @@
-"""``python -m tests.campaign``: the parts, one after the other; exit code 1 when something was found."""
+"""The campaign: random trials of every way into relayvm, in child processes, as many as time allows.
+
+    python -m tests.campaign                      # every part, 60 seconds in all
+    python -m tests.campaign texts --trials 50000
+    python -m tests.campaign texts --seed 1234 --trials 1   # one trial again
+
+A trial is drawn from its seed alone, so a seed is a finding's name.  A finding (a wrong result, an error that is not ours, a
+crash, a hang) is made smaller and written to a file that is a test.  ``make fuzz SECONDS=...`` is the same.
+
+The parts come one after the other; the exit code is 1 when something was found.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +22,7 @@ from .hunt import hunt, write
 
 FOLDER = Path(__file__).parent
 #: Modules of this folder that are no part.
-_NO_PARTS = ("__init__", "__main__", "part", "worker", "child", "hunt", "test_slice")
+_NO_PARTS = ("__main__", "part", "worker", "child", "hunt", "test_slice")
 PARTS = tuple(sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in _NO_PARTS))
 
 

@@ -32,8 +32,20 @@ class Report:
         counts = ", ".join(f"{kinds[k]} {k}" for k in ("wrong", "error", "crash", "hang"))
         lines = [f"{self.part.name}: {self.trials:,} {self.part.unit} in {self.seconds:.0f} s: {counts}"]
         if self.seen:
-            lines.append("  " + ", ".join(f"{what}: {n:,}" for what, n in sorted(self.seen.items())))
+            lines.append("  " + ", ".join(_summed(self.seen)))
         return "\n".join(lines)
+
+
+def _summed(seen: Counter[str]) -> list[str]:
+    """Each count; those of ``kind/value`` as one line, how many different ones there are."""
+    kinds: dict[str, Counter[str]] = {}
+    for what, n in seen.items():
+        kind, _, value = what.partition("/")
+        kinds.setdefault(kind, Counter())[value] += n
+    return [
+        f"{kind}: {values.total():,}" + (f" of {len(values):,} different ones" if "" not in values else "")
+        for kind, values in sorted(kinds.items())
+    ]
 
 
 def hunt(name: str, first: int, trials: int | None, seconds: float, jobs: int) -> Report:

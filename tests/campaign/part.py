@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 Case = TypeVar("Case")
@@ -13,13 +14,15 @@ class Part(Generic[Case]):
     """Trials of one kind.  A case is plain data that can be pickled: children check it, and smaller ones made of it.
 
     ``unit``: a trial, in the plural.  ``slice_trials``: how many the tests check every time, some seconds of them.
-    ``hang_seconds``: a check that takes longer is a hang.  ``seen``: counted by ``check`` and printed at the end, so that a
-    reader sees what was tried.
+    ``slice_environment``: variables of the processes that check these.  ``hang_seconds``: a check that takes longer is a hang.
+    ``seen``: counted by ``check`` and printed at the end, so that a reader sees what was tried; of ``kind/value`` it is said how
+    many values there were.
     """
 
     name: str
     unit: str
     slice_trials: int
+    slice_environment: Mapping[str, str] = MappingProxyType({})
     hang_seconds: float = 30.0
 
     def __init__(self) -> None:

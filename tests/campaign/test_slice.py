@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize("part", PARTS)
 def test_nothing_is_found(part: str, tmp_path: Path) -> None:
+    environment = {**os.environ, **load(part).slice_environment}
     options = ["--trials", str(load(part).slice_trials), "--jobs", "1", "--out", str(tmp_path)]
     command = [sys.executable, "-m", "tests.campaign", part, *options]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -1,0 +1,191 @@
+"""In which ways a random program runs, and what its results are held against."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import relayvm as relay
+
+from . import kernels_once
+from .assemble import Assembly
+from .program import Program, Value
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run a program.
+
+    ``as_text``: it is printed and parsed before.  ``runs``: of one machine, one after the other.  ``donated``: parameters that
+    the last run may write over.
+    """
+
+    device: str
+    config: tuple[tuple[str, Any], ...]
+    as_text: bool = False
+    runs: int = 1
+    donated: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.device} {dict(self.config)}{' as text' if self.as_text else ''}, {self.runs} runs"
+
+
+def ways(r: random.Random, program: Program, fused: bool) -> list[Way]:
+    """Two or three ways that differ in much."""
+    found = []
+    for k in range(r.choice((2, 3))):
+        config: dict[str, Any] = {"opt_level": r.choice((0, 1, 2, 2, 3, 3)), "fuse": fused and k == 0}
+        if config["fuse"]:
+            config["opt_level"] = r.choice((2, 3))
+        config["plan"] = r.choice(("on", "on", "off", "blind"))
+        config["place"] = r.choice((True, True, False))
+        config["bulk"] = r.choice((True, True, False))
+        if r.random() < 0.2:
+            config["data_dependence"] = r.choice(("op", "relay"))
+        donated = tuple(n for n in program.parameters() if r.random() < 0.5) if r.random() < 0.3 else ()
+        way = Way(r.choice(("cpu", "sim")), tuple(config.items()), r.random() < 0.3, r.choice((1, 2, 3)), donated)
+        found.append(way)
+    return found
+
+
+def plainer(way: Way) -> Iterator[Way]:
+    """Ways that leave one thing out."""
+    if way.donated:
+        yield replace(way, donated=())
+    if way.runs > 1:
+        yield replace(way, runs=1)
+    if way.as_text:
+        yield replace(way, as_text=False)
+    if way.device != "cpu":
+        yield replace(way, device="cpu")
+    for k in range(len(way.config)):
+        yield replace(way, config=way.config[:k] + way.config[k + 1 :])
+
+
+def fitting(way: Way, program: Program) -> Way:
+    """The way, donating only parameters that there are."""
+    return replace(way, donated=tuple(n for n in way.donated if n in program.parameters()))
+
+
+def text_of(program: Program) -> str:
+    """The program as text; constants of it that are no scalars are parameters that compile binds."""
+    return relay.astext(Assembly(program).module)
+
+
+def bound(program: Program) -> dict[str, np.ndarray]:
+    """Constants that are no scalars, which are in the text: what ``compile`` gets as ``params``."""
+    values = program.values
+    return {n: values[n].array for n in program.inputs() if n in program.constants and values[n].array.ndim}
+
+
+@dataclass
+class Outcome:
+    """What came of a way: the results of each run, and of the run with other sizes (None: it failed).
+
+    ``compiled``: how many kernels were new; ``interpreted``: whether plain Python took the place of one.
+    """
+
+    runs: list[list[np.ndarray]]
+    resized: list[np.ndarray] | None
+    compiled: int
+    interpreted: bool
+
+
+def run(program: Program, way: Way, other: dict[str, np.ndarray] | None) -> Outcome:
+    """Run it ``way.runs`` times, with the inputs ``other`` before the last run.  Results are held until the end."""
+    module = Assembly(program).module
+    source = relay.astext(module) if way.as_text else module
+    exe = relay.compile(source, target=way.device, params=bound(program), **dict(way.config))
+    with kernels_once.looked_up_once() as interpreted:
+        vm = relay.VirtualMachine(exe)
+    kept, resized = [], None
+    for k in range(way.runs):
+        args = {n: program.values[n].array for n in program.parameters()}
+        last = k == way.runs - 1
+        if last and other is not None:
+            with contextlib.suppress(relay.RelayError):
+                resized = arrays(vm.run(**other))
+            with contextlib.suppress(relay.RelayError):
+                arrays(vm.run(**args))  # queued work that fails is found by whom waits next
+        if last and way.donated:
+            kept.append(vm.run(**{n: np.array(args[n]) if n in way.donated else args[n] for n in args}, donate=list(way.donated)))
+        else:
+            kept.append(vm.run(**args))
+    compiled = sum(use.how == "compiles" for use in vm.prepared)
+    return Outcome([arrays(r) for r in kept], resized, compiled, bool(interpreted))
+
+
+def arrays(results: Any) -> list[np.ndarray]:
+    """Copies of results."""
+    return [np.array(x.numpy()) for x in results]
+
+
+def resized_inputs(r: random.Random, program: Program) -> dict[str, np.ndarray] | None:
+    """Inputs in which one or two of the sizes are other ones wherever they occur; None where none is open."""
+    values = {n: program.values[n] for n in program.parameters()}
+    sizes = sorted({n for v in values.values() if not v.known for n in v.array.shape})
+    if program.sizes == "static" or not sizes:
+        return None
+    others = {n: r.choice((n + 1, 2 * n + 2, 1, 0)) for n in r.choices(sizes, k=r.choice((1, 1, 2)))}
+
+    def resized(v: Value) -> np.ndarray:
+        shape = v.array.shape if v.known else tuple(others.get(n, n) for n in v.array.shape)
+        return v.array if shape == v.array.shape else np.resize(v.array, shape)
+
+    return {n: resized(v) for n, v in values.items()}
+
+
+def wrong(program: Program, found: list[np.ndarray]) -> str | None:
+    """How results differ from numpy's."""
+    names = program.body.results
+    if len(found) != len(names):
+        return f"{len(found)} results for {len(names)}"
+    for name, x in zip(names, found, strict=True):
+        if (what := differs(program.values[name], x)) is not None:
+            return f"result %{name}: {what}"
+    return None
+
+
+def differs(value: Value, x: np.ndarray) -> str | None:
+    """How an array differs from a value."""
+    wanted = value.array
+    if x.dtype != wanted.dtype or x.shape != wanted.shape:
+        return f"{x.dtype.name}{list(x.shape)} for {wanted.dtype.name}{list(wanted.shape)}"
+    if value.error == 0:
+        same = np.array_equal(x, wanted, equal_nan=x.dtype.kind not in "iub")
+    else:
+        a, b = x.astype("float64"), wanted.astype("float64")
+        same = np.allclose(a, b, rtol=value.error, atol=value.error, equal_nan=True)
+    if same:
+        return None
+    return f"{x.reshape(-1)[:8].tolist()} for {wanted.reshape(-1)[:8].tolist()} ({wanted.dtype.name}{list(wanted.shape)})"
+
+
+def disagree(program: Program, a: Way, x: list[np.ndarray], b: Way, y: list[np.ndarray]) -> str | None:
+    """How the results of two ways differ: floats by roundings, all else at all."""
+    for name, one, two in zip(program.body.results, x, y, strict=True):
+        value = program.values[name]
+        bits = not _rounds(a, b) and one.dtype == two.dtype and one.shape == two.shape
+        if (
+            bits
+            and one.tobytes() != two.tobytes()
+            and not (one.dtype.kind not in "iub" and np.isnan(one.astype("float32")).any())
+        ):
+            return f"%{name}: {one.reshape(-1)[:8].tolist()} ({a}), {two.reshape(-1)[:8].tolist()} ({b})"
+        if (what := differs(replace(value, array=two, error=_error(one.dtype.name)), one)) is not None:
+            return f"%{name}: {a} gives {what} ({b})"
+    return None
+
+
+def _error(dtype: str) -> float:
+    return 0.0 if "float" not in dtype else {"float64": 1e-8, "float32": 1e-3, "float16": 0.05, "bfloat16": 0.2}[dtype]
+
+
+def _rounds(a: Way, b: Way) -> bool:
+    """Whether the results of two ways may differ by roundings."""
+    return any(dict(w.config).get("opt_level") == 3 or dict(w.config).get("fuse") for w in (a, b))
