@@ -45,6 +45,16 @@ class Overwriting:
     pc: int
 
 
+@dataclass(frozen=True)
+class Filling:
+    """The kernel launched at ``pc`` fills ``value``, its argument ``position``, in the storage made at ``storage``."""
+
+    pc: int
+    position: int
+    value: str
+    storage: int
+
+
 @dataclass
 class FunctionMemory:
     """What one function does with memory, whichever way a run goes."""
@@ -52,6 +62,7 @@ class FunctionMemory:
     function: str
     storages: list[StorageUse] = field(default_factory=list)
     in_place: list[Overwriting] = field(default_factory=list)
+    filled: list[Filling] = field(default_factory=list)
 
 
 def memory_of(exe: Executable, function: VMFunction) -> FunctionMemory:
@@ -144,6 +155,10 @@ class _Reading:
 
     def launch(self, pc: int, instruction: isa.InvokePacked, held: _Registers) -> None:
         packed, args = self.exe.packed[instruction.packed], instruction.args
+        for position in range(packed.n_inputs, len(args)):
+            filled = held.get(args[position])
+            if filled is not None and filled.storage >= 0:
+                self.found.filled.append(Filling(pc, position, filled.name, filled.storage))
         for k, position in packed.group.in_place:
             register = args[packed.n_inputs + position]
             value, over = held.get(register), _name(held.get(args[k]), args[k])

@@ -42,6 +42,7 @@ def draw(comparison: Comparison, console: Console, profiles: bool | None = None,
 def _rich(table: TextTable, width: int) -> Table:
     from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     widths = [max(len(line[i]) for line in (table.header, *table.rows)) for i in range(len(table.header))]
     *kept, name = range(len(widths))
@@ -54,6 +55,7 @@ def _rich(table: TextTable, width: int) -> Table:
     for i in kept:
         out.add_column(escape(table.header[i]), justify="right", width=widths[i], no_wrap=True, header_style="bold")
     out.add_column("", width=max(1, min(left, widths[name])), no_wrap=True, overflow="ellipsis")
-    for row, tone in zip(table.rows, table.tones, strict=True):
-        out.add_row(*(escape(row[i]) for i in (*kept, name)), style=_STYLES[tone])
+    by_cell = table.by_cell or [(tone,) * len(table.header) for tone in table.tones]
+    for row, tones in zip(table.rows, by_cell, strict=True):
+        out.add_row(*(Text(row[i], _STYLES[tones[i]]) for i in (*kept, name)))
     return out

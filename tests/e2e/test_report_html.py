@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.vm.report.compare import compare_profiles
+from relayvm.vm.report.compare_text import page_table
 from relayvm.vm.report.export_html import html_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -63,6 +65,21 @@ document.body.replaceChildren(out);
 </script>
 """
 ERRORS = '<script>const errors = []; addEventListener("error", e => errors.push(e.message));</script>'
+
+
+#: Run in a frame: tell the page around it which elements of which view reach over its edge, and how wide the page is.
+WIDE = """
+<script>
+const wide = [];
+for (const view of Object.keys(VIEWS)) {
+  state.view = view; apply();
+  for (const e of document.querySelectorAll("body *"))
+    if (!e.closest(".scroll, #tooltip, svg") && e.getBoundingClientRect().right > innerWidth)
+      wide.push(view + " " + e.tagName + e.id);
+}
+parent.postMessage({wide, width: innerWidth, page: document.documentElement.scrollWidth}, "*");
+</script>
+"""
 
 
 def browse(page: str, folder: Path, steps: list[str], fragment: str = "") -> dict[str, dict[str, Any]]:
@@ -123,7 +140,9 @@ def test_one_profile(both: list[tuple[str, relay.Profile]], tmp_path: Path) -> N
     )
     assert "↑ to the host: 1 × 8 B" in seen[views[1]]["text"] and "// <b>not bold</b>" in seen[views[1]]["text"]
     assert seen[views[1]]["bold"] == 0, "the program's text is text"
-    assert "wait" in seen[views[2]]["text"] and "Bytes" in seen[views[3]]["heads"] and "Timed runs" in seen[views[4]]["text"]
+    assert {"Bytes", "Holds"} <= set(seen[views[3]]["heads"])
+    assert "%greater bool[100, 4]" in seen[views[3]]["text"] and "3.13 KiB" in seen[views[3]]["text"]
+    assert "wait" in seen[views[2]]["text"] and "Timed runs" in seen[views[4]]["text"]
     operators = seen[views[5]]
     assert operators["rows"] == len({s.name for s in both[0][1].sites if s.kind == "kernel"})
     assert seen[sort[0]]["first"] != [] and sorted(seen[sort[0]]["text"]) == sorted(operators["text"])
@@ -134,7 +153,7 @@ def test_two_profiles_and_their_comparison(both: list[tuple[str, relay.Profile]]
     table = {
         "title": "A against B",
         "header": ["per run", "input", "op"],
-        "rows": [["syncs", "2", "3"], {"cells": ["dtoh_bytes", "16", "1624"], "mark": "worse"}],
+        "rows": [["syncs", "2", "3"], {"cells": ["dtoh_bytes", "16", "1624"], "mark": "", "tones": ["", "", "worse"]}],
         "notes": ["The results agree."],
     }
     page = html_page(both, table)
@@ -147,6 +166,23 @@ def test_two_profiles_and_their_comparison(both: list[tuple[str, relay.Profile]]
     assert all(word in start["comparison"] for word in ("A against B", "dtoh_bytes", "1624", "The results agree."))
     assert "op" in seen['#side [data-value="1"]']["pressed"] and "input" not in seen['#side [data-value="1"]']["pressed"]
     assert all("input" in tile and "op" in tile for tile in start["tiles"])
+
+
+def test_nothing_is_cut_on_a_phone(both: list[tuple[str, relay.Profile]], tmp_path: Path) -> None:
+    """In a frame of a phone's width: the page is no wider than it, and what is wider scrolls in a box of its own."""
+    page = html_page(both, page_table(compare_profiles(dict(both))))
+    (tmp_path / "inner.html").write_text(page.replace("</body>", f"{WIDE}</body>"), encoding="utf-8")
+    outer = (
+        "<html><body><script>addEventListener('message', e => { document.body.textContent = JSON.stringify(e.data); })</script>"
+        "<iframe src='inner.html' style='width: 375px; height: 800px; border: 0'></iframe></body></html>"
+    )
+    (tmp_path / "outer.html").write_text(outer, encoding="utf-8")
+    command = [str(BROWSER), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", (tmp_path / "outer.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    found = re.search(r'{"wide".*?}', done.stdout)
+    assert found, done.stdout[-2000:]
+    data = json.loads(html.unescape(found.group()))
+    assert (data["wide"], data["width"]) == ([], 375) and data["page"] <= 375
 
 
 def test_a_program_that_does_nothing(tmp_path: Path) -> None:

@@ -220,6 +220,13 @@ def test_more_than_two_sides_and_the_widths_of_tables() -> None:
     assert whole.tones[0] == "worse" and all(len(r) == len(whole.header) for r in whole.rows)
 
 
+def test_a_side_that_does_not_differ_has_no_colour() -> None:
+    found = of(side(), side(2000), side(1000), side(500))
+    _, whole, *_ = tables(found)
+    assert whole.by_cell[0] == ("", "worse", "worse", "", "", "better", "better", "")
+    assert page_table(found)["rows"][0]["tones"] == ["", "", "worse", "worse", "", "", "better", "better"]
+
+
 def test_rows_that_hardly_count_are_left_out_and_counted() -> None:
     long, short = side(100_000, extra="add"), side(100_000, extra="add")
     shown = list(tables(of(long, short)))[2]
@@ -230,8 +237,12 @@ def test_rows_that_hardly_count_are_left_out_and_counted() -> None:
 def test_the_table_of_the_page() -> None:
     page = page_table(of(side(), side(2000, copies=0, extra="add")))
     assert {len(r["cells"]) for r in page["rows"]} == {len(page["header"])}
-    marks = {r["cells"][0]: r["mark"] for r in page["rows"]}
-    assert marks["wall time"] == "worse" and marks["+ add  a.relay:9"] == "new" and marks["launches"] == ""
+    rows = {r["cells"][0]: r for r in page["rows"]}
+    assert rows["wall time"]["tones"][2] == "worse" and rows["+ add  a.relay:9"]["mark"] == "new"
+    assert not any(rows["launches"]["tones"]) and not any(rows["+ add  a.relay:9"]["tones"]), "no colour where nothing was tested"
+    copied = rows["[memcpy DtoH] bytes"]
+    assert copied["cells"][1:4] == ["8 B", "0 B", "-8 B"] and copied["titles"][1] == "8 bytes" and copied["values"][1] == 8
+    assert all(len(r[key]) == len(page["header"]) for r in page["rows"] for key in ("titles", "tones", "values"))
     assert json.loads(json.dumps(page)) == page
 
 

@@ -246,3 +246,19 @@ def test_profiles_are_plain_data() -> None:
     data = example().as_data()
     assert json.loads(json.dumps(data)) == json.loads(example().to_json())
     assert set(data) == {"schema", "summary", *(f.name for f in dataclasses.fields(Profile))}
+
+
+def test_memory_names_the_tensors_that_lay_in_it() -> None:
+    text = """#[version = "0.0.5"]
+    def @main(%x: Tensor[(?n, 4), float32]) {
+      let %rows = argwhere(greater(%x, 0f));
+      let %total = sum(%x, axis=[1]);
+      (%rows, %total)
+    }
+    """
+    machine = VirtualMachine(compile(text, target="sim"))
+    found = machine.profile(np.ones((3, 4), "float32"), repeat=2)
+    holds = {s.holds for s in found.sites if s.kind == ALLOC}
+    assert "%total float32[3]" in holds and "%greater bool[3, 4]" in holds
+    assert all(h for h in holds) and not any(s.holds for s in found.sites if s.kind != ALLOC)
+    assert "%total float32[3]" in found.view("memory") and Profile.from_json(found.to_json()) == found

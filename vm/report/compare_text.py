@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from .compare_rows import RUN, Difference
 from .profile_data import COPY_NAMES
 from .series import Key
 from .significance import ALPHA, CONFIDENCE, Verdict
-from .tables import align, bytes_text, profile_text, rate_text, time_text
+from .tables import align, bytes_short, bytes_text, profile_text, rate_text, time_text
 
 if TYPE_CHECKING:
     from .compare import Comparison
@@ -29,13 +29,15 @@ _DROPPABLE = (2, 5, 4)
 class TextTable:
     """A table before it is laid out: cells as text, and for each row whether it is ``better``, ``worse`` or ``other`` than
     the first side, or neither (empty).  The last column is the name.  ``droppable``: columns that a narrow screen may leave
-    out, in this order."""
+    out, in this order.   ``by_cell``: the
+    same for each cell, so that a side that does not differ has none; empty: that of the row."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     tones: tuple[str, ...]
     droppable: tuple[int, ...] = ()
+    by_cell: tuple[tuple[str, ...], ...] = ()
 
     def plain(self) -> str:
         """The table as text without colours."""
@@ -144,15 +146,57 @@ def page_table(comparison: Comparison) -> dict[str, Any]:
     several = len(comparison.cases) > 1
     for case, found in zip(comparison.cases, comparison.tables, strict=True):
         whole = _whole(found, case.profiles)
-        table = _table("", comparison.sides, [*whole, *_parts(found, everything=False)[0]])
-        for cells, tone in zip(table.rows, table.tones, strict=True):
-            mark = {"+": "new", "-": "gone"}.get(cells[-1][:1], "" if tone == "other" else tone)
+        shown = [*whole, *_parts(found, everything=False)[0]]
+        table = _table("", comparison.sides, shown)
+        for row, cells, tones in zip(shown, table.rows, table.by_cell, strict=True):
+            mark = {"+": "new", "-": "gone"}.get(cells[-1][:1], "")
             name = cells[-1].strip().partition(" is ")[0]  # the reasons of copies are elsewhere on the page
-            rows.append({"cells": [f"{case.name}: {name}" if several else name, *cells[:-1]], "mark": mark})
+            figures = _page_figures(row)
+            rows.append(
+                {
+                    "cells": [
+                        f"{case.name}: {name}" if several else name,
+                        *(figures.get(i, c) for i, c in enumerate(cells[:-1])),
+                    ],
+                    "titles": ["", *(cells[i] + " bytes" if i in figures else "" for i in range(len(cells) - 1))],
+                    "tones": ["", *("" if mark or tone == "other" else tone for tone in tones[:-1])],
+                    "values": ["", *_page_values(row, len(cells) - 1)],
+                    "mark": mark,
+                }
+            )
     title, *notes = heading(comparison).splitlines()
     notes += [_means(comparison).plain()] if several else []
     header = ["", *table.header[:-1]]
     return {"title": title, "header": header, "rows": rows, "notes": [*map(str.strip, notes), *legend(comparison).splitlines()]}
+
+
+def _columns(row: Difference) -> list[int]:
+    """The column of each side's value."""
+    return [0, 1] if len(row.values) == 2 else [0, *range(1, 2 * len(row.values) - 1, 2)]
+
+
+def _page_figures(row: Difference) -> dict[int, str]:
+    """Numbers of bytes as people read them, by column."""
+    if row.unit != "bytes":
+        return {}
+    found = {c: bytes_short(v) for c, v in zip(_columns(row), row.values, strict=True) if v is not None}
+    if len(row.values) == 2 and row.change:
+        found[2] = ("+" if row.change > 0 else "-") + bytes_short(abs(row.change))
+    return found
+
+
+def _page_cells(cells: Sequence[str], figures: Mapping[int, str]) -> list[str]:
+    return [figures.get(i, cell) for i, cell in enumerate(cells[:-1])]
+
+
+def _page_values(row: Difference, columns: int) -> list[float]:
+    """What the columns are sorted by: the value of a side, and beside it its ratio to the first."""
+    values = [v or 0 for v in row.values]
+    if len(values) == 2:
+        changed = values[1] / values[0] if values[0] else 0
+        return [values[0], values[1], row.change, *[changed] * (columns - 3)]
+    others = [x for v in values[1:] for x in (v, v / values[0] if values[0] else 0)]
+    return [values[0], *others]
 
 
 def _weight(row: Difference) -> tuple[bool, float]:
@@ -176,7 +220,16 @@ def _table(title: str, sides: Sequence[str], rows: Sequence[Difference]) -> Text
         header = (a, *(h for name in others for h in (name, f"vs {a}")), "")
     others_against = tuple(range(2, 2 * len(others), 2))  # all but the last
     lines = [_line(r) if two else _wide(r) for r in rows]
-    return TextTable(title, header, tuple(lines), tuple(_tone(r) for r in rows), _DROPPABLE if two else others_against)
+    tones = tuple(_tone(r) for r in rows)
+    return TextTable(title, header, tuple(lines), tones, _DROPPABLE if two else others_against, tuple(map(_by_cell, rows)))
+
+
+def _by_cell(row: Difference) -> tuple[str, ...]:
+    """The tone of each cell: that of its side; between two sides the name has it too."""
+    tones = [_side_tone(row, side) for side in range(1, len(row.values))]
+    if len(tones) == 1:
+        return ("", *tones * 3, "", "", *tones)
+    return ("", *(tone for tone in tones for _ in range(2)), "")
 
 
 def _line(row: Difference) -> tuple[str, ...]:
@@ -265,12 +318,14 @@ def figure(value: float, unit: str) -> str:
 
 def _tone(row: Difference) -> str:
     """Is the last side that differs better or worse?"""
-    for side in reversed(range(1, len(row.values))):
-        if row.mark(side) in "~=":
-            continue
-        first, here = row.values[0] or 0, row.values[side] or 0
-        return "better" if here < first else "worse" if here > first else "other"
-    return ""
+    return next(filter(None, (_side_tone(row, side) for side in reversed(range(1, len(row.values))))), "")
+
+
+def _side_tone(row: Difference, side: int) -> str:
+    if row.mark(side) in "~=":
+        return ""
+    first, here = row.values[0] or 0, row.values[side] or 0
+    return "better" if here < first else "worse" if here > first else "other"
 
 
 def _means(comparison: Comparison) -> TextTable:

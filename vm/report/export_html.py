@@ -15,7 +15,8 @@ def html_page(profiles: Sequence[tuple[str, Profile]], comparison: Mapping[str, 
     """The page of named profiles, whose timelines stand over each other; a name may be empty.
 
     ``comparison``: a table that goes on top: ``title``, ``header`` (list of texts), ``rows`` (each a list of texts, or
-    ``{"cells": [...], "mark": "better" | "worse" | "new" | "gone" | ""}``) and ``notes`` (list of texts).
+    ``{"cells": [...], "mark": "new" | "gone" | ""}``, and by cell ``tones``: ``better``, ``worse`` or empty, ``titles``: shown
+    over it, ``values``: numbers to sort by) and ``notes`` (list of texts).
     """
     data = {"profiles": [_data(name, p) for name, p in profiles], "comparison": dict(comparison) if comparison else None}
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # so that nothing in it ends the script element

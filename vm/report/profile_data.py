@@ -65,7 +65,7 @@ class Site:
     one; "", -1 and "" for arguments and results, which none moves.
     ``source``, ``line``: where in ``Profile.sources`` it comes from, from 0 and from 1; -1 and 0 where it does not.
     ``reason``: of a copy, else empty.  ``asked_ns``: what the host spent on asking for it.  ``types``: the arguments of the
-    longest call, and ``n_types`` how many different ones there were.
+    longest call, and ``n_types`` how many different ones there were.  ``holds``: the tensors that lay in what it allocated.
     """
 
     kind: str
@@ -86,6 +86,7 @@ class Site:
     nbytes: int
     types: str
     n_types: int
+    holds: str = ""
 
 
 class Moment(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -134,15 +134,15 @@ def _site_key(event: Event) -> tuple[str, int, int]:
     return event.kind, event.pc, event.subject
 
 
-def sites(traces: Sequence[Trace], exe: Executable, places: Places) -> tuple[Site, ...]:
-    """What each instruction did, in the order in which it first did it."""
+def sites(traces: Sequence[Trace], exe: Executable, places: Places, held: Mapping[int, str]) -> tuple[Site, ...]:
+    """What each instruction did, in the order in which it first did it; ``held``: what lay where one allocated."""
     groups: dict[tuple[str, int, int], list[Event]] = {}
     for event in (e for t in traces for e in t.events):
         groups.setdefault(_site_key(event), []).append(event)
-    return tuple(_site(found, exe, places) for found in groups.values())
+    return tuple(_site(found, exe, places, held) for found in groups.values())
 
 
-def _site(events: Sequence[Event], exe: Executable, places: Places) -> Site:
+def _site(events: Sequence[Event], exe: Executable, places: Places, held: Mapping[int, str]) -> Site:
     first, longest = events[0], max(events, key=lambda e: e.end_ns - e.start_ns)
     row = Row.of(first.kind, _name(first, exe), events)
     op = ""
@@ -165,6 +165,7 @@ def _site(events: Sequence[Event], exe: Executable, places: Places) -> Site:
         nbytes=row.nbytes,
         types=types_text(longest.types),
         n_types=len({e.types for e in events}),
+        holds=held.get(first.pc, "") if first.kind == ALLOC else "",
     )
 
 

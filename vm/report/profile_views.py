@@ -86,8 +86,8 @@ def waits(profile: Profile) -> Table:
 def allocations(profile: Profile) -> Table:
     """A row for each instruction that allocates, most bytes first."""
     found = sorted((s for s in profile.sites if s.kind == ALLOC), key=lambda s: (-s.nbytes, s.line))
-    rows = [(str(s.calls), bytes_short(s.nbytes), bytes_short(s.nbytes / s.calls), place(profile, s)) for s in found]
-    return Table("allocations:", ("Calls", "Bytes", "Each", "Place"), tuple(rows), (3,))
+    rows = [(str(s.calls), bytes_short(s.nbytes), bytes_short(s.nbytes / s.calls), s.holds, place(profile, s)) for s in found]
+    return Table("allocations:", ("Calls", "Bytes", "Each", "Holds", "Place"), tuple(rows), (3, 4))
 
 
 def bulks(profile: Profile) -> Table:

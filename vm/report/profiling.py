@@ -14,6 +14,7 @@ from ..given import a_count, a_sequence, wrong
 from ..layout import COUNTERS
 from ..source import InputError
 from .profile_data import Profile
+from .profile_memory import held
 from .profile_rows import Places, Trace, measured, reasons, rows, sites, timeline
 from .series import series_of
 
@@ -114,7 +115,7 @@ class Sampler:
             host=host,
             copies=reasons(events, exe),
             series=series_of([measured(t.events, exe, places) for t in self.traces]),
-            sites=sites(self.traces, exe, places),
+            sites=sites(self.traces, exe, places, held(events, exe, places)),
             timeline=moments,
             timeline_ns=length,
             timeline_dropped=dropped,

@@ -19,12 +19,18 @@ function bytes_text(n) {
   for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) if (n >= size) return digits(n / size) + " " + unit;
   return Math.round(n) + " B";
 }
+// Bytes for people; the exact number shows over it.
+function bytes(n) {
+  const exact = Number.isInteger(n) ? n.toLocaleString("en") : n.toLocaleString("en", {maximumFractionDigits: 1});
+  return element("span", {title: `${exact} bytes`}, bytes_text(n));
+}
 function range_text(low, high) {
   const [a, b] = [time_text(low).split(" "), time_text(high).split(" ")];
   return a[1] === b[1] ? `${a[0]} to ${b.join(" ")}` : `${a.join(" ")} to ${b.join(" ")}`;
 }
 function digits(value) { return value >= 99.95 ? value.toFixed(0) : value >= 9.995 ? value.toFixed(1) : value.toFixed(2); }
 function count(n) { return Number.isInteger(n) ? String(n) : n.toFixed(1); }
+function rate(n) { return n >= 100 ? n.toFixed(0) : String(+n.toPrecision(3)); }
 function percent(part, whole) { return whole ? (100 * part / whole).toFixed(1) + " %" : "0 %"; }
 
 function element(name, attributes = {}, ...children) {
@@ -52,13 +58,15 @@ function totals(profile, ...kinds) {
 }
 
 const TILES = [
-  ["Run, median", p => [time_text(p.median_ns), `of ${runs(p)}: ${range_text(Math.min(...p.run_ns), Math.max(...p.run_ns))}`]],
+  ["Run, median", p => [time_text(p.median_ns), `of ${runs(p)}: ${range_text(Math.min(...p.run_ns), Math.max(...p.run_ns))}`,
+    `p90 ${time_text(p.summary.p90_ns)}, p99 ${time_text(p.summary.p99_ns)}`,
+    ...(PROFILES.length > 1 ? [] : [`${rate(p.summary.runs_per_second)} runs/s`])]],
   ["Kernels", p => { const t = totals(p, "kernel", "host_call"); return [time_text(t.ns), `${count(t.calls)} launches`]; }],
-  ["Copies to the host", p => { const t = totals(p, "dtoh"); return [count(t.calls), t.calls ? bytes_text(t.bytes) : "none"]; }],
-  ["Copies to the device", p => { const t = totals(p, "htod"); return [count(t.calls), t.calls ? bytes_text(t.bytes) : "none"]; }],
+  ["Copies to the host", p => { const t = totals(p, "dtoh"); return [count(t.calls), t.calls ? bytes(t.bytes) : "none"]; }],
+  ["Copies to the device", p => { const t = totals(p, "htod"); return [count(t.calls), t.calls ? bytes(t.bytes) : "none"]; }],
   ["Waits", p => { const t = totals(p, "sync"); return [count(t.calls), t.calls ? time_text(t.ns) : "none"]; }],
   ["Shape functions", p => { const t = totals(p, "shape_func"); return [count(t.calls), t.calls ? time_text(t.ns) : "none"]; }],
-  ["Peak memory", p => [bytes_text(p.counters.peak_bytes ?? 0), `${count(p.counters.allocs ?? 0)} allocations`]],
+  ["Peak memory", p => [bytes(p.counters.peak_bytes ?? 0), `${count(p.counters.allocs ?? 0)} allocations`]],
 ];
 
 function tiles() {
@@ -66,8 +74,8 @@ function tiles() {
   return TILES.map(([name, figure]) => {
     const tile = element("div", {class: "tile"}, element("div", {class: "name"}, name));
     PROFILES.forEach((profile, i) => {
-      const [value, note] = figure(profile), mark = many ? element("span", {class: "side", style: `color: var(--side${i % 4})`}, profile.name) : null;
-      tile.append(element("div", {class: many ? "value small" : "value"}, mark, value), element("div", {class: "note"}, note));
+      const [value, ...notes] = figure(profile), mark = many ? element("span", {class: "side", style: `color: var(--side${i % 4})`}, profile.name) : null;
+      tile.append(element("div", {class: many ? "value small" : "value"}, mark, value), ...notes.map(note => element("div", {class: "note"}, note)));
     });
     if (name === "Run, median" && !many) tile.append(strip(PROFILES[0]));
     return tile;
@@ -129,10 +137,10 @@ function operatorsView(profile) {
     ["Share", r => element("span", {}, element("span", {class: "percent"}, percent(r.ns, total)), element("span", {class: "share", style: `width: ${(total ? 80 * r.ns / total : 0).toFixed(1)}px`})), r => r.ns, "left"],
     ["Time", r => time_text(r.ns), r => r.ns], ["Calls", r => count(r.calls), r => r.calls],
     ["Average", r => time_text(r.ns / r.calls), r => r.ns / r.calls], ["Longest", r => time_text(r.max), r => r.max],
-    ["Launching", r => time_text(r.asked), r => r.asked], ["Bytes", r => bytes_text(r.bytes), r => r.bytes],
+    ["Launching", r => time_text(r.asked), r => r.asked], ["Bytes", r => bytes(r.bytes), r => r.bytes],
     ["GB/s", r => r.ns ? (r.bytes / r.ns).toFixed(2) : "", r => r.bytes / r.ns],
     ["On", r => r.first.device], ["Operators", r => r.first.op, null, "wrap mono"], ["Line", r => element("span", {}, ...r.sites.flatMap((s, i) => [i ? ", " : "", lineLink(profile, s)]))],
-    ["Arguments of the longest call", r => r.types + (r.others ? " and others" : ""), null, "cut mono"],
+    ["Arguments of the longest call", r => r.types + (r.others ? " and others" : ""), null, "wrap mono"],
   ], rows, 0);
 }
 
@@ -143,7 +151,7 @@ function copiesView(profile) {
   const wait = s => s.kind === "dtoh" ? waited.get(s.function + s.pc) ?? 0 : 0;
   return table([
     ["Direction", s => element("span", {}, element("span", {class: "swatch", style: `color: var(--${s.kind})`}), s.kind === "dtoh" ? "to the host" : "to the device")],
-    ["Calls", s => count(s.calls / n), s => s.calls], ["Bytes", s => bytes_text(s.nbytes / n), s => s.nbytes],
+    ["Calls", s => count(s.calls / n), s => s.calls], ["Bytes", s => bytes(s.nbytes / n), s => s.nbytes],
     ["Time", s => time_text(s.total_ns / n), s => s.total_ns], ["Waited before", s => wait(s) ? time_text(wait(s)) : "", wait],
     ["Why", why, null, "wrap"], ["Line", s => lineLink(profile, s)],
   ], rows, 2);
@@ -157,7 +165,7 @@ function hostView(profile) {
     ["Time", s => time_text(s.total_ns / n), s => s.total_ns], ["Calls", s => count(s.calls / n), s => s.calls],
     ["Longest", s => time_text(s.max_ns), s => s.max_ns], ["Name", s => s.name, null, "mono"],
     ["Instruction", s => s.pc < 0 ? "" : `@${s.function} ${s.pc}: ${s.instruction}`, null, "mono"], ["Line", s => lineLink(profile, s)],
-    ["Arguments", s => s.types, null, "cut mono"],
+    ["Arguments", s => s.types, null, "wrap mono"],
   ], rows, 1);
 }
 
@@ -165,9 +173,10 @@ function memoryView(profile) {
   const n = runs(profile), rows = profile.sites.filter(s => s.kind === "alloc").sort((a, b) => b.nbytes - a.nbytes);
   if (!rows.length) return nothing("Nothing was allocated.");
   return table([
-    ["Bytes", s => bytes_text(s.nbytes / n), s => s.nbytes], ["Calls", s => count(s.calls / n), s => s.calls],
-    ["Each", s => bytes_text(s.nbytes / s.calls), s => s.nbytes / s.calls],
-    ["Instruction", s => `@${s.function} ${s.pc}: ${s.instruction}`, null, "mono"], ["Line", s => lineLink(profile, s)],
+    ["Bytes", s => bytes(s.nbytes / n), s => s.nbytes], ["Holds", s => s.holds, null, "wrap mono"], ["Calls", s => count(s.calls / n), s => s.calls],
+    ["Each", s => bytes(s.nbytes / s.calls), s => s.nbytes / s.calls], ["On", s => s.device],
+    ["Line", s => lineLink(profile, s)],
+    ["Instruction", s => `@${s.function} ${s.pc}: ${s.instruction}`, null, "mono"],
   ], rows, 0);
 }
 
@@ -175,7 +184,7 @@ function runsView(profile) {
   const metrics = [...new Set(profile.metrics.flatMap(Object.keys))];
   const rows = profile.run_ns.map((ns, i) => ({number: i + 1, ns, metrics: profile.metrics[i] ?? {}}));
   const facts = [...Object.entries(profile.environment), ["arguments", profile.arguments.join(", ") || "none"], ["warm-up runs", profile.warmup],
-    ...Object.entries(profile.counters).map(([k, v]) => [`${k}, per run`, count(v)])];
+    ...Object.entries(profile.counters).map(([k, v]) => [`${k}, per run`, k.endsWith("bytes") ? bytes(v) : count(v)])];
   const uses = {compiles: "compiled", disk_hits: "found on disk", memory_hits: "in memory already"};
   return element("div", {},
     element("h3", {}, "Timed runs"), table([["Run", r => r.number, r => r.number], ["Time", r => time_text(r.ns), r => r.ns],
@@ -183,7 +192,7 @@ function runsView(profile) {
     element("h3", {}, "Kernels, when the machine was made"), profile.prepared.length
       ? table([["Store", u => uses[u[0]]], ["Time", u => time_text(u[2]), u => u[2]], ["Kernel", u => u[1], null, "mono"]], profile.prepared)
       : nothing("None."),
-    element("h3", {}, "What ran, and where"), element("dl", {}, ...facts.flatMap(([k, v]) => [element("dt", {}, k), element("dd", {}, String(v))])));
+    element("h3", {}, "What ran, and where"), element("dl", {}, ...facts.flatMap(([k, v]) => [element("dt", {}, k), element("dd", {}, v instanceof Node ? v : String(v))])));
 }
 
 // ---- the program --------------------------------------------------------------------------------------------------------
@@ -213,7 +222,7 @@ function sourceRows(text, line, number, found, total, n) {
   const row = element("tr", {"data-line": `${number}:${line}`},
     cell(ran.length ? time_text(ns / n) : ""),
     element("td", {class: "heat"}, element("div", {}, ns ? element("div", {style: `width: ${Math.max(2, 100 * ns / total)}%`, title: percent(ns, total)}) : "")),
-    cell(ran.length ? count(sum(ran, s => s.calls) / n) : ""), cell(copied.length ? bytes_text(sum(copied, s => s.nbytes) / n) : ""),
+    cell(ran.length ? count(sum(ran, s => s.calls) / n) : ""), cell(copied.length ? bytes(sum(copied, s => s.nbytes) / n) : ""),
     cell(String(line), "number"), element("td", {class: "code"}, ...highlighted(text)));
   const notes = copied.map(s => element("tr", {class: `note ${s.kind}`}, ...Array(4).fill(0).map(() => element("td")), cell("", "number"), element("td", {class: "code"},
     `${s.kind === "dtoh" ? "↑ to the host" : "↓ to the device"}: ${count(s.calls / n)} × ${bytes_text(s.nbytes / s.calls)}, ${s.reason}`)));
@@ -234,9 +243,10 @@ function about(e) {
   if (site.kind === "kernel" && askedStart !== start) facts.push(["launched", `at ${time_text(askedStart)} in ${time_text(askedEnd - askedStart)}; ${time_text(start - askedEnd)} in the queue`]);
   if (site.op && site.op !== site.name) facts.push(["operators", site.op]);
   if (site.reason) facts.push(["why", site.reason]);
+  if (site.holds) facts.push(["holds", site.holds]);
   if (types) facts.push(["arguments", types]);
   if (nbytes) facts.push(["bytes", bytes_text(nbytes) + (end > start && site.kind !== "alloc" ? `, ${(nbytes / (end - start)).toFixed(2)} GB/s` : "")]);
-  facts.push(["in use after", bytes_text(live)]);
+  facts.push(["in use after", bytes(live)]);
   if (site.pc >= 0) facts.push(["instruction", `@${site.function} ${site.pc}: ${site.instruction}`]);
   if (site.source >= 0) facts.push(["line", element("span", {}, lineLink(profile, site), "  ", element("code", {}, profile.sources[site.source].text.split("\n")[site.line - 1].trim()))]);
   return [element("div", {class: "strong"}, element("span", {class: "swatch", style: `color: var(--${e.kind})`}), e.kind === "launch" ? `launch of ${site.name}` : site.name),
@@ -256,7 +266,9 @@ function hover(e) {
 // ---- the page ---------------------------------------------------------------------------------------------------------------
 
 function comparison(data) {
-  const columns = data.header.map((title, i) => [title, r => r.cells[i], i ? r => parseFloat(r.cells[i].replace(/[^-\d.eE]/g, "")) || 0 : null]);
+  const columns = data.header.map((title, i) => [title,
+    r => element("span", {class: r.tones?.[i] || null, title: r.titles?.[i] || null}, r.cells[i]),
+    i ? r => r.values?.[i] ?? (parseFloat(r.cells[i]) || 0) : null, i ? "" : "wrap name"]);
   const rows = data.rows.map(r => Array.isArray(r) ? {cells: r, mark: ""} : r);
   $("comparison").hidden = false;
   $("comparison").append(element("div", {class: "bar"}, element("h2", {}, data.title ?? "Comparison")), table(columns, rows),
@@ -296,12 +308,23 @@ function recall() {
   state.from = number("from", 0); state.to = number("to", 1);
 }
 
+// What all profiles have in common once, then what each has of its own.
+function settings() {
+  const own = PROFILES.map(p => Object.entries({...(PROFILES.some(q => q.device !== p.device) ? {device: p.device} : {}), ...p.config}));
+  const text = ([k, v]) => `${k}=${v}`, shared = own[0].map(text).filter(t => own.every(o => o.some(s => text(s) === t)));
+  const row = (mark, texts) => $("settings").append(element("span", {class: "row"}, mark, ...texts.map(t => element("span", {class: "chip"}, t))));
+  row(null, shared);
+  PROFILES.forEach((p, i) => {
+    const texts = own[i].map(text).filter(t => !shared.includes(t));
+    if (PROFILES.length > 1 && texts.length) row(element("span", {class: "side", style: `color: var(--side${i % 4})`}, p.name), texts);
+  });
+}
+
 function build() {
   const first = PROFILES[0], n = PROFILES.length;
   $("title").textContent = `@${first.entry} on ${[...new Set(PROFILES.map(p => p.device))].join(" and ")}`;
   $("subtitle").textContent = [first.arguments.join(", "), `relayvm ${first.environment.relayvm ?? ""}`, first.environment.machine].filter(t => t).join(" · ");
-  PROFILES.forEach((p, i) => $("settings").append(element("span", {class: "row"}, n > 1 ? element("span", {class: "side", style: `color: var(--side${i % 4})`}, p.name) : null,
-    ...Object.entries(p.config).map(([k, v]) => element("span", {class: "chip"}, `${k}=${v}`)))));
+  settings();
   $("tiles").append(...tiles());
   if (DATA.comparison) comparison(DATA.comparison);
   $("side").hidden = n === 1;
