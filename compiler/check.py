@@ -3,6 +3,7 @@ its victim."""
 
 from __future__ import annotations
 
+from ..vm import codes
 from ..vm.source import Diagnostic, TypeCheckError
 from .anf import inner_chains, is_atom, operands
 from .ir import Constant, Expr, Function, GlobalVar, IRModule, Let, Var
@@ -34,7 +35,7 @@ def _bound_twice(name: str, var: Var, first: Expr, second: Expr) -> Diagnostic:
         by = "as a parameter of two functions" if Let not in kinds else "by a let and as a parameter of a function"
     notes = tuple((f"here as {_what(node)}", node.span) for node in (first, second) if node.span is not None)
     help = f"a variable is bound once: make a relay.var({var.name!r}) for each let and each function"
-    return Diagnostic(f"%{var.name} is bound twice in @{name}: {by}", var.span, notes, help)
+    return Diagnostic(f"%{var.name} is bound twice in @{name}: {by}", var.span, notes, help, codes.Type.BINDING)
 
 
 def _what(binder: Expr) -> str:

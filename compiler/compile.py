@@ -11,6 +11,7 @@ import numpy as np
 
 from ..ops.ty import DTYPES, TensorType
 from ..shape_funcs.dims import const
+from ..vm import codes
 from ..vm.executable import DEVICES, Executable
 from ..vm.given import a_mapping, wrong
 from ..vm.layout import CUDA
@@ -66,7 +67,7 @@ def as_module(mod: Program) -> IRModule:
         help = "its IRModule or text; an Executable runs as it is" if isinstance(mod, Executable) else None
         raise wrong("a program", "an IRModule, a Function, a text or a Path", mod, help)
     if not mod.functions:
-        raise TypeCheckError("the module has no function", help="write `def @main(...) { ... }`")
+        raise TypeCheckError("the module has no function", help="write `def @main(...) { ... }`", code=codes.Type.EMPTY)
     return mod
 
 
@@ -81,7 +82,7 @@ def check_target(target: str) -> None:
     is_gpu = str(target).lower() in _GPU_NAMES
     near = difflib.get_close_matches(str(target), DEVICES, 1)
     hint = f"; a GPU is called {DEVICES[CUDA]} here" if is_gpu else f"; did you mean {near[0]}?" if near else ""
-    raise ConfigError(f"unknown target {target!r}{hint}", help=f"valid targets: {', '.join(DEVICES)}")
+    raise ConfigError(f"unknown target {target!r}{hint}", help=f"valid targets: {', '.join(DEVICES)}", code=codes.Config.DEVICE)
 
 
 def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
@@ -89,13 +90,17 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
     if not params:
         return mod
     if "main" not in mod.functions:
-        raise InputError("params bind parameters of @main, but the module has no @main")
+        raise InputError("params bind parameters of @main, but the module has no @main", code=codes.Input.PARAMETERS)
     main = mod["main"]
     names = [p.name for p in main.params]
     unknown = [name for name in params if name not in names]
     if unknown:
         listed = ", ".join(f"%{n}" for n in unknown)
-        raise InputError(f"@main has no parameter {listed}", help=f"its parameters: {', '.join(f'%{n}' for n in names)}")
+        raise InputError(
+            f"@main has no parameter {listed}",
+            help=f"its parameters: {', '.join(f'%{n}' for n in names)}",
+            code=codes.Input.PARAMETERS,
+        )
     body = main.body
     for p in reversed(main.params):
         if p.name in params:
@@ -109,11 +114,17 @@ def _constant(param: Var, value: Any) -> np.ndarray:
     data = np.array(value, order="C")
     data.setflags(write=False)
     if data.dtype.name not in DTYPES:
-        raise InputError(f"params: %{param.name} has the dtype {data.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
+        raise InputError(
+            f"params: %{param.name} has the dtype {data.dtype}",
+            help=f"valid dtypes: {', '.join(DTYPES)}",
+            code=codes.Input.PARAMETERS,
+        )
     wanted = param.annotation
     if isinstance(wanted, TensorType):
         fits = data.ndim == wanted.rank and data.dtype.name == wanted.dtype
         if not fits or any(const(d) not in (None, n) for d, n in zip(wanted.shape, data.shape, strict=True)):
             got = TensorType.of(data.shape, data.dtype.name)
-            raise InputError(f"params: %{param.name} is {wanted}, but the value is {got}", param.span)
+            raise InputError(
+                f"params: %{param.name} is {wanted}, but the value is {got}", param.span, code=codes.Input.PARAMETERS
+            )
     return data

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ops.op import REGISTRY
+from ..vm import codes
 from ..vm.source import ConfigError
 
 #: What ``strict_copies=on`` lets pass: a kernel's counts, conditions, shape vectors.
@@ -102,7 +103,11 @@ class Config:
         values = {key: value for key, value in values.items() if not key.startswith(FORCE)}
         for key in values:
             if key not in known:
-                raise ConfigError(f"there is no configuration key {key!r}", help=_alternatives(key, [*known, _FORCED_KEY]))
+                raise ConfigError(
+                    f"there is no configuration key {key!r}",
+                    help=_alternatives(key, [*known, _FORCED_KEY]),
+                    code=codes.Config.KEY,
+                )
         read = {key: _read(known[key], value) for key, value in values.items()}
         return Config(**read, forced=tuple(sorted((op, _implementation(op, name)) for op, name in forced.items())))
 

@@ -18,6 +18,7 @@ from ..ops.op import Op
 from ..ops.ty import ITEMSIZE, TensorType, TupleType, Type
 from ..shape_funcs.dims import Shape, const, fresh
 from ..shape_funcs.program import INT64_MAX
+from ..vm import codes
 from ..vm.copy_reason import CopyReason
 from ..vm.executable import DEVICES
 from ..vm.source import Span, TypeCheckError
@@ -182,7 +183,9 @@ class Scope:
         if shape is None:
             nbytes = nbytes_of(ty)
             if nbytes > INT64_MAX:
-                raise TypeCheckError(f"a tensor of type {ty} takes {nbytes} bytes, more than can be addressed", self.span)
+                raise TypeCheckError(
+                    f"a tensor of type {ty} takes {nbytes} bytes, more than can be addressed", self.span, code=codes.Type.SIZE
+                )
             storage_type = TensorType.of((nbytes,), "uint8")
             attrs: Any = machine.AllocStorageAttrs(nbytes, device)
             storage = self.call(f"{base}_storage", machine.ALLOC_STORAGE, (), attrs, storage_type)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ops.native.status import RESULT_LOST, STATUS
 from ..ops.ty import TensorType, TupleType, Type
+from . import codes
 from .executable import DEVICES
 from .signature import Fitting, as_array
 from .sim import is_lost
@@ -26,7 +27,9 @@ def prepare(machine: VirtualMachine, fitting: Fitting, name: str, ty: Type, valu
         fields = tuple(value) if issubclass(type(value), (tuple, list)) else None
         if fields is None or len(fields) != len(ty.fields):
             what = f"{len(fields)} values" if fields is not None else type(value).__name__
-            raise VMError(f"@{fitting.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}")
+            raise VMError(
+                f"@{fitting.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}", code=codes.Input.TYPE
+            )
         return tuple(
             prepare(machine, fitting, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, fields, strict=True))
         )
@@ -54,6 +57,10 @@ def _on_host(tensor: Tensor) -> Tensor:
 
 def lost(tensor: Tensor) -> VMError:
     """The error for a result whose work was dropped."""
-    error = VMError(f"{tensor}: {STATUS[RESULT_LOST]}", help="run the program again; the failure itself was raised before")
+    error = VMError(
+        f"{tensor}: {STATUS[RESULT_LOST]}",
+        help="run the program again; the failure itself was raised before",
+        code=codes.of_status(RESULT_LOST),
+    )
     error.status = RESULT_LOST
     return error

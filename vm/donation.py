@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.ty import TensorType
+from . import codes
 from .executable import VMFunction
 from .source import InputError
 
@@ -25,16 +26,22 @@ def donated(function: VMFunction, names: Any, args: Sequence[Any], prepared: Seq
     """
     where, params = f"@{function.name}", [name for name, _ in function.params]
     if isinstance(names, str) or not all(isinstance(n, str) for n in names):
-        raise InputError(f"{where}: donate takes the names of parameters, not {names!r}", help='a list of them: donate=["x"]')
+        raise InputError(
+            f"{where}: donate takes the names of parameters, not {names!r}",
+            help='a list of them: donate=["x"]',
+            code=codes.Input.DONATION,
+        )
     numbers: list[int] = []
     for name in names:
         if name not in params:
             near = difflib.get_close_matches(name, params, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             listed = ", ".join(f"%{p}" for p in params) or "none"
-            raise InputError(f"{where} has no parameter {name!r} to donate{hint}", help=f"its parameters: {listed}")
+            raise InputError(
+                f"{where} has no parameter {name!r} to donate{hint}", help=f"its parameters: {listed}", code=codes.Input.DONATION
+            )
         if params.index(name) in numbers:
-            raise InputError(f"{where}: %{name} is donated twice")
+            raise InputError(f"{where}: %{name} is donated twice", code=codes.Input.DONATION)
         numbers.append(params.index(name))
     for number in numbers:
         _check(function, number, args, prepared)
@@ -45,15 +52,21 @@ def _check(function: VMFunction, number: int, args: Sequence[Any], prepared: Seq
     (name, ty), value = function.params[number], args[number]
     what = f"@{function.name}: %{name} cannot be donated"
     if not isinstance(ty, TensorType) or not isinstance(value, np.ndarray):
-        raise InputError(f"{what}: it is a {type(value).__name__}", help="numpy arrays can be donated")
+        raise InputError(f"{what}: it is a {type(value).__name__}", help="numpy arrays can be donated", code=codes.Input.DONATION)
     if prepared[number] is not value:
         raise InputError(
-            f"{what}: it has to be converted first", help="donate a C-contiguous, aligned array in native byte order"
+            f"{what}: it has to be converted first",
+            help="donate a C-contiguous, aligned array in native byte order",
+            code=codes.Input.DONATION,
         )
     if not value.flags.writeable:
-        raise InputError(f"{what}: its array is read-only")
+        raise InputError(f"{what}: its array is read-only", code=codes.Input.DONATION)
     if value.base is not None:
-        raise InputError(f"{what}: its array is a view of another one's memory", help="donate the array that owns the memory")
+        raise InputError(
+            f"{what}: its array is a view of another one's memory",
+            help="donate the array that owns the memory",
+            code=codes.Input.DONATION,
+        )
     for other, p in enumerate(prepared):
         if other != number and isinstance(p, np.ndarray) and np.may_share_memory(value, p):
-            raise InputError(f"{what}: %{function.params[other][0]} lies in the same memory")
+            raise InputError(f"{what}: %{function.params[other][0]} lies in the same memory", code=codes.Input.DONATION)

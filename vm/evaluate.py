@@ -18,6 +18,7 @@ from ..ops.op import Op, OpPattern
 from ..ops.relate import build_group, shape_program
 from ..ops.ty import DTYPES, Tensor, numpy_dtype
 from ..shape_funcs.dims import shape
+from . import codes
 from .kernels import in_python, kernel_address
 from .source import VMError
 
@@ -81,6 +82,6 @@ def _call(group: Group, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> 
     kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(kernel_address(group))
     status = kernel(argv.ctypes.data, len(tensors))
     if status:
-        error = VMError(f"{group.name}: {STATUS.get(status, f'status {status}')}")
+        error = VMError(f"{group.name}: {STATUS.get(status, f'status {status}')}", code=codes.of_status(status))
         error.status = status
         raise error

@@ -13,6 +13,7 @@ from ..ops.group import Group
 from ..ops.ty import Type
 from ..shape_funcs.dims import ANY, Dim
 from ..shape_funcs.program import ShapeProgram
+from . import codes
 from .copy_reason import CopyReason
 from .given import UnknownName, a_path, a_text
 from .python_place import here
@@ -113,7 +114,11 @@ class Executable:
         for f in self.functions:
             if f.name == "main":
                 return f.params
-        raise ConfigError("the executable has no @main", help=f"its functions: {', '.join('@' + f.name for f in self.functions)}")
+        raise ConfigError(
+            "the executable has no @main",
+            help=f"its functions: {', '.join('@' + f.name for f in self.functions)}",
+            code=codes.Config.FUNCTION,
+        )
 
     @property
     def primitive_ops(self) -> tuple[str, ...]:

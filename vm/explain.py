@@ -10,7 +10,7 @@ from typing import Any
 
 from ..ops.ty import TensorType, dim_text
 from ..shape_funcs.dims import ANY, SYM, Dim, const, dim
-from . import isa
+from . import codes, isa
 from .copy_reason import CopyKind, CopyReason
 from .edges import ARGUMENT, CONSTANT, DTOH, HTOD, RESULT, Edge, edges, reachable, registration
 from .executable import DEVICES, Executable, PackedFunc, VMFunction
@@ -112,7 +112,11 @@ def explain(
     dims = {k: a_count(v, f"explain: the size of {k}") for k, v in a_mapping(dims, "explain: dims").items()}
     names = [f.name for f in exe.functions]
     if a_text(entry, "explain: the entry") not in names:
-        raise InputError(f"the program has no function @{entry}", help=f"its functions: {', '.join('@' + n for n in names)}")
+        raise InputError(
+            f"the program has no function @{entry}",
+            help=f"its functions: {', '.join('@' + n for n in names)}",
+            code=codes.Config.FUNCTION,
+        )
     functions = reachable(exe, entry)
     sizes = _sizes(functions[0], dict(shapes or {}), dict(dims or {}))
     called = {
@@ -146,18 +150,24 @@ def _sizes(f: VMFunction, shapes: Mapping[str, Sequence[int]], dims: Mapping[str
     params = dict(tensor_params(f.params))
     for path in shapes:
         if path not in params:
-            raise InputError(f"@{f.name} has no parameter %{path}", help=f"its tensors: {_listed(params)}")
+            raise InputError(
+                f"@{f.name} has no parameter %{path}", help=f"its tensors: {_listed(params)}", code=codes.Input.ARGUMENTS
+            )
     known, said = parameter_sizes(f.params), {}
     named = {d.args[0] for ty in params.values() for d in ty.shape if d.op == SYM and d not in known}
     for name, size in dims.items():
         if name not in named:
             listed = ", ".join(sorted(named)) or "none"
-            raise InputError(f"no parameter of @{f.name} has a dimension ?{name}", help=f"its named dimensions: {listed}")
+            raise InputError(
+                f"no parameter of @{f.name} has a dimension ?{name}",
+                help=f"its named dimensions: {listed}",
+                code=codes.Input.ARGUMENTS,
+            )
         said[name] = (size, f"?{name} is given as {size}")
     for path, shape in shapes.items():
         ty = params[path]
         if len(shape) != ty.rank:
-            raise InputError(f"%{path} is declared {ty}: a shape of {len(shape)} sizes does not fit")
+            raise InputError(f"%{path} is declared {ty}: a shape of {len(shape)} sizes does not fit", code=codes.Input.TYPE)
         for axis, (size, d, p) in enumerate(zip(shape, ty.shape, portable(ty, known).shape, strict=True)):
             fixed, why = (const(d), f"axis {axis} of %{path} is declared {dim_text(d)}")
             if fixed is None:

@@ -15,7 +15,7 @@ from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
 from ..ops.op import REGISTRY
 from ..ops.ty import DTYPES, ITEMSIZE, TensorType, numpy_dtype
-from . import isa
+from . import codes, isa
 from .executable import Executable, VMFunction
 from .source import Diagnostic, Span, VMError
 
@@ -48,7 +48,11 @@ def failure(machine: VirtualMachine) -> VMError:
         notes += extra
     if shown:
         notes.append((f"operands: {', '.join(shown)}", None))
-    error = VMError(Diagnostic(message, span_of(machine.exe, function, local), tuple(notes), _help(machine, status)))
+    error = VMError(
+        Diagnostic(
+            message, span_of(machine.exe, function, local), tuple(notes), _help(machine, status), code=codes.of_status(status)
+        )
+    )
     error.status = status
     return error
 

@@ -16,7 +16,7 @@ from ..ops.native.memory import ARRAYS, load_i64
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..ops.ty import DTYPES, FuncType, TensorType, TupleType, Type
-from . import door, poison, requests, threads
+from . import codes, door, poison, requests, threads
 from .argument_rows import rows_of
 from .arguments import lost, prepare
 from .donation import donated
@@ -136,7 +136,9 @@ class VirtualMachine:
         if name is not None and name != exe.target:
             known = "" if device in DEVICES else f" (there is no device {device!r}; devices: {', '.join(DEVICES)})"
             raise ConfigError(
-                f"the executable was compiled for {exe.target!r}, not {device!r}{known}", help="compile for it: target=..."
+                f"the executable was compiled for {exe.target!r}, not {device!r}{known}",
+                help="compile for it: target=...",
+                code=codes.Config.DEVICE,
             )
         verify(exe)
         self.exe = exe
@@ -190,7 +192,7 @@ class VirtualMachine:
 
     def _make_stack(self) -> None:
         if not self._locked(requests.STACK, self._first_words, 0):
-            raise VMError("out of memory: no room for the stack", help=memory_help(self))
+            raise VMError("out of memory: no room for the stack", help=memory_help(self), code=codes.of_status(OUT_OF_MEMORY))
 
     # ---- calling ---------------------------------------------------------------------------------------------------
 
@@ -261,7 +263,7 @@ class VirtualMachine:
         if card_failed(self):
             self._view["status"], self._view["pc"] = DEVICE_ERROR, -1
             return failure(self)
-        error = VMError(f"out of memory: no room for {what}", help=memory_help(self))
+        error = VMError(f"out of memory: no room for {what}", help=memory_help(self), code=codes.of_status(OUT_OF_MEMORY))
         error.status = OUT_OF_MEMORY
         return error
 
@@ -443,4 +445,8 @@ def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:
 
     near = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean @{near[0]}?" if near else ""
-    return ConfigError(f"the program has no function @{name}{hint}", help=f"its functions: {', '.join('@' + n for n in names)}")
+    return ConfigError(
+        f"the program has no function @{name}{hint}",
+        help=f"its functions: {', '.join('@' + n for n in names)}",
+        code=codes.Config.FUNCTION,
+    )

@@ -16,7 +16,7 @@ from ..ops.native import memory
 from ..ops.native.memory import tensor as record_at
 from ..ops.native.status import HOST_KERNEL
 from ..ops.ty import DTYPES, ITEMSIZE, numpy_dtype
-from . import requests
+from . import codes, requests
 from .events import HOST_CALL, Event
 from .executable import PackedFunc, VMFunction
 from .failure import failure, locate, operators, span_of
@@ -131,7 +131,7 @@ def _counted(machine: VirtualMachine, call: _Call, what: str = "its kernel in Py
         yield
     except Exception as cause:
         text = f"{operators(machine.exe, call.number)}: {what}: {type(cause).__name__}: {cause}"
-        error = VMError(Diagnostic(text, span_of(machine.exe, call.function, call.pc)))
+        error = VMError(Diagnostic(text, span_of(machine.exe, call.function, call.pc), code=codes.of_status(HOST_KERNEL)))
         error.status = HOST_KERNEL
         raise error from cause
     if state["tracing"] != TRACE_OFF:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ops.ty import DTYPES, TensorType, TupleType, Type, dim_text, is_float, is_integer, numpy_dtype
 from ..shape_funcs.dims import SYM, Dim, const
-from . import dlpack
+from . import codes, dlpack
 from .door import PARAMETER_WORDS
 from .executable import VMFunction
 from .source import InputError, VMError
@@ -47,20 +47,26 @@ def positional(function: VMFunction, args: Sequence[Any], named: Mapping[str, An
     where = f"@{function.name}"
     listed = ", ".join(f"%{n}: {t}" for n, t in function.params) or "none"
     if len(args) > len(names):
-        raise InputError(f"{where} takes {len(names)} arguments, {len(args)} were given", help=f"its parameters: {listed}")
+        raise InputError(
+            f"{where} takes {len(names)} arguments, {len(args)} were given",
+            help=f"its parameters: {listed}",
+            code=codes.Input.ARGUMENTS,
+        )
     given = dict(zip(names, args, strict=False))
     for name, value in named.items():
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{where} has no parameter {name!r}{hint}", help=f"its parameters: {listed}")
+            raise InputError(
+                f"{where} has no parameter {name!r}{hint}", help=f"its parameters: {listed}", code=codes.Input.ARGUMENTS
+            )
         if name in given:
-            raise InputError(f"{where}: %{name} is given twice")
+            raise InputError(f"{where}: %{name} is given twice", code=codes.Input.ARGUMENTS)
         given[name] = value
     missing = [n for n in names if n not in given]
     if missing:
         what = ", ".join(f"%{n}" for n in missing)
-        raise InputError(f"{where}: no value for {what}", help=f"its parameters: {listed}")
+        raise InputError(f"{where}: no value for {what}", help=f"its parameters: {listed}", code=codes.Input.ARGUMENTS)
     return tuple(given[n] for n in names)
 
 
@@ -76,21 +82,29 @@ class Fitting:
         where = f"@{self.function.name}: %{name}"
         got = TensorType.of(shape, dtype)
         if dtype != ty.dtype:
-            raise InputError(f"{where} has dtype {dtype}, not {ty.dtype}", help=f"%{name} is declared {ty}; convert with .astype")
+            raise InputError(
+                f"{where} has dtype {dtype}, not {ty.dtype}",
+                help=f"%{name} is declared {ty}; convert with .astype",
+                code=codes.Input.TYPE,
+            )
         if len(shape) != ty.rank:
             raise InputError(
-                f"{where} has rank {len(shape)}, not {ty.rank}", help=f"%{name} is declared {ty}, the value is {got}"
+                f"{where} has rank {len(shape)}, not {ty.rank}",
+                help=f"%{name} is declared {ty}, the value is {got}",
+                code=codes.Input.TYPE,
             )
         for axis, (size, d) in enumerate(zip(shape, ty.shape, strict=True)):
             known = const(d)
             if known is not None and known != size:
                 message = f"{where} has size {size} on axis {axis}, not {known}"
-                raise InputError(message, help=f"%{name} is declared {ty}, the value is {got}")
+                raise InputError(message, help=f"%{name} is declared {ty}, the value is {got}", code=codes.Input.TYPE)
             before = self.sizes.setdefault(d, (size, f"%{name} axis {axis}")) if d.op == SYM else (size, "")
             if before[0] != size:
                 message = f"{where} has size {size} on axis {axis}, but {dim_text(d)} is {before[0]}"
                 raise InputError(
-                    message, help=f"{dim_text(d)} is {before[0]} because of {before[1]}; equal names are equal sizes"
+                    message,
+                    help=f"{dim_text(d)} is {before[0]} because of {before[1]}; equal names are equal sizes",
+                    code=codes.Input.SIZES,
                 )
 
 
@@ -103,13 +117,13 @@ def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
             value = _converted(value, dtype)
         except Exception as error:  # what is passed may run code of its own
             cause = None if isinstance(error, (TypeError, ValueError, BufferError)) else error
-            raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}") from cause
+            raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}", code=codes.Input.TYPE) from cause
     if type(value) is not np.ndarray:
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
             raise InputError(f"%{name}: elements are masked, and a tensor has no mask", help="fill them: .filled(0)")
         value = np.asarray(value)  # the array itself, whatever its class says of shape, dtype and address
     if value.dtype.name not in DTYPES:
-        raise InputError(f"%{name} has dtype {value.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}")
+        raise InputError(f"%{name} has dtype {value.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}", code=codes.Input.TYPE)
     try:
         return np.require(value, value.dtype if value.dtype.isnative else value.dtype.newbyteorder("="), ["C", "A"])
     except MemoryError:

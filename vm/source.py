@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
+from . import codes
+from .codes import Code
 from .printable import PLACE, shortened, underlined
 
 #: Mistakes and characters of one error's text, after which the rest is counted; notes of one mistake.
@@ -81,13 +83,19 @@ class Span:
 class Diagnostic:
     """One mistake: what is wrong, where, and what would help.
 
-    ``notes`` are further facts, each with a place or None.
+    ``notes`` are further facts, each with a place or None.  ``code``: see ``codes``; None: that of the class of the error.
     """
 
     message: str
     span: Span | None = None
     notes: tuple[tuple[str, Span | None], ...] = ()
     help: str | None = None
+    code: Code | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """The diagnostic as plain data; ``column`` counts characters, from 1."""
+        notes = [{"message": text, **_place_data(span)} for text, span in self.notes]
+        return {"code": str(self.code), "message": self.message, **_place_data(self.span), "notes": notes, "help": self.help}
 
     def __str__(self) -> str:
         parts = [f"error: {shortened(self.message)}"]
@@ -100,6 +108,13 @@ class Diagnostic:
         if self.help:
             parts.append(f"help: {shortened(self.help)}")
         return "\n".join(parts)
+
+
+def _place_data(span: Span | None) -> dict[str, Any]:
+    if span is None:
+        return {"file": None, "line": None, "column": None}
+    line, column = span.source.position(span.start)
+    return {"file": span.source.name, "line": line, "column": column}
 
 
 def shown(diagnostics: Sequence[Diagnostic]) -> str:
@@ -118,15 +133,25 @@ class RelayError(Exception):
     """A mistake in a program, its input or its use; ``diagnostics`` says which.
 
     ``str`` is the text for people: printable, and bounded however long the program and however many the mistakes.
+    ``code`` is the code of the first diagnostic, for programs (see ``codes``); ``kind`` that of diagnostics without one.
     """
 
+    kind: ClassVar[Code] = codes.Process.FAILED
+
     def __init__(
-        self, diagnostics: Diagnostic | Sequence[Diagnostic] | str, span: Span | None = None, *, help: str | None = None
-    ) -> None:
+        self, diagnostics: Diagnostic | Sequence[Diagnostic] | str, span: Span | None = None, *,
+        help: str | None = None, code: Code | None = None,
+    ) -> None:  # fmt: skip
         if isinstance(diagnostics, str):
-            diagnostics = Diagnostic(diagnostics, span, help=help)
-        self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+            diagnostics = Diagnostic(diagnostics, span, help=help, code=code)
+        listed = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        self.diagnostics = tuple(replace(d, code=self.kind) if d.code is None else d for d in listed)
         super().__init__(shown(self.diagnostics))
+
+    @property
+    def code(self) -> str:
+        """The code of the first diagnostic."""
+        return str(self.diagnostics[0].code if self.diagnostics else self.kind)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.diagnostics, dict(self.__dict__))
@@ -143,29 +168,43 @@ def _remade(kind: type[RelayError], diagnostics: tuple[Diagnostic, ...], attribu
 class ParseError(RelayError):
     """Text that is not a Relay program."""
 
+    kind = codes.Syntax.TEXT
+
 
 class TypeCheckError(RelayError):
     """A program whose types do not fit."""
+
+    kind = codes.Type.MISMATCH
 
 
 class ConfigError(RelayError):
     """An unknown configuration key, device or option value."""
 
+    kind = codes.Config.VALUE
+
 
 class InputError(RelayError):
     """Inputs of a run that do not fit the function's parameters."""
+
+    kind = codes.Input.VALUE
 
 
 class FileError(RelayError):
     """A file that cannot be read or written: missing, a folder, no permission, no room."""
 
+    kind = codes.File.ACCESS
+
 
 class ArgumentError(RelayError, TypeError, ValueError):
     """An argument of a function of the Python face that is of a wrong type or value: Python's TypeError and ValueError too."""
 
+    kind = codes.Argument.VALUE
+
 
 class VMError(RelayError):
     """A failure while a program ran.  ``status`` is the number of ops.native.status."""
+
+    kind = codes.Run.FAILED
 
     status: int = 0
 
@@ -173,6 +212,10 @@ class VMError(RelayError):
 class CacheMismatch(RelayError):
     """A saved cache that is not of this program, this version or this machine, or was damaged."""
 
+    kind = codes.File.CACHE
+
 
 class ExecutableFormatError(RelayError):
     """A file that is not an executable of this version, or was damaged."""
+
+    kind = codes.File.DAMAGED

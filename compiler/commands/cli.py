@@ -5,9 +5,7 @@ Data goes to standard output, everything else to standard error.  Exit codes: se
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +13,16 @@ from typing import Any
 
 import click
 
-from ...vm.source import InputError, RelayError
+from ...vm.printable import printable
+from ...vm.source import InputError
 from ..config import Config
 from ..pipeline import STAGES, stages
 from ..text.attributes import did_you_mean
 from ..tuning.remember import remembered
 from .cache_command import cache_command
 from .compare_command import compare_command
-from .exit_codes import ExitCode, code_of, listed
+from .exit_codes import ExitCode, listed
+from .failures import tell, wants_json
 from .inputs import make_inputs
 from .opening import function_of, is_executable, open_program, read_module
 from .options import (
@@ -44,15 +44,11 @@ from .run_command import run_command
 from .streams import answer, discard_output, prepare_streams, standard_output
 from .tune_command import tune_command
 
-#: Shows the traceback of an internal error.
-TRACEBACK_VARIABLE = "RELAYVM_TRACEBACK"
-
-
 # ---- the way in ----------------------------------------------------------------------------------------------------------
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run a command line (``sys.argv`` when None); the exit code.  Never raises: a failure is words on standard error."""
+    """Run a command line (``sys.argv`` when None); the exit code.  Never raises: see ``failures`` for how it says what failed."""
     prepare_streams()
     streams = sys.stdout, sys.stderr
     with warnings.catch_warnings():
@@ -69,34 +65,11 @@ def main(args: Sequence[str] | None = None) -> int:
             discard_output()
             return ExitCode.OK
         except BaseException as error:
-            return _failed(error)
-
-
-def _failed(error: BaseException) -> ExitCode:
-    """Say what ended a command; its exit code."""
-    match error:
-        case click.Abort() | KeyboardInterrupt():
-            return _say("interrupted", ExitCode.INTERRUPTED)
-        case click.ClickException():
-            error.show(sys.stderr)
-            return ExitCode.USAGE
-        case RelayError():
-            return _say(str(error), code_of(error))
-        case MemoryError():
-            return _say("error: this process has no more memory", ExitCode.RUN)
-    if os.environ.get(TRACEBACK_VARIABLE):
-        traceback.print_exception(error)
-    words = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
-    return _say(f"{words}; please report it, with what {TRACEBACK_VARIABLE}=1 shows", ExitCode.INTERNAL)
-
-
-def _say(text: str, code: ExitCode) -> ExitCode:
-    click.echo(text, err=True)
-    return code
+            return tell(error, wants_json(sys.argv[1:] if args is None else args))
 
 
 def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-    click.echo(f"warning: {message}", err=True)
+    click.echo(f"warning: {printable(str(message))}", err=True)
 
 
 @click.group(

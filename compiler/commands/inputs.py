@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ops.ty import DTYPES, TensorType, TupleType, Type, dim_text, int_range, is_float, is_integer, numpy_dtype
 from ...shape_funcs.dims import SYM, Dim, const
+from ...vm import codes
 from ...vm.executable import VMFunction
 from ...vm.source import Diagnostic, InputError
 from ..text.attributes import did_you_mean
@@ -175,7 +176,9 @@ def _check_names(function: VMFunction, leaves: Sequence[tuple[str, TensorType]],
     for given in (*wanted.values, *wanted.shapes, *wanted.ranges):
         if given not in names:
             guess = did_you_mean(given, names)
-            raise InputError(f"@{function.name} has no parameter %{given}{guess}", help=f"its parameters: {listed}")
+            raise InputError(
+                f"@{function.name} has no parameter %{given}{guess}", help=f"its parameters: {listed}", code=codes.Input.ARGUMENTS
+            )
     for given in wanted.ranges:
         if given in wanted.values:
             raise InputError(f"--range {given} is for a drawn input, but --input gives %{given}", help="leave one of them out")
@@ -183,7 +186,9 @@ def _check_names(function: VMFunction, leaves: Sequence[tuple[str, TensorType]],
     for given in wanted.dims:
         if given not in dims:
             named = f"its named dimensions: {', '.join(f'?{d}' for d in dims)}" if dims else f"its parameters: {listed}"
-            raise InputError(f"@{function.name} has no dimension ?{given}{did_you_mean(given, dims)}", help=named)
+            raise InputError(
+                f"@{function.name} has no dimension ?{given}{did_you_mean(given, dims)}", help=named, code=codes.Input.ARGUMENTS
+            )
 
 
 def _name(d: Dim) -> str:
@@ -207,15 +212,23 @@ class _Sizes:
         """Learn from ``--shape``.  Raises InputError where it does not fit the type or what is known."""
         said = f"--shape {name}={','.join(map(str, shape))}"
         if len(shape) != ty.rank:
-            raise InputError(f"{said} is of rank {len(shape)}, but %{name} has rank {ty.rank}", help=f"%{name} is declared {ty}")
+            raise InputError(
+                f"{said} is of rank {len(shape)}, but %{name} has rank {ty.rank}",
+                help=f"%{name} is declared {ty}",
+                code=codes.Input.TYPE,
+            )
         for axis, (d, n) in enumerate(zip(ty.shape, shape, strict=True)):
             fixed = const(d)
             if fixed is not None and fixed != n:
-                raise InputError(f"{said}: axis {axis} of %{name} is {fixed}, not {n}", help=f"%{name} is declared {ty}")
+                raise InputError(
+                    f"{said}: axis {axis} of %{name} is {fixed}, not {n}", help=f"%{name} is declared {ty}", code=codes.Input.TYPE
+                )
             if fixed is None and self.known.setdefault(d, (n, said))[0] != n:
                 before, source = self.known[d]
                 raise InputError(
-                    f"{dim_text(d)} has two sizes: {before} by {source}, {n} by {said}", help="leave one of them out"
+                    f"{dim_text(d)} has two sizes: {before} by {source}, {n} by {said}",
+                    help="leave one of them out",
+                    code=codes.Input.SIZES,
                 )
 
     def take_value(self, name: str, ty: TensorType, shape: tuple[int, ...]) -> None:
@@ -231,6 +244,7 @@ class _Sizes:
                 raise InputError(
                     f"{dim_text(d)} has two sizes: {before} by {source}, {n} by axis {axis} of the value of %{name}",
                     help=f"leave {source} out, or give %{name} a value of that size",
+                    code=codes.Input.SIZES,
                 )
 
     def missing(self, name: str, ty: TensorType) -> list[Diagnostic]:
@@ -247,6 +261,7 @@ class _Sizes:
             Diagnostic(
                 f"@{self.function.name}: no value for %{name}: {ty}; to draw one, sizes must be known: {axes}",
                 help=f"give {' and '.join(options)}, or the value: --input {name}=@file.npy",
+                code=codes.Input.ARGUMENTS,
             )
         ]
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...vm import codes
 from ...vm.executable import DEVICES, Executable, VMFunction
 from ...vm.file import MAGIC, load_bytes
 from ...vm.given import a_text
@@ -84,5 +85,9 @@ def function_of(exe: Executable, name: str) -> VMFunction:
     names = [f.name for f in exe.functions]
     if a_text(name, "the function's name") not in names:
         listed = ", ".join(f"@{n}" for n in names)
-        raise InputError(f"the program has no function @{name}{did_you_mean(name, names)}", help=f"its functions: {listed}")
+        raise InputError(
+            f"the program has no function @{name}{did_you_mean(name, names)}",
+            help=f"its functions: {listed}",
+            code=codes.Config.FUNCTION,
+        )
     return exe.functions[names.index(name)]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ops.ty import is_float
+from ...vm import codes
 from ...vm.source import Diagnostic, InputError, RelayError
 
 #: Floats agree within this part of their value, plus this part of the largest value in the tensor: another order of
@@ -23,9 +24,13 @@ SHOWN = 5
 class ResultsDiffer(RelayError):
     """Two configurations of one program gave different results."""
 
+    kind = codes.Results.DIFFER
+
 
 class ResultsUnexpected(ResultsDiffer):
     """The results are not those that were expected."""
+
+    kind = codes.Results.UNEXPECTED
 
 
 # ---- how near is near enough -----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ...ops import machine
 from ...ops.implementation import HOST
 from ...ops.kernels.cuda import has_kernel
+from ...vm import codes
 from ...vm.source import Diagnostic, TypeCheckError
 from ..ir import Call, Expr, GlobalVar, If, IRModule, let_chain
 from ..primitive import group_of
@@ -39,4 +40,4 @@ def _refused(mod: IRModule, chain: Expr, target: str) -> Iterator[Diagnostic]:
             # a kernel in Python over numpy runs on copies, which are counted
             if function.attrs.get("device", target) == target and not has_kernel(group) and not (kernel and kernel.in_python):
                 names = ", ".join(n.op for n in group.nodes)
-                yield Diagnostic(f"{names} has no kernel for {target}", value.span, help=_HELP)
+                yield Diagnostic(f"{names} has no kernel for {target}", value.span, help=_HELP, code=codes.Type.PLACE)

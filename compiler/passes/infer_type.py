@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 
+from ...vm import codes
 from ...vm.source import Diagnostic, TypeCheckError
 from ..anf import deepest
 from ..call_graph import mentioned, recursion_groups
@@ -73,7 +74,9 @@ class _ModuleTyper:
             if self.signatures[name].result is BOTTOM:
                 message = f"the result type of @{name} cannot be inferred: every path through it calls it again"
                 span = self.mod[name].span
-                self.errors.append(Diagnostic(message, span, help=f"say it: def @{name}(...) -> T {{ ... }}"))
+                self.errors.append(
+                    Diagnostic(message, span, help=f"say it: def @{name}(...) -> T {{ ... }}", code=codes.Type.ANNOTATION)
+                )
                 self.signatures[name] = replace(self.signatures[name], result=FAILED)
 
     def lookup(self, name: GlobalVar) -> Signature | Diagnostic:
@@ -82,7 +85,12 @@ class _ModuleTyper:
         if found is not None:
             return found
         near = difflib.get_close_matches(name.name, self.signatures, 1)
-        return Diagnostic(f"there is no function @{name.name}", name.span, help=f"did you mean @{near[0]}?" if near else None)
+        return Diagnostic(
+            f"there is no function @{name.name}",
+            name.span,
+            help=f"did you mean @{near[0]}?" if near else None,
+            code=codes.Type.UNKNOWN,
+        )
 
 
 def _check_nesting(mod: IRModule) -> None:
@@ -91,7 +99,9 @@ def _check_nesting(mod: IRModule) -> None:
         if depth > MAX_NESTING:
             assert innermost is not None
             message = f"branches and functions are nested {depth} deep in @{name}; at most {MAX_NESTING} is supported"
-            raise TypeCheckError(message, innermost.span, help="move some of them into a function of their own")
+            raise TypeCheckError(
+                message, innermost.span, help="move some of them into a function of their own", code=codes.Type.SIZE
+            )
 
 
 def _place(error: Diagnostic) -> tuple[str, int]:

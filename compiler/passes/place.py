@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ops.machine import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
+from ...vm import codes
 from ...vm.executable import DEVICES
 from ...vm.source import Diagnostic, TypeCheckError
 from ..anf import rebuild, rebuild_lets, values
@@ -97,4 +98,4 @@ def _unknown(call: Call, device: str, target: str) -> Diagnostic:
     where = f"here are {' and '.join(repr(d) for d in valid)}" if len(valid) > 1 else f"here is only {HOST!r}"
     known = "" if device in DEVICES else f" (there is no such device; devices: {', '.join(DEVICES)})"
     message = f"{call.op.name} names the device {device!r}, but the program is compiled for {target!r}{known}"  # type: ignore[union-attr]
-    return Diagnostic(message, call.span, help=where)
+    return Diagnostic(message, call.span, help=where, code=codes.Type.PLACE)

@@ -20,6 +20,7 @@ from ...ops.conditions import Choice
 from ...ops.group import Group
 from ...ops.implementation import HOST, OpCall
 from ...ops.ty import TensorType
+from ...vm import codes
 from ...vm.source import Diagnostic, Span, TypeCheckError
 from ..anf import inner_chains
 from ..ir import Call, Expr, Function, GlobalVar, IRModule, let_chain, replace
@@ -89,7 +90,7 @@ class _Selection:
 
     def refuse(self, name: str, function: Function, message: str, help: str | None = None) -> None:
         """Record an error at the place of the first call of a primitive."""
-        self.errors.append(Diagnostic(message, _place(self.mod, name) or function.span, help=help))
+        self.errors.append(Diagnostic(message, _place(self.mod, name) or function.span, help=help, code=codes.Type.PLACE))
 
 
 def _rejection(call: OpCall, error: Rejected) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ...ops import machine
 from ...ops.ty import TensorType
 from ...shape_funcs.dims import const
+from ...vm import codes
 from ...vm.copy_reason import CopyKind, CopyReason
 from ...vm.sizes import nbytes, parameter_sizes, portable, shape_text, size_text
 from ...vm.source import Diagnostic, TypeCheckError
@@ -42,7 +43,7 @@ def _refused(function: Function, limit: int) -> Iterator[Diagnostic]:
             continue
         text = "an unknown number of" if size_text(size) == "?" else size_text(size)
         message = f"{reason}: {text} bytes, {shape_text(ty)}, would be copied to the host, where strict_copies allows {limit}"
-        yield Diagnostic(message, call.span, help=_HELP)
+        yield Diagnostic(message, call.span, help=_HELP, code=codes.Type.PLACE)
 
 
 def _copies(chain: Expr) -> Iterator[Call]:

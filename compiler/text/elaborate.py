@@ -16,6 +16,8 @@ from ...ops import op as registry
 from ...ops.op import Op
 from ...ops.ty import DTYPES, MAX_RANK, FuncType, TensorType, TupleType, Type, scalar
 from ...shape_funcs.dims import ANY, Dim, dim, sym
+from ...vm import codes
+from ...vm.codes import Code
 from ...vm.source import Diagnostic, SourceText, Span
 from ..ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, make_lets
 from ..visitor import Steps, run
@@ -62,9 +64,11 @@ class Elaborator:
         at = getattr(syntax, "meta", syntax)
         return Span(self.source, at.start_pos, at.end_pos)
 
-    def mistake(self, message: str, at: Syntax, help: str | None = None, note: tuple[str, Span | None] | None = None) -> Expr:
+    def mistake(
+        self, message: str, at: Syntax, help: str | None = None, note: tuple[str, Span | None] | None = None, *, code: Code
+    ) -> Expr:
         """Record a mistake; returns what stands for the expression."""
-        self.problems.append(Diagnostic(message, self.span(at), (note,) if note else (), help))
+        self.problems.append(Diagnostic(message, self.span(at), (note,) if note else (), help, code))
         return _MISTAKE
 
     # ---- names ---------------------------------------------------------------------------------------------------
@@ -98,14 +102,23 @@ class Elaborator:
             if item.data == "error":
                 self.bind_skipped(name)
             elif name in first:
-                self.mistake(f"the function {name} is defined twice", name, note=("first here", self.span(first[name])))
+                self.mistake(
+                    f"the function {name} is defined twice",
+                    name,
+                    note=("first here", self.span(first[name])),
+                    code=codes.Syntax.DUPLICATE,
+                )
             else:
                 first[name] = name
         self.globals = set(first) | {n for n in self.meaning if n.startswith("@")}
         definitions = [item for item in tree.children if item.data == "definition"]
         functions = {str(item.children[0])[1:]: run(self.function(item)) for item in definitions}
         if not definitions and not self.problems:
-            self.problems.append(Diagnostic("there is no function in the text", help="write `def @main(%x: float32) { %x }`"))
+            self.problems.append(
+                Diagnostic(
+                    "there is no function in the text", help="write `def @main(%x: float32) { %x }`", code=codes.Syntax.EMPTY
+                )
+            )
         return IRModule(functions, self.source)
 
     def expression(self, tree: Syntax) -> Expr:
@@ -131,13 +144,15 @@ class Elaborator:
         for item in tree.children:
             name = item.children[0]
             if name in seen:
-                self.mistake(f"a second parameter {name}", name, note=("first here", self.span(seen[name])))
+                self.mistake(
+                    f"a second parameter {name}", name, note=("first here", self.span(seen[name])), code=codes.Syntax.DUPLICATE
+                )
             seen[name] = name
             if item.data == "attribute":
                 attrs[str(name)] = _tuples(self.value(item.children[1]))
             else:
                 if attrs:
-                    self.mistake("a parameter after a function attribute", item, "attributes come last")
+                    self.mistake("a parameter after a function attribute", item, "attributes come last", code=codes.Syntax.ORDER)
                 var = Var(name[1:], self.annotation(item.children[1]), span=self.span(name))
                 params.append(var)
                 self.bind(name, var)
@@ -222,7 +237,7 @@ class Elaborator:
         attributes = [a for a in arguments if a.data == "attribute"]
         values = [a for a in arguments if a.data != "attribute"]
         if attributes and values and self.span(values[-1]).start > self.span(attributes[0]).start:
-            self.mistake("an argument after an attribute", values[-1], "attributes come last")
+            self.mistake("an argument after an attribute", values[-1], "attributes come last", code=codes.Syntax.ORDER)
         if callee.data == "operator":
             op = self.find_operator(callee)
             args = yield self.exprs(values)
@@ -231,7 +246,7 @@ class Elaborator:
             return Call(op, args, self.attrs(op, tree, attributes), span=self.span(tree))
         function, *args = yield self.exprs((callee, *values))
         if attributes:
-            self.mistake("a function that is no operator takes no attributes", attributes[0])
+            self.mistake("a function that is no operator takes no attributes", attributes[0], code=codes.Syntax.ATTRIBUTE)
         return Call(function, tuple(args), span=self.span(tree))
 
     # ---- leaves --------------------------------------------------------------------------------------------------
@@ -242,30 +257,39 @@ class Elaborator:
         if meaning:
             return meaning[-1]
         known = [n for n, meanings in self.meaning.items() if meanings and n.startswith("%")]
-        return self.mistake(f"unbound variable {name}{did_you_mean(name, known)}", name)
+        return self.mistake(f"unbound variable {name}{did_you_mean(name, known)}", name, code=codes.Syntax.UNBOUND_VARIABLE)
 
     def global_var(self, tree: Syntax) -> Expr:
         (name,) = tree.children
         if self.globals is not None and name not in self.globals:
-            return self.mistake(f"unknown function {name}{did_you_mean(name, self.globals)}", name)
+            return self.mistake(
+                f"unknown function {name}{did_you_mean(name, self.globals)}", name, code=codes.Syntax.UNKNOWN_FUNCTION
+            )
         return GlobalVar(name[1:], span=self.span(name))
 
     def operator(self, tree: Syntax) -> Expr:
         if self.find_operator(tree) is None:
             return _MISTAKE
         (name,) = tree.children
-        return self.mistake(f"the operator {name} is no value", name, f"call it, or write `fn (%x) {{ {name}(%x) }}`")
+        return self.mistake(
+            f"the operator {name} is no value",
+            name,
+            f"call it, or write `fn (%x) {{ {name}(%x) }}`",
+            code=codes.Syntax.OPERATOR_AS_VALUE,
+        )
 
     def find_operator(self, tree: Syntax) -> Op | None:
         (name,) = tree.children
         if name in registry.REGISTRY:
             return registry.get(str(name))
         if self.meaning.get(f"%{name}"):
-            self.mistake(f"unknown operator {name}", name, f"the variable is written `%{name}`")
+            self.mistake(
+                f"unknown operator {name}", name, f"the variable is written `%{name}`", code=codes.Syntax.UNKNOWN_OPERATOR
+            )
         else:
             same_end = sorted(n for n in registry.REGISTRY if n.rpartition(".")[2] == name.rpartition(".")[2])
             meant = f"; did you mean {' or '.join(same_end)}?" if same_end else did_you_mean(name, registry.REGISTRY)
-            self.mistake(f"unknown operator {name}{meant}", name)
+            self.mistake(f"unknown operator {name}{meant}", name, code=codes.Syntax.UNKNOWN_OPERATOR)
         return None
 
     def number(self, tree: Syntax) -> Expr:
@@ -275,7 +299,7 @@ class Elaborator:
         try:
             return Constant(read_literal(text), span=self.span(tree))
         except LiteralError as error:
-            return self.mistake(str(error), tree, error.help)
+            return self.mistake(str(error), tree, error.help, code=codes.Syntax.NUMBER)
 
     def bool(self, tree: Syntax) -> Expr:
         return Constant(np.array(tree.children[0] == "True"), span=self.span(tree))
@@ -283,11 +307,13 @@ class Elaborator:
     def meta(self, tree: Syntax) -> Expr:
         key, number = tree.children
         if key != CONSTANTS:
-            return self.mistake(f"the metadata has no {key}", key, f"there is {CONSTANTS}")
+            return self.mistake(f"the metadata has no {key}", key, f"there is {CONSTANTS}", code=codes.Syntax.METADATA)
         if self.constants is None:
             return _MISTAKE
         if not number.isdigit() or int(number) >= len(self.constants):
-            return self.mistake(f"the metadata has no constant {number}", number, f"it has {len(self.constants)}")
+            return self.mistake(
+                f"the metadata has no constant {number}", number, f"it has {len(self.constants)}", code=codes.Syntax.METADATA
+            )
         return self.constants[int(number)]
 
     # ---- attributes ----------------------------------------------------------------------------------------------
@@ -297,7 +323,12 @@ class Elaborator:
         for item in attributes:
             name = item.children[0]
             if name in places:
-                self.mistake(f"a second attribute {name}", name, note=("first here", self.span(places[name].children[0])))
+                self.mistake(
+                    f"a second attribute {name}",
+                    name,
+                    note=("first here", self.span(places[name].children[0])),
+                    code=codes.Syntax.DUPLICATE,
+                )
             values[str(name)], places[str(name)] = self.value(item.children[1]), item
         if _MISTAKE in values.values():
             return None
@@ -305,7 +336,7 @@ class Elaborator:
             return make_attrs(op, values)
         except AttributeProblem as problem:
             at = call if problem.name is None else places[problem.name].children[0 if problem.help else 1]
-            self.mistake(problem.message, at, problem.help)
+            self.mistake(problem.message, at, problem.help, code=codes.Syntax.ATTRIBUTE)
             return None
 
     def value(self, tree: Syntax) -> Any:
@@ -316,7 +347,7 @@ class Elaborator:
                 try:
                     return read_attribute_number(text)
                 except LiteralError as error:
-                    return self.mistake(str(error), tree, error.help)
+                    return self.mistake(str(error), tree, error.help, code=codes.Syntax.NUMBER)
             case "bool":
                 return tree.children[0] == "True"
             case "string":
@@ -336,7 +367,9 @@ class Elaborator:
             case "tensor_type":
                 dims, dtype = tree.children
                 if len(dims.children) > MAX_RANK:
-                    self.mistake(f"a tensor has at most {MAX_RANK} dimensions, not {len(dims.children)}", dims)
+                    self.mistake(
+                        f"a tensor has at most {MAX_RANK} dimensions, not {len(dims.children)}", dims, code=codes.Syntax.TYPE
+                    )
                 return TensorType(tuple(self.dim(token) for token in dims.children), self.dtype(dtype))
             case "named_type":
                 (name,) = tree.children
@@ -349,21 +382,21 @@ class Elaborator:
     def inner(self, tree: Syntax) -> Type:
         ty = self.type(tree)
         if ty is None:
-            self.mistake("`_` inside a type", tree, "leave out the whole annotation to have it inferred")
+            self.mistake("`_` inside a type", tree, "leave out the whole annotation to have it inferred", code=codes.Syntax.TYPE)
             return TupleType(())
         return ty
 
     def dtype(self, name: Syntax) -> str:
         if name not in DTYPES:
             valid = f"the dtypes are {', '.join(DTYPES)}"
-            self.mistake(f"unknown dtype {name}{did_you_mean(name, DTYPES)}", name, valid)
+            self.mistake(f"unknown dtype {name}{did_you_mean(name, DTYPES)}", name, valid, code=codes.Syntax.TYPE)
         return str(name)
 
     def dim(self, token: Syntax) -> Dim:
         if token.startswith("?"):
             return sym(token[1:]) if token != "?" else ANY
         if not token.isdigit():
-            self.mistake(f"a dimension is a plain integer, not {token}", token)
+            self.mistake(f"a dimension is a plain integer, not {token}", token, code=codes.Syntax.TYPE)
             return ANY
         return dim(int(token))
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.ty import DTYPES, ITEMSIZE, numpy_dtype
+from ...vm import codes
 from ...vm.source import Diagnostic, SourceText, Span
 
 VERSION = "0.0.5"
@@ -62,7 +63,7 @@ def split_header(source: SourceText, problems: list[Diagnostic], *, need_version
             end = len(text)
         elif piece.startswith("#["):
             help = f"there are `{VERSION_LINE}` and `{METADATA_LINE}`"
-            problems.append(Diagnostic(f"unknown directive `{piece}`", span, help=help))
+            problems.append(Diagnostic(f"unknown directive `{piece}`", span, help=help, code=codes.Syntax.DIRECTIVE))
         if not piece.startswith('"'):
             code.append(_blank(text[start:end]))
         at = end
@@ -84,7 +85,12 @@ def _comment_end(source: SourceText, start: int, problems: list[Diagnostic]) -> 
         if depth == 0:
             return match.end(), False
     problems.append(
-        Diagnostic("this comment is not closed", Span(source, start, start + 2), help="comments nest: each `/*` needs its `*/`")
+        Diagnostic(
+            "this comment is not closed",
+            Span(source, start, start + 2),
+            help="comments nest: each `/*` needs its `*/`",
+            code=codes.Syntax.COMMENT,
+        )
     )
     return len(source.text), True
 
@@ -92,19 +98,24 @@ def _comment_end(source: SourceText, start: int, problems: list[Diagnostic]) -> 
 def _no_version(source: SourceText, code: str) -> Diagnostic:
     help = f"begin the text with {VERSION_LINE}"
     if not code.strip():
-        return Diagnostic(f"{source.name} is empty: there is no program in it", help=help)
+        return Diagnostic(f"{source.name} is empty: there is no program in it", help=help, code=codes.Syntax.EMPTY)
     start = len(code) - len(code.lstrip())
-    return Diagnostic("the version line is missing", Span(source, start, start + 1), help=help)
+    return Diagnostic("the version line is missing", Span(source, start, start + 1), help=help, code=codes.Syntax.VERSION)
 
 
 def _check_version(found: str, span: Span, before: str | None, code: str, problems: list[Diagnostic]) -> str:
     if before is not None:
-        problems.append(Diagnostic("a second version line", span))
+        problems.append(Diagnostic("a second version line", span, code=codes.Syntax.VERSION))
     elif code.strip():
-        problems.append(Diagnostic("the version line must come first", span))
+        problems.append(Diagnostic("the version line must come first", span, code=codes.Syntax.VERSION))
     elif found != VERSION:
         problems.append(
-            Diagnostic(f"unknown version {found!r} of the text format", span, help=f"this program reads {VERSION_LINE}")
+            Diagnostic(
+                f"unknown version {found!r} of the text format",
+                span,
+                help=f"this program reads {VERSION_LINE}",
+                code=codes.Syntax.VERSION,
+            )
         )
     return found
 
@@ -126,18 +137,26 @@ def _read_constants(text: str, span: Span, problems: list[Diagnostic]) -> tuple[
         data = json.loads(text)
     except json.JSONDecodeError as error:
         at = span.end + error.pos
-        problems.append(Diagnostic(f"the metadata is no JSON: {error.msg}", Span(span.source, at, at + 1)))
+        problems.append(
+            Diagnostic(f"the metadata is no JSON: {error.msg}", Span(span.source, at, at + 1), code=codes.Syntax.METADATA)
+        )
         return None
     entries = data.get(CONSTANTS) if isinstance(data, dict) else None
     if not isinstance(entries, list) or len(data) != 1:
-        problems.append(Diagnostic(f"the metadata must be an object with the one key {CONSTANTS!r}, a list of constants", span))
+        problems.append(
+            Diagnostic(
+                f"the metadata must be an object with the one key {CONSTANTS!r}, a list of constants",
+                span,
+                code=codes.Syntax.METADATA,
+            )
+        )
         return None
     out = []
     for number, entry in enumerate(entries):
         try:
             out.append(_read_constant(entry))
         except ValueError as error:
-            problems.append(Diagnostic(f"constant {number} of the metadata: {error}", span))
+            problems.append(Diagnostic(f"constant {number} of the metadata: {error}", span, code=codes.Syntax.METADATA))
             out.append(np.zeros(()))
     return tuple(out)
 

@@ -12,6 +12,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...vm import codes
 from ...vm.given import a_text, wrong
 from ...vm.python_place import here
 from ...vm.source import Diagnostic, FileError, ParseError, SourceText, Span
@@ -171,19 +172,28 @@ class _Recovery:
         token, wanted = self.token, self._wanted()
         span = Span(self.source, token.start_pos, token.end_pos)
         if token.type == "ERROR":
-            return Diagnostic(f"unexpected character {str(token)!r}", span, help=_CHARACTER_HELP.get(str(token)))
+            return Diagnostic(
+                f"unexpected character {str(token)!r}", span, help=_CHARACTER_HELP.get(str(token)), code=codes.Syntax.CHARACTER
+            )
         if token.type == "DIM" and "DIM" not in self.accepts:
-            return Diagnostic(f"`{token}` is a dimension of a type; it has no value here", span, help=_DIM_HELP)
+            return Diagnostic(
+                f"`{token}` is a dimension of a type; it has no value here", span, help=_DIM_HELP, code=codes.Syntax.TOKEN
+            )
         found = "the end of the text" if token.type == "$END" else f"`{token}`"
         notes: tuple[tuple[str, Span | None], ...] = ()
         if token.type in ("$END", "DEF") and (brace := self._open_brace()) is not None:
             notes = (("this block is not closed", Span(self.source, brace.start_pos, brace.end_pos)),)
         if "SEMICOLON" in self.accepts and self._can_insert("SEMICOLON"):
             before = self.tokens[self.at - 1]
-            return Diagnostic(f"expected `;` before {found}", Span(self.source, before.end_pos, before.end_pos), notes)
+            return Diagnostic(
+                f"expected `;` before {found}",
+                Span(self.source, before.end_pos, before.end_pos),
+                notes,
+                code=codes.Syntax.SEMICOLON,
+            )
         if token.type == "RBRACE" and wanted == "an expression":
-            return Diagnostic("a block must end in an expression, without `;`", span, notes)
-        return Diagnostic(f"expected {wanted}, found {found}", span, notes)
+            return Diagnostic("a block must end in an expression, without `;`", span, notes, code=codes.Syntax.TOKEN)
+        return Diagnostic(f"expected {wanted}, found {found}", span, notes, code=codes.Syntax.TOKEN)
 
     def _wanted(self) -> str:
         accepts = set(self.accepts)

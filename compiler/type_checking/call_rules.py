@@ -10,6 +10,8 @@ from ...ops.op import Op, TypeRelError
 from ...ops.relate import relate
 from ...ops.ty import FuncType, TensorType, Type
 from ...shape_funcs.dims import dim
+from ...vm import codes
+from ...vm.codes import Code
 from ...vm.python_place import PythonSource
 from ...vm.source import Diagnostic, Span
 from ..ir import Call, Constant, Expr, GlobalVar, Var
@@ -26,9 +28,11 @@ class Mistake(Exception):
         self.diagnostic = diagnostic
 
 
-def mistake(message: str, span: Span | None, *notes: tuple[str, Span | None], help: str | None = None) -> Mistake:
+def mistake(
+    message: str, span: Span | None, *notes: tuple[str, Span | None], help: str | None = None, code: Code | None = None
+) -> Mistake:
     """The exception for a diagnostic of these parts."""
-    return Mistake(Diagnostic(message, span, notes, help))
+    return Mistake(Diagnostic(message, span, notes, help, code))
 
 
 def said(atom: Expr) -> str:
@@ -80,12 +84,14 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
     if op in (ON_DEVICE, DEVICE_COPY):
         return _placed_type(call, args)
     if not op.in_language:
-        raise mistake(f"{op.name} is an instruction of the machine, not an operator of programs", call.span)
+        raise mistake(
+            f"{op.name} is an instruction of the machine, not an operator of programs", call.span, code=codes.Type.MACHINE
+        )
     try:
         return relate(op, [a.ty for a in args], call.attrs, known)[0]
     except TypeRelError as error:
         notes = dict.fromkeys(type_note(a) for a in args if not isinstance(a, Constant))
-        raise mistake(error.message, call.span, *notes, help=error.help) from None
+        raise mistake(error.message, call.span, *notes, help=error.help, code=codes.Type.OPERANDS) from None
 
 
 def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:
@@ -94,14 +100,19 @@ def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:
     types = [a.ty for a in args if isinstance(a.ty, TensorType)]
     if len(types) != len(args) or len(args) != len(call.op.inputs):
         message = f"{call.op.name} takes {len(call.op.inputs)} tensors, not ({', '.join(str(a.ty) for a in args)})"
-        raise mistake(message, call.span, *map(type_note, args))
+        raise mistake(message, call.span, *map(type_note, args), code=codes.Type.MACHINE)
     ranks = [t.rank for t in types]
     if call.op is ASSERT_SHAPE:
         fits = len(call.attrs.dims) == ranks[0]
     else:
         fits = 0 <= call.attrs.axis < ranks[0] and 0 <= call.attrs.other_axis < ranks[1]
     if not fits:
-        raise mistake(f"{call.op.name}: its attributes do not fit the ranks {ranks}", call.span, *map(type_note, args))
+        raise mistake(
+            f"{call.op.name}: its attributes do not fit the ranks {ranks}",
+            call.span,
+            *map(type_note, args),
+            code=codes.Type.MACHINE,
+        )
     shape = list(types[0].shape)
     if call.op is ASSERT_SHAPE:
         shape = [have if want < 0 else dim(want) for have, want in zip(shape, call.attrs.dims, strict=True)]
@@ -114,10 +125,10 @@ def _placed_type(call: Call, args: Sequence[Expr]) -> Type:
     """The type of what is said to be on a device.  Raises Mistake."""
     assert isinstance(call.op, Op)
     if len(args) != 1:
-        raise mistake(f"{call.op.name} takes one tensor, {len(args)} arguments given", call.span)
+        raise mistake(f"{call.op.name} takes one tensor, {len(args)} arguments given", call.span, code=codes.Type.MACHINE)
     ty = args[0].ty
     if not isinstance(ty, TensorType):
-        raise mistake(f"{call.op.name} takes a tensor, not {ty}", call.span, type_note(args[0]))
+        raise mistake(f"{call.op.name} takes a tensor, not {ty}", call.span, type_note(args[0]), code=codes.Type.MACHINE)
     return ty
 
 
@@ -126,14 +137,16 @@ def _closure_type(call: Call, args: Sequence[Expr], signature: Signature | None)
     captured = args[1:]
     if signature is None or len(captured) > len(signature.params):
         message = f"{ALLOC_CLOSURE.name} takes a function of the module and values of its first parameters"
-        raise mistake(message, call.span, *map(type_note, args[:1]))
+        raise mistake(message, call.span, *map(type_note, args[:1]), code=codes.Type.MACHINE)
     binder = Binder()
     for atom, want in zip(captured, signature.params[: len(captured)], strict=True):
         assert atom.ty is not None
         try:
             binder.match(atom.ty, want, atom)
         except Misfit as misfit:
-            raise mistake(f"the captured value must be {want}, not {atom.ty}: {misfit}", call.span, type_note(atom)) from None
+            raise mistake(
+                f"the captured value must be {want}, not {atom.ty}: {misfit}", call.span, type_note(atom), code=codes.Type.MACHINE
+            ) from None
     rest = signature.params[len(captured) :]
     known = {*binder.sizes, *symbols_of(*rest)}
     result = generalize(signature.result, known)
@@ -153,11 +166,16 @@ def function_call(call: Call, callee: Expr, args: Sequence[Expr], emit: Emit, si
     elif isinstance(callee.ty, FuncType):
         params, result, names = callee.ty.params, callee.ty.result, [f"{i + 1}" for i in range(len(callee.ty.params))]
     else:
-        raise mistake(f"{said(callee)} is called, but it is {callee.ty}, not a function", call.span, type_note(callee))
+        raise mistake(
+            f"{said(callee)} is called, but it is {callee.ty}, not a function",
+            call.span,
+            type_note(callee),
+            code=codes.Type.NOT_A_FUNCTION,
+        )
     if len(args) != len(params):
         takes = f"{len(params)} argument{'' if len(params) == 1 else 's'}"
         where = (f"{said(callee)} is defined here", _definition(callee, signature))
-        raise mistake(f"{said(callee)} takes {takes}, {len(args)} given", call.span, where)
+        raise mistake(f"{said(callee)} takes {takes}, {len(args)} given", call.span, where, code=codes.Type.ARITY)
     binder, passed = Binder(), []
     for name, want, arg in zip(names, params, args, strict=True):
         passed.append(_argument(call, callee, name, want, arg, binder, emit))

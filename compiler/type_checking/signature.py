@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...ops.ty import FuncType, TensorType, TupleType, Type
 from ...shape_funcs.dims import ANY, INT, SYM, Dim, fresh, sym
+from ...vm import codes
 from ...vm.source import Diagnostic
 from ..ir import Function
 from .type_match import Misfit, generalize, join, symbols_of
@@ -49,7 +50,14 @@ class Signature:
         for p in function.params:
             if p.annotation is None:
                 example = f"%{p.name}: Tensor[(?, 4), float32]"
-                report(Diagnostic(f"parameter %{p.name} of {name} has no type", p.span, help=f"say it: {example}"))
+                report(
+                    Diagnostic(
+                        f"parameter %{p.name} of {name} has no type",
+                        p.span,
+                        help=f"say it: {example}",
+                        code=codes.Type.ANNOTATION,
+                    )
+                )
                 params.append(FAILED)
             else:
                 params.append(declare(p.annotation, names, taken, fresh))

@@ -8,6 +8,7 @@ from typing import Any
 from ...ops.op import Op
 from ...ops.ty import FuncType, TensorType, TupleType, Type, scalar
 from ...shape_funcs.dims import ANY, Dim
+from ...vm import codes
 from ...vm.source import Diagnostic, Span
 from ..anf import free_vars
 from ..ir import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
@@ -175,7 +176,7 @@ class FunctionTyper:
         match atom:
             case Var():
                 if atom not in self.env:
-                    raise mistake(f"there is no variable %{atom.name} here", atom.span)
+                    raise mistake(f"there is no variable %{atom.name} here", atom.span, code=codes.Type.UNKNOWN)
                 return self.env[atom]
             case Constant():
                 return replace(atom, ty=TensorType.of(atom.data.shape, atom.data.dtype.name))
@@ -222,11 +223,15 @@ class FunctionTyper:
         if whole.ty in (FAILED, BOTTOM):
             return replace(value, tuple_value=whole, ty=whole.ty)
         if not isinstance(whole.ty, TupleType):
-            raise mistake(f"only a tuple has fields, and {said(whole)} is {whole.ty}", value.span, type_note(whole))
+            raise mistake(
+                f"only a tuple has fields, and {said(whole)} is {whole.ty}", value.span, type_note(whole), code=codes.Type.FIELD
+            )
         count = len(whole.ty.fields)
         if not 0 <= value.index < count:
             valid = f"its fields are .0 to .{count - 1}" if count else "it has no fields"
-            raise mistake(f"{said(whole)} has no field {value.index}", value.span, type_note(whole), help=valid)
+            raise mistake(
+                f"{said(whole)} has no field {value.index}", value.span, type_note(whole), help=valid, code=codes.Type.FIELD
+            )
         return replace(value, tuple_value=whole, ty=whole.ty.fields[value.index])
 
     def _if(self, value: If, want: Type | None, what: str) -> Expr:
@@ -236,7 +241,7 @@ class FunctionTyper:
                 message = f"the condition of an if must be bool, not {cond.ty}"
                 many = isinstance(cond.ty, TensorType) and cond.ty.rank > 0
                 help = "an if decides on one element, a tensor of rank 0" if many else "compare it with something"
-                raise mistake(message, value.span, type_note(cond), help=help)
+                raise mistake(message, value.span, type_note(cond), help=help, code=codes.Type.CONDITION)
         except Mistake as error:
             self.report(error.diagnostic)
             cond = replace(value.cond, ty=FAILED)
@@ -272,7 +277,7 @@ class FunctionTyper:
         self.report = report
         if result is BOTTOM:
             message = f"the result type of %{var.name} cannot be inferred: every path through it calls it again"
-            raise mistake(message, function.span or var.span, help="say it: fn (...) -> T { ... }")
+            raise mistake(message, function.span or var.span, help="say it: fn (...) -> T { ... }", code=codes.Type.ANNOTATION)
         return signature
 
 
@@ -287,7 +292,9 @@ def _joined(value: If, then: Expr, other: Expr) -> Type:
         return join(then.ty, other.ty)
     except Misfit as misfit:
         notes = [(f"where it is true: {then.ty}", _end(then)), (f"where it is false: {other.ty}", _end(other))]
-        raise mistake(f"the branches of this if have different types: {misfit}", value.span, *notes) from None
+        raise mistake(
+            f"the branches of this if have different types: {misfit}", value.span, *notes, code=codes.Type.BRANCHES
+        ) from None
 
 
 def _end(chain: Expr) -> Span | None:
