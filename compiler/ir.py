@@ -40,6 +40,15 @@ class Expr:
     def __str__(self) -> str:
         return self.astext(show_meta_data=False)
 
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Expr:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an expression cannot be pickled, for it shares parts with others; pickle the IRModule it is in")
+
 
 @dataclass(frozen=True, eq=False)
 class Var(Expr):
@@ -180,6 +189,17 @@ class IRModule:
 
     def __str__(self) -> str:
         return self.astext(show_meta_data=False)
+
+    def __copy__(self) -> IRModule:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> IRModule:
+        return self
+
+    def __reduce__(self) -> Any:
+        from .text.parser import parse
+
+        return parse, (self.astext(),)
 
 
 def let_chain(expr: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -98,6 +98,23 @@ class Executable:
     target: str
     config: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[SourceText, ...] = ()
+
+    def __copy__(self) -> Executable:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Executable:
+        return self
+
+    def __reduce__(self) -> Any:
+        from .file import to_bytes
+        from .pickling import executable_of
+
+        return executable_of, (to_bytes(self),)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"@{f.name}" for f in self.functions[:3]) + (", ..." if len(self.functions) > 3 else "")
+        kernels = f"{len(self.packed)} kernel{'' if len(self.packed) == 1 else 's'}"
+        return f"<Executable for {self.target}: {names}; {kernels}, {sum(c.nbytes for c in self.constants)} bytes of constants>"
 
     def function_index(self, name: str) -> int:
         """The number of the function called ``name``.  Raises UnknownName, a KeyError."""

@@ -91,6 +91,9 @@ class Entry:
                 return result
         return self._slowly(args)
 
+    def __reduce__(self) -> Any:
+        return VirtualMachine.__getitem__, (self._machine, self.function.name)
+
     def _slowly(self, args: tuple[Any, ...], donate: Any = ()) -> Any:
         """Run with any argument type, words for what does not fit, and arguments that are donated."""
         machine, function = self._machine, self.function
@@ -144,6 +147,12 @@ class VirtualMachine:
         self.exe = exe
         self.device = exe.target
         self.memory_limit_bytes = memory_limit_bytes
+        self._options = {
+            "device": device,
+            "memory_limit_bytes": memory_limit_bytes,
+            "stack_limit_bytes": stack_limit_bytes,
+            "link_bytes_per_s": link_bytes_per_s,
+        }
         self._device = DEVICES.index(exe.target)
         with store.watched() as prepared:
             self._session, self._tables = _opened(exe, ordinal)
@@ -208,6 +217,10 @@ class VirtualMachine:
                 raise _unknown_entry(name, self.entries)
             self._entries[name] = Entry(self, self.exe.function_index(name))
         return self._entries[name]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """As ``run``: call ``main``."""
+        return self.run(*args, **named)
 
     def _no_main(self, *args: Any, **named: Any) -> Any:
         raise _unknown_entry("main", self.entries)
@@ -307,6 +320,14 @@ class VirtualMachine:
             raise VMError(f"the result is {ty}: a function has no value outside the program")
         raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
 
+    def _taken_in(self, array: np.ndarray, device: int) -> Tensor:
+        """A tensor of this machine on a device, with the elements of an array.  Raises VMError when there is no memory."""
+        rows = rows_of([array], [device], frozenset())
+        made = self._alone(functools.partial(self._guard.obtain, requests.TAKE_IN, rows.ctypes.data, 0))
+        if made is None:
+            raise self._no_memory("a copy of a tensor")
+        return made  # type: ignore[no-any-return]
+
     def _to_host(self, tensor: Tensor, why: SyncReason = SyncReason.FETCH) -> Tensor:
         """A copy of a device tensor on the host, counted.  Raises VMError when queued work fails."""
         return self._alone(functools.partial(self._fetched, tensor, why))
@@ -329,6 +350,43 @@ class VirtualMachine:
         if self._session is not None:
             self._session.forget_borrowed()
         return found  # type: ignore[no-any-return]
+
+    # ---- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give back all memory but that of results, which stay readable and give it back when they go.
+
+        No call may follow; another ``close`` does nothing.  ``with VirtualMachine(exe) as vm`` closes it at the end.
+
+        Raises VMError while the machine runs, and for queued work that fails; the machine is closed then, too.
+        """
+        if self._view["busy"] != CLOSED:
+            self._alone(self._retire)
+
+    def _retire(self) -> None:
+        state = self._view
+        state["pc"] = state["error_pc"] = -1
+        state["status"] = self._locked(requests.RETIRE, len(self.exe.constants), 0)
+        if self._session is not None:
+            self._session.forget_borrowed()
+        if state["status"]:
+            raise failure(self)
+
+    def __enter__(self) -> VirtualMachine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        from .pickling import machine_of
+
+        return machine_of, (self.exe, self._options)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"@{n}" for n in self.entries[:3]) + (", ..." if len(self.entries) > 3 else "")
+        closed = ", closed" if self._view["busy"] == CLOSED else ""
+        return f"<VirtualMachine on {self.device}: {names}; {self.memory['live_bytes']} bytes in use{closed}>"
 
     # ---- looking ---------------------------------------------------------------------------------------------------
 

@@ -76,8 +76,11 @@ def _on_copies(machine: VirtualMachine, call: _Call) -> None:
     assert session is not None
     results = [np.empty(shape, numpy_dtype(dtype)) for _, shape, dtype in map(described, call.addresses[n:])]
     copies = [_fetched(machine, at) for at in call.addresses[:n]]
-    with _counted(machine, call):
-        _run(call.packed.group, [*(c if isinstance(c, np.ndarray) else c.numpy() for c in copies), *results])
+    try:
+        with _counted(machine, call):
+            _run(call.packed.group, [*(_host_view(c._address if isinstance(c, Tensor) else c) for c in copies), *results])
+    finally:
+        copies.clear()  # the traceback of an error would keep them
     for at, array in zip(call.addresses[n:], results, strict=True):
         session.fill(record_at(at).data, array)
         machine._view["htod_copies"] += 1
@@ -85,10 +88,10 @@ def _on_copies(machine: VirtualMachine, call: _Call) -> None:
         machine._view["outstanding"] = 1
 
 
-def _fetched(machine: VirtualMachine, at: int) -> np.ndarray | Tensor:
-    """The elements of a tensor on the host: themselves, or a copy.  Raises VMError."""
+def _fetched(machine: VirtualMachine, at: int) -> int | Tensor:
+    """The tensor on the host: its address, or a copy.  Raises VMError."""
     if record_at(at).device != CUDA:
-        return _host_view(at)
+        return at
     copy = machine._guard.obtain(requests.TO_HOST, at, number_of(SyncReason.PYTHON_KERNEL))
     if copy is None:
         raise failure(machine)

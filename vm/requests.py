@@ -25,7 +25,7 @@ from .sim import ALL, drain
 from .stream import fetch, host_to_device, wait_for_all
 
 #: What may be asked for.
-(RUN, OPEN, LEAVE, RELEASE, RETAIN, OWN, BUILD, STACK, TO_HOST, TO_DEVICE, WAIT, TRIM, TRACE, RETIRE, CLOSE) = range(15)
+(RUN, OPEN, LEAVE, RELEASE, RETAIN, OWN, BUILD, TAKE_IN, STACK, TO_HOST, TO_DEVICE, WAIT, TRIM, TRACE, RETIRE, CLOSE) = range(16)
 
 
 @native
@@ -100,9 +100,9 @@ def machine(state, request, a, b):
     """Do what is asked; what comes back depends on it.
 
     RUN: the reason.  OPEN(function, n arguments).  RELEASE(object).  RETAIN, OWN(object): its address.  BUILD(rows, how
-    many): how many arguments.  STACK(words): 1.  TO_HOST(tensor, sync reason), TO_DEVICE(tensor, device): address of a counted
-    copy.  WAIT(sync reason), TRACE (a card's clock), RETIRE(n constants): a status.  TRIM: bytes given back.  Where there is no
-    memory an address is 0, a number -1, and a 1 is 0.
+    many): how many arguments.  TAKE_IN(a row): address of a tensor that owns its elements.  STACK(words): 1.  TO_HOST(tensor,
+    sync reason), TO_DEVICE(tensor, device): address of a counted copy.  WAIT(sync reason), TRACE (a card's clock), RETIRE(n
+    constants): a status.  TRIM: bytes given back.  Where there is no memory an address is 0, a number -1, and a 1 is 0.
     """
     card = state_at(state).card
     uses_card = card != 0 and request not in (OPEN, RELEASE, RETAIN, STACK)
@@ -138,6 +138,8 @@ def answer_to(state, request, a, b):
         return owned(state, a)
     if request == BUILD:
         return build(state, a, b)
+    if request == TAKE_IN:
+        return 0 if build(state, a, 1) < 0 else owned(state, load_i64(state_at(state).argv))
     if request == STACK:
         return int(make_room(state, a))
     if request == TO_HOST:

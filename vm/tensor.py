@@ -11,6 +11,7 @@ from ..ops.ty import DTYPES, numpy_dtype
 from .dlpack import capsule
 from .executable import DEVICES
 from .layout import CUDA
+from .on_host import OnHost
 
 if TYPE_CHECKING:
     from .machine import VirtualMachine
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 _DL_CPU, _DL_CUDA = 1, 2
 
 
-class Tensor:
+class Tensor(OnHost):
     """A result on the device where the program left it.  Owns its memory, which goes back to the pool with it.
 
     Reading it on the host (``numpy()``, ``numpy.asarray``, ``__dlpack__``) is zero-copy and writable on ``cpu``; from another
     device it is a copy and a wait, both counted like any other.  On a card, other libraries take it as it is, without either
     (``__dlpack__``, ``__cuda_array_interface__``).
+
+    Operators, indexing and numpy's functions compute on the host and give numpy's arrays.  A copy (``copy.copy``) has memory of
+    its own on the same device; pickled, a tensor is its elements, and on ``cpu`` wherever it is unpickled.
     """
 
     # made, and let go of, by machine code alone: see ``guard``
@@ -40,6 +44,18 @@ class Tensor:
 
     def __init_subclass__(cls) -> None:
         raise TypeError("Tensor has no subclasses: a VirtualMachine would never make one")
+
+    def __copy__(self) -> Tensor:
+        """Raises VMError as ``numpy`` does, and when there is no memory."""
+        return self._vm._taken_in(self.numpy(), record_at(self._address).device)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        from .pickling import tensor_of
+
+        return tensor_of, (self.numpy(),)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,19 +135,6 @@ class Tensor:
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
         return array.copy() if copy else array
-
-    def item(self) -> Any:
-        """The one element as a Python number.  Raises ValueError when there is not exactly one."""
-        return self.numpy().item()
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
 
     def __len__(self) -> int:
         if not self.ndim:

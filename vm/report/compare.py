@@ -113,6 +113,14 @@ class Comparison:
     def __str__(self) -> str:
         return comparison_text(self)
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.sides)}: {len(self.cases)} case{'' if len(self.cases) == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        from .export_html import notebook_html
+
+        return notebook_html(str(self))
+
     def as_data(self) -> dict[str, Any]:
         """Plain data, as in its JSON form."""
         cases = [

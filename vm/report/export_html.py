@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -47,3 +48,9 @@ def _file(name: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def notebook_html(text: str) -> str:
+    """Aligned text for the output of a notebook: it scrolls sideways and breaks no line."""
+    style = "overflow-x:auto;white-space:pre;line-height:1.25;font-family:monospace"
+    return f'<pre style="{style}">{html.escape(text)}</pre>'

@@ -189,6 +189,16 @@ class Profile:
     def __str__(self) -> str:
         return self.view()
 
+    def __repr__(self) -> str:
+        from .tables import time_text
+
+        return f"<Profile of @{self.entry} on {self.device}: {self.runs} runs, median {time_text(self.median_ns)}>"
+
+    def _repr_html_(self) -> str:
+        from .export_html import notebook_html
+
+        return notebook_html(str(self))
+
     def to_csv(self) -> str:
         """A line for each site, with every figure."""
         from .export_text import csv_text
