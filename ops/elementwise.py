@@ -9,7 +9,7 @@ from typing import Any
 
 from .compute import Cast, Literal, Scalar, Value, apply
 from .dtype_rules import BOOL, FLOATS, INTEGRAL, NUMBERS, from_attr, like_inputs
-from .op import DTypeRule, NoAttrs, Op, OpPattern
+from .op import DTypeRule, NoAttrs, Op, OpPattern, TypeRelError
 from .ty import DTYPES, int_range, is_float
 
 Body = Callable[[Scalar], Scalar]
@@ -183,6 +183,15 @@ def _clip(x: Scalar, attrs: ClipAttrs) -> Scalar:
     return apply("minimum", apply("maximum", x, Literal(low, x.dtype)), Literal(high, x.dtype))
 
 
+def _clip_dtype(inputs: tuple[Any, ...], attrs: ClipAttrs) -> str:
+    dtype = like_inputs("clip", ["data"], NUMBERS)(inputs, attrs)
+    for name, bound in (("a_min", attrs.a_min), ("a_max", attrs.a_max)):
+        if math.isnan(bound) and not is_float(dtype):
+            raise TypeRelError(f"{name} is NaN, which is no bound of {dtype}")
+    assert isinstance(dtype, str)
+    return dtype
+
+
 def _bound(bound: float, dtype: str, up: bool) -> float | int:
     if is_float(dtype):
         return float(bound)
@@ -203,7 +212,7 @@ CLIP = _op(
     "clip",
     "Limited to [a_min, a_max]: `clip([-1, 5], a_min=0, a_max=3) = [0, 3]`; NaN stays NaN.",
     _clip,
-    like_inputs("clip", ["data"], NUMBERS),
+    _clip_dtype,
     ClipAttrs,
 )
 COPY = _unary("copy", "The same elements in a new tensor: `copy([1, 2]) = [1, 2]`.", lambda x: x, DTYPES)

@@ -13,7 +13,7 @@ from ..ops.group import Group, Node
 from ..ops.implementation import HOST
 from ..ops.native import libraries, threads
 from ..ops.native.layout import TENSOR
-from ..ops.native.status import STATUS
+from ..ops.native.status import SIZE_OVERFLOW, STATUS
 from ..ops.op import Op, OpPattern
 from ..ops.relate import build_group, shape_program
 from ..ops.ty import DTYPES, Tensor, numpy_dtype
@@ -51,7 +51,10 @@ def run_group(group: Group, inputs: list[np.ndarray]) -> list[np.ndarray]:
     values = group.values()
     if group.nodes[0].operator.pattern is OpPattern.RESHAPE:
         return [inputs[0].reshape(s).copy() for s in shapes]
-    outputs = [np.empty(s, numpy_dtype(values[r].dtype)) for r, s in zip(group.results, shapes, strict=True)]
+    try:
+        outputs = [np.empty(s, numpy_dtype(values[r].dtype)) for r, s in zip(group.results, shapes, strict=True)]
+    except (ValueError, MemoryError) as error:  # numpy's words for sizes beyond its own limit, also beside an axis of 0
+        raise VMError(f"{group.name}: {STATUS[SIZE_OVERFLOW]}", code=codes.of_status(SIZE_OVERFLOW)) from error
     counts = np.zeros(len(made.counts) and max(i for _, i in made.counts) + 1, np.int64)
     _call(group, inputs, [*outputs, *([counts] if len(counts) else [])])
     for result, index in made.counts:

@@ -32,7 +32,7 @@ from typing import Any
 from ...ops.group import Group, Node
 from ...ops.kernels import fits
 from ...ops.machine import ON_DEVICE
-from ...ops.op import Op, OpPattern
+from ...ops.op import Op, OpPattern, TypeRelError
 from ...ops.relate import build_group, data_dependent
 from ...ops.ty import Tensor, TensorType, TupleType
 from ...shape_funcs.dims import Dim, const, sym
@@ -306,13 +306,35 @@ def alone(var: Var, call: Call, tensors: Sequence[tuple[Expr, ...]]) -> tuple[Gr
 
 
 def _group(items: list[_Item]) -> tuple[Group, tuple[Expr, ...]]:
-    """The group of ``items`` (in order), its outputs still to be derived, and the arguments for its parameters."""
+    """The group of ``items`` (in order), its outputs still to be derived, and the arguments for its parameters.
+
+    Scalar constants become literals of the group.
+    """
+    return _grouped(items, inline=not any(map(_refuses_constants, items)))
+
+
+def _refuses_constants(item: _Item) -> bool:
+    """Whether the operator refuses a scalar constant that it is given, which was folded since types were inferred.
+
+    As a parameter it is refused where the program runs, if it runs there.
+    """
+    if not any(isinstance(a, Constant) and not _is_param(a) and item.op.data_dependent[number] for number, a in item.tensors()):
+        return False
+    group, _ = _grouped([item], inline=True)
+    try:
+        build_group(group.params, group.literals, group.nodes, group.results)
+    except TypeRelError:
+        return True
+    return False
+
+
+def _grouped(items: list[_Item], inline: bool) -> tuple[Group, tuple[Expr, ...]]:
     inside = {item.var for item in items}
     params: dict[Expr, int] = {}
     literals: dict[str, Any] = {}
     for item in items:
         for _, atom in item.tensors():
-            if isinstance(atom, Constant) and not _is_param(atom):
+            if inline and isinstance(atom, Constant) and not _is_param(atom):
                 literals.setdefault(literal_key(atom), literal_of(atom))
             elif atom not in inside:
                 params.setdefault(atom, len(params))
@@ -320,7 +342,9 @@ def _group(items: list[_Item]) -> tuple[Group, tuple[Expr, ...]]:
     n = len(refs)
     nodes = []
     for item in items:
-        args = tuple(tuple(_ref(a, refs) for a in arg) if isinstance(arg, tuple) else _ref(arg, refs) for arg in item.args)
+        args = tuple(
+            tuple(_ref(a, refs, inline) for a in arg) if isinstance(arg, tuple) else _ref(arg, refs, inline) for arg in item.args
+        )
         nodes.append(Node(item.op.name, item.call.attrs, args, ()))
         refs[item.var] = n
         n += item.outputs
@@ -338,8 +362,8 @@ def _reads(items: list[_Item]) -> dict[Expr, Span | None]:
     return {**first, **data}
 
 
-def _ref(atom: Expr, refs: dict[Any, int]) -> int:
-    return refs[literal_key(atom) if isinstance(atom, Constant) and not _is_param(atom) else atom]
+def _ref(atom: Expr, refs: dict[Any, int], inline: bool) -> int:
+    return refs[literal_key(atom) if inline and isinstance(atom, Constant) and not _is_param(atom) else atom]
 
 
 def _canonical(params: Iterable[Expr]) -> tuple[Tensor, ...]:

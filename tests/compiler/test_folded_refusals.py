@@ -1,0 +1,33 @@
+"""What becomes constant in the compiler, and what an operator then refuses: the program fails where it runs, if it does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.ops.native.status import SHAPE_CHECK
+
+HEAD = '#[version = "0.0.5"]\n'
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_a_step_of_zero_in_a_branch_that_is_not_taken(opt_level: int, target: str) -> None:
+    text = HEAD + "def @main(%b: bool, %x: float32) { if (%b) { arange(%x, %x, std(0f)) } else { arange(0f, 2f, 1f) } }"
+    machine = relay.VirtualMachine(relay.compile(text, target, opt_level=opt_level))
+    assert machine.run(False, np.float32(1)).shape == (2,)
+    with pytest.raises(relay.VMError, match="arange: step is 0") as raised:
+        machine.run(True, np.float32(1))
+    assert raised.value.status == SHAPE_CHECK
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim"])
+def test_more_elements_than_can_be_counted_beside_an_axis_of_zero(target: str) -> None:
+    text = HEAD + f"def @main(%x: float32) {{ (ones(shape=[{2**63 - 1}, 0]), %x) }}"
+    try:
+        exe = relay.compile(text, target=target)
+    except relay.TypeCheckError as error:
+        assert error.diagnostics[0].span is not None
+        return
+    assert exe.functions
