@@ -19,6 +19,7 @@ from ..vm.copy_reason import CopyKind, CopyReason
 from ..vm.executable import DEVICES, Executable, VMFunction
 from ..vm.sizes import parameter_sizes, portable
 from ..vm.source import Span
+from ..vm.trust import compiled_here
 from .ir import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
 from .machine_calls import INSTRUCTIONS_OF
 from .memory.memory_notes import MemoryNotes
@@ -34,7 +35,7 @@ def emit(mod: IRModule, target: str, config: Mapping[str, str], dependence: str 
     tables = Tables(mod, target, dependence)
     taking = config.get("plan") != "off"
     functions = tuple(FunctionEmitter(tables, name, f, taking).emit() for name, f in mod.functions.items() if not f.is_primitive)
-    return Executable(
+    exe = Executable(
         functions=functions,
         constants=tuple(tables.constants.items),
         packed=tuple(tables.packed.items),
@@ -45,6 +46,7 @@ def emit(mod: IRModule, target: str, config: Mapping[str, str], dependence: str 
         config=dict(config),
         sources=tuple(tables.sources.items),
     )
+    return compiled_here(exe)
 
 
 # ---- registers -----------------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 
 from ..ops.choice import Preferred
 from ..vm.executable import DEVICES
 from ..vm.layout import CUDA
+from ..vm.trust import all_is_checked
 from .check import check, check_bindings
 from .config import Config
 from .ir import IRModule
@@ -42,8 +42,6 @@ STAGES = {
     "planned": "plan_memory",
     "alloc": "manifest_lifetimes",
 }
-#: The environment variable that has every pass's result checked; the tests set it.
-CHECK_VARIABLE = "RELAYVM_CHECK"
 
 
 def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
@@ -112,7 +110,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Pre
 def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
     """The module after each pass, with the pass's name.  Raises TypeCheckError."""
     check_bindings(mod)
-    checked, typed = bool(os.environ.get(CHECK_VARIABLE)), False
+    checked, typed = all_is_checked(), False
     for name, run in passes(config, target, tuple(mod.functions), preferred):
         mod = run(mod)
         typed = typed or name == "infer_type"

@@ -149,7 +149,7 @@ def shape_program(
     """
     walk = _walk(group)
     outputs = [walk.values[r].shape for r in group.results]
-    counts = _counts(outputs)
+    counts = counts_of(outputs)
     outputs += [(s,) for s in sizes]
     loads: dict[Dim, Load] = dict(walk.loads)
     for p, tensor in reversed(list(enumerate(group.params))):
@@ -167,6 +167,12 @@ def shape_program(
         states = [s | Need.DATA if asked[p] else s for p, s in enumerate(states)]
     flagged_by = tuple(asked[p] if s & Need.DATA else () for p, s in enumerate(states))
     return PrimitiveShape(program, tuple(states), counts, flagged_by)
+
+
+def checks_and_loads(group: Group) -> tuple[tuple[Check, ...], dict[Dim, Load]]:
+    """The checks of the operators of ``group`` that sizes and values at run time decide, and where each such value is read."""
+    walk = _walk(group)
+    return tuple(walk.checks), dict(walk.loads)
 
 
 class _Walk:
@@ -224,7 +230,8 @@ def _asked(group: Group, dependence: str) -> list[tuple[tuple[str, str], ...]]:
     return [tuple(x) for x in out]
 
 
-def _counts(outputs: Sequence[Shape]) -> tuple[tuple[int, int], ...]:
+def counts_of(outputs: Sequence[Shape]) -> tuple[tuple[int, int], ...]:
+    """``(result, index)`` for each result whose first axis is as long as the kernel's count ``index`` says."""
     for shape in outputs:
         assert all(d.op != RESULT for d in postorder(shape) if d not in shape[:1]), "only the first axis can be trimmed"
     return tuple((k, s[0].args[1]) for k, s in enumerate(outputs) if s and s[0].op == RESULT)

@@ -14,6 +14,7 @@ from .heap import (
     checked_bytes,
     itemsize,
     n_bytes,
+    n_elements,
     new_object,
     new_record,
     new_storage,
@@ -22,6 +23,7 @@ from .heap import (
     status_of_bytes,
     vector,
 )
+from .launch_check import check_launch, gather_operands
 from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
 from .poison import remember
 from .shape_eval import evaluate
@@ -40,10 +42,14 @@ def invoke_packed(state, at, regs, pc):
     packed, n = load_i64(at + 8), load_i64(at + 24)
     row = s.packed + 8 * PACKED_WORDS * packed
     argv = s.argv
-    for i in range(n):
-        store_i64(argv + 8 * i, load_i64(regs + 8 * load_i64(at + 32 + 8 * i)))
+    gather_operands(argv, regs, at + 32, n)
     if not arguments_fit(load_i64(row + 16), argv, n):
         return INTERNAL
+    demands = load_i64(row + 40)
+    if demands != 0:
+        status = check_launch(state, demands, regs, at + 32) + 0
+        if status != OK:
+            return status
     if load_i64(row) == 0:
         return -HOST_CALL
     return launch(state, packed, argv, n, load_i64(at + 16), pc)
@@ -172,9 +178,11 @@ def get_field(state, at, regs):
 
 @native
 def truth(at):
-    """1 or 0 for a host scalar, -1 where it is none."""
+    """1 or 0 for a host tensor of one element, -1 where it is on a device, -2 where it is none."""
     t = tensor(at)
-    if t.tag != TAG_TENSOR or t.device != 0:
+    if t.tag != TAG_TENSOR or n_elements(at) != 1:
+        return -2
+    if t.device != 0:
         return -1
     for i in range(itemsize(t.dtype)):
         if load_u8(t.data + i) != 0:

@@ -61,4 +61,9 @@ def _say(op: str, failed: str, taken: str, error: Exception) -> None:
 
 def _why(error: Exception) -> str:
     """The kind of an error and the first line of its text."""
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def first_line(error: Exception) -> str:
+    """Of an error's text."""
+    return str(error).strip().partition("\n")[0]

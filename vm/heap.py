@@ -41,6 +41,8 @@ _SHAPE = TENSOR.fields["shape"][1]
 INLINE_FIELDS = (OBJECT_BYTES - _SHAPE) // 8
 _ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
 _MAX_BYTES = 1 << 46
+#: As many for a tensor without elements, were its empty axes of size 1: what a loop goes through in seconds.
+_MAX_EMPTY = 1 << 36
 #: In ``ndim`` of a storage: the work that should have written it was dropped when work before it failed.
 LOST = -1
 #: In ``shape`` of a storage on a card, behind its size: the list of others' streams that used it (see ``cuda.lending``), 0: none.
@@ -354,7 +356,10 @@ def n_bytes(at):
 
 @native
 def checked_bytes(shape, ndim, dtype):
-    """Bytes of a tensor with the ``ndim`` sizes at address ``shape``; -1 where one is negative or the product too large."""
+    """Bytes of a tensor with the ``ndim`` sizes at address ``shape``; -1 where one is negative or the product too large.
+
+    Of a tensor without elements the other sizes count, too: loops go through them.
+    """
     total = itemsize(dtype)
     size = total * 1.0  # beside the integer, because it cannot wrap
     for i in range(ndim):
@@ -362,8 +367,8 @@ def checked_bytes(shape, ndim, dtype):
         if d < 0:
             return -1
         total *= d
-        size *= d
-    return -1 if size > _MAX_BYTES else total
+        size *= max(d, 1)
+    return -1 if size > (_MAX_BYTES if total != 0 else _MAX_EMPTY) else total
 
 
 @native

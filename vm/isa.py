@@ -221,6 +221,8 @@ class InvokeClosure(Instruction, opcode=3):
 class InvokePacked(Instruction, opcode=4):
     """Run a kernel: the last ``n_outputs`` of ``args`` are tensors it fills, the others its inputs.
 
+    What it fills lies in storages of this frame: AllocTensor or AllocTensorReg has made it, or the tensor that it is a part of.
+
     Queued, not run, when the kernel's device has a queue.
     """
 
@@ -476,5 +478,8 @@ class SliceTensor(Instruction, opcode=30):
 
 #: What never goes on to the instruction that follows.
 LEAVING = (Ret, Goto, If, Fatal, InvokeTail, InvokeClosureTail)
+#: What makes a tensor in a storage, and what gives another name, or another tensor, to (part of) the elements of ``src``.
+IN_STORAGE = (AllocTensor, AllocTensorReg)
+OVER_ANOTHER = (Move, ReshapeTensor, TrimTensor, SliceTensor)
 #: What makes a storage, a tensor in one, or part of a tensor: of these there are notes on memory.
 NOTED = (AllocStorage, AllocStorageReg, TakeStorage, AllocTensor, AllocTensorReg, SliceTensor)

@@ -103,8 +103,8 @@ state_at = record(STATE)
 FUNCTION_WORDS = 3
 #: A row of the packed table: kernel address (0: a kernel in Python; on a card: 1), device, address of the argument check
 #: (``arguments_fit``), on a card the address of its launches (see ``cuda.launches``), how many of its last arguments are
-#: workspaces, which no trace shows.
-PACKED_WORDS = 5
+#: workspaces, which no trace shows, address of what it demands of its tensors (``launch_check``; 0: they are trusted).
+PACKED_WORDS = 6
 #: A frame's header, before its registers: where to return to, caller's base, caller's registers, where the result goes.
 FRAME_WORDS = 4
 

@@ -146,7 +146,8 @@ def run_loop(state):
             step = 3
         elif op == IF:
             taken = truth(load_i64(regs + 8 * load_i64(at + 8)))
-            status = NOT_ON_HOST if taken < 0 else 0
+            if taken < 0:
+                status = NOT_ON_HOST if taken == -1 else INTERNAL
             step = load_i64(at + 16) if taken == 1 else load_i64(at + 24)
         elif op == GOTO:
             step = load_i64(at + 8)

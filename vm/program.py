@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..ops.demands import Demands, demands
+from ..ops.implementation import CARD, HOST
 from ..ops.kernels.cuda import has_kernel
 from ..ops.kernels.reads import reads
 from ..ops.native.collection import collection_put_off
 from ..ops.native.layout import TAG_TENSOR, TENSOR
+from ..ops.op import TypeRelError
 from ..ops.ty import DTYPES
-from .executable import Executable
-from .fallback import usable
+from . import launch_check
+from .executable import Executable, PackedFunc
+from .fallback import first_line, usable
 from .kernels import library_table
 from .layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
 from .signature import named_dims
+from .source import ExecutableFormatError, RelayError
 from .sync_reason import SYNC_REASONS, number_of
+from .trust import is_trusted
 
 if TYPE_CHECKING:
     from ..ops.kernels.cuda.source import CudaSource
     from .cuda.session import Session
 
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
+
+
+def _demanded(number: int, packed: PackedFunc) -> Demands:
+    with _described(number, packed):
+        return demands(packed.group, CARD if packed.device == CUDA else HOST)
+
+
+def _made(number: int, packed: PackedFunc, checked: bool) -> tuple[PackedFunc, int]:
+    """A kernel on the host that runs here, and its address."""
+    with _described(number, packed) if checked else nullcontext():
+        return usable(packed)
+
+
+@contextmanager
+def _described(number: int, packed: PackedFunc) -> Iterator[None]:
+    """Whatever a description that nobody vouches for makes a generator or a compiler do becomes an ExecutableFormatError."""
+    try:
+        yield
+    except (RelayError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        text = error.message if isinstance(error, TypeRelError) else f"{type(error).__name__}: {first_line(error)}"
+        raise ExecutableFormatError(f"the executable does not verify: packed[{number}] ({packed.name}): {text}") from error
 
 
 class Tables:
@@ -43,12 +74,15 @@ class Tables:
         assert len(self.functions) == FUNCTION_WORDS * len(exe.functions)
         self._programs = [np.array(p.words(), np.int64) for p in exe.shape_funcs]
         self.shape_programs = np.array([p.ctypes.data for p in self._programs], np.int64)
-        n_slots = max([len(p.loads) + len(p.rows) for p in exe.shape_funcs] + [len(named_dims(f)) for f in exe.functions] + [1])
-        self.slots = np.zeros(n_slots, np.int64)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
+        #: What launches of each packed function demand of their tensors; () where they are trusted.
+        self.demands = () if is_trusted(exe) else tuple(_demanded(i, p) for i, p in enumerate(exe.packed))
         with collection_put_off():
-            found = [usable(p) if p.device != CUDA else (p, 0) for p in exe.packed]
+            found = [_made(i, p, self.demands != ()) if p.device != CUDA else (p, 0) for i, p in enumerate(exe.packed)]
         self.libraries = library_table([p for p, _ in found])
+        programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
+        n_slots = max([len(p.loads) + len(p.rows) for p in programs] + [len(named_dims(f)) for f in exe.functions] + [1])
+        self.slots = np.zeros(n_slots, np.int64)
         #: For each reason of a copy the number of its sync reason; how often the host waited for each of those.
         self.reason_kinds = np.array([number_of(reason) for reason in exe.reasons] or [0], np.int64)
         self.sync_counts = np.zeros(len(SYNC_REASONS), np.int64)
@@ -71,7 +105,18 @@ class Tables:
             self._rows.append(row)
             launches = on_card.get(i, 0)
             address = int(launches != 0) if p.device == CUDA else addresses[i]
-            self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = address, p.device, row.ctypes.data, launches, workspaces
+            checks = self._demand_words(self.demands[i]) if self.demands else 0
+            words = address, p.device, row.ctypes.data, launches, workspaces, checks
+            self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = words
+
+    def _demand_words(self, demands: Demands) -> int:
+        """The address of the words of ``demands``."""
+        program = 0
+        if demands.program is not None:
+            self._programs.append(np.array(demands.program.words(), np.int64))
+            program = self._programs[-1].ctypes.data
+        self._rows.append(launch_check.words(demands, program))
+        return int(self._rows[-1].ctypes.data)
 
     def _on_card(self, exe: Executable) -> dict[int, int]:
         """For each packed function of a card the address of its launches, 0 where they go through Python."""

@@ -34,12 +34,16 @@ Fail = Callable[[int, isa.Instruction, str], Exception]
 
 
 class _State:
-    """Which registers hold a thing of which kind: a bit mask per kind, disjoint.  ``sizes``: bytes of storages, where known."""
+    """Which registers hold a thing of which kind: a bit mask per kind, disjoint.
 
-    __slots__ = ("masks", "sizes")
+    ``own``: a mask of the tensors that lie in storages of this frame; storages never leave one.  ``sizes``: bytes of storages,
+    where known.
+    """
 
-    def __init__(self, masks: Sequence[int]) -> None:
-        self.masks = list(masks)
+    __slots__ = ("masks", "own", "sizes")
+
+    def __init__(self, masks: Sequence[int], own: int = 0) -> None:
+        self.masks, self.own = list(masks), own
         self.sizes: dict[int, int] = {}
 
     @property
@@ -58,6 +62,7 @@ class _State:
     def empty(self, register: int) -> None:
         bit = 1 << register
         self.masks = [m & ~bit if m & bit else m for m in self.masks]
+        self.own &= ~bit
         self.sizes.pop(register, None)
 
     def put(self, register: int, kind: str) -> None:
@@ -72,7 +77,12 @@ class _State:
             known &= ~(self.masks[bare] ^ other.masks[bare])
         masks = [a & b & known for a, b in zip(self.masks, other.masks, strict=True)]
         masks[-1] |= known & ~_State(masks).assigned
-        return _State(masks)
+        return _State(masks, self.own & other.own)
+
+    @property
+    def facts(self) -> tuple[int, ...]:
+        """What the walk follows until it changes no more."""
+        return (*self.masks, self.own)
 
 
 def check_registers(code: Mapping[int, isa.Instruction], n_params: int, n_registers: int, fail: Fail) -> None:
@@ -99,8 +109,8 @@ def check_registers(code: Mapping[int, isa.Instruction], n_params: int, n_regist
         for target, state in _walk(code, pc, states[pc], meets, fail):
             before = states.get(target)
             after = state if before is None else before.joined(state)
-            if before is None or after.masks != before.masks:
-                states[target] = _State(after.masks)
+            if before is None or after.facts != before.facts:
+                states[target] = _State(after.masks, after.own)
                 if target not in queued:
                     queued.add(target)
                     heapq.heappush(waiting, target)
@@ -113,7 +123,7 @@ def jump_targets(pc: int, instruction: isa.Instruction) -> tuple[int, ...]:
 
 def _walk(code: Mapping[int, isa.Instruction], pc: int, entered: _State, meets: set[int], fail: Fail) -> list[tuple[int, _State]]:
     """From ``pc`` to the next places where paths meet: these, each with the state on arriving there."""
-    state = _State(entered.masks)
+    state = _State(entered.masks, entered.own)
     while True:
         instruction = code[pc]
         _step(state, pc, instruction, fail)
@@ -136,7 +146,10 @@ def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> N
         if kind.access in ("read", "take"):
             for r in registers:
                 _check_read(state, r, kind.holds, lambda what: fail(pc, instruction, what))
+    if isinstance(instruction, isa.InvokePacked):
+        _check_outputs(state, instruction, lambda what: fail(pc, instruction, what))
     moved = state.kind(instruction.src) if isinstance(instruction, isa.Move) else None
+    own = _is_own(state, instruction)
     size = _storage_size(state, instruction)
     if isinstance(instruction, isa.AllocTensor):
         _check_room(state, instruction, lambda what: fail(pc, instruction, what))
@@ -147,6 +160,7 @@ def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> N
         for r in registers:
             if kind.access == "write":
                 state.put(r, moved or kind.holds)
+                state.own |= own << r
                 if size is not None:
                     state.sizes[r] = size
 
@@ -163,6 +177,20 @@ def _check_read(state: _State, register: int, wanted: str, fail: Callable[[str],
 def _is_value(actual: str, wanted: str) -> bool:
     """Is one of both kinds ``value``, which stands for any kind of it, and the other no bare one?"""
     return "value" in (actual, wanted) and not {actual, wanted} & {*_BARE, "any"}
+
+
+def _is_own(state: _State, instruction: isa.Instruction) -> bool:
+    """Does the instruction put a tensor into its register that lies in a storage of this frame?"""
+    if isinstance(instruction, isa.OVER_ANOTHER):
+        return bool(state.own >> instruction.src & 1)
+    return isinstance(instruction, isa.IN_STORAGE)
+
+
+def _check_outputs(state: _State, instruction: isa.InvokePacked, fail: Callable[[str], Exception]) -> None:
+    """A kernel writes only what this frame allocated: no argument, constant or small vector, and nothing that a caller holds."""
+    for r in instruction.args[len(instruction.args) - instruction.n_outputs :]:
+        if not state.own >> r & 1:
+            raise fail(f"${r} is written, but on some path to here it holds a tensor that this function has not allocated")
 
 
 def _storage_size(state: _State, instruction: isa.Instruction) -> int | None:

@@ -186,6 +186,24 @@ def run_rows(program, slots):
 
 
 @native
+def checks_of(program):
+    """The address of the slots that are checked."""
+    return program + 32 + 24 * load_i64(program) + 32 * load_i64(program + 8)
+
+
+@native
+def checks_hold(state, program):
+    """Is every check true?  The number of one that is not is left in the state's ``detail``."""
+    s = state_at(state)
+    at = checks_of(program)
+    for i in range(load_i64(program + 16)):
+        if load_i64(s.slots + 8 * load_i64(at + 8 * i)) == 0:
+            s.detail = i
+            return False
+    return True
+
+
+@native
 def evaluate(state, program, argv, outs):
     """Run the program on the tensors at ``argv``; its vectors, owned by the caller, go to ``outs``.  A status.
 
@@ -199,13 +217,9 @@ def evaluate(state, program, argv, outs):
     status = run_rows(program, slots)
     if status != OK:
         return status
-    at = program + 32 + 24 * load_i64(program) + 32 * load_i64(program + 8)
-    n_checks = load_i64(program + 16)
-    for i in range(n_checks):
-        if load_i64(slots + 8 * load_i64(at + 8 * i)) == 0:
-            s.detail = i
-            return SHAPE_CHECK
-    at += 8 * n_checks
+    if not checks_hold(state, program):
+        return SHAPE_CHECK
+    at = checks_of(program) + 8 * load_i64(program + 16)
     n_outputs = load_i64(program + 24)
     for k in range(n_outputs):
         ndim = load_i64(at)

@@ -16,6 +16,7 @@ import numpy as np
 from ..ops.ty import DTYPES, ITEMSIZE, MAX_RANK, FuncType, TensorType, TupleType, Type
 from ..shape_funcs.program import ShapeProgram
 from . import isa
+from .cuda.layout import GRAPHS
 from .executable import DEVICES, Executable, PackedFunc, VMFunction
 from .layout import MAX_ARGS
 from .registers import check_registers, jump_targets
@@ -25,6 +26,8 @@ from .source import ExecutableFormatError
 MAX_REGISTERS = 1 << 20
 #: Largest offset into a storage, in bytes: far beyond any storage, and adding a size to it never overflows.
 MAX_OFFSET = 1 << 48
+#: Most tuples and functions in one another in a type: what the compiler takes, and what Python can take apart.
+MAX_TYPE_NESTING = 256
 #: An instruction in a message is cut to so many characters.
 _MAX_SHOWN = 160
 
@@ -54,6 +57,8 @@ def _need(ok: object, what: str) -> None:
 
 def _check_tables(exe: Executable) -> None:
     _need(exe.target in DEVICES, f"its target is {exe.target!r}; devices: {', '.join(DEVICES)}")
+    graphs = exe.config.get("graphs", "auto")
+    _need(graphs in GRAPHS, f"its configuration has graphs={graphs!r}; there are {', '.join(GRAPHS)}")
     names = [f.name for f in exe.functions]
     for i, name in enumerate(names):
         _need(name and name.isprintable(), f"function[{i}] has the name {name!r}")
@@ -64,10 +69,24 @@ def _check_tables(exe: Executable) -> None:
         _need(constant.ndim <= MAX_RANK, f"const[{i}] has {constant.ndim} dimensions; at most {MAX_RANK} are possible")
     for i, packed in enumerate(exe.packed):
         _check_packed(exe, f"packed[{i}] ({packed.name})", packed)
+    _check_texts(exe)
     named = len(exe.shape_func_names) == len(exe.shape_funcs)
     _need(named, f"there are {len(exe.shape_funcs)} shape functions and {len(exe.shape_func_names)} names for them")
     for i, program in enumerate(exe.shape_funcs):
         _check_program(f"shape_func[{i}] ({exe.shape_func_names[i]})", program)
+
+
+def _check_texts(exe: Executable) -> None:
+    """What messages and reports show must be printable."""
+    shown = {
+        "shape_func": exe.shape_func_names,
+        "packed": [p.because for p in exe.packed],
+        "reason": [r.op + r.input for r in exe.reasons],
+        "config": [key + value for key, value in exe.config.items()],
+    }
+    for table, texts in shown.items():
+        for i, text in enumerate(texts):
+            _need(text.isprintable(), f"{table}[{i}] cannot be printed: {text!r}")
 
 
 def _check_packed(exe: Executable, where: str, packed: PackedFunc) -> None:
@@ -155,13 +174,14 @@ def _check_devices(exe: Executable, function: VMFunction) -> None:
 
 
 def _check_type(where: str, ty: Type) -> None:
-    waiting = [ty]
+    waiting = [(ty, 0)]
     while waiting:
-        ty = waiting.pop()
+        ty, depth = waiting.pop()
+        _need(depth <= MAX_TYPE_NESTING, f"{where} has a type nested more than {MAX_TYPE_NESTING} deep")
         if isinstance(ty, TupleType):
-            waiting += ty.fields
+            waiting += [(f, depth + 1) for f in ty.fields]
         elif isinstance(ty, FuncType):
-            waiting += [*ty.params, ty.result]
+            waiting += [(t, depth + 1) for t in (*ty.params, ty.result)]
         else:
             _need(isinstance(ty, TensorType), f"{where} has the type {ty!r}")
             _need(ty.dtype in DTYPES, f"{where} has the dtype {ty.dtype!r}; there are {', '.join(DTYPES)}")  # type: ignore[attr-defined]

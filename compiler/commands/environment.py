@@ -9,12 +9,12 @@ from typing import Any
 
 from ...ops.native import disk, libraries
 from ...ops.native.fingerprint import library_fields
-from ...vm import threads
+from ...vm import threads, trust
 from ...vm.executable import DEVICES
 
 _PACKAGES = ("relayvm", "numpy", "numba", "llvmlite", "scipy", "lark", "click", "rich")
 #: Environment variables that change what relayvm does.
-VARIABLES = (disk.FOLDER_VARIABLE, disk.CAP_VARIABLE, threads.VARIABLE, "RELAYVM_CHECK", "RELAYVM_TRACEBACK")
+VARIABLES = (disk.FOLDER_VARIABLE, disk.CAP_VARIABLE, threads.VARIABLE, trust.VARIABLE, "RELAYVM_TRACEBACK")
 
 
 def environment() -> dict[str, Any]:

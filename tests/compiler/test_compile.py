@@ -12,13 +12,14 @@ from relayvm.compiler.check import check
 from relayvm.compiler.compile import as_module, bind_params, compile
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir import Call, Constant, Function, IRModule, Let, Var, replace
-from relayvm.compiler.pipeline import CHECK_VARIABLE, passes, stages
+from relayvm.compiler.pipeline import passes, stages
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.op import get
 from relayvm.ops.ty import TensorType
 from relayvm.vm.file import from_bytes, to_bytes
 from relayvm.vm.machine import VirtualMachine
 from relayvm.vm.source import ConfigError, InputError, TypeCheckError
+from relayvm.vm.trust import VARIABLE as CHECK_VARIABLE
 
 EXP = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?), float32]) { exp(%x) }\n'
 ADD = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n), float32], %w: Tensor[(?n), float32]) { add(%x, %w) }\n'

@@ -17,6 +17,7 @@ from relayvm.compiler.memory import arena, storage_roots, taking_place
 from relayvm.compiler.pipeline import stages
 from relayvm.compiler.text.parser import parse
 from relayvm.ops import machine
+from relayvm.vm import trust
 from relayvm.vm.poison import VARIABLE
 
 from .memory_programs import COLUMNS, KINDS, ROWS, memory_programs
@@ -195,4 +196,7 @@ def test_a_kernel_reads_poison_where_a_plan_gives_up_too_early(monkeypatch: pyte
     np.testing.assert_allclose(ran(), np.exp(x) + x, rtol=1e-6)
     # no number is ever the last: values end where they begin
     monkeypatch.setattr(storage_roots.Storage, "last", property(lambda s: s.at))
+    with pytest.raises(relay.VMError, match="reverse: the tensors of a launch are not such as its kernel takes"):
+        ran()
+    monkeypatch.setenv(trust.VARIABLE, "0")
     assert not np.allclose(ran(), np.exp(x) + x)

@@ -61,6 +61,8 @@ CARD = np.dtype(
 card_at = record(CARD)
 
 GRAPHS_OFF, GRAPHS_ON, GRAPHS_AUTO = range(3)
+#: By what the configuration calls them.
+GRAPHS = {"off": GRAPHS_OFF, "on": GRAPHS_ON, "auto": GRAPHS_AUTO}
 
 #: A graph: hash of its launches, their words and address of a copy of them (0: not captured), the executable graph, when it was
 #: last met, how long the host and the card took when they were launched one by one, events around that (0: read).

@@ -22,12 +22,10 @@ from .card import card
 from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
 from .driver import NoCuda
 from .launches import Places, Plan, plan
-from .layout import CARD, GRAPH, GRAPHS_AUTO, GRAPHS_OFF, GRAPHS_ON, OUT_WORDS
+from .layout import CARD, GRAPH, GRAPHS, OUT_WORDS
 from .lending import Lending
 from .provider import Borrowed
 
-#: By what the configuration calls them.
-GRAPHS = {"off": GRAPHS_OFF, "on": GRAPHS_ON, "auto": GRAPHS_AUTO}
 #: Regions of launches that are remembered.
 _GRAPH_LIMIT = 64
 #: Streams that do not wait for the process's default stream.

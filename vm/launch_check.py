@@ -1,0 +1,150 @@
+"""What is checked before each launch of an executable that this process did not compile, as machine code.
+
+The words of a kernel's demands (see ``ops.demands``)::
+
+    outputs, equalities, address of the shape program (0: none), tensors
+    per tensor: is its memory touched?
+    per output: the tensor whose memory it may have, or -1
+    per equality: tensor, axis, other tensor (-1: none), its axis or the size
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ops.demands import Demands
+from ..ops.native.layout import TAG_TENSOR
+from ..ops.native.memory import load_i64, native, store_i64, tensor
+from ..ops.native.status import MISFIT, NOT_ON_HOST, OK, OUT_OF_MEMORY
+from ..shape_funcs.program import DATA
+from .heap import n_bytes, n_elements, release
+from .layout import CUDA, TRACE_OFF, state_at
+from .shape_eval import checks_hold, element, load_slots, run_rows
+from .stream import fetch, wait_for_all
+
+_HEAD = 4
+#: No sync reason: the wait counts for nothing.
+_UNCOUNTED = -1
+
+
+def words(demands: Demands, program: int) -> np.ndarray:
+    """The demands as the loop reads them; ``program`` is the address of its shape program's words, 0 where it has none."""
+    head = [demands.outputs, len(demands.equal), program, demands.tensors]
+    return np.array([*head, *demands.reads, *demands.over, *(n for row in demands.equal for n in row)], np.int64)
+
+
+@native
+def gather_operands(argv, regs, at, n):
+    """The objects of the ``n`` registers listed at ``at``."""
+    for i in range(n):
+        store_i64(argv + 8 * i, load_i64(regs + 8 * load_i64(at + 8 * i)))
+
+
+@native
+def check_launch(state, demands, regs, operands):
+    """A status: are the tensors at the state's ``argv``, those of the registers at ``operands``, what a kernel demands?"""
+    argv = state_at(state).argv
+    n, n_outputs = load_i64(demands + 24), load_i64(demands)
+    for i in range(n):
+        if tensor(load_i64(argv + 8 * i)).tag != TAG_TENSOR:
+            return MISFIT
+    over = demands + 8 * (_HEAD + n)
+    if not sizes_are_equal(argv, over + 8 * n_outputs, load_i64(demands + 8)):
+        return MISFIT
+    for k in range(n_outputs):
+        if not is_apart(argv, demands + 8 * _HEAD, n - n_outputs + k, load_i64(over + 8 * k)):
+            return MISFIT
+    program = load_i64(demands + 16)
+    return program_holds(state, program, regs, operands, n) if program != 0 else OK
+
+
+@native
+def sizes_are_equal(argv, row, n_rows):
+    """Do the equalities at ``row`` hold?"""
+    for _ in range(n_rows):
+        other, wanted = load_i64(row + 16), load_i64(row + 24)
+        if other >= 0:
+            wanted = tensor(load_i64(argv + 8 * other)).shape[wanted]
+        if tensor(load_i64(argv + 8 * load_i64(row))).shape[load_i64(row + 8)] != wanted:
+            return False
+        row += 32
+    return True
+
+
+@native
+def is_apart(argv, touched, number, over):
+    """Has output ``number`` memory of the machine's own, which no tensor before it has but perhaps ``over``, all of it?
+
+    What has no storage belongs to somebody else: an argument, a constant, a small vector.
+    """
+    out = load_i64(argv + 8 * number)
+    storage = tensor(out).storage
+    if storage == 0:
+        return False
+    for i in range(number):
+        at = load_i64(argv + 8 * i)
+        lawful = i == over and tensor(at).data == tensor(out).data
+        if tensor(at).storage == storage and load_i64(touched + 8 * i) != 0 and not lawful and overlap(at, out):
+            return False
+    return True
+
+
+@native
+def overlap(a, b):
+    """Have two tensors bytes in common?"""
+    first, second = tensor(a).data, tensor(b).data
+    return first < second + n_bytes(b) and second < first + n_bytes(a) and n_bytes(a) != 0 and n_bytes(b) != 0
+
+
+@native
+def program_holds(state, program, regs, operands, n):
+    """A status: does the shape program find that the tensors fit?"""
+    s = state_at(state)
+    status = load_slots(program, s.argv, s.slots) + 0
+    if status == NOT_ON_HOST:
+        status = load_from_devices(state, program, regs, operands, n) + 0
+        if status != OK:
+            return status
+    if status != OK or run_rows(program, s.slots) != OK:
+        return MISFIT
+    return OK if checks_hold(state, program) else MISFIT
+
+
+@native
+def load_from_devices(state, program, regs, operands, n):
+    """As ``load_slots``, of values that may be on a device, once the work asked for before has made them; a status."""
+    s = state_at(state)
+    status = wait_for_all(state, _UNCOUNTED) + 0
+    if status != OK:
+        return status
+    gather_operands(s.argv, regs, operands, n)  # queued work had its own there
+    at = program + 32
+    for i in range(load_i64(program)):
+        t, index = load_i64(s.argv + 8 * load_i64(at)), load_i64(at + 16)
+        value = 0
+        if load_i64(at + 8) != DATA:
+            value = tensor(t).shape[index]
+        elif index >= n_elements(t):
+            return MISFIT
+        elif tensor(t).device != CUDA:
+            value = element(t, index)
+        else:
+            copy = read_back(state, t)
+            if copy == 0:
+                return s.status if s.status != OK else OUT_OF_MEMORY
+            value = element(copy, index)
+            release(state, copy)
+        store_i64(s.slots + 8 * i, value)
+        at += 24
+    return OK
+
+
+@native
+def read_back(state, at):
+    """A copy on the host of a card's tensor; 0 where that fails.  The program has not asked for it: no profile shows it."""
+    s = state_at(state)
+    copies, nbytes, tracing = s.dtoh_copies, s.dtoh_bytes, s.tracing
+    s.tracing = TRACE_OFF
+    copy = fetch(state, at, _UNCOUNTED)
+    s.dtoh_copies, s.dtoh_bytes, s.tracing = copies, nbytes, tracing
+    return copy
