@@ -1,0 +1,30 @@
+"""Kernels and entry points are looked up once in a process: a trial is about what surrounds them, and takes a millisecond."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from relayvm.ops.native import store
+from relayvm.vm import kernels, program
+
+
+def _by(key: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    found: dict[Any, Any] = {}
+
+    @functools.wraps(function)
+    def remembered(*args: Any) -> Any:
+        k = key(*args)
+        if k not in found:
+            found[k] = function(*args)
+        return found[k]
+
+    return remembered
+
+
+def remember() -> None:
+    """From now on, in this process."""
+    program.usable = _by(lambda packed: (packed.group.key(), packed.because), program.usable)  # type: ignore[assignment]
+    kernels.kernel_source = _by(lambda group: group.key(), kernels.kernel_source)  # type: ignore[assignment]
+    store.address_of = _by(lambda *args: args, store.address_of)  # type: ignore[assignment]

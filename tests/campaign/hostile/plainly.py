@@ -1,0 +1,52 @@
+"""A run in the un-jitted loop, where every load and store is range-checked."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.ops.native import memory, threads
+from relayvm.vm.executable import Executable
+from tests.vm.plain import plain_machine
+
+from .trial import Interrupted, interrupted_after
+
+_SECONDS = 5.0
+
+
+def run_plainly(exe: Executable, args: list[Any]) -> str | None:
+    """What was touched that is nobody's, or None."""
+    with pytest.MonkeyPatch.context() as patch, memory.watch() as announce:
+        try:
+            vm = plain_machine(exe, patch)
+        except relay.RelayError:
+            return None
+        tables = vm._tables
+        for block in (
+            vm._block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
+            threads._block, tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
+            *tables._rows, *tables._programs, *tables._held, *_arrays(args),
+        ):  # fmt: skip
+            announce(block.ctypes.data, block.nbytes)
+        # never closed: its memory came from the watched twin
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(vm._closer))
+        try:
+            with contextlib.suppress(relay.RelayError, Interrupted), interrupted_after(_SECONDS):
+                vm.run(*args)
+        except memory.WildAddress as error:
+            return f"the loop touches memory that is not its own: {error}"
+    return None
+
+
+def _arrays(args: Any) -> Iterator[np.ndarray]:
+    for a in args:
+        if isinstance(a, tuple):
+            yield from _arrays(a)
+        else:
+            yield a
