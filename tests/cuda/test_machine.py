@@ -6,8 +6,10 @@ import ctypes
 import gc
 import itertools
 import os
+import sys
 import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from relayvm.ops.implementation import Kernel
 from relayvm.ops.op import REGISTRY, Op, OpPattern
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.cuda import provider
+from relayvm.vm.cuda.driver import NoCuda
 from relayvm.vm.cuda.graphs import pays, same
 from relayvm.vm.cuda.layout import GRAPH, MET, NEVER
 from relayvm.vm.machine import VirtualMachine
@@ -218,6 +221,27 @@ def test_without_a_driver_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> N
         machine(CHAIN)
 
 
+def test_a_packaged_library_comes_before_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def load(file: str) -> str:
+        asked.append(file)
+        if "missing" in file or file == "libcublas.so.13":
+            raise OSError(f"{file}: cannot open shared object file")
+        return file
+
+    found = SimpleNamespace(abs_path="/packages/libcublas.so.13")
+    monkeypatch.setattr(provider.ctypes, "CDLL", load)
+    monkeypatch.setitem(sys.modules, "cuda", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", SimpleNamespace(load_nvidia_dynamic_lib=lambda name: found))
+    assert provider.CupyProvider().library("cublas") == "/packages/libcublas.so.13" == asked.pop()
+    found.abs_path = "/missing/libcublas.so.13"
+    assert provider.CupyProvider().library("cublas") == "libcublas.so.12"
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
+    with pytest.raises(NoCuda, match=r"^missing cannot be loaded \(.*libmissing\.so\.13.*libmissing\.so\.12.*pip install"):
+        provider.CupyProvider().library("missing")
+
+
 def test_cards_by_index() -> None:
     emulator.set("devices", 2)
     forget()
@@ -370,6 +394,23 @@ def test_what_the_owner_of_an_argument_writes_next_comes_after_the_run() -> None
     driver(vm, "cuMemsetD8Async", address, 0, 16, stream)
     driver(vm, "cuStreamSynchronize", stream)
     np.testing.assert_array_equal(result.numpy(), chain(np.full(4, 6, "f")))
+
+
+def test_an_owner_that_goes_while_the_program_runs_is_waited_for_by_the_host() -> None:
+    vm = machine(CHAIN, fuse=False)
+    lent = vm.run(np.ones(4, "f"))
+    vm._wait(None)
+    stream, session = new_stream(vm), vm._session
+    assert session is not None
+    borrowed = Foreign(lent.__cuda_array_interface__["data"][0], (4,), "float32", stream)
+    prepared = session.borrow(borrowed)
+    assert (prepared.address, session._owners) == (borrowed.address, {stream})
+    driver(vm, "cuStreamDestroy", stream)
+    vm.run(np.ones(4, "f"))
+    session.hand_back()
+    assert emulator.get("queued") == 0 and not session._owners
+    with pytest.raises(relay.VMError, match="the stream of an argument's owner cannot be used: cuStreamIsCapturing"):
+        vm.run(borrowed)
 
 
 @pytest.mark.parametrize("device", ["cuda", "sim"])

@@ -68,12 +68,15 @@ class Lending:
         return Lent(self, tensor, stream)
 
     def lead(self, stream: int) -> None:
-        """Make an owner's stream wait for what is launched so far; the host waits where the stream is captured."""
+        """Make an owner's stream wait for what is launched so far; the host waits where the stream is captured or gone.
+
+        Raises CudaError, after which the card is of no use.
+        """
         with self._device.entered():
-            if self.is_captured(stream):
-                self._driver.call("cuStreamSynchronize", int(self._record["compute"]))
-            else:
-                self._follow(stream)
+            with contextlib.suppress(CudaError):
+                if not self.is_captured(stream):
+                    return self._follow(stream)
+            self._driver.call("cuStreamSynchronize", int(self._record["compute"]))
 
     def is_captured(self, stream: int) -> bool:
         """Is a stream captured, or would work on it spoil the capture of another one?  The card's context is this thread's."""

@@ -63,22 +63,20 @@ class CupyProvider:
         return load_library()
 
     def library(self, name: str) -> ctypes.CDLL:
-        problem: Exception | None = None
-        with contextlib.suppress(ImportError):
-            import cupy  # noqa: F401  # finds the wheels of the CUDA toolkit
+        # what came with cupy fits the driver and cupy; a toolkit of the system may be of any age
+        problems = []
+        try:
+            from cuda.pathfinder import load_nvidia_dynamic_lib
 
+            return ctypes.CDLL(str(load_nvidia_dynamic_lib(name).abs_path))
+        except Exception as error:  # each kind of failure there means the same here: it cannot be had
+            problems.append(str(error).strip().partition("\n")[0] or type(error).__name__)
         for file in (f"lib{name}.so.13", f"lib{name}.so.12"):
             try:
                 return ctypes.CDLL(file)
             except OSError as error:
-                problem = problem or error
-        try:
-            from cuda.pathfinder import load_nvidia_dynamic_lib
-
-            found = load_nvidia_dynamic_lib(name).abs_path
-            return ctypes.CDLL(str(found))
-        except Exception as error:  # each kind of failure there means the same here: it cannot be had
-            raise NoCuda(f"{name} cannot be loaded ({problem}; {error}); pip install 'relayvm[cuda13]' or '[cuda12]'") from None
+                problems.append(str(error))
+        raise NoCuda(f"{name} cannot be loaded ({'; '.join(problems)}); pip install 'relayvm[cuda13]' or '[cuda12]'")
 
     @property
     def xp(self) -> Any:

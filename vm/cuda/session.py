@@ -186,11 +186,11 @@ class Session:
     def borrow(self, value: Any) -> Borrowed:
         """Another library's array, in place and contiguous, for a call that keeps it: see ``keep``.
 
-        Raises VMError while its owner's stream is captured.
+        Raises VMError while its owner's stream is captured, and for a stream that is none.
         """
         owner = self._provider.stream_of(value, self.device.ordinal)
         with self.device.entered():
-            if owner is not None and self.lending.is_captured(owner):
+            if owner is not None and self._is_captured(owner):
                 raise VMError(
                     "an argument's owner captures a graph: what the machine launches cannot become a part of it",
                     help="run the program before the capture, or pass a numpy array",
@@ -209,12 +209,19 @@ class Session:
             elif isinstance(value, tuple):
                 self.keep(value)
 
+    def _is_captured(self, owner: int) -> bool:
+        try:
+            return self.lending.is_captured(owner)
+        except CudaError as error:
+            raise VMError(f"the stream of an argument's owner cannot be used: {error}") from None
+
     def hand_back(self) -> None:
         """Order what the owners of borrowed arrays launch from now on behind what is launched so far: they may overwrite them."""
         owners, self._owners = self._owners, set()
         if not int(self.record["error"]):
-            for stream in owners:
-                self.lending.lead(stream)
+            with contextlib.suppress(CudaError):  # whoever waits for the results is told
+                for stream in owners:
+                    self.lending.lead(stream)
 
     def forget_borrowed(self) -> None:
         """Let go of what was borrowed, between two calls, once the host has waited for what may read it."""
