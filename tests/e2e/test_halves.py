@@ -89,7 +89,9 @@ def test_fused_or_not_within_one_rounding(dtype: str, device: str, values: list[
         wide(relay.VirtualMachine(relay.compile(source, target=device, fuse=fuse)).run(x).numpy()) for fuse in (True, False)
     )
     exact = np.exp(-np.abs(wide(x))) + wide(x)
-    np.testing.assert_array_equal(fused, wide(exact.astype(x.dtype)))
+    # an exponential that is off in the last places of a float32 may round to the neighbour
+    low, high = (wide((exact + off).astype(x.dtype)) for off in np.float32([-(2.0**-22), 2.0**-22]))
+    assert ((low <= fused) & (fused <= high)).all()
     # the exponential, at most 1, is rounded by itself, and then the sum
     eps = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
     assert (np.abs(apart - exact) <= 1.01 * eps * (np.abs(exact) + 1)).all()

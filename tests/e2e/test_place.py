@@ -158,7 +158,8 @@ def test_on_device_is_obeyed(target: str) -> None:
     x = np.ones((3, 4), np.float32)
     for place in ("on", "off"):
         there, here = (machine(target, text.format(d), place=place) for d in (target, HOST))
-        np.testing.assert_array_equal(here.run(x).numpy(), there.run(x).numpy())
+        # a device's exponential is not the host's to the last bit
+        np.testing.assert_allclose(here.run(x).numpy(), there.run(x).numpy(), rtol=1e-6)
         number = ALL_DEVICES.index(target)
         assert [p.device for p in here.exe.packed] == [0, number]
         assert [p.device for p in there.exe.packed] in ([number], [number, number])
@@ -245,7 +246,7 @@ class Programs:
             name = f"%v{self.count}"
             m, v, w, i, j = (self.pick(x) for x in (mats, vecs, vecs, ints, ints))
             kinds = [
-                (mats, f"exp({m})"),
+                (mats, f"sqrt(abs({m}))"),  # the same bits on every device, unlike exp
                 (mats, f"dyn.reshape({m}, {v})"),
                 (mats, f"dyn.broadcast_to({m}, {v})"),
                 (mats, f"dyn.tile({m}, minimum({v}, 2i64))"),

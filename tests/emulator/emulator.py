@@ -49,6 +49,11 @@ _DRIVER_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-cont
 CHECKED = os.environ.get("RELAYVM_EMULATOR_CHECKED") == "1"
 
 
+#: Are the functions of the mathematical library off by units in the last place, as a card's are against the host's?
+ROUGH = os.environ.get("RELAYVM_EMULATOR_ROUGH") == "1"
+_ROUGH_FLAGS = ("-DEMULATOR_ROUGH",) if ROUGH else ()
+
+
 class CompileError(Exception):
     """g++ refused the text; the message holds what it said, with numbered lines of the text around the first error."""
 
@@ -77,7 +82,7 @@ def version() -> str:
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
     headers = [(_HERE / name).read_text() for name in ("contract.hpp", "device.hpp")]
     return hashlib.sha256(
-        "\0".join([compiler, platform.machine(), *_TEXT_FLAGS, *_CHECKED_FLAGS, *headers]).encode()
+        "\0".join([compiler, platform.machine(), *_TEXT_FLAGS, *_ROUGH_FLAGS, *_CHECKED_FLAGS, *headers]).encode()
     ).hexdigest()[:16]
 
 
@@ -136,7 +141,18 @@ def _image(text: str, arch: str, checked: bool) -> bytes:
     number = arch.rpartition("_")[2]
     entries = "\n".join(f"EMULATOR_KERNEL({name})" for name in kernels(text))
     source = f'#define EMULATOR_ARCHITECTURE {number}\n#include "device.hpp"\n{text}\n{entries}\n'
-    flags = (*_TEXT_FLAGS, "-shared", "-w", "-I", str(_HERE), "-x", "c++", "-", *(_CHECKED_FLAGS if checked else ()))
+    flags = (
+        *_TEXT_FLAGS,
+        *_ROUGH_FLAGS,
+        "-shared",
+        "-w",
+        "-I",
+        str(_HERE),
+        "-x",
+        "c++",
+        "-",
+        *(_CHECKED_FLAGS if checked else ()),
+    )
     name = f"text-{hashlib.sha256(' '.join([version(), *flags, source]).encode()).hexdigest()[:24]}.so"
     return _built(name, list(flags), source).read_bytes()
 

@@ -11,6 +11,8 @@ import pytest
 
 from relayvm.ops.native import nvrtc
 
+from . import real
+
 ARCHITECTURES = ("sm_80", "sm_90")
 #: Whatever stands in ``nvrtc`` while tests run, these are the real ones.
 _COMPILER, CUBIN = nvrtc.Nvrtc(), nvrtc.cubin
@@ -21,8 +23,8 @@ _why_not: list[str] = []
 
 def prove(text: str) -> None:
     """Compile a text with kernels (without the prelude) for all ARCHITECTURES, once in a process.  Raises CudaCompileError."""
-    if text in _proven or _why_not or "__global__" not in text:
-        return
+    if real.card is not None or text in _proven or _why_not or "__global__" not in text:
+        return  # a real card compiles for itself
     try:
         for arch in ARCHITECTURES:
             image = CUBIN(text, arch, by=_COMPILER)

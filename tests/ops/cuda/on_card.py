@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,7 +99,7 @@ class _Steps:
             self.loads.update({d: (position, SIZE, axis) for axis, d in enumerate(shape) if const(d) is None})
         self.fault = card.put(np.zeros(1, np.uint64))
         self.scratch = [card.allocate(max(1, self.value(n))) for n in source.scratch]
-        self.handles: Mapping[str, int] = {}
+        self.handles: dict[str, int] = {}
         self.kept: list[Any] = []
 
     def value(self, extent: Extent) -> int:
@@ -122,6 +122,8 @@ class _Steps:
             elif self.value(step.unless) != 0:
                 self.library(step)
         fault = int(self.card.get(self.fault, (1,), np.uint64)[0])
+        for handle in self.handles.values():
+            call("cublasDestroy_v2", word(handle))
         assert fault == 0 or fault >> 8 == SITE
         return fault & 0xFF
 
@@ -151,7 +153,9 @@ class _Steps:
 
     def handle(self, library: str) -> int:
         assert library == "cublas"
-        made = ctypes.c_uint64()
-        call("cublasCreate_v2", ctypes.byref(made))
-        call("cublasSetStream_v2", made, word(self.card.stream))
-        return made.value
+        if library not in self.handles:
+            made = ctypes.c_uint64()
+            call("cublasCreate_v2", ctypes.byref(made))
+            call("cublasSetStream_v2", made, word(self.card.stream))
+            self.handles[library] = made.value
+        return self.handles[library]
