@@ -69,7 +69,7 @@ bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxr
 	$(PY) benchmarks/tuning.py
 	$(PY) benchmarks/kernels.py
 
-gpu: $(GPU_NEEDS)  ## everything that needs a card, in at most 8 minutes: tests, figures beside their goals (docs/gpu.md)
+gpu: $(GPU_NEEDS)  ## everything that needs a card, in at most 9 minutes: tests, figures beside their goals (docs/gpu.md)
 	$(if $(GPU_NEEDS),,@mkdir -p .types && ln -sfn .. .types/relayvm && $(GPU_PYTHON) $(EGG_INFO))
 	$(GPU_RUN) benchmarks/gpu $(GPU_ARGS)
 

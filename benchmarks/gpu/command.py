@@ -3,8 +3,8 @@
     make gpu                                        # or: python benchmarks/gpu [--out FOLDER] [--only PART ...]
 
 Each part runs in a process of its own, for as long as it may; one that fails is recorded with its error, and the others go
-on.  Writes <date>-<card>.json and .md.  Ends with 1 when a part failed (a test among them); a goal that is missed is no
-failure, it stands in the table.
+on.  Writes <date>-<card>.json and .md.  Ends with 1 when a part failed (a test among them), with 3 when none failed but one
+was unfinished when its time was over; a goal that is missed is no failure, it stands in the table.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Any
 
 from .document import SCHEMA, markdown, summary
 from .facts import after, before
-from .figures import DONE, FAILED, NOT_RUN, TIMED_OUT, NotRun, Recorder, brief
-from .parts import PARTS, Part
+from .figures import DONE, FAILED, NOT_RUN, UNFINISHED, NotRun, Recorder, Unfinished, brief
+from .parts import PARTS, WHOLE_S, Part, seconds_of
 from .processes import Ended, run
 from .scale import FULL, TINY
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-#: Seconds for all parts together.
-WHOLE_S = 465.0
+#: The exit code where nothing failed, but not everything was done.
+_UNFINISHED = 3
 #: A part that has less than this left is not begun.
 _LEAST_S = 5.0
 
@@ -49,7 +49,8 @@ def main(argv: list[str] | None = None) -> int:
     (out / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     (out / f"{name}.md").write_text(markdown(data), encoding="utf-8")
     print(f"{summary(data)}\n{out / name}.md", flush=True)
-    return int(any(p["status"] not in (DONE, NOT_RUN) for p in data["parts"]))
+    found = {p["status"] for p in data["parts"]}
+    return 1 if FAILED in found else _UNFINISHED if UNFINISHED in found else 0
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -62,7 +63,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="tiny sizes and few samples: does everything run?")
     parser.add_argument("--emulated", action="store_true", help="on the emulated card of the tests; needs --out and g++")
     parser.add_argument("--commit", help="what is measured, where git cannot tell")
-    for hidden, kind in (("--part", str), ("--record", Path), ("--seconds", float), ("--start", int)):
+    parser.add_argument("--seconds", type=float, default=WHOLE_S, help="for all parts together (default: %(default)g)")
+    for hidden, kind in (("--part", str), ("--record", Path), ("--start", int)):
         parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.emulated and not args.out and not args.part and args.start is None:
@@ -78,9 +80,8 @@ def _run(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="relayvm-gpu-") as folder:
         chosen = [p for p in PARTS if not args.only or p.name in args.only]
         for i, part in enumerate(chosen):
-            left = WHOLE_S - (time.monotonic() - began)
-            kept = sum(p.seconds or 0 for p in chosen[i + 1 :]) if part.seconds is None else 0
-            found = _one(part, args, Path(folder), left - kept)
+            left = args.seconds - (time.monotonic() - began)
+            found = _one(part, args, Path(folder), seconds_of(part, chosen[i + 1 :], left, args.seconds))
             print(f"{part.name:<11} {found['status']:<10} {found['seconds']:6.1f} s  {found['why']}"[:160], flush=True)
             parts.append(found)
     doctor = {k: v for p in parts if p["name"] == "doctor" for k, v in p["facts"].items()}
@@ -93,17 +94,18 @@ def _run(args: argparse.Namespace) -> dict[str, Any]:
         "cuda": doctor.get("driver_cuda", "unknown"),
         "nvrtc": doctor.get("nvrtc", "unknown"),
         "seconds": round(time.monotonic() - began, 1),
+        "seconds_given": args.seconds,
         "facts": {**facts, "after": after()},
         "parts": parts,
     }
 
 
-def _one(part: Part, args: argparse.Namespace, folder: Path, left: float) -> dict[str, Any]:
+def _one(part: Part, args: argparse.Namespace, folder: Path, seconds: float) -> dict[str, Any]:
     """The record of one part, in a process of its own."""
-    seconds, path = min(part.seconds or left, left), folder / f"{part.name}.json"
+    path = folder / f"{part.name}.json"
     if seconds < _LEAST_S:
         record = Recorder(path, part.name)
-        record.end(TIMED_OUT, f"the {WHOLE_S:g} s for everything were over")
+        record.end(UNFINISHED, f"not begun: the {args.seconds:g} s for everything were over")
         return {**record.data, "title": part.title}
     flags = [f"--{name}" for name in ("emulated", "tiny") if getattr(args, name)]
     here = str(Path(__file__).resolve().parent)
@@ -117,7 +119,7 @@ def _record(part: Part, path: Path, ended: Ended, seconds: float) -> dict[str, A
     if not path.exists():
         Recorder(path, part.name)
     data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if data["status"] != TIMED_OUT:  # it came to its end
+    if data["status"] != UNFINISHED or data["why"]:  # it came to its end
         return data
     data["seconds"] = max(data["seconds"], seconds if ended.code is None else 0)
     if ended.code is None:
@@ -152,6 +154,8 @@ def _in_this_process(args: argparse.Namespace) -> int:
         record.end(DONE)
     except NotRun as why:
         record.end(NOT_RUN, str(why))
+    except Unfinished as why:
+        record.end(UNFINISHED, str(why))
     except BaseException as error:
         import traceback
 

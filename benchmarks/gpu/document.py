@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .figures import DONE, FAILED, HELD, INFORMATION, MISSED
+from .figures import FAILED, HELD, INFORMATION, MISSED, UNFINISHED
 
 #: Of the JSON form.
 SCHEMA = 1
@@ -20,9 +20,9 @@ def summary(run: dict[str, Any]) -> str:
     """How it ended, in one line."""
     figures = [f for p in run["parts"] for f in p["figures"] if f["goal"]]
     held, missed = (sum(f["verdict"] == v for f in figures) for v in (HELD, MISSED))
-    failed = [p["name"] for p in run["parts"] if p["status"] not in (DONE, "not run")]
+    failed, unfinished = ([p["name"] for p in run["parts"] if p["status"] == s] for s in (FAILED, UNFINISHED))
     words = f"{held} goals held, {missed} missed, {len(figures) - held - missed} not measured"
-    return f"{words}; parts that failed: {', '.join(failed) or 'none'}"
+    return f"{words}; parts that failed: {', '.join(failed) or 'none'}; unfinished: {', '.join(unfinished) or 'none'}"
 
 
 def _head(run: dict[str, Any]) -> list[str]:
@@ -38,7 +38,7 @@ def _head(run: dict[str, Any]) -> list[str]:
         ("machine", f"{facts['platform']}, {facts['cores']} cores, load before {load}"),
         ("clocks and state before", _state(smi)),
         ("clocks and state after", _state(facts["after"]["nvidia_smi"])),
-        ("took", f"{run['seconds']:.0f} s"),
+        ("took", f"{run['seconds']:.0f} of {run['seconds_given']:g} s"),
     ]
     warning = ["**The card is emulated on the host: no figure here means anything.**", ""] if run["emulated"] else []
     table = _table(("", ""), rows, "ll")

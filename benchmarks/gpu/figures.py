@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 #: How a part, or one thing in it, ended.
-DONE, FAILED, TIMED_OUT, NOT_RUN = "done", "failed", "timed out", "not run"
+DONE, FAILED, UNFINISHED, NOT_RUN = "done", "failed", "unfinished", "not run"
 #: How a figure stands to its goal; one without a goal is for information.
 HELD, MISSED, INFORMATION = "held", "missed", "information"
 
 
 class NotRun(Exception):
     """Something cannot be measured here; the text says why.  It is recorded as not run, never as held."""
+
+
+class Unfinished(Exception):
+    """The time was over before everything was done, and nothing failed until then.  It is recorded as such, never as held."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Recorder:
     def __init__(self, path: Path, name: str) -> None:
         self._path, self._start = path, time.monotonic()
         self.data: dict[str, Any] = {
-            "name": name, "card": "", "status": TIMED_OUT, "why": "", "seconds": 0.0, "figures": [], "texts": [], "facts": {},
+            "name": name, "card": "", "status": UNFINISHED, "why": "", "seconds": 0.0, "figures": [], "texts": [], "facts": {},
         }  # fmt: skip
         self.write()
 
@@ -102,6 +106,8 @@ class Recorder:
             yield
         except NotRun as why:
             self.missing(name, who, unit, str(why), goal)
+        except Unfinished as why:
+            self.missing(name, who, unit, str(why), goal, UNFINISHED)
         except Exception as error:
             self.missing(name, who, unit, brief(error), goal, FAILED)
             self.text(f"{name}: {who}", traceback.format_exc())
@@ -109,7 +115,9 @@ class Recorder:
     def end(self, status: str, why: str = "") -> None:
         """How the part ended."""
         failed = [f for f in self.data["figures"] if f["verdict"] == FAILED]
-        self.data["status"] = FAILED if status == DONE and failed else status
+        left = [f for f in self.data["figures"] if f["verdict"] == UNFINISHED]
+        self.data["status"] = FAILED if status == DONE and failed else UNFINISHED if status == DONE and left else status
+        failed = failed or left
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         self.data["why"] = why or (f"{failed[0]['task']}: {failed[0]['why']}{more}" if failed else "")
         self.write()

@@ -154,6 +154,8 @@ def _onnxruntime(count: int, x: np.ndarray) -> Contestant:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CUDAExecutionProvider"])
+    if session.get_providers()[0] != "CUDAExecutionProvider":
+        raise NotRun("onnxruntime has a CUDA provider, but cannot load it")
     binding = session.io_binding()
     binding.bind_ortvalue_input("x", ort.OrtValue.ortvalue_from_numpy(x, "cuda", 0))
     binding.bind_output(names[-1], "cuda")

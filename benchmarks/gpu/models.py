@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,21 +29,48 @@ _EXAMPLES = ROOT / "examples"
 
 def measure(record: Recorder, scale: Scale) -> None:
     """The tails of two detectors: copies to the host, their bytes and time, waits by reason, whole time, and the profiles."""
-    sys.path.insert(0, str(_EXAMPLES))
-    with record.task("detection_tail"):
-        from detection_reference import candidates
+    for name in INPUTS:
+        with record.task(name):
+            _compare(record, scale, name, INPUTS[name](scale))
 
-        boxes, logits = candidates(scale.candidates)
-        _compare(record, scale, "detection_tail", {"boxes": boxes, "logits": logits})
-    with record.task("mask_rcnn_tail"):
-        from mask_rcnn_tail import inputs
 
-        _compare(record, scale, "mask_rcnn_tail", inputs(*scale.anchors))
+def _detections(scale: Scale) -> dict[str, np.ndarray]:
+    from detection_reference import candidates
+
+    boxes, logits = candidates(scale.candidates)
+    return {"boxes": boxes, "logits": logits}
+
+
+def _anchors(scale: Scale) -> dict[str, np.ndarray]:
+    from mask_rcnn_tail import inputs
+
+    found: dict[str, np.ndarray] = inputs(*scale.anchors)
+    return found
+
+
+sys.path.insert(0, str(_EXAMPLES))
+#: The inputs of each program, by its name.
+INPUTS: dict[str, Callable[[Scale], dict[str, np.ndarray]]] = {"detection_tail": _detections, "mask_rcnn_tail": _anchors}
+
+
+def _module(name: str) -> Any:
+    text = (_EXAMPLES / f"{name}.relay").read_text(encoding="utf-8")
+    return relay.parse(text, source_name=f"{name}.relay")
+
+
+def whole_programs(scale: Scale) -> dict[str, Callable[[], None]]:
+    """For each program what runs each of its sides once."""
+
+    def run(name: str) -> None:
+        for config in SIDES.values():
+            for tensor in relay.VirtualMachine(relay.compile(_module(name), target="cuda", **config)).run(**INPUTS[name](scale)):
+                tensor.numpy()
+
+    return {name: functools.partial(run, name) for name in INPUTS}
 
 
 def _compare(record: Recorder, scale: Scale, name: str, inputs: Mapping[str, np.ndarray]) -> None:
-    text = (_EXAMPLES / f"{name}.relay").read_text(encoding="utf-8")
-    module = relay.parse(text, source_name=f"{name}.relay")
+    module = _module(name)
     sides: dict[str, tuple[Any, Mapping[str, Any]]] = {side: (module, config) for side, config in SIDES.items()}
     # raises where the sides' results do not agree
     found = compare_sides(sides, Wanted(dict(inputs)), device="cuda", repeat=scale.repeat)

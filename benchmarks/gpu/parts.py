@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .figures import Recorder
@@ -12,13 +13,17 @@ from .scale import Scale
 
 @dataclass(frozen=True)
 class Part:
-    """``module``: its ``measure(record, scale[, seconds])`` does it.  ``seconds``: the most it may take; None: all that is not
-    kept for the parts behind it."""
+    """``module``: its ``measure(record, scale[, seconds])`` does it.
+
+    ``seconds``: the most it may take, of WHOLE_S; None: all that is not kept for the parts behind it.  ``least``: what the parts
+    before it have to leave it.
+    """
 
     name: str
     title: str
     module: str
     seconds: float | None
+    least: float
 
     def measure(self, record: Recorder, scale: Scale, seconds: float) -> None:
         """Do it in this process.  Raises NotRun, and whatever else goes wrong."""
@@ -27,15 +32,25 @@ class Part:
         function(record, scale, *([seconds] if wants_time else []))
 
 
-#: Most parts take a fraction of their time; the tests get what is left of it.  They come before the sanitizer, which is slow and
-#: should find their kernels compiled.
+#: Seconds for all parts together, unless somebody says otherwise: a command that may take ten minutes, and its start.
+WHOLE_S = 540.0
+#: Most parts take a fraction of their time; the tests get what is left of it.  What compiles for all others comes first.  The
+#: tests come before the sanitizer, which is slow and should find their kernels compiled.
 PARTS = (
-    Part("doctor", "What is there, and what the card does at best.", "doctor", 30),
-    Part("launches", "What the host spends on a launch.", "launches", 60),
-    Part("bandwidth", "Operators that move memory, against the copy rate of the card.", "bandwidth", 120),
-    Part("products", "Matrix products and convolutions against torch.", "products", 45),
-    Part("models", "Two whole programs, by what the host has to read.", "models", 75),
-    Part("cold", "The first process, and those after it.", "cold", 50),
-    Part("tests", "The tests of the suite, on the card.", "suite", None),
-    Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 70),
+    Part("doctor", "What is there, and what the card does at best.", "doctor", 30, 20),
+    Part("warm", "The machine and the kernels of two whole programs are compiled, for every part behind this.", "warm", 90, 60),
+    Part("launches", "What the host spends on a launch.", "launches", 60, 30),
+    Part("bandwidth", "Operators that move memory, against the copy rate of the card.", "bandwidth", 110, 50),
+    Part("products", "Matrix products and convolutions against torch.", "products", 45, 25),
+    Part("models", "Two whole programs, by what the host has to read.", "models", 60, 30),
+    Part("cold", "The first process, and those after it.", "cold", 75, 50),
+    Part("tests", "The tests of the suite, on the card.", "suite", None, 120),
+    Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 120, 90),
 )
+
+
+def seconds_of(part: Part, behind: Sequence[Part], left: float, whole: float) -> float:
+    """The seconds that a part gets of the ``left`` ones: a part behind it that is short of time has its least."""
+    scale = whole / WHOLE_S
+    wanted = scale * part.seconds if part.seconds else left - scale * sum(p.seconds or 0 for p in behind)
+    return min(max(wanted, scale * part.least), left - scale * sum(p.least for p in behind))

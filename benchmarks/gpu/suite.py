@@ -7,13 +7,14 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import emulated, recorded
-from .figures import Goal, Recorder
+from .figures import Goal, Recorder, Unfinished
 from .machines import ROOT
-from .processes import run
+from .processes import Ended, run
 from .scale import TINY, Scale
 
 NONE = Goal(at_most=0)
@@ -25,6 +26,8 @@ _WORKERS = 8
 _LISTED = 40
 #: Seconds that are left for what comes after the tests.
 _RESERVE_S = 5.0
+#: Before that, no further test is begun: those that run come to their end.
+_LAST_TEST_S = 20.0
 
 
 def command(*more: str) -> list[str]:
@@ -43,34 +46,65 @@ def environment(outcomes: Path) -> dict[str, str]:
     return outer | which | {"PYTHONPATH": path, recorded.VARIABLE: str(outcomes)}
 
 
-def outcomes(path: Path) -> list[dict[str, str]]:
-    """What the plugin wrote: the last outcome of each test."""
-    if not path.exists():
-        return []
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return list({row["test"]: row for row in rows if row}.values())
+@dataclass(frozen=True)
+class Outcomes:
+    """What the plugin wrote: the last outcome of each test, how many tests there are, and whether the time was over."""
+
+    rows: list[dict[str, str]]
+    collected: int
+    stopped: bool
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many tests had which outcome."""
+        return Counter(row["outcome"] for row in self.rows)
+
+
+def outcomes(path: Path) -> Outcomes:
+    """What is in the file that ``environment`` names."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    rows = [json.loads(line) for line in text.splitlines()]
+    tests = {row["test"]: row for row in rows if "test" in row}
+    collected = max([row[recorded.COLLECTED] for row in rows if recorded.COLLECTED in row], default=0)
+    return Outcomes(list(tests.values()), collected, any(recorded.STOPPED in row for row in rows))
 
 
 def measure(record: Recorder, scale: Scale, seconds: float) -> None:
-    """Passed, failed and skipped tests; the names of those that failed.  Raises RuntimeError unless they all pass."""
+    """Passed, failed and skipped tests; the names of those that failed.
+
+    Raises RuntimeError unless all that ran passed, Unfinished where the time was over before all had run.
+    """
     workers = min(_WORKERS, os.cpu_count() or 1)
     few = [_FEW, "-n0"] if scale is TINY else ["-n", str(workers)]
     with tempfile.TemporaryDirectory(prefix="relayvm-tests-") as folder:
         path = Path(folder) / "outcomes"
-        ended = run(command(*few), seconds - _RESERVE_S, Path(folder) / "log", environment(path), ROOT)
+        limited = environment(path) | {recorded.SECONDS: str(max(seconds - _RESERVE_S - _LAST_TEST_S, seconds / 2))}
+        ended = run(command(*few), seconds - _RESERVE_S, Path(folder) / "log", limited, ROOT)
         found = outcomes(path)
-    counts = Counter(row["outcome"] for row in found)
-    failed = [row for row in found if row["outcome"] == "failed"]
+    record.facts(workers=workers, collected=found.collected, exit_code=ended.code)
+    judge(record, found, ended)
+
+
+def judge(record: Recorder, found: Outcomes, ended: Ended) -> None:
+    """Figures of a run of pytest; raises as ``measure`` does."""
+    counts, failed = found.counts, [row for row in found.rows if row["outcome"] == "failed"]
+    left = found.stopped or ended.code is None
+    words = f"{len(found.rows)} of {found.collected} tests ran in the time that there was, {counts['failed']} failed"
     record.figure("tests on cuda", "passed", "tests", counts["passed"])
-    record.figure("tests on cuda", "failed", "tests", counts["failed"], NONE)
+    if left and not failed:
+        record.missing("tests on cuda", "failed", "tests", words, NONE)
+    else:
+        record.figure("tests on cuda", "failed", "tests", counts["failed"], NONE)
     record.figure("tests on cuda", "skipped", "tests", counts["skipped"])
-    record.facts(workers=workers, failed=[row["test"] for row in failed], exit_code=ended.code)
+    record.facts(failed=[row["test"] for row in failed])
     if failed:
         record.text("what failed", "\n".join(_line(row) for row in failed[:_LISTED]))
     if ended.code != 0:
         record.text("the end of what pytest wrote", ended.output[-4000:])
-        words = "the time was over" if ended.code is None else f"pytest ended with {ended.code}"
-        raise RuntimeError(f"{words}: {counts['failed']} of {len(found)} tests that ran failed")
+    if left and not failed:
+        raise Unfinished(words)
+    if ended.code != 0:
+        raise RuntimeError(words if left else f"pytest ended with {ended.code}: {counts['failed']} of {len(found.rows)} failed")
     if not counts["passed"]:
         raise RuntimeError("no test ran")
 

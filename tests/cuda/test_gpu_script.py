@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ def on_path() -> Iterator[None]:
 
 def gpu(out: Path, *more: str, **environment: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, JSON and Markdown of a run on the emulated card."""
-    command = [sys.executable, "benchmarks/gpu", "--emulated", "--tiny", "--out", str(out), *more]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | environment, timeout=300)
+    # so long that no part of a busy machine is cut off
+    command = [sys.executable, "benchmarks/gpu", "--emulated", "--tiny", "--seconds", "5400", "--out", str(out), *more]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | environment, timeout=900)
     found = list(out.glob("*.json"))
     assert len(found) == 1, done.stdout + done.stderr
     return done.returncode, json.loads(found[0].read_text()), found[0].with_suffix(".md").read_text()
@@ -41,7 +43,7 @@ def part(data: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 #: All parts but ``cold``, which compiles for half a minute.
-NAMES = ("doctor", "launches", "bandwidth", "products", "models", "tests", "sanitizer")
+NAMES = ("doctor", "warm", "launches", "bandwidth", "products", "models", "tests", "sanitizer")
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +120,13 @@ def test_what_a_killed_part_had_found_stays(tmp_path: Path) -> None:
     path, log = tmp_path / "part.json", tmp_path / "log"
     Recorder(path, "launches").figure("a", "b", "ns", Spread.of([1.0, 2.0, 4.0]))
     ended = run([sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"], 2.0, log)
-    data = _record(PARTS[1], path, ended, 2.0)
-    assert (data["status"], data["why"], len(data["figures"])) == ("timed out", "not done after 2 s", 1)
+    launches = next(p for p in PARTS if p.name == "launches")
+    data = _record(launches, path, ended, 2.0)
+    assert (data["status"], data["why"], len(data["figures"])) == ("unfinished", "not done after 2 s", 1)
     assert "begun" in data["texts"][0]["text"]
     killed = run([sys.executable, "-c", "import os; os.abort()"], 30.0, log)
     Recorder(path, "launches")
-    assert _record(PARTS[1], path, killed, 30.0)["status"] == "failed"
+    assert _record(launches, path, killed, 30.0)["status"] == "failed"
 
 
 def test_the_group_of_a_process_goes_with_it(tmp_path: Path) -> None:
@@ -136,6 +139,64 @@ def test_the_group_of_a_process_goes_with_it(tmp_path: Path) -> None:
     assert not (tmp_path / "alive").exists()
 
 
+def test_what_was_not_reached_in_time_is_unfinished_and_no_failure(tmp_path: Path) -> None:
+    from gpu.figures import Recorder, Unfinished
+    from gpu.processes import Ended
+    from gpu.sanitizer import NONE, _judge
+    from gpu.suite import Outcomes, judge
+
+    def judged(outcome: str, stopped: bool, code: int | None) -> tuple[str, str]:
+        record = Recorder(tmp_path / "part.json", "tests")
+        try:
+            judge(record, Outcomes([{"test": "a", "outcome": outcome, "why": ""}], 7, stopped), Ended(code, ""))
+        except (RuntimeError, Unfinished) as error:
+            held = [f["verdict"] for f in record.data["figures"] if f["goal"]]
+            return f"{type(error).__name__}: {error}", held[0]
+        return "", next(f["verdict"] for f in record.data["figures"] if f["goal"])
+
+    late = "1 of 7 tests ran in the time that there was, 0 failed"
+    assert judged("passed", True, 2) == judged("passed", False, None) == (f"Unfinished: {late}", "not run")
+    assert judged("failed", True, 2) == ("RuntimeError: 1 of 7 tests ran in the time that there was, 1 failed", "missed")
+    assert judged("failed", False, 1) == ("RuntimeError: pytest ended with 1: 1 of 1 failed", "missed")
+    assert judged("passed", False, 0) == ("", "held")
+    record = Recorder(tmp_path / "part.json", "sanitizer")
+    with record.task("memcheck", "relayvm", "errors", NONE):
+        _judge(record, "memcheck", Ended(None, ""), Counter(passed=2))
+    record.end("done")
+    assert (record.data["status"], record.data["figures"][-1]["verdict"]) == ("unfinished", "unfinished")
+    assert record.data["why"].endswith("the time was over before it counted its errors, after 2 tests")
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_tests_stop_when_their_time_is_over_and_those_that_ran_are_counted(tmp_path: Path, workers: str) -> None:
+    from gpu import recorded
+    from gpu.suite import environment, outcomes
+
+    (tmp_path / "test_slow.py").write_text(
+        "import time, pytest\n@pytest.mark.parametrize('k', range(40))\ndef test_slow(k):\n    time.sleep(0.2)\n"
+    )
+    path = tmp_path / "outcomes"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "gpu.recorded", "-p", "no:cacheprovider", workers, "test_slow.py"]
+    limited = environment(path) | {recorded.SECONDS: "2"}
+    done = subprocess.run(command, cwd=tmp_path, env=limited, capture_output=True, text=True, timeout=120)
+    found = outcomes(path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert found.stopped and found.collected == 40 and 0 < found.counts["passed"] < 40
+
+
+def test_the_tests_and_the_sanitizer_have_time_when_all_before_them_take_theirs() -> None:
+    from gpu.parts import PARTS, WHOLE_S, seconds_of
+
+    for whole in (WHOLE_S, 2 * WHOLE_S):
+        left, given = whole, {}
+        for i, part in enumerate(PARTS):
+            given[part.name] = seconds_of(part, PARTS[i + 1 :], left, whole)
+            left -= given[part.name]
+        assert all(given[p.name] >= p.least * whole / WHOLE_S - 1e-6 for p in PARTS) and abs(left) < 1e-6, given
+    early = [p for p in PARTS if p.name in ("tests", "sanitizer")]
+    assert seconds_of(early[0], early[1:], WHOLE_S, WHOLE_S) == WHOLE_S - 120
+
+
 @pytest.mark.parametrize(
     ("says", "status", "why"),
     [
@@ -146,8 +207,6 @@ def test_the_group_of_a_process_goes_with_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_sanitizer_says_is_judged(tmp_path: Path, says: str, status: str, why: str) -> None:
-    from collections import Counter
-
     from gpu.figures import Recorder
     from gpu.processes import Ended
     from gpu.sanitizer import NONE, _judge

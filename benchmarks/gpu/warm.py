@@ -1,0 +1,31 @@
+"""What every part behind this one would else compile in its own time: the machine, the card's side of it, and some kernels."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from relayvm.ops.native import store
+
+from .cold import start
+from .figures import Recorder
+from .models import whole_programs
+from .scale import Scale
+
+
+def measure(record: Recorder, scale: Scale) -> None:
+    """Run two whole programs once, in the cache that all parts share; what had to be compiled, and for how long."""
+    for name, run in whole_programs(scale).items():
+        with record.task(name):
+            began = time.perf_counter()
+            _counted(record, name, run)
+            record.figure(f"{name}: first run", "relayvm", "s", time.perf_counter() - began)
+    with record.task("the program of the part cold"):
+        start(scale.candidates)
+
+
+def _counted(record: Recorder, name: str, run: Any) -> None:
+    before = dict(store.counters)
+    run()
+    compiled = {kind: store.counters[kind] - before.get(kind, 0) for kind in ("compiles", "nvrtc_compiles")}
+    record.facts(**{f"{name}: compiled": compiled})
