@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.ty import DTYPES, TensorType
-from ..shape_funcs.dims import const
+from ..ops.ty import DTYPES, TensorType, dim_text
+from ..shape_funcs.dims import SYM, Dim, const
 from ..vm import codes
 from ..vm.executable import DEVICES, Executable
 from ..vm.given import a_mapping, wrong
@@ -101,12 +101,26 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
             help=f"its parameters: {', '.join(f'%{n}' for n in names)}",
             code=codes.Input.PARAMETERS,
         )
+    values = {p: _constant(p, params[p.name]) for p in main.params if p.name in params}
+    _check_sizes(values)
     body = main.body
     for p in reversed(main.params):
         if p.name in params:
-            body = Let(p, Constant(_constant(p, params[p.name])), body, span=p.span)
+            body = Let(p, Constant(values[p]), body, span=p.span)
     left = tuple(p for p in main.params if p.name not in params)
     return replace(mod, functions={**mod.functions, "main": replace(main, params=left, body=body)})
+
+
+def _check_sizes(values: Mapping[Var, np.ndarray]) -> None:
+    """Raises InputError where two values give one named dimension two sizes."""
+    found: dict[Dim, tuple[int, str]] = {}
+    for param, data in values.items():
+        shape = param.annotation.shape if isinstance(param.annotation, TensorType) else ()
+        for axis, (d, size) in enumerate(zip(shape, data.shape, strict=False)):
+            before, where = found.setdefault(d, (size, f"axis {axis} of %{param.name}")) if d.op == SYM else (size, "")
+            if before != size:
+                message = f"params: {dim_text(d)} is {before} by {where}, but {size} by axis {axis} of %{param.name}"
+                raise InputError(message, param.span, help="equal names are equal sizes", code=codes.Input.PARAMETERS)
 
 
 def _constant(param: Var, value: Any) -> np.ndarray:

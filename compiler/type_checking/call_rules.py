@@ -12,9 +12,9 @@ from ...ops.ty import FuncType, TensorType, Type
 from ...shape_funcs.dims import dim
 from ...vm import codes
 from ...vm.codes import Code
-from ...vm.python_place import PythonSource
 from ...vm.source import Diagnostic, Span
-from ..ir import Call, Constant, Expr, GlobalVar, Var
+from ..ir import Call, Constant, Expr
+from .naming import said
 from .shape_checks import Emit, enforce
 from .signature import BOTTOM, FAILED, Signature
 from .type_match import Binder, Misfit, generalize, instantiate, symbols_of
@@ -33,27 +33,6 @@ def mistake(
 ) -> Mistake:
     """The exception for a diagnostic of these parts."""
     return Mistake(Diagnostic(message, span, notes, help, code))
-
-
-def said(atom: Expr) -> str:
-    """What to call an atom in a message; a name that A-normal form made up is none of the program's."""
-    match atom:
-        case Var():
-            return "this value" if _is_made_up(atom) else f"%{atom.name}"
-        case GlobalVar():
-            return f"@{atom.name}"
-    return "the constant"
-
-
-def _is_made_up(var: Var) -> bool:
-    """Whether the place of a variable is that of its value: in a Python file a line that makes no variable."""
-    if var.span is None:
-        return False
-    source, start = var.span.source, var.span.start
-    if isinstance(source, PythonSource):
-        line = source.line(source.position(start)[0])
-        return bool(line) and "var(" not in line.lower()
-    return not source.text.startswith(f"%{var.name}", start)
 
 
 def type_note(atom: Expr) -> tuple[str, Span | None]:

@@ -9,6 +9,7 @@ from ...ops.ty import TensorType, TupleType, Type
 from ...shape_funcs.dims import const
 from ...vm.source import Span
 from ..ir import Call, Expr, Tuple, TupleGetItem, Var
+from .naming import is_made_up, said
 from .type_match import Demand, Place
 
 #: ``emit(hint, value)`` binds ``value`` (typed) to a new variable, which it returns.
@@ -42,11 +43,24 @@ def _enforce_tensor(emit: Emit, atom: Expr, ty: TensorType, demands: Sequence[De
     for demand in demands:
         if demand.like is not None:
             shape[demand.place.axis] = demand.size
-            attrs = AssertSameSizeAttrs(demand.place.axis, demand.like.axis)
+            attrs = AssertSameSizeAttrs(demand.place.axis, demand.like.axis, **_message(demand.place, demand.like))
             args = (atom, project(emit, demand.like, span))
             refined = TensorType(tuple(shape), ty.dtype)
             atom = emit(_hint(atom), Call(ASSERT_SAME_SIZE, args, attrs, ty=refined, span=span))
     return atom
+
+
+def _message(place: Place, like: Place) -> dict[str, str]:
+    """What to say where two sizes of values with names differ, with holes for them; otherwise the operator's own words."""
+    if any(not isinstance(p.atom, Var) or is_made_up(p.atom) for p in (place, like)):
+        return {}
+    words = f"{_axis_of(place)} has size {{}}, but {_axis_of(like)}, which must be equal, has {{}}"
+    return {"message": words}
+
+
+def _axis_of(place: Place) -> str:
+    fields = "".join(f".{i}" for i in place.path)
+    return f"axis {place.axis} of {said(place.atom)}{fields}"
 
 
 def project(emit: Emit, place: Place, span: Span | None) -> Expr:

@@ -168,24 +168,42 @@ def match_functions(have: FuncType, want: FuncType) -> None:
             return True
         return given is not ANY and substitute(given, sizes) is wanted
 
+    def told(size: Dim) -> str:
+        return _origin(substitute(size, sizes), want.params)
+
     for i, (h, w) in enumerate(zip(have.params, want.params, strict=True)):
-        _same(h, w, passes, f"its parameter {i + 1}")
-    _same(have.result, want.result, returns, "its result")
+        _same(h, w, passes, f"its parameter {i + 1}", told)
+    _same(have.result, want.result, returns, "its result", told)
 
 
-def _same(have: Type, want: Type, dims: Callable[[Dim, Dim], bool], what: str) -> None:
-    """Are these the same type, where ``dims`` says which dims fit?  Raises Misfit."""
+def _origin(size: Dim, params: tuple[Type, ...]) -> str:
+    """A size by what it is of: two types may print alike and differ in it."""
+    if const(size) is not None:
+        return str(const(size))
+    for i, ty in enumerate(params):
+        axes = [axis for axis, d in enumerate(ty.shape) if d is size] if isinstance(ty, TensorType) else []
+        if axes:
+            return f"the size of axis {axes[0]} of parameter {i + 1}"
+    return "a size that the parameters do not say"
+
+
+def _same(have: Type, want: Type, dims: Callable[[Dim, Dim], bool], what: str, told: Callable[[Dim], str]) -> None:
+    """Are these the same type, where ``dims`` says which dims fit?  Raises Misfit, in which ``told`` says what a size is."""
     if isinstance(have, TupleType) and isinstance(want, TupleType) and len(have.fields) == len(want.fields):
         for h, w in zip(have.fields, want.fields, strict=True):
-            _same(h, w, dims, what)
+            _same(h, w, dims, what, told)
         return
     if isinstance(have, FuncType) and isinstance(want, FuncType):
         match_functions(have, want)
         return
     if isinstance(have, TensorType) and isinstance(want, TensorType):
-        same = (have.dtype, have.rank) == (want.dtype, want.rank)
-        if same and all(map(dims, have.shape, want.shape)):
-            return
+        if (have.dtype, have.rank) == (want.dtype, want.rank):
+            wrong = [axis for axis, (h, w) in enumerate(zip(have.shape, want.shape, strict=True)) if not dims(h, w)]
+            if not wrong:
+                return
+            axis = wrong[0]
+            sizes = f"{told(have.shape[axis])}, not {told(want.shape[axis])}"
+            raise Misfit(f"{what} is {have}, not {want}: its axis {axis} is {sizes}")
     raise Misfit(f"{what} is {have}, not {want}")
 
 
