@@ -12,6 +12,7 @@ from .dlpack import capsule
 from .executable import DEVICES
 from .layout import CUDA
 from .on_host import OnHost
+from .source import VMError
 
 if TYPE_CHECKING:
     from .machine import VirtualMachine
@@ -41,6 +42,13 @@ class Tensor(OnHost):
     def __new__(cls, *args: Any, **named: Any) -> Tensor:
         """Raises TypeError: a machine makes its results."""
         raise TypeError("a Tensor is a result of a VirtualMachine and cannot be made; numpy arrays can be passed to run()")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Tensor.__slots__:
+            raise VMError(
+                "this Tensor is no result: Python made it, and no VirtualMachine", help="VirtualMachine.run gives results"
+            )
+        raise AttributeError(f"a Tensor has no attribute {name!r}", name=name, obj=self)
 
     def __init_subclass__(cls) -> None:
         raise TypeError("Tensor has no subclasses: a VirtualMachine would never make one")

@@ -60,5 +60,5 @@ def closed(executable: relay.Executable, x: npt.NDArray[np.float32]) -> npt.NDAr
     with relay.VirtualMachine(executable) as vm:
         result: relay.Tensor = vm(x)
     rows: list[list[float]] = result.tolist()
-    print(rows, repr(vm), result[0], (result + 1) == x, [row for row in result], np.add(result.numpy(), 1))
+    print(rows, repr(vm), result[0], (result + 1) == x, list(result), np.add(result.numpy(), 1))
     return result.numpy()

@@ -52,12 +52,14 @@ def test_a_copy_of_a_result_owns_its_memory(way: Any, target: str) -> None:
 
 
 def test_a_tensor_that_nobody_finished_is_harmless() -> None:
+    result = relay.VirtualMachine(relay.compile(module())).run(X)
     half = object.__new__(relay.Tensor)
     half.__del__()  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError):
+    with pytest.raises(relay.VMError, match="this Tensor is no result"):
         _ = half.shape
+    with pytest.raises(AttributeError, match="no attribute 'shapes'"):
+        _ = half.shapes  # type: ignore[attr-defined]
     del half
-    result = relay.VirtualMachine(relay.compile(module())).run(X)
     result.__del__()
     result.__del__()
     for attempt in (lambda: relay.Tensor(), lambda: relay.Tensor.__new__(relay.Tensor), lambda: type("T", (relay.Tensor,), {})):
