@@ -702,3 +702,22 @@ def test_what_else_fails_behind_a_failure_is_not_found_later(graphs: str) -> Non
     with pytest.raises(relay.VMError, match=r"floor_divide.*integer division by zero"):
         vm.run(x, np.zeros(3, "i4"))
     assert vm.run(x, np.full(3, 4, "i4")).numpy().tolist() == [3, 3, 3]
+
+
+def test_results_of_a_closed_machine_give_their_memory_back() -> None:
+    vm = machine(CHAIN, fuse=False)
+    assert vm._session is not None
+    driver_, stream = vm._session._driver, new_stream(vm)
+    driver_.call("cuCtxSetCurrent", 0)  # this thread works with no card
+    x = np.ones(4, "f")
+    result, lent, read = vm.run(x), vm.run(x), vm.run(x).numpy()
+    capsule = lent.__dlpack__(stream=stream, max_version=(1, 0))
+    vm.close()
+    np.testing.assert_array_equal(result.numpy(), chain(x))
+    np.testing.assert_array_equal(read, chain(x))
+    held = emulator.get("blocks")
+    del result, lent, capsule
+    gc.collect()
+    assert vm.memory["pool_bytes"] <= read.nbytes + 64 and emulator.get("blocks") < held
+    del read
+    assert vm.memory["live_bytes"] == 0 and emulator.get("error") == 0
