@@ -41,7 +41,7 @@ from .options import (
 )
 from .progress import compile_progress, round_progress
 from .run_command import run_command
-from .streams import answer, discard_output, prepare_streams, standard_output
+from .streams import answer, complain, discard_output, prepare_streams, standard_output
 from .tune_command import tune_command
 
 # ---- the way in ----------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-    click.echo(f"warning: {printable(str(message))}", err=True)
+    complain(f"warning: {printable(str(message))}")
 
 
 @click.group(

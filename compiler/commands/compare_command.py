@@ -25,7 +25,7 @@ from .inputs import InputSyntaxError, parse_shape, split_option
 from .opening import STDIN, load
 from .options import device_option, expected_options, input_options, json_option, settings, side_option, wanted, write_file
 from .progress import compile_progress, round_progress
-from .streams import standard_output
+from .streams import complain, standard_output
 from .terminal import show
 
 #: The suffix of a saved profile.
@@ -177,7 +177,7 @@ def compare_command(
             show(found, profiles, everything)
     bad = list(failures(wanted_conditions, found))
     for line in bad:
-        click.echo(line, err=True)
+        complain(line)
     return ExitCode.CHECK if bad else ExitCode.OK
 
 

@@ -28,11 +28,15 @@ class Verdict:
         found = [m.as_data() for m in self.mismatches]
         return {"file": str(self.file), "agree": not found, "within": self.within, "differences": found}
 
-    def demand(self, name: str) -> None:
-        """Raises ResultsUnexpected where they are not; ``name`` is that of the run."""
+    def error(self, name: str) -> ResultsUnexpected:
+        """What differs; ``name`` is that of the run."""
         what, names = f"the results of {name} are not those of {self.file}", (str(self.file), name)
+        return ResultsUnexpected([m.diagnostic(what, names) for m in self.mismatches])
+
+    def demand(self, name: str) -> None:
+        """Raises ResultsUnexpected where they are not those."""
         if self.mismatches:
-            raise ResultsUnexpected([m.diagnostic(what, names) for m in self.mismatches])
+            raise self.error(name)
 
 
 class Expected:

@@ -14,7 +14,7 @@ from ...vm import codes
 from ...vm.printable import printable, shortened
 from ...vm.source import Diagnostic, FileError, RelayError
 from .exit_codes import ExitCode, code_of
-from .streams import standard_output
+from .streams import complain, standard_output
 
 #: Shows the traceback of an internal error.
 TRACEBACK_VARIABLE = "RELAYVM_TRACEBACK"
@@ -34,7 +34,7 @@ def tell(error: BaseException, as_json: bool) -> ExitCode:
         diagnostics = (diagnostic,)
     if as_json:
         return _answer(code, diagnostics)
-    click.echo(text, err=True)
+    complain(text)
     return code
 
 
@@ -83,5 +83,5 @@ def _answer(code: ExitCode, diagnostics: Sequence[Diagnostic]) -> ExitCode:
         with standard_output():
             sys.stdout.write(json.dumps(data, indent=2) + "\n")
     except FileError as error:
-        click.echo(str(error), err=True)
+        complain(str(error))
     return code

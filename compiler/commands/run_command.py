@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from ..comparison.agreement import Tolerance
+from .exit_codes import ExitCode
 from .expected import Expected
 from .inputs import make_inputs
 from .opening import function_of, open_program
 from .options import config_option, device_option, expected_options, file_argument, input_options, json_option, wanted
 from .progress import compile_progress
-from .streams import answer
+from .streams import answer, complain
 
 
 @click.command("run")
@@ -42,7 +43,7 @@ def run_command(
     atol: dict[str, float],
     as_json: bool,
     **inputs: Any,
-) -> None:
+) -> int:
     """Run FILE once: results, counters, time.  Inputs that are not given are drawn from the seed."""
     from ...vm.machine import VirtualMachine
     from ...vm.report.profiling import finish
@@ -78,11 +79,15 @@ def run_command(
     lines = [*map(str, found), _run_text(data)]
     if check is None:
         answer(data, "\n".join(lines), as_json)
-        return
+        return ExitCode.OK
     verdict = check.verdict(value)
     agree = [] if verdict.mismatches else [f"The results are those of {expected}: {verdict.within}."]
     answer(data | {"expected": verdict.as_data()}, "\n".join([*lines, *agree]), as_json)
+    if verdict.mismatches and as_json:  # the answer says it all; another JSON object may not follow
+        complain(str(verdict.error("the run")))
+        return ExitCode.UNEXPECTED
     verdict.demand("the run")
+    return ExitCode.OK
 
 
 def _run_text(data: dict[str, Any]) -> str:

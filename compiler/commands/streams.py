@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ...vm.source import FileError
 
@@ -47,9 +47,22 @@ def standard_output() -> Iterator[None]:
         raise FileError(f"cannot write to standard output: {error.strerror or error}") from error
 
 
+def complain(text: str) -> None:
+    """Write a line to standard error.  Where that takes no more, the exit code is all that there is to say."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+
+
 def discard_output() -> None:
     """From now on, also at exit, what is written to standard output goes nowhere."""
+    _discard(sys.stdout)
+
+
+def _discard(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, io.UnsupportedOperation):
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

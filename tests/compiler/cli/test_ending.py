@@ -78,6 +78,30 @@ def test_a_full_disk_is_no_internal_error() -> None:
     assert done.returncode == ExitCode.FILE
 
 
+@pytest.mark.parametrize("args", [["isa", "nothing"], ["run"], ["run", "nothing.relay"]])
+def test_standard_error_that_takes_no_more_leaves_the_exit_code(args: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-m", "relayvm", *args], stdout=full, stderr=full, check=False)
+    assert done.returncode in (ExitCode.INPUT, ExitCode.USAGE, ExitCode.FILE)
+
+
+def test_a_reader_who_left_does_not_hide_a_check_that_fails(folder: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    args = ["compare", "rows.relay", "--dim", "n=3", "--repeat", "1", "--fail-if", "b.launches > 0"]
+    try:
+        done = subprocess.run([sys.executable, "-m", "relayvm", *args], stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert done.returncode == ExitCode.CHECK and done.stderr.startswith(b"fail-if: b.launches > 0 holds")
+
+
+def test_characters_that_standard_output_lacks_are_escaped(folder: Path) -> None:
+    args = [sys.executable, "-m", "relayvm", "explain", "rows.relay", "--dim", "n=5", "--device", "sim"]
+    done = subprocess.run(args, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}, check=True)
+    assert rb"16\xb7?n" in done.stdout
+
+
 def test_closed_streams_take_anything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
