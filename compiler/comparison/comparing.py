@@ -17,10 +17,10 @@ from ...vm.report.compare_text import side_name
 from ...vm.report.profiling import Sampler, check_repeat
 from ...vm.source import ConfigError, InputError
 from ..commands.inputs import Wanted, make_inputs
-from ..commands.opening import function_of
 from ..compile import Program, compile
 from ..config import Config
 from .agreement import ResultsDiffer, Tolerance, check_agreement
+from .signatures import check_signatures
 
 __all__ = ["PRESETS", "Comparison", "ResultsDiffer", "compare", "compare_sides", "measure"]
 
@@ -115,7 +115,7 @@ def compare_sides(
     if len(sides) < 2:
         raise InputError("there must be two sides, or more, to compare")
     exes = _executables(sides, device)
-    function = function_of(next(iter(exes.values())), entry)
+    function = check_signatures(exes, entry, {name: program for name, (program, _) in sides.items()})
     cases = {_case_name(b): make_inputs(function, _bound(function, wanted, b)) for b in bindings or ({},)}
     return measure(exes, cases, entry=entry, repeat=repeat, warmup=warmup, on_round=on_round, tolerance=tolerance, check=check)
 
