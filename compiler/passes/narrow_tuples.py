@@ -98,11 +98,11 @@ class _Narrower:
 
     def _projection(self, var: Var, value: TupleGetItem, out: list[tuple[Var, Expr]]) -> None:
         new, fields = self.instead[value.tuple_value]
-        if isinstance(new.ty, TupleType) and len(new.ty.fields) == len(fields):
-            out.append((var, replace(value, tuple_value=new, index=fields.index(value.index))))
-        elif isinstance(new.ty, TupleType):
+        if new.ty != _picked(value.tuple_value.ty, fields):  # an operator that gives more
             out.append((var, replace(value, tuple_value=new)))
-        else:
+        elif len(fields) > 1:
+            out.append((var, replace(value, tuple_value=new, index=fields.index(value.index))))
+        else:  # the field itself, which may be a tuple
             self.same[var] = new
 
     def _narrowed(self, value: Expr, fields: Fields) -> Expr | None:
