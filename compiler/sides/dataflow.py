@@ -10,7 +10,7 @@ a function's result       as its parameters; that of ``main`` is on the target
 ``shape_of``              on the host
 a constant                everywhere
 ``if``, shape functions   read on the host
-tuples, closures          hold what is on the target
+tuples, closures          hold what is on the target, where functions and ``if`` give them
 ========================  ============================================================================================
 """
 
@@ -128,7 +128,7 @@ class Dataflow:
     def _signature(self, name: str, function: Function) -> _Signature:
         bound = name in self.closed
         params = tuple(self._param(p.ty, name in self.called, bound) for p in function.params)
-        result = ON_TARGET if bound or name == "main" or name not in self.called else self._item(function.body.ty)
+        result = ON_TARGET if bound or name == "main" or name not in self.called else self._given(function.body.ty)
         return _Signature(params, result)
 
     def _param(self, ty: Type | None, called: bool, bound: bool) -> Slot:
@@ -237,7 +237,7 @@ class Dataflow:
         self._use(value.cond, place.region, ON_HOST)
         if mark is None:
             # in a tail position it is the function's result, and must stay a tail position
-            mark = place.result if tail else self._item(value.ty)
+            mark = place.result if tail else self._given(value.ty)
         self.items[var] = mark
         for branch in (value.true_branch, value.false_branch):
             again = any(name in place.group for name in mentioned(branch)) if place.group else False
@@ -317,6 +317,10 @@ class Dataflow:
     def _item(self, ty: Type | None) -> int:
         """An item of its own for what gives a ``ty``, if that may be on either side."""
         return self.crossings.item() if self.free and _is_small(ty) else ON_TARGET
+
+    def _given(self, ty: Type | None) -> int:
+        """An item of its own for what a function or an ``if`` gives: a tuple, whoever gives it, is on the target."""
+        return self._item(ty) if isinstance(ty, TensorType) else ON_TARGET
 
     def _slot(self, ty: Type | None, producer: int) -> Slot:
         if isinstance(ty, TupleType):
