@@ -58,7 +58,7 @@ types: $(VENV)/stamp-test
 layers: $(VENV)/stamp-test
 	$(PY) -m pytest tests/test_layers.py tests/test_packaging.py
 
-docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md, docs/errors.md
+docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md, docs/errors.md, docs/commands.md
 	$(PY) -m relayvm.compiler.docs
 
 bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, tuning, what compare finds (minutes)

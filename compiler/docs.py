@@ -6,11 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..vm.disassembly import isa_markdown
+from .commands.page import commands_markdown
 from .error_pages import errors_markdown
 from .operator_pages import ops_markdown
 
 #: Each page's name and what makes it.
-PAGES: dict[str, Callable[[], str]] = {"ops.md": ops_markdown, "isa.md": isa_markdown, "errors.md": errors_markdown}
+PAGES: dict[str, Callable[[], str]] = {
+    "ops.md": ops_markdown,
+    "isa.md": isa_markdown,
+    "commands.md": commands_markdown,
+    "errors.md": errors_markdown,
+}
 FOLDER = Path(__file__).resolve().parents[1] / "docs"
 
 

@@ -31,7 +31,7 @@ _SHOWN_DIGITS = 12
 _DAMAGED = "damaged"
 
 
-@click.group("cache")
+@click.group("cache", short_help="Look at the kernel cache, clear it.")
 def cache_command() -> None:
     """Look at the kernel cache: compiled machine code, for processors and for cards.
 

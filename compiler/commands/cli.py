@@ -164,7 +164,7 @@ def _kernels(file: Path, device: str | None, config: dict[str, str]) -> str:
     return "\n".join(parts)
 
 
-@command.command()
+@command.command(short_help="Run FILE several times: where time and bytes go.")
 @file_argument
 @input_options
 @device_option
@@ -213,7 +213,7 @@ def profile(
             show(found.view(view))
 
 
-@command.command()
+@command.command(short_help="Show every copy that FILE makes, and why.")
 @file_argument
 @size_options
 @device_option

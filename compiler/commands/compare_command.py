@@ -89,7 +89,7 @@ def _file_option(name: str, help_text: str) -> Any:
 # ---- the command -------------------------------------------------------------------------------------------------------------
 
 
-@click.command("compare")
+@click.command("compare", short_help="Run FILE in several configurations: what differs.")
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE [FILE...]")
 @_side_options
 @click.option("--side", "named", multiple=True, metavar="NAME:KEY=VALUE,...", callback=_named_sides, help="A side with a name.")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ...vm.executable import DEVICES
 from ...vm.report.profile_views import VIEWS
 from ...vm.whole_file import write_whole
 from ..comparison.agreement import RTOL, SCALE_TOL
@@ -27,7 +28,9 @@ warmup_option = click.option("--warmup", type=click.IntRange(min=0), default=2, 
 view_option = click.option(
     "--view", type=click.Choice([*VIEWS]), default=next(iter(VIEWS)), show_default=True, help="What to print."
 )
-device_option = click.option("--device", metavar="cpu|sim", help="Where to run; default: cpu, or what a .rvm was compiled for.")
+device_option = click.option(
+    "--device", metavar="|".join(DEVICES), help="Where to run; default: cpu, or what a .rvm was compiled for."
+)
 
 
 def _parsed(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:

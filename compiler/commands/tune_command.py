@@ -22,7 +22,7 @@ from .progress import trial_progress
 from .streams import answer
 
 
-@click.command("tune")
+@click.command("tune", short_help="Measure the implementations of FILE's operators.")
 @file_argument
 @sizes_option
 @budget_option
