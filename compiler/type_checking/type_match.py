@@ -196,14 +196,14 @@ def _same(have: Type, want: Type, dims: Callable[[Dim, Dim], bool], what: str, t
     if isinstance(have, FuncType) and isinstance(want, FuncType):
         match_functions(have, want)
         return
-    if isinstance(have, TensorType) and isinstance(want, TensorType):
-        if (have.dtype, have.rank) == (want.dtype, want.rank):
-            wrong = [axis for axis, (h, w) in enumerate(zip(have.shape, want.shape, strict=True)) if not dims(h, w)]
-            if not wrong:
-                return
-            axis = wrong[0]
-            sizes = f"{told(have.shape[axis])}, not {told(want.shape[axis])}"
-            raise Misfit(f"{what} is {have}, not {want}: its axis {axis} is {sizes}")
+    tensors = isinstance(have, TensorType) and isinstance(want, TensorType)
+    if tensors and (have.dtype, have.rank) == (want.dtype, want.rank):
+        wrong = [axis for axis, (h, w) in enumerate(zip(have.shape, want.shape, strict=True)) if not dims(h, w)]
+        if not wrong:
+            return
+        axis = wrong[0]
+        sizes = f"{told(have.shape[axis])}, not {told(want.shape[axis])}"
+        raise Misfit(f"{what} is {have}, not {want}: its axis {axis} is {sizes}")
     raise Misfit(f"{what} is {have}, not {want}")
 
 
