@@ -113,6 +113,22 @@ class Guard(Scalar):
         return self.value.dtype
 
 
+def parts(scalar: Scalar) -> tuple[Scalar, ...]:
+    """The expressions directly inside ``scalar``, the condition first."""
+    match scalar:
+        case Load():
+            return scalar.index
+        case Apply():
+            return scalar.args
+        case Cast():
+            return (scalar.value,)
+        case Select():
+            return scalar.condition, scalar.then, scalar.otherwise
+        case Guard():
+            return scalar.condition, scalar.value
+    return ()
+
+
 def apply(function: str, *args: Scalar | float, dtype: str | None = None) -> Scalar:
     """``function(args)``; the dtype is that of the first argument unless given.  A number has the first argument's dtype, too."""
     first = args[0]

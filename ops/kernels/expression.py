@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...shape_funcs.dims import Dim, const
-from ..compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size
+from ..compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, parts
 from ..ty import is_float
 
 LITERAL, AXIS, SIZE, LOAD, APPLY, CAST, SELECT, GUARD, LOCAL = (
@@ -105,16 +105,22 @@ class Cells:
         return Reference(number, self[number].dtype) if known is None else Literal(known, "int64")
 
     def expression(self, scalar: Scalar) -> int:
-        """The cell of a shallow expression (the recursion is as deep as the expression).
+        """The cell of an expression, however deep it is.
 
         An object that stands in several places is taken apart once.
         """
-        found = self._taken.get(id(scalar))
-        if found is None:
-            found = self._taken[id(scalar)] = scalar, self._apart(scalar)
-        return found[1]
+        stack = [(scalar, False)]
+        while stack:
+            part, ready = stack.pop()
+            if ready:
+                self._taken[id(part)] = part, self._apart(part)
+            elif id(part) not in self._taken:
+                stack.append((part, True))
+                stack += [(p, False) for p in reversed(parts(part))]
+        return self._taken[id(scalar)][1]
 
     def _apart(self, scalar: Scalar) -> int:
+        """The cell of an expression whose parts have theirs."""
         match scalar:
             case Reference():
                 return scalar.cell
@@ -129,16 +135,15 @@ class Cells:
             case Apply():
                 return self.apply(scalar.function, *self._each(scalar.args), dtype=scalar.dtype)
             case Cast():
-                return self.put(Cell(CAST, scalar.dtype, (self.expression(scalar.value),)))
+                return self.put(Cell(CAST, scalar.dtype, self._each((scalar.value,))))
             case Select():
-                parts = (scalar.condition, scalar.then, scalar.otherwise)
-                return self.put(Cell(SELECT, scalar.dtype, self._each(parts)))
+                return self.put(Cell(SELECT, scalar.dtype, self._each(parts(scalar))))
             case Guard():
-                return self.put(Cell(GUARD, scalar.dtype, self._each((scalar.condition, scalar.value)), scalar.status))
+                return self.put(Cell(GUARD, scalar.dtype, self._each(parts(scalar)), scalar.status))
         raise AssertionError(scalar)
 
     def _each(self, scalars: Iterable[Scalar]) -> tuple[int, ...]:
-        return tuple(self.expression(s) for s in scalars)
+        return tuple(self._taken[id(s)][1] for s in scalars)
 
     def _simplified(self, cell: Cell) -> Cell | int:
         if cell.kind in (SELECT, GUARD) and self[cell.args[0]].kind == LITERAL:
