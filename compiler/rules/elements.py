@@ -110,6 +110,8 @@ class ElementTable:
             return None
         loads: list[tuple[TensorType, Known | None]] = []
         inputs = tuple(_value(a.ty, known, loads) for a, known in zip(call.args, given, strict=True))
+        if len(loads) > MAX_ELEMENTS:
+            return None
         if op.reduction is not None:
             return _folded(call, op, inputs, loads)
         types = call.ty.fields if isinstance(call.ty, TupleType) else (call.ty,)
@@ -216,7 +218,9 @@ def _number(value: Dim | None) -> int | None:
 def _loaded(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Dim | None:
     """An element of an argument, if index and element are known."""
     numbers, sizes = [_number(i) for i in at], [const(d) for d in ty.shape]
-    if known is None or None in numbers or not all(0 <= i < n for i, n in zip(numbers, sizes, strict=True)):  # type: ignore
+    if known is None or None in numbers or None in sizes:
+        return None
+    if not all(0 <= i < n for i, n in zip(numbers, sizes, strict=True)):  # type: ignore[operator]
         return None
     return known[int(np.ravel_multi_index(numbers, sizes))] if sizes else known[0]  # type: ignore[arg-type]
 
