@@ -14,11 +14,12 @@ from ..ops import machine
 from ..ops.op import Op
 from ..ops.ty import FuncType, TensorType
 from ..shape_funcs.program import ShapeProgram
-from ..vm import isa
+from ..vm import codes, isa
 from ..vm.copy_reason import CopyKind, CopyReason
 from ..vm.executable import DEVICES, Executable, VMFunction
+from ..vm.layout import MAX_ARGS
 from ..vm.sizes import parameter_sizes, portable
-from ..vm.source import Span
+from ..vm.source import Span, TypeCheckError
 from ..vm.trust import compiled_here
 from .ir import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
 from .machine_calls import INSTRUCTIONS_OF
@@ -75,6 +76,14 @@ class _Registers:
         self._free = sorted(registers)
 
 
+_CAPTURES = "what a function uses of the functions around it is counted: put some of it together in a tuple"
+#: The operands of each instruction that are lists with a limit.
+_LISTS = {
+    kind: tuple(name for name, operand in kind.operands.items() if operand.many and operand.access != "kill")
+    for kind in isa.INSTRUCTIONS.values()
+}
+
+
 # ---- functions -----------------------------------------------------------------------------------------------------
 
 
@@ -94,6 +103,9 @@ class FunctionEmitter:
     def emit(self) -> VMFunction:
         """The function in bytecode."""
         f = self.function
+        if len(f.params) > MAX_ARGS:
+            message = f"@{self.name} has {len(f.params)} parameters; at most {MAX_ARGS} are possible"
+            raise TypeCheckError(message, f.span, help=_CAPTURES, code=codes.Type.SIZE)
         for p in f.params:
             self.where[p] = self.registers.take()
         self.tail_chain(f.body)
@@ -121,6 +133,9 @@ class FunctionEmitter:
         self.items.append(item)
         if not isinstance(item, isa.Label):
             self.spans.append(self.span)
+            if any(len(getattr(item, name)) > MAX_ARGS for name in _LISTS[type(item)]):
+                message = f"a call in @{self.name} has more than {MAX_ARGS} arguments"
+                raise TypeCheckError(message, self.span, help=_CAPTURES, code=codes.Type.SIZE)
 
     def reg(self, atom: Expr) -> int:
         """The register of a variable."""

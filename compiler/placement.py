@@ -177,15 +177,14 @@ class Scope:
     def allocate(self, name: str | Var, ty: TensorType, shape: Var | None, device: str) -> Var:
         """A new tensor on ``device``; ``shape`` is its host vector where the type does not say it.
 
-        Raises TypeCheckError for one that is larger than any memory.
+        Raises TypeCheckError for one that is larger than any memory: a workspace may be, of tensors that are not.
         """
         base = name.name if isinstance(name, Var) else name
         if shape is None:
             nbytes = nbytes_of(ty)
             if nbytes > INT64_MAX:
-                raise TypeCheckError(
-                    f"a tensor of type {ty} takes {nbytes} bytes, more than can be addressed", self.span, code=codes.Type.SIZE
-                )
+                message = f"this takes {nbytes} bytes of memory, more than can be addressed"
+                raise TypeCheckError(message, self.span, code=codes.Type.SIZE)
             storage_type = TensorType.of((nbytes,), "uint8")
             attrs: Any = machine.AllocStorageAttrs(nbytes, device)
             storage = self.call(f"{base}_storage", machine.ALLOC_STORAGE, (), attrs, storage_type)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import itertools
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +35,7 @@ from .attr_types import check_attrs
 from .group import Group, Literal, Node, attrs_from_json, dim_from_json
 from .implementation import CARD, HOST
 from .op import Op, OpPattern, TypeRelError, get
-from .ty import DTYPES, Tensor, TensorType, TupleType, Type, int_range, is_float
+from .ty import DTYPES, Tensor, TensorType, TupleType, Type, int_range, is_float, known_extent
 
 #: More run-time values than this are no shape: symbolic arithmetic over them would take for ever.
 MAX_VALUES = 4096
@@ -80,7 +79,7 @@ def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple
         raise TypeRelError(f"{op.name}: its shape function gives {len(shapes)} shapes and its dtype rule {len(several)} dtypes")
     tensors = tuple(Tensor(dtype, tuple(map(dim, s))) for dtype, s in zip(several, shapes, strict=True))
     for t in tensors:
-        _check_shape(op, t.shape)
+        _check_shape(op, t)
     _check_numbers(op, [d for c in trace.checks for d in (c.condition, *c.operands)])
     return tensors, tuple(replace(c, message=_named(op, c.message)) for c in trace.checks)
 
@@ -304,7 +303,8 @@ def _named(op: Op, message: str) -> str:
     return message if message.startswith(f"{op.name}: ") else f"{op.name}: {message}"
 
 
-def _check_shape(op: Op, shape: Shape) -> None:
+def _check_shape(op: Op, tensor: Tensor) -> None:
+    shape = tensor.shape
     if len(shape) > MAX_RANK:
         raise TypeRelError(f"{op.name}: the result would have {len(shape)} dimensions; at most {MAX_RANK} are possible")
     for axis, d in enumerate(shape):
@@ -312,10 +312,11 @@ def _check_shape(op: Op, shape: Shape) -> None:
         if known is not None and not 0 <= known <= INT64_MAX:
             raise TypeRelError(f"{op.name}: axis {axis} of the result would have the size {known}")
     _check_numbers(op, shape)
-    # what numpy, too, has no array for, be another axis empty or not
-    elements = math.prod(filter(None, map(const, shape)))
+    elements, nbytes = known_extent(shape, tensor.dtype)
     if elements > INT64_MAX:
         raise TypeRelError(f"{op.name}: the known sizes of the result already make {elements} elements")
+    if nbytes > INT64_MAX:
+        raise TypeRelError(f"{op.name}: the known sizes of the result already make {nbytes} bytes")
 
 
 def _check_numbers(op: Op, dims: Iterable[Dim]) -> None:

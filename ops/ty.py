@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,8 +53,43 @@ def int_range(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
+#: The most fields of a tuple, and parameters of a function.
+MAX_FIELDS = 1024
+#: How deep types may be nested, and how many types may be in one: whatever walks a type may recurse, and need not share parts.
+MAX_DEPTH, MAX_PARTS = 64, 1 << 14
+
+
+class TypeTooLarge(ValueError):
+    """A type of more parts, or nested deeper, than the limits of this module allow.  ``help`` says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.help = "divide it: into several values, or several tuples"
+
+
 class Type:
     """A tensor, tuple or function type.  ``str`` gives its text form, which parses back."""
+
+    #: How deep types are nested in it, and how many there are, itself included.
+    depth: int = 0
+    parts: int = 1
+
+
+def _few(count: int, what: str, fields: str) -> None:
+    if count > MAX_FIELDS:
+        raise TypeTooLarge(f"{what} has {count} {fields}; at most {MAX_FIELDS} are possible")
+
+
+def _measure(ty: Type, inner: Sequence[Type], what: str) -> None:
+    """Note depth and parts of a type made of ``inner``.  Raises TypeTooLarge."""
+    depth = 1 + max((getattr(t, "depth", 0) for t in inner), default=0)
+    count = 1 + sum(getattr(t, "parts", 1) for t in inner)
+    if depth > MAX_DEPTH:
+        raise TypeTooLarge(f"{what} is nested {depth} deep; at most {MAX_DEPTH} is possible")
+    if count > MAX_PARTS:
+        raise TypeTooLarge(f"{what} is made of {count} types; at most {MAX_PARTS} are possible")
+    object.__setattr__(ty, "depth", depth)
+    object.__setattr__(ty, "parts", count)
 
 
 @dataclass(frozen=True)
@@ -84,7 +121,13 @@ class TensorType(Type):
 
 @dataclass(frozen=True)
 class TupleType(Type):
+    """A tuple.  Raises TypeTooLarge beyond the limits."""
+
     fields: tuple[Type, ...]
+
+    def __post_init__(self) -> None:
+        _few(len(self.fields), "a tuple", "fields")
+        _measure(self, self.fields, "a tuple")
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.fields))}{',' if len(self.fields) == 1 else ''})"
@@ -92,8 +135,14 @@ class TupleType(Type):
 
 @dataclass(frozen=True)
 class FuncType(Type):
+    """A function.  Raises TypeTooLarge beyond the limits."""
+
     params: tuple[Type, ...]
     result: Type
+
+    def __post_init__(self) -> None:
+        _few(len(self.params), "a function", "parameters")
+        _measure(self, (*self.params, self.result), "a function type")
 
     def __str__(self) -> str:
         return f"fn ({', '.join(map(str, self.params))}) -> {self.result}"
@@ -113,6 +162,15 @@ def dim_text(d: Dim) -> str:
     if d.op == INT:
         return str(const(d))
     return f"?{d.args[0]}" if d.op == SYM and not d.args[0].startswith(".") else "?"
+
+
+def known_extent(shape: Shape, dtype: str) -> tuple[int, int]:
+    """The elements and bytes that the known sizes of a shape make, another axis empty or not.
+
+    More than int64 holds of either is a tensor that there cannot be: numpy, too, has no array for it.
+    """
+    elements = math.prod(filter(None, map(const, shape)))
+    return elements, elements * ITEMSIZE[dtype]
 
 
 def scalar(dtype: str) -> TensorType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ops.native.memory import record
+from ..ops.ty import MAX_FIELDS
 
 _WORD = np.int64
 
@@ -17,7 +18,7 @@ N_DEVICES = 3
 CPU, SIM, CUDA, PINNED = range(4)
 N_POOLS = 4
 #: Most arguments of one kernel, call, or tuple; and the words of ``argv``, which takes two such lists and a few more.
-MAX_ARGS = 1024
+MAX_ARGS = MAX_FIELDS
 ARGV_WORDS = 2 * MAX_ARGS + 8
 
 COUNTERS = (

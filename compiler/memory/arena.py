@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...shape_funcs.dims import const
+from ...vm.verify import MAX_OFFSET
 from .storage_roots import Path, StorageRoots
 from .taking_place import Block
 
@@ -64,7 +65,8 @@ def arenas(roots: StorageRoots, blocks: Iterable[Block]) -> list[Arena]:
                 found.append(_arena([*guests, host]))
         if len(together) > 1:
             found.append(_arena(together))
-    return found
+    # what is larger is no place in any memory: each tensor fails by itself, with its own type
+    return [a for a in found if a.nbytes <= MAX_OFFSET]
 
 
 def _guests(host: Block, blocks: Iterable[Block]) -> list[Block]:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import difflib
 
+from ...ops.ty import MAX_FIELDS, TypeTooLarge
 from ...vm import codes
 from ...vm.source import Diagnostic, TypeCheckError
 from ..anf import deepest
 from ..call_graph import mentioned, recursion_groups
-from ..ir import GlobalVar, IRModule, replace
+from ..ir import Function, GlobalVar, IRModule, replace
 from ..type_checking.signature import BOTTOM, FAILED, Signature, closed_result
 from ..type_checking.typing_rules import FunctionTyper
 
@@ -40,6 +41,7 @@ class _ModuleTyper:
     def run(self) -> IRModule:
         _check_nesting(self.mod)
         for name, function in self.mod.functions.items():
+            _check_parameters(name, function)
             self.signatures[name] = Signature.declared(f"@{name}", function, self.errors.append)
         done = {}
         for group in recursion_groups(self.mod):
@@ -47,7 +49,11 @@ class _ModuleTyper:
                 self._find_results(group)
             for name in group:
                 typer = FunctionTyper(self.lookup, self.errors.append)
-                done[name] = typer.function(self.mod[name], self.signatures[name])
+                try:
+                    done[name] = typer.function(self.mod[name], self.signatures[name])
+                except TypeTooLarge as error:
+                    message = f"the type of @{name} is too large: {error}"
+                    raise TypeCheckError(message, self.mod[name].span, help=error.help, code=codes.Type.SIZE) from None
                 result = done[name].body.ty
                 if result is not FAILED or self.mod[name].ret_type is None:
                     self.signatures[name] = replace(self.signatures[name], result=result)
@@ -102,6 +108,15 @@ def _check_nesting(mod: IRModule) -> None:
             raise TypeCheckError(
                 message, innermost.span, help="move some of them into a function of their own", code=codes.Type.SIZE
             )
+
+
+def _check_parameters(name: str, function: Function) -> None:
+    count = len(function.params)
+    if count > MAX_FIELDS:
+        message = f"@{name} has {count} parameters; at most {MAX_FIELDS} are possible"
+        raise TypeCheckError(
+            message, function.params[MAX_FIELDS].span, help="put some of them together in a tuple", code=codes.Type.SIZE
+        )
 
 
 def _place(error: Diagnostic) -> tuple[str, int]:

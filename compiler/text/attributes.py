@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...ops.op import Op
+from ...shape_funcs.program import INT64_MAX
 
 
 class AttributeProblem(Exception):
@@ -21,6 +22,15 @@ class AttributeProblem(Exception):
     def __init__(self, message: str, name: str | None = None, help: str | None = None) -> None:
         super().__init__(message)
         self.message, self.name, self.help = message, name, help
+
+
+class _TooLarge(TypeError):
+    """A whole number that int64 does not hold."""
+
+    def __init__(self, number: int) -> None:
+        bits = number.bit_length()
+        shown = str(number) if bits < 400 else f"a number of {bits} bits"
+        super().__init__(f"{shown} is out of range: int64 holds {-INT64_MAX - 1} to {INT64_MAX}")
 
 
 def attribute_names(op: Op) -> tuple[str, ...]:
@@ -40,6 +50,8 @@ def make_attrs(op: Op, values: Mapping[str, Any]) -> Any:
             raise _unknown(op, name)
         try:
             converted[name] = _convert(value, hints[name])
+        except _TooLarge as error:
+            raise AttributeProblem(f"{op.name}: attribute {name}: {error}", name) from None
         except TypeError:
             message = f"{op.name}: attribute {name} takes {type_text(hints[name])}, not {value_text(value)}"
             raise AttributeProblem(message, name) from None
@@ -123,7 +135,10 @@ def _to_scalar(value: Any, hint: Any) -> Any:
             return bool(value)
     elif hint is int:
         if not isinstance(value, (bool, float, str)):
-            return operator.index(value)
+            number = operator.index(value)
+            if not -INT64_MAX <= number + 1 <= INT64_MAX + 1:
+                raise _TooLarge(number)
+            return number
     elif hint is float:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)

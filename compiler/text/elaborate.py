@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ops import op as registry
 from ...ops.op import Op
-from ...ops.ty import DTYPES, MAX_RANK, FuncType, TensorType, TupleType, Type, scalar
+from ...ops.ty import DTYPES, MAX_DEPTH, MAX_RANK, FuncType, TensorType, TupleType, Type, TypeTooLarge, scalar
 from ...shape_funcs.dims import ANY, Dim, dim, sym
 from ...vm import codes
 from ...vm.codes import Code
@@ -24,7 +24,7 @@ from ..visitor import Steps, run
 from .attributes import AttributeProblem, did_you_mean, make_attrs
 from .header import CONSTANTS
 from .infix import MINUS, SIGNS
-from .literals import LiteralError, read_attribute_number, read_literal
+from .literals import MAX_DIGITS, LiteralError, read_attribute_number, read_literal, read_size
 
 #: Lark's tree: ``data`` is the rule, ``children`` are trees and tokens, ``meta`` has the place.
 Syntax = Any
@@ -222,7 +222,11 @@ class Elaborator:
 
     def project(self, tree: Syntax) -> Steps[Expr]:
         value, field = tree.children
-        return TupleGetItem((yield self.expr(value)), int(field[1:]), span=self.span(tree))
+        try:
+            index = read_size(field[1:])
+        except LiteralError as error:
+            return self.mistake(str(error), field, error.help, code=codes.Syntax.NUMBER)
+        return TupleGetItem((yield self.expr(value)), index, span=self.span(tree))
 
     def tuple(self, tree: Syntax) -> Steps[Expr]:
         return Tuple((yield self.exprs(tree.children)), span=self.span(tree))
@@ -310,7 +314,7 @@ class Elaborator:
             return self.mistake(f"the metadata has no {key}", key, f"there is {CONSTANTS}", code=codes.Syntax.METADATA)
         if self.constants is None:
             return _MISTAKE
-        if not number.isdigit() or int(number) >= len(self.constants):
+        if not number.isdigit() or len(number) > MAX_DIGITS or int(number) >= len(self.constants):
             return self.mistake(
                 f"the metadata has no constant {number}", number, f"it has {len(self.constants)}", code=codes.Syntax.METADATA
             )
@@ -339,8 +343,8 @@ class Elaborator:
             self.mistake(problem.message, at, problem.help, code=codes.Syntax.ATTRIBUTE)
             return None
 
-    def value(self, tree: Syntax) -> Any:
-        """The Python value of an attribute."""
+    def value(self, tree: Syntax, depth: int = 0) -> Any:
+        """The Python value of an attribute, ``depth`` deep in lists."""
         match tree.data:
             case "number":
                 text = "".join(tree.children)
@@ -354,15 +358,29 @@ class Elaborator:
                 return _unescape(tree.children[0][1:-1])
             case "word":
                 return None if tree.children[0] == "None" else str(tree.children[0])
-        return [self.value(item) for item in tree.children]
+        if depth == MAX_DEPTH:
+            return self.mistake(f"lists are nested more than {MAX_DEPTH} deep", tree, code=codes.Syntax.ATTRIBUTE)
+        items = [self.value(item, depth + 1) for item in tree.children]
+        return _MISTAKE if any(item is _MISTAKE for item in items) else items
 
     # ---- types ---------------------------------------------------------------------------------------------------
 
     def annotation(self, tree: Syntax) -> Type | None:
         return self.type(tree.children[0]) if tree.children else None
 
-    def type(self, tree: Syntax) -> Type | None:
-        """The type; None for ``_``, which leaves it to type inference."""
+    def type(self, tree: Syntax, depth: int = 1) -> Type | None:
+        """The type, ``depth`` deep in others; None for ``_``, which leaves it to type inference."""
+        if depth > MAX_DEPTH and tree.data not in ("tensor_type", "named_type"):
+            self.mistake(f"types are nested more than {MAX_DEPTH} deep", tree, code=codes.Syntax.TYPE)
+            return scalar(DTYPES[0])
+        try:
+            return self.shallow_type(tree, depth)
+        except TypeTooLarge as error:
+            self.mistake(str(error), tree, error.help, code=codes.Syntax.TYPE)
+            return TupleType(())
+
+    def shallow_type(self, tree: Syntax, depth: int) -> Type | None:
+        """As ``type``.  Raises TypeTooLarge."""
         match tree.data:
             case "tensor_type":
                 dims, dtype = tree.children
@@ -375,12 +393,12 @@ class Elaborator:
                 (name,) = tree.children
                 return None if name == "_" else scalar(self.dtype(name))
             case "tuple_type":
-                return TupleType(tuple(self.inner(item) for item in tree.children))
+                return TupleType(tuple(self.inner(item, depth) for item in tree.children))
         params, result = tree.children
-        return FuncType(tuple(self.inner(item) for item in params.children), self.inner(result))
+        return FuncType(tuple(self.inner(item, depth) for item in params.children), self.inner(result, depth))
 
-    def inner(self, tree: Syntax) -> Type:
-        ty = self.type(tree)
+    def inner(self, tree: Syntax, depth: int) -> Type:
+        ty = self.type(tree, depth + 1)
         if ty is None:
             self.mistake("`_` inside a type", tree, "leave out the whole annotation to have it inferred", code=codes.Syntax.TYPE)
             return TupleType(())
@@ -395,10 +413,11 @@ class Elaborator:
     def dim(self, token: Syntax) -> Dim:
         if token.startswith("?"):
             return sym(token[1:]) if token != "?" else ANY
-        if not token.isdigit():
-            self.mistake(f"a dimension is a plain integer, not {token}", token, code=codes.Syntax.TYPE)
+        try:
+            return dim(read_size(str(token)))
+        except LiteralError as error:
+            self.mistake(str(error), token, error.help, code=codes.Syntax.TYPE)
             return ANY
-        return dim(int(token))
 
 
 def _tuples(value: Any) -> Any:

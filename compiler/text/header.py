@@ -141,6 +141,13 @@ def _read_constants(text: str, span: Span, problems: list[Diagnostic]) -> tuple[
             Diagnostic(f"the metadata is no JSON: {error.msg}", Span(span.source, at, at + 1), code=codes.Syntax.METADATA)
         )
         return None
+    except RecursionError:
+        help = "it is one list of constants"
+        problems.append(Diagnostic("the metadata is nested too deeply", span, help=help, code=codes.Syntax.METADATA))
+        return None
+    except ValueError as error:  # a number of more digits than Python reads
+        problems.append(Diagnostic(f"the metadata cannot be read: {error}", span, code=codes.Syntax.METADATA))
+        return None
     entries = data.get(CONSTANTS) if isinstance(data, dict) else None
     if not isinstance(entries, list) or len(data) != 1:
         problems.append(

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from ...ops.ty import DTYPES, is_float, numpy_dtype
+from ...shape_funcs.program import INT64_MAX
 
 #: Suffix of a literal per dtype; int32 may go without.
 SUFFIXES = {
@@ -16,7 +17,8 @@ SUFFIXES = {
 }
 _DTYPES = {suffix: name for name, suffix in SUFFIXES.items()} | {"f32": "float32"}
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf|nan)(\w*)")
-_UNSIGNED = "unsigned"
+#: More digits are of no use: they are not read, which would take a time quadratic in their number.
+MAX_DIGITS = 400
 
 
 class LiteralError(ValueError):
@@ -40,6 +42,7 @@ def _is_integer(digits: str) -> bool:
 def read_literal(text: str) -> np.ndarray:
     """The rank-0 array that a literal stands for; ``text`` may begin with ``-``.  Raises LiteralError."""
     sign, (digits, suffix) = text.startswith("-"), _split(text.lstrip("-"))
+    _check_length(digits)
     if not suffix:
         if not _is_integer(digits):
             raise LiteralError(f"the float {text} has no suffix", f"write {text}f for float32 or {text}f64 for float64")
@@ -60,6 +63,22 @@ def read_literal(text: str) -> np.ndarray:
     return np.array(value, dtype)
 
 
+def _check_length(digits: str) -> None:
+    """Raises LiteralError."""
+    if len(digits) > MAX_DIGITS:
+        raise LiteralError(f"this number has {len(digits)} digits; at most {MAX_DIGITS} are read")
+
+
+def read_size(digits: str) -> int:
+    """The size, index or count that the digits say.  Raises LiteralError where int64 does not hold it."""
+    if not digits.isdigit():
+        raise LiteralError(f"a dimension is a plain integer, not {digits}")
+    if len(digits) > MAX_DIGITS or int(digits) > INT64_MAX:
+        shown = digits if len(digits) <= 40 else f"a number of {len(digits)} digits"
+        raise LiteralError(f"{shown} is out of range", f"int64 holds up to {INT64_MAX}")
+    return int(digits)
+
+
 def _fits(value: int, dtype: str) -> bool:
     info = np.iinfo(dtype)
     return info.min <= value <= info.max
@@ -77,10 +96,14 @@ def _float(value: float, dtype: str, text: str) -> np.ndarray:
 def read_attribute_number(text: str) -> int | float:
     """The Python number of an attribute value; a float may go without suffix.  Raises LiteralError."""
     digits, suffix = _split(text.lstrip("-"))
+    _check_length(digits)
     if not suffix and not _is_integer(digits):
         return float(text)
     if not suffix:
-        return int(text)
+        value = int(text)
+        if not -(2**63) <= value < 2**64:
+            raise LiteralError(f"{text} is out of range", f"int64 holds {-INT64_MAX - 1} to {INT64_MAX}")
+        return value
     return read_literal(text).item()
 
 

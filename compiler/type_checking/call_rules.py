@@ -8,7 +8,7 @@ from typing import Any
 from ...ops.machine import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
 from ...ops.op import Op, TypeRelError
 from ...ops.relate import relate
-from ...ops.ty import FuncType, TensorType, Type
+from ...ops.ty import FuncType, TensorType, TupleType, Type
 from ...shape_funcs.dims import dim
 from ...vm import codes
 from ...vm.codes import Code
@@ -18,6 +18,9 @@ from .naming import said
 from .shape_checks import Emit, enforce
 from .signature import BOTTOM, FAILED, Signature
 from .type_match import Binder, Misfit, generalize, instantiate, symbols_of
+
+#: The most tensors that an operator's call takes: its kernel has a loop for each.
+MAX_INPUTS = 256
 
 
 class Mistake(Exception):
@@ -66,6 +69,10 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
         raise mistake(
             f"{op.name} is an instruction of the machine, not an operator of programs", call.span, code=codes.Type.MACHINE
         )
+    inputs = sum(len(a.ty.fields) if isinstance(a.ty, TupleType) else 1 for a in args)
+    if inputs > MAX_INPUTS:
+        message = f"{op.name} has {inputs} inputs; at most {MAX_INPUTS} are possible"
+        raise mistake(message, call.span, help="do it in several steps", code=codes.Type.SIZE)
     try:
         return relate(op, [a.ty for a in args], call.attrs, known)[0]
     except TypeRelError as error:

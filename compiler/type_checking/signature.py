@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ...ops.ty import FuncType, TensorType, TupleType, Type
+from ...ops.ty import FuncType, TensorType, TupleType, Type, known_extent
 from ...shape_funcs.dims import ANY, INT, SYM, Dim, fresh, sym
+from ...shape_funcs.program import INT64_MAX
 from ...vm import codes
 from ...vm.source import Diagnostic
 from ..ir import Function
@@ -61,6 +62,9 @@ class Signature:
                 params.append(FAILED)
             else:
                 params.append(declare(p.annotation, names, taken, fresh))
+                if (large := _too_large(p.annotation)) is not None:
+                    message = f"parameter %{p.name} of {name} would take {large}"
+                    report(Diagnostic(message, p.span, help="no memory holds it", code=codes.Type.SIZE))
         result = BOTTOM if function.ret_type is None else declare(function.ret_type, names, taken, lambda: ANY)
         return Signature(name, function, tuple(params), result, names)
 
@@ -69,6 +73,22 @@ class Signature:
         if isinstance(self.result, _Mark):
             return self.result
         return FuncType(self.params, generalize(self.result, symbols_of(*self.params)))
+
+
+def _too_large(ty: Type) -> str | None:
+    """What no tensor in ``ty`` can have, if one has it."""
+    for t in _tensors_of(ty):
+        elements, nbytes = known_extent(t.shape, t.dtype)
+        if nbytes > INT64_MAX:
+            return f"{nbytes} bytes" if elements <= INT64_MAX else f"{elements} elements"
+    return None
+
+
+def _tensors_of(ty: Type) -> list[TensorType]:
+    """The tensors in a type, in order; those of function types are not included."""
+    if isinstance(ty, TupleType):
+        return [t for f in ty.fields for t in _tensors_of(f)]
+    return [ty] if isinstance(ty, TensorType) else []
 
 
 def declare(ty: Type, names: dict[str, Dim], taken: Collection[str] | None, unknown: Callable[[], Dim]) -> Type:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ops.op import Op
-from ...ops.ty import FuncType, TensorType, TupleType, Type, scalar
+from ...ops.ty import FuncType, TensorType, TupleType, Type, TypeTooLarge, scalar
 from ...shape_funcs.dims import ANY, Dim
 from ...vm import codes
 from ...vm.source import Diagnostic, Span
@@ -103,6 +103,9 @@ class FunctionTyper:
             typed = self._value(var, value, want, what)
         except Mistake as error:
             self.report(error.diagnostic)
+            typed = replace(value, ty=FAILED)
+        except TypeTooLarge as error:
+            self.report(Diagnostic(str(error), value.span or var.span, help=error.help, code=codes.Type.SIZE))
             typed = replace(value, ty=FAILED)
         new = self.selves.pop(var, None) or replace(var, ty=typed.ty)
         if var.annotation is not None and typed.ty not in (FAILED, BOTTOM):
