@@ -87,7 +87,7 @@ def test_an_unknown_key_is_an_error() -> None:
 def test_a_module_without_functions_is_an_error() -> None:
     with pytest.raises(TypeCheckError, match="the module has no function"):
         as_module(IRModule({}))
-    with pytest.raises(TypeError, match="not int"):
+    with pytest.raises(TypeError, match="not the int 3"):
         as_module(3)  # type: ignore[arg-type]
 
 
