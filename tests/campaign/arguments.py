@@ -211,7 +211,7 @@ def _elements(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 class Arguments(Part[Case]):
     """Forms of arguments against types of parameters and devices."""
 
-    name, unit, slice_trials, hang_seconds = "arguments", "arguments", 300, 60.0
+    name, unit, slice_trials, hang_seconds = "arguments", "arguments", 200, 60.0
 
     def draw(self, seed: int) -> Case:
         """A parameter, and elements of a parameter (often the same) in some form."""

@@ -66,7 +66,7 @@ def _is_right(got: np.ndarray) -> bool:
 class Interrupts(Part[Case]):
     """Bursts of interrupts, storms of threads, memory limits, and a process that is killed."""
 
-    name, unit, slice_trials, hang_seconds = "interrupts", "storms", 16, 60.0
+    name, unit, slice_trials, hang_seconds = "interrupts", "storms", 10, 60.0
 
     def draw(self, seed: int) -> Case:
         """A storm: most are of interrupts."""
