@@ -48,7 +48,7 @@ class Tensor(OnHost):
             raise VMError(
                 "this Tensor is no result: Python made it, and no VirtualMachine", help="VirtualMachine.run gives results"
             )
-        raise AttributeError(f"a Tensor has no attribute {name!r}", name=name, obj=self)
+        return object.__getattribute__(self, name)  # which says what there is not
 
     def __init_subclass__(cls) -> None:
         raise TypeError("Tensor has no subclasses: a VirtualMachine would never make one")
