@@ -42,4 +42,6 @@ def serve(part: Part[Any], pipe: Connection, current: mmap.mmap) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve(load(sys.argv[1]), Connection(int(sys.argv[2])), mmap.mmap(int(sys.argv[3]), WORD.size))
+    chosen = load(sys.argv[1])
+    chosen.prepare()
+    serve(chosen, Connection(int(sys.argv[2])), mmap.mmap(int(sys.argv[3]), WORD.size))

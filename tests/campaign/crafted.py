@@ -181,6 +181,16 @@ class CraftedPart(Part[Crafted]):
         super().__init__()
         self._ready = False
 
+    def prepare(self) -> None:
+        """Compile the machine and two kernels."""
+        from .hostile import memo
+
+        os.environ.setdefault("RELAYVM_POISON", "1")
+        memo.remember()
+        self._ready = True
+        self.check(self.draw(0))
+        self.seen.clear()
+
     def draw(self, seed: int) -> Crafted:
         """Number ``seed``, in an order in which neighbours have little in common."""
         found = all_crafted()
@@ -188,13 +198,11 @@ class CraftedPart(Part[Crafted]):
 
     def check(self, case: Crafted) -> str | None:
         """Refused or run; the arguments are in memory that nobody may write."""
-        from .hostile import memo, trial
+        from .hostile import trial
         from .hostile.guarded import guarded
 
-        if not self._ready:
-            os.environ.setdefault("RELAYVM_POISON", "1")
-            memo.remember()
-            self._ready = True
+        if not self._ready:  # in a test made of a finding
+            self.prepare()
         exe = executable(case)
         try:
             trial.verified(exe)

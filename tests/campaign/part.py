@@ -28,6 +28,9 @@ class Part(Generic[Case]):
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
 
+    def prepare(self) -> None:
+        """Make what every check needs.  A child does so once, before the first: nobody takes that for a hang of a trial."""
+
     def draw(self, seed: int) -> Case:
         """The case of a seed: the same in every process and on every machine."""
         raise NotImplementedError
