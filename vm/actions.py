@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..ops.native.by_address import call_4
 from ..ops.native.layout import TAG_ADT, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
 from ..ops.native.memory import clock_ns, fill_bytes, load_i64, load_u8, native, store_i64, tensor
 from ..ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY
@@ -23,7 +24,7 @@ from .heap import (
     status_of_bytes,
     vector,
 )
-from .launch_check import check_launch, gather_operands
+from .launch_check import gather_operands
 from .layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
 from .poison import remember
 from .shape_eval import evaluate
@@ -47,7 +48,7 @@ def invoke_packed(state, at, regs, pc):
         return INTERNAL
     demands = load_i64(row + 40)
     if demands != 0:
-        status = check_launch(state, demands, regs, at + 32) + 0
+        status = call_4(load_i64(demands), state, demands, regs, at + 32)
         if status != OK:
             return status
     if load_i64(row) == 0:

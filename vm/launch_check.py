@@ -1,8 +1,9 @@
 """What is checked before each launch of an executable that this process did not compile, as machine code.
 
-The words of a kernel's demands (see ``ops.demands``)::
+The loop calls it by its address, which stands before the words of a kernel's demands (see ``ops.demands``): so the loop stays as
+fast as it is without it.  ::
 
-    outputs, equalities, address of the shape program (0: none), tensors
+    address of the check, outputs, equalities, address of the shape program (0: none), tensors
     per tensor: is its memory touched?
     per output: the tensor whose memory it may have, or -1
     per equality: tensor, axis, other tensor (-1: none), its axis or the size
@@ -10,9 +11,12 @@ The words of a kernel's demands (see ``ops.demands``)::
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..ops.demands import Demands
+from ..ops.native import store
 from ..ops.native.layout import TAG_TENSOR
 from ..ops.native.memory import load_i64, native, store_i64, tensor
 from ..ops.native.status import MISFIT, NOT_ON_HOST, OK, OUT_OF_MEMORY
@@ -22,15 +26,20 @@ from .layout import CUDA, TRACE_OFF, state_at
 from .shape_eval import checks_hold, element, load_slots, run_rows
 from .stream import fetch, wait_for_all
 
-_HEAD = 4
+_HEAD = 5
 #: No sync reason: the wait counts for nothing.
 _UNCOUNTED = -1
 
 
 def words(demands: Demands, program: int) -> np.ndarray:
     """The demands as the loop reads them; ``program`` is the address of its shape program's words, 0 where it has none."""
-    head = [demands.outputs, len(demands.equal), program, demands.tensors]
+    head = [_address(), demands.outputs, len(demands.equal), program, demands.tensors]
     return np.array([*head, *demands.reads, *demands.over, *(n for row in demands.equal for n in row)], np.int64)
+
+
+@functools.cache
+def _address() -> int:
+    return store.address_of(check_launch, "int64(int64, int64, int64, int64)", "the check of launches")
 
 
 @native
@@ -44,17 +53,17 @@ def gather_operands(argv, regs, at, n):
 def check_launch(state, demands, regs, operands):
     """A status: are the tensors at the state's ``argv``, those of the registers at ``operands``, what a kernel demands?"""
     argv = state_at(state).argv
-    n, n_outputs = load_i64(demands + 24), load_i64(demands)
+    n, n_outputs = load_i64(demands + 32), load_i64(demands + 8)
     for i in range(n):
         if tensor(load_i64(argv + 8 * i)).tag != TAG_TENSOR:
             return MISFIT
     over = demands + 8 * (_HEAD + n)
-    if not sizes_are_equal(argv, over + 8 * n_outputs, load_i64(demands + 8)):
+    if not sizes_are_equal(argv, over + 8 * n_outputs, load_i64(demands + 16)):
         return MISFIT
     for k in range(n_outputs):
         if not is_apart(argv, demands + 8 * _HEAD, n - n_outputs + k, load_i64(over + 8 * k)):
             return MISFIT
-    program = load_i64(demands + 16)
+    program = load_i64(demands + 24)
     return program_holds(state, program, regs, operands, n) if program != 0 else OK
 
 
