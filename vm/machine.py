@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from .report.profiling import Collector, Profile
 
 _STACK_WORDS = 1 << 13
+#: What is no limit: no machine has so many bytes, and sums with it fit into int64.
+_NO_LIMIT = 1 << 62
 _NO_EXECUTABLE = "relay.compile makes one of a program"
 _T = TypeVar("_T")
 
@@ -188,9 +190,9 @@ class VirtualMachine:
             state[name] = getattr(tables, name).ctypes.data
         # the first frame of a run is there without asking
         self._first_words = max([_STACK_WORDS, *(f.n_registers + 2 * FRAME_WORDS for f in self.exe.functions)])
-        state["stack_limit"] = max(stack_limit_bytes // 8, self._first_words)
-        state["limit_bytes"] = (1 << 62) if memory_limit_bytes is None else memory_limit_bytes
-        state["link_bytes_per_s"] = link_bytes_per_s
+        state["stack_limit"] = max(min(stack_limit_bytes, _NO_LIMIT) // 8, self._first_words)
+        state["limit_bytes"] = _NO_LIMIT if memory_limit_bytes is None else min(memory_limit_bytes, _NO_LIMIT)
+        state["link_bytes_per_s"] = min(link_bytes_per_s, _NO_LIMIT)
         state["team"] = threads.team()
         state["poison"] = os.environ.get(poison.VARIABLE, "0") != "0"
         state["error_pc"] = -1

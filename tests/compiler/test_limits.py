@@ -178,3 +178,9 @@ def test_a_shape_put_together_of_parts_of_unknown_length() -> None:
     text = _main("stack((%ix, dyn.full(7i64, shape_of(%ix))), axis=0)", "%ix: Tensor[(2), int64]")
     found = relay.VirtualMachine(relay.compile(text)).run(np.arange(2))
     assert found.numpy().tolist() == [[0, 1], [7, 7]]
+
+
+@pytest.mark.parametrize("limit", ["memory_limit_bytes", "stack_limit_bytes", "link_bytes_per_s"])
+def test_a_limit_beyond_int64_is_none(limit: str) -> None:
+    exe = relay.compile(_main("add(%x, 1f)"))
+    assert float(relay.VirtualMachine(exe, **{limit: 1 << 70}).run(1.0).numpy()) == 2.0
