@@ -28,8 +28,9 @@ def commands_markdown() -> str:
     """The page: exit codes, then every command with its options."""
     codes = "\n".join(f"| {code:d} | {code.meaning} |" for code in ExitCode)
     parts = [_INTRODUCTION + codes]
+    names = command.context_settings["help_option_names"]
     for name, found in _commands("relayvm", command):
-        context = click.Context(found, info_name=name, terminal_width=_WIDTH, max_content_width=_WIDTH, color=False)
+        context = click.Context(found, info_name=name, terminal_width=_WIDTH, max_content_width=_WIDTH, help_option_names=names)
         parts.append(f"## `{name}`\n\n```\n{found.get_help(context)}\n```")
     return "\n\n".join(parts) + "\n"
 
