@@ -67,8 +67,12 @@ class Group:
     @property
     def n_outputs(self) -> int:
         """How many tensors its calls fill: the results, the counts of a kernel that counts them, the workspace."""
-        counts = any(n.operator.shape_func.upper_bound for n in self.nodes)
-        return len(self.results) + counts + self.workspace
+        return len(self.results) + self.counts + self.workspace
+
+    @property
+    def counts(self) -> bool:
+        """Whether its kernel reports sizes, behind the results: also where the attributes of a call make none depend on them."""
+        return any(n.operator.shape_func.upper_bound for n in self.nodes)
 
     def kernel_on(self, machine: str) -> Kernel | None:
         """Its kernel on ``machine`` (see ``Kernel.devices``); None for generated ones, and where it has none there."""

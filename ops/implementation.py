@@ -153,6 +153,8 @@ class Kernel:
     #: As ``choose``, the body where the pairs of ``in_place`` are the same memory; None: the same one.
     over: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     aliases: tuple[tuple[int, int], ...] = ()
+    #: It may refuse values of its inputs although all its results are empty.  Others are not called then.
+    refuses: bool = False
     #: Equal inputs give equal bits, whatever the number of threads and the run.
     deterministic: bool = True
     #: It may round float32 factors to 10 bits of mantissa, as tensor cores do where that is allowed.

@@ -83,7 +83,7 @@ def register_op(
 
 
 def _kernel(body: Callable[..., int], cuda: str | Callable[[Any], Any] | None) -> Kernel:
-    return Kernel("user", generic(body), attrs=asdict, cuda=per_element(cuda) if isinstance(cuda, str) else cuda)
+    return Kernel("user", generic(body), attrs=asdict, cuda=per_element(cuda) if isinstance(cuda, str) else cuda, refuses=True)
 
 
 def _element_wise(element: Callable[..., Scalar]) -> Compute:

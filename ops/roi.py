@@ -128,6 +128,7 @@ Op(
             views=("dims",),
             split=Split(ns=10, tensors=(False, True), by=-1),
             cuda=cuda.roi_align(_regions),
+            refuses=True,
         ),
     ),
 )
@@ -148,6 +149,7 @@ Op(
             views=("dims",),
             split=Split(ns=10, tensors=(False, True), by=-1),
             cuda=cuda.roi_pool(_pools),
+            refuses=True,
         ),
     ),
 )
@@ -168,6 +170,7 @@ Op(
             views=("dims",),
             split=Split(ns=5, tensors=(False, True), by=-1),
             cuda=cuda.crop_and_resize(_crops),
+            refuses=True,
         ),
     ),
 )

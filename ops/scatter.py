@@ -132,7 +132,7 @@ def _opaque(name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, kern
 
 
 def _sparse_kernel(*views: str) -> Kernel:
-    return Kernel("sparse_to_dense", bodies.sparse_to_dense, lambda attrs: {}, views, cuda=cuda.sparse_to_dense)
+    return Kernel("sparse_to_dense", bodies.sparse_to_dense, lambda attrs: {}, views, cuda=cuda.sparse_to_dense, refuses=True)
 
 
 _opaque(
@@ -149,6 +149,7 @@ _opaque(
         scratch=_room("reduction", 0),
         in_place=((0, 0),),  # the data is written first, as it is
         cuda=cuda.scatter_elements,
+        refuses=True,
     ),
     attrs=ScatterElementsAttrs,
 )
@@ -166,6 +167,7 @@ _opaque(
         scratch=_room("mode", 1),
         in_place=((0, 0),),  # the data is written first, as it is
         cuda=cuda.scatter_nd,
+        refuses=True,
     ),
     attrs=ScatterNdAttrs,
 )

@@ -68,7 +68,7 @@ Op(
     attrs=GetValidCountsAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_valid_counts_rule,
-    kernels=(Kernel("get_valid_counts", bodies.get_valid_counts, views=("", "flat", ""), cuda=get_valid_counts),),
+    kernels=(Kernel("get_valid_counts", bodies.get_valid_counts, views=("", "flat", ""), cuda=get_valid_counts, refuses=True),),
 )
 
 Op(
@@ -93,6 +93,7 @@ Op(
             ),
             choose=lambda attrs, dtypes: bodies.suppressed_indices if attrs.return_indices else bodies.suppressed_boxes,
             cuda=non_max_suppression,
+            refuses=True,
         ),
     ),
 )

@@ -55,8 +55,8 @@ def run_group(group: Group, inputs: list[np.ndarray]) -> list[np.ndarray]:
         outputs = [np.empty(s, numpy_dtype(values[r].dtype)) for r, s in zip(group.results, shapes, strict=True)]
     except (ValueError, MemoryError) as error:  # numpy's words for sizes beyond its own limit, also beside an axis of 0
         raise VMError(f"{group.name}: {STATUS[SIZE_OVERFLOW]}", code=codes.of_status(SIZE_OVERFLOW)) from error
-    counts = np.zeros(len(made.counts) and max(i for _, i in made.counts) + 1, np.int64)
-    _call(group, inputs, [*outputs, *([counts] if len(counts) else [])])
+    counts = np.zeros(max((i for _, i in made.counts), default=0) + 1, np.int64)
+    _call(group, inputs, [*outputs, *([counts] if group.counts else [])])
     for result, index in made.counts:
         outputs[result] = outputs[result][: counts[index]].copy()
     return outputs

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ops.native.memory import tensor as record_at
+from ..ops.native.status import SIZE_OVERFLOW
 from ..ops.ty import DTYPES, numpy_dtype
+from . import codes
 from .dlpack import capsule
 from .executable import DEVICES
 from .layout import CUDA
@@ -87,10 +89,15 @@ class Tensor(OnHost):
         return record_at(self._address).ndim
 
     def numpy(self) -> np.ndarray:
-        """The elements as a numpy array.  Raises VMError when queued work that makes them fails."""
+        """The elements as a numpy array.  Raises VMError when queued work that makes them fails, and for an empty tensor of
+        a shape that numpy refuses."""
         if record_at(self._address).device:
             return self._vm._to_host(self).numpy()
-        return self._vm._as_array(self, self._address)
+        try:
+            return self._vm._as_array(self, self._address)
+        except ValueError as error:  # an empty one: numpy multiplies the other sizes all the same
+            what = f"numpy has no arrays of shape {self.shape}: the product of their sizes, but for 0, is too large"
+            raise VMError(what, code=codes.of_status(SIZE_OVERFLOW)) from error
 
     def _on_host(self) -> Tensor:
         return self._vm._to_host(self) if record_at(self._address).device else self

@@ -233,12 +233,14 @@ class _ManifestAlloc:
                 name, ty = f"{name}_bound", TensorType((fresh(), *ty.shape[1:]), ty.dtype)
             outs.append(scope.allocate(var if name == var.name else name, ty, shape, device))
         counts = []
-        if trimmed:
-            counts.append(scope.allocate(f"{var.name}_counts", vector_type(1 + max(trimmed.values())), None, device))
+        if prim.group.counts:
+            length = 1 + max(trimmed.values(), default=0)
+            counts.append(scope.allocate(f"{var.name}_counts", vector_type(length), None, device))
         self.launch(scope, call, prim, ins, (*outs, *counts, *room))
         for c in counts:
             scope.places[c] = self.at(device, c)
-            self.trim(scope, var, call, c, outs, types, trimmed)
+            if trimmed:
+                self.trim(scope, var, call, c, outs, types, trimmed)
         self.outputs(scope, var, call, outs, device)
 
     def launch(self, scope: Scope, call: Call, prim: Primitive, ins: tuple[Expr, ...], outs: tuple[Expr, ...]) -> None:

@@ -70,7 +70,7 @@ def suppress_classes(  # type: ignore[no-untyped-def]
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
         return BAD_VALUE
     done = 0
-    for b in range(dims[0]):
+    for b in range(dims[0] if dims[2] > 0 else 0):
         for c in range(dims[1]):
             kept = keep_of_class(
                 boxes, b, scores, (b * dims[1] + c) * dims[2], 1, False, score_threshold[0], iou_threshold[0], limit[0],
@@ -90,7 +90,7 @@ def gather_classes(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """All kept boxes of an image, class by class: their scores, and class times number of boxes plus box.  How many."""
     done, n = 0, boxes.shape[1]
-    for c in range(classes):
+    for c in range(classes if n > 0 else 0):
         kept = keep_of_class(
             boxes, b, scores, start + c * class_step, step, at_least, score_threshold, iou_threshold, limit,
             keys, order, spare_keys, spare_order, counters, taken,

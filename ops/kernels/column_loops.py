@@ -11,7 +11,7 @@ from .addresses import Lowered, Table
 from .division import COLUMNS, Divided, loops
 from .expression import CAST, LOCAL, Cell
 from .folding import fold
-from .language import Python, element_of, indented, loops_around, unless_empty
+from .language import Python, element_of, indented, loops_around, none_if_empty, unless_empty
 from .writer import Outside, Writer
 
 #: Rows that are folded at a time.
@@ -91,7 +91,7 @@ class ColumnText:
             f"for {row} in range({size} // {TOGETHER} * {TOGETHER}, {size}):",
             *indented([*regions[-2], *self._each_column([*regions[-1], *self._loaded(), *step, *self._kept()])]),
         ]
-        return loops_around([[], *regions[:-2]], inside[:-1], lines, self.around)
+        return loops_around([[], *regions[:-2]], none_if_empty(inside)[:-1], lines, self.around)
 
     def _kept(self) -> list[str]:
         return [f"{name}all[uint64(column)] = {name}" for name, _ in self.fold.state]

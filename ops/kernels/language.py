@@ -134,6 +134,13 @@ def loops_around(regions: list[list[str]], extents: list[str], innermost: list[s
     return [*(regions[0] if regions else []), *lines]
 
 
+def none_if_empty(extents: list[str]) -> list[str]:
+    """The extents of loops one in the other, of which the outermost does not run where an inner one would not: an empty tensor
+    may have an axis of 2**60."""
+    inner = " and ".join(f"{e} > 0" for e in extents[1:] if not e.isdigit() or int(e) == 0)
+    return [f"({extents[0]} if {inner} else 0)", *extents[1:]] if inner else extents
+
+
 def unless_empty(extents: list[str], lines: list[str]) -> list[str]:
     """Python statements that run where no loop is empty."""
     return [f"if {' and '.join(f'{e} > 0' for e in extents)}:", *indented(lines)] if extents else lines

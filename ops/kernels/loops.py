@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ...shape_funcs.dims import const
+from ...shape_funcs.dims import Dim, const
 from ..group import Group
 from ..native import arithmetic, shares, transposition
 from ..ty import is_float
@@ -118,6 +118,16 @@ class _Kernel(Sizes):
         return [*text, "else:", *indented(long)] if text else long
 
     def _loops(self, lowered: Lowered) -> list[str]:
+        folded = len(lowered.extents) - lowered.folded - lowered.nest.columns
+        kept = [*lowered.extents[:folded], *lowered.extents[len(lowered.extents) - lowered.nest.columns :]]
+        return self._unless_empty(kept, self._nest(lowered))
+
+    def _unless_empty(self, kept: Sequence[Dim], lines: list[str]) -> list[str]:
+        """Statements that run where there is a result: else an outer loop would run 2**60 times if the axis is as long."""
+        sizes = [self.size(d) for d in kept if const(d) in (None, 0)]
+        return unless_empty(sizes, lines) if len(kept) > 1 else lines
+
+    def _nest(self, lowered: Lowered) -> list[str]:
         ref = lowered.nest.result
         position = len(self.group.params) + self.group.results.index(ref)
         found = crossings(self.group, lowered)
@@ -160,4 +170,5 @@ class _Kernel(Sizes):
             inside += [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
         if self.outside.divided and not around:
             return [*Divided([self.size(found[0].nest.dims[-1])], GRAIN).bounds(), *outer[0], *inside]
-        return loops(self.outside, outer, Divided(around[:LEVELS]), around[LEVELS:], inside)
+        lines = loops(self.outside, outer, Divided(around[:LEVELS]), around[LEVELS:], inside)
+        return self._unless_empty(self.group.values()[ref].shape, lines)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...shape_funcs.dims import Dim, dim, total
+from ...shape_funcs.dims import Dim, const, dim, total
 from ..group import Group
 from ..implementation import ALIGNMENT, HOST, Buffer, Kernel
 from ..native.layout import TENSOR
@@ -117,7 +117,7 @@ class _Wrapper:
         tensors = operands(group)
         if over:
             tensors = [(None if place is None else over.get(place, place), tensor, value) for place, tensor, value in tensors]
-        self.tensors, self.counts = tensors, group.nodes[0].operator.shape_func.upper_bound
+        self.tensors, self.counts = tensors, group.counts
         #: Where a constant, which has no tensor, would be divided, nothing is.
         self.split = kernel.split
         if self.split and any(place is None and self.split.divides(k) for k, (place, _, _) in enumerate(tensors)):
@@ -133,6 +133,7 @@ class _Wrapper:
         bodies = (body, *(self._divided() if self.split else ()))
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)
+        self._unless_empty()
         if self.counts:
             at = max(place for place, _, _ in self.tensors if place is not None) + 1
             self.lines += [f"c = tensor(load_i64(argv + {8 * at}))", "counts = array_int64(c.data, c.shape[0])"]
@@ -147,6 +148,24 @@ class _Wrapper:
             self.lines.append(f"return {call}")
         text = "def kernel(argv, n):\n" + "".join(f"    {line}\n" for line in self.lines)
         return KernelSource(text, bodies=bodies, libraries=(library,) if library else ())
+
+    def _unless_empty(self) -> None:
+        """Do nothing where no result has elements: a body may have loops around its empty ones, of up to 2**60 turns."""
+        if self.counts or self.kernel.refuses:
+            return
+        empty = list[str]()
+        for number in range(len(self.tensors) - len(self.group.nodes[0].outputs), len(self.tensors)):
+            place, tensor, _ = self.tensors[number]
+            sizes = [const(d) for d in tensor.shape]
+            if 0 in sizes:
+                continue
+            if None not in sizes:
+                return
+            assert place is not None
+            self._descriptor(number, place)
+            zero = " or ".join(f"tensor(t{number}).shape[{axis}] == 0" for axis, size in enumerate(sizes) if size is None)
+            empty.append(f"({zero})")
+        self.lines += [f"if {' and '.join(empty)}:" if empty else "if True:", "    return 0"]
 
     def _tensor(self, number: int, place: int | None, tensor: GroupTensor, value: Any) -> None:
         view = self._view(number)

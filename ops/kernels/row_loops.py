@@ -19,7 +19,7 @@ from .cost import cost_of
 from .division import LEVELS, Divided, loops
 from .expression import AXIS, LITERAL, SELECT, Cell
 from .folding import RUN, Fold, Outlook, Run, fold
-from .language import Python, element_of, indented, loops_around, unless_empty
+from .language import Python, element_of, indented, loops_around, none_if_empty, unless_empty
 from .rows import RowFold, Rows
 from .writer import Outside, Writer
 
@@ -174,7 +174,7 @@ class RowText:
         elif runs:
             body.lines += _in_runs(regions, inside, runs, lines, self.kept)
         else:
-            body.lines += loops_around(regions, inside, lines, self.kept)
+            body.lines += loops_around(regions, none_if_empty(inside), lines, self.kept)
 
     def _writer(self, known: Iterable[Kept], roots: Sequence[int]) -> Writer:
         """A writer that reads what is kept."""
@@ -271,7 +271,7 @@ def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], 
     lines += [f"for {axis}_at in range(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
     lines += [line for run in runs for line in run.join]
     lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
-    return loops_around(regions[:-1], extents[:-1], lines, first)
+    return loops_around(regions[:-1], none_if_empty(extents)[:-1], lines, first)
 
 
 def _looked_through(
@@ -288,4 +288,4 @@ def _looked_through(
     lines = [f"{name} = {start}" for name, start in outlook.best.state]
     lines += [*each(outlook.best.step), f"if not ({outlook.nothing}):", *indented(each(outlook.find))]
     lines = [f"for {axis}_run in range(({size} + {GLANCE - 1}) // {GLANCE}):", *indented(lines)]
-    return loops_around(regions[:-1], extents[:-1], lines, first)
+    return loops_around(regions[:-1], none_if_empty(extents)[:-1], lines, first)

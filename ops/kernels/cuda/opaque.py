@@ -22,5 +22,5 @@ def source(group: Group) -> CudaSource:
         raise NoCudaKernel(f"the operator {operator.name} has no kernel for CUDA devices")
     node, tensors = group.nodes[0], [Operand(place, t.dtype, t.shape, value) for place, t, value in operands(group)]
     split = len(tensors) - len(node.outputs)
-    counts = len(group.params) + len(node.outputs) if operator.shape_func.upper_bound else None
+    counts = len(group.params) + len(node.outputs) if group.counts else None
     return kernel.cuda(OpaqueCall(operator.name, node.attrs, tuple(tensors[:split]), tuple(tensors[split:]), counts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -258,6 +259,9 @@ def reduction(d: Draw, name: str) -> Call:
     if name.startswith("arg") or name in ("max", "min"):
         x = d.distinct(shape) if d.dtype in ("float32", "float64", "int32", "int64") else x
     attrs, axes = folded_axes(d, len(shape))
+    if name == "std" and d.pick(False, True):
+        unbiased = functools.partial(np.std, wide(x), axis=axes, keepdims=attrs["keepdims"], ddof=1)
+        return call([x], unbiased, tolerance=10, unbiased=True, **attrs)
     return call([x], lambda: folded(name, x, axes, attrs["keepdims"]), tolerance=10, **attrs)
 
 
