@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,17 +38,16 @@ class Assembly:
                 continue
             scope[name] = relay.var(name, type_annotation=self.type_of(name, self.program.sizes))
             parameters.append(scope[name])
-        body = self.block(self.program.body, scope, always_tuple=True)
+        body = self.block(self.program.body, scope, end=relay.Tuple)
         return relay.IRModule({"main": relay.Function(parameters, body), **self.functions})
 
-    def block(self, block: Block, outer: dict[str, Any], *, always_tuple: bool = False, end: Any = None) -> Any:
-        """The chain of lets; several results are a tuple, or what ``end`` makes of them."""
+    def block(self, block: Block, outer: dict[str, Any], *, end: Any = None) -> Any:
+        """The chain of lets; ``end`` makes one of the results."""
         scope, lets = dict(outer), []
         for s in block.statements:
             self.bind(s, self.value(s, scope), scope, lets)
         found = [scope[n] for n in block.results]
-        result = found[0] if len(found) == 1 and not always_tuple else relay.Tuple(found)
-        result = end(found) if end else result
+        result = end(found) if end else found[0] if len(found) == 1 else relay.Tuple(found)
         for var, value in reversed(lets):
             result = relay.Let(var, value, result)
         return result
@@ -59,9 +60,17 @@ class Assembly:
             return
         whole = relay.var(f"t_{s.targets[0]}")
         lets.append((whole, value))
-        for k, name in enumerate(s.targets):
-            scope[name] = relay.var(name)
-            lets.append((scope[name], relay.TupleGetItem(whole, k)))
+        nested = grouped(list(s.targets), s.targets[0], list) if isinstance(s, (Choice, Apply)) else list(s.targets)
+        for k, name in enumerate(nested):
+            if isinstance(name, str):
+                scope[name] = relay.var(name)
+                lets.append((scope[name], relay.TupleGetItem(whole, k)))
+                continue
+            inner = relay.var(f"{whole.name}_{k}")
+            lets.append((inner, relay.TupleGetItem(whole, k)))
+            for j, field in enumerate(name):
+                scope[field] = relay.var(field)
+                lets.append((scope[field], relay.TupleGetItem(inner, j)))
 
     def value(self, s: Statement, scope: dict[str, Any]) -> Any:
         """What a statement computes."""
@@ -70,7 +79,9 @@ class Assembly:
             args = [relay.Tuple([scope[n] for n in a]) if isinstance(a, tuple) else scope[a] for a in s.args]
             return relay.Call(op, args, op.attrs(**s.attrs))
         if isinstance(s, Choice):
-            return relay.If(scope[s.condition], self.block(s.then, scope), self.block(s.otherwise, scope))
+            end = functools.partial(grouped, name=s.targets[0], make=relay.Tuple)
+            branches = (self.block(b, scope, end=end) for b in (s.then, s.otherwise))
+            return relay.If(scope[s.condition], *branches)
         if isinstance(s, Apply):
             return self.applied(s, scope)
         if isinstance(s, Repeat):
@@ -82,8 +93,9 @@ class Assembly:
         """A function and its call."""
         passed = s.passed()
         params = {n: relay.var(n, type_annotation=self.type_of(n)) for n in passed}
-        result = _type([self.type_of(n) for n in s.block.results])
-        function = relay.Function(list(params.values()), self.block(s.block, {**scope, **params}), result)
+        result = grouped([self.type_of(n) for n in s.block.results], s.targets[0], lambda types: TupleType(tuple(types)))
+        end = functools.partial(grouped, name=s.targets[0], make=relay.Tuple)
+        function = relay.Function(list(params.values()), self.block(s.block, {**scope, **params}, end=end), result)
         arguments = [scope[n] for n in passed]
         if s.how == "global":
             return relay.Call(self.define(function), arguments)
@@ -153,6 +165,16 @@ class Assembly:
         body = relay.If(condition, more, end[0] if len(end) == 1 else relay.Tuple(end))
         self.functions[name] = relay.Function([counter, *carried.values(), *others.values()], body, _type(types))
         return relay.Call(relay.GlobalVar(name), [scope[n] for n in (s.counter, *s.carried, *s.others())])
+
+
+def grouped(fields: list[Any], name: str, make: Callable[[list[Any]], Any]) -> Any:
+    """One field as it is; several as a tuple, of which some lie in a tuple of their own, as the number in ``name`` has it."""
+    if len(fields) == 1:
+        return fields[0]
+    form = int(name[1:]) % 3
+    if form == 1:
+        return make([make(fields[:-1]), fields[-1]])
+    return make([fields[0], make(fields[1:])]) if form == 2 else make(fields)
 
 
 def _dim(value: Value, n: int, sizes: str) -> Any:

@@ -22,7 +22,7 @@ from relayvm.vm import fallback, kernels
 
 from ...ops.run_group import plain
 
-NATIVE_ONE_OF = 100
+NATIVE_ONE_OF = 64
 #: The environment variable that has kernels of one operator interpreted, too: then nearly nothing is compiled.
 INTERPRETS = "RELAYVM_CAMPAIGN_INTERPRETS"
 singles_native = os.environ.get(INTERPRETS, "0") == "0"
