@@ -45,6 +45,27 @@ def test_simplification_keeps_the_value(data: Any) -> None:
         assert d.substitute(expression, {}) is expression
 
 
+_LARGE = (0, 1, 3, 2**31, 2**62, 2**63 - 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_simplification_keeps_large_and_negative_values(data: Any) -> None:
+    """Also beyond int64, where a shape program reports an overflow: a Dim is a whole number, however large."""
+    values = {x: data.draw(st.sampled_from(_LARGE)) for x in NAMES}
+    values["v"] = data.draw(st.sampled_from((*_LARGE, *(-x for x in _LARGE), -(2**63))))
+    numbers = st.sampled_from((*_LARGE, *(-x for x in _LARGE), -(2**63))).map(d.dim)
+    leaves = st.sampled_from([d.sym(x) for x in NAMES] + [d.sym("v", is_size=False)]) | numbers
+    pool = [(leaf, d.evaluate(leaf, values)) for leaf in data.draw(st.lists(leaves, min_size=2, max_size=4))]
+    for _ in range(data.draw(st.integers(1, 6))):
+        symbolic, plain = BINARY[data.draw(st.sampled_from(sorted(BINARY)))]
+        (a, x), (b, y) = (data.draw(st.sampled_from(pool)) for _ in range(2))
+        pool.append((symbolic(a, b), plain(x, y)))
+        expression, wanted = pool[-1]
+        assert d.evaluate(expression, values) == wanted
+        assert wanted >= 0 or not d.is_nonneg(expression)
+
+
 def test_equal_expressions_are_one_object() -> None:
     n, m = d.sym("n"), d.sym("m")
     assert n + m is m + n
