@@ -70,12 +70,21 @@ def portable_dim(d: Dim, names: Mapping[Dim, Dim]) -> Dim:
 def _is_portable(d: Dim) -> bool:
     parts = postorder([d])
     known = all(p.op in (INT, POLY, *_BUILD) or (p.op == SYM and _NAME.fullmatch(p.args[0])) for p in parts)
-    return known and len(parts) <= _MAX_PARTS
+    return known and len(parts) <= _MAX_PARTS and all(map(_numbers_fit, parts))
+
+
+def _numbers_fit(part: Dim) -> bool:
+    """Whether the numbers that stand in an expression itself are of 64 bits: a file holds no others."""
+    numbers = part.args[:1] if part.op == INT else [c for c, _ in part.args] if part.op == POLY else ()
+    return all(abs(n) <= INT64_MAX for n in numbers)
 
 
 def nbytes(ty: TensorType) -> Dim:
-    """The bytes of a tensor of this type; ANY where a dim is."""
-    return ANY if any(d is ANY for d in ty.shape) else product(ty.shape) * ITEMSIZE[ty.dtype]
+    """The bytes of a tensor of this type; ANY where a dim is, or where a number of the expression is beyond 64 bits."""
+    if any(d is ANY for d in ty.shape):
+        return ANY
+    total = product(ty.shape) * ITEMSIZE[ty.dtype]
+    return total if all(map(_numbers_fit, postorder([total]))) else ANY
 
 
 def known_value(d: Dim, sizes: Mapping[str, int]) -> int | None:

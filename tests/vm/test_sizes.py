@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import relayvm as relay
 from relayvm.ops.ty import MAX_RANK, TensorType, TupleType
 from relayvm.shape_funcs.dims import ANY, Dim, dim, evaluate, fresh, max_, min_, result_size, sym, where
+from relayvm.vm.file import from_bytes, to_bytes
 from relayvm.vm.sizes import (
     known_value,
     nbytes,
@@ -111,3 +113,12 @@ def test_a_size_of_very_many_parts_is_not_known() -> None:
 def test_other_data_is_refused(dtype: str, data: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"is no size|unknown dtype"):
         tensor_from_json(dtype, data)
+
+
+def test_numbers_beyond_64_bits_are_not_written() -> None:
+    text = f"""#[version = "0.0.5"]
+def @main(%x: Tensor[(?k), float32]) {{ repeat(%x, repeats={2**63 - 1}) }}
+"""
+    for target in ("cpu", "sim"):
+        exe = relay.compile(text, target=target)
+        assert to_bytes(from_bytes(to_bytes(exe))) == to_bytes(exe)
