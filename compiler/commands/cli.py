@@ -5,6 +5,7 @@ Data goes to standard output, everything else to standard error.  Exit codes: se
 
 from __future__ import annotations
 
+import errno
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import click
 
 from ...vm.printable import printable
-from ...vm.source import InputError
+from ...vm.source import FileError, InputError
 from ..config import Config
 from ..pipeline import STAGES, stages
 from ..text.attributes import did_you_mean
@@ -44,6 +45,10 @@ from .run_command import run_command
 from .streams import answer, complain, discard_output, prepare_streams, standard_output
 from .tune_command import tune_command
 
+#: Errors that say that standard output takes no more, other than a reader who left.
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 # ---- the way in ----------------------------------------------------------------------------------------------------------
 
 
@@ -64,7 +69,11 @@ def main(args: Sequence[str] | None = None) -> int:
             sys.stdout, sys.stderr = streams
             discard_output()
             return ExitCode.OK
-        except BaseException as error:
+        except BaseException as caught:
+            error: BaseException = caught
+            if isinstance(caught, OSError) and caught.filename is None and caught.errno in _OUTPUT_ERRORS:  # click's own help
+                discard_output()
+                error = FileError(f"cannot write to standard output: {caught.strerror}")
             return tell(error, wants_json(sys.argv[1:] if args is None else args))
 
 

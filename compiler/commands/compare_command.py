@@ -83,7 +83,7 @@ def _side_options(command: Any) -> Any:
 
 
 def _file_option(name: str, help_text: str) -> Any:
-    return click.option(name, type=click.Path(path_type=Path, dir_okay=False), metavar="PATH", help=help_text)
+    return click.option(name, type=click.Path(path_type=Path), metavar="PATH", help=help_text)
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------------

@@ -71,9 +71,10 @@ def test_a_reader_that_had_enough_is_no_error() -> None:
     assert (done.stderr, done.returncode) == (b"", 0)
 
 
-def test_a_full_disk_is_no_internal_error() -> None:
+@pytest.mark.parametrize("args", [["isa"], ["--help"]])
+def test_a_full_disk_is_no_internal_error(args: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run([sys.executable, "-m", "relayvm", "isa"], stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run([sys.executable, "-m", "relayvm", *args], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.stderr == b"error: cannot write to standard output: No space left on device\n"
     assert done.returncode == ExitCode.FILE
 
