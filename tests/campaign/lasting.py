@@ -42,7 +42,7 @@ class Lasting(Part[int]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.trials, self.first = 0, 0
+        self.trials, self.first, self.most = 0, 0, 0
 
     def draw(self, seed: int) -> int:
         """The seed of sizes and mistakes."""
@@ -86,6 +86,9 @@ class Lasting(Part[int]):
             self.first = _resident_bytes()
             return None
         grown, runs = _resident_bytes() - self.first, (self.trials - WARM_UP) * RUNS
+        if grown > self.most:
+            self.seen["bytes that processes grew by at most, after the warm-up"] += grown - self.most
+            self.most = grown
         if grown > SLACK + BYTES_PER_1000_RUNS * runs // 1000:
             return f"{grown} bytes more after {runs} runs"
         return None
