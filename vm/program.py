@@ -24,7 +24,7 @@ from .layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
 from .signature import named_dims
 from .source import ExecutableFormatError, RelayError
 from .sync_reason import SYNC_REASONS, number_of
-from .trust import is_trusted
+from .trust import is_own, is_trusted
 
 if TYPE_CHECKING:
     from ..ops.kernels.cuda.source import CudaSource
@@ -38,9 +38,9 @@ def _demanded(number: int, packed: PackedFunc) -> Demands:
         return demands(packed.group, CARD if packed.device == CUDA else HOST)
 
 
-def _made(number: int, packed: PackedFunc, checked: bool) -> tuple[PackedFunc, int]:
-    """A kernel on the host that runs here, and its address."""
-    with _described(number, packed) if checked else nullcontext():
+def _made(number: int, packed: PackedFunc, own: bool) -> tuple[PackedFunc, int]:
+    """A kernel on the host that runs here, and its address.  ``own``: the description is this process's compiler's."""
+    with nullcontext() if own else _described(number, packed):
         return usable(packed)
 
 
@@ -78,7 +78,7 @@ class Tables:
         #: What launches of each packed function demand of their tensors; () where they are trusted.
         self.demands = () if is_trusted(exe) else tuple(_demanded(i, p) for i, p in enumerate(exe.packed))
         with collection_put_off():
-            found = [_made(i, p, self.demands != ()) if p.device != CUDA else (p, 0) for i, p in enumerate(exe.packed)]
+            found = [_made(i, p, is_own(exe)) if p.device != CUDA else (p, 0) for i, p in enumerate(exe.packed)]
         self.libraries = library_table([p for p, _ in found])
         programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
         n_slots = max([len(p.loads) + len(p.rows) for p in programs] + [len(named_dims(f)) for f in exe.functions] + [1])

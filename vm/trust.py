@@ -22,9 +22,14 @@ def compiled_here(exe: Executable) -> Executable:
     return exe
 
 
+def is_own(exe: Executable) -> bool:
+    """Whether the compiler of this process made ``exe``."""
+    return exe in _compiled_here
+
+
 def is_trusted(exe: Executable) -> bool:
-    """Whether the compiler of this process made ``exe``, and nobody asked for checks (see VARIABLE)."""
-    return exe in _compiled_here and not all_is_checked()
+    """Whether launches of ``exe`` go unchecked: it is this process's own, and nobody asked for checks (see VARIABLE)."""
+    return is_own(exe) and not all_is_checked()
 
 
 def all_is_checked() -> bool:

@@ -26,8 +26,6 @@ from .source import ExecutableFormatError
 MAX_REGISTERS = 1 << 20
 #: Largest offset into a storage, in bytes: far beyond any storage, and adding a size to it never overflows.
 MAX_OFFSET = 1 << 48
-#: Most tuples and functions in one another in a type: what the compiler takes, and what Python can take apart.
-MAX_TYPE_NESTING = 256
 #: An instruction in a message is cut to so many characters.
 _MAX_SHOWN = 160
 
@@ -174,14 +172,13 @@ def _check_devices(exe: Executable, function: VMFunction) -> None:
 
 
 def _check_type(where: str, ty: Type) -> None:
-    waiting = [(ty, 0)]
+    waiting = [ty]
     while waiting:
-        ty, depth = waiting.pop()
-        _need(depth <= MAX_TYPE_NESTING, f"{where} has a type nested more than {MAX_TYPE_NESTING} deep")
+        ty = waiting.pop()
         if isinstance(ty, TupleType):
-            waiting += [(f, depth + 1) for f in ty.fields]
+            waiting += ty.fields
         elif isinstance(ty, FuncType):
-            waiting += [(t, depth + 1) for t in (*ty.params, ty.result)]
+            waiting += [*ty.params, ty.result]
         else:
             _need(isinstance(ty, TensorType), f"{where} has the type {ty!r}")
             _need(ty.dtype in DTYPES, f"{where} has the dtype {ty.dtype!r}; there are {', '.join(DTYPES)}")  # type: ignore[attr-defined]

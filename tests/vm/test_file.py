@@ -202,6 +202,14 @@ def flipped_bool() -> bytes:
     return sealed(header, code, constants[: sum(sizes[:at])] + b"\2" + constants[sum(sizes[:at]) + 1 :])
 
 
+def nested_type(depth: int) -> list[Any]:
+    """A tuple in a tuple in a tuple, as a file holds it."""
+    ty: list[Any] = ["tuple", []]
+    for _ in range(depth - 1):
+        ty = ["tuple", [ty]]
+    return ty
+
+
 NODE = ("packed", 0, "group", "nodes", 0)
 
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
@@ -233,6 +241,8 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "unknown operator": (lambda: with_value(*NODE, "op", value="exq"), r"packed\[0\]: not a primitive: .*'exq'"),
     "bad attribute": (lambda: with_value(*NODE, "attrs", value={"axes": 1}), r"packed\[0\]: not a primitive: .*axes"),
     "type": (lambda: with_value("functions", 0, "result", value=["x"]), r"the result of functions\[0\]: .* is no type"),
+    "deep type": (lambda: with_value("functions", 0, "result", value=nested_type(65)), "a tuple is nested 65 deep; at most 64"),
+    "deeper type": (lambda: with_value("functions", 0, "result", value=nested_type(300)), "nested"),
     "a size that is none": (lambda: with_value("sizes", 0, value="?n"), r"sizes\[0\]: '\?n' is no size"),
     "a note without a reason": (
         lambda: with_value("functions", 0, "notes", 0, value=[0, "", 0, 99]),

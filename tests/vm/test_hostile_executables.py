@@ -12,7 +12,7 @@ import relayvm as relay
 from relayvm.ops.group import Group, Node
 from relayvm.ops.op import NoAttrs, get
 from relayvm.ops.relate import build_group
-from relayvm.ops.ty import Tensor, TensorType, TupleType
+from relayvm.ops.ty import Tensor, TensorType
 from relayvm.shape_funcs.dims import dim, fresh, sym
 from relayvm.vm import isa
 from relayvm.vm.executable import Executable, PackedFunc
@@ -186,15 +186,6 @@ def test_sizes_beside_an_empty_axis_are_bounded() -> None:
 def test_tables_hold_what_can_be_shown_and_used(change: Any) -> None:
     with pytest.raises(ExecutableFormatError, match=r"its configuration has graphs=|cannot be printed"):
         VirtualMachine(program(isa.Ret(0), **change))
-
-
-def test_types_are_not_nested_without_end() -> None:
-    deep: Any = TensorType((dim(1),), "float32")
-    for _ in range(300):
-        deep = TupleType((deep,))
-    exe = program(isa.Ret(0))
-    with pytest.raises(ExecutableFormatError, match="its result has a type nested more than 256 deep"):
-        VirtualMachine(replace(exe, functions=(replace(exe.functions[0], result=deep),)))
 
 
 #: Groups that a file may hold, and that no kernel is made of: what is wrong, the group, a part of the message.

@@ -57,7 +57,7 @@ def refuse():
 
 
 class Driver:
-    """The driver's functions as Python callables; ``table`` as machine code reads it.
+    """The driver's functions as Python callables, and for machine code.
 
     ``is_cut_off``: this process was forked from the one that opened the driver, and must not call it.
     """
@@ -67,11 +67,11 @@ class Driver:
     def __init__(self) -> None:
         import numpy as np
 
-        self._refuse = store.address_of(refuse, "int64()", "the driver's part in a forked process")
         self.library = providers.provider.driver()
-        self.table = np.array(addresses(self.library), np.int64)
+        self._table = np.array(addresses(self.library), np.int64)
+        self._refuse = 0
         self._functions = {
-            name: ctypes.CFUNCTYPE(ctypes.c_int32, *[_WORD] * f.n_args)(int(self.table[f.index])) for name, f in DRIVER.items()
+            name: ctypes.CFUNCTYPE(ctypes.c_int32, *[_WORD] * f.n_args)(int(self._table[f.index])) for name, f in DRIVER.items()
         }
 
     def call(self, name: str, *args: int) -> None:
@@ -86,10 +86,16 @@ class Driver:
         self.call(name, *args[:out], ctypes.addressof(cell), *args[out:])
         return cell.value
 
+    def table(self) -> int:
+        """The address of the table of the functions, as machine code reads it; a forked process finds ``refuse`` in it."""
+        # compiled here: who only asks for the devices there are needs no machine code
+        self._refuse = self._refuse or store.address_of(refuse, "int64()", "the driver's part in a forked process")
+        return self._table.ctypes.data
+
     def cut_off(self) -> None:
         """From now on no function of the driver is called, by machine code neither."""
         self.is_cut_off = True
-        self.table[:] = self._refuse
+        self._table[:] = self._refuse
 
     def describe(self, error: int) -> str:
         """``CUDA_ERROR_OUT_OF_MEMORY: out of memory``."""

@@ -86,7 +86,7 @@ class Session:
 
     def _open(self, graphs: str) -> None:
         record, driver = self.record, self._driver
-        record["driver"], record["context"] = driver.table.ctypes.data, self.device.context
+        record["driver"], record["context"] = driver.table(), self.device.context
         record["out"], record["graph_rows"], record["graph_limit"] = self._out.ctypes.data, self._rows.ctypes.data, _GRAPH_LIMIT
         record["graphs"] = GRAPHS[graphs]
         for stream in ("compute", "copies"):
