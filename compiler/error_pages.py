@@ -26,7 +26,7 @@ _PROGRAMS = {
 
 
 def example_error(code: Code) -> RelayError:
-    """What the example of a code raises.  Raises AssertionError if that is nothing, or has another code."""
+    """The error that the example of a code raises.  Raises AssertionError if that is nothing, or has another code."""
     import numpy as np
 
     assert __package__

@@ -1,4 +1,4 @@
-"""What the kernel of a group demands of the tensors of a call, derived from the group: what a launch that is not trusted checks.
+"""Demands of a group's kernel on the tensors of a call, derived from the group; a launch that is not trusted checks them.
 
 A kernel reads sizes where they are handy and takes every other for granted.  So the sizes of all tensors of a call must be what
 the group's shape program makes of its parameters', named sizes must be equal wherever they occur, and the conditions must
@@ -126,6 +126,6 @@ class _Sizes:
             self.checks.append(Check(eq(here, d), ""))
 
     def program(self, checks: Iterable[Check]) -> ShapeProgram | None:
-        """What is left for a program, and ``checks``."""
+        """The program of the demands that are left, and of ``checks``."""
         wanted = [Check(c.condition, "") for c in (*self.checks, *checks) if const(c.condition) != 1]
         return assemble((), wanted, self.known) if wanted else None

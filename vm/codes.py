@@ -87,7 +87,7 @@ class Type(Code):
 
 
 class Config(Code):
-    """What is asked for does not exist."""
+    """A thing that is asked for and does not exist."""
 
     VALUE = "A configuration key has no such value.", 'relay.compile(relay.parse_expr("1f"), fuse="maybe")'
     KEY = "There is no such configuration key.", "relay.compile(program, optlevel=2)"
@@ -102,7 +102,7 @@ class Argument(Code):
 
 
 class Input(Code):
-    """What is given to a program does not fit it."""
+    """Inputs that do not fit their program."""
 
     VALUE = (
         "A value or figure that does not fit what it is for.",

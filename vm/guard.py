@@ -63,7 +63,7 @@ _ENTRY_WORDS = 8
 
 
 def _slot(name: str) -> int:
-    """Where objects of Tensor keep an attribute."""
+    """The offset of an attribute in objects of Tensor."""
     probe, mark = object.__new__(Tensor), object()
     setattr(probe, name, mark)
     words = [o for o in range(0, Tensor.__basicsize__, 8) if door.word_of(probe, o) == id(mark)]
@@ -348,7 +348,7 @@ class Guard:
         self.obtain = door.builtin(obtain, self.handle)
 
     def entry(self, number: int, function: VMFunction, table: np.ndarray | None) -> tuple[Any, Any, Any]:
-        """What must be kept, ``enter`` (None without a ``table`` of the parameters) and ``begin`` of a function."""
+        """The objects that must be kept, ``enter`` (None without a ``table`` of the parameters) and ``begin`` of a function."""
         words, ty = np.zeros(_ENTRY_WORDS, np.int64), function.result
         rank, dtype = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
         at = table.ctypes.data if table is not None else 0

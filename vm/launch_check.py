@@ -1,4 +1,4 @@
-"""What is checked before each launch of an executable that this process did not compile, as machine code.
+"""The check before each launch of an executable that this process did not compile, as machine code.
 
 The loop calls it by its address, which stands before the words of a kernel's demands (see ``ops.demands``): so the loop stays as
 fast as it is without it.  ::

@@ -228,11 +228,11 @@ class VirtualMachine:
         raise _unknown_entry("main", self.entries)
 
     def _alone(self, work: Callable[[], _T]) -> _T:
-        """What ``work`` returns, called while nobody else is in the machine.  Raises VMError where somebody is."""
+        """The result of ``work``, called while nobody else is in the machine.  Raises VMError where somebody is."""
         return self._guard.alone(work)  # type: ignore[no-any-return]
 
     def _serve(self, what: Any) -> Any:
-        """What machine code needs of Python while a call has the machine (see ``guard``)."""
+        """Functions of Python that machine code calls while a call has the machine (see ``guard``)."""
         if isinstance(what, list):
             assert self._session is not None
             self._session.forget_borrowed()
@@ -295,7 +295,7 @@ class VirtualMachine:
         return int(self._session.record["compute"])
 
     def _lend(self, tensor: Tensor, stream: int | None) -> Lent:
-        """What another library keeps while it uses a tensor on a stream of its own, which waits for what makes it."""
+        """The object that another library keeps while it uses a tensor on a stream of its own, which waits for what makes it."""
         assert self._session is not None
         return self._session.lending.lend(tensor, stream)
 
@@ -447,7 +447,7 @@ class VirtualMachine:
         self._alone(start)
 
     def stop_trace(self) -> list[Event]:
-        """What happened since ``start_trace``, in order of its end.  Raises VMError while the machine runs."""
+        """The events since ``start_trace``, in order of its end.  Raises VMError while the machine runs."""
 
         def stop() -> list[Event]:
             if self._session is not None:  # a card says when its work ran once it has

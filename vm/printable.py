@@ -51,7 +51,7 @@ def _shown(text: str) -> str:
 
 
 def _window(length: int, start: int, width: int) -> tuple[int, int]:
-    """Which characters of a line are shown."""
+    """The range of a line's characters that is shown."""
     if length <= LINE:
         return 0, length
     first = max(0, min(start - (LINE - min(width, LINE)) // 2, length - LINE))

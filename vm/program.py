@@ -46,7 +46,7 @@ def _made(number: int, packed: PackedFunc, own: bool) -> tuple[PackedFunc, int]:
 
 @contextmanager
 def _described(number: int, packed: PackedFunc) -> Iterator[None]:
-    """Whatever a description that nobody vouches for makes a generator or a compiler do becomes an ExecutableFormatError."""
+    """Turn any error that a stranger's description causes in a generator or a compiler into an ExecutableFormatError."""
     try:
         yield
     except (RelayError, MemoryError, OSError):

@@ -20,7 +20,7 @@ class PythonSource(SourceText):
     """A Python file.  ``text`` is what it holds now; of a file that cannot be read it is empty lines."""
 
     def brief(self) -> Brief:
-        """What an executable keeps of the file: the lines that made nodes, each where it was; the others are empty."""
+        """The text that an executable keeps of the file: the lines that made nodes, each where it was; the others are empty."""
         lines = {n: self.line(n) for (source, n) in _spans_made() if source is self}
         texts = [lines.get(n, "") for n in range(1, max(lines, default=0) + 1)]
         return Brief(self, SourceText(self.name, "\n".join(texts)))
@@ -33,7 +33,7 @@ class Brief:
         self.whole, self.kept = whole, kept
 
     def moved(self, offset: int) -> int:
-        """Where the character is in what is kept."""
+        """The place of the character in the text that is kept."""
         line, column = self.whole.position(offset)
         return self.kept.offset(line) + column - 1
 

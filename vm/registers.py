@@ -34,7 +34,7 @@ Fail = Callable[[int, isa.Instruction, str], Exception]
 
 
 class _State:
-    """Which registers hold a thing of which kind: a bit mask per kind, disjoint.
+    """Registers by the kind of thing that they hold: a bit mask per kind, disjoint.
 
     ``own``: a mask of the tensors that lie in storages of this frame; storages never leave one.  ``sizes``: bytes of storages,
     where known.
@@ -81,7 +81,7 @@ class _State:
 
     @property
     def facts(self) -> tuple[int, ...]:
-        """What the walk follows until it changes no more."""
+        """The state that the walk follows until it changes no more."""
         return (*self.masks, self.own)
 
 

@@ -116,7 +116,7 @@ def machine(state, request, a, b):
 
 @native
 def answer_to(state, request, a, b):
-    """What ``machine`` answers; a card is ready for this thread where it is used."""
+    """The answer of ``machine``; a GPU that it uses is ready for this thread."""
     card = state_at(state).card
     if request == RUN:
         reason = run_loop(state)

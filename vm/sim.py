@@ -79,7 +79,7 @@ def run_queued_kernel(state, at):
 
 @native
 def mark_lost(at):
-    """What a queued launch should have written will never be there: see ``heap.LOST``.
+    """Mark the results of a queued launch as lost: see ``heap.LOST``.
 
     A storage that was given back since, and handed out again, is another value's: what that is made by is queued behind this.
     """

@@ -1,4 +1,4 @@
-"""Which executables this process has compiled itself: of these alone, what a launch is given need not be checked.
+"""Executables that this process has compiled itself: their launches alone need no checks.
 
 An executable that was loaded, unpickled, built by hand, or made of another one is none of them, and nothing in a file can say so.
 """

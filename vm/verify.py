@@ -75,7 +75,7 @@ def _check_tables(exe: Executable) -> None:
 
 
 def _check_texts(exe: Executable) -> None:
-    """What messages and reports show must be printable."""
+    """Check that the texts which messages and reports show are printable."""
     shown = {
         "shape_func": exe.shape_func_names,
         "packed": [p.because for p in exe.packed],

@@ -48,7 +48,7 @@ def environment(outcomes: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What the plugin wrote: the last outcome of each test, how many tests there are, and whether the time was over."""
+    """The record of the plugin: the last outcome of each test, how many tests there are, and whether the time was over."""
 
     rows: list[dict[str, str]]
     collected: int
@@ -61,7 +61,7 @@ class Outcomes:
 
 
 def outcomes(path: Path) -> Outcomes:
-    """What is in the file that ``environment`` names."""
+    """The contents of the file that ``environment`` names."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     rows = [json.loads(line) for line in text.splitlines()]
     tests = {row["test"]: row for row in rows if "test" in row}

@@ -1,4 +1,4 @@
-"""What every part behind this one would else compile in its own time: the machine, the card's side of it, and some kernels."""
+"""A part that compiles ahead for every later part: the machine, the GPU's side of it, and some kernels."""
 
 from __future__ import annotations
 

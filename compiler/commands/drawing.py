@@ -95,7 +95,7 @@ def _check_range(name: str, dtype: str, within: Range) -> None:
 
 
 def allocated(name: str, make: Callable[[], Any], shape: tuple[int, ...], dtype: str) -> Any:
-    """What ``make`` makes, a tensor of this shape.  Raises InputError where there is no memory for it."""
+    """The tensor of this shape that ``make`` makes.  Raises InputError where there is no memory for it."""
     try:
         return make()
     except (MemoryError, ValueError, OverflowError) as error:  # numpy's words for a size beyond its own limit

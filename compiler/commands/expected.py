@@ -29,7 +29,7 @@ class Verdict:
         return {"file": str(self.file), "agree": not found, "within": self.within, "differences": found}
 
     def error(self, name: str) -> ResultsUnexpected:
-        """What differs; ``name`` is that of the run."""
+        """The differences; ``name`` is the name of the run."""
         what, names = f"the results of {name} are not those of {self.file}", (str(self.file), name)
         return ResultsUnexpected([m.diagnostic(what, names) for m in self.mismatches])
 
@@ -54,7 +54,7 @@ class Expected:
 
 
 def read_expected(path: Path, result: Type) -> Any:
-    """What the file expects of a function with a result of this type: an array, or a (nested) tuple of them.
+    """The expected results of a function with a result of this type: an array, or a (nested) tuple of them.
 
     Floats of another precision than the result's are rounded to it.  Raises FileError, and InputError where the file does
     not hold just the outputs of the function.

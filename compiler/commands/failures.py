@@ -69,7 +69,7 @@ def _usage_code(error: click.ClickException) -> codes.Code:
 
 
 def _usage_text(error: click.ClickException) -> str:
-    """What click prints, without characters that a terminal obeys: they are the command line's."""
+    """Click's message without characters that a terminal obeys: they come from the command line."""
     import io
 
     words = io.StringIO()

@@ -29,7 +29,7 @@ _VALUE = "a value"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person said of the inputs: ``dims`` by name, the others by parameter (``x``, in a tuple ``x.0``).
+    """The inputs as the command line says them: ``dims`` by name, the others by parameter (``x``, in a tuple ``x.0``).
 
     What is not said is drawn from ``seed``; each input by itself, so that giving one leaves the others as they were.
     """

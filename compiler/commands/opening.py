@@ -39,7 +39,7 @@ def load(path: Path) -> Executable | SourceText | Path:
 
 
 def _from_stdin() -> Executable | SourceText:
-    """What standard input has, by its first bytes."""
+    """The kind of program on standard input, by its first bytes."""
     name = "<stdin>"
     try:
         if sys.stdin is None:

@@ -32,7 +32,7 @@ def answer(data: Any, text: str, as_json: bool) -> None:
 
 @contextlib.contextmanager
 def standard_output() -> Iterator[None]:
-    """What is written to standard output within is flushed.
+    """Flush at the end what the block writes to standard output.
 
     A reader who left had enough, which is no error: the command goes on, so that it ends with the code that it would end
     with.  Raises FileError where standard output takes no more for another reason.

@@ -49,7 +49,7 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What a person said of how near is near enough, by output (``0``, ``1.0`` in tuples; empty: all of them).
+    """Tolerances as the command line says them, by output (``0``, ``1.0`` in tuples; empty: all of them).
 
     It is for floats: integers and bools must be equal.
     """

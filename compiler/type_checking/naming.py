@@ -1,4 +1,4 @@
-"""What to call a value in a message."""
+"""Names of values in messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..ir import Expr, GlobalVar, Var
 
 
 def said(atom: Expr) -> str:
-    """What to call an atom; a name that A-normal form made up is none of the program's."""
+    """The name of an atom; a name that A-normal form made up is no name of the program's."""
     match atom:
         case Var():
             return "this value" if is_made_up(atom) else f"%{atom.name}"

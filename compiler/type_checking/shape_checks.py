@@ -51,7 +51,7 @@ def _enforce_tensor(emit: Emit, atom: Expr, ty: TensorType, demands: Sequence[De
 
 
 def _message(place: Place, like: Place) -> dict[str, str]:
-    """What to say where two sizes of values with names differ, with holes for them; otherwise the operator's own words."""
+    """The message for two sizes that differ, with holes for the names of the values; without names the operator's own words."""
     if any(not isinstance(p.atom, Var) or is_made_up(p.atom) for p in (place, like)):
         return {}
     words = f"{_axis_of(place)} has size {{}}, but {_axis_of(like)}, which must be equal, has {{}}"

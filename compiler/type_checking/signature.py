@@ -76,7 +76,7 @@ class Signature:
 
 
 def _too_large(ty: Type) -> str | None:
-    """What no tensor in ``ty`` can have, if one has it."""
+    """A property in ``ty`` that no tensor can have, or None."""
     for t in _tensors_of(ty):
         elements, nbytes = known_extent(t.shape, t.dtype)
         if nbytes > INT64_MAX:

@@ -69,7 +69,7 @@ def _check(name: str, address: int) -> None:
 
 
 def addresses(names: Iterable[str]) -> dict[str, int]:
-    """What stands for each function in the library table: the address of a GEMM record.
+    """The entry of each function in the library table: the address of a GEMM record.
 
     Raises ImportError, with the reasons, where there are some and no BLAS has them.
     """

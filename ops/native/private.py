@@ -43,7 +43,7 @@ def check_inside(path: Path) -> Path:
 
 
 def real_path(path: Path) -> Path:
-    """Where the file at ``path`` is, with no links on the way.
+    """The path of the file at ``path`` with no links on the way.
 
     Raises NotPrivate where another user could put another file there; OSError.
     """

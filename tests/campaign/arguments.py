@@ -183,7 +183,7 @@ def _used_up(a: np.ndarray) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """What a parameter is, what is passed for it, and how it gets there."""
+    """A parameter, the argument that is passed for it, and the way it gets there."""
 
     dtype: str
     shape: int

@@ -42,7 +42,7 @@ def _path(number: int) -> Path:
 
 
 def _fresh() -> None:
-    """What a new process knows of the cache: nothing."""
+    """Forget the cache, as a new process has."""
     store.counters.clear()
     store._addresses, store._payloads = store.SingleFlight(), store.SingleFlight()
     store._offered.clear()

@@ -85,7 +85,7 @@ def hostile(i: isa.Instruction) -> Iterator[isa.Instruction]:
 
 
 def uses(device: int) -> list[tuple[str, Callable[[int], list[isa.Instruction | isa.Label]]]]:
-    """What may be done with the register that an instruction wrote, each ending in a return."""
+    """Uses of the register that an instruction wrote, each ending in a return."""
     a, b = isa.Label(), isa.Label()
     out = [isa.AllocStorage(STORAGE, 64, device), isa.AllocTensor(OWN, STORAGE, 0, F32, (2, 4))]
     return [

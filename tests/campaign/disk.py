@@ -183,7 +183,7 @@ def _run(args: tuple[str, ...], here: Path, case: Case) -> Ended:
 
 @functools.cache
 def _warm_up() -> None:
-    """What children import and compile, once for all of them."""
+    """Import and compile once what all children need."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         program = Path(folder) / "p.relay"
         program.write_text(_PROGRAM)
@@ -192,7 +192,7 @@ def _warm_up() -> None:
 
 
 def _child(args: tuple[str, ...], here: Path, case: Case, saying: int) -> int:
-    """What a process of its own would do, with its streams and at its end."""
+    """Do what a process of its own would do, with its streams and at its end."""
     os.chdir(here)
     os.dup2(_opened("/dev/full") if case.fault in ("errors full", "all full") else saying, 2)
     os.close(saying)

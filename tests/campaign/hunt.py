@@ -19,7 +19,7 @@ MOST_SMALLER, SMALLER_SECONDS = 400, 120.0
 
 @dataclass
 class Report:
-    """What came of a part."""
+    """The outcome of a part."""
 
     part: Part
     trials: int = 0

@@ -36,7 +36,7 @@ class Part(Generic[Case]):
         raise NotImplementedError
 
     def check(self, case: Case) -> str | None:
-        """What is wrong, in one line, or None.  An exception that leaves is wrong too; so is the end of the process."""
+        """The mistake in one line, or None.  An exception that leaves is wrong too; so is the end of the process."""
         raise NotImplementedError
 
     def smaller(self, case: Case) -> Iterable[Case]:

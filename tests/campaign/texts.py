@@ -51,7 +51,7 @@ class Texts(Part[str]):
         return trees.made(r)
 
     def check(self, case: str) -> str | None:
-        """What is wrong with the diagnostic, the printed text or the executable."""
+        """A mistake in the diagnostic, the printed text or the executable."""
         try:
             module = relay.parse(case)
         except relay.RelayError as error:

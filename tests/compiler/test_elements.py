@@ -153,7 +153,7 @@ _SIZES = st.sampled_from([0, 1, 3, 2**31, 2**32 + 1, 2**62, 2**63 - 1])
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_expressions_of_sizes_that_wrap(data: Any) -> None:
-    """What is known of sums, products and comparisons of sizes holds for every size, also where int64 wraps."""
+    """Facts about sums, products and comparisons of sizes hold for every size, also where int64 wraps."""
     sizes = {name: data.draw(_SIZES) for name in "nm"}
     pool = [(d.sym(name), np.int64(size)) for name, size in sizes.items()]
     pool += [(d.dim(v), np.int64(v)) for v in data.draw(st.lists(st.sampled_from([-1, 0, 2, 2**32, -(2**63)]), max_size=3))]

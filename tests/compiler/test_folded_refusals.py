@@ -1,4 +1,4 @@
-"""What becomes constant in the compiler, and what an operator then refuses: the program fails where it runs, if it does."""
+"""Constants that the compiler makes and an operator then refuses: the program fails where it runs, if it runs there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is built in Python knows its line: in errors of types and of runs, in executables; and nothing else sees it."""
+"""Nodes that are built in Python know their lines: in errors of types and of runs, in executables; and nothing else sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a public function is given, it takes it or raises an error of ours with the line of the call."""
+"""A public function takes its arguments, or raises an error of ours with the line of the call, whatever they are."""
 
 from __future__ import annotations
 

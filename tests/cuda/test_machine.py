@@ -57,7 +57,7 @@ def new_stream(vm: VirtualMachine) -> int:
 
 
 def driver(vm: VirtualMachine, function: str, *args: int) -> None:
-    """What another library asks the driver for."""
+    """Calls of the driver that another library makes."""
     assert vm._session is not None
     with vm._session.device.entered():
         vm._session._driver.call(function, *args)
@@ -428,7 +428,7 @@ def test_a_host_argument_may_be_overwritten_after_the_run(device: str) -> None:
 
 
 def in_child(work: Callable[[], object]) -> str:
-    """What a forked child says of its work: its result, or the error that it raised, then how often it called the driver."""
+    """The report of a forked child on its work: its result, or the error that it raised, then how often it called the driver."""
     end, other = os.pipe()
     child = os.fork()
     if child == 0:

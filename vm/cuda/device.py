@@ -52,7 +52,7 @@ class CudaError(Exception):
 
 @native
 def refuse():
-    """What stands for every function of the driver in a forked process."""
+    """The stand-in for every function of the driver in a forked process."""
     return FORKED
 
 

@@ -119,7 +119,7 @@ def end_timing(card, stream, start, row):
 
 @native
 def drop_timing(card, start):
-    """What ``begin_timing`` began has failed: it is not timed."""
+    """Undo ``begin_timing`` for work that has failed."""
     if start != 0:
         give_timed(card, start)
 

@@ -50,7 +50,7 @@ class Lending:
         self._late: list[tuple[Tensor, int]] = []
 
     def lend(self, tensor: Tensor, stream: int | None) -> Lent:
-        """What a consumer keeps while it uses ``tensor`` on ``stream``; that stream waits for what is launched so far.
+        """The object that a consumer keeps while it uses ``tensor`` on ``stream``; that stream waits for what is launched so far.
 
         Raises BufferError for a stream that is captured, or is no stream.
         """

@@ -258,7 +258,7 @@ class Session:
 
     @property
     def help(self) -> str:
-        """What to do after an error of the card."""
+        """The help for an error of the GPU."""
         if int(self.record["error"]) == FORKED:
             return FORKED_HELP
         return (
@@ -267,7 +267,7 @@ class Session:
         )
 
     def describe_error(self, number: int) -> str:
-        """What an error number of the card's record means, in a sentence."""
+        """The meaning of an error number of the GPU's record, in a sentence."""
         if number == FORKED:
             return FORKED_TEXT
         return f"the card reports {f'cuBLAS status {-number}' if number < 0 else self._driver.describe(number)}"

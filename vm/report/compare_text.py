@@ -190,7 +190,7 @@ def _page_cells(cells: Sequence[str], figures: Mapping[int, str]) -> list[str]:
 
 
 def _page_values(row: Difference, columns: int) -> list[float]:
-    """What the columns are sorted by: the value of a side, and beside it its ratio to the first."""
+    """The keys by which columns are sorted: the value of a side, and beside it its ratio to the first."""
     values = [v or 0 for v in row.values]
     if len(values) == 2:
         changed = values[1] / values[0] if values[0] else 0

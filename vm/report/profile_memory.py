@@ -1,4 +1,4 @@
-"""What lay in the storages of a run: tensors by the names that the compiler gave them, with the shapes that they had."""
+"""Contents of the storages of a run: tensors by the names that the compiler gave them, with the shapes that they had."""
 
 from __future__ import annotations
 

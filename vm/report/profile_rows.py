@@ -135,7 +135,7 @@ def _site_key(event: Event) -> tuple[str, int, int]:
 
 
 def sites(traces: Sequence[Trace], exe: Executable, places: Places, held: Mapping[int, str]) -> tuple[Site, ...]:
-    """What each instruction did, in the order in which it first did it; ``held``: what lay where one allocated."""
+    """The work of each instruction, in the order of its first time; ``held``: the tensors in the storages that it allocated."""
     groups: dict[tuple[str, int, int], list[Event]] = {}
     for event in (e for t in traces for e in t.events):
         groups.setdefault(_site_key(event), []).append(event)

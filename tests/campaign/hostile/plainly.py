@@ -21,7 +21,7 @@ _SECONDS = 5.0
 
 
 def run_plainly(exe: Executable, args: list[Any]) -> str | None:
-    """What was touched that is nobody's, or None."""
+    """The address that was touched and is nobody's, or None."""
     with pytest.MonkeyPatch.context() as patch, memory.watch() as announce:
         try:
             vm = plain_machine(exe, patch)

@@ -65,12 +65,12 @@ def verified(exe: Executable) -> Executable:
 
 
 def kernels(exe: Executable) -> set[str]:
-    """What must be compiled for it."""
+    """The kernels that must be compiled for it."""
     return {p.group.key() for p in exe.packed}
 
 
 def arguments(exe: Executable, seed: int) -> list[Any] | None:
-    """What ``main`` may be called with; None where that would be too large, or is a function."""
+    """Arguments for ``main``; None where that would be too large, or is a function."""
     r = random.Random(seed)
     sizes: dict[Dim, int] = {}
     try:
@@ -134,7 +134,7 @@ def _read(result: Any) -> None:
 
 
 def _state(vm: VirtualMachine) -> str | None:
-    """What a machine that nobody uses must not look like."""
+    """A sign that a machine still holds or spoils something when nobody uses it, or None."""
     if vm._view["busy"]:
         return "the machine stays busy"
     if vm.device == "sim":

@@ -73,7 +73,7 @@ class Assembly:
                 lets.append((scope[field], relay.TupleGetItem(inner, j)))
 
     def value(self, s: Statement, scope: dict[str, Any]) -> Any:
-        """What a statement computes."""
+        """The expression of a statement."""
         if isinstance(s, Operation):
             op = get(s.op)
             args = [relay.Tuple([scope[n] for n in a]) if isinstance(a, tuple) else scope[a] for a in s.args]

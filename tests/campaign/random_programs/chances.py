@@ -1,4 +1,4 @@
-"""Which operators random programs use, and what may flow into them."""
+"""Operators of random programs, and the values that may flow into them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ class Forms(Growth):
         # kernels of known sizes are kernels of their own: they get few sizes
         self.some = (2, 3) if sizes == "static" else SOME
         pool = [self._first() for _ in range(self.r.choice((1, 2, 3)))]
-        block = self.block(pool, self.r.choice((2, 4, 6, 9, 12, 25)), depth=0, results=self.r.choice((1, 2, 3, 4)))
+        # small ones more often: most mistakes need few statements, and a small program takes a third of the time
+        size = self.r.choice((2, 2, 3, 3, 4, 4, 6, 6, 9, 12, 25))
+        block = self.block(pool, size, depth=0, results=self.r.choice((1, 2, 3, 4)))
         live = set(block.free()) | block.defined()
         constants = frozenset(n for n in self.constants if n in live)
         return Program(block, self.values, constants, sizes)

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Value:
-    """What a name stands for.
+    """The value of a name.
 
     ``error``: how far a result may be off, relative to itself and absolutely; 0: it must be exactly this.  ``known``: the sizes
     are known at compile time, whatever the program says of its parameters.
@@ -130,7 +130,7 @@ class Loop(Statement):
         return [self.counter, self.carried, *(s.other for s in self.steps if s.other not in (None, "@"))]  # type: ignore[misc]
 
     def others(self) -> list[str]:
-        """What the steps use beside the carried value."""
+        """The names that the steps use beside the carried value."""
         return list(dict.fromkeys(self.uses()[2:]))
 
 

@@ -85,7 +85,7 @@ def bound(program: Program) -> dict[str, np.ndarray]:
 
 @dataclass
 class Outcome:
-    """What came of a way: the results of each run, and of the run with other sizes (None: it failed).
+    """The outcome of a way: the results of each run, and of the run with other sizes (None: it failed).
 
     ``compiled``: how many kernels were new; ``interpreted``: whether plain Python took the place of one.
     """

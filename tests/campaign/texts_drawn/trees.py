@@ -46,7 +46,7 @@ def operators() -> tuple[Op, ...]:
 
 @functools.lru_cache(64)
 def pieces(text: str) -> dict[str, list[tuple[int, int]]]:
-    """Where the parts of a program lie, by kind: the rules of the grammar and the kinds of its words."""
+    """Places of the parts of a program, by kind: the rules of the grammar and the kinds of its words."""
     source = SourceText("<string>", text)
     problems: list[Any] = []
     tree = _syntax(source, split_header(source, problems, need_version=False), "module", problems)

@@ -137,7 +137,7 @@ class _Program:
         return None if checks else Call(op, args, attrs, ty=ty)
 
     def value(self, value: Call) -> np.ndarray | None:
-        """What the kernel gives; None where it fails."""
+        """The kernel's result; None where it fails."""
         flat = [self.arrays[a] for a in value.args]
         if value.op.pattern is OpPattern.RESHAPE:
             return flat[0].reshape([const(s) for s in value.ty.shape])
