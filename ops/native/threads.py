@@ -45,6 +45,8 @@ TEAM = np.dtype(
         ("end", _WORD),  # number of parts
         ("next", _WORD),  # the first part that nobody has taken
         ("done", _WORD),
+        ("helpers", _WORD),  # workers that take parts of it, and how many may
+        ("most_helpers", _WORD),
         ("failed", _WORD),  # parts that gave a status
         ("splits", _WORD),  # kernels that were run in parts, ever
         ("alone_until", _WORD),  # ns: after a wait in vain
@@ -123,6 +125,7 @@ def begin(team, function, argv, n, wanted):
     t.busy = 1
     t.function, t.argv, t.n = function, argv, n
     t.end, t.next, t.done, t.failed = PARTS_PER_THREAD * threads, 0, 0, 0
+    t.helpers, t.most_helpers = 0, threads - 1
     t.splits += 1
     for _ in range(min(threads - 1, t.workers)):
         wake(team + _WORK)
@@ -190,16 +193,25 @@ def worker(team):
     t = team_at(team)
     lock(team + _MUTEX)
     while t.worker != 0:  # always
-        if t.next >= t.end:
+        if not has_place(team):
             unlock(team + _MUTEX)
             until = clock_ns() + LOOKING_NS
-            while t.next >= t.end and clock_ns() < until:
+            while not has_place(team) and clock_ns() < until:
                 pass  # as in ``await_parts``
             lock(team + _MUTEX)
-        while t.next >= t.end:
+        while not has_place(team):
             wait(team + _WORK, team + _MUTEX)
-        take_part(team)
+        t.helpers += 1
+        while t.next < t.end:  # parts of the same work: it is not over while one of them runs
+            take_part(team)
     return 0
+
+
+@native
+def has_place(team):
+    """Are there parts to take, and fewer workers at it than were asked for?  More may be awake: who was faster has the place."""
+    t = team_at(team)
+    return t.next < t.end and t.helpers < t.most_helpers
 
 
 @native

@@ -15,7 +15,7 @@ from relayvm.ops.native import blas_threads, gemm, store, threads
 from relayvm.ops.native.gemm import ALONE_WORK, MOST, SHORTEST, call_gemms
 from relayvm.ops.native.libraries import blas
 
-COUNTS = (1, 2, 3, 7)
+COUNTS = (1, 7, 3, 2)
 _BLAS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
 
 
