@@ -200,7 +200,7 @@ module = parse(open(sys.argv[1]).read())
 assert str(parse(str(module))) == str(module)
 exe = relayvm.compile(module, target="sim")
 exe.save(sys.argv[2])
-print(relayvm.Executable.load(sys.argv[2]))
+print(relayvm.Executable.load(sys.argv[2]).disassembly)
 """
 
 

@@ -21,6 +21,7 @@ from relayvm.ops.in_place import Pair
 from relayvm.ops.native.memory import generic
 from relayvm.ops.op import REGISTRY, Op, OpPattern
 from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.vm import trust
 
 from ..devices import DEVICES
 
@@ -119,5 +120,8 @@ def test_a_plan_made_before_the_choice_gives_wrong_results(size: str, monkeypatc
 
     monkeypatch.setattr(planning, "in_place_pairs", of_the_first)
     assert over(size) != []
+    with pytest.raises(relay.ExecutableFormatError, match="its kernel does not write over parameters"):
+        check(size, 7, HOST)
+    monkeypatch.setenv(trust.VARIABLE, "0")
     with pytest.raises(AssertionError):
         check(size, 7, HOST)

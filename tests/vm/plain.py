@@ -24,15 +24,33 @@ class _Plain(VirtualMachine):
     """Raises what went wrong in Python, where machine code would have ended the process."""
 
     wrong: list[BaseException]
+    _failure: BaseException | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        entry = super().__getitem__(name)
+
+        def run(*args: Any, **named: Any) -> Any:
+            try:
+                return entry(*args, **named)
+            except SystemError:
+                # the way out of a failed run is Python here, and loses the exception that machine code keeps
+                assert self._failure is not None
+                raise self._failure from None
+
+        return run
 
     def _make_stack(self) -> None:
         # from the twin, so that range checks know it; the state itself is announced later
         self._view["stack"], self._view["stack_words"] = memory.alloc(8 * self._first_words), self._first_words
 
     def _serve(self, what: Any) -> Any:
-        if self.wrong:
-            raise self.wrong.pop()
-        return super()._serve(what)
+        try:
+            if self.wrong:
+                raise self.wrong.pop()
+            return super()._serve(what)
+        except BaseException as error:
+            self._failure = error
+            raise
 
 
 def plain_machine(exe: relay.Executable, monkeypatch: pytest.MonkeyPatch) -> VirtualMachine:

@@ -136,10 +136,9 @@ def test_results_that_differ_end_with_3(folder: Path, capsys: pytest.CaptureFixt
     Path("a.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(3), float32]) { (%x, %x * 2f) }\n')
     Path("b.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(3), float32]) { (%x, %x * 2.001f) }\n')
     assert main(["compare", "a.relay", "b.relay", "--input", "x=float32[3]=0,1,2", "--json"]) == ExitCode.DIFFERENT
-    out, err = capsys.readouterr()
-    assert out == ""
-    want = "error: the results of A and B differ: result.1, float32[3]: 2 of 3 elements, the first at [1]: 2.0 in A, 2.00"
-    assert err.startswith(want)
+    (error,) = json.loads(capsys.readouterr().out)["errors"]
+    want = "the results of A and B differ: result.1, float32[3]: 2 of 3 elements, the first at [1]: 2.0 in A, 2.00"
+    assert error["code"] == "results/differ" and error["message"].startswith(want)
 
 
 def test_tolerance_and_expected_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
