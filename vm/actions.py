@@ -19,6 +19,7 @@ from .heap import (
     new_object,
     new_record,
     new_storage,
+    release,
     retain,
     scalar,
     status_of_bytes,
@@ -286,7 +287,11 @@ def invoke_shape_func(state, at, regs, pc):
     if s.tracing != TRACE_OFF:
         record_shape_func(state, pc, load_i64(at + 8), start, s.argv, n)
     for i in range(n_outs):
-        set_register(state, regs + 8 * load_i64(dsts + 8 * i), load_i64(outs + 8 * i))
+        made = load_i64(outs + 8 * i)
+        if status == OK:
+            set_register(state, regs + 8 * load_i64(dsts + 8 * i), made)
+        elif made != 0:  # the registers stay as they are: an argument may be in one of them, and is in the error's text
+            release(state, made)
     return status
 
 

@@ -13,7 +13,9 @@ from relayvm.ops.group import Group, Node
 from relayvm.ops.op import NoAttrs, get
 from relayvm.ops.relate import build_group
 from relayvm.ops.ty import Tensor, TensorType
-from relayvm.shape_funcs.dims import dim, fresh, sym
+from relayvm.shape_funcs.dims import dim, eq, fresh, sym
+from relayvm.shape_funcs.program import SIZE, assemble
+from relayvm.shape_funcs.registry import Check
 from relayvm.vm import isa
 from relayvm.vm.executable import Executable, PackedFunc
 from relayvm.vm.machine import VirtualMachine
@@ -186,6 +188,19 @@ def test_sizes_beside_an_empty_axis_are_bounded() -> None:
 def test_tables_hold_what_can_be_shown_and_used(change: Any) -> None:
     with pytest.raises(ExecutableFormatError, match=r"its configuration has graphs=|cannot be printed"):
         VirtualMachine(program(isa.Ret(0), **change))
+
+
+def test_a_shape_function_that_fails_leaves_its_arguments_in_their_registers() -> None:
+    rows, four = sym("rows"), (sym("four"), dim(4))
+    checked = assemble([(rows,)], [Check(eq(*four), "{} is not {}", four)], {rows: (0, SIZE, 0), four[0]: (1, SIZE, 0)})
+    exe = program(isa.InvokeShapeFunc(0, (0, 1), (1,)), isa.Ret(1), shape_funcs=(checked,))
+    exe = replace(exe, functions=(replace(exe.functions[0], result=TensorType((dim(1),), "int64")),))
+    vm, x = VirtualMachine(exe), np.zeros((4, 4), np.float32)
+    assert vm.run(np.zeros((2, 4), np.float32), x).numpy().tolist() == [2]
+    for _ in range(2):
+        with pytest.raises(relay.VMError, match="exp: 3 is not 4"):
+            vm.run(x, x[:3])
+    assert vm.memory["live_objects"] == 0
 
 
 #: Groups that a file may hold, and that no kernel is made of: what is wrong, the group, a part of the message.
