@@ -2,13 +2,15 @@
 
 A path is gone through from the root.  Each folder on the way belongs to root or to this user, and no other user may write to it
 unless it is sticky, as /tmp is: there others cannot rename what is not theirs.  So nobody else can put another folder or link in
-the place of one that was looked at.  A file is looked at when it is open, and read through the same descriptor.
+the place of one that was looked at.  A group may write to such a folder if this user alone is in it: many systems give each user
+a group, which may write to what the user makes.  A file is looked at when it is open, and read through the same descriptor.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 import sys
@@ -88,8 +90,25 @@ def _way(path: Path) -> tuple[Path, os.stat_result | None]:
 def _check_on_the_way(folder: Path, about: os.stat_result) -> None:
     if about.st_uid not in (0, os.geteuid()):
         raise NotPrivate(f"{folder}, in which it lies, belongs to another user")
-    if about.st_mode & _OTHERS_WRITE and not about.st_mode & stat.S_ISVTX:
+    writers = about.st_mode & _OTHERS_WRITE
+    if writers == stat.S_IWGRP and _is_own_group(about.st_gid, os.geteuid()):
+        return
+    if writers and not about.st_mode & stat.S_ISVTX:
         raise NotPrivate(f"other users may write to {folder}, in which it lies")
+
+
+@functools.cache
+def _is_own_group(group: int, user: int) -> bool:
+    """Whether the group is the user's first one, and nobody else is in it."""
+    import grp
+    import pwd
+
+    try:
+        about, members = pwd.getpwuid(user), set(grp.getgrgid(group).gr_mem)
+    except KeyError:  # a number without a name
+        return False
+    others = any(other.pw_gid == group and other.pw_uid != user for other in pwd.getpwall())
+    return about.pw_gid == group and members <= {about.pw_name} and not others
 
 
 def _check(path: Path, about: os.stat_result, owners: tuple[int, ...] = ()) -> None:

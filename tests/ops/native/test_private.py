@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from pwd import struct_passwd
 
 import pytest
 
@@ -44,6 +47,11 @@ def given_away(path: Path) -> None:
     os.chown(path, OTHER, OTHER)
 
 
+def shared_with_a_group(path: Path) -> None:
+    os.chown(path, -1, OTHER)
+    path.chmod(0o770)
+
+
 def behind_a_link(path: Path) -> None:
     """As the link of another user, who can let it point elsewhere."""
     path.rename(path.with_name("moved"))
@@ -65,17 +73,16 @@ def as_a_pipe(path: Path) -> None:
     os.mkfifo(path, 0o600)
 
 
+_BY_ROOT = (given_away, behind_a_link, shared_with_a_group)
 ENTRY = f"entries/{key(1).id[:2]}/{key(1).id[2:]}"
 #: What is wrong with which path, "" for the folder of the cache, and words of the warning.
 CASES = [
     *(
-        pytest.param(
-            place, change, words, marks=root if change in (given_away, behind_a_link) else (), id=f"{place or 'it'}-{name}"
-        )
+        pytest.param(place, change, words, marks=root if change in _BY_ROOT else (), id=f"{place or 'it'}-{name}")
         for place in ("..", "", "entries", "tmp", f"entries/{key(1).id[:2]}", ENTRY)
         for name, change, words in (
             ("all may write", mode(0o777), "other users may write to "),
-            ("the group may write", mode(0o770), "other users may write to "),
+            ("the group may write", shared_with_a_group, "other users may write to "),
             ("another user's", given_away, "belongs to another user"),
         )
     ),
@@ -164,3 +171,40 @@ def test_links_in_a_circle_are_an_error_of_the_system(tmp_path: Path) -> None:
     assert private.check_folder(tmp_path / "not" / "there") == tmp_path / "not" / "there"
     (tmp_path / "file").write_text("")
     assert private.check_folder(tmp_path / "file" / "there")
+
+
+@posix
+def test_a_folder_on_the_way_may_be_written_by_the_group_of_this_user_alone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cache / "..").chmod(0o770)
+    group = (cache / "..").stat().st_gid
+    for own in (True, False):
+        monkeypatch.setattr(
+            private, "_is_own_group", lambda asked, user, own=own: own and asked == group and user == os.geteuid()
+        )
+        if own:
+            private.check_folder(cache)
+        else:
+            with pytest.raises(NotPrivate, match="other users may write to "):
+                private.check_folder(cache)
+    (cache / "..").chmod(0o777)
+    monkeypatch.setattr(private, "_is_own_group", lambda asked, user: True)
+    with pytest.raises(NotPrivate, match="other users may write to "):
+        private.check_folder(cache)
+
+
+@posix
+def test_whose_group_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = [struct_passwd(("me", "", 7, 70, "", "", "")), struct_passwd(("you", "", 8, 80, "", "", ""))]
+    members = {70: [], 71: ["me"], 80: [], 72: ["me", "you"]}
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: {p.pw_uid: p for p in people}[uid])
+    monkeypatch.setattr(pwd, "getpwall", lambda: people)
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("g", "", gid, members[gid])))
+    mine = private._is_own_group.__wrapped__
+    assert [mine(gid, 7) for gid in (70, 71, 72, 80, 99)] == [True, False, False, False, False]
+    assert not mine(70, 9), "a user without a name"
+    members[70] = ["you"]
+    assert not mine(70, 7)
+    members[70] = ["me"]
+    assert mine(70, 7)
+    people.append(struct_passwd(("guest", "", 9, 70, "", "", "")))
+    assert not mine(70, 7)
