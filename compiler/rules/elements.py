@@ -149,7 +149,9 @@ def _value(ty: Type | None, known: Known | None, loads: list[tuple[TensorType, K
 
 
 def _indices(ty: TensorType) -> itertools.product[tuple[int, ...]]:
-    return itertools.product(*(range(const(d) or 0) for d in ty.shape))
+    sizes = [const(d) or 0 for d in ty.shape]
+    # product writes its ranges out: beside an empty axis there may be one of any size
+    return itertools.product(*map(range, sizes if all(sizes) else (0,)))
 
 
 def _folded(call: Call, op: Op, inputs: tuple[Any, ...], loads: list[tuple[TensorType, Known | None]]) -> Known | None:

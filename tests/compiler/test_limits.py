@@ -184,3 +184,8 @@ def test_a_shape_put_together_of_parts_of_unknown_length() -> None:
 def test_a_limit_beyond_int64_is_none(limit: str) -> None:
     exe = relay.compile(_main("add(%x, 1f)"))
     assert float(relay.VirtualMachine(exe, **{limit: 1 << 70}).run(1.0).numpy()) == 2.0
+
+
+def test_elements_beside_an_empty_axis_are_not_counted_out() -> None:
+    text = '#[version = "0.0.5"]\ndef @main() { ones(shape=[1099511627776, 0], dtype="uint64") }'
+    assert relay.VirtualMachine(relay.compile(text)).run().shape == (1 << 40, 0)
