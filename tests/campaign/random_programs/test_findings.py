@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ..programs import PART, Case
-from .program import Operation, statements
+from .program import Operation
 from .running import text_of
 
 
@@ -25,7 +25,8 @@ def _first(seed: int) -> Case:
     while True:
         case = PART.draw(seed)
         array = case.program.values[case.program.body.results[-1]].array
-        made = any(case.program.body.results[-1] in s.targets for s in statements(case.program.body))
+        last = case.program.body.results[-1]
+        made = any(isinstance(s, Operation) and last in s.targets for s in case.program.body.statements)
         if made and array.size and array.dtype.kind == "i" and len(case.program.body.statements) > 4:
             return case
         seed += 1
