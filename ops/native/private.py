@@ -123,7 +123,7 @@ def _check(path: Path, about: os.stat_result, owners: tuple[int, ...] = ()) -> N
 def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
     """A descriptor of an ordinary file of this user's, which the caller closes.
 
-    The folder that it lies in is to be checked by others.  Raises NotPrivate for a link, for anything else that is no file or
+    The caller checks the folder that holds the file.  Raises NotPrivate for a link, for anything else that is no file or
     folder, for another user's file, for one that others may write to, or that has a second name; OSError.
     """
     return _opened(path, flags, (), 1)
