@@ -7,6 +7,7 @@ RELAYVM := $(VENV)/bin/relayvm
 DEVICE  ?= sim
 # pytest workers: as many as there are cores, at most four (each compiles kernels and holds a compiler in memory)
 WORKERS ?= auto
+PYTEST   = $(PY) -m pytest -n $(WORKERS) --maxprocesses=4
 OUT     := build/examples
 SECONDS ?= 60
 
@@ -28,7 +29,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 .PHONY: help demo test test-all check lint types layers docs bench fuzz gpu clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/stamp-run  ## set up, run two example programs on the simulated device, then compare two configurations
 	$(PY) examples/detection_tail.py --device $(DEVICE) --out $(OUT)
@@ -36,15 +37,17 @@ demo: $(VENV)/stamp-run  ## set up, run two example programs on the simulated de
 	$(RELAYVM) compare examples/detection_tail.relay --a data_dependence=op,place=off --b data_dependence=input --device $(DEVICE) \
 	    --input boxes=@$(OUT)/detection_2000.npz:boxes --input logits=@$(OUT)/detection_2000.npz:logits
 
-test: $(VENV)/stamp-test  ## set up with the test extra, run the tests
-	$(PY) -m pytest -n $(WORKERS) --maxprocesses=4 $(PYTEST_ARGS)
+test: $(VENV)/stamp-test  ## set up with the test extra, test every operator on every device (some minutes)
+	$(PYTEST) --tier test $(PYTEST_ARGS)
 
-test-all: test  ## every test; today `make test` leaves none out
+test-all: test  ## `make test`, then the rest of the tests: more dtypes, modes, examples and architectures
+	$(PYTEST) --tier rest $(PYTEST_ARGS)
 
 fuzz: $(VENV)/stamp-test  ## random trials for SECONDS=60, of PARTS= (see tests/campaign); a finding becomes a test in build/campaign
 	$(PY) -m tests.campaign $(PARTS) --seconds $(SECONDS) $(FUZZ_ARGS)
 
-check: lint types test  ## lint, format, types of the public API, tests (the layers among them)
+check: lint types  ## lint, format, types of the public API, and the tests that use no kernel (a minute)
+	$(PYTEST) --tier check $(PYTEST_ARGS)
 
 lint: $(VENV)/stamp-test
 	$(PY) -m ruff check .
@@ -59,7 +62,7 @@ layers: $(VENV)/stamp-test
 	$(PY) -m pytest tests/test_layers.py tests/test_packaging.py
 
 docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md, docs/errors.md, docs/commands.md
-	$(PY) -m relayvm.compiler.docs
+	$(PY) -m relayvm.compiler.docs.pages
 
 bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, tuning, what compare finds (minutes)
 	$(PY) benchmarks/dispatch.py
@@ -69,7 +72,7 @@ bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxr
 	$(PY) benchmarks/tuning.py
 	$(PY) benchmarks/kernels.py
 
-gpu: $(GPU_NEEDS)  ## everything that needs a card, in at most 9 minutes: tests, figures beside their goals (docs/gpu.md)
+gpu: $(GPU_NEEDS)  ## everything that needs a GPU, in at most 9 minutes: tests, figures beside their goals (docs/gpu.md)
 	$(if $(GPU_NEEDS),,@mkdir -p .types && ln -sfn .. .types/relayvm && $(GPU_PYTHON) $(EGG_INFO))
 	$(GPU_RUN) benchmarks/gpu $(GPU_ARGS)
 

@@ -15,20 +15,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from .compiler.builder import Any, const, var
-from .compiler.comparison.comparing import Comparison, compare
+from .compiler.builder.build import Any, const, var
+from .compiler.builder.ir_methods import bind as _bind_ir_methods
+from .compiler.builder.operator_functions import operators as _operators
+from .compiler.builder.registration import register_op, register_shape_func, restore_shape_func, unregister_op
+from .compiler.comparison.run_comparison import Comparison, compare
 from .compiler.compile import compile
-from .compiler.ir import Expr
-from .compiler.operator_calls import operators as _operators
-from .compiler.registration import register_op, register_shape_func, restore_shape_func, unregister_op
-from .compiler.structural_equal import structural_equal, structural_hash
+from .compiler.ir.expr import Expr
+from .compiler.ir.structural_equal import structural_equal, structural_hash
 from .compiler.text.parser import parse, parse_expr
 from .compiler.text.printer import astext
-from .shape_funcs.registry import ShapeError
-from .vm.executable import Executable
-from .vm.machine import VirtualMachine
-from .vm.report.profile_data import Profile
-from .vm.source import (
+from .shape_funcs.symbolic.registry import ShapeError
+from .vm.api.executable import Executable
+from .vm.api.machine import VirtualMachine
+from .vm.api.pickling import register as _register_pickling
+from .vm.api.tensor import Tensor
+from .vm.api.thread_count import num_threads, set_num_threads
+from .vm.diagnostics.source import (
     ArgumentError,
     CacheMismatch,
     ConfigError,
@@ -41,14 +44,13 @@ from .vm.source import (
     TypeCheckError,
     VMError,
 )
-from .vm.tensor import Tensor
-from .vm.threads import num_threads, set_num_threads
+from .vm.report.profile_report import Profile
 
 if TYPE_CHECKING:
-    from .compiler.ir import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
-    from .ops.ty import FuncType, TensorType, TupleType
+    from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+    from .ops.core.tensor_types import FuncType, TensorType, TupleType
 else:  # these take what people write: lists, numbers, names with or without @
-    from .compiler.faces import (
+    from .compiler.builder.constructors import (
         Call,
         Constant,
         Function,
@@ -65,6 +67,9 @@ else:  # these take what people write: lists, numbers, names with or without @
     )
 
 __version__ = "0.1.0"
+
+_bind_ir_methods()
+_register_pickling()
 
 __all__ = [
     "Any", "ArgumentError", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",

@@ -31,7 +31,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import relayvm as relay
-from relayvm.ops.native import threads as team
+from relayvm.ops.native.threads import team
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))

@@ -1,10 +1,10 @@
-"""What crosses between host and device, by how the compiler decides about it.
+"""Copies between host and device of a program with shape arithmetic, by configuration.
 
     python benchmarks/copies.py            # writes examples/exporter_shapes.relay and docs/copies.md
-    python benchmarks/copies.py --check    # exits with 1 if either is not what it would write
+    python benchmarks/copies.py --check    # exits with 1 if either is not up to date
 
-The program is what exporters of other frameworks make of a network whose sizes are unknown: before each of its dyn operators
-the wanted shape is put together from a shape, element by element.  It runs on ``sim``, so the numbers are counts: they are the
+The program has the form in which other frameworks export a network with unknown sizes: before each dyn operator
+the new shape is concatenated from elements of another shape.  It runs on ``sim``, so the numbers are counts: they are the
 same on every machine.
 """
 
@@ -22,14 +22,14 @@ import relayvm as relay
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM, PAGE = ROOT / "examples" / "exporter_shapes.relay", ROOT / "docs" / "copies.md"
 LAYERS = 12
-#: Each row of the table: its name and the configuration.
+#: The rows of the table: name and configuration.
 CONFIGURATIONS = {
     "op": {"data_dependence": "op", "place": "off"},
     "relay": {"data_dependence": "relay", "place": "off"},
     "input": {"data_dependence": "input", "place": "off"},
     "input + place": {"data_dependence": "input", "place": "on"},
 }
-#: The sizes of the run: pictures and tokens.
+#: The sizes of the run: batch, tokens, channels.
 BATCH, TOKENS, CHANNELS = 4, 96, 64
 
 HEADER = f"""#[version = "0.0.5"]
@@ -69,7 +69,7 @@ def @main(
 
 @dataclass(frozen=True)
 class Crossed:
-    """What one run copied, and how often the host waited."""
+    """Copies and waits of one run."""
 
     dtoh_copies: int
     dtoh_bytes: int
@@ -79,9 +79,9 @@ class Crossed:
 
 
 def measure(layers: int = LAYERS, batch: int = BATCH) -> dict[str, Crossed]:
-    """Each configuration's counts of one run (not its first, which brings the constants to the device).
+    """Counts of one run in each configuration (not of the first run, which copies the constants to the device).
 
-    Raises AssertionError if two of them give different results.
+    Raises AssertionError if two configurations give different results.
     """
     rng = np.random.default_rng(0)
     shapes = ((batch, TOKENS, CHANNELS), (1, 1, CHANNELS))
@@ -107,8 +107,8 @@ def page(found: dict[str, Crossed]) -> str:
     ]
     return f"""# Copies between host and device
 
-Shapes are computed on the host, tensors live on the device. Where one needs the other, data crosses, and a copy *to the host*
-makes it wait for all that the device was asked to do. Exported networks are full of such places:
+Shapes are computed on the host, tensors are stored on the device. A dependence between the two causes a copy, and a copy
+*to the host* waits for all queued work of the device. Exported networks are full of such copies:
 [examples/exporter_shapes.relay](../examples/exporter_shapes.relay) has {LAYERS} layers with five chains
 `shape_of → take → arithmetic → concatenate → dyn.*` each (`dyn.broadcast_to`, `dyn.tile`, `dyn.full`, `dyn.strided_slice`,
 `dyn.reshape`). One run on `sim` with an input of ({BATCH}, {TOKENS}, {CHANNELS}):
@@ -117,34 +117,36 @@ makes it wait for all that the device was asked to do. Exported networks are ful
 |---|---:|---:|---:|---:|---:|
 {chr(10).join(rows)}
 
-* **op** (`data_dependence=op,place=off`): one flag for an operator holds for all its inputs. Whole tensors come to the host.
-* **relay** (`data_dependence=relay,place=off`): the flags of Relay's last version. Some operators had a flag for each input by
-  then, most `dyn.*` still had one for all.
-* **input** (`data_dependence=input,place=off`): each shape function says which *inputs'* values it reads; only these come.
-* **input + place** (the default): what ends in a shape is computed on the host from the start.
+* **op** (`data_dependence=op,place=off`): one flag per operator, for all its inputs. Whole tensors are copied to the host.
+* **relay** (`data_dependence=relay,place=off`): the flags of Relay's last version. Some operators had one flag per input,
+  most `dyn.*` operators one flag for all inputs.
+* **input** (`data_dependence=input,place=off`): each shape function declares the *inputs* whose values it reads; only these are
+  copied.
+* **input + place** (the default): values that end in a shape are computed on the host from the start.
 
-`python benchmarks/copies.py` writes this page. `relayvm explain examples/exporter_shapes.relay` lists every copy that is left.
+`python benchmarks/copies.py` writes this page. `relayvm explain examples/exporter_shapes.relay` lists every remaining copy.
 
-## What runs on the host
+## Device placement
 
-`place=on` decides for every *small* operator call (inputs and results of at most 1 KiB, sizes known), for the values of `if`s,
-for parameters and for results of functions on which side they are. Everything else is on the device. The answer is a minimum
-cut of the dataflow of the whole program: as few bytes as possible are copied, then as few copies as possible are made, then
-as few of them as possible to the host. A copy in a loop counts for more than any before it, a copy that always runs for more
-than any in a branch. Work comes to the host only if the host needs what becomes of it.
+`place=on` decides the placement, host or device, of every *small* operator call (inputs and results of at most 1 KiB, sizes
+known), of the values of `if`s, of parameters and of results of functions. Everything else is on the device.
+The placement is a minimum cut of the data flow of the whole program: it minimises the bytes copied, then the number of
+copies, then the number of copies to the host. A copy in a loop weighs more than any copy before the loop, an
+unconditional copy more than any copy in a branch. Work is placed on the host only if the host needs its results.
 
-* A parameter that decides shapes or conditions is taken on the host, and copied to the device only if the device reads it too.
-* The state of a loop (its counter, its limit) stays on the host from one turn to the next, through the function's parameters.
-* Of a chain that begins on the device, what crosses is the smallest value on the way.
+* A parameter that decides shapes or conditions is on the host, and is copied to the device only if the device reads it too.
+* The state of a loop (its counter, its limit) stays on the host between iterations, through the function's parameters.
+* In a chain that begins on the device, the smallest value of the chain is copied.
 
-The program has the last word: `on_device(%x, device="cpu")` computes `%x` there, `device_copy(%x, src="sim", dst="cpu")` copies.
+The program can override the placement: `on_device(%x, device="cpu")` computes `%x` on the host,
+`device_copy(%x, src="sim", dst="cpu")` copies.
 """
 
 
 def main() -> int:
-    """Write, or check."""
+    """Write or check the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something is not fresh")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is not up to date")
     check = parser.parse_args().check
     stale = False
     for path, text in ((PROGRAM, program()), (PAGE, page(measure()))):

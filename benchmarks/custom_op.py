@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.compute import apply
+from relayvm.ops.core.compute import apply
 from relayvm.vm.report.interleaved import measure
 
 SHAPE = (4096, 1024)

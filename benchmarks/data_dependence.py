@@ -1,7 +1,7 @@
-"""What each operator whose result's shape depends on data brings to the host, for 16 MiB of data.
+"""Bytes copied to the host by each operator with a data-dependent result shape, for 16 MiB of data.
 
     python benchmarks/data_dependence.py            # writes docs/data-dependence.md
-    python benchmarks/data_dependence.py --check    # exits with 1 if the page is not what it would write
+    python benchmarks/data_dependence.py --check    # exits with 1 if the page is not up to date
 
 It runs on ``sim``, so the numbers are counts: they are the same on every machine.
 """
@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.op import REGISTRY, Op, OpPattern
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern
 from relayvm.shape_funcs.relay_flags import RELAY_FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "data-dependence.md"
 ROWS, COLUMNS = 4096, 1024
-#: Of the data: 4 bytes an element.
+#: Bytes of the data: 4 per element.
 BYTES = 4 * ROWS * COLUMNS
 
 
 def data(*shape: int, dtype: str = "float32") -> np.ndarray:
-    """16 MiB of data that is never the same twice along a row."""
+    """16 MiB of data; elements repeat with period 1021."""
     return (np.arange(ROWS * COLUMNS) % 1021).astype(dtype).reshape(shape or (ROWS, COLUMNS))
 
 
@@ -40,7 +40,7 @@ def scalar(value: float, dtype: str = "int64") -> np.ndarray:
     return np.array(value, dtype)
 
 
-#: Per operator, a call: arguments (the data first, where it takes any), attributes.
+#: One call per operator: arguments (the data first, if there is any), attributes.
 CALLS: dict[str, tuple[tuple[np.ndarray, ...], dict[str, Any]]] = {
     "arange": ((scalar(0, "float32"), scalar(ROWS * COLUMNS, "float32"), scalar(1, "float32")), {}),
     "argwhere": ((data(),), {}),
@@ -74,7 +74,7 @@ CALLS: dict[str, tuple[tuple[np.ndarray, ...], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Crossed:
-    """What came to the host before anyone read a result, with our flags, with Relay's last ones, with one flag for all."""
+    """Bytes copied to the host before a result is read: with our flags, with Relay's last flags, with one flag for all inputs."""
 
     flagged: int  # bytes of the flagged inputs
     counts: int  # bytes of the sizes that a kernel reports
@@ -84,13 +84,13 @@ class Crossed:
 
 
 def operators() -> list[Op]:
-    """Those whose result's shape depends on data: on values of inputs, or on what the kernel finds."""
+    """Operators whose result shape depends on data: on values of inputs, or on a size that the kernel reports."""
     callable_ = (op for _, op in sorted(REGISTRY.items()) if op.in_language and op.pattern is not OpPattern.MACHINE)
     return [op for op in callable_ if any(op.data_dependent) or op.shape_func.upper_bound]
 
 
 def crossed(op: Op, dependence: str) -> int:
-    """Bytes that come to the host in one run of the one operator."""
+    """Bytes copied to the host in one run of a single operator."""
     given, attrs = CALLS[op.name]
     params = [
         relay.var(f"x{k}", [n if flag else relay.Any() for n in x.shape], x.dtype.name)
@@ -103,7 +103,7 @@ def crossed(op: Op, dependence: str) -> int:
 
 
 def measure() -> dict[str, Crossed]:
-    """The bytes of every operator.  Raises KeyError for one that CALLS does not know."""
+    """The bytes of every operator.  Raises KeyError for an operator without an entry in CALLS."""
     found = {}
     for op in operators():
         if op.name not in CALLS:
@@ -129,36 +129,36 @@ def page(found: dict[str, Crossed]) -> str:
         cells = (f"`{name}`", _named(op, op.data_dependent), f"{c.ours:,}", _named(op, relays), f"{c.relays:,}")
         rows.append(f"| {' | '.join(cells)} | {c.per_operator:,} |")
     saved = sum(c.relays > 2 * c.ours and c.relays >= BYTES for c in found.values())
-    return f"""# What shapes need of data
+    return f"""# Data dependence of shapes
 
-A shape function says per input whether it reads *values* (`@register_shape_func(..., data_dependent=[False, True])`). Only
-these inputs are copied to the host; of all others their shape is enough, and the host has that. Where only the kernel knows a
-size, storage is taken for the most there can be, and 8 bytes come back: the true size.
+A shape function declares per input whether it reads *values* (`@register_shape_func(..., data_dependent=[False, True])`). Only
+these inputs are copied to the host; of all other inputs the shape suffices, which the host knows. If only the kernel knows a
+size, storage is allocated for the upper bound, and 8 bytes are copied to the host: the true size.
 
 Bytes to the host of one call with {BYTES >> 20} MiB of data ({ROWS * COLUMNS:,} elements) on `sim`, before anyone reads the
 result, with nothing placed on the host (`place=off`):
 
 * **ours** (`data_dependence=input`): the flags of the declarations;
-* **Relay's last** (`data_dependence=relay`): Relay had a flag for each input in the end, but most `dyn.` operators kept the one
-  flag of old, which holds for every input;
-* **one flag** (`data_dependence=op`): as before there were flags for each input.
+* **Relay's last** (`data_dependence=relay`): the last version of Relay had flags per input, but most `dyn.` operators kept
+  a single flag for all inputs;
+* **one flag** (`data_dependence=op`): one flag per operator, as before per-input flags.
 
 | operator | we read | bytes | Relay read | bytes | one flag |
 |---|---|---:|---|---:|---:|
 {chr(10).join(rows)}
 
-For {saved} operators Relay's last flags bring the data itself to the host; ours never do. By default (`place=on`) the flagged
-inputs of such a call are taken on the host in the first place, and nothing crosses: see [copies.md](copies.md).
+For {saved} operators Relay's last flags copy the data itself to the host; ours never do. By default (`place=on`) the flagged
+inputs of such a call are computed on the host, and nothing is copied: see [copies.md](copies.md).
 
-`python benchmarks/data_dependence.py` writes this page. An operator of your own says its flags where its shape function is
+`python benchmarks/data_dependence.py` writes this page. A custom operator declares its flags when its shape function is
 registered: [examples/custom_op.py](../examples/custom_op.py).
 """
 
 
 def main() -> int:
-    """Write, or check."""
+    """Write or check the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is not fresh")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is not up to date")
     check = parser.parse_args().check
     text = page(measure())
     fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text

@@ -1,7 +1,7 @@
-"""What a launch on a card costs the host besides the driver: the machine on a driver whose functions do nothing.
+"""Host cost of a launch on a GPU, without the driver: the machine runs on a driver whose functions do nothing.
 
 200 operators, not fused, each with its allocation; launched one by one, and compared and replayed as a graph.  Needs g++,
-no card.  The driver's own time comes on top: `make gpu` measures both together.
+no GPU.  The driver's own time comes on top: `make gpu` measures both together.
 
     python benchmarks/launch_overhead.py [--rounds N]
 """
@@ -18,9 +18,9 @@ import click
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.native import nvrtc
-from relayvm.vm.cuda import provider
-from relayvm.vm.cuda.driver import DRIVER
+from relayvm.ops.native.jit import nvrtc
+from relayvm.vm.devices.cuda import provider
+from relayvm.vm.devices.cuda.driver import DRIVER
 
 _OPERATORS, _RUNS = 200, 50
 #: What the functions do that cannot do nothing; the others return 0, and put a handle where their first argument points.

@@ -29,13 +29,13 @@ import numpy as np
 
 import relayvm as relay
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import Call, Expr, GlobalVar, IRModule, Let, Var
+from relayvm.compiler.ir.expr import Call, Expr, GlobalVar, IRModule, Let, Var
+from relayvm.compiler.ir.primitive_shape import primitive
 from relayvm.compiler.pipeline import lowering
-from relayvm.compiler.primitive_shape import primitive
 from relayvm.compiler.text.parser import parse
-from relayvm.ops import machine
-from relayvm.ops.contiguous import joined, parts
-from relayvm.ops.in_place import in_place_pairs
+from relayvm.ops.analysis.aliasing import in_place_pairs
+from relayvm.ops.analysis.views import joined, parts
+from relayvm.ops.defs import machine_ops
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -194,13 +194,13 @@ def bound(text: str) -> int:
         var, call = chain.var, chain.value
         assert isinstance(call, Call), call
         for a in call.args:
-            if a in root and call.op is not machine.SHAPE_OF:
+            if a in root and call.op is not machine_ops.SHAPE_OF:
                 last[root[a]] = at
-        if call.op is machine.ALLOC_STORAGE:
+        if call.op is machine_ops.ALLOC_STORAGE:
             root[var], size[var], first[var] = var, call.attrs.nbytes, at
-        elif call.op in (machine.ALLOC_TENSOR, machine.RESHAPE_TENSOR) and call.args[0] in root:
+        elif call.op in (machine_ops.ALLOC_TENSOR, machine_ops.RESHAPE_TENSOR) and call.args[0] in root:
             root[var] = root[call.args[0]]
-        elif call.op is machine.INVOKE_OP:
+        elif call.op is machine_ops.INVOKE_OP:
             launches.append((at, call))
         chain, at = chain.body, at + 1
     if chain in root:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.compiler.comparison.comparing import REPEAT, measure
-from relayvm.ops.implementation import Kernel
+from relayvm.compiler.comparison.compare import Comparison
+from relayvm.compiler.comparison.run_comparison import REPEAT, measure
+from relayvm.ops.core.op import Op, OpPattern
 from relayvm.ops.native.memory import generic
-from relayvm.ops.op import Op, OpPattern
-from relayvm.shape_funcs.registry import Operand, register_shape_func
-from relayvm.vm.report.compare import Comparison
+from relayvm.ops.strategy.implementation import Kernel
+from relayvm.shape_funcs.symbolic.registry import Operand, register_shape_func
 
 GOALS = {"same": 0.95, "planted": 0.90}
 SIZE, PLANTED_PERCENT = 1000, 5

@@ -21,7 +21,7 @@ import click
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.native import threads as team
+from relayvm.ops.native.threads import team
 from relayvm.vm.report.interleaved import measure
 
 SUBJECTS = {

@@ -36,8 +36,8 @@ import numpy as np
 
 import relayvm as relay
 from relayvm.compiler.tuning import remember
-from relayvm.ops.native import records
-from relayvm.ops.native.disk import FOLDER_VARIABLE
+from relayvm.ops.native.cache import tuning_records
+from relayvm.ops.native.cache.disk_cache import FOLDER_VARIABLE
 from relayvm.vm.report.interleaved import measure
 
 UNSEEN_GOAL, RATIO_GOAL = 1.5, 1.02
@@ -105,19 +105,19 @@ def tune_all(quick: bool) -> dict[str, Any]:
 def foreign(quick: bool) -> dict[str, Any]:
     """By ingredient: how many choices records with another value of it changed, and what the warning named."""
     _, program, _ = next(iter(subjects(quick)))
-    kept, found = list(records.known().values()), {}
+    kept, found = list(tuning_records.load().values()), {}
     for field in ("processor", "features", "relayvm", "numba"):
-        records.clear()
+        tuning_records.clear()
         others = [r.key.fields for r in kept]
         keys = [type(kept[0].key)(tuple((n, "another" if n == field else v) for n, v in fields)) for fields in others]
-        records.save([r._replace(key=key) for r, key in zip(kept, keys, strict=True)])
+        tuning_records.save([r._replace(key=key) for r, key in zip(kept, keys, strict=True)])
         script = f"import relayvm as relay\nrelay.compile({program!r})"
         done = subprocess.run([sys.executable, "-W", "always", "-c", script], capture_output=True, text=True)
         found[field] = f"differs in {field}:" in done.stderr and choices(relay.compile(program, tune="off")) == choices(
             _quietly(lambda: relay.compile(program))
         )
-    records.clear()
-    records.save(kept)
+    tuning_records.clear()
+    tuning_records.save(kept)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Program to executable: the compiler's front door."""
+"""Compile a program to an executable."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.ty import DTYPES, TensorType, dim_text
-from ..shape_funcs.dims import SYM, Dim, const
-from ..vm import codes
-from ..vm.executable import DEVICES, Executable
-from ..vm.given import a_mapping, wrong
-from ..vm.layout import CUDA
-from ..vm.source import ConfigError, InputError, SourceText, TypeCheckError
+from ..ops.core.tensor_types import DTYPES, TensorType, dim_text
+from ..shape_funcs.symbolic.dim import SYM, Dim, const
+from ..vm.api.argument_errors import a_mapping, wrong
+from ..vm.api.executable import Executable
+from ..vm.bytecode.executable import DEVICES
+from ..vm.diagnostics import codes
+from ..vm.diagnostics.source import ConfigError, InputError, SourceText, TypeCheckError
+from ..vm.runtime.state_layout import CUDA
 from .config import Config
-from .emit import emit
-from .ir import Constant, Function, IRModule, Let, Var, replace
+from .emit.emitter import emit
+from .ir.expr import Constant, Function, IRModule, Let, Var, replace
 from .pipeline import lower
 from .text.parser import as_source, parse
 from .tuning.remember import Tuning, preferred_for, remember
@@ -38,12 +39,12 @@ def compile(
 ) -> Executable:
     """The executable of ``mod`` for the device ``target``.
 
-    ``mod`` is a module, a function (it becomes ``main``), a program's text, or the Path of one.  ``params`` gives
-    parameters of ``main`` by name values that become constants.  ``config``: see ``Config``.
+    ``mod`` is a module, a function (it becomes ``main``), a program's text, or the Path of a text.  ``params``: values for
+    parameters of ``main``, by name; they become constants.  ``config``: see ``Config``.
 
-    Where operators have several implementations, what was measured on this machine chooses (``tune="cached"``); nothing is
-    measured unless ``tune`` is ``"budgeted"`` (for ``tune_seconds``, 60 if that is None) or ``"full"``.  ``tune_sizes`` gives the
-    sizes to measure at by the names of dims that the program leaves open.  With ``optimize=False`` no records are read or kept.
+    For operators with several implementations, times measured on this machine choose (``tune="cached"``).  Nothing is measured
+    unless ``tune`` is ``"budgeted"`` (for ``tune_seconds``, 60 if that is None) or ``"full"``.  ``tune_sizes``: the sizes to
+    measure at, by the names of unknown dims.  With ``optimize=False`` no records are read or written.
 
     Raises ParseError, TypeCheckError, ConfigError, and InputError for ``params`` and ``tune_sizes`` that do not fit.
     """
@@ -71,12 +72,12 @@ def as_module(mod: Program) -> IRModule:
     return mod
 
 
-#: Names that others give to the device ``cuda``.
+#: Other names of the device ``cuda``.
 _GPU_NAMES = ("gpu", "nvidia", "cuda:0", "nvptx", "cu")
 
 
 def check_target(target: str) -> None:
-    """Raises ConfigError for a device that there is not."""
+    """Raises ConfigError for an unknown device."""
     if isinstance(target, str) and target in DEVICES:
         return
     is_gpu = str(target).lower() in _GPU_NAMES
@@ -86,7 +87,7 @@ def check_target(target: str) -> None:
 
 
 def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
-    """``mod`` with parameters of ``main`` made constants.  Raises InputError."""
+    """``mod`` with the given parameters of ``main`` as constants.  Raises InputError."""
     if not params:
         return mod
     if "main" not in mod.functions:
@@ -112,7 +113,7 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
 
 
 def _check_sizes(values: Mapping[Var, np.ndarray]) -> None:
-    """Raises InputError where two values give one named dimension two sizes."""
+    """Raises InputError if two values disagree on the size of a named dimension."""
     found: dict[Dim, tuple[int, str]] = {}
     for param, data in values.items():
         shape = param.annotation.shape if isinstance(param.annotation, TensorType) else ()
@@ -124,7 +125,7 @@ def _check_sizes(values: Mapping[Var, np.ndarray]) -> None:
 
 
 def _constant(param: Var, value: Any) -> np.ndarray:
-    """The value as a constant's data.  Raises InputError where it does not fit the parameter's type."""
+    """The value as a constant's data.  Raises InputError if it does not fit the parameter's type."""
     data = np.array(value, order="C")
     data.setflags(write=False)
     if data.dtype.name not in DTYPES:

@@ -1,4 +1,4 @@
-"""What can be configured: each key with its meaning and its allowed values, in one place."""
+"""Configuration keys with their meanings and allowed values."""
 
 from __future__ import annotations
 
@@ -7,79 +7,80 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
-from ..ops.op import REGISTRY
-from ..vm import codes
-from ..vm.source import ConfigError
+from ..ops.core.op import REGISTRY
+from ..vm.diagnostics import codes
+from ..vm.diagnostics.source import ConfigError
 
-#: What ``strict_copies=on`` lets pass: a kernel's counts, conditions, shape vectors.
+#: The largest copy to the host under ``strict_copies=on``: a kernel's counts, conditions, shape vectors.
 STRICT_BYTES = 64
-#: How a switch may be written.
+#: The texts of a switch's values.
 _SWITCH = {"on": True, "off": False}
 
 
 def _key(default: Any, doc: str, *allowed: Any, number: str = "") -> Any:
-    """A field: ``allowed`` are its values; none for a switch.  ``number``: what a number stands for, where one may be given."""
+    """A field: ``allowed`` are its values; none for a switch.  ``number``: the placeholder of a number, if a number is
+    allowed."""
     return dataclasses.field(default=default, metadata={"doc": doc, "allowed": allowed or (True, False), "number": number})
 
 
-#: Keys that begin so force the implementation of the operator that follows: ``impl.nn.conv2d=im2col``.
+#: The prefix of keys that force the implementation of an operator: ``impl.nn.conv2d=im2col``.
 FORCE = "impl."
 _FORCED_KEY = FORCE + "<operator>"
 _FORCE_DOC = (
-    "compute every call of this operator by the implementation NAME, whatever its sizes; an error where that is not right"
+    "compute every call of this operator by the implementation NAME, for all sizes; an error where it cannot compute a call"
 )
 
 
 @dataclass(frozen=True)
 class Config:
-    """A configuration.  ``Config.of`` makes one of keys and values as people write them.
+    """A configuration.  ``Config.of`` reads keys and values as users write them.
 
-    ``forced``: operators, each with the name of the implementation that computes it; their keys are ``impl.<operator>``.
+    ``forced``: operators, each with the name of its only implementation; their keys are ``impl.<operator>``.
     """
 
     bulk: bool = _key(
         True,
-        "let the device work on while the host goes on; a copy to the host starts as soon as its value is made (off: wait "
+        "launch kernels asynchronously; start a copy to the host as soon as its value is computed (off: synchronize "
         "after each launch)",
     )
     data_dependence: str = _key(
         "input",
-        "what a data-dependent shape function gets: the data of its flagged inputs, or (op) of all inputs of its operator, "
-        "or (relay) of the inputs that Relay's last version flagged",
+        "the data that a data-dependent shape function reads: of its flagged inputs, or (op) of all inputs of its operator, "
+        "or (relay) of the inputs that Relay's last version flags",
         "op",
         "relay",
         "input",
     )
-    debug_sync: bool = _key(False, "wait after each launch, so that an error of the device names the instruction that made it")
-    fuse: bool = _key(True, "put operators together into one kernel")
+    debug_sync: bool = _key(False, "synchronize after each launch, so that a device error names the instruction that caused it")
+    fuse: bool = _key(True, "fuse operators into one kernel")
     graphs: str = _key(
         "auto",
-        "replay regions of launches that come again as CUDA graphs (auto: where the host takes longer than the card); cuda only",
+        "replay repeated regions of launches as CUDA graphs (auto: where the host takes longer than the GPU); cuda only",
         *("on", "off", "auto"),
     )
     opt_level: int = _key(
         2,
-        "0: only what is needed; 1: also constants and dead code; 2: also repeated expressions, identities, static forms, "
-        "fusion; 3: also scales and shifts per channel folded into weights, which rounds differently",
+        "0: required passes only; 1: also constant folding, dead code; 2: also common subexpressions, identities, static forms, "
+        "fusion; 3: also scales and shifts per channel folded into weights, which changes rounding",
         *(0, 1, 2, 3),
     )
-    place: bool = _key(True, "compute on the host what the host needs, so that as little as possible is copied")
+    place: bool = _key(True, "place small work whose results the host needs on the host, so that transfers are minimal")
     plan: str = _key(
         "on",
-        "use memory again: results over inputs, storages of equal size, arenas (off: a storage for each value; blind: as if no "
+        "reuse memory: results over inputs, storages of equal size, arenas (off: a storage for each value; blind: as if no "
         "implementation were chosen yet)",
         *("on", "off", "blind"),
     )
     strict_copies: bool | int = _key(
         False,
-        f"refuse programs that copy more than N bytes at once to the host, on: {STRICT_BYTES}, unless they say so themselves",
+        f"refuse programs with a copy of more than N bytes (on: {STRICT_BYTES}) to the host that they do not request themselves",
         number="N",
     )
 
     tune: str = _key(
         "cached",
-        "whether times that were measured on this machine choose implementations (cached); budgeted, full: measure first what is "
-        "not measured yet, for a limited time or all of it",
+        "choose implementations by times measured on this machine (cached); budgeted, full: first measure the missing times, "
+        "within a time limit or all of them",
         *("off", "cached", "budgeted", "full"),
     )
 
@@ -87,7 +88,7 @@ class Config:
 
     @property
     def most_copied_bytes(self) -> int | None:
-        """The most bytes that a copy to the host may have; None: any."""
+        """The largest allowed copy to the host in bytes; None: unlimited."""
         if isinstance(self.strict_copies, bool):
             return STRICT_BYTES if self.strict_copies else None
         return self.strict_copies
@@ -96,7 +97,7 @@ class Config:
     def of(**values: Any) -> Config:
         """The configuration with these keys set; strings such as ``"on"`` and ``"2"`` are read as their values.
 
-        Raises ConfigError for an unknown key or a value that is not allowed, naming what is.
+        Raises ConfigError, which names the alternatives, for an unknown key or a value that is not allowed.
         """
         known = {f.name: f for f in _fields()}
         forced = {key.removeprefix(FORCE): value for key, value in values.items() if key.startswith(FORCE)}
@@ -128,7 +129,7 @@ def _fields() -> list[dataclasses.Field[Any]]:
 
 
 def _implementation(op: str, name: Any) -> str:
-    """The value of ``impl.<op>``.  Raises ConfigError for an operator or an implementation that there is not."""
+    """The value of ``impl.<op>``.  Raises ConfigError for an unknown operator or implementation."""
     several = {name: o.implementations for name, o in REGISTRY.items() if len(o.implementations) > 1}
     key = FORCE + op
     if op not in REGISTRY:
@@ -145,7 +146,7 @@ def _text(value: Any) -> str:
 
 def _read(field: dataclasses.Field[Any], value: Any) -> Any:
     allowed = field.metadata["allowed"]
-    written = _text(value) if isinstance(value, bool) else value  # of any key that is on or off, with more values or not
+    written = _text(value) if isinstance(value, bool) else value  # for each key with the values on and off, also among others
     for candidate in allowed:
         if (isinstance(written, str) and written == _text(candidate)) or (type(value) is type(candidate) and value == candidate):
             return candidate
@@ -156,7 +157,7 @@ def _read(field: dataclasses.Field[Any], value: Any) -> Any:
 
 
 def _valid(field: dataclasses.Field[Any]) -> tuple[str, ...]:
-    """What may be written for a key's value."""
+    """The texts of a key's allowed values."""
     number = field.metadata["number"]
     return (*map(_text, field.metadata["allowed"]), *([number] if number else []))
 

@@ -1,17 +1,24 @@
-"""The compiler, top to bottom: the list of passes, and which configuration runs which."""
+"""The compiler's pipeline: the list of passes, and their configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..ops.choice import Preferred
-from ..vm.executable import DEVICES
-from ..vm.layout import CUDA
-from ..vm.trust import all_is_checked
-from .check import check, check_bindings
+from ..ops.strategy.choice import Preferred
+from ..vm.bytecode.executable import DEVICES
+from ..vm.bytecode.trusted import checks_enabled
+from ..vm.runtime.state_layout import CUDA
 from .config import Config
-from .ir import IRModule
-from .passes.check_kernels import check_kernels
+from .device_placement.value_location import HOST
+from .ir.expr import IRModule
+from .ir.well_formed import check, check_bindings
+from .lowering.check_kernels import check_kernels
+from .lowering.manifest_alloc import manifest_alloc
+from .lowering.manifest_lifetimes import manifest_lifetimes
+from .lowering.plan_memory import plan_memory
+from .lowering.select_implementations import select_implementations
+from .lowering.start_copies import start_copies
+from .lowering.strict_copies import strict_copies
 from .passes.dynamic_to_static import dynamic_to_static
 from .passes.eliminate_common_subexpr import eliminate_common_subexpr
 from .passes.eliminate_dead_code import eliminate_dead_code
@@ -21,21 +28,14 @@ from .passes.fold_scale_axis import fold_scale_axis
 from .passes.fuse_ops import fuse_ops
 from .passes.infer_type import infer_type
 from .passes.lambda_lift import lambda_lift
-from .passes.manifest_alloc import manifest_alloc
-from .passes.manifest_lifetimes import manifest_lifetimes
 from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
-from .passes.plan_memory import plan_memory
-from .passes.select_implementations import select_implementations
 from .passes.simplify import simplify
-from .passes.start_copies import start_copies
-from .passes.strict_copies import strict_copies
 from .passes.to_a_normal_form import to_a_normal_form
-from .placement import HOST
 
 Pass = Callable[[IRModule], IRModule]
 
-#: What ``relayvm dump --stage`` shows of the IR, and after which pass it is that.
+#: The stages of ``relayvm dump --stage``, each with the last pass before it.
 STAGES = {
     "typed": "infer_type",
     "fused": "select_implementations",
@@ -47,7 +47,8 @@ STAGES = {
 def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
     """The passes that run under ``config``, in order, by name.
 
-    ``entries``: the functions that a user may call.  ``preferred``: what measurements say (see ``ops.choice``).
+    ``entries``: the functions that a user may call.  ``preferred``: the implementations preferred by measurements (see
+    ``ops.strategy.choice``).
     """
     basic = config.opt_level >= 1
     optimise = config.opt_level >= 2
@@ -83,19 +84,19 @@ def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Pre
         (optimise, "dynamic_to_static", dynamic_to_static),
         # a static form may be a composite operator
         (optimise, "expand_composites", expand_composites),
-        # what has become static may have become constant
+        # a static call may be constant
         (optimise, "fold_constant", fold_constant),
         (optimise, "simplify", simplify),
         (config.opt_level >= 3, "fold_scale_axis", fold_scale_axis),
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
         (basic, "eliminate_dead_code", remove_dead),
-        # only what is used decides which fields are
+        # after dead code elimination: uses by dead code would keep fields alive
         (optimise, "narrow_tuples", narrow_tuples),
         (optimise, "eliminate_dead_code", remove_dead),
         (True, "lambda_lift", lambda_lift),
         (True, "place", decide_places),
         (True, "fuse_ops", fuse),
-        # before memory is planned: what may be in place depends on it
+        # before plan_memory: in-place reuse depends on the implementations
         (True, "select_implementations", select),
         (True, "manifest_alloc", allocate),
         (target == DEVICES[CUDA], "check_kernels", lambda mod: check_kernels(mod, target)),
@@ -110,7 +111,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Pre
 def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
     """The module after each pass, with the pass's name.  Raises TypeCheckError."""
     check_bindings(mod)
-    checked, typed = all_is_checked(), False
+    checked, typed = checks_enabled(), False
     for name, run in passes(config, target, tuple(mod.functions), preferred):
         mod = run(mod)
         typed = typed or name == "infer_type"
@@ -120,7 +121,7 @@ def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | 
 
 
 def lower(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> IRModule:
-    """``mod`` as ``emit`` takes it.  Raises TypeCheckError."""
+    """``mod`` lowered for ``emit``.  Raises TypeCheckError."""
     *_, (_, lowered) = lowering(mod, config, target, preferred)
     return lowered
 

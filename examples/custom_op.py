@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.compute import apply
-from relayvm.shape_funcs.dims import le
-from relayvm.shape_funcs.registry import check
+from relayvm.ops.core.compute import apply
+from relayvm.shape_funcs.symbolic.dim import le
+from relayvm.shape_funcs.symbolic.registry import check
 
 # ---- an expression: fused with its neighbours, on every device ----------------------------------------------------------
 
@@ -51,8 +51,8 @@ def head_shape(inputs, attrs):  # type: ignore[no-untyped-def]
     return count.values[0], data.shape[1]
 
 
-#: What one thread of a card does: optional, like the card.
-ON_CARDS = """
+#: What one thread of a GPU does: optional, like the GPU.
+ON_GPUS = """
     auto total = data[at % data_size1];
     for (int64 i = 1; i <= at / data_size1; ++i) total += data[i * data_size1 + at % data_size1];
     out[at] = total;"""
@@ -62,7 +62,7 @@ def register() -> None:
     """Declare both."""
     relay.register_op("my.hard_swish", ["x"], element=hard_swish, attrs=HardSwishAttrs, dtypes=("float32", "float64"))
     relay.register_shape_func("my.head_sums", [False, True], head_shape)
-    relay.register_op("my.head_sums", ["data", "count"], kernel=head_sums, dtype=lambda dtypes, attrs: dtypes[0], cuda=ON_CARDS)
+    relay.register_op("my.head_sums", ["data", "count"], kernel=head_sums, dtype=lambda dtypes, attrs: dtypes[0], cuda=ON_GPUS)
 
 
 # ---- used ------------------------------------------------------------------------------------------------------------------

@@ -1,17 +1,17 @@
-"""Layer 0: dims in, dims out.  Symbolic dimensions, shape functions and their per-input flags.
+"""Layer 0: symbolic dimensions, shape functions and their data-dependence flag per input.
 
 Importing this package registers the shape function of every operator.
 """
 
-from . import (
+from .defs import (
     blocks,
     broadcast,
     conv,
     conv_transpose,
     creation,
+    fft,
     image,
     indexing,
-    layout,
     matrix,
     nn,
     pad,
@@ -21,15 +21,34 @@ from . import (
     roi,
     scatter,
     slicing,
-    sorting,
+    sort,
+    tensor_layout,
     transform,
-    transforms,
     upsampling,
     vision,
-)  # fmt: skip
+)
 
 __all__ = [
-    "blocks", "broadcast", "conv", "conv_transpose", "creation", "image", "indexing", "layout", "matrix", "nn", "pad",
-    "rearrange", "reduce", "reshape", "roi", "scatter", "slicing", "sorting", "transform", "transforms", "upsampling",
+    "blocks",
+    "broadcast",
+    "conv",
+    "conv_transpose",
+    "creation",
+    "fft",
+    "image",
+    "indexing",
+    "matrix",
+    "nn",
+    "pad",
+    "rearrange",
+    "reduce",
+    "reshape",
+    "roi",
+    "scatter",
+    "slicing",
+    "sort",
+    "tensor_layout",
+    "transform",
+    "upsampling",
     "vision",
-]  # fmt: skip
+]

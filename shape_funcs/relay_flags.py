@@ -1,13 +1,13 @@
-"""The data-dependence flags of Relay's last version, where they ask for more than ours: what ``data_dependence=relay`` copies.
+"""Data-dependence flags of Relay's last version that are stricter than ours, for ``data_dependence=relay``.
 
-Relay's flags were per input in the end, but most ``dyn.`` operators kept the one flag of old, which holds for every input.
-An operator that is not here has our flags.  (Relay flagged the static ``broadcast_to`` too, which mattered only for a shape
-attribute with unknown sizes; ours has none.)
+Relay's last version had a flag per input, but most ``dyn.`` operators kept the older single flag, which holds for every input.
+An operator that is missing here has our flags.  (Relay also flagged the static ``broadcast_to``.  The flag mattered only for a
+shape attribute with unknown sizes; our attribute has known sizes only.)
 """
 
 from __future__ import annotations
 
-#: Per operator: for each input, did Relay copy its values to the host?
+#: Per operator and input, whether Relay copied the values to the host.
 RELAY_FLAGS: dict[str, tuple[bool, ...]] = {
     "argwhere": (True,),
     "dyn.broadcast_to": (True, True),

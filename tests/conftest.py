@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from . import tiers
+
 ROOT = Path(__file__).resolve().parents[1]
 
-#: 1: the tests for ``cuda`` run on the emulated card; 0: never; not set: where there is no driver of a real one.
+#: 1: the tests for ``cuda`` run on the emulated GPU; 0: never; not set: where there is no driver of a real one.
 EMULATED = "RELAYVM_EMULATED"
 
 # Compiling a kernel takes tenths of a second: all workers, and the processes that tests start, share one store.
@@ -31,7 +33,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "relayvm")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--device cuda``: a device more, for every test that runs on all of them (see ``devices``)."""
+    """``--device cuda``: a device more, for every test that runs on all of them (see ``devices``); ``--tier`` (see ``tiers``)."""
+    tiers.add_option(parser)
     parser.addoption("--device", action="append", default=[], help="a device to test besides those of RELAYVM_TEST_DEVICES")
 
 
@@ -40,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from .emulator import proof
     from .ops import every_op_table
 
+    config.pluginmanager.register(tiers)
     config.pluginmanager.register(proof)
     config.pluginmanager.register(every_op_table)  # here, for workers have no terminal
     listed = os.environ.get("RELAYVM_TEST_DEVICES")
@@ -50,14 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _testable() -> list[str]:
-    """Every device that can be tested here: ``cuda`` on a card, or on the emulated one where that can be built."""
+    """Every device that can be tested here: ``cuda`` on a GPU, or on the emulated one where that can be built."""
     from .emulator import emulator
 
     return ["cpu", "sim", *(["cuda"] if not _shall_emulate() or emulator.available() is None else [])]
 
 
 def _shall_emulate() -> bool:
-    from relayvm.vm.cuda.driver import NoCuda, load_library
+    from relayvm.vm.devices.cuda.driver import NoCuda, load_library
 
     if said := os.environ.get(EMULATED):
         return said == "1"
@@ -69,12 +73,12 @@ def _shall_emulate() -> bool:
 
 
 def _plug_in(config: pytest.Config) -> None:
-    """For the whole run, and in the processes that tests start, ``cuda`` is the emulated card."""
+    """For the whole run, and in the processes that tests start, ``cuda`` is the emulated GPU."""
     from .emulator import emulator
     from .emulator.platform import plugged_in
 
     if why := emulator.available():
-        raise pytest.UsageError(f"the device cuda cannot be tested: there is no card, and {why}")
+        raise pytest.UsageError(f"the device cuda cannot be tested: there is no GPU, and {why}")
     stack = contextlib.ExitStack()
     stack.enter_context(plugged_in())
     config.add_cleanup(stack.close)

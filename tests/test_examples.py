@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .devices import DEVICES
+from .devices import DEVICES, HOST
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -74,6 +74,7 @@ def test_rounding_cannot_decide_what_is_kept(n: int) -> None:
     assert np.diff(best, prepend=0).min() > 2e-6
 
 
+@pytest.mark.quick(device=[HOST])
 @pytest.mark.parametrize("device", DEVICES)
 def test_detection_tail(device: str, tmp_path: Path) -> None:
     from detection_tail import SIZES
@@ -119,6 +120,7 @@ def test_the_weights_reach_95_percent_on_the_held_out_half() -> None:
     assert accuracy(weights, images[FIRST_HELD_OUT:], labels[FIRST_HELD_OUT:]) >= LEAST_ACCURACY
 
 
+@pytest.mark.quick(device=[HOST])
 @pytest.mark.parametrize("device", DEVICES)
 def test_digits(device: str, tmp_path: Path) -> None:
     from PIL import Image

@@ -7,7 +7,7 @@ import configparser
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,16 +19,16 @@ LAYERS = ("shape_funcs", "ops", "vm", "compiler")  # a folder imports itself and
 #: Packages that cost start-up time or may be absent: the files that may import them (a folder ends in "/").
 NAMED_FILES = {
     "lark": ("compiler/text/parser.py",),
-    "numba": ("ops/native/", "vm/door.py"),
-    "llvmlite": ("ops/native/", "vm/door.py"),
-    "scipy": ("ops/native/blas_sources.py", "vm/report/significance.py"),
-    "ml_dtypes": ("ops/ty.py",),
-    "cupy": ("ops/native/nvrtc.py", "vm/cuda/"),
+    "numba": ("ops/native/", "vm/api/c_api.py"),
+    "llvmlite": ("ops/native/", "vm/api/c_api.py"),
+    "scipy": ("ops/native/blas/blas_sources.py", "compiler/comparison/significance.py"),
+    "ml_dtypes": ("ops/core/tensor_types.py",),
+    "cupy": ("ops/native/jit/nvrtc.py", "vm/devices/cuda/"),
 }
 #: Those that no file imports at module level, because importing relayvm must stay fast: ...
 LAZY = ("numba", "llvmlite", "scipy", "cupy", "ml_dtypes")
 #: ... except these, which are themselves imported only inside functions (``test_importing_relayvm_...`` holds them to it).
-LAZY_FILES = ("ops/native/intrinsics.py", "ops/native/half_arrays.py", "ops/native/front_end.py")
+LAZY_FILES = ("ops/native/jit/intrinsics.py", "ops/native/jit/half_arrays.py", "ops/native/jit/front_end.py")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,11 @@ def test_imports_point_left() -> None:
             "def f():\n    import lark",
             "compiler/text/printer.py:2: lark is imported only in compiler/text/parser.py",
         ),
-        ("vm/a.py", "def f():\n    import cupy.cuda", "vm/a.py:2: cupy is imported only in ops/native/nvrtc.py, vm/cuda/"),
+        (
+            "vm/a.py",
+            "def f():\n    import cupy.cuda",
+            "vm/a.py:2: cupy is imported only in ops/native/jit/nvrtc.py, vm/devices/cuda/",
+        ),
         ("ops/native/a.py", "import numba.core", "ops/native/a.py:1: import numba inside the function that needs it"),
         ("ops/native/a.py", "class A:\n    import numba", "ops/native/a.py:2: import numba inside the function that needs it"),
     ],
@@ -138,6 +142,66 @@ def test_a_broken_rule_is_found(path: str, text: str, complaint: str) -> None:
 )
 def test_what_is_allowed_is_not_complained_about(path: str, text: str) -> None:
     assert broken_rules(path, text) == []
+
+
+def module_name(path: str) -> str:
+    """The dotted name of a file at ``path``, relative to the root; "" for the package itself."""
+    return ".".join(part for part in path.removesuffix(".py").split("/") if part != "__init__")
+
+
+def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    """The modules that each module imports, by path and text: at module level, inside functions, for type checkers only."""
+    names = {module_name(path) for path in texts}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for path, text in texts.items():
+        name, parts = module_name(path), path.split("/")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                source = ".".join([*parts[: len(parts) - node.level], *(node.module.split(".") if node.module else [])])
+                targets = {f"{source}.{alias.name}".lstrip(".") for alias in node.names}
+                graph[name] |= {target if target in names else source for target in targets} & names - {name}
+    return graph
+
+
+def circles(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """The strongly connected components with more than one module."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        reached[start], todo = set(), [start]
+        while todo:
+            new = graph[todo.pop()] - reached[start]
+            reached[start] |= new
+            todo += new
+    components = {frozenset(b for b in reached[a] if a in reached[b]) for a in graph}
+    return {component for component in components if len(component) > 1}
+
+
+def test_a_folder_has_at_most_twenty_modules() -> None:
+    """Folders with one file per operator family are longer."""
+    counts = {f: len(list(f.glob("*.py"))) for layer in LAYERS for f in (ROOT / layer).rglob("*") if f.is_dir()}
+    assert {f.relative_to(ROOT).as_posix() for f, n in counts.items() if n > 20} == {"ops/defs", "shape_funcs/defs"}
+
+
+def test_no_import_circle() -> None:
+    graph = import_graph({f.relative_to(ROOT).as_posix(): f.read_text() for f in source_files(ROOT)})
+    assert "vm.bytecode.executable" in graph["vm.api.executable"] and "compiler.compile" in graph[""]
+    assert circles(graph) == set()
+
+
+@pytest.mark.parametrize(
+    ("b", "found"),
+    [
+        ("from .a import x", True),
+        ("def f():\n    from . import a", True),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..vm.a import x", True),
+        ("from .c import x", True),
+        ("from .d import x\nimport a", False),
+    ],
+)
+def test_an_import_circle_is_found(b: str, found: bool) -> None:
+    texts = {"vm/__init__.py": "", "vm/a.py": "from .b import x", "vm/b.py": b, "vm/c.py": "from . import a", "vm/d.py": ""}
+    modules = {name for circle in circles(import_graph(texts)) for name in circle}
+    assert modules & {"vm.a", "vm.b"} == ({"vm.a", "vm.b"} if found else set())
 
 
 def test_every_third_party_import_is_a_declared_dependency() -> None:

@@ -1,1 +1,1 @@
-"""Everything that needs a card, in one command: tests, figures beside their goals, and a table to commit."""
+"""Everything that needs a GPU, in one command: tests, figures beside their goals, and a table to commit."""

@@ -1,4 +1,4 @@
-"""Operators that move memory, against the copy rate of the same card in the same minute."""
+"""Operators that move memory, against the copy rate of the same GPU in the same minute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .contest import Contestant, contest, ratio
 from .doctor import rate
 from .figures import Goal, Recorder
 from .machines import OURS, check, placed
-from .plain import Card
+from .plain import Gpu
 from .scale import Scale
 
 LAYER_NORM, OTHERS = Goal(at_least=85), Goal(at_least=80)
@@ -134,25 +134,25 @@ def measure(record: Recorder, scale: Scale) -> None:
     columns = scale.columns
     rows = scale.copied_bytes // 4 // columns
     record.facts(rows=rows, columns=columns, dtype="float32")
-    card = Card(scale.copied_bytes)
+    gpu = Gpu(scale.copied_bytes)
     try:
         for task in TASKS:
             with record.task(task.name, goal=task.goal, unit="% of the copy rate"):
-                _measure(record, scale, card, task, rows, columns)
+                _measure(record, scale, gpu, task, rows, columns)
             gc.collect()  # the machine's memory goes back before the next one's is taken
             with_torch = rivals.torch.cache_info().currsize
             if with_torch:
                 rivals.torch().cuda.empty_cache()
     finally:
-        card.close()
+        gpu.close()
 
 
-def _measure(record: Recorder, scale: Scale, card: Card, task: Task, rows: int, columns: int) -> None:
+def _measure(record: Recorder, scale: Scale, gpu: Gpu, task: Task, rows: int, columns: int) -> None:
     arrays = [_filled(shape) for shape in task.shapes(rows, columns)]
     ready = placed(task.text, arrays)
     small = [_filled(shape, seed=k) for k, shape in enumerate(task.shapes(_CHECKED_ROWS, columns))]
     check(ready.vm, small, task.numpy(*small), rtol=1e-4, atol=1e-4)
-    contestants: dict[str, Contestant] = {"copy": card.copies(), OURS: ready.contestant()}
+    contestants: dict[str, Contestant] = {"copy": gpu.copies(), OURS: ready.contestant()}
     with record.task(task.name, "torch", "GB/s"):
         tensors = [rivals.tensor(a) for a in arrays]
         contestants["torch"] = rivals.torch_contestant(task.torch, *tensors)
@@ -162,10 +162,10 @@ def _measure(record: Recorder, scale: Scale, card: Card, task: Task, rows: int, 
     found = contest(contestants, scale.rounds)
     nbytes = task.nbytes(rows, columns)
     for who, samples in found.items():
-        moved = 2 * card.nbytes if who == "copy" else nbytes
+        moved = 2 * gpu.nbytes if who == "copy" else nbytes
         record.figure(task.name, who, "GB/s", rate(moved, samples.whole_ns))
     # the time that a copy of as many bytes would have taken, against the time that it took
-    share = ratio(tuple(t * 100 * nbytes / (2 * card.nbytes) for t in found["copy"].whole_ns), found[OURS].whole_ns)
+    share = ratio(tuple(t * 100 * nbytes / (2 * gpu.nbytes) for t in found["copy"].whole_ns), found[OURS].whole_ns)
     record.figure(task.name, OURS, "% of the copy rate", share, task.goal)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.native import disk, store
+from relayvm.ops.native.cache import disk_cache, kernel_store
 
 from . import emulated
 from .figures import Goal, Recorder, Spread
@@ -51,7 +51,7 @@ def _start(cache: str, scale: Scale) -> dict[str, Any]:
     command = [sys.executable, str(Path(__file__).parent), "--start", str(scale.candidates)]
     command += ["--emulated"] if emulated.plugged else []
     began = time.perf_counter()
-    done = subprocess.run(command, env=os.environ | {disk.FOLDER_VARIABLE: cache}, capture_output=True, text=True)
+    done = subprocess.run(command, env=os.environ | {disk_cache.FOLDER_VARIABLE: cache}, capture_output=True, text=True)
     wall_s = time.perf_counter() - began
     if done.returncode:
         raise RuntimeError(f"a fresh process ended with {done.returncode}: {done.stderr[-1000:]}")
@@ -66,4 +66,4 @@ def start(candidates: int) -> None:
     boxes = np.sort(rng.uniform(0, 100, (candidates, 4)).astype(np.float32), axis=1)
     for tensor in vm.run(boxes, rng.normal(-3, 2, (candidates, 80)).astype(np.float32)):
         tensor.numpy()
-    print(json.dumps({name: store.counters[name] for name in ("compiles", "nvrtc_compiles", "disk_hits")}))
+    print(json.dumps({name: kernel_store.counters[name] for name in ("compiles", "nvrtc_compiles", "disk_hits")}))

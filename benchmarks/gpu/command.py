@@ -1,9 +1,9 @@
-"""Everything that needs a card, in one command: tests, and figures beside their goals.
+"""Everything that needs a GPU, in one command: tests, and figures beside their goals.
 
     make gpu                                        # or: python benchmarks/gpu [--out FOLDER] [--only PART ...]
 
 Each part runs in a process of its own, for as long as it may; one that fails is recorded with its error, and the others go
-on.  Writes <date>-<card>.json and .md.  Ends with 1 when a part failed (a test among them), with 3 when none failed but one
+on.  Writes <date>-<GPU>.json and .md.  Ends with 1 when a part failed (a test among them), with 3 when none failed but one
 was unfinished when its time was over; a goal that is missed is no failure, it stands in the table.
 """
 
@@ -61,7 +61,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="where the files are written (default: benchmarks/results)")
     parser.add_argument("--only", nargs="+", choices=names, metavar="PART", help=f"some parts: {', '.join(names)}")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes and few samples: does everything run?")
-    parser.add_argument("--emulated", action="store_true", help="on the emulated card of the tests; needs --out and g++")
+    parser.add_argument("--emulated", action="store_true", help="on the emulated GPU of the tests; needs --out and g++")
     parser.add_argument("--commit", help="what is measured, where git cannot tell")
     parser.add_argument("--seconds", type=float, default=WHOLE_S, help="for all parts together (default: %(default)g)")
     for hidden, kind in (("--part", str), ("--record", Path), ("--start", int)):
@@ -90,7 +90,7 @@ def _run(args: argparse.Namespace) -> dict[str, Any]:
         "date": date.isoformat(timespec="seconds"),
         "emulated": args.emulated,
         "tiny": args.tiny,
-        "card": next((p["card"] for p in parts if p["card"]), "no card"),
+        "card": next((p["card"] for p in parts if p["card"]), "no GPU"),
         "cuda": doctor.get("driver_cuda", "unknown"),
         "nvrtc": doctor.get("nvrtc", "unknown"),
         "seconds": round(time.monotonic() - began, 1),
@@ -133,7 +133,7 @@ def _record(part: Part, path: Path, ended: Ended, seconds: float) -> dict[str, A
 
 def _in_this_process(args: argparse.Namespace) -> int:
     """A part; or what the part ``cold`` starts."""
-    from relayvm.vm.cuda.device import device
+    from relayvm.vm.devices.cuda.device import device
 
     from . import emulated
 
@@ -149,7 +149,7 @@ def _in_this_process(args: argparse.Namespace) -> int:
         if args.emulated:
             emulated.plug_in()
         part = next(p for p in PARTS if p.name == args.part)
-        record.card(device(0).name)  # without a card no part gets further than this, and this says why
+        record.gpu(device(0).name)  # without a GPU no part gets further than this, and this says why
         part.measure(record, TINY if args.tiny else FULL, args.seconds)
         record.end(DONE)
     except NotRun as why:

@@ -1,4 +1,4 @@
-"""Timing contestants on a card: bursts of calls with one wait behind them, in turn."""
+"""Timing contestants on a GPU: bursts of calls with one wait behind them, in turn."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _calls(one: Contestant, calls: int | None, burst_ns: float) -> int:
 
 
 def _burst(one: Contestant, calls: int) -> tuple[float, float]:
-    """Host and whole time per call.  Nothing is waiting on the card when it begins."""
+    """Host and whole time per call.  Nothing is waiting on the GPU when it begins."""
     run = one.run
     start = time.perf_counter_ns()
     for _ in range(calls):

@@ -1,13 +1,13 @@
-"""What is there: card, driver, compiler, libraries; and what the card does at best."""
+"""The machine: GPU, driver, compiler, libraries; and the best rates of the GPU."""
 
 from __future__ import annotations
 
-from relayvm.ops.native import nvrtc
-from relayvm.vm.cuda.device import library_function
+from relayvm.ops.native.jit import nvrtc
+from relayvm.vm.devices.cuda.device import library_function
 
 from .contest import contest
 from .figures import Recorder, Spread
-from .plain import Card
+from .plain import Gpu
 from .scale import Scale
 
 #: A property of cuBLAS's own version query: the whole number.
@@ -15,13 +15,13 @@ _LIBRARIES = {"cublas": "cublasCreate_v2"}
 
 
 def measure(record: Recorder, scale: Scale) -> None:
-    """Names and versions, the rate of copies on the card, and what a launch takes on an idle one."""
-    card = Card(scale.copied_bytes)
+    """Names and versions, the rate of copies on the GPU, and what a launch takes on an idle one."""
+    gpu = Gpu(scale.copied_bytes)
     try:
-        free, total = card.device.free_bytes()
-        version = card.device.driver.get("cuDriverGetVersion")
+        free, total = gpu.device.free_bytes()
+        version = gpu.device.driver.get("cuDriverGetVersion")
         record.facts(
-            architecture=card.device.architecture,
+            architecture=gpu.device.architecture,
             memory_bytes=total,
             free_bytes=free,
             driver_cuda=f"{version // 1000}.{version % 1000 // 10}",
@@ -31,13 +31,13 @@ def measure(record: Recorder, scale: Scale) -> None:
         for library, function in _LIBRARIES.items():
             with record.task(library):
                 record.facts(**{library: "found" if library_function(library, function) else "not found"})
-        copied = contest({"driver": card.copies()}, scale.rounds)["driver"]
-        record.figure("copy on the card", "driver", "GB/s", rate(2 * card.nbytes, copied.whole_ns))
-        idle = contest({"driver": card.launches()}, 20 * scale.rounds, calls=1)["driver"]
+        copied = contest({"driver": gpu.copies()}, scale.rounds)["driver"]
+        record.figure("copy on the GPU", "driver", "GB/s", rate(2 * gpu.nbytes, copied.whole_ns))
+        idle = contest({"driver": gpu.launches()}, 20 * scale.rounds, calls=1)["driver"]
         record.figure("empty kernel, launch to end, idle", "driver, from Python", "µs", idle.whole.per(1000))
         record.figure("empty kernel, launch alone, idle", "driver, from Python", "µs", idle.host.per(1000))
     finally:
-        card.close()
+        gpu.close()
 
 
 def rate(nbytes: int, ns: tuple[float, ...]) -> Spread:

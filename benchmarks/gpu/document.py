@@ -40,7 +40,7 @@ def _head(run: dict[str, Any]) -> list[str]:
         ("clocks and state after", _state(facts["after"]["nvidia_smi"])),
         ("took", f"{run['seconds']:.0f} of {run['seconds_given']:g} s"),
     ]
-    warning = ["**The card is emulated on the host: no figure here means anything.**", ""] if run["emulated"] else []
+    warning = ["**The GPU is emulated on the host: no figure here means anything.**", ""] if run["emulated"] else []
     table = _table(("", ""), rows, "ll")
     return [f"# {run['card']}, {run['date']}", "", *warning, f"{summary(run)}.", "", *table, ""]
 

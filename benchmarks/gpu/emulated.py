@@ -1,4 +1,4 @@
-"""The emulated card of the tests in the place of a real one: the same way through everything, with figures that mean nothing."""
+"""The emulated GPU of the tests in the place of a real one: the same way through everything, with figures that mean nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from relayvm.ops.native import disk
+from relayvm.ops.native.cache import disk_cache
 
 from . import rivals
 from .figures import NotRun
@@ -21,7 +21,7 @@ _open = contextlib.ExitStack()
 
 
 def plug_in() -> None:
-    """For the rest of this process ``cuda`` is the emulated card.  Raises NotRun where there can be none."""
+    """For the rest of this process ``cuda`` is the emulated GPU.  Raises NotRun where there can be none."""
     global plugged
     sys.path.append(str(_ROOT))
     emulator = importlib.import_module("tests.emulator.emulator")
@@ -32,7 +32,7 @@ def plug_in() -> None:
 
 
 def share_library(cache: Path) -> None:
-    """Let a fresh cache have the emulated card itself, and what its compiler made: they are no part of what is measured."""
-    mine = Path(os.environ.get(disk.FOLDER_VARIABLE, "")) / "emulator"
+    """Let a fresh cache have the emulated GPU itself, and what its compiler made: they are no part of what is measured."""
+    mine = Path(os.environ.get(disk_cache.FOLDER_VARIABLE, "")) / "emulator"
     if mine.is_dir():
         (cache / "emulator").symlink_to(mine.resolve())

@@ -1,4 +1,4 @@
-"""What a run was made on: card, driver, versions, clocks, commit, and how busy the machine was."""
+"""The conditions of a run: GPU, driver, versions, clocks, commit, load of the machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def after() -> dict[str, Any]:
 
 
 def nvidia_smi() -> dict[str, str]:
-    """What nvidia-smi says of the first card, by the names in QUERY; nothing where there is no such program or it fails."""
+    """Properties of the first GPU from nvidia-smi, by the names in QUERY; empty if the program is missing or fails."""
     if shutil.which("nvidia-smi") is None:
         return {}
     command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader"]

@@ -89,7 +89,7 @@ class Recorder:
         self.data["texts"].append({"title": title, "text": text})
         self.write()
 
-    def card(self, name: str) -> None:
+    def gpu(self, name: str) -> None:
         """What the part runs on."""
         self.data["card"] = name
         self.write()

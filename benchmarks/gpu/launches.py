@@ -138,7 +138,7 @@ def _cupy(count: int, x: np.ndarray) -> Contestant:
 
 
 def _onnxruntime(count: int, x: np.ndarray) -> Contestant:
-    """With its arguments and results bound to the card, and without its own fusion."""
+    """With its arguments and results bound to the GPU, and without its own fusion."""
     ort = rivals.onnxruntime()
     try:
         from onnx import TensorProto, helper

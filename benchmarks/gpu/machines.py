@@ -1,4 +1,4 @@
-"""Our own machines as contestants: programs on the card, with arguments that are there already."""
+"""Our own machines as contestants: programs on the GPU, with arguments that are there already."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CROSSING = ("dtoh_copies", "htod_copies", "syncs")
 
 @dataclass(frozen=True)
 class Placed:
-    """A machine on the card, and arguments for its ``main`` that are there."""
+    """A machine on the GPU, and arguments for its ``main`` that are there."""
 
     vm: relay.VirtualMachine
     arguments: tuple[Any, ...]
@@ -31,7 +31,7 @@ class Placed:
     def contestant(self) -> Contestant:
         """Calls of ``main``, whose results go at once.
 
-        Raises RuntimeError when a call copies between host and card, or waits.
+        Raises RuntimeError when a call copies between host and GPU, or waits.
         """
         vm, arguments = self.vm, self.arguments
         vm.run(*arguments)
@@ -45,7 +45,7 @@ class Placed:
 
 
 def placed(text: str, arrays: Sequence[np.ndarray], **config: Any) -> Placed:
-    """A machine for a program's text, and the arrays on its card.  The text has no function ``@put...``."""
+    """A machine for a program's text, and the arrays on its GPU.  The text has no function ``@put...``."""
     kinds = {_entry(a): f"Tensor[({', '.join('?' for _ in a.shape)}), {a.dtype.name}]" for a in arrays}
     puts = "".join(f"def @{name}(%x: {kind}) {{ %x }}\n" for name, kind in kinds.items())
     vm = relay.VirtualMachine(relay.compile(relay.parse(_HEADER + puts + text), target="cuda", **config))

@@ -11,9 +11,9 @@ import numpy as np
 
 import relayvm as relay
 from relayvm.compiler.commands.inputs import Wanted
-from relayvm.compiler.comparison.comparing import compare_sides
-from relayvm.vm.events import DTOH
-from relayvm.vm.report.profile_data import Profile
+from relayvm.compiler.comparison.run_comparison import compare_sides
+from relayvm.vm.report.profile_report import Profile
+from relayvm.vm.runtime.trace_events import DTOH
 
 from .figures import Recorder, Spread
 from .machines import ROOT

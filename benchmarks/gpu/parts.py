@@ -37,14 +37,14 @@ WHOLE_S = 540.0
 #: Most parts take a fraction of their time; the tests get what is left of it.  What compiles for all others comes first.  The
 #: tests come before the sanitizer, which is slow and should find their kernels compiled.
 PARTS = (
-    Part("doctor", "What is there, and what the card does at best.", "doctor", 30, 20),
+    Part("doctor", "What is there, and what the GPU does at best.", "doctor", 30, 20),
     Part("warm", "The machine and the kernels of two whole programs are compiled, for every part behind this.", "warm", 90, 60),
     Part("launches", "What the host spends on a launch.", "launches", 60, 30),
-    Part("bandwidth", "Operators that move memory, against the copy rate of the card.", "bandwidth", 110, 50),
+    Part("bandwidth", "Operators that move memory, against the copy rate of the GPU.", "bandwidth", 110, 50),
     Part("products", "Matrix products and convolutions against torch.", "products", 45, 25),
     Part("models", "Two whole programs, by what the host has to read.", "models", 60, 30),
     Part("cold", "The first process, and those after it.", "cold", 75, 50),
-    Part("tests", "The tests of the suite, on the card.", "suite", None, 120),
+    Part("tests", "The tests of the suite, on the GPU.", "suite", None, 120),
     Part("sanitizer", "compute-sanitizer over tests.", "sanitizer", 120, 90),
 )
 

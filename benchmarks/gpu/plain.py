@@ -1,24 +1,24 @@
-"""The card without a machine: copies, launches and waits by the driver's own functions."""
+"""The GPU without a machine: copies, launches and waits by the driver's own functions."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from relayvm.vm.cuda.session import Session
+from relayvm.vm.devices.cuda.session import Session
 
 from .contest import Contestant
 
 _EMPTY = 'extern "C" __global__ void empty(int64* x) { if (x != nullptr) x[0] = 1; }'
 
 
-class Card:
+class Gpu:
     """One stream and two blocks of memory of ``nbytes`` each."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self._session = Session(0)
         self.device = self._session.device
-        self.device.enter()
+        self.device.make_current()
         self._driver = self.device.driver
         self._stream, pool = int(self._session.record["compute"]), int(self._session.record["pool"])
         self._blocks = [
@@ -30,7 +30,7 @@ class Card:
 
     def close(self) -> None:
         """Give the memory back."""
-        self.device.enter()
+        self.device.make_current()
         for block in self._blocks:
             self._driver.call("cuMemFreeAsync", block, self._stream)
         self.wait()
@@ -38,7 +38,7 @@ class Card:
 
     def wait(self) -> None:
         """Until everything asked for is done."""
-        self.device.enter()
+        self.device.make_current()
         self._driver.call("cuStreamSynchronize", self._stream)
 
     def copies(self) -> Contestant:
@@ -48,7 +48,7 @@ class Card:
         def copy() -> None:
             self._driver.call("cuMemcpyDtoDAsync", to, source, self.nbytes, self._stream)
 
-        self.device.enter()
+        self.device.make_current()
         return Contestant(copy, self.wait)
 
     def launches(self) -> Contestant:
@@ -61,5 +61,5 @@ class Card:
         def launch(kept: tuple[np.ndarray, ...] = (words, size, extra)) -> None:
             self._driver.call("cuLaunchKernel", function, *sizes, self._stream, 0, kept[2].ctypes.data)
 
-        self.device.enter()
+        self.device.make_current()
         return Contestant(launch, self.wait)

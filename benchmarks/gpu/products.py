@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 
-from relayvm.ops.ty import numpy_dtype
+from relayvm.ops.core.tensor_types import numpy_dtype
 
 from . import rivals
 from .contest import Contestant, Samples, contest, ratio

@@ -1,4 +1,4 @@
-"""torch, cupy and onnxruntime, where they are and can use the card."""
+"""torch, cupy and onnxruntime, where they are and can use the GPU."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .figures import NotRun, brief
 
 #: Most seconds for what may take any time, such as compiling a function with torch.
 PATIENCE_S = 30
-#: Is the card emulated?  Set by ``emulated``.
+#: Is the GPU emulated?  Set by ``emulated``.
 emulated = False
 _refused: list[str] = []
 
 
 @functools.cache
 def torch() -> Any:
-    """torch with a card.  Raises NotRun."""
+    """torch with a GPU.  Raises NotRun."""
     found = _imported("torch")
     if not found.cuda.is_available():
-        raise NotRun("torch finds no card")
+        raise NotRun("torch finds no GPU")
     found.backends.cuda.matmul.allow_tf32 = False
     found.backends.cudnn.allow_tf32 = False
     return found
@@ -34,14 +34,14 @@ def torch() -> Any:
 
 @functools.cache
 def cupy() -> Any:
-    """cupy with a card.  Raises NotRun."""
+    """cupy with a GPU.  Raises NotRun."""
     if emulated:
-        raise NotRun("the card is emulated")
+        raise NotRun("the GPU is emulated")
     found = _imported("cupy")
     try:
         found.cuda.runtime.getDeviceCount()
     except Exception as error:
-        raise NotRun(f"cupy finds no card ({brief(error)})") from error
+        raise NotRun(f"cupy finds no GPU ({brief(error)})") from error
     return found
 
 
@@ -62,7 +62,7 @@ def _imported(name: str) -> Any:
 
 
 def tensor(array: np.ndarray) -> Any:
-    """The array as a tensor of torch on the card.  torch takes no bfloat16 from numpy: its bits go as integers."""
+    """The array as a tensor of torch on the GPU.  torch takes no bfloat16 from numpy: its bits go as integers."""
     t = torch()
     if array.dtype.name == "bfloat16":
         return t.from_numpy(array.view(np.int16)).cuda().view(t.bfloat16)

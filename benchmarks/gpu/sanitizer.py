@@ -23,7 +23,7 @@ FILES = ("tests/ops/cuda", "tests/e2e/test_unread_results.py", "tests/e2e/test_h
 #: Of a tool's time, when no further test is begun: it has to count its errors then.
 _PART = 0.8
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMARY: (\d+) hazards? displayed)")
-#: What it says where it cannot work on this card or machine.
+#: What it says where it cannot work on this GPU or machine.
 _REFUSED = ("Device not supported", "Unable to find injection library", "Failed to initialize", "debugger is not supported")
 
 

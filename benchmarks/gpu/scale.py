@@ -1,4 +1,4 @@
-"""How large everything is: as the goals say, or so small that the emulated card does it in seconds."""
+"""How large everything is: as the goals say, or so small that the emulated GPU does it in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tests of the suite on the card."""
+"""The tests of the suite on the GPU."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .processes import Ended, run
 from .scale import TINY, Scale
 
 NONE = Goal(at_most=0)
-#: Tests of the emulated card itself.
-WITHOUT_A_CARD = ("tests/cuda",)
+#: Tests of the emulated GPU itself.
+WITHOUT_A_GPU = ("tests/cuda",)
 #: One file, where everything is tiny.
 _FEW = "tests/e2e/test_unread_results.py"
 _WORKERS = 8
@@ -31,8 +31,8 @@ _LAST_TEST_S = 20.0
 
 
 def command(*more: str) -> list[str]:
-    """pytest for the tests that run on the card."""
-    ignored = [f"--ignore={folder}" for folder in WITHOUT_A_CARD]
+    """pytest for the tests that run on the GPU."""
+    ignored = [f"--ignore={folder}" for folder in WITHOUT_A_GPU]
     plugins = ["-p", "gpu.recorded", "-p", "no:cacheprovider"]
     return [sys.executable, "-m", "pytest", "-q", "--device", "cuda", "-k", "cuda", *ignored, *plugins, *more]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from relayvm.ops.native import store
+from relayvm.ops.native.cache import kernel_store
 
 from .cold import start
 from .figures import Recorder
@@ -25,7 +25,7 @@ def measure(record: Recorder, scale: Scale) -> None:
 
 
 def _counted(record: Recorder, name: str, run: Any) -> None:
-    before = dict(store.counters)
+    before = dict(kernel_store.counters)
     run()
-    compiled = {kind: store.counters[kind] - before.get(kind, 0) for kind in ("compiles", "nvrtc_compiles")}
+    compiled = {kind: kernel_store.counters[kind] - before.get(kind, 0) for kind in ("compiles", "nvrtc_compiles")}
     record.facts(**{f"{name}: compiled": compiled})

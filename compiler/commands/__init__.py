@@ -1,1 +1,1 @@
-"""The command line: its commands, and what is special to people at a terminal."""
+"""Command line: the commands, their options, inputs and terminal output."""

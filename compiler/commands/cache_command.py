@@ -1,4 +1,4 @@
-"""``relayvm cache``: what the kernel cache holds, whether it is whole, and why two kernels are two entries."""
+"""``relayvm cache``: list, verify, explain, prune and clear the kernel cache."""
 
 from __future__ import annotations
 
@@ -11,60 +11,62 @@ from typing import Any
 
 import click
 
-from ...ops.native import disk, records
-from ...ops.native.cache_key import apart, differences
-from ...ops.native.entry import DamagedEntry, Entry, unpack
-from ...vm.executable import DEVICES
+from ...ops.native.cache import disk_cache, tuning_records
+from ...ops.native.cache.cache_entry import DamagedEntry, Entry, unpack
+from ...ops.native.cache.cache_key import differences, distinct_parts
+from ...vm.bytecode.executable import DEVICES
+from ...vm.diagnostics.source import FileError, InputError
 from ...vm.report.tables import bytes_short, bytes_text
-from ...vm.source import FileError, InputError
 from ..compile import check_target
 from ..config import Config
 from ..tuning.remember import misses
 from .exit_codes import ExitCode
-from .opening import read_module
+from .load_program import read_module
 from .options import config_option, device_option, file_argument, json_option, sizes_option
 from .streams import answer
 
-#: Digits of an id that are shown: enough to tell entries apart, and to name one.
+#: Digits of an id in listings: enough to distinguish entries, and to name an entry.
 _SHOWN_DIGITS = 12
-#: What ``info`` counts a file as whose kind cannot be read.
+#: The kind under which ``info`` counts a file without a readable kind.
 _DAMAGED = "damaged"
 
 
-@click.group("cache", short_help="Look at the kernel cache, clear it.")
+@click.group("cache", short_help="Inspect and clear the kernel cache.")
 def cache_command() -> None:
-    """Look at the kernel cache: compiled machine code, for processors and for cards.
+    """Inspect and clear the kernel cache: compiled machine code, for CPUs and for GPUs.
 
-    Its folder is RELAYVM_CACHE_DIR, else a folder in your user cache. Clearing it is always safe.
+    The folder is RELAYVM_CACHE_DIR, else a folder in your user cache. Clearing the cache is always safe.
     """
 
 
 @contextlib.contextmanager
 def _folder_errors() -> Iterator[None]:
-    """What is wrong with the folder, as an error for people."""
+    """Turn errors of the folder into a FileError that names the folder."""
     try:
         yield
-    except disk.NoFolder as error:
-        raise FileError(f"no cache is used: {error}", help=f"{disk.FOLDER_VARIABLE} names the folder") from error
+    except disk_cache.NoFolder as error:
+        raise FileError(f"no cache is used: {error}", help=f"{disk_cache.FOLDER_VARIABLE} names the folder") from error
     except OSError as error:
-        raise FileError(f"the cache cannot be used: {error.filename or disk.folder()}: {error.strerror or error}") from error
+        raise FileError(
+            f"the cache cannot be used: {error.filename or disk_cache.folder()}: {error.strerror or error}"
+        ) from error
 
 
 def _answer(data: Any, lines: list[str], as_json: bool) -> None:
     answer(data, "\n".join(lines), as_json)
 
 
-# ---- what is there -----------------------------------------------------------------------------------------------------------
+# ---- contents ----------------------------------------------------------------------------------------------------------------
 
 
 @cache_command.command()
 @click.option("--entries", "each", is_flag=True, help="List the entries, the last used first.")
 @json_option
 def info(each: bool, as_json: bool) -> None:
-    """Show the folder, the number and size of the entries by kind, the cap, the first and the last use."""
+    """Show the folder, number and size of the entries by kind, the cap, the first and the last use."""
     with _folder_errors():
-        folder = disk.folder()
-        rows = [_row(file) for file in sorted(disk.stored(), key=lambda file: -file.used_ns)]
+        folder = disk_cache.folder()
+        rows = [_row(file) for file in sorted(disk_cache.entry_files(), key=lambda file: -file.used_ns)]
     kinds: dict[str, dict[str, int]] = {}
     for row in rows:
         kind = kinds.setdefault(row["kind"], {"entries": 0, "bytes": 0})
@@ -73,18 +75,18 @@ def info(each: bool, as_json: bool) -> None:
         "folder": str(folder),
         "entries": len(rows),
         "bytes": sum(row["bytes"] for row in rows),
-        "max_bytes": disk.cap(),
+        "max_bytes": disk_cache.cap(),
         "kinds": dict(sorted(kinds.items())),
         "oldest": rows[-1]["used"] if rows else None,
         "newest": rows[0]["used"] if rows else None,
-        "tuning_records": len(records.known()),
+        "tuning_records": len(tuning_records.load()),
     }
     _answer(data | {"list": rows} if each else data, _info_lines(data) + (_row_lines(rows) if each else []), as_json)
 
 
-def _row(file: disk.Stored) -> dict[str, Any]:
+def _row(file: disk_cache.EntryFile) -> dict[str, Any]:
     try:
-        entry = disk.check(file.path)
+        entry = disk_cache.check(file.path)
         kind, name = entry.key.kind, entry.name
     except (DamagedEntry, OSError):
         kind, name = _DAMAGED, ""
@@ -114,13 +116,13 @@ def _count(n: int) -> str:
 @cache_command.command()
 @json_option
 def verify(as_json: bool) -> int:
-    """Check the checksum of every entry. Ends with 1 when a file is damaged or foreign, after a list of those."""
+    """Check the checksum of every entry. Lists damaged and foreign files and then ends with 1."""
     with _folder_errors():
-        files = list(disk.stored())
+        files = list(disk_cache.entry_files())
     bad = {}
     for file in files:
         try:
-            disk.check(file.path)
+            disk_cache.check(file.path)
         except FileNotFoundError:  # evicted meanwhile
             continue
         except (DamagedEntry, OSError) as error:
@@ -136,19 +138,19 @@ def verify(as_json: bool) -> int:
     return ExitCode.CHECK if bad else ExitCode.OK
 
 
-# ---- less of it --------------------------------------------------------------------------------------------------------------
+# ---- deletion ----------------------------------------------------------------------------------------------------------------
 
 
 @cache_command.command()
 @click.option("--tuning", is_flag=True, help="Delete the tuning records instead.")
 @json_option
 def clear(tuning: bool, as_json: bool) -> None:
-    """Delete every entry. Programs that run are not disturbed; the next ones compile their kernels again."""
+    """Delete every entry. Running programs are not affected; later programs compile their kernels again."""
     if not tuning:
-        _delete(disk.clear, as_json)
+        _delete(disk_cache.clear, as_json)
         return
     with _folder_errors():
-        count, nbytes = records.clear()
+        count, nbytes = tuning_records.clear()
     _answer({"deleted": count, "bytes": nbytes}, [f"deleted {_records(count)}, {bytes_text(nbytes)}"], as_json)
 
 
@@ -157,11 +159,11 @@ def _records(n: int) -> str:
 
 
 @cache_command.command()
-@click.option("--max-bytes", type=click.IntRange(min=0), help=f"What may stay; default: {disk.CAP_VARIABLE}, else 1 GiB.")
+@click.option("--max-bytes", type=click.IntRange(min=0), help=f"The cap; default: {disk_cache.CAP_VARIABLE}, else 1 GiB.")
 @json_option
 def prune(max_bytes: int | None, as_json: bool) -> None:
-    """Delete the entries that were not used for longest, until the rest is within the cap."""
-    _delete(lambda: disk.prune(disk.cap() if max_bytes is None else max_bytes), as_json)
+    """Delete the least recently used entries until the rest is within the cap."""
+    _delete(lambda: disk_cache.prune(disk_cache.cap() if max_bytes is None else max_bytes), as_json)
 
 
 def _delete(how: Callable[[], tuple[int, int]], as_json: bool) -> None:
@@ -170,7 +172,7 @@ def _delete(how: Callable[[], tuple[int, int]], as_json: bool) -> None:
     _answer({"deleted": files, "bytes": nbytes}, [f"deleted {_count(files)}, {bytes_text(nbytes)}"], as_json)
 
 
-# ---- why two -----------------------------------------------------------------------------------------------------------------
+# ---- differences of keys -----------------------------------------------------------------------------------------------------
 
 
 @cache_command.command()
@@ -178,7 +180,7 @@ def _delete(how: Callable[[], tuple[int, int]], as_json: bool) -> None:
 @click.argument("b")
 @json_option
 def explain(a: str, b: str, as_json: bool) -> None:
-    """Name what A and B differ in: the reason why the one was compiled although the other was there.
+    """List the fields in which the keys of A and B differ: the reason why both were compiled.
 
     A and B are the first digits of entries' ids (`relayvm cache info --entries` lists them), or files.
     """
@@ -192,7 +194,7 @@ def explain(a: str, b: str, as_json: bool) -> None:
     }
     lines = [f"{side}  {e.key.id[:_SHOWN_DIGITS]}  {e.key.kind}  {e.name}" for side, e in (("a", left), ("b", right))]
     for name, x, y in found:
-        x, y = apart(x, y)
+        x, y = distinct_parts(x, y)
         lines += [f"{name} differs:", f"  a  {x}", f"  b  {y}"]
     _answer(data, lines if found else [*lines, "their keys are the same"], as_json)
 
@@ -211,7 +213,7 @@ def _entry(text: str) -> Entry:
 def _by_prefix(text: str) -> Path:
     if not re.fullmatch("[0-9a-f]+", text):
         raise InputError(f"{text} is neither a file nor the first digits of an entry's id", help=_LIST)
-    found = sorted((file for file in disk.stored() if file.id.startswith(text)), key=lambda file: file.id)
+    found = sorted((file for file in disk_cache.entry_files() if file.id.startswith(text)), key=lambda file: file.id)
     if not found:
         raise InputError(f"no entry's id begins with {text}", help=_LIST)
     if len(found) > 1:
@@ -233,7 +235,7 @@ _LIST = "`relayvm cache info --entries` lists them"
 @config_option
 @json_option
 def miss(file: Path, sizes: dict[str, tuple[int, ...]], device: str | None, config: dict[str, str], as_json: bool) -> None:
-    """Say which tuning records FILE finds, and of those it misses what the nearest one differs in.
+    """Report tuning hits; for each miss, the fields in which the nearest record differs.
 
     FILE is a program (.relay).
     """

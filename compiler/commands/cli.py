@@ -1,6 +1,6 @@
-"""The command line: ``relayvm run|compile|dump|explain|profile|compare|tune|cache|ops|isa|env``.
+"""Command line: ``relayvm run|compile|dump|explain|profile|compare|tune|cache|ops|isa|env``.
 
-Data goes to standard output, everything else to standard error.  Exit codes: see ``exit_codes``.
+Data goes to standard output, messages and progress to standard error.  Exit codes: see ``exit_codes``.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 import click
 
-from ...vm.printable import printable
-from ...vm.source import FileError, InputError
+from ...vm.diagnostics.printable import printable
+from ...vm.diagnostics.source import FileError, InputError
 from ..config import Config
 from ..pipeline import STAGES, stages
 from ..text.attributes import did_you_mean
 from ..tuning.remember import remembered
 from .cache_command import cache_command
 from .compare_command import compare_command
+from .error_output import tell, wants_json
 from .exit_codes import ExitCode, listed
-from .failures import tell, wants_json
 from .inputs import make_inputs
-from .opening import function_of, is_executable, open_program, read_module
+from .load_program import function_of, is_executable, open_program, read_module
 from .options import (
     config_option,
     device_option,
@@ -45,15 +45,15 @@ from .run_command import run_command
 from .streams import answer, complain, discard_output, prepare_streams, standard_output
 from .tune_command import tune_command
 
-#: Errors that say that standard output takes no more, other than a reader who left.
+#: Error numbers of a standard output that accepts no more data; a broken pipe is no error.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-# ---- the way in ----------------------------------------------------------------------------------------------------------
+# ---- entry point ---------------------------------------------------------------------------------------------------------
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run a command line (``sys.argv`` when None); the exit code.  Never raises: see ``failures`` for how it says what failed."""
+    """Run a command line (``sys.argv`` when None) and return the exit code.  Never raises: ``error_output`` reports errors."""
     prepare_streams()
     streams = sys.stdout, sys.stderr
     with warnings.catch_warnings():
@@ -65,7 +65,7 @@ def main(args: Sequence[str] | None = None) -> int:
         except SystemExit:
             if sys.stdout is streams[0]:
                 raise  # click answered a shell's completion
-            # click saw a broken pipe, that of its help: it wrapped the streams, and would end with 1
+            # click's help met a broken pipe: click wrapped the streams, and would end with 1
             sys.stdout, sys.stderr = streams
             discard_output()
             return ExitCode.OK
@@ -89,8 +89,8 @@ def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
 def command() -> None:
     """Compile and run tensor programs whose shapes are known only at run time.
 
-    FILE is a program in Relay's text format (.relay), or an executable (.rvm) that `relayvm compile` wrote, or - for
-    standard input, which holds one of these.
+    FILE is a program in Relay's text format (.relay), or an executable (.rvm) that `relayvm compile` wrote, or - to read
+    either from standard input.
     """
 
 
@@ -129,12 +129,12 @@ def compile_command(file: Path, out: Path, device: str | None, config: dict[str,
 
 @command.command()
 @file_argument
-@click.option("--stage", type=click.Choice(["parsed", *STAGES, "bytecode", "kernels"]), required=True, help="What to show.")
+@click.option("--stage", type=click.Choice(["parsed", *STAGES, "bytecode", "kernels"]), required=True, help="The stage to show.")
 @device_option
 @config_option
 @json_option
 def dump(file: Path, stage: str, device: str | None, config: dict[str, str], as_json: bool) -> None:
-    """Show FILE as it is on its way through the compiler."""
+    """Show FILE at a stage of compilation."""
     text = _dumped(file, stage, device, config)
     answer({"stage": stage, "text": text}, text.rstrip("\n"), as_json)
 
@@ -154,7 +154,7 @@ def _dumped(file: Path, stage: str, device: str | None, config: dict[str, str]) 
 
 
 def _target(device: str | None) -> str:
-    from ...vm.executable import DEVICES
+    from ...vm.bytecode.executable import DEVICES
     from ..compile import check_target
 
     check_target(device or DEVICES[0])
@@ -162,8 +162,8 @@ def _target(device: str | None) -> str:
 
 
 def _kernels(file: Path, device: str | None, config: dict[str, str]) -> str:
-    from ...ops.kernels import kernel_source
-    from ...vm.kernels import in_python
+    from ...ops.codegen import kernel_source
+    from ...vm.runtime.kernel_addresses import in_python
 
     groups = {p.group.key(): p.group for p in open_program(file, device, config).packed}
     parts = []
@@ -173,7 +173,7 @@ def _kernels(file: Path, device: str | None, config: dict[str, str]) -> str:
     return "\n".join(parts)
 
 
-@command.command(short_help="Run FILE several times: where time and bytes go.")
+@command.command(short_help="Profile FILE: time, copies, memory.")
 @file_argument
 @input_options
 @device_option
@@ -199,8 +199,8 @@ def profile(
     html_path: Path | None,
     **inputs: Any,
 ) -> None:
-    """Run FILE several times: kernels, copies with their reasons, waits, allocations, time."""
-    from ...vm.machine import VirtualMachine
+    """Profile several runs of FILE: kernels, copies with their reasons, waits, allocations, time."""
+    from ...vm.api.machine import VirtualMachine
     from ...vm.report.profiling import profile as measure
     from .profile_terminal import show
 
@@ -222,7 +222,7 @@ def profile(
             show(found.view(view))
 
 
-@command.command(short_help="Show every copy that FILE makes, and why.")
+@command.command(short_help="Explain the copies of FILE.")
 @file_argument
 @size_options
 @device_option
@@ -237,9 +237,9 @@ def explain(
     config: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Show every copy that FILE makes: what crosses, why, from which line, and what would remove it.
+    """Explain every copy of FILE: tensor, reason, source line, and the change that would remove the copy.
 
-    Also where each kernel runs, and what lies in which memory.  Sizes make the bytes exact.
+    Also the placement of each kernel, and the tensors in each storage.  With sizes the bytes are exact.
     """
     found = open_program(file, device, config).explain(shapes, dims, entry)
     answer(found.as_data(), str(found), as_json)
@@ -258,7 +258,7 @@ command.add_command(tune_command)
 @json_option
 def ops(name: str | None, as_json: bool) -> None:
     """List the operators, or show NAME."""
-    from ..operator_pages import as_data, operator, operator_text, operators, signature
+    from ..docs.operator_pages import as_data, operator, operator_text, operators, signature
 
     found = operators() if name is None else [operator(name)]
     text = "\n".join(signature(op) for op in found) if name is None else operator_text(found[0])
@@ -270,7 +270,7 @@ def ops(name: str | None, as_json: bool) -> None:
 @json_option
 def isa(name: str | None, as_json: bool) -> None:
     """List the instructions, or show NAME."""
-    from ...vm.isa import INSTRUCTIONS
+    from ...vm.bytecode.isa import INSTRUCTIONS
 
     known = {cls.__name__: cls for _, cls in sorted(INSTRUCTIONS.items())}
     if name is not None and name.lower() not in map(str.lower, known):

@@ -1,4 +1,4 @@
-"""``relayvm compare``: configurations, programs or saved profiles side by side, on a screen, in files, and as a check."""
+"""``relayvm compare``: compare configurations, programs or saved profiles; print, write files, check conditions."""
 
 from __future__ import annotations
 
@@ -10,23 +10,32 @@ from typing import Any
 
 import click
 
-from ...ops.ty import Type
-from ...vm.report.compare import Comparison, compare_profiles
-from ...vm.report.compare_text import page_table
-from ...vm.report.profile_data import Profile
-from ...vm.source import FileError, InputError
-from ..comparison.agreement import Tolerance
-from ..comparison.comparing import PRESETS, REPEAT, compare_sides
-from ..comparison.conditions import FIGURES, Condition, ConditionError, failures, parse_condition
-from .drawing import Range
+from ...ops.core.tensor_types import Type
+from ...vm.diagnostics.source import FileError, InputError
+from ...vm.report.profile_report import Profile
+from ..comparison.compare import Comparison, compare_profiles
+from ..comparison.compare_conditions import FIGURES, Condition, ConditionError, failures, parse_condition
+from ..comparison.compare_text import page_table
+from ..comparison.result_check import Tolerance
+from ..comparison.run_comparison import PRESETS, REPEAT, compare_sides
+from .compare_terminal import show
 from .exit_codes import ExitCode
 from .expected import Expected
 from .inputs import InputSyntaxError, parse_shape, split_option
-from .opening import STDIN, load
-from .options import device_option, expected_options, input_options, json_option, settings, side_option, wanted, write_file
+from .load_program import STDIN, load
+from .options import (
+    device_option,
+    expected_options,
+    input_options,
+    json_option,
+    settings,
+    side_option,
+    wanted,
+    write_file,
+)
 from .progress import compile_progress, round_progress
+from .random_inputs import Range
 from .streams import complain, standard_output
-from .terminal import show
 
 #: The suffix of a saved profile.
 PROFILE_SUFFIX = ".json"
@@ -70,7 +79,7 @@ def _bindings(context: click.Context, parameter: click.Parameter, texts: Sequenc
 
 
 _FAIL_IF_HELP = (
-    "End with 1 where this holds, in any case (repeatable), such as 'b.dtoh_bytes > 0' or 'b.time > a.time * 1.05'. "
+    "End with 1 if this holds in any case (repeatable), such as 'b.dtoh_bytes > 0' or 'b.time > a.time * 1.05'. "
     f"SIDE.FIGURE, numbers, + - * /, comparisons, and, or, not. Figures, per run, times in ns: {', '.join(FIGURES)}."
 )
 _PRESET_HELP = "; ".join(f"{name}: sides {', '.join(sides)}" for name, sides in PRESETS.items())
@@ -89,30 +98,34 @@ def _file_option(name: str, help_text: str) -> Any:
 # ---- the command -------------------------------------------------------------------------------------------------------------
 
 
-@click.command("compare", short_help="Run FILE in several configurations: what differs.")
+@click.command("compare", short_help="Compare FILE in several configurations.")
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE [FILE...]")
 @_side_options
 @click.option("--side", "named", multiple=True, metavar="NAME:KEY=VALUE,...", callback=_named_sides, help="A side with a name.")
-@click.option("--preset", type=click.Choice(sorted(PRESETS)), help=f"Sides that answer a question. {_PRESET_HELP}.")
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help=f"A predefined set of sides. {_PRESET_HELP}.")
 @click.option(
     "--shapes",
     "bindings",
     multiple=True,
     metavar="NAME=5,4;n=7",
     callback=_bindings,
-    help="Sizes of one case; repeat for several, with their geometric mean.",
+    help="Sizes of one case; several options: several cases and their geometric mean.",
 )
 @input_options
 @device_option
-@click.option("--repeat", type=click.IntRange(min=1), default=REPEAT, show_default=True, help="Rounds; all sides run in each.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=REPEAT, show_default=True, help="Rounds; every side runs in each round."
+)
 @click.option("--fail-if", "conditions", multiple=True, metavar="CONDITION", help=_FAIL_IF_HELP)
-@click.option("--profiles/--no-profiles", default=None, help="Also each side as nvprof prints it; default: of two sides.")
-@click.option("--all", "everything", is_flag=True, help="Also rows that take under 1 % of the time and do not differ.")
+@click.option(
+    "--profiles/--no-profiles", default=None, help="Also print each side in nvprof's form; default: if there are two sides."
+)
+@click.option("--all", "everything", is_flag=True, help="Also print rows below 1 % of the time that do not differ.")
 @expected_options
 @json_option
 @_file_option("--json-out", "Write the comparison as JSON.")
-@_file_option("--html", "Write one page with all sides over each other.")
-@_file_option("--trace", "Write a trace for Perfetto, a process for each side.")
+@_file_option("--html", "Write one page with the timelines of all sides.")
+@_file_option("--trace", "Write a trace for Perfetto, one process per side.")
 def compare_command(
     files: tuple[Path, ...],
     named: dict[str, dict[str, str]],
@@ -138,10 +151,10 @@ def compare_command(
     atol: dict[str, float],
     **lettered: dict[str, str],
 ) -> int:
-    """Run FILE in several configurations, in turn, and show what differs; or several FILEs, or saved profiles (.json).
+    """Run FILE in several configurations, in turn, and show the differences; or several FILEs, or saved profiles (.json).
 
-    Sides are --a to --d, --side and --preset; with several FILEs, each is a side's. Every side is held against the first.
-    Ends with 3 when the results do not agree, with 4 when they are not those of --expected, with 1 when a --fail-if holds.
+    --a to --d, --side and --preset define sides; with several FILEs, each FILE is a side. Every side is compared with the first.
+    Ends with 3 if results differ between sides, with 4 if results differ from --expected, with 1 if a --fail-if holds.
     """
     saved = [f for f in files if f.suffix == PROFILE_SUFFIX]
     if saved:
@@ -182,7 +195,7 @@ def compare_command(
 
 
 def _check(file: Path, tolerance: Tolerance) -> Callable[[str, Any, Type], object]:
-    """For each side: are its results those of the file?"""
+    """A check of each side's results against the file."""
     return lambda name, value, result: Expected(file, result, tolerance).verdict(value).demand(name)
 
 
@@ -204,7 +217,7 @@ def _side_names(count: int) -> list[str]:
 def _sides(
     files: Sequence[Path], lettered: dict[str, dict[str, str]], named: dict[str, dict[str, str]], preset: str | None
 ) -> Sides:
-    """Program and configuration of each side, by its name."""
+    """Program and configuration of each side, by name."""
     given = [letter for letter in _LETTERS if lettered[letter]]
     if preset is not None:
         if given or named or len(files) > 1:
@@ -235,7 +248,7 @@ def _profile(path: Path) -> Profile:
 
 
 def _write(found: Comparison, json_out: Path | None, html: Path | None, trace: Path | None) -> None:
-    """The files that were asked for.  Raises FileError where one cannot be written."""
+    """Write the requested files.  Raises FileError if a file cannot be written."""
     several = len(found.cases) > 1
     named = [
         (f"{name} {case.name}" if several else name, profile)

@@ -1,4 +1,4 @@
-"""What relayvm runs on: versions, folders, devices; the first thing to put into a bug report."""
+"""Environment of this process: versions, folders, devices; for bug reports."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import os
 import platform
 from typing import Any
 
-from ...ops.native import disk, libraries
-from ...ops.native.fingerprint import library_fields
-from ...vm import threads, trust
-from ...vm.executable import DEVICES
+from ...ops.native.cache import disk_cache
+from ...ops.native.cache.fingerprint import library_fields
+from ...ops.native.jit import library_calls
+from ...vm.api import thread_count
+from ...vm.bytecode import trusted
+from ...vm.bytecode.executable import DEVICES
 
 _PACKAGES = ("relayvm", "numpy", "numba", "llvmlite", "scipy", "lark", "click", "rich")
-#: Environment variables that change what relayvm does.
-VARIABLES = (disk.FOLDER_VARIABLE, disk.CAP_VARIABLE, threads.VARIABLE, trust.VARIABLE, "RELAYVM_TRACEBACK")
+#: Environment variables that change relayvm's behaviour.
+VARIABLES = (disk_cache.FOLDER_VARIABLE, disk_cache.CAP_VARIABLE, thread_count.VARIABLE, trusted.VARIABLE, "RELAYVM_TRACEBACK")
 
 
 def environment() -> dict[str, Any]:
@@ -33,33 +35,33 @@ def environment() -> dict[str, Any]:
 
 
 def _blas() -> dict[str, Any]:
-    """The package, with its version, whose BLAS multiplies matrices (None: there is none); ``why`` those before it do not."""
+    """Package and version of the BLAS in use (None: there is none); ``why``: the reasons against the BLAS libraries before it."""
     try:
-        why = [*libraries.blas().passed_over]
+        why = [*library_calls.blas().passed_over]
     except ImportError as error:
         return {"package": None, "why": [str(error)]}
-    return {"package": library_fields(libraries.TABLE)["blas"], "why": why}
+    return {"package": library_fields(library_calls.TABLE)["blas"], "why": why}
 
 
 def _cache() -> dict[str, Any]:
     try:
-        sizes = [file.size for file in disk.stored()]
-        return {"folder": str(disk.folder()), "entries": len(sizes), "bytes": sum(sizes)}
-    except disk.NoFolder as error:
+        sizes = [file.size for file in disk_cache.entry_files()]
+        return {"folder": str(disk_cache.folder()), "entries": len(sizes), "bytes": sum(sizes)}
+    except disk_cache.NoFolder as error:
         return {"folder": None, "why": str(error), "entries": 0, "bytes": 0}
 
 
 def _cuda() -> dict[str, Any]:
-    """The cards, with the driver's version and the compiler of CUDA C; ``why`` there is none, in a line."""
-    from ...ops.native import nvrtc
-    from ...vm.cuda import device
-    from ...vm.cuda.driver import NoCuda
+    """GPUs, driver version and compiler of CUDA C; ``why``: one line for each that is missing."""
+    from ...ops.native.jit import nvrtc
+    from ...vm.devices.cuda import device
+    from ...vm.devices.cuda.driver import NoCuda
 
     found: dict[str, Any] = {"cards": [], "driver": None, "compiler": None, "why": []}
     try:
         found["driver"] = device.driver().get("cuDriverGetVersion") & 0xFFFFFFFF
-        cards = [device.device(i) for i in range(device.count())]
-        found["cards"] = [{"name": c.name, "architecture": c.architecture, "bytes": c.total_bytes} for c in cards]
+        gpus = [device.device(i) for i in range(device.count())]
+        found["cards"] = [{"name": c.name, "architecture": c.architecture, "bytes": c.total_bytes} for c in gpus]
     except NoCuda as error:
         found["why"].append(str(error))
     try:
@@ -70,13 +72,13 @@ def _cuda() -> dict[str, Any]:
 
 
 def _cuda_text(cuda: dict[str, Any]) -> str:
-    cards = [f"{n}: {c['name']} ({c['architecture']}, {c['bytes'] >> 20} MiB)" for n, c in enumerate(cuda["cards"])]
+    gpus = [f"{n}: {c['name']} ({c['architecture']}, {c['bytes'] >> 20} MiB)" for n, c in enumerate(cuda["cards"])]
     version = f"driver for CUDA {cuda['driver'] // 1000}.{cuda['driver'] % 1000 // 10}" if cuda["driver"] else None
-    return "; ".join(filter(None, [*cards, version, cuda["compiler"], *cuda["why"]]))
+    return "; ".join(filter(None, [*gpus, version, cuda["compiler"], *cuda["why"]]))
 
 
 def environment_text(data: dict[str, Any]) -> str:
-    """The same for people, a fact a line."""
+    """The environment as text, one fact per line."""
     lines = [f"{name:<10} {version or 'not installed'}" for name, version in data["versions"].items()]
     lines += [
         f"platform   {data['platform']}, {data['machine']}, {data['cores']} cores",

@@ -1,15 +1,15 @@
-"""How a command ended: the exit codes, declared once; the help and docs/commands.md list them."""
+"""Exit codes, declared once; the help and docs/commands.md list them."""
 
 from __future__ import annotations
 
 import enum
 
-from ...vm.source import ConfigError, FileError, InputError, RelayError, VMError
-from ..comparison.agreement import ResultsDiffer, ResultsUnexpected
+from ...vm.diagnostics.source import ConfigError, FileError, InputError, RelayError, VMError
+from ..comparison.result_check import ResultsDiffer, ResultsUnexpected
 
 
 class ExitCode(enum.IntEnum):
-    """How a command ended, the same for every command.  ``meaning``: in words."""
+    """Exit codes, the same for every command.  ``meaning``: the code in words."""
 
     meaning: str
 
@@ -18,7 +18,7 @@ class ExitCode(enum.IntEnum):
     USAGE = 2, "the command line: an unknown option, configuration key or device"
     DIFFERENT = 3, "the sides of a comparison gave different results"
     UNEXPECTED = 4, "the results are not those of --expected"
-    INPUT = 5, "what was given does not fit the program: an input, a size, a name"
+    INPUT = 5, "an argument does not fit the program: an input, a size, a name"
     FILE = 6, "a file cannot be read or written; standard output, too"
     PROGRAM = 7, "the program's text has a mistake, or a stored file is damaged"
     RUN = 8, "the program failed while it ran: an index, a division, memory"
@@ -31,7 +31,7 @@ class ExitCode(enum.IntEnum):
         return member
 
 
-#: The code of an error: that of the first class here that it is of.
+#: Exit codes of error classes; the first class that matches decides.
 _OF_ERRORS: dict[type[RelayError], ExitCode] = {
     ResultsUnexpected: ExitCode.UNEXPECTED,
     ResultsDiffer: ExitCode.DIFFERENT,
@@ -44,10 +44,10 @@ _OF_ERRORS: dict[type[RelayError], ExitCode] = {
 
 
 def code_of(error: RelayError) -> ExitCode:
-    """The exit code of a command that an error ended."""
+    """The exit code of an error."""
     return next(code for cls, code in _OF_ERRORS.items() if isinstance(error, cls))
 
 
 def listed() -> str:
-    """The codes and their meanings, one a line, for the help."""
+    """The codes and their meanings, one per line, for the help."""
     return "\n".join(f"{code:>5}  {code.meaning}" for code in ExitCode)

@@ -1,4 +1,4 @@
-"""``--expected FILE``: results are held against those in a file, as ``run -o`` writes them."""
+"""``--expected FILE``: comparison of results with a file in the format of ``run -o``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.ty import TensorType, TupleType, Type, is_float, numpy_dtype
-from ...vm.source import InputError
-from ..comparison.agreement import Mismatch, ResultsUnexpected, Tolerance, leaves, mismatches
-from .arrays import read_arrays
+from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float, numpy_dtype
+from ...vm.diagnostics.source import InputError
+from ..comparison.result_check import Mismatch, ResultsUnexpected, Tolerance, leaves, mismatches
+from .array_files import read_arrays
 from .summary import name_of
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Are results those of ``file``?  ``within``: the limits, in words.  ``mismatches``: outputs that differ."""
+    """Comparison of results with ``file``.  ``within``: the tolerances, in words.  ``mismatches``: outputs that differ."""
 
     file: Path
     within: str
@@ -29,18 +29,18 @@ class Verdict:
         return {"file": str(self.file), "agree": not found, "within": self.within, "differences": found}
 
     def error(self, name: str) -> ResultsUnexpected:
-        """The differences; ``name`` is the name of the run."""
+        """The differences as an error; ``name`` is the name of the run."""
         what, names = f"the results of {name} are not those of {self.file}", (str(self.file), name)
         return ResultsUnexpected([m.diagnostic(what, names) for m in self.mismatches])
 
     def demand(self, name: str) -> None:
-        """Raises ResultsUnexpected where they are not those."""
+        """Raises ResultsUnexpected if an output differs."""
         if self.mismatches:
             raise self.error(name)
 
 
 class Expected:
-    """The results that a file expects of a function with a result of this type.  Raises as ``read_expected``."""
+    """Expected results, from a file, of a function with a result of this type.  Raises as ``read_expected``."""
 
     def __init__(self, file: Path, result: Type, tolerance: Tolerance) -> None:
         self.file, self.tolerance = file, tolerance
@@ -48,7 +48,7 @@ class Expected:
         self.value = read_expected(file, result)
 
     def verdict(self, value: Any) -> Verdict:
-        """A run's results against those."""
+        """The comparison of a run's results with the file."""
         within = self.tolerance.text(leaves(value))
         return Verdict(self.file, within, tuple(mismatches(self.value, value, self.tolerance)))
 
@@ -56,8 +56,8 @@ class Expected:
 def read_expected(path: Path, result: Type) -> Any:
     """The expected results of a function with a result of this type: an array, or a (nested) tuple of them.
 
-    Floats of another precision than the result's are rounded to it.  Raises FileError, and InputError where the file does
-    not hold just the outputs of the function.
+    Floats of another precision are rounded to the result's.  Raises FileError, and InputError if the file does
+    not hold exactly the outputs of the function.
     """
     found = read_arrays("--expected", str(path))
     paths = _paths(result)

@@ -1,4 +1,4 @@
-"""Inputs of a run: read from files, written on the command line, or drawn from a seed at the parameter's type."""
+"""Inputs of a run: read from files, written on the command line, or random values of the parameter's type from a seed."""
 
 from __future__ import annotations
 
@@ -11,27 +11,37 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.ty import DTYPES, TensorType, TupleType, Type, dim_text, int_range, is_float, is_integer, numpy_dtype
-from ...shape_funcs.dims import SYM, Dim, const
-from ...vm import codes
-from ...vm.executable import VMFunction
-from ...vm.source import Diagnostic, InputError
+from ...ops.core.tensor_types import (
+    DTYPES,
+    TensorType,
+    TupleType,
+    Type,
+    dim_text,
+    int_range,
+    is_float,
+    is_integer,
+    numpy_dtype,
+)
+from ...shape_funcs.symbolic.dim import SYM, Dim, const
+from ...vm.bytecode.executable import VMFunction
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import Diagnostic, InputError
 from ..text.attributes import did_you_mean
-from .arrays import read_array
-from .drawing import Range, allocated, draw
+from .array_files import read_array
+from .random_inputs import Range, allocated, draw
 
-#: What ``--input`` takes, for messages.
+#: The forms of ``--input``, for messages.
 FORMS = "NAME=@file.npy, NAME=@file.npz:key, NAME=float32[2,3]=1.5 or, for a scalar, NAME=1.5"
 _FILLED = re.compile(r"([a-z]+\d*)(?:\[([^\]]*)\])?=(.*)", re.DOTALL)
-#: Who said a size that a given value has.
+#: The source of a size that a given value has.
 _VALUE = "a value"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The inputs as the command line says them: ``dims`` by name, the others by parameter (``x``, in a tuple ``x.0``).
+    """The inputs as the command line gives them: ``dims`` by name, the others by parameter (``x``, in a tuple ``x.0``).
 
-    What is not said is drawn from ``seed``; each input by itself, so that giving one leaves the others as they were.
+    Other inputs are random, from ``seed`` and the input's name: an input that is given does not change the other inputs.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +52,7 @@ class Wanted:
 
 
 class InputSyntaxError(ValueError):
-    """An option's text that is none of the forms it takes."""
+    """An option's text in none of the option's forms."""
 
 
 # ---- the texts of options ------------------------------------------------------------------------------------------------
@@ -58,7 +68,7 @@ def split_option(text: str, form: str) -> tuple[str, str]:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """``5,4`` as sizes; an empty text is a scalar's.  Raises InputSyntaxError."""
+    """``5,4`` as sizes; an empty text is the shape of a scalar.  Raises InputSyntaxError."""
     parts = text.strip().removesuffix(",").split(",") if text.strip() else []
     try:
         sizes = tuple(int(part) for part in parts)
@@ -87,7 +97,7 @@ def parse_input(text: str) -> tuple[str, Any]:
 
 
 def _number(text: str, option: str) -> Any:
-    """A number or bool as people and Relay write it."""
+    """A number or bool in Python's or Relay's notation."""
     words = {"true": True, "false": False, "inf": math.inf, "-inf": -math.inf, "nan": math.nan}
     if text.strip().lower() in words:
         return words[text.strip().lower()]
@@ -100,7 +110,7 @@ def _number(text: str, option: str) -> Any:
 
 
 def _filled(name: str, dtype: str, shape: tuple[int, ...], text: str, option: str) -> np.ndarray:
-    """An array from its elements' text: one value for all of them, or as many as there are elements."""
+    """An array from its elements' text: one value for all elements, or one value per element."""
     values = [_cast(name, _number(t, option), dtype) for t in text.split(",")]
     count = math.prod(shape)
     if len(values) not in (1, count):
@@ -113,7 +123,7 @@ def _filled(name: str, dtype: str, shape: tuple[int, ...], text: str, option: st
 
 
 def _cast(name: str, value: Any, dtype: str) -> Any:
-    """The number as an element of ``dtype``.  Raises InputError where it does not fit."""
+    """The number as an element of ``dtype``.  Raises InputError if ``dtype`` cannot represent the number."""
     if dtype == "bool" and value in (0, 1):
         return bool(value)
     if is_integer(dtype) and not isinstance(value, float) and int_range(dtype)[0] <= value <= int_range(dtype)[1]:
@@ -135,7 +145,7 @@ def _is_finite_in(dtype: str, value: float) -> bool:
 def make_inputs(function: VMFunction, wanted: Wanted) -> tuple[Any, ...]:
     """The arguments of ``function``, in order.
 
-    Raises InputError: for a name that it does not have, and for every size that is neither said nor follows from what is.
+    Raises InputError: for a name that the function does not have, and for every size that is neither given nor implied.
     """
     leaves = [leaf for name, ty in function.params for leaf in _leaves(name, ty, function)]
     _check_names(function, leaves, wanted)
@@ -154,7 +164,7 @@ def make_inputs(function: VMFunction, wanted: Wanted) -> tuple[Any, ...]:
 
 
 def _leaves(name: str, ty: Type, function: VMFunction) -> list[tuple[str, TensorType]]:
-    """The tensors of a parameter: itself, or ``x.0``, ``x.1`` of a tuple."""
+    """The tensors of a parameter: the parameter itself, or ``x.0``, ``x.1`` of a tuple."""
     if isinstance(ty, TensorType):
         return [(name, ty)]
     if isinstance(ty, TupleType):
@@ -192,13 +202,13 @@ def _check_names(function: VMFunction, leaves: Sequence[tuple[str, TensorType]],
 
 
 def _name(d: Dim) -> str:
-    """The name that the program gave to a dimension; empty for any other."""
+    """The name of a dimension in the program; empty for a dimension without a name."""
     text = dim_text(d)
     return text[1:] if d.op == SYM else ""
 
 
 class _Sizes:
-    """What is known of the sizes of unknown dimensions, and who said so."""
+    """Known sizes of symbolic dimensions, each with its source (an option or a value)."""
 
     def __init__(self, function: VMFunction, wanted: Wanted) -> None:
         self.function = function
@@ -209,7 +219,7 @@ class _Sizes:
                     self.known[d] = (wanted.dims[_name(d)], f"--dim {_name(d)}={wanted.dims[_name(d)]}")
 
     def take_shape(self, name: str, ty: TensorType, shape: tuple[int, ...]) -> None:
-        """Learn from ``--shape``.  Raises InputError where it does not fit the type or what is known."""
+        """Add the sizes of ``--shape``.  Raises InputError if they contradict the type or a known size."""
         said = f"--shape {name}={','.join(map(str, shape))}"
         if len(shape) != ty.rank:
             raise InputError(
@@ -232,9 +242,9 @@ class _Sizes:
                 )
 
     def take_value(self, name: str, ty: TensorType, shape: tuple[int, ...]) -> None:
-        """Learn from a value that is given.  Raises InputError where an option said another size.
+        """Add the sizes of a given value.  Raises InputError if an option gave another size.
 
-        Whether values fit their types and each other is checked when the machine takes them.
+        The machine checks later that values fit their types and each other.
         """
         for axis, (d, n) in enumerate(zip(ty.shape, shape, strict=True)):
             if const(d) is not None:
@@ -248,7 +258,7 @@ class _Sizes:
                 )
 
     def missing(self, name: str, ty: TensorType) -> list[Diagnostic]:
-        """A mistake for every size of a tensor that is not known."""
+        """One diagnostic for a tensor with unknown sizes, else none."""
         unknown = [d for d in ty.shape if const(d) is None and d not in self.known]
         if not unknown:
             return []
@@ -266,12 +276,12 @@ class _Sizes:
         ]
 
     def shape(self, ty: TensorType) -> tuple[int, ...]:
-        """The sizes of a tensor that misses none."""
+        """The sizes of a tensor without unknown sizes."""
         return tuple(self.known[d][0] if (n := const(d)) is None else n for d in ty.shape)
 
 
 def _leaf(name: str, ty: TensorType, wanted: Wanted, sizes: _Sizes) -> Any:
-    """One tensor: what was given, else drawn."""
+    """One tensor: the given value, else random values."""
     if name not in wanted.values:
         return draw(name, ty.dtype, sizes.shape(ty), wanted.seed, wanted.ranges.get(name))
     value = wanted.values[name]

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts become values."""
+"""Options that several commands share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from typing import Any, TypeVar
 
 import click
 
-from ...vm.executable import DEVICES
+from ...vm.bytecode.atomic_file import write_whole
+from ...vm.bytecode.executable import DEVICES
 from ...vm.report.profile_views import VIEWS
-from ...vm.whole_file import write_whole
-from ..comparison.agreement import RTOL, SCALE_TOL
+from ..comparison.result_check import RTOL, SCALE_TOL
 from ..config import describe
-from .drawing import Range, parse_range
 from .exit_codes import ExitCode
 from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
+from .random_inputs import Range, parse_range
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 repeat_option = click.option("--repeat", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs.")
-warmup_option = click.option("--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Runs before these.")
+warmup_option = click.option(
+    "--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Unmeasured runs before the measured runs."
+)
 view_option = click.option(
-    "--view", type=click.Choice([*VIEWS]), default=next(iter(VIEWS)), show_default=True, help="What to print."
+    "--view", type=click.Choice([*VIEWS]), default=next(iter(VIEWS)), show_default=True, help="The view to print."
 )
 device_option = click.option(
-    "--device", metavar="|".join(DEVICES), help="Where to run; default: cpu, or what a .rvm was compiled for."
+    "--device", metavar="|".join(DEVICES), help="The target device; default: cpu, or the target of a .rvm."
 )
 
 
 def _parsed(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """A click callback for a repeated ``NAME=...`` option: a dict.  A name may come once."""
+    """A click callback for a repeated ``NAME=...`` option: a dict.  Each name is allowed once."""
 
     def callback(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -147,7 +149,9 @@ _INPUT_OPTIONS = (
     click.option(
         "--input", "values", multiple=True, metavar="NAME=VALUE", callback=_parsed(parse_input), help=f"One of {FORMS}."
     ),
-    click.option("--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A drawn input's shape."),
+    click.option(
+        "--shape", "shapes", multiple=True, metavar="NAME=5,4", callback=_parsed(_shape), help="A random input's shape."
+    ),
     _DIM_OPTION,
     click.option(
         "--range",
@@ -155,21 +159,21 @@ _INPUT_OPTIONS = (
         multiple=True,
         metavar="NAME=0..640",
         callback=_parsed(_range),
-        help="Draw an input uniformly from this range, both ends included; else floats are standard normal, integers 0 to 9.",
+        help="Uniform random values from this range, ends included; default: standard normal floats, integers 0 to 9.",
     ),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs not given."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of random inputs."),
 )
 
 
 def input_options(command: _Command) -> _Command:
-    """``--entry``, and what says which inputs: ``--input --shape --dim --range --seed``."""
+    """``--entry`` and the options of inputs: ``--input --shape --dim --range --seed``."""
     for option in reversed(_INPUT_OPTIONS):
         command = option(command)
     return command
 
 
 def size_options(command: _Command) -> _Command:
-    """``--entry``, and what says how large its parameters are: ``--shape --dim``."""
+    """``--entry`` and the options of parameter sizes: ``--shape --dim``."""
     for option in reversed(_SIZE_OPTIONS):
         command = option(command)
     return command
@@ -177,7 +181,7 @@ def size_options(command: _Command) -> _Command:
 
 sizes_option = click.option(
     "--shapes", "sizes", multiple=True, metavar="n=1,16,256", callback=_parsed(_listed_sizes),
-    help="Sizes of the dimension ?n, of one without a name as x.shape[0]=...; several options: each with each.",
+    help="Sizes of the dimension ?n; of an unnamed dimension as x.shape[0]=...; several options: all combinations.",
 )  # fmt: skip
 
 
@@ -194,13 +198,13 @@ class _Seconds(click.ParamType):
         return seconds
 
 
-budget_option = click.option("--budget", type=_Seconds(), metavar="60s|2m", help="For how long to measure; default: all of it.")
+budget_option = click.option("--budget", type=_Seconds(), metavar="60s|2m", help="Time limit of the measurements; default: none.")
 
 
-#: Files that a profile can be written to: the option, and what it holds.
+#: Export formats of a profile: the option and the content of the file.
 _EXPORTS = {
     "json-out": "the profile as JSON, for `relayvm compare`",
-    "csv": "every figure, a line for each instruction",
+    "csv": "every figure, one line per instruction",
     "markdown": "the tables, to paste into an issue",
     "trace": "the timeline, for ui.perfetto.dev and chrome://tracing",
     "html": "one page with timeline, tables and program",
@@ -208,7 +212,7 @@ _EXPORTS = {
 
 
 def export_options(command: _Command) -> _Command:
-    """``--json-out --csv --markdown --trace --html``: each a file to write."""
+    """``--json-out --csv --markdown --trace --html``: the files to write."""
     for name, text in reversed(_EXPORTS.items()):
         key = name.replace("-", "_")
         command = click.option(
@@ -220,12 +224,12 @@ def export_options(command: _Command) -> _Command:
 def wanted(
     values: dict[str, Any], shapes: dict[str, tuple[int, ...]], dims: dict[str, int], ranges: dict[str, Range], seed: int
 ) -> Wanted:
-    """The input options together."""
+    """The input options as one object."""
     return Wanted(values, shapes, dims, seed, ranges)
 
 
 def expected_options(command: _Command) -> _Command:
-    """``--expected --rtol --atol``: results that are right, and how near to them is near enough."""
+    """``--expected --rtol --atol``: expected results and tolerances."""
     for option in reversed(_EXPECTED_OPTIONS):
         command = option(command)
     return command
@@ -236,27 +240,27 @@ _EXPECTED_OPTIONS = (
         "--expected",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help=f"Hold the results against those in a .npy or .npz file, as `run -o` writes; "
-        f"end with {ExitCode.UNEXPECTED} where they differ.",
+        help=f"Compare the results with a .npy or .npz file in the format of `run -o`; "
+        f"end with {ExitCode.UNEXPECTED} if they differ.",
     ),
     click.option(
         "--rtol",
         multiple=True,
         metavar="[OUTPUT=]1e-3",
         callback=_parsed(_part),
-        help=f"Floats agree within this part of their value; default {RTOL:g}, of 16 bits more. 0=1e-3: for the output 0 only.",
+        help=f"Relative tolerance of floats; default {RTOL:g}, more for 16 bits. 0=1e-3: for the output 0 only.",
     ),
     click.option(
         "--atol",
         multiple=True,
         metavar="[OUTPUT=]1e-6",
         callback=_parsed(_part),
-        help=f"And this much besides; default {SCALE_TOL:g} of the largest value of the output. Other numbers must be equal.",
+        help=f"Absolute tolerance of floats; default {SCALE_TOL:g} of the output's largest value. Other dtypes must be equal.",
     ),
 )
 
 
 def write_file(path: Path | None, text: Callable[[], str]) -> None:
-    """Write a file that an option asks for, if it does.  Raises FileError where that fails."""
+    """Write ``text()`` to ``path`` unless ``path`` is None.  Raises FileError."""
     if path is not None:
         write_whole(path, text().encode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""A profile's text on a person's screen: lines cut to its width, with colours; elsewhere the text as it is."""
+"""A profile's text on a terminal: lines cut to its width, with colours; elsewhere the text unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Lines by how they look, and their style: the heading, the head of a table, copies and waits, comments of a program.
+#: Patterns of lines and their styles: the heading, the head of a table, copies and waits, comments of a program.
 _STYLES = (
     (re.compile(r"^\S+: @"), "bold"),
     (re.compile(r"^\s*(Type|Time\(%\)|Calls) "), "bold dim"),
@@ -20,7 +20,7 @@ _STYLES = (
 
 
 def show(text: str) -> None:
-    """Write it to standard output."""
+    """Write the text to standard output."""
     if sys.stdout.isatty():
         from rich.console import Console
 
@@ -30,7 +30,7 @@ def show(text: str) -> None:
 
 
 def draw(text: str, console: Console) -> None:
-    """Draw it on a console of any width; the console knows about colours and ``NO_COLOR``."""
+    """Draw the text on a console of any width; the console handles colours and ``NO_COLOR``."""
     for line in text.splitlines():
         style = next((style for pattern, style in _STYLES if pattern.search(line)), "")
         console.print(line, style=style, markup=False, no_wrap=True, overflow="ellipsis")

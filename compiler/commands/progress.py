@@ -1,4 +1,4 @@
-"""Kernels take seconds to compile the first time: say so, to a person at a terminal and to nobody else."""
+"""Progress of compilations and measurements on standard error, if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...ops.native import store
+from ...ops.native.cache import kernel_store
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def compile_progress() -> Iterator[None]:
-    """While this is open, compilations show on standard error, if that is a terminal; at the end how many there were."""
+    """Show compilations on standard error, if it is a terminal; at the end their number."""
     if not sys.stderr.isatty():
         yield
         return
     shown = _Shown()
-    store.on_compile.append(shown.compiling)
+    kernel_store.on_compile.append(shown.compiling)
     try:
         yield
     finally:
-        store.on_compile.remove(shown.compiling)
+        kernel_store.on_compile.remove(shown.compiling)
         shown.close()
 
 
 @contextlib.contextmanager
 def round_progress() -> Iterator[Callable[[int, int], object] | None]:
-    """While this is open, what is called with ``(rounds done, rounds in all)`` shows them, if standard error is a terminal."""
+    """Yield a callback ``(rounds done, all rounds)`` that shows a bar; None if standard error is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -52,7 +52,7 @@ def round_progress() -> Iterator[Callable[[int, int], object] | None]:
 
 @contextlib.contextmanager
 def trial_progress(total: int) -> Iterator[Callable[[str], object]]:
-    """While this is open, what is called with each thing that is measured, one of ``total``, shows it on such a terminal."""
+    """Yield a callback for the name of each of ``total`` trials that shows it, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda what: None
         return
@@ -70,7 +70,7 @@ def trial_progress(total: int) -> Iterator[Callable[[str], object]]:
 
 
 class _Shown:
-    """The line on the terminal; it appears with the first compilation."""
+    """The status line on the terminal; it appears with the first compilation."""
 
     def __init__(self) -> None:
         self.count, self.status, self.start = 0, None, 0.0

@@ -1,4 +1,4 @@
-"""``relayvm run``: a program once, its results on a screen, in a file, and held against those that were expected."""
+"""``relayvm run``: run a program once; print, write and check its results."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from ..comparison.agreement import Tolerance
+from ..comparison.result_check import Tolerance
 from .exit_codes import ExitCode
 from .expected import Expected
 from .inputs import make_inputs
-from .opening import function_of, open_program
+from .load_program import function_of, open_program
 from .options import config_option, device_option, expected_options, file_argument, input_options, json_option, wanted
 from .progress import compile_progress
 from .streams import answer, complain
@@ -28,7 +28,7 @@ from .streams import answer, complain
     "out",
     type=click.Path(path_type=Path),
     metavar="OUT.npz",
-    help="Write the results to this file; OUT.npy for only one.",
+    help="Write the results to this file; OUT.npy for a single result.",
 )
 @expected_options
 @json_option
@@ -44,8 +44,8 @@ def run_command(
     as_json: bool,
     **inputs: Any,
 ) -> int:
-    """Run FILE once: results, counters, time.  Inputs that are not given are drawn from the seed."""
-    from ...vm.machine import VirtualMachine
+    """Run FILE once: results, counters, time.  Inputs that are not given are random, from the seed."""
+    from ...vm.api.machine import VirtualMachine
     from ...vm.report.profiling import finish
     from .summary import check_output, results, save
 
@@ -83,7 +83,7 @@ def run_command(
     verdict = check.verdict(value)
     agree = [] if verdict.mismatches else [f"The results are those of {expected}: {verdict.within}."]
     answer(data | {"expected": verdict.as_data()}, "\n".join([*lines, *agree]), as_json)
-    if verdict.mismatches and as_json:  # the answer says it all; another JSON object may not follow
+    if verdict.mismatches and as_json:  # the answer has the differences; a second JSON object would be invalid
         complain(str(verdict.error("the run")))
         return ExitCode.UNEXPECTED
     verdict.demand("the run")

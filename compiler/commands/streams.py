@@ -1,4 +1,4 @@
-"""Standard output and standard error of a command: closed, full, a pipe whose reader left, or in another encoding."""
+"""Standard output and standard error of a command: closed, full, broken pipe, or another encoding."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from ...vm.source import FileError
+from ...vm.diagnostics.source import FileError
 
 
 def prepare_streams() -> None:
-    """A stream that the caller closed (``>&-``) takes anything and shows nothing; characters that one lacks are escaped."""
+    """Replace closed streams (``>&-``) by the null device; escape characters that a stream's encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -25,17 +25,17 @@ def prepare_streams() -> None:
 
 
 def answer(data: Any, text: str, as_json: bool) -> None:
-    """Write the answer of a command: ``data`` as JSON, or ``text``."""
+    """Write a command's answer: ``data`` as JSON, or ``text``."""
     with standard_output():
         sys.stdout.write((json.dumps(data, indent=2) if as_json else text) + "\n")
 
 
 @contextlib.contextmanager
 def standard_output() -> Iterator[None]:
-    """Flush at the end what the block writes to standard output.
+    """Flush standard output at the end of the block.
 
-    A reader who left had enough, which is no error: the command goes on, so that it ends with the code that it would end
-    with.  Raises FileError where standard output takes no more for another reason.
+    A broken pipe is no error: the command continues, and its exit code does not change.  Raises FileError if standard
+    output fails for another reason.
     """
     try:
         yield
@@ -48,7 +48,7 @@ def standard_output() -> Iterator[None]:
 
 
 def complain(text: str) -> None:
-    """Write a line to standard error.  Where that takes no more, the exit code is all that there is to say."""
+    """Write a line to standard error.  Errors are ignored: the exit code remains."""
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
@@ -57,7 +57,7 @@ def complain(text: str) -> None:
 
 
 def discard_output() -> None:
-    """From now on, also at exit, what is written to standard output goes nowhere."""
+    """Redirect standard output to the null device, also for the flush at exit."""
     _discard(sys.stdout)
 
 

@@ -10,9 +10,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from ...ops.ty import TensorType, Type
-from ...vm.source import ConfigError
-from ...vm.whole_file import whole_file
+from ...ops.core.tensor_types import TensorType, Type
+from ...vm.bytecode.atomic_file import whole_file
+from ...vm.diagnostics.source import ConfigError
 
 #: Results of at most this many elements are shown whole.
 SMALL = 64
@@ -22,14 +22,14 @@ ONE, SEVERAL = ".npy", ".npz"
 
 @dataclass(frozen=True)
 class Result:
-    """One tensor of a result: ``path`` says which (empty: the result itself; ``0``, ``1.0`` in tuples)."""
+    """One tensor of a result; ``path``: its position (empty: the result itself; ``0``, ``1.0`` in tuples)."""
 
     path: str
     device: str
     array: np.ndarray
 
     def as_data(self) -> dict[str, Any]:
-        """Plain data; ``values`` is None for a large tensor.  What is not finite is a string, as JSON has no number for it."""
+        """Plain data; ``values`` is None for a large tensor.  NaN and infinities are strings: JSON has no numbers for them."""
         values = _finite(self.array.tolist()) if self.array.size <= SMALL else None
         return {
             "path": self.path,
@@ -55,7 +55,7 @@ def results(value: Any, path: str = "") -> Iterator[Result]:
 
 
 def check_output(path: Path, result: Type) -> None:
-    """Raises ConfigError where a result of this type cannot be written to a file of this name."""
+    """Raises ConfigError if a result of this type cannot be written to a file of this name."""
     if path.suffix not in (ONE, SEVERAL):
         raise ConfigError(f"-o {path}: a file of results ends in {ONE} or {SEVERAL}", help=f"write -o {path}{SEVERAL}")
     if path.suffix == ONE and not isinstance(result, TensorType):
@@ -66,8 +66,8 @@ def check_output(path: Path, result: Type) -> None:
 
 
 def save(found: list[Result], path: Path) -> None:
-    """Write the results: a ``.npy`` file of the only one, or ``.npz`` of ``result``, or of ``result_0``, ``result_1_0`` of a
-    tuple.  Raises FileError where that fails."""
+    """Write the results: a ``.npy`` file of a single result, or a ``.npz`` file of ``result``, or of ``result_0``,
+    ``result_1_0`` of a tuple.  Raises FileError."""
     with whole_file(path) as file:
         if path.suffix == ONE:
             np.save(_Chunks(file), found[0].array)  # type: ignore[call-overload]
@@ -81,7 +81,7 @@ def name_of(path: str) -> str:
 
 
 class _Chunks:
-    """A file as numpy does not know it: it would write to the descriptor, and not say why that fails."""
+    """A file object with ``write`` only: numpy would write to the descriptor of a real file and lose the error's reason."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write

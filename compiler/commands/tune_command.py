@@ -1,4 +1,4 @@
-"""``relayvm tune``: measure the implementations of a program's operators on this machine, and keep what is found."""
+"""``relayvm tune``: measure the implementations of a program's operators on this machine and store tuning records."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from ...ops.implementation import OpCall
-from ...ops.tuning import bucket_of, bucket_text, static_shapes
-from ...vm.executable import DEVICES
+from ...ops.strategy.implementation import OpCall
+from ...ops.strategy.measured import bucket_of, bucket_text, static_shapes
+from ...vm.bytecode.executable import DEVICES
 from ...vm.report.tables import align, time_text
 from ..compile import check_target
 from ..config import Config
 from ..tuning.remember import Tuned, calls_at, tune
 from ..tuning.tunable import Tunable, tunable
-from .opening import read_module
+from .load_program import read_module
 from .options import budget_option, config_option, device_option, file_argument, json_option, sizes_option
 from .progress import trial_progress
 from .streams import answer
@@ -32,10 +32,10 @@ from .streams import answer
 def tune_command(
     file: Path, sizes: dict[str, tuple[int, ...]], budget: float | None, device: str | None, config: dict[str, str], as_json: bool
 ) -> None:
-    """Measure what FILE's operators take on this machine, each implementation at each size, and keep it.
+    """Measure the implementations of FILE's operators on this machine at each size, and store tuning records.
 
-    Programs that are compiled from then on choose by it. What is measured already is not measured again: after Ctrl-C, or at
-    the end of the budget, the same command goes on where it was.
+    Programs compiled later choose implementations by these records. Existing measurements are not repeated: after Ctrl-C or
+    the end of the budget, the same command continues.
     """
     target = device or DEVICES[0]
     check_target(target)
@@ -46,7 +46,7 @@ def tune_command(
         with trial_progress(len(calls)) as on_trial:
             for tuned in tune(calls, budget, lambda call: on_trial(f"{call.op.name} {_bucket(call)}")):
                 done[tuned.call] = tuned
-    finally:  # also when Ctrl-C ends it: what is found is kept
+    finally:  # also after Ctrl-C: finished measurements are stored
         _show([*done.values()], calls, [t for t in found if not _is_among(t, calls)], as_json)
 
 
@@ -57,7 +57,7 @@ def _bucket(call: OpCall) -> str:
 
 
 def _is_among(t: Tunable, calls: Sequence[OpCall]) -> bool:
-    """Is the call measured at any size?"""
+    """Whether the call is measured at any size."""
     about = (t.call.op, t.call.attrs, t.call.dtypes, t.call.device)
     return any(about == (c.op, c.attrs, c.dtypes, c.device) for c in calls)
 

@@ -1,1 +1,1 @@
-"""Configurations of a program side by side: whether they agree, and what is demanded of them."""
+"""Comparison of a program's configurations: result check, statistics, tables, conditions for CI."""

@@ -1,4 +1,4 @@
-"""Whether the sides of a comparison take the same inputs: they all run on the same ones."""
+"""Check of the signatures of a comparison's sides: all sides run on the same inputs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...ops.ty import TensorType, TupleType, Type
-from ...shape_funcs.dims import const
-from ...vm import codes
-from ...vm.executable import Executable, VMFunction
-from ...vm.report.compare_text import side_name
-from ...vm.source import InputError, RelayError
-from ..commands.opening import function_of
+from ...ops.core.tensor_types import TensorType, TupleType, Type
+from ...shape_funcs.symbolic.dim import const
+from ...vm.api.executable import Executable
+from ...vm.bytecode.executable import VMFunction
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import InputError, RelayError
+from ..commands.load_program import function_of
+from .compare_text import side_name
 
 
 def check_signatures(exes: Mapping[str, Executable], entry: str, programs: Mapping[str, Any]) -> VMFunction:
-    """The first side's function ``entry``.  ``programs``: what each side was made of, for its file's name.
+    """The first side's function ``entry``.  ``programs``: the source of each side, for its file's name.
 
-    Raises InputError, which names the side, where a side has no such function or takes other inputs than the first.
+    Raises InputError, which names the side, if a side has no such function or takes other inputs than the first.
     """
     (first_name, first_exe), *others = exes.items()
     first = function_of(first_exe, entry)

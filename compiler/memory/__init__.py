@@ -1,1 +1,1 @@
-"""Which storages a function needs: what lies in what, what is used again, what one block of memory holds."""
+"""Storage planning of a function: liveness, views, in-place reuse, coalescing, arenas."""

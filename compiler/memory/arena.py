@@ -1,4 +1,4 @@
-"""One storage for many: where sizes are known, blocks that live at different times lie at the same place of an arena."""
+"""Arenas: blocks of known sizes with disjoint live ranges share the bytes of one storage."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...shape_funcs.dims import const
-from ...vm.verify import MAX_OFFSET
-from .storage_roots import Path, StorageRoots
-from .taking_place import Block
+from ...shape_funcs.symbolic.dim import const
+from ...vm.bytecode.verify import MAX_OFFSET
+from .in_place_reuse import Block
+from .liveness import Liveness, Path
 
-#: Every block begins at a multiple of so many bytes.
+#: The alignment of every block, in bytes.
 ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Blocks of known sizes with their offsets; ``path``: the branches that all of them are in."""
+    """Blocks of known sizes with their offsets in bytes; ``path``: the branches common to all blocks."""
 
     blocks: tuple[Block, ...]
     offsets: tuple[int, ...]
@@ -34,46 +34,47 @@ class Arena:
 
 
 def size_of(block: Block) -> int:
-    """The bytes of a block whose size is known."""
+    """The size in bytes of a block of known size."""
     nbytes = const(block.nbytes)
     assert nbytes is not None, block
     return nbytes
 
 
-def arenas(roots: StorageRoots, blocks: Iterable[Block]) -> list[Arena]:
+def plan_arenas(liveness: Liveness, blocks: Iterable[Block]) -> list[Arena]:
     """The arenas of a function.
 
-    An arena holds what lives between two calls of functions: it would else be held, as a whole, for as long as they run.  What
-    leaves the function is in none but one that it fills alone in the end: until then its memory serves others.
+    An arena's blocks are live only between two consecutive calls of functions: otherwise the whole arena would remain allocated
+    during a call.  A block that escapes shares an arena only with blocks that are dead before the escaping block is written, and
+    the arena is no larger than the escaping block.
     """
     inside: dict[tuple[int, str], list[Block]] = {}
     leaving: dict[tuple[int, str], list[Block]] = {}
     for block in blocks:
-        if const(block.nbytes) is None or block.over is not None:
+        if const(block.nbytes) is None or block.donor is not None:
             continue
-        before = bisect_right(roots.calls, block.start)
+        before = bisect_right(liveness.calls, block.start)
         if block.escapes:
             leaving.setdefault((before, block.base.device), []).append(block)
-        elif bisect_right(roots.calls, block.last) == before:
+        elif bisect_right(liveness.calls, block.last) == before:
             inside.setdefault((before, block.base.device), []).append(block)
     found = []
-    for key, together in inside.items():
-        for host in leaving.get(key, ()):
-            guests = _guests(host, together)
-            together = [b for b in together if not any(b is g for g in guests)]
-            if guests:
-                found.append(_arena([*guests, host]))
-        if len(together) > 1:
-            found.append(_arena(together))
-    # what is larger is no place in any memory: each tensor fails by itself, with its own type
+    for key, candidates in inside.items():
+        for outer in leaving.get(key, ()):
+            inner = _fit_inside(outer, candidates)
+            candidates = [b for b in candidates if not any(b is g for g in inner)]
+            if inner:
+                found.append(_arena([*inner, outer]))
+        if len(candidates) > 1:
+            found.append(_arena(candidates))
+    # a larger arena fits no memory: the allocation of each tensor fails separately and names the tensor's type
     return [a for a in found if a.nbytes <= MAX_OFFSET]
 
 
-def _guests(host: Block, blocks: Iterable[Block]) -> list[Block]:
-    """The blocks that lie in the memory of ``host`` before it is filled, the largest first."""
-    space, found = _Space(size_of(host)), []
+def _fit_inside(outer: Block, blocks: Iterable[Block]) -> list[Block]:
+    """The blocks, largest first, that are dead before ``outer`` is written and fit into its bytes."""
+    allocator, found = _OffsetAllocator(size_of(outer)), []
     for block in sorted(blocks, key=lambda b: (-size_of(b), b.start)):
-        if block.last < host.start and space.place(block.start, block.last, size_of(block)) is not None:
+        if block.last < outer.start and allocator.reserve(block.start, block.last, size_of(block)) is not None:
             found.append(block)
     return found
 
@@ -84,33 +85,37 @@ def _arena(blocks: list[Block]) -> Arena:
     for block in blocks:
         while block.base.path[: len(path)] != path:
             path = path[:-1]
-    return Arena(tuple(blocks), offsets([(b.start, b.last, size_of(b)) for b in blocks]), path)
+    return Arena(tuple(blocks), assign_offsets([(b.start, b.last, size_of(b)) for b in blocks]), path)
 
 
-def offsets(lives: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:
-    """Where blocks lie that live from a number to a number, both included, and have a size: no two that are alive together
-    overlap.  The largest come first, each at the lowest place that is free."""
-    space, found = _Space(), dict[int, int]()
+def assign_offsets(lives: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:
+    """The offset of each block; ``lives``: per block the first and last number of its live range, both inclusive, and its size in
+    bytes.
+
+    Blocks with overlapping live ranges do not overlap in memory.  First fit by decreasing size: the largest block first, each at
+    the lowest free offset.
+    """
+    allocator, found = _OffsetAllocator(), dict[int, int]()
     for k in sorted(range(len(lives)), key=lambda k: (-lives[k][2], lives[k][0])):
-        found[k] = space.place(*lives[k]) or 0
+        found[k] = allocator.reserve(*lives[k]) or 0
     return tuple(found[k] for k in range(len(lives)))
 
 
-class _Space:
-    """Bytes that are given out for a time; no more than ``limit``."""
+class _OffsetAllocator:
+    """Byte ranges reserved for live ranges, below ``limit``."""
 
     def __init__(self, limit: float = math.inf) -> None:
         self.limit = limit
-        self.given: list[tuple[int, int, int, int]] = []
+        self.reserved: list[tuple[int, int, int, int]] = []
 
-    def place(self, start: int, last: int, size: int) -> int | None:
-        """The lowest offset at which ``size`` bytes are free from ``start`` to ``last``, given out from now on; None: nowhere."""
+    def reserve(self, start: int, last: int, size: int) -> int | None:
+        """Reserve the lowest offset with ``size`` free bytes from number ``start`` to ``last``; None if no offset is free."""
         at = 0
-        for low, high, _, _ in sorted(g for g in self.given if g[2] <= last and start <= g[3]):
+        for low, high, _, _ in sorted(r for r in self.reserved if r[2] <= last and start <= r[3]):
             if at + size <= low:
                 break
             at = max(at, (high + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
         if at + size > self.limit:
             return None
-        self.given.append((at, at + size, start, last))
+        self.reserved.append((at, at + size, start, last))
         return at

@@ -1,58 +1,58 @@
-"""Sizes computed anywhere in a lowered function: from the tensors that are bound there, whatever they hold."""
+"""Sizes that are computable at a point of a lowered function, from the shapes of the tensors bound there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...ops import machine
-from ...ops.ty import TensorType, TupleType
-from ...shape_funcs.dims import ANY_DIM, RESULT, SYM, Dim, Shape, const, postorder
-from ...shape_funcs.program import SIZE, assemble
-from ..ir import Call, Var
-from ..placement import vector_type
-from .storage_roots import Path, StorageRoots
+from ...ops.core.tensor_types import TensorType, TupleType
+from ...ops.defs import machine_ops
+from ...shape_funcs.symbolic.dim import ANY_DIM, RESULT, SYM, Dim, Shape, const, postorder
+from ...shape_funcs.symbolic.program import SIZE, assemble
+from ..device_placement.value_location import vector_type
+from ..ir.expr import Call, Var
+from .liveness import Liveness, Path
 
 
 class KnownSizes:
-    """Which tensors and axes have a size, by what it is; places are numbers and branches of ``StorageRoots``."""
+    """The tensors and axes of each size, by dim; a position is a number and the branches of ``Liveness``."""
 
-    def __init__(self, roots: StorageRoots) -> None:
-        self._found: dict[Dim, list[tuple[int, Path, Var, int]]] = {}
-        for var, (at, path) in roots.tensors.items():
+    def __init__(self, liveness: Liveness) -> None:
+        self._axes: dict[Dim, list[tuple[int, Path, Var, int]]] = {}
+        for var, (at, path) in liveness.tensors.items():
             assert isinstance(var.ty, TensorType)
             for axis, d in enumerate(var.ty.shape):
                 if const(d) is None:
-                    self._found.setdefault(d, []).append((at, path, var, axis))
+                    self._axes.setdefault(d, []).append((at, path, var, axis))
 
     def are_known(self, dims: Iterable[Dim], at: int, path: Path) -> bool:
-        """Can ``dims`` be computed before number ``at``?"""
-        here = _Here(self, at, path)
-        return all(d in here or d.op not in (SYM, RESULT, ANY_DIM) for d in postorder(dims, stop=here))
+        """Whether ``dims`` are computable before number ``at``."""
+        scope = _SizesInScope(self, at, path)
+        return all(d in scope or d.op not in (SYM, RESULT, ANY_DIM) for d in postorder(dims, stop=scope))
 
-    def computed(self, vectors: Sequence[Shape], at: int, path: Path) -> Call:
-        """The call, of ``vm.sizes``, that computes ``vectors``, which are known before number ``at``."""
-        here = _Here(self, at, path)
+    def compute(self, vectors: Sequence[Shape], at: int, path: Path) -> Call:
+        """The call, of ``vm.bytecode.size_expressions``, that computes ``vectors``, which are computable before number ``at``."""
+        scope = _SizesInScope(self, at, path)
         tensors: dict[Var, int] = {}
         loads = {}
-        for d in postorder([d for v in vectors for d in v], stop=here):
-            if d in here:
-                var, axis = here[d]
+        for d in postorder([d for v in vectors for d in v], stop=scope):
+            if d in scope:
+                var, axis = scope[d]
                 loads[d] = tensors.setdefault(var, len(tensors)), SIZE, axis
         program = assemble(vectors, [], loads)
-        attrs = machine.SizesAttrs(program.loads, program.rows, program.outputs)
+        attrs = machine_ops.SizesAttrs(program.loads, program.rows, program.outputs)
         ty = TupleType(tuple(vector_type(len(v)) for v in vectors))
-        return Call(machine.SIZES, tuple(tensors), attrs, ty=ty)
+        return Call(machine_ops.SIZES, tuple(tensors), attrs, ty=ty)
 
     def source(self, d: Dim, at: int, path: Path) -> tuple[Var, int] | None:
-        """A tensor bound before number ``at``, and its axis that has the size ``d``; None if there is none."""
-        for bound_at, bound_in, var, axis in self._found.get(d, ()):
+        """A tensor bound before number ``at`` and its axis of size ``d``; None if there is none."""
+        for bound_at, bound_in, var, axis in self._axes.get(d, ()):
             if bound_at < at and path[: len(bound_in)] == bound_in:
                 return var, axis
         return None
 
 
-class _Here:
-    """The sizes that some tensor has at one place, as a container."""
+class _SizesInScope:
+    """The sizes of the tensors bound at one position, as a container."""
 
     def __init__(self, sizes: KnownSizes, at: int, path: Path) -> None:
         self.sizes, self.at, self.path = sizes, at, path

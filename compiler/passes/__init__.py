@@ -1,1 +1,1 @@
-"""One pass a file: one public function of the file's name, ``IRModule -> IRModule``.  ``pipeline.py`` has the order."""
+"""Passes, one per file: a public function of the file's name, ``IRModule -> IRModule``.  ``pipeline.py`` has the order."""

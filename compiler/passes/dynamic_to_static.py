@@ -1,11 +1,10 @@
-"""Replace a ``dyn.*`` operator whose shape-deciding inputs are constants by its static form.
+"""Replace a ``dyn.*`` operator whose shape inputs are constants by its static form.
 
     dyn.reshape(%x, meta[relay.Constant][0])    ->    reshape(%x, newshape=[2, -1])
 
-The rule is the operator's own (``Op.static``); the new call takes the arguments whose input names the static operator has.
+The rule is ``Op.static`` of the operator; the new call takes the arguments that are inputs of the static operator, by name.
 
-A ``dyn.reshape`` need not know the sizes that it keeps: of a shape that was put together out of sizes of the data, those that
-stay where they are become 0.
+A ``dyn.reshape`` becomes static also with unknown sizes, if they are the data's sizes of the same axes: they become 0.
 
     let %s = shape_of(%x);
     let %n = strided_slice(%s, begin=[0], end=[1]);
@@ -13,25 +12,25 @@ stay where they are become 0.
     let %y = dyn.reshape(%x, %t);
 
 Requires: typed A-normal form.
-Ensures: the same, with the types that the static forms give.  Raises TypeCheckError if one of them does not fit.
+Ensures: the same, with the types of the static forms.  Raises TypeCheckError if a static form does not fit its arguments.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...ops.dynamic import DynReshapeAttrs
-from ...ops.op import Op, get
-from ...ops.ty import TensorType
-from ...shape_funcs.dims import const
-from ..anf import rebuild, rebuild_lets
-from ..ir import Call, Constant, Expr, IRModule, let_chain, replace
+from ...ops.core.op import Op, get
+from ...ops.core.tensor_types import TensorType
+from ...ops.defs.dynamic import DynReshapeAttrs
+from ...shape_funcs.symbolic.dim import const
+from ..ir.anf import rebuild, rebuild_lets
+from ..ir.expr import Call, Constant, Expr, IRModule, let_chain, replace
 from ..rules.elements import ElementTable
 from .infer_type import infer_type
 
 
 def dynamic_to_static(mod: IRModule) -> IRModule:
-    """The module with static operators where their attributes are known."""
+    """The module with static operators for known attributes."""
     functions = {name: replace(f, body=_Rewriter().chain(f.body)) for name, f in mod.functions.items()}
     if all(functions[name].body is f.body for name, f in mod.functions.items()):
         return mod
@@ -71,7 +70,7 @@ class _Rewriter:
         return replace(value, op=op, args=tuple(args[i] for i in op.inputs), attrs=attrs)
 
     def _kept(self, reshape: Call) -> np.ndarray | None:
-        """The new shape of a ``dyn.reshape``, with 0 for each size that is not known but the data's there."""
+        """The new shape of a ``dyn.reshape``, with 0 for each unknown size that equals the data's size of that axis."""
         data, elements = reshape.args[0].ty, self.elements.of(reshape.args[1])
         if elements is None or reshape.attrs.allowzero:
             return None

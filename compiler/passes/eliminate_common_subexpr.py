@@ -5,18 +5,17 @@
     let %c = add(%a, %b);        %c
     %c
 
-Requires: A-normal form, typed or not.
-Ensures: no chain calls an operator that it, or a chain around it, called on the same atoms with the same attributes;
-likewise tuples and projections.
+Requires: A-normal form, typed or not. Ensures: no chain calls an operator on the same atoms with the same attributes as an
+earlier call of the chain or of an enclosing chain; likewise tuples and projections.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...ops.op import Op
-from ..anf import rebuild, rebuild_lets
-from ..ir import Call, Constant, Expr, GlobalVar, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+from ...ops.core.op import Op
+from ..ir.anf import rebuild, rebuild_lets
+from ..ir.expr import Call, Constant, Expr, GlobalVar, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
 
 #: Constants up to this many bytes are compared by value, larger ones by identity.
 _COMPARED_BYTES = 1024
@@ -28,10 +27,10 @@ def eliminate_common_subexpr(mod: IRModule) -> IRModule:
 
 
 class _Finder:
-    """The search in one function."""
+    """The rewriter of one function."""
 
     def __init__(self) -> None:
-        self.found: dict[Any, Var] = {}  # what the chains around this point have computed
+        self.found: dict[Any, Var] = {}  # the available expressions of the enclosing chains
         self.same: dict[Expr, Expr] = {}
 
     def _atom(self, atom: Expr) -> Expr:
@@ -56,10 +55,10 @@ class _Finder:
 
 
 def _key(value: Expr) -> Any:
-    """Equal for expressions of equal value; None for what is not looked at."""
+    """A key, equal for expressions of equal value; None for an expression that is not considered."""
     match value:
         case Call(op=Op() as op) if not op.stateful:
-            # the text tells 0.0 from -0.0 and 1 from True
+            # the text distinguishes 0.0 from -0.0 and 1 from True
             return (op.name, repr(value.attrs), *map(_atom_key, value.args))
         case Tuple():
             return (Tuple, *map(_atom_key, value.fields))

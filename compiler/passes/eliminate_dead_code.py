@@ -1,4 +1,4 @@
-"""Take out what nothing uses: bindings of operators, tuples and functions, and global functions that nobody reaches.
+"""Eliminate dead code: unused bindings of operators, tuples and functions, and unreachable global functions.
 
     def @main(%x: float32) {          def @main(%x: float32) {
       let %exp = exp(%x);        ->     let %tanh = tanh(%x);
@@ -7,22 +7,22 @@
     }
 
 Requires: A-normal form, typed or not.
-Ensures: every binding is used or may fail or run for ever (a call of a function, a run-time check); every global function
-is reached from an entry.
+Ensures: every binding is used or may fail or not terminate (a call of a function, a run-time check); every global function is
+reachable from an entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ops.op import Op
-from ..call_graph import reachable
-from ..ir import Call, Expr, GlobalVar, IRModule, replace
-from ..sweep import Sweep
+from ...ops.core.op import Op
+from ..ir.call_graph import reachable
+from ..ir.dead_bindings import DeadBindings
+from ..ir.expr import Call, Expr, GlobalVar, IRModule, replace
 
 
 def eliminate_dead_code(mod: IRModule, entries: Sequence[str] = ("main",)) -> IRModule:
-    """The module without dead code; if none of ``entries`` exists, every global function stays."""
+    """The module without dead code; if none of ``entries`` exists, all global functions are kept."""
     primitives = {name for name, f in mod.functions.items() if f.is_primitive}
 
     def is_removable(value: Expr) -> bool:
@@ -33,7 +33,7 @@ def eliminate_dead_code(mod: IRModule, entries: Sequence[str] = ("main",)) -> IR
                 return callee.name in primitives
         return not isinstance(value, Call)
 
-    functions = {name: replace(f, body=Sweep(is_removable).chain(f.body)) for name, f in mod.functions.items()}
+    functions = {name: replace(f, body=DeadBindings(is_removable).chain(f.body)) for name, f in mod.functions.items()}
     mod = replace(mod, functions=functions)
     roots = [e for e in entries if e in mod.functions]
     if not roots:

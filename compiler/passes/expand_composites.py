@@ -1,4 +1,4 @@
-"""Put the calls that a composite operator stands for in its place, so that they fuse with what is around them.
+"""Expand composite operators into calls of simpler ones, which fuse with their neighbours.
 
     let %y = nn.l2_normalize(%x, eps=..);    ->    let %y_multiply = multiply(%x, %x);
     %y                                             let %y_sum = sum(%y_multiply, keepdims=True);
@@ -7,11 +7,11 @@
                                                    let %y = divide(%x, %y_sqrt);
                                                    %y
 
-The calls are the operator's own (``Op.expand``), and their place in the source is that of the call.
+The expansion is ``Op.expand`` of the operator; the calls take the place in the source of the composite call.
 
 Requires: typed A-normal form.
-Ensures: the same, without composite operators, with the types that the expansions give.  An operator without a composite
-call costs one walk.
+Ensures: the same, without composite operators, with the types of the expansions.  A module without composite operators costs one
+walk.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.composite import Called, Expansion, Given, Number, Term, expansion
-from ...ops.op import Op
-from ...ops.ty import TensorType, TupleType, Type, numpy_dtype
-from ...shape_funcs.registry import Operand
-from ...vm.source import Span
-from ..anf import rebuild, rebuild_lets
-from ..ir import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+from ...ops.core.composite import CallTerm, Expansion, InputTerm, Number, Term, expansion
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import TensorType, TupleType, Type, numpy_dtype
+from ...shape_funcs.symbolic.registry import Operand
+from ...vm.diagnostics.source import Span
+from ..ir.anf import rebuild, rebuild_lets
+from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
 from .infer_type import infer_type
 
 
@@ -45,7 +45,7 @@ def _chain(chain: Expr) -> Expr:
     for var, value in bindings:
         if isinstance(value, Call) and isinstance(value.op, Op) and value.op.expand is not None:
             operands = tuple(_operand(a.ty) for a in value.args)
-            out += _Bindings(var, value).of(expansion(value.op, operands, value.attrs))
+            out += _CompositeExpander(var, value).of(expansion(value.op, operands, value.attrs))
         else:
             out.append((var, rebuild(value, lambda atom: atom, _chain)))
     return rebuild_lets(chain, out, result)
@@ -58,32 +58,32 @@ def _operand(ty: Type | None) -> Any:
     return Operand(ty.shape, ty.dtype)
 
 
-class _Bindings:
-    """What a binding ``let var = call`` of a composite operator becomes."""
+class _CompositeExpander:
+    """The bindings that replace a binding ``let var = call`` of a composite operator."""
 
     def __init__(self, var: Var, call: Call) -> None:
         self.var, self.call = var, call
         self.span: Span | None = call.span
         self.out: list[tuple[Var, Expr]] = []
-        self.atoms: dict[Any, Expr] = {}  # of terms that have one; of the fields of tuple arguments
+        self.atoms: dict[Any, Expr] = {}  # the atoms of terms, and of the fields of tuple arguments
 
     def of(self, result: Expansion) -> list[tuple[Var, Expr]]:
-        """The bindings whose last one gives ``var`` its value."""
+        """The bindings of the expansion; the last one binds ``var``."""
         roots = result if isinstance(result, tuple) else (result,)
-        for term in _in_order(roots):
-            if not (term is result and isinstance(term, Called)):
+        for term in _post_order(roots):
+            if not (term is result and isinstance(term, CallTerm)):
                 self.atoms[term] = self._atom(term)
         if isinstance(result, tuple):
             last: Expr = Tuple(tuple(self.atoms[t] for t in result), span=self.span)
         else:
-            last = self._call(result) if isinstance(result, Called) else self.atoms[result]
+            last = self._call(result) if isinstance(result, CallTerm) else self.atoms[result]
         return [*self.out, (self.var, last)]
 
     def _atom(self, term: Term) -> Expr:
         match term:
-            case Given(field=None):
+            case InputTerm(field=None):
                 return self.call.args[term.input]
-            case Given():
+            case InputTerm():
                 key = (term.input, term.field)
                 if key not in self.atoms:
                     self.atoms[key] = self._bind("field", TupleGetItem(self.call.args[term.input], term.field, span=self.span))  # type: ignore[arg-type]
@@ -92,10 +92,10 @@ class _Bindings:
                 data = np.array(term.value, numpy_dtype(term.dtype))
                 data.setflags(write=False)
                 return Constant(data, span=self.span)
-        assert isinstance(term, Called), term
+        assert isinstance(term, CallTerm), term
         return self._bind(term.op.name.rpartition(".")[2], self._call(term))
 
-    def _call(self, term: Called) -> Call:
+    def _call(self, term: CallTerm) -> Call:
         args: list[Expr] = []
         for a in term.args:
             if isinstance(a, tuple):
@@ -110,8 +110,8 @@ class _Bindings:
         return var
 
 
-def _in_order(roots: tuple[Term, ...]) -> Iterator[Term]:
-    """Every term that ``roots`` need, each once, arguments before calls."""
+def _post_order(roots: tuple[Term, ...]) -> Iterator[Term]:
+    """Every term reachable from ``roots``, each once, arguments before calls."""
     done: set[Term] = set()
     stack = [(r, False) for r in reversed(roots)]
     while stack:
@@ -121,6 +121,6 @@ def _in_order(roots: tuple[Term, ...]) -> Iterator[Term]:
         elif term not in done:
             done.add(term)
             stack.append((term, True))
-            args = term.args if isinstance(term, Called) else ()
+            args = term.args if isinstance(term, CallTerm) else ()
             flat = [t for a in args for t in (a if isinstance(a, tuple) else (a,))]
             stack += [(t, False) for t in reversed(flat)]

@@ -1,11 +1,11 @@
-"""Compute at compile time what is known at compile time, with the operators' own kernels.
+"""Evaluate constant expressions at compile time, with the operators' own kernels.
 
     let %a = add(2f, 3f);
     let %b = multiply(%x, %a);      ->      let %b = multiply(%x, 5f);
     %b                                      %b
 
-Besides calls on constants: what takes sizes out of shapes and puts them together, as far as these are known (see
-``elements``); projections of tuples in sight; and ``if`` on a constant, which becomes the branch taken.
+Besides calls on constants: calls that compute with sizes of shapes, where the sizes are known (see ``elements``); projections of
+tuples in scope; and ``if`` on a constant, which becomes the branch taken.
 
     let %s = shape_of(%x);                     // %x: Tensor[(?n, 4), float32]
     let %k = take(%s, 1i64);           ->      let %y = multiply(%i, 4i64);
@@ -18,22 +18,24 @@ Ensures: the same; no binding's value is a constant.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from ...ops.op import Op, OpPattern
-from ...ops.transform import ShapeOfAttrs
-from ...ops.ty import ITEMSIZE, TensorType, TupleType, Type, numpy_dtype, tensors
-from ...shape_funcs.dims import const
-from ...shape_funcs.registry import ShapeError
-from ...vm.source import RelayError
-from ..anf import is_atom, rebuild, rebuild_lets
-from ..ir import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+from ...ops.core.op import Op, OpPattern, TypeRelError
+from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, numpy_dtype, tensors
+from ...ops.core.type_relation import relate
+from ...ops.defs.transform import ShapeOfAttrs
+from ...shape_funcs.symbolic.dim import const
+from ...shape_funcs.symbolic.registry import ShapeError
+from ...vm.diagnostics.source import RelayError
+from ..ir.anf import is_atom, rebuild, rebuild_lets
+from ..ir.expr import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
 from ..rules.elements import ElementTable, Known
 from ..rules.rewriting import Scope
 
-#: A result above this size that is larger than what it is made of is cheaper to compute than to store.
+#: A result larger than this and than its inputs is cheaper to compute than to store.
 MAX_BYTES = 1 << 20
 
 
@@ -41,15 +43,38 @@ def fold_constant(mod: IRModule) -> IRModule:
     """The module with constant expressions evaluated."""
     functions = {}
     for name, f in mod.functions.items():
-        functions[name] = f if f.is_primitive else replace(f, body=_Folder().chain(f.body))
+        functions[name] = f if f.is_primitive else replace(f, body=_folded_body(f.body))
     return replace(mod, functions=functions)
 
 
-class _Folder:
-    """Folds one function."""
+def _folded_body(body: Expr) -> Expr:
+    """The body with constants folded, but for values whose exact types their users refuse.
 
-    def __init__(self) -> None:
-        self.same: dict[Expr, Expr] = {}  # variables that are another name for an atom
+    A folded value may have sizes where its variable has ``?``.  A use that cannot have these sizes fails at run time, if it runs.
+    """
+    as_declared: set[Var] = set()
+    while True:
+        try:
+            return _Folder(as_declared).chain(body)
+        except _RefusedByUse as refused:
+            as_declared |= refused.values
+
+
+class _RefusedByUse(Exception):
+    """An operator rejects the exact types of the folded ``values``."""
+
+    def __init__(self, values: set[Var]) -> None:
+        super().__init__(", ".join(v.name for v in values))
+        self.values = values
+
+
+class _Folder:
+    """The rewriter of one function."""
+
+    def __init__(self, as_declared: Collection[Var]) -> None:
+        self.as_declared = as_declared
+        self.narrowed: set[Var] = set()  # variables with a value of a more precise type
+        self.same: dict[Expr, Expr] = {}  # variables that are aliases of an atom
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.elements = ElementTable()
         self.scope = Scope()
@@ -63,16 +88,19 @@ class _Folder:
         pending = bindings[::-1]
         while pending:
             var, value = pending.pop()
-            if isinstance(value, If):
+            if isinstance(value, If) and var not in self.as_declared:
                 taken = self._taken(value)
                 if taken is not None:
-                    # the branch is spliced in, what it gives is the value
+                    # the branch is inlined, its result is the value
                     inner, end = let_chain(taken)
                     pending += [(var, end), *inner[::-1]]
                     continue
             value = rebuild(value, self._atom, self.chain)
+            self._check_narrowed(value)
             known = self._from_elements(value, self.elements.bind(var, value))
-            self._binding(var, known or self._folded(value), out)
+            if known is None:
+                known = value if var in self.as_declared else self._fold(value)
+            self._binding(var, known, out)
         return rebuild_lets(chain, out, self._atom(result))
 
     def _taken(self, value: If) -> Expr | None:
@@ -82,6 +110,8 @@ class _Folder:
         return value.true_branch if cond.data.item() else value.false_branch
 
     def _binding(self, var: Var, value: Expr, out: list[tuple[Var, Expr]]) -> None:
+        if value.ty != var.ty and var not in self.as_declared:
+            self.narrowed.add(var)
         if is_atom(value):
             self.same[var] = value
             return
@@ -90,8 +120,28 @@ class _Folder:
         self.scope.values[var] = value
         out.append((var, value))
 
-    def _folded(self, value: Expr) -> Expr:
-        """The value, evaluated if it can be; its operands are what they are known as."""
+    def _check_narrowed(self, value: Expr) -> None:
+        """Raise _RefusedByUse if a call cannot have the types that its operands have by now."""
+        if not (self.narrowed and isinstance(value, Call) and isinstance(value.op, Op) and value.op.in_language):
+            return
+        try:
+            relate(value.op, [self._exact_type(a) for a in value.args], value.attrs, [self._data(a) for a in value.args])
+        except TypeRelError:
+            raise _RefusedByUse(self.narrowed) from None
+
+    def _exact_type(self, atom: Expr) -> Type | None:
+        fields = self.tuples.get(atom)
+        return atom.ty if fields is None else TupleType(tuple(self._exact_type(f) for f in fields))  # type: ignore[misc]
+
+    def _data(self, atom: Expr) -> Any:
+        """The array of a constant, a tuple of these for a tuple, None for any other atom."""
+        fields = self.tuples.get(atom)
+        if fields is not None:
+            return tuple(self._data(f) for f in fields)
+        return atom.data if isinstance(atom, Constant) else None
+
+    def _fold(self, value: Expr) -> Expr:
+        """The value, evaluated if all operands are known."""
         if isinstance(value, TupleGetItem):
             fields = self.tuples.get(value.tuple_value)
             return value if fields is None else fields[value.index]
@@ -100,7 +150,7 @@ class _Folder:
         args = [self._constant(a) for a in value.args]
         if value.op.stateful or value.op.pattern is OpPattern.MACHINE or None in args:
             return value
-        return _evaluated(value, value.op, args)
+        return _evaluate(value, value.op, args)
 
     def _from_elements(self, value: Expr, known: Known | None) -> Expr | None:
         """The value of a call as a constant (a tuple of them) if each of its elements is known and it cannot fail."""
@@ -119,30 +169,31 @@ class _Folder:
     def _constant(self, atom: Expr) -> Any:
         """The value of ``atom`` as an array or tuple of arrays, or None."""
         if isinstance(atom, Constant):
-            return _Known(atom.data)
+            return _ArrayValue(atom.data)
         fields = [self._constant(f) for f in self.tuples.get(atom, ())]
-        return _Known(tuple(f.value for f in fields)) if fields and None not in fields else None
+        return _ArrayValue(tuple(f.value for f in fields)) if fields and None not in fields else None
 
 
-class _Known:
-    """An array or a tuple of arrays; compared by identity, as arrays cannot be compared."""
+class _ArrayValue:
+    """An array or a tuple of arrays; compared by identity, since numpy compares arrays elementwise."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def _numbers(elements: Known | None) -> list[int] | None:
-    """The elements as numbers, if all are."""
+    """The elements as numbers, if all are numbers."""
     numbers = [None] if elements is None else [None if e is None else const(e) for e in elements]
     return None if None in numbers else numbers  # type: ignore[return-value]
 
 
-def _evaluated(call: Call, op: Op, args: list[_Known]) -> Expr:
-    """The result as a constant (a tuple of them), or the call: if it is large, or fails (then it fails at run time)."""
+def _evaluate(call: Call, op: Op, args: list[_ArrayValue]) -> Expr:
+    """The result as a constant (a tuple of them); the call if its result is large, or if it fails, so that it fails at run
+    time."""
     arrays = [a.value for a in args]
     if _is_large(call.ty, sum(x.nbytes for a in arrays for x in (a if isinstance(a, tuple) else (a,)))):
         return call
-    from ...vm.evaluate import evaluate
+    from ...vm.runtime.evaluate import evaluate
 
     try:
         result = evaluate(op, arrays, call.attrs)
@@ -160,7 +211,7 @@ def _is_large(ty: Type | None, input_bytes: int) -> bool:
     for t in tensors(ty):
         count = 1
         for d in t.shape:
-            # what is not known before is at most a few times the input
+            # an unknown size is at most a few times the input
             count *= 1 if const(d) is None else const(d)  # type: ignore[operator]
         total += count * ITEMSIZE[t.dtype]
     return total > MAX_BYTES and total > input_bytes

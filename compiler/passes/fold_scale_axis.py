@@ -1,21 +1,21 @@
-"""Fold what scales and shifts the result of a convolution or matrix product per channel into its weight and one sum.
+"""Fold per-channel scales and shifts after a convolution or matrix product into its weight and one sum.
 
     let %c = nn.conv2d(%x, W);                  let %c = nn.conv2d(%x, W * s);
     let %m = multiply(%c, s);            ->     let %b = add(%c, t);
     let %b = add(%m, t);                        %b
     %b
 
-An inference ``nn.batch_norm`` is such a chain once it is expanded; sums and differences, products, quotients and
-``nn.bias_add`` with constants that vary along the channels only belong to one, in any order and number.
+An inference ``nn.batch_norm`` expands to such a chain.  A chain consists of sums, differences, products, quotients and
+``nn.bias_add`` with constants that vary along the channels only, in any order and number.
 
-The new weight and the shift are computed in float64 and rounded once to the dtype of the program, float32 or float64, so a
-result differs from the one before by a few units in the last place of ``sum(|x| * |W| * |s|) + |t|``, the sum that rounding
-errors of the product are measured by.  Where the product itself is infinite or NaN a scale of 0 hides that no more than before.
-float16 and bfloat16 are left alone: rounding the scaled weight again would be seen.  The pass runs at opt_level 3.
+The new weight and the shift are computed in float64 and rounded once to the dtype of the program, float32 or float64.  The result
+differs from the original by a few units in the last place of ``sum(|x| * |W| * |s|) + |t|``, the sum that bounds the rounding
+errors of the product.  A scale of 0 hides an infinite or NaN product no more than before.  float16 and bfloat16 are left
+unchanged: rounding the scaled weight again would be visible.  The pass runs at opt_level 3.
 
 Requires: typed A-normal form, constants folded.
-Ensures: the same; a product with a constant weight is followed by at most one sum per channel.  A product whose result is
-used elsewhere, too, stays.
+Ensures: the same; a product with a constant weight is followed by at most one sum per channel. A product with another use is left
+unchanged.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...ops.broadcast import ADD, BIAS_ADD, DIVIDE, MULTIPLY, SUBTRACT
-from ...ops.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
-from ...ops.elementwise import NEGATIVE
-from ...ops.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
-from ...ops.ty import TensorType
-from ...shape_funcs.dims import const
-from ..anf import inner_chains, rebuild, rebuild_lets, uses
-from ..ir import Call, Constant, Expr, IRModule, Var, let_chain, replace
+from ...ops.core.tensor_types import TensorType
+from ...ops.defs.broadcast import ADD, BIAS_ADD, DIVIDE, MULTIPLY, SUBTRACT
+from ...ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
+from ...ops.defs.elementwise import NEGATIVE
+from ...ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
+from ...shape_funcs.symbolic.dim import const
+from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
+from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 
-#: The dtypes in which a weight is scaled.
+#: The dtypes of weights that are scaled.
 DTYPES = ("float32", "float64")
 
 
 def fold_scale_axis(mod: IRModule) -> IRModule:
-    """The module with scales and shifts per channel in the weights before them."""
+    """The module with per-channel scales and shifts folded into the weights before them."""
     functions = {}
     for name, f in mod.functions.items():
         functions[name] = f if f.is_primitive else replace(f, body=_Folder(f.body).chain(f.body))
@@ -52,7 +52,8 @@ def fold_scale_axis(mod: IRModule) -> IRModule:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product with a constant weight: which axis of its result the ``size`` channels are, and which of the weight."""
+    """A product with a constant weight; ``axis``, ``weight_axis``: the axis of the ``size`` channels in its result and in the
+    weight."""
 
     weight: np.ndarray
     axis: int
@@ -77,7 +78,7 @@ _AXES: dict[type, Callable[[Call, int], tuple[int, int]]] = {
 
 
 def _product(value: Expr) -> _Product | None:
-    """``value`` as a product whose weight can be scaled."""
+    """``value`` as a product with a scalable weight."""
     if not (isinstance(value, Call) and type(value.attrs) in _AXES and isinstance(value.ty, TensorType)):
         return None
     weight = value.args[1]
@@ -93,7 +94,7 @@ def _product(value: Expr) -> _Product | None:
 
 @dataclass(frozen=True)
 class _Affine:
-    """``product * scale + shift``, a number per channel each, after ``steps`` calls."""
+    """``product * scale + shift`` with a number per channel each, after ``steps`` calls."""
 
     scale: np.ndarray
     shift: np.ndarray
@@ -101,8 +102,8 @@ class _Affine:
     steps: int = 0
 
     @property
-    def is_worth_it(self) -> bool:
-        """Is it more than the one sum that it would become?"""
+    def is_profitable(self) -> bool:
+        """Whether the chain is more than the one sum that would replace it."""
         return self.is_scaled or self.steps > 1
 
     def scaled(self, by: np.ndarray) -> _Affine:
@@ -112,13 +113,14 @@ class _Affine:
         return _Affine(self.scale, self.shift + by, self.is_scaled, self.steps + 1)
 
     def is_finite_on(self, product: _Product) -> bool:
-        """Are the scaled weight and the shift, rounded to the dtype, finite?"""
+        """Whether the scaled weight and the shift are finite after rounding to the dtype."""
         largest = np.abs(product.weight).max(initial=0).astype(np.float64) * self.scale
         return all(bool(np.isfinite(v.astype(product.weight.dtype)).all()) for v in (largest, self.scale, self.shift))
 
 
-def _after(call: Call, of: Expr, product: _Product, before: _Affine) -> _Affine | None:
-    """What ``call`` makes of ``of``, which is ``before``; None where that is no scale or shift per channel."""
+def _composed(call: Call, of: Expr, product: _Product, before: _Affine) -> _Affine | None:
+    """The composition of ``call`` with ``before``, the affine map of ``of``; None if ``call`` is no per-channel scale or
+    shift."""
     if call.op is NEGATIVE:
         return before.scaled(np.array(-1.0))
     if len(call.args) != 2:
@@ -142,7 +144,7 @@ def _after(call: Call, of: Expr, product: _Product, before: _Affine) -> _Affine 
 
 
 def _per_channel(atom: Expr, product: _Product, rank: int) -> np.ndarray | None:
-    """A constant as one number per channel, or one for all; None where it varies along another axis."""
+    """A constant as one number per channel, or one for all; None if it varies along another axis."""
     if not isinstance(atom, Constant) or atom.data.ndim > rank:
         return None
     shape = (1,) * (rank - atom.data.ndim) + atom.data.shape
@@ -155,48 +157,50 @@ def _per_channel(atom: Expr, product: _Product, rank: int) -> np.ndarray | None:
 
 
 class _Folder:
-    """Rewrites one function."""
+    """The rewriter of one function."""
 
     def __init__(self, body: Expr) -> None:
         self.count = Counter(uses(body))
 
     def chain(self, chain: Expr) -> Expr:
         bindings, result = let_chain(chain)
-        users: dict[Expr, tuple[Var, Call]] = {}  # of what is used in this chain only, and once
+        users: dict[Expr, tuple[Var, Call]] = {}  # the users of atoms with a single use, in this chain
         for var, value in bindings:
             if isinstance(value, Call):
                 users.update({a: (var, value) for a in value.args if self.count[a] == 1})
-        gone: dict[Var, list[tuple[Var, Expr]]] = {}
+        replaced: dict[Var, list[tuple[Var, Expr]]] = {}
         for var, value in bindings:
-            self._fold(var, value, users, gone)
+            self._fold(var, value, users, replaced)
         out: list[tuple[Var, Expr]] = []
         for var, value in bindings:
             inner = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
-            out += gone.get(var, [(var, inner)])
+            out += replaced.get(var, [(var, inner)])
         return rebuild_lets(chain, out, result)
 
-    def _fold(self, var: Var, value: Expr, users: dict[Expr, tuple[Var, Call]], gone: dict[Var, list[tuple[Var, Expr]]]) -> None:
-        """Note in ``gone`` what the bindings of a product and of the chain after it become."""
+    def _fold(
+        self, var: Var, value: Expr, users: dict[Expr, tuple[Var, Call]], replaced: dict[Var, list[tuple[Var, Expr]]]
+    ) -> None:
+        """Record in ``replaced`` the new bindings of a product and of the chain after it."""
         product = _product(value)
         if product is None:
             return
         at, affine, passed = var, _Affine(np.ones(product.size), np.zeros(product.size)), [var]
         while at in users:
             user, call = users[at]
-            with np.errstate(all="ignore"):  # what is not finite is not taken
-                after = _after(call, at, product, affine) if call.ty == value.ty else None
+            with np.errstate(all="ignore"):  # a non-finite composition is rejected below
+                after = _composed(call, at, product, affine) if call.ty == value.ty else None
                 if after is None or not after.is_finite_on(product):
                     break
             at, affine = user, after
             passed.append(user)
-        if affine.is_worth_it:
+        if affine.is_profitable:
             assert isinstance(value, Call)
-            gone.update({v: [] for v in passed})
-            gone[at] = _folded(at, var, value, product, affine)
+            replaced.update({v: [] for v in passed})
+            replaced[at] = _folded_bindings(at, var, value, product, affine)
 
 
-def _folded(last: Var, var: Var, call: Call, product: _Product, affine: _Affine) -> list[tuple[Var, Expr]]:
-    """The bindings that give ``last`` the product with its weight scaled, and shifted."""
+def _folded_bindings(last: Var, var: Var, call: Call, product: _Product, affine: _Affine) -> list[tuple[Var, Expr]]:
+    """The bindings that bind ``last`` to the product with its weight scaled, plus the shift."""
     dtype = product.weight.dtype
     scale = affine.scale.reshape([-1 if a == product.weight_axis else 1 for a in range(product.weight.ndim)])
     weight = _constant((product.weight.astype(np.float64) * scale).astype(dtype), call.args[1])

@@ -1,4 +1,4 @@
-"""Put operator calls together into primitive functions: one kernel each.
+"""Fuse operator calls into primitive functions, one kernel each.
 
     let %exp = exp(%x);                        def @fused_exp_add(%p0: Tensor[(?d0), float32], Primitive=1) {
     let %add = add(%exp, 1f);                    let %exp = exp(%p0);
@@ -9,18 +9,18 @@
                                                let %y = @reshape(%add);
                                                %y
 
-A producer joins its consumers when all uses of its value are in one group, and the patterns let it.  Every group thus has
-one result and needs nothing that depends on this result: it can stand where its last call stood.
+A producer fuses into its consumers if all uses of its value are in one group and the patterns allow it.  Hence a group has one
+result and no input that depends on this result, and can replace its last call.
 
-A reduction joins the one group that uses it where all reductions of the group fold the same rows (``ops.kernels.rows``): layer
-normalisation is one kernel, which goes through a row several times but through memory once.
+A reduction fuses into the one group that uses it if all reductions of the group reduce the same rows (see
+``ops.codegen.loop_nest.row_passes``): layer normalisation is one kernel with several passes over a row and one pass over memory.
 
-What ``on_device`` marks is fused only with what has the same mark; its primitive has the attribute ``device``.
+Calls marked by ``on_device`` fuse only with calls of the same mark; their primitive has the attribute ``device``.
 
 Requires: typed A-normal form.
-Ensures: every operator call outside primitives is one of the machine's (pattern MACHINE, ``shape_of``); arguments of
-primitives are tensors (tuple inputs are flattened); equal primitives are one function; constants of rank 0 are part of
-the primitive, others are arguments.
+Ensures: every operator call outside primitives is a machine operator's (pattern MACHINE, ``shape_of``); arguments of primitives
+are tensors (tuple inputs are flattened); equal primitives are one function; constants of rank 0 are part of the primitive,
+others are arguments.
 """
 
 from __future__ import annotations
@@ -29,24 +29,37 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ops.group import Group, Node
-from ...ops.kernels import fits
-from ...ops.machine import ON_DEVICE
-from ...ops.op import Op, OpPattern, TypeRelError
-from ...ops.relate import build_group, data_dependent
-from ...ops.ty import Tensor, TensorType, TupleType
-from ...shape_funcs.dims import Dim, const, sym
-from ...vm.source import Span
-from ..anf import Names, inner_chains, operands, rebuild, uses
-from ..ir import Call, Constant, Expr, Function, GlobalVar, IRModule, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
-from ..primitive import function_of, literal_key, literal_of
+from ...ops.codegen import fits
+from ...ops.core.group import Group, Node
+from ...ops.core.op import Op, OpPattern, TypeRelError
+from ...ops.core.tensor_types import Tensor, TensorType, TupleType
+from ...ops.core.type_relation import build_group, data_dependent
+from ...ops.defs.machine_ops import ON_DEVICE
+from ...shape_funcs.symbolic.dim import Dim, const, sym
+from ...vm.diagnostics.source import Span
+from ..ir.anf import Names, inner_chains, operands, rebuild, uses
+from ..ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    IRModule,
+    Tuple,
+    TupleGetItem,
+    Var,
+    let_chain,
+    make_lets,
+    replace,
+)
+from ..ir.primitive import function_of, literal_key, literal_of
 
-#: A kernel of more operators or more parameters gains nothing, and takes long to compile.
+#: The most operators and parameters of a kernel: larger kernels gain nothing and take long to compile.
 MAX_NODES, MAX_PARAMS = 64, 60
 
 
 def fuse_ops(mod: IRModule, enabled: bool = True, dependence: str = "input") -> IRModule:
-    """The module with primitives; with ``enabled=False`` each operator is one of its own.
+    """The module with primitives; with ``enabled=False`` each operator is a primitive of its own.
 
     ``dependence``: which flags hold (see ``data_dependent``): nothing fuses into a flagged input.
     """
@@ -61,13 +74,13 @@ def fuse_ops(mod: IRModule, enabled: bool = True, dependence: str = "input") -> 
 
 
 @dataclass(eq=False)
-class _Item:
-    """A call of an operator with a kernel (or view), its tuple arguments taken apart."""
+class _OperatorCall:
+    """A call of an operator with a kernel (or view), its tuple arguments flattened."""
 
     var: Var
     call: Call
     args: tuple[Any, ...]  # per input an atom, or a tuple of atoms
-    device: str = ""  # the one that the program says, "" for the target
+    device: str = ""  # the marked device, "" for the target
 
     @property
     def op(self) -> Op:
@@ -79,45 +92,45 @@ class _Item:
         return len(self.call.ty.fields) if isinstance(self.call.ty, TupleType) else 1
 
     def tensors(self) -> Iterable[tuple[int, Expr]]:
-        """``(input, atom)`` for each tensor it takes."""
+        """``(input, atom)`` for each tensor argument."""
         for i, arg in enumerate(self.args):
             for atom in arg if isinstance(arg, tuple) else (arg,):
                 yield i, atom
 
     @property
     def params(self) -> set[Expr]:
-        """What it takes, but for constants that are part of a kernel."""
+        """The arguments, except constants that are part of a kernel."""
         return {a for _, a in self.tensors() if _is_param(a)}
 
     @property
-    def folds(self) -> bool:
+    def is_reduction(self) -> bool:
         return self.op.pattern is OpPattern.COMM_REDUCE
 
     @property
     def gives_elements(self) -> bool:
-        """Can a consumer compute its elements one by one, or row by row?"""
+        """Whether a consumer can compute its elements one by one, or row by row."""
         return self.op.pattern <= OpPattern.COMM_REDUCE and self.outputs == 1 and not isinstance(self.call.ty, TupleType)
 
     def takes_elements(self, number: int, dependence: str) -> bool:
-        """Does it read input ``number`` only element by element, so that a producer can be part of it?"""
+        """Whether input ``number`` is read only elementwise, so that its producer can be part of the kernel."""
         fusable = self.op.pattern <= OpPattern.COMM_REDUCE and not isinstance(self.call.ty, TupleType)
         return fusable and not data_dependent(self.op, dependence)[number]
 
 
 @dataclass(eq=False)
 class _Cluster:
-    """Items that become one primitive; ``params`` are the values from outside."""
+    """The operator calls of one primitive; ``params``: the values from outside."""
 
-    items: list[_Item]
+    items: list[_OperatorCall]
     params: set[Expr] = field(default_factory=set)
 
-    def with_(self, item: _Item) -> _Cluster:
-        """This one and a producer of a value that nothing else uses."""
+    def extended(self, item: _OperatorCall) -> _Cluster:
+        """The cluster with a producer of a value that has no other use."""
         return _Cluster([*self.items, item], (self.params - {item.var}) | item.params)
 
     @property
     def fits(self) -> bool:
-        """Is it one kernel?"""
+        """Whether code generation supports the cluster as one kernel."""
         if len(self.items) == 1:
             return True
         group, _ = _group(self.items[::-1])
@@ -125,7 +138,7 @@ class _Cluster:
 
 
 class _Fuser:
-    """Rewrites the chains of one function."""
+    """The rewriter of the chains of one function."""
 
     def __init__(self, primitives: _Primitives, enabled: bool, dependence: str) -> None:
         self.primitives, self.enabled, self.dependence = primitives, enabled, dependence
@@ -138,30 +151,30 @@ class _Fuser:
 
     def chain(self, chain: Expr) -> Expr:
         bindings, result = let_chain(chain)
-        steps: list[_Item | tuple[Var, Expr]] = []
+        steps: list[_OperatorCall | tuple[Var, Expr]] = []
         self._find_devices(bindings)
         for var, value in bindings:
-            self._step(var, value, steps)
+            self._add_step(var, value, steps)
         result = self.atom(result)
         clusters = self._clusters(steps, result) if self.enabled else _singles(steps)
         out: list[tuple[Var, Expr]] = []
         for step in steps:
-            if not isinstance(step, _Item):
+            if not isinstance(step, _OperatorCall):
                 out.append(step)
             elif clusters[step].items[0] is step:
                 out.append((step.var, self.primitives.call(clusters[step])))
-        return make_lets(_without_unused_tuples(out, result), result)
+        return make_lets(_without_dead_tuples(out, result), result)
 
     def _find_devices(self, bindings: list[tuple[Var, Expr]]) -> None:
-        """Note the operator calls of a chain of which ``on_device`` says where they run."""
+        """Record the operator calls of a chain that ``on_device`` marks."""
         calls = {var for var, value in bindings if _has_kernel(value)}
         for var, value in bindings:
             if isinstance(value, Call) and value.op is ON_DEVICE and value.args[0] in calls and value.args[0] not in self.devices:
                 self.devices[value.args[0]] = value.attrs.device
                 self.renamed[var] = value.args[0]
 
-    def _step(self, var: Var, value: Expr, steps: list[_Item | tuple[Var, Expr]]) -> None:
-        """Append what the binding becomes; a projection of a tuple in sight is its field."""
+    def _add_step(self, var: Var, value: Expr, steps: list[_OperatorCall | tuple[Var, Expr]]) -> None:
+        """Append the rewritten binding; a projection of a tuple in scope is its field."""
         if isinstance(value, TupleGetItem) and self.atom(value.tuple_value) in self.tuples:
             self.renamed[var] = self.tuples[self.atom(value.tuple_value)][value.index]
             return
@@ -173,14 +186,14 @@ class _Fuser:
             args = []
             for name, arg in zip(value.op.inputs, value.args, strict=True):
                 args.append(self._fields(arg, steps) if name.endswith("*") else arg)
-            steps.append(_Item(var, value, tuple(args), self.devices.get(var, "")))
+            steps.append(_OperatorCall(var, value, tuple(args), self.devices.get(var, "")))
             return
         if isinstance(value, Tuple):
             self.tuples[var] = value.fields
         steps.append((var, value))
 
-    def _fields(self, whole: Expr, steps: list[_Item | tuple[Var, Expr]]) -> tuple[Expr, ...]:
-        """The tensors of a tuple argument; those of a tuple made out of sight are projected."""
+    def _fields(self, whole: Expr, steps: list[_OperatorCall | tuple[Var, Expr]]) -> tuple[Expr, ...]:
+        """The tensors of a tuple argument; the fields of a tuple bound elsewhere are projected."""
         if whole not in self.tuples:
             assert isinstance(whole, Var) and isinstance(whole.ty, TupleType)
             fields = []
@@ -191,63 +204,67 @@ class _Fuser:
             return tuple(fields)
         return self.tuples[whole]
 
-    def _clusters(self, steps: list[_Item | tuple[Var, Expr]], result: Expr) -> dict[_Item, _Cluster]:
-        """The cluster of each item, walking backwards: consumers are decided before their producers."""
+    def _clusters(self, steps: list[_OperatorCall | tuple[Var, Expr]], result: Expr) -> dict[_OperatorCall, _Cluster]:
+        """The cluster of each call, assigned backwards: consumers before their producers."""
         pinned, consumers = _find_uses(steps, result)
-        of: dict[_Item, _Cluster] = {}
+        of: dict[_OperatorCall, _Cluster] = {}
         for step in reversed(steps):
-            if not isinstance(step, _Item):
+            if not isinstance(step, _OperatorCall):
                 continue
-            takers = [] if step.var in pinned or not step.gives_elements else consumers.get(step.var, [])
-            home = _only_home(takers, of, self.dependence, step.device)
-            wider = home.with_(step) if home is not None else None
-            if home is None or wider is None or not _may_be(wider, step):
+            users = [] if step.var in pinned or not step.gives_elements else consumers.get(step.var, [])
+            consumer = _sole_consumer(users, of, self.dependence, step.device)
+            wider = consumer.extended(step) if consumer is not None else None
+            if consumer is None or wider is None or not _is_fusable(wider, step):
                 of[step] = _Cluster([step], step.params)
             else:
-                home.items, home.params = wider.items, wider.params
-                of[step] = home
+                consumer.items, consumer.params = wider.items, wider.params
+                of[step] = consumer
         for cluster in dict.fromkeys(of.values()):
             if not cluster.fits:
                 of.update({item: _Cluster([item]) for item in cluster.items})
         return of
 
 
-def _may_be(cluster: _Cluster, added: _Item) -> bool:
-    """Is a cluster not too large; and if what was ``added`` folds, does it fold the same rows as the others?"""
+def _is_fusable(cluster: _Cluster, added: _OperatorCall) -> bool:
+    """Whether a cluster is within the limits and, if ``added`` is a reduction, still fits into one kernel."""
     small = len(cluster.items) <= MAX_NODES and len(cluster.params) <= MAX_PARAMS
-    return small and (not added.folds or cluster.fits)
+    return small and (not added.is_reduction or cluster.fits)
 
 
 def _has_kernel(value: Expr) -> bool:
     return isinstance(value, Call) and isinstance(value.op, Op) and value.op.pattern is not OpPattern.MACHINE
 
 
-def _singles(steps: list[_Item | tuple[Var, Expr]]) -> dict[_Item, _Cluster]:
-    return {s: _Cluster([s]) for s in steps if isinstance(s, _Item)}
+def _singles(steps: list[_OperatorCall | tuple[Var, Expr]]) -> dict[_OperatorCall, _Cluster]:
+    return {s: _Cluster([s]) for s in steps if isinstance(s, _OperatorCall)}
 
 
 def _is_param(atom: Expr) -> bool:
     return not (isinstance(atom, Constant) and atom.data.ndim == 0)
 
 
-def _only_home(consumers: list[tuple[_Item, int]], of: dict[_Item, _Cluster], dependence: str, device: str) -> _Cluster | None:
-    """The one cluster, on ``device``, in which all consumers are and take elements, else None."""
-    homes = {of[item] for item, _ in consumers}
-    if len(homes) != 1 or not all(item.takes_elements(number, dependence) for item, number in consumers):
+def _sole_consumer(
+    consumers: list[tuple[_OperatorCall, int]], of: dict[_OperatorCall, _Cluster], dependence: str, device: str
+) -> _Cluster | None:
+    """The one cluster, on ``device``, that contains all consumers, each of which takes elements; else None."""
+    clusters = {of[item] for item, _ in consumers}
+    if len(clusters) != 1 or not all(item.takes_elements(number, dependence) for item, number in consumers):
         return None
-    home = homes.pop()
-    return home if home.items[0].device == device else None
+    consumer = clusters.pop()
+    return consumer if consumer.items[0].device == device else None
 
 
-def _find_uses(steps: list[_Item | tuple[Var, Expr]], result: Expr) -> tuple[set[Expr], dict[Expr, list[tuple[_Item, int]]]]:
-    """The values used outside items, and per value the items that take it with the input.
+def _find_uses(
+    steps: list[_OperatorCall | tuple[Var, Expr]], result: Expr
+) -> tuple[set[Expr], dict[Expr, list[tuple[_OperatorCall, int]]]]:
+    """The values used outside operator calls, and per value the calls that take it, with the number of the input.
 
-    A tuple that is only taken apart by items is no use of its fields.
+    A tuple whose only uses are operator calls is no use of its fields.
     """
     pinned: set[Expr] = {result}
-    consumers: dict[Expr, list[tuple[_Item, int]]] = {}
+    consumers: dict[Expr, list[tuple[_OperatorCall, int]]] = {}
     for step in reversed(steps):
-        if isinstance(step, _Item):
+        if isinstance(step, _OperatorCall):
             for number, atom in step.tensors():
                 consumers.setdefault(atom, []).append((step, number))
             continue
@@ -260,8 +277,8 @@ def _find_uses(steps: list[_Item | tuple[Var, Expr]], result: Expr) -> tuple[set
     return pinned, consumers
 
 
-def _without_unused_tuples(bindings: list[tuple[Var, Expr]], result: Expr) -> list[tuple[Var, Expr]]:
-    """The bindings less the tuples and projections that nothing uses any more."""
+def _without_dead_tuples(bindings: list[tuple[Var, Expr]], result: Expr) -> list[tuple[Var, Expr]]:
+    """The bindings without the dead tuples and projections."""
     used: set[Expr] = {result}
     kept = []
     for var, value in reversed(bindings):
@@ -283,7 +300,7 @@ class _Primitives:
         self._by_key: dict[tuple[str, str], GlobalVar] = {}
 
     def call(self, cluster: _Cluster) -> Call:
-        """The call that does what ``cluster`` does.  ``items[0]`` is its last, whose value it gives."""
+        """The call of the primitive of ``cluster``; ``items[0]`` is its last operator call, whose value is the result."""
         group, args = _group(cluster.items[::-1])
         device = cluster.items[0].device
         key = (group.key(), device)
@@ -294,33 +311,33 @@ class _Primitives:
             self.functions[name] = function
             self._by_key[key] = GlobalVar(name, ty=function.ty)
         last = cluster.items[0].call
-        reads = _reads(cluster.items[::-1])
+        reads = _read_spans(cluster.items[::-1])
         return Call(self._by_key[key], args, reads=tuple(map(reads.get, args)), span=last.span, ty=last.ty)
 
 
-def alone(var: Var, call: Call, tensors: Sequence[tuple[Expr, ...]]) -> tuple[Group, tuple[Expr, ...]]:
-    """The group of one operator call, and the arguments for its parameters.  ``tensors``: those of each input."""
+def single_operator_group(var: Var, call: Call, tensors: Sequence[tuple[Expr, ...]]) -> tuple[Group, tuple[Expr, ...]]:
+    """The group of one operator call, and the arguments for its parameters.  ``tensors``: the tensors of each input."""
     assert isinstance(call.op, Op)
     args = tuple(t if name.endswith("*") else t[0] for name, t in zip(call.op.inputs, tensors, strict=True))
-    return _group([_Item(var, call, args)])
+    return _group([_OperatorCall(var, call, args)])
 
 
-def _group(items: list[_Item]) -> tuple[Group, tuple[Expr, ...]]:
+def _group(items: list[_OperatorCall]) -> tuple[Group, tuple[Expr, ...]]:
     """The group of ``items`` (in order), its outputs still to be derived, and the arguments for its parameters.
 
     Scalar constants become literals of the group.
     """
-    return _grouped(items, inline=not any(map(_refuses_constants, items)))
+    return _group_with_literals(items, inline=not any(map(_rejects_literals, items)))
 
 
-def _refuses_constants(item: _Item) -> bool:
-    """Whether the operator refuses a scalar constant that it is given, which was folded since types were inferred.
+def _rejects_literals(item: _OperatorCall) -> bool:
+    """Whether the operator rejects a scalar constant argument that was folded after type inference.
 
-    As a parameter it is refused where the program runs, if it runs there.
+    As a parameter, the constant is rejected at run time, if the call is reached.
     """
     if not any(isinstance(a, Constant) and not _is_param(a) and item.op.data_dependent[number] for number, a in item.tensors()):
         return False
-    group, _ = _grouped([item], inline=True)
+    group, _ = _group_with_literals([item], inline=True)
     try:
         build_group(group.params, group.literals, group.nodes, group.results)
     except TypeRelError:
@@ -328,7 +345,7 @@ def _refuses_constants(item: _Item) -> bool:
     return False
 
 
-def _grouped(items: list[_Item], inline: bool) -> tuple[Group, tuple[Expr, ...]]:
+def _group_with_literals(items: list[_OperatorCall], inline: bool) -> tuple[Group, tuple[Expr, ...]]:
     inside = {item.var for item in items}
     params: dict[Expr, int] = {}
     literals: dict[str, Any] = {}
@@ -352,8 +369,9 @@ def _grouped(items: list[_Item], inline: bool) -> tuple[Group, tuple[Expr, ...]]
     return Group(_canonical(params), tuple(literals.values()), tuple(nodes), results), tuple(params)
 
 
-def _reads(items: list[_Item]) -> dict[Expr, Span | None]:
-    """Where each value is read: by the shape function of the first item that reads its data, else by the first item."""
+def _read_spans(items: list[_OperatorCall]) -> dict[Expr, Span | None]:
+    """The place at which each value is read: by the shape function of the first call that reads its data, else by the first
+    call."""
     first: dict[Expr, Span | None] = {}
     data: dict[Expr, Span | None] = {}
     for item in items:

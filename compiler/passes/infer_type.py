@@ -1,4 +1,4 @@
-"""Give every node its type; put run-time checks where an annotation says more than is known.
+"""Infer the type of every node; insert run-time checks where an annotation is more precise than the inferred type.
 
     def @main(%x: Tensor[(?, 4), float32]) {        every node has a type, e.g. Tensor[(?, 4), float32];
       let %y: Tensor[(3, 4), float32] = exp(%x);     let %exp = exp(%x);
@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import difflib
 
-from ...ops.ty import MAX_FIELDS, TypeTooLarge
-from ...vm import codes
-from ...vm.source import Diagnostic, TypeCheckError
-from ..anf import deepest
-from ..call_graph import mentioned, recursion_groups
-from ..ir import Function, GlobalVar, IRModule, replace
-from ..type_checking.signature import BOTTOM, FAILED, Signature, closed_result
-from ..type_checking.typing_rules import FunctionTyper
+from ...ops.core.tensor_types import MAX_FIELDS, TypeTooLarge
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import Diagnostic, TypeCheckError
+from ..ir.anf import deepest
+from ..ir.call_graph import mentioned, recursion_groups
+from ..ir.expr import Function, GlobalVar, IRModule, replace
+from ..type_inference.function_signature import BOTTOM, FAILED, Signature, closed_result
+from ..type_inference.typing_rules import FunctionTyper
 
-#: Chains may be of any length; branches and functions inside each other recurse, here and in the passes to come.
+#: The deepest nesting of branches and functions, over which this pass and later passes recurse; chains may have any length.
 MAX_NESTING = 150
 
 
@@ -45,10 +45,10 @@ class _ModuleTyper:
             self.signatures[name] = Signature.declared(f"@{name}", function, self.errors.append)
         done = {}
         for group in recursion_groups(self.mod):
-            if len(group) > 1 or self._calls_itself(group[0]):
-                self._find_results(group)
+            deferred = self._find_results(group) if len(group) > 1 or self._calls_itself(group[0]) else []
+            errors_before = len(self.errors)
             for name in group:
-                typer = FunctionTyper(self.lookup, self.errors.append)
+                typer = FunctionTyper(self.lookup, self.errors)
                 try:
                     done[name] = typer.function(self.mod[name], self.signatures[name])
                 except TypeTooLarge as error:
@@ -57,6 +57,8 @@ class _ModuleTyper:
                 result = done[name].body.ty
                 if result is not FAILED or self.mod[name].ret_type is None:
                     self.signatures[name] = replace(self.signatures[name], result=result)
+            if len(self.errors) == errors_before:
+                self.errors += deferred
         if self.errors:
             raise TypeCheckError(sorted(self.errors, key=_place))
         return replace(self.mod, functions={name: done[name] for name in self.mod.functions})
@@ -64,29 +66,39 @@ class _ModuleTyper:
     def _calls_itself(self, name: str) -> bool:
         return name in mentioned(self.mod[name].body)
 
-    def _find_results(self, group: list[str]) -> None:
-        """The results of recursive functions without ``->``: from no result at all up to what no longer changes."""
+    def _find_results(self, group: list[str]) -> list[Diagnostic]:
+        """Infer the results of recursive functions without ``->``, by fixed-point iteration from BOTTOM.
+
+        Returns the errors that made a result FAILED.  The typing that follows reports no error that depends on such a result,
+        because an expression with a FAILED operand fails without a message.
+        """
         unknown = [n for n in group if self.signatures[n].result is BOTTOM]
+        deferred: list[Diagnostic] = []
         changed = bool(unknown)
         while changed:
             changed = False
             for name in unknown:
                 signature = self.signatures[name]
-                typed = FunctionTyper(self.lookup).function(self.mod[name], signature)
+                reported: list[Diagnostic] = []
+                typed = FunctionTyper(self.lookup, reported).function(self.mod[name], signature)
                 result = closed_result(typed.body.ty, signature)
-                changed |= result != signature.result
+                if result != signature.result:
+                    changed = True
+                    deferred += reported if result is FAILED else []
                 self.signatures[name] = replace(signature, result=result)
         for name in unknown:
             if self.signatures[name].result is BOTTOM:
-                message = f"the result type of @{name} cannot be inferred: every path through it calls it again"
-                span = self.mod[name].span
-                self.errors.append(
-                    Diagnostic(message, span, help=f"say it: def @{name}(...) -> T {{ ... }}", code=codes.Type.ANNOTATION)
-                )
-                self.signatures[name] = replace(self.signatures[name], result=FAILED)
+                self._cannot_be_inferred(name)
+        return deferred
+
+    def _cannot_be_inferred(self, name: str) -> None:
+        message = f"the result type of @{name} cannot be inferred: every path through it calls it again"
+        help = f"annotate it: def @{name}(...) -> T {{ ... }}"
+        self.errors.append(Diagnostic(message, self.mod[name].span, help=help, code=codes.Type.ANNOTATION))
+        self.signatures[name] = replace(self.signatures[name], result=FAILED)
 
     def lookup(self, name: GlobalVar) -> Signature | Diagnostic:
-        """The signature of a global function, or what is wrong with the name."""
+        """The signature of a global function, or the diagnostic of an unknown name."""
         found = self.signatures.get(name.name)
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""Make every function literal a global function; what is left of functions as values are closures.
+"""Lift every function literal to a global function; functions used as values become closures.
 
     def @main(%x: float32) {                     def @main(%x: float32) {
       let %scale = fn (%y: float32) {              let %r = @main_scale(%x, 2f);
@@ -10,9 +10,9 @@
     }                                              let %m = multiply(%x, %y); %m
                                                  }
 
-The captured values are the first parameters.  A call of a function bound by a let is a direct call, also inside the
-function itself; only where the function is used as a value is there a closure.  A closure that needs itself as a value
-makes one from its own captured values.
+The captured values are the first parameters.  A call of a let-bound function is a direct call, also inside the function itself; a
+closure is allocated only for a use as a value.  A function that uses itself as a value allocates a closure from its captured
+values.
 
 Requires: typed A-normal form.
 Ensures: the same, without function literals; a global name is used only as a callee or by ``vm.alloc_closure``.
@@ -23,13 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ...ops.machine import ALLOC_CLOSURE
-from ...ops.op import NoAttrs, Op
-from ...ops.ty import FuncType, TensorType, TupleType, Type
-from ...shape_funcs.dims import ANY, SYM, Dim, const, sym
-from ..anf import Names, inner_chains, operands, rebuild
-from ..ir import Call, Expr, Function, GlobalVar, IRModule, Let, Var, let_chain, make_lets, replace
-from ..type_checking.type_match import dims_of
+from ...ops.core.op import NoAttrs, Op
+from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
+from ...ops.defs.machine_ops import ALLOC_CLOSURE
+from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, sym
+from ..ir.anf import Names, inner_chains, operands, rebuild
+from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, let_chain, make_lets, replace
+from ..type_inference.type_match import dims_of
 
 
 def lambda_lift(mod: IRModule) -> IRModule:
@@ -47,22 +47,22 @@ def lambda_lift(mod: IRModule) -> IRModule:
 
 @dataclass(eq=False)
 class _Literal:
-    """A let-bound function: what its body uses from outside, and how it is used itself."""
+    """A let-bound function, its free variables and its uses."""
 
     var: Var
     function: Function
     name: str
-    used: dict[Var, None] = field(default_factory=dict)  # values from outside, in order
-    calls: set[Var] = field(default_factory=set)  # literals from outside that it calls
-    as_value: bool = False  # outside its own body
-    as_own_value: bool = False  # inside it
+    used: dict[Var, None] = field(default_factory=dict)  # captured values, in order
+    calls: set[Var] = field(default_factory=set)  # outer literals that it calls
+    as_value: bool = False  # used as a value outside its own body
+    as_own_value: bool = False  # used as a value inside it
 
 
 _Env = dict[Expr, Expr]
 
 
 class _Lifter:
-    """Lifts the literals of one global function into ``lifted``."""
+    """The lifter of the literals of one global function into ``lifted``."""
 
     def __init__(self, name: str, function: Function, names: Names, lifted: dict[str, Function]) -> None:
         self.lifted = lifted
@@ -77,7 +77,7 @@ class _Lifter:
     # ---- analysis ------------------------------------------------------------------------------------------------------
 
     def _find_uses(self, chain: Expr, around: list[tuple[_Literal, set[Var]]]) -> None:
-        """Record the uses in ``chain``, which is inside the literals ``around``, each with the variables bound in it."""
+        """Record the uses in ``chain``, which is nested in the literals ``around``, each with the variables bound in it."""
         while isinstance(chain, Let):
             value = chain.value
             callee = value.op if isinstance(value, Call) and value.op in self.literals else None
@@ -92,7 +92,7 @@ class _Lifter:
                     if atom is callee:
                         self._use(callee, around)
             if isinstance(value, Function):
-                # a literal knows itself, but not as a variable bound in it
+                # a literal's own variable is in scope in its body, but is not bound there
                 inside = [(literal, {*bound, *value.params, chain.var}) for literal, bound in around]
                 self._find_uses(value.body, [*inside, (self.literals[chain.var], set(value.params))])
             else:
@@ -105,7 +105,7 @@ class _Lifter:
             self._use(chain, around)
 
     def _use(self, var: Var, around: list[tuple[_Literal, set[Var]]]) -> None:
-        """``var`` is used as a value."""
+        """Record a use of ``var`` as a value."""
         own = self.literals.get(var)
         if own is not None:
             if any(literal is own for literal, _ in around):
@@ -117,7 +117,7 @@ class _Lifter:
                 literal.used[var] = None
 
     def _close(self) -> None:
-        """Who calls a literal must have what that captures."""
+        """Add the captures of each called literal to its callers, to a fixed point."""
         changed = True
         while changed:
             changed = False
@@ -130,7 +130,7 @@ class _Lifter:
     # ---- rewriting -----------------------------------------------------------------------------------------------------
 
     def chain(self, chain: Expr, env: _Env) -> Expr:
-        """The chain without literals; ``env`` says what captured variables are called here."""
+        """The chain without literals; ``env`` maps captured variables to the parameters that replace them."""
         bindings, result = let_chain(chain)
         out: list[tuple[Var, Expr]] = []
 
@@ -184,7 +184,7 @@ class _Lifter:
             itself = replace(literal.var, annotation=None)
             own.append((itself, self._allocate(literal, env)))
             env[literal.var] = itself
-        # the name is taken before the body's turn: functions inside come after it
+        # reserve the position before the body is lifted: inner functions follow this one
         self.lifted[literal.name] = function
         bindings, result = let_chain(self.chain(function.body, env))
         body = make_lets(own + bindings, result)

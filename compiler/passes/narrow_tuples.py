@@ -1,4 +1,4 @@
-"""Give up the fields of tuples that nothing uses: of the value of an ``if``, of an operator with several results.
+"""Eliminate dead tuple fields: of the value of an ``if``, of an operator with several results.
 
     let %t = if (%c) {                          let %t0 = if (%c) {
       let %a = exp(%x);                           let %a = exp(%x);
@@ -9,29 +9,29 @@
     let %u = %t.0;                              tanh(%t0)
     tanh(%u)
 
-``topk`` of which only the values (or their positions) are used becomes one with that ``ret_type``; ``unique`` does not count
-what nobody asks for; one part of a ``split`` is a ``strided_slice``.
+``topk`` with unused values or indices gets the narrower ``ret_type``; ``unique`` with unused counts does not count; a single
+section of a ``split`` becomes a ``strided_slice``.
 
 Requires: typed A-normal form, without dead code.
-Ensures: the same.  What only the given up fields needed is dead code now.
+Ensures: the same.  The producers of eliminated fields are dead code now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...ops.op import Op
-from ...ops.search import UniqueAttrs
-from ...ops.sort import DynTopkAttrs, TopkAttrs
-from ...ops.transform import STRIDED_SLICE, SliceAttrs, SplitAttrs
-from ...ops.ty import TensorType, TupleType, Type
-from ...shape_funcs.dims import const
-from ..anf import inner_chains, rebuild, rebuild_lets, uses
-from ..ir import Call, Expr, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import TensorType, TupleType, Type
+from ...ops.defs.search import UniqueAttrs
+from ...ops.defs.sort import DynTopkAttrs, TopkAttrs
+from ...ops.defs.transform import STRIDED_SLICE, SliceAttrs, SplitAttrs
+from ...shape_funcs.symbolic.dim import const
+from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
+from ..ir.expr import Call, Expr, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
 from ..rules.rewriting import Scope
 
 Fields = tuple[int, ...]
-#: The end of a slice that takes all that is left.
+#: The end of a slice to the end of the axis.
 _TO_THE_END = 2**63 - 1
 
 
@@ -56,18 +56,18 @@ def _projections(chain: Expr) -> Iterator[TupleGetItem]:
 
 
 class _Narrower:
-    """Rewrites one function."""
+    """The rewriter of one function."""
 
     def __init__(self, body: Expr) -> None:
         self.fields: dict[Expr, set[int]] = {}
-        self.times: dict[Expr, int] = {}  # how often a variable is used otherwise than by a projection
+        self.times: dict[Expr, int] = {}  # the uses of a variable other than projections
         for atom in uses(body):
             self.times[atom] = self.times.get(atom, 0) + 1
         for value in _projections(body):
             self.fields.setdefault(value.tuple_value, set()).add(value.index)
             self.times[value.tuple_value] -= 1
-        #: Tuples given up, with what projections of them now are: an atom, or a field of another tuple.
-        self.instead: dict[Expr, tuple[Var, Fields]] = {}
+        #: Narrowed tuples: the variable that replaces each, and its remaining fields.
+        self.narrowed_to: dict[Expr, tuple[Var, Fields]] = {}
         self.same: dict[Expr, Expr] = {}
 
     def _atom(self, atom: Expr) -> Expr:
@@ -77,28 +77,28 @@ class _Narrower:
         bindings, result = let_chain(chain)
         out: list[tuple[Var, Expr]] = []
         for var, value in bindings:
-            if isinstance(value, TupleGetItem) and value.tuple_value in self.instead:
+            if isinstance(value, TupleGetItem) and value.tuple_value in self.narrowed_to:
                 self._projection(var, value, out)
                 continue
             fields = self._used(var, value.ty) if var.ty == value.ty else None
             narrow = None if fields is None else self._narrowed(value, fields)
             if narrow is not None and fields is not None:
                 new = Var(var.name, span=var.span, ty=narrow.ty)
-                self.instead[var] = (new, fields)
+                self.narrowed_to[var] = (new, fields)
                 var, value = new, narrow
             out.append((var, rebuild(value, self._atom, self.chain)))
         return rebuild_lets(chain, out, self._atom(result))
 
     def _used(self, var: Var, ty: Type | None) -> Fields | None:
-        """The fields of ``var``, a tuple, that are used, if some are not."""
+        """The used fields of the tuple ``var``; None if all are used, or if the tuple has another use."""
         fields = self.fields.get(var)
         if fields is None or self.times[var] or not isinstance(ty, TupleType) or len(fields) == len(ty.fields):
             return None
         return tuple(sorted(fields))
 
     def _projection(self, var: Var, value: TupleGetItem, out: list[tuple[Var, Expr]]) -> None:
-        new, fields = self.instead[value.tuple_value]
-        if new.ty != _picked(value.tuple_value.ty, fields):  # an operator that gives more
+        new, fields = self.narrowed_to[value.tuple_value]
+        if new.ty != _selected_type(value.tuple_value.ty, fields):  # an operator with more results
             out.append((var, replace(value, tuple_value=new)))
         elif len(fields) > 1:
             out.append((var, replace(value, tuple_value=new, index=fields.index(value.index))))
@@ -106,19 +106,20 @@ class _Narrower:
             self.same[var] = new
 
     def _narrowed(self, value: Expr, fields: Fields) -> Expr | None:
-        """``value`` with ``fields`` only: one as it is, several as a tuple (of an operator perhaps with more behind them)."""
+        """``value`` with ``fields`` only: a single field without a tuple, several as a tuple, to which an operator may append
+        more."""
         if isinstance(value, If):
             branches = [self._end(chain, fields) for chain in (value.true_branch, value.false_branch)]
             then, other = branches
             if then is None or other is None:
                 return None
-            return replace(value, true_branch=then, false_branch=other, ty=_picked(value.ty, fields))
+            return replace(value, true_branch=then, false_branch=other, ty=_selected_type(value.ty, fields))
         if isinstance(value, Call) and isinstance(value.op, Op) and type(value.attrs) in _OPERATORS:
             return _OPERATORS[type(value.attrs)](value, fields)
         return None
 
     def _end(self, chain: Expr, fields: Fields) -> Expr | None:
-        """A chain that ends in a tuple of its own, with ``fields`` of it as the result."""
+        """A chain that ends in its own tuple, with ``fields`` of it as the result; None for other chains."""
         bindings, result = let_chain(chain)
         if not bindings or bindings[-1][0] is not result or self.times[result] != 1 or result in self.fields:
             return None
@@ -127,7 +128,7 @@ class _Narrower:
             kept = tuple(value.fields[k] for k in fields)
             if len(kept) == 1:
                 return make_lets(bindings[:-1], kept[0])
-            narrow: Expr | None = replace(value, fields=kept, ty=_picked(value.ty, fields))
+            narrow: Expr | None = replace(value, fields=kept, ty=_selected_type(value.ty, fields))
         else:
             narrow = self._narrowed(value, fields) if isinstance(value, If) else None
         if narrow is None:
@@ -136,7 +137,7 @@ class _Narrower:
         return make_lets([*bindings[:-1], (end, narrow)], end)
 
 
-def _picked(ty: Type | None, fields: Fields) -> Type:
+def _selected_type(ty: Type | None, fields: Fields) -> Type:
     assert isinstance(ty, TupleType)
     picked = tuple(ty.fields[k] for k in fields)
     return picked[0] if len(picked) == 1 else TupleType(picked)
@@ -147,7 +148,7 @@ def _picked(ty: Type | None, fields: Fields) -> Type:
 
 def _topk(call: Call, fields: Fields) -> Call | None:
     ret_type = ("values", "indices")[fields[0]]
-    return replace(call, attrs=replace(call.attrs, ret_type=ret_type), ty=_picked(call.ty, fields))
+    return replace(call, attrs=replace(call.attrs, ret_type=ret_type), ty=_selected_type(call.ty, fields))
 
 
 def _unique(call: Call, fields: Fields) -> Call | None:
@@ -159,7 +160,7 @@ def _unique(call: Call, fields: Fields) -> Call | None:
 
 
 def _split(call: Call, fields: Fields) -> Call | None:
-    """One part as a slice, where it is known at which numbers it begins and ends."""
+    """A single section as a slice, where its bounds are known."""
     if len(fields) > 1:
         return None
     (k,), (data,), attrs = fields, call.args, call.attrs
@@ -171,11 +172,12 @@ def _split(call: Call, fields: Fields) -> Call | None:
         how = tuple(size // how * i for i in range(1, how))
     bounds = (0, *how, _TO_THE_END)
     new = Call(STRIDED_SLICE, (data,), SliceAttrs((bounds[k],), (bounds[k + 1],), (1,), (attrs.axis,)), span=call.span)
-    wanted = _picked(call.ty, fields)
+    wanted = _selected_type(call.ty, fields)
     return replace(new, ty=wanted) if Scope().typed(new) == (wanted, ()) and Scope().is_safe(call) else None
 
 
-#: By the attributes of the operator: its call with these fields only.  One field is no tuple; of several, the call may give more.
+#: By the attributes of the operator: its call with these fields only.  A single field is no tuple; with several fields,
+#: the call may have more results.
 _OPERATORS: dict[type, Callable[[Call, Fields], Call | None]] = {
     TopkAttrs: _topk,
     DynTopkAttrs: _topk,

@@ -1,26 +1,26 @@
-"""Replace a call by an operand or by a simpler call of the same value.
+"""Replace a call by an operand, or by a simpler call, of the same value.
 
     let %a = multiply(%x, 1f);                    let %t = transpose(%x, axes=[2, 0, 1]);
     let %b = transpose(%a, axes=[1, 2, 0]);       %t
     let %t = transpose(%b, axes=[1, 2, 0]);  ->
     %t
 
-The rules are in ``arithmetic_rules`` and ``movement_rules``; each gives bit for bit what stood there, for every value of the
-dtype (of a NaN only that it is one).  They are tried until none applies.
+The rules are in ``arithmetic_rules`` and ``movement_rules``; each preserves the value bit for bit, for every value of the dtype
+(except the payload of a NaN).  Rules are applied until none matches.
 
-A rule may skip a call only if that cannot fail: ``reshape(reshape(%x, newshape=[-1, 3]), newshape=[-1])`` stays, since it is
-an error where the size of ``%x`` is not a multiple of 3.  The type of the replacement is that of the call, to the dim, and
-so are the checks that are left for run time.
+A rule may eliminate a call only if the call cannot fail: ``reshape(reshape(%x, newshape=[-1, 3]), newshape=[-1])`` stays, since
+it is an error where the size of ``%x`` is not a multiple of 3.  The replacement has the type of the call, including every dim,
+and the same run-time checks.
 
 Requires: typed A-normal form.
-Ensures: the same; no variable is bound to an atom.  What is not used any more is left to ``eliminate_dead_code``.
+Ensures: the same; no variable is bound to an atom.  Dead bindings are left to ``eliminate_dead_code``.
 """
 
 from __future__ import annotations
 
-from ...ops.op import Op
-from ..anf import is_atom, rebuild, rebuild_lets
-from ..ir import Call, Expr, IRModule, Var, let_chain, replace
+from ...ops.core.op import Op
+from ..ir.anf import is_atom, rebuild, rebuild_lets
+from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace
 from ..rules.arithmetic_rules import RULES as ARITHMETIC
 from ..rules.movement_rules import RULES as MOVEMENT
 from ..rules.rewriting import Scope
@@ -35,10 +35,10 @@ def simplify(mod: IRModule) -> IRModule:
 
 
 class _Simplifier:
-    """Rewrites one function."""
+    """The rewriter of one function."""
 
     def __init__(self) -> None:
-        self.same: dict[Expr, Expr] = {}  # variables that are another name for an atom
+        self.same: dict[Expr, Expr] = {}  # variables that are aliases of an atom
         self.scope = Scope()
 
     def _atom(self, atom: Expr) -> Expr:
@@ -60,7 +60,7 @@ class _Simplifier:
         return rebuild_lets(chain, out, self._atom(result))
 
     def _simplest(self, value: Expr) -> Expr:
-        """``value``, rewritten until no rule applies."""
+        """``value``, rewritten until no rule matches."""
         while isinstance(value, Call) and isinstance(value.op, Op):
             new = self._once(value, value.op)
             if new is None:
@@ -69,12 +69,12 @@ class _Simplifier:
         return value
 
     def _once(self, call: Call, op: Op) -> Expr | None:
-        """What one rule makes of the call; None if none applies."""
+        """The result of the first matching rule; None if no rule matches."""
         rules = (*ARITHMETIC.of(op), *MOVEMENT.of(op))
         for rule in rules:
             new = rule(call, self.scope)
             if isinstance(new, Call):
-                if self.scope.means_the_same(new, call):
+                if self.scope.is_equivalent(new, call):
                     return replace(new, span=call.span, ty=call.ty)
             elif new is not None and new.ty == call.ty and self.scope.is_safe(call):
                 return new

@@ -1,4 +1,4 @@
-"""Give every intermediate value a name, in the innermost scope that holds all its uses.
+"""Bind every intermediate value to a variable, in the innermost scope that contains all its uses.
 
     def @main(%x: float32) {          def @main(%x: float32) {
       %0 = exp(%x);                     let %exp = exp(%x);
@@ -8,9 +8,9 @@
                                       }
 
 Requires: any module.
-Ensures: every function body and branch is a chain of lets that ends in an atom; the values are calls, tuples and
-projections of atoms, ``if``, functions, or atoms (only where the let has an annotation).  A shared expression is bound
-once; one that is used in a single branch is evaluated in that branch only.
+Ensures: every function body and branch is a chain of lets that ends in an atom; the values are calls, tuples and projections of
+atoms, ``if``, functions, or atoms (only in a let with an annotation).  A shared expression is bound once.  An expression that is
+used in a single branch is evaluated in that branch only.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...ops.op import Op
-from ..anf import Names, is_atom
-from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var, make_lets, replace
-from ..visitor import children
+from ...ops.core.op import Op
+from ..ir.anf import Names, is_atom
+from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var, make_lets, replace
+from ..ir.visitor import children
 
 
 def to_a_normal_form(mod: IRModule) -> IRModule:
-    """The module in A-normal form; linear in its size, and not recursive in the depth of its expressions."""
+    """The module in A-normal form; linear in its size, without recursion over the depth of its expressions."""
     return replace(mod, functions={name: _normalize(f) for name, f in mod.functions.items()})
 
 
 @dataclass(eq=False)
 class _Scope:
-    """A place for bindings: a function body or a branch."""
+    """A function body or a branch, with its bindings."""
 
     parent: _Scope | None
     depth: int
@@ -43,7 +43,7 @@ class _Scope:
 
 
 class _Event(NamedTuple):
-    """A step of the walk: all of ``node``'s parts are done, or (``binds``) the value of the let ``node`` is."""
+    """A step of the walk: all children of ``node`` are done, or (``binds``) the value of the let ``node`` is done."""
 
     node: Expr
     binds: bool
@@ -56,7 +56,7 @@ def _normalize(function: Function) -> Function:
 
 
 def _walk(root: Expr) -> list[_Event]:
-    """The events of one depth-first walk: parts before what they are part of, a let's value before its body."""
+    """The events of one depth-first walk: children before their parents, a let's value before its body."""
     events: list[_Event] = []
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool | None]] = [(root, None)]
@@ -77,7 +77,7 @@ def _walk(root: Expr) -> list[_Event]:
 
 
 def _meet(a: _Scope, b: _Scope) -> _Scope:
-    """The innermost scope around both."""
+    """The innermost scope that encloses both."""
     while a is not b:
         if a.depth < b.depth:
             a, b = b, a
@@ -90,10 +90,10 @@ class _Normalizer:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.events = _walk(function.body)
-        self.scope: dict[Expr, _Scope] = {}  # where a node is evaluated
-        self.inner: dict[Expr, list[_Scope]] = {}  # the scopes a node opens
-        self.atom: dict[Expr, Expr] = {}  # what a node's value is called
-        self.lets: dict[Expr, Var] = {}  # the variable a let gives to a node
+        self.scope: dict[Expr, _Scope] = {}  # the scope in which a node is evaluated
+        self.inner: dict[Expr, list[_Scope]] = {}  # the scopes of a node's branches or body
+        self.atom: dict[Expr, Expr] = {}  # the atom of a node's value
+        self.lets: dict[Expr, Var] = {}  # the variable that a let binds to a node
         taken = {p.name for p in function.params}
         for node, binds in self.events:
             if binds:
@@ -115,7 +115,7 @@ class _Normalizer:
         return replace(self.function, body=body)
 
     def _place(self, root: _Scope) -> None:
-        """Decide the scope of each node: users come before what they use in the reversed events."""
+        """Determine the scope of each node; in the reversed events, users precede their operands."""
         if not is_atom(self.function.body):
             self.scope[self.function.body] = root
         for node, binds in reversed(self.events):
@@ -137,7 +137,7 @@ class _Normalizer:
         return self.atom.get(expr, expr)
 
     def _bind(self, let: Let) -> None:
-        """``let %x = atom`` without an annotation needs no binding: ``%x`` is another name for the atom."""
+        """Alias ``let %x = atom`` without an annotation: ``%x`` needs no binding."""
         value = self._atom(let.value)
         if value is let.var:
             return
@@ -158,7 +158,7 @@ class _Normalizer:
         self.atom[node] = var
 
     def _value(self, node: Expr) -> tuple[Expr, str]:
-        """The node over atoms, and a word for its name."""
+        """The node over atoms, and a hint for its variable's name."""
         match node:
             case Call():
                 args = tuple(map(self._atom, node.args))

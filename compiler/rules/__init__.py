@@ -1,1 +1,1 @@
-"""The rules by which programs are rewritten, and what these see of a program."""
+"""Rewrite rules, and the facts about a program that they match."""

@@ -1,15 +1,17 @@
-"""Rewrite rules for arithmetic, logic and conversions: neutral elements, operators that undo or repeat one another.
+"""Rewrite rules for arithmetic, logic and casts: neutral elements, involutions, idempotent operators.
 
-Exact for every value.  With floating-point numbers that leaves out what looks alike: ``x + 0.0`` is not ``x`` where x is
+Exact for every value.  For floating-point numbers that excludes similar identities: ``x + 0.0`` is not ``x`` if x is
 -0.0 (``x + -0.0`` and ``x - 0.0`` are), ``x * 0.0`` is not 0.0 for an infinity, NaN or a negative number, ``x - x`` is NaN
-for an infinity, and neither sums nor products may be regrouped.
+for an infinity, and neither sums nor products may be reassociated.
 """
 
 from __future__ import annotations
 
 import math
 
-from ...ops.broadcast import (
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import computed_in, int_range, is_float, is_integer
+from ...ops.defs.broadcast import (
     ADD,
     BITWISE_AND,
     BITWISE_OR,
@@ -29,7 +31,7 @@ from ...ops.broadcast import (
     TRUNC_DIVIDE,
     WHERE,
 )
-from ...ops.elementwise import (
+from ...ops.defs.elementwise import (
     ABS,
     BITWISE_NOT,
     CAST,
@@ -46,9 +48,7 @@ from ...ops.elementwise import (
     ZEROS_LIKE,
     ClipAttrs,
 )
-from ...ops.op import Op
-from ...ops.ty import computed_in, int_range, is_float, is_integer
-from ..ir import Call, Expr
+from ..ir.expr import Call, Expr
 from .rewriting import Rules, Scope, operator_call, tensor_type
 
 RULES = Rules()
@@ -57,29 +57,29 @@ RULES = Rules()
 
 
 @RULES.on(ADD)
-def _plus_nothing(call: Call, scope: Scope) -> Expr | None:
-    """``x + 0``, ``0 + x``; of floats -0.0."""
+def _add_zero(call: Call, scope: Scope) -> Expr | None:
+    """``x + 0``, ``0 + x``; for floats -0.0."""
     x, y = call.args
-    nothing = -0.0 if is_float(tensor_type(call).dtype) else 0
-    return x if scope.is_all(y, nothing) else y if scope.is_all(x, nothing) else None
+    zero = -0.0 if is_float(tensor_type(call).dtype) else 0
+    return x if scope.is_all(y, zero) else y if scope.is_all(x, zero) else None
 
 
 @RULES.on(SUBTRACT)
-def _minus_nothing(call: Call, scope: Scope) -> Expr | None:
-    """``x - 0``; of floats 0.0."""
+def _subtract_zero(call: Call, scope: Scope) -> Expr | None:
+    """``x - 0``; for floats 0.0."""
     x, y = call.args
     return x if scope.is_all(y, 0) else None
 
 
 @RULES.on(MULTIPLY)
-def _times_one(call: Call, scope: Scope) -> Expr | None:
+def _multiply_by_one(call: Call, scope: Scope) -> Expr | None:
     """``x * 1``, ``1 * x``."""
     x, y = call.args
     return x if scope.is_all(y, 1) else y if scope.is_all(x, 1) else None
 
 
 @RULES.on(MULTIPLY, BITWISE_AND)
-def _times_zero(call: Call, scope: Scope) -> Expr | None:
+def _multiply_by_zero(call: Call, scope: Scope) -> Expr | None:
     """``x * 0`` and ``x & 0`` of integers: zeros."""
     if not is_integer(tensor_type(call).dtype):
         return None
@@ -90,55 +90,55 @@ def _times_zero(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(DIVIDE, POWER, TRUNC_DIVIDE, FLOOR_DIVIDE)
-def _by_one(call: Call, scope: Scope) -> Expr | None:
-    """``x / 1``, ``x ** 1``, and of integers the divisions that round."""
+def _divide_by_one(call: Call, scope: Scope) -> Expr | None:
+    """``x / 1``, ``x ** 1``, and for integers the divisions that round."""
     x, y = call.args
     rounds = call.op in (TRUNC_DIVIDE, FLOOR_DIVIDE) and is_float(tensor_type(call).dtype)
     return x if scope.is_all(y, 1) and not rounds else None
 
 
 @RULES.on(LEFT_SHIFT, RIGHT_SHIFT)
-def _shift_by_nothing(call: Call, scope: Scope) -> Expr | None:
+def _shift_by_zero(call: Call, scope: Scope) -> Expr | None:
     x, y = call.args
     return x if scope.is_all(y, 0) else None
 
 
 @RULES.on(LOGICAL_AND, BITWISE_AND)
-def _and_everything(call: Call, scope: Scope) -> Expr | None:
+def _and_all_ones(call: Call, scope: Scope) -> Expr | None:
     """``x and True``, ``x & ~0``."""
     dtype = tensor_type(call).dtype
-    everything = True if dtype == "bool" else -1 if int_range(dtype)[0] else int_range(dtype)[1]
+    all_ones = True if dtype == "bool" else -1 if int_range(dtype)[0] else int_range(dtype)[1]
     x, y = call.args
-    return x if scope.is_all(y, everything) else y if scope.is_all(x, everything) else None
+    return x if scope.is_all(y, all_ones) else y if scope.is_all(x, all_ones) else None
 
 
 @RULES.on(LOGICAL_OR, BITWISE_OR, LOGICAL_XOR, BITWISE_XOR)
-def _or_nothing(call: Call, scope: Scope) -> Expr | None:
+def _or_zero(call: Call, scope: Scope) -> Expr | None:
     """``x or False``, ``x | 0``, ``x ^ 0``."""
     x, y = call.args
     return x if scope.is_all(y, 0) else y if scope.is_all(x, 0) else None
 
 
-# ---- the same twice ------------------------------------------------------------------------------------------------
+# ---- equal operands, repeated operators ----------------------------------------------------------------------------
 
 
 @RULES.on(MAXIMUM, MINIMUM, LOGICAL_AND, LOGICAL_OR, BITWISE_AND, BITWISE_OR)
-def _with_itself(call: Call, scope: Scope) -> Expr | None:
+def _same_operands(call: Call, scope: Scope) -> Expr | None:
     """``max(x, x)``, ``x and x``."""
     x, y = call.args
     return x if x is y else None
 
 
 @RULES.on(SUBTRACT, BITWISE_XOR)
-def _less_itself(call: Call, scope: Scope) -> Expr | None:
+def _subtract_itself(call: Call, scope: Scope) -> Expr | None:
     """``x - x`` and ``x ^ x`` of integers: zeros."""
     x, y = call.args
     return operator_call(ZEROS_LIKE, (x,)) if x is y and not is_float(tensor_type(call).dtype) else None
 
 
 @RULES.on(WHERE)
-def _where_of_one_side(call: Call, scope: Scope) -> Expr | None:
-    """``where(c, x, x)``, and a condition that is the same everywhere."""
+def _constant_where(call: Call, scope: Scope) -> Expr | None:
+    """A selection of equal operands, ``where(c, x, x)``, or by a constant condition."""
     condition, x, y = call.args
     if x is y or scope.is_all(condition, True):
         return x
@@ -146,7 +146,7 @@ def _where_of_one_side(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(NEGATIVE, LOGICAL_NOT, BITWISE_NOT)
-def _undone(call: Call, scope: Scope) -> Expr | None:
+def _involution(call: Call, scope: Scope) -> Expr | None:
     """``-(-x)``, ``not not x``; unsigned and smallest integers wrap twice."""
     assert isinstance(call.op, Op)
     inner = scope.call(call.args[0], call.op)
@@ -154,16 +154,16 @@ def _undone(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(ABS, SIGN, FLOOR, CEIL, TRUNC, ROUND, RELU)
-def _done_already(call: Call, scope: Scope) -> Expr | None:
-    """``f(f(x))`` where the second changes nothing."""
+def _idempotent(call: Call, scope: Scope) -> Expr | None:
+    """``f(f(x))`` is ``f(x)``."""
     (x,) = call.args
     value = scope.values.get(x)
     return x if isinstance(value, Call) and value.op is call.op else None
 
 
 @RULES.on(FLOOR, CEIL, TRUNC, ROUND)
-def _whole_already(call: Call, scope: Scope) -> Expr | None:
-    """Rounding integers, or what is rounded."""
+def _round_integral(call: Call, scope: Scope) -> Expr | None:
+    """Rounding of integers, or of rounded values."""
     (x,) = call.args
     value = scope.values.get(x)
     whole = isinstance(value, Call) and value.op in (FLOOR, CEIL, TRUNC, ROUND)
@@ -171,8 +171,8 @@ def _whole_already(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(ABS)
-def _positive_already(call: Call, scope: Scope) -> Expr | None:
-    """``abs(-x)`` is ``abs(x)``; unsigned integers are their own."""
+def _abs_nonnegative(call: Call, scope: Scope) -> Expr | None:
+    """``abs(-x)`` is ``abs(x)``; ``abs`` of unsigned integers is the identity."""
     (x,) = call.args
     unsigned = tensor_type(x).dtype.startswith("u")
     inner = scope.call(x, NEGATIVE)
@@ -180,8 +180,8 @@ def _positive_already(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(COPY)
-def _copied(call: Call, scope: Scope) -> Expr | None:
-    """Values never change, so a copy is what it is a copy of."""
+def _copy(call: Call, scope: Scope) -> Expr | None:
+    """A copy is its source, since values are immutable."""
     return call.args[0]
 
 
@@ -189,8 +189,8 @@ def _copied(call: Call, scope: Scope) -> Expr | None:
 
 
 @RULES.on(CLIP)
-def _limited_twice(call: Call, scope: Scope) -> Expr | None:
-    """``clip(clip(x, a, b), c, d)`` is one clip; with ``a <= b`` and ``c <= d``."""
+def _merge_clips(call: Call, scope: Scope) -> Expr | None:
+    """``clip(clip(x, a, b), c, d)`` is one clip, if ``a <= b`` and ``c <= d``."""
     inner = scope.call(call.args[0], CLIP)
     if inner is None:
         return None
@@ -199,33 +199,33 @@ def _limited_twice(call: Call, scope: Scope) -> Expr | None:
     if not (bounds[0] <= bounds[1] and bounds[2] <= bounds[3]) or any(b == 0 and math.copysign(1, b) < 0 for b in bounds):
         return None  # NaN compares as false
     if not is_float(tensor_type(call).dtype) and any(math.isfinite(b) and b != math.floor(b) for b in bounds):
-        return None  # they are rounded inwards, each pair for itself
+        return None  # the bounds are rounded inwards, separately for each clip
     low, high = (min(max(b, outer_min), outer_max) for b in bounds[:2])
     return operator_call(CLIP, inner.args, ClipAttrs(low, high))
 
 
 @RULES.on(CLIP)
-def _without_limits(call: Call, scope: Scope) -> Expr | None:
+def _unbounded_clip(call: Call, scope: Scope) -> Expr | None:
     """``clip(x, -inf, inf)``."""
     return call.args[0] if call.attrs.a_min == -math.inf and call.attrs.a_max == math.inf else None
 
 
 # ---- conversions ---------------------------------------------------------------------------------------------------
 
-#: How many bits of a whole number each floating-point dtype holds.
+#: The bits of the largest integer range that each floating-point dtype represents exactly.
 _WHOLE_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 @RULES.on(CAST)
-def _converted_to_its_own(call: Call, scope: Scope) -> Expr | None:
-    """``cast(x)`` to the dtype that x has."""
+def _identity_cast(call: Call, scope: Scope) -> Expr | None:
+    """``cast(x)`` to the dtype of x."""
     (x,) = call.args
     return x if tensor_type(x).dtype == call.attrs.dtype else None
 
 
 @RULES.on(CAST)
-def _converted_on_the_way(call: Call, scope: Scope) -> Expr | None:
-    """``cast(cast(x, B), C)`` where B holds every value of x's dtype A: ``cast(x, C)``."""
+def _merge_casts(call: Call, scope: Scope) -> Expr | None:
+    """``cast(cast(x, B), C)`` is ``cast(x, C)`` if B represents every value of x's dtype A."""
     inner = scope.call(call.args[0], CAST)
     if inner is None:
         return None
@@ -234,14 +234,14 @@ def _converted_on_the_way(call: Call, scope: Scope) -> Expr | None:
         return None
     if first == last:
         return inner.args[0]
-    # a float too large for an integer becomes what the conversion from its own dtype makes of it
+    # the result for a float out of the integer's range depends on the dtype that is converted
     if is_integer(last) and is_float(between) and not (first == "bool" or computed_in(first) == between):
         return None
     return operator_call(CAST, inner.args, call.attrs)
 
 
 def holds(wide: str, narrow: str) -> bool:
-    """Can dtype ``wide`` represent every value of dtype ``narrow``?"""
+    """Whether dtype ``wide`` represents every value of dtype ``narrow``."""
     if wide == narrow or narrow == "bool":
         return True
     if wide == "bool" or (is_float(narrow) and not is_float(wide)):

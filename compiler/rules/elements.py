@@ -1,9 +1,9 @@
-"""What is known of the elements of small integer tensors: of shapes that a program takes apart and puts together again.
+"""Known elements of small integer tensors: of shapes that a program takes apart and assembles.
 
-An element is known as a Dim: the elements of ``shape_of`` a ``Tensor[(?n, 4), float32]`` are ``n`` and 4.  Other operators
-are followed by their own ``compute`` expressions, evaluated for each element of the result, so whatever moves or computes
-integers (``take``, ``strided_slice``, ``concatenate``, ``add`` ...) is followed alike.  What an expression makes of an element
-that is not known, or with a function that has no entry here, is not known.
+An element is known as a Dim: the elements of ``shape_of`` a ``Tensor[(?n, 4), float32]`` are ``n`` and 4.  Other operators are
+evaluated by their own ``compute`` expressions for each element of the result, so every operator that moves or computes integers
+(``take``, ``strided_slice``, ``concatenate``, ``add`` ...) is covered.  An element is unknown if an element that it depends on is
+unknown, or if its expression uses a function without an entry here.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, Value
-from ...ops.op import Op, OpPattern
-from ...ops.transform import ShapeOfAttrs
-from ...ops.ty import ITEMSIZE, TensorType, TupleType, Type, is_float
-from ...shape_funcs.dims import INT, Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
-from ...shape_funcs.program import INT64_MAX
-from ..ir import Call, Constant, Expr, Tuple, TupleGetItem
+from ...ops.core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, Value
+from ...ops.core.op import Op, OpPattern
+from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, is_float
+from ...ops.defs.transform import ShapeOfAttrs
+from ...shape_funcs.symbolic.dim import INT, Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
+from ...shape_funcs.symbolic.program import INT64_MAX
+from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
 
-#: Tensors of more elements are not looked at: shapes have fewer.
+#: The most elements of a tensor that is analysed: shapes have fewer.
 MAX_ELEMENTS = 64
-#: Expressions of sizes that are deeper are not compared.
+#: The depth of the deepest size expressions that are compared.
 MAX_DEPTH = 8
-#: The elements of a tensor, row-major, None for one that is not known; of a tuple, those of its fields.
+#: The elements of a tensor, row-major, None for an unknown element; for a tuple, the elements of its fields.
 Known = tuple[Any, ...]
 
 
-def _in_order(relation: Callable[[Dim, Dim], Dim]) -> Callable[[Dim, Dim], Dim | None]:
-    """The relation where it is one of the numbers that a kernel compares: sums and products of sizes may have wrapped there."""
+def _unless_wrapping(relation: Callable[[Dim, Dim], Dim]) -> Callable[[Dim, Dim], Dim | None]:
+    """The relation, or None if its operands may wrap in int64: a kernel compares the wrapped sums and products of sizes."""
     return lambda a, b: relation(a, b) if _cannot_wrap(a) and _cannot_wrap(b) else None
 
 
-#: Of Dims.  Sums, differences and products are those of a kernel whatever the sizes: both wrap, and wrapping commutes with them.
+#: Functions of Dims.  Sums, differences and products equal the kernel's for all sizes: wrapping commutes with them.
 _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim | None]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
-    "minimum": _in_order(min_),
-    "maximum": _in_order(max_),
-    "equal": _in_order(eq),
-    "not_equal": _in_order(lambda a, b: not_(eq(a, b))),
-    "less": _in_order(lt),
-    "greater": _in_order(lambda a, b: lt(b, a)),
-    "greater_equal": _in_order(lambda a, b: not_(lt(a, b))),
-    "less_equal": _in_order(lambda a, b: not_(lt(b, a))),
+    "minimum": _unless_wrapping(min_),
+    "maximum": _unless_wrapping(max_),
+    "equal": _unless_wrapping(eq),
+    "not_equal": _unless_wrapping(lambda a, b: not_(eq(a, b))),
+    "less": _unless_wrapping(lt),
+    "greater": _unless_wrapping(lambda a, b: lt(b, a)),
+    "greater_equal": _unless_wrapping(lambda a, b: not_(lt(a, b))),
+    "less_equal": _unless_wrapping(lambda a, b: not_(lt(b, a))),
 }
-#: Only of numbers.  Zero divisors are guarded.
+#: Functions of numbers only.  Zero divisors are guarded.
 _OF_NUMBERS: dict[str, Callable[[int, int], int]] = {
     "floordiv": lambda a, b: a // b if b else 0,
     "floormod": lambda a, b: a % b if b else 0,
@@ -70,7 +70,7 @@ class ElementTable:
         self._known: dict[Expr, Known] = {}
 
     def of(self, atom: Expr) -> Known | None:
-        """The elements of an atom: None where nothing is known of them."""
+        """The elements of an atom; None if nothing is known."""
         if not isinstance(atom, Constant):
             return self._known.get(atom)
         data = atom.data
@@ -79,7 +79,7 @@ class ElementTable:
         return tuple(dim(int(v)) for v in data.reshape(-1))
 
     def bind(self, var: Expr, value: Expr) -> Known | None:
-        """Note what is known of ``var``, which is bound to ``value``, and return it."""
+        """Record the known elements of ``var``, which is bound to ``value``, and return them."""
         found = self._elements(value)
         if found is not None:
             self._known[var] = found
@@ -96,12 +96,12 @@ class ElementTable:
             case Call(op=Op()) if isinstance(value.attrs, ShapeOfAttrs):
                 shape = value.args[0].ty
                 assert isinstance(shape, TensorType)
-                return tuple(_settled(d, value.attrs.dtype) for d in shape.shape)
+                return tuple(_wrapped(d, value.attrs.dtype) for d in shape.shape)
             case Call(op=Op() as op) if _is_small(value.ty):
-                return self._called(value, op)
+                return self._call_elements(value, op)
         return None
 
-    def _called(self, call: Call, op: Op) -> Known | None:
+    def _call_elements(self, call: Call, op: Op) -> Known | None:
         """The elements of a call's result, by the operator's ``compute``."""
         given = [self.of(a) for a in call.args]
         if op.pattern is OpPattern.RESHAPE:
@@ -113,7 +113,7 @@ class ElementTable:
         if len(loads) > MAX_ELEMENTS:
             return None
         if op.reduction is not None:
-            return _folded(call, op, inputs, loads)
+            return _reduced(call, op, inputs, loads)
         types = call.ty.fields if isinstance(call.ty, TupleType) else (call.ty,)
         outputs = tuple(Value(t.dtype, t.shape, len(loads) + k) for k, t in enumerate(types))  # type: ignore[union-attr]
         results = []
@@ -122,14 +122,14 @@ class ElementTable:
             axes = tuple(Axis(a) for a in range(ty.rank))
             element = op.compute(inputs, axes, call.attrs, outputs if isinstance(call.ty, TupleType) else outputs[0])
             element = element[k] if isinstance(element, tuple) else element
-            results.append(tuple(_settled(_evaluated(element, at, loads), ty.dtype) for at in _indices(ty)))
+            results.append(tuple(_wrapped(_evaluate(element, at, loads), ty.dtype) for at in _indices(ty)))
         if all(e is None for r in results for e in r):
             return None
         return tuple(results) if isinstance(call.ty, TupleType) else results[0]
 
 
 def _is_small(ty: Type | None) -> bool:
-    """Is it a tensor, or a tuple of tensors, of few integers or bools?"""
+    """Whether a type is a tensor, or a tuple of tensors, of few integers or bools."""
     if isinstance(ty, TupleType):
         return bool(ty.fields) and all(isinstance(t, TensorType) and _is_small(t) for t in ty.fields)
     if not isinstance(ty, TensorType) or is_float(ty.dtype) or not is_static(ty.shape):
@@ -138,7 +138,7 @@ def _is_small(ty: Type | None) -> bool:
 
 
 def _value(ty: Type | None, known: Known | None, loads: list[tuple[TensorType, Known | None]]) -> Any:
-    """The Value of an argument (a tuple of them for a tuple), its elements noted in ``loads``."""
+    """The Value of an argument (a tuple of them for a tuple); its known elements are appended to ``loads``."""
     if isinstance(ty, TupleType):
         each = known if known is not None else (None,) * len(ty.fields)
         return tuple(_value(t, k, loads) for t, k in zip(ty.fields, each, strict=True))
@@ -150,27 +150,28 @@ def _value(ty: Type | None, known: Known | None, loads: list[tuple[TensorType, K
 
 def _indices(ty: TensorType) -> itertools.product[tuple[int, ...]]:
     sizes = [const(d) or 0 for d in ty.shape]
-    # product writes its ranges out: beside an empty axis there may be one of any size
+    # product materialises its ranges: an axis beside an empty one may have any size
     return itertools.product(*map(range, sizes if all(sizes) else (0,)))
 
 
-def _folded(call: Call, op: Op, inputs: tuple[Any, ...], loads: list[tuple[TensorType, Known | None]]) -> Known | None:
-    """The one element that folds all elements, of a sum or product."""
+def _reduced(call: Call, op: Op, inputs: tuple[Any, ...], loads: list[tuple[TensorType, Known | None]]) -> Known | None:
+    """The only element of a full sum or product."""
     assert op.reduction is not None and op.compute is not None and isinstance(call.ty, TensorType)
     source, known = loads[0]
     fold = _FOLDS.get(op.reduction.combine)
     if fold is None or op.reduction.finish is not None or known is None or const(product(call.ty.shape)) != 1:
         return None
     element = op.compute(inputs, tuple(Axis(a) for a in range(source.rank)), call.attrs, None)
-    parts = [_evaluated(element, at, loads) for at in _indices(source)]
-    return None if None in parts else (_settled(fold([p for p in parts if p is not None]), call.ty.dtype),)
+    parts = [_evaluate(element, at, loads) for at in _indices(source)]
+    return None if None in parts else (_wrapped(fold([p for p in parts if p is not None]), call.ty.dtype),)
 
 
 # ---- scalar expressions ----------------------------------------------------------------------------------------------
 
 
-def _settled(value: Dim | None, dtype: str) -> Dim | None:
-    """``value`` as an element of ``dtype``; what is no number is an element of int64 only, where every size fits."""
+def _wrapped(value: Dim | None, dtype: str) -> Dim | None:
+    """``value`` as an element of ``dtype``; an expression that is no number is an element of int64 only, which holds every
+    size."""
     number = None if value is None else const(value)
     if number is None:
         return value if dtype == "int64" else None
@@ -181,7 +182,7 @@ def _settled(value: Dim | None, dtype: str) -> Dim | None:
     return dim(number - (1 << bits) if not dtype.startswith("u") and number >> (bits - 1) else number)
 
 
-def _evaluated(scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[TensorType, Known | None]]) -> Dim | None:
+def _evaluate(scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[TensorType, Known | None]]) -> Dim | None:
     """The value of ``scalar`` for the element at ``at`` of the result."""
 
     def of(part: Scalar) -> Dim | None:
@@ -193,23 +194,23 @@ def _evaluated(scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[Tensor
             case Size():
                 return part.dim
             case Load():
-                return _loaded([of(i) for i in part.index], *loads[part.param])
+                return _load([of(i) for i in part.index], *loads[part.param])
             case Cast():
-                return None if is_float(part.dtype) or is_float(part.value.dtype) else _settled(of(part.value), part.dtype)
+                return None if is_float(part.dtype) or is_float(part.value.dtype) else _wrapped(of(part.value), part.dtype)
             case Select() | Apply(function="where"):
-                condition, then, otherwise = part.args if isinstance(part, Apply) else _sides(part)
+                condition, then, otherwise = part.args if isinstance(part, Apply) else _operands(part)
                 chosen = _number(of(condition))
                 return None if chosen is None else of(then if chosen else otherwise)
             case Guard():
                 return of(part.value) if _number(of(part.condition)) else None
             case Apply():
-                return None if is_float(part.args[0].dtype) else _applied(part, [of(a) for a in part.args])
+                return None if is_float(part.args[0].dtype) else _apply(part, [of(a) for a in part.args])
         return None
 
     return of(scalar)
 
 
-def _sides(part: Select) -> tuple[Scalar, Scalar, Scalar]:
+def _operands(part: Select) -> tuple[Scalar, Scalar, Scalar]:
     return part.condition, part.then, part.otherwise
 
 
@@ -217,7 +218,7 @@ def _number(value: Dim | None) -> int | None:
     return None if value is None else const(value)
 
 
-def _loaded(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Dim | None:
+def _load(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Dim | None:
     """An element of an argument, if index and element are known."""
     numbers, sizes = [_number(i) for i in at], [const(d) for d in ty.shape]
     if known is None or None in numbers or None in sizes:
@@ -228,11 +229,11 @@ def _loaded(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Di
 
 
 def _cannot_wrap(d: Dim) -> bool:
-    """Is ``d`` the number that int64 arithmetic gives, whatever the sizes in it are?"""
+    """Whether ``d`` equals its value in int64 arithmetic for all sizes in it."""
     if d.depth > MAX_DEPTH:
         return False
     low, high = _range(d)
-    # a number is an element of a dtype already, of uint64 perhaps
+    # a number is already an element of a dtype, perhaps uint64
     return d.op == INT or (low >= -INT64_MAX - 1 and high <= INT64_MAX)
 
 
@@ -259,14 +260,14 @@ def _range(d: Dim) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
-def _applied(part: Apply, args: Sequence[Dim | None]) -> Dim | None:
+def _apply(part: Apply, args: Sequence[Dim | None]) -> Dim | None:
     """A function of known arguments, in its dtype."""
     if None in args or len(args) != 2:
         return None
     a, b = (x for x in args if x is not None)
     if part.function in _FUNCTIONS:
-        return _settled(_FUNCTIONS[part.function](a, b), part.dtype)
+        return _wrapped(_FUNCTIONS[part.function](a, b), part.dtype)
     x, y = const(a), const(b)
     if part.function in _OF_NUMBERS and x is not None and y is not None:
-        return _settled(dim(_OF_NUMBERS[part.function](x, y)), part.dtype)
+        return _wrapped(dim(_OF_NUMBERS[part.function](x, y)), part.dtype)
     return None

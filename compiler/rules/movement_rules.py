@@ -1,38 +1,47 @@
-"""Rewrite rules for operators that put elements elsewhere or give a tensor another shape: what does nothing, what can be one.
+"""Rewrite rules for operators that move elements or change the shape: identities, and chains that merge into one operator.
 
 Two views of the same elements are the same tensor if their shapes are equal, so of a chain of views only the last one counts.
 """
 
 from __future__ import annotations
 
-from ...ops.broadcast import BROADCAST_TO, BROADCAST_TO_LIKE
-from ...ops.op import REGISTRY, OpPattern
-from ...ops.transform import CONCATENATE, REPEAT, RESHAPE, STRIDED_SLICE, TILE, TRANSPOSE, ReshapeAttrs, TransposeAttrs
-from ...shape_funcs.dims import Shape, const
-from ..ir import Call, Expr
+from ...ops.core.op import REGISTRY, OpPattern
+from ...ops.defs.broadcast import BROADCAST_TO, BROADCAST_TO_LIKE
+from ...ops.defs.transform import (
+    CONCATENATE,
+    REPEAT,
+    RESHAPE,
+    STRIDED_SLICE,
+    TILE,
+    TRANSPOSE,
+    ReshapeAttrs,
+    TransposeAttrs,
+)
+from ...shape_funcs.symbolic.dim import Shape, const
+from ..ir.expr import Call, Expr
 from .rewriting import Rules, Scope, operator_call, tensor_type
 
 RULES = Rules()
-#: The operators whose result is the first input's elements, in order, under another shape.
+#: The operators whose result has the first input's elements, in order, under another shape.
 VIEWS = tuple(op for op in REGISTRY.values() if op.pattern is OpPattern.RESHAPE)
 
 
 @RULES.on(BROADCAST_TO, BROADCAST_TO_LIKE, TILE, REPEAT, *VIEWS)
-def _nothing_more(call: Call, scope: Scope) -> Expr | None:
-    """What repeats or views elements and has the shape that it began with does nothing."""
+def _identity_movement(call: Call, scope: Scope) -> Expr | None:
+    """A repetition or view whose shape equals its input's shape is the identity."""
     return call.args[0] if call.ty == call.args[0].ty else None
 
 
 @RULES.on(STRIDED_SLICE)
-def _all_of_it(call: Call, scope: Scope) -> Expr | None:
-    """A slice as long as its data, forwards one by one, is all of it."""
+def _full_slice(call: Call, scope: Scope) -> Expr | None:
+    """A slice with stride 1 that is as long as its data is the identity."""
     forwards = call.attrs.slice_mode == "size" or all(s == 1 for s in call.attrs.strides)
     return call.args[0] if forwards and call.ty == call.args[0].ty else None
 
 
 @RULES.on(CONCATENATE)
-def _nothing_beside(call: Call, scope: Scope) -> Expr | None:
-    """One tensor, or one and others that are empty along the axis."""
+def _single_concatenate(call: Call, scope: Scope) -> Expr | None:
+    """A concatenation of one tensor, or of one and others that are empty along the axis, is that tensor."""
     fields = scope.fields(call.args[0])
     if not fields:
         return None
@@ -44,33 +53,33 @@ def _nothing_beside(call: Call, scope: Scope) -> Expr | None:
 # ---- transpose -----------------------------------------------------------------------------------------------------
 
 
-def _order(call: Call) -> tuple[int, ...]:
-    """Which axis of its data each axis of a transpose is."""
+def _permutation(call: Call) -> tuple[int, ...]:
+    """The axis of the data for each axis of a transpose's result."""
     rank = tensor_type(call).rank
     return tuple(a % rank for a in call.attrs.axes) if call.attrs.axes else tuple(reversed(range(rank)))
 
 
 @RULES.on(TRANSPOSE)
-def _every_axis_in_place(call: Call, scope: Scope) -> Expr | None:
-    """``transpose(x, axes=[0, 1, 2])``."""
-    return call.args[0] if _order(call) == tuple(range(tensor_type(call).rank)) else None
+def _identity_transpose(call: Call, scope: Scope) -> Expr | None:
+    """``transpose(x, axes=[0, 1, 2])`` is x."""
+    return call.args[0] if _permutation(call) == tuple(range(tensor_type(call).rank)) else None
 
 
 @RULES.on(TRANSPOSE)
-def _transposed_twice(call: Call, scope: Scope) -> Expr | None:
+def _merge_transposes(call: Call, scope: Scope) -> Expr | None:
     """``transpose(transpose(x))`` is one transpose."""
     inner = scope.call(call.args[0], TRANSPOSE)
     if inner is None:
         return None
-    before = _order(inner)
-    return operator_call(TRANSPOSE, inner.args, TransposeAttrs(tuple(before[a] for a in _order(call))))
+    before = _permutation(inner)
+    return operator_call(TRANSPOSE, inner.args, TransposeAttrs(tuple(before[a] for a in _permutation(call))))
 
 
 # ---- views ---------------------------------------------------------------------------------------------------------
 
 
 @RULES.on(*VIEWS)
-def _viewed_twice(call: Call, scope: Scope) -> Expr | None:
+def _merge_views(call: Call, scope: Scope) -> Expr | None:
     """``reshape(reshape(x))``, ``squeeze(expand_dims(x))``: x, or one view of it."""
     inner = scope.call(call.args[0], *VIEWS)
     if inner is None:
@@ -78,17 +87,19 @@ def _viewed_twice(call: Call, scope: Scope) -> Expr | None:
     data, shape = inner.args[0], tensor_type(call).shape
     if tensor_type(data).shape == shape:
         return data
-    # the same words if they mean the same of the data; else sizes
+    # the same attributes if they are equivalent on the data; else a reshape to sizes
     again = Call(call.op, (data, *call.args[1:]), call.attrs)
-    if scope.means_the_same(again, call):
+    if scope.is_equivalent(again, call):
         return again
-    said = _as_newshape(shape, tensor_type(data).shape)
-    return None if said is None else operator_call(RESHAPE, (data,), ReshapeAttrs(said))
+    newshape = _as_newshape(shape, tensor_type(data).shape)
+    return None if newshape is None else operator_call(RESHAPE, (data,), ReshapeAttrs(newshape))
 
 
 def _as_newshape(shape: Shape, data: Shape) -> tuple[int, ...] | None:
-    """``shape`` as a reshape's newshape: sizes, 0 for one that the data has there, -1 for at most one other; None where that
-    cannot be said."""
+    """``shape`` as a reshape's newshape: sizes, 0 for the data's size of that axis, -1 for at most one other unknown.
+
+    None if the shape cannot be expressed so.
+    """
     out = []
     for axis, d in enumerate(shape):
         known = const(d)

@@ -1,7 +1,7 @@
-"""What a rewrite rule sees of a program: what the operands of a call are known to be.
+"""The view that a rewrite rule has of a program: the definitions of a call's operands.
 
-A rule is a small function ``(call, scope) -> expression | None``: an atom that has the call's value, another call that has,
-or None where it has nothing to say.  It is registered under the operator whose calls it looks at, see ``Rules``.
+A rule is a function ``(call, scope) -> expression | None``: an atom or another call of the same value, or None if the rule does
+not match.  It is registered under the operators of the calls that it matches, see ``Rules``.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.op import Op, TypeRelError
-from ...ops.relate import relate
-from ...ops.ty import TensorType, Type
-from ..ir import Call, Constant, Expr, Tuple
+from ...ops.core.op import Op, TypeRelError
+from ...ops.core.tensor_types import TensorType, Type
+from ...ops.core.type_relation import relate
+from ..ir.expr import Call, Constant, Expr, Tuple
 
 Rule = Callable[[Call, "Scope"], "Expr | None"]
 
 
 class Rules:
-    """Rewrite rules by the operator whose calls they look at, in the order in which they are tried."""
+    """Rewrite rules by the operator of the calls that they match, in the order of their application."""
 
     def __init__(self) -> None:
         self._rules: dict[Op, list[Rule]] = {}
@@ -46,18 +46,18 @@ class Rules:
 
 
 class Scope:
-    """What the variables that can be seen at a point are bound to."""
+    """The definitions of the variables in scope at a point."""
 
     def __init__(self) -> None:
         self.values: dict[Expr, Expr] = {}
 
     def call(self, atom: Expr, *ops: Op) -> Call | None:
-        """The call of one of ``ops`` that ``atom`` is bound to, if it is and cannot fail: then it may be skipped."""
+        """The call of one of ``ops`` that defines ``atom``, if there is one and it cannot fail: then it may be eliminated."""
         value = self.values.get(atom)
         return value if isinstance(value, Call) and value.op in ops and self.is_safe(value) else None
 
     def fields(self, atom: Expr) -> tuple[Expr, ...] | None:
-        """The fields of the tuple that ``atom`` is bound to, if it is."""
+        """The fields of the tuple that defines ``atom``; None if there is none."""
         value = self.values.get(atom)
         return value.fields if isinstance(value, Tuple) else None
 
@@ -66,7 +66,7 @@ class Scope:
         return atom.data if isinstance(atom, Constant) else None
 
     def is_all(self, atom: Expr, number: float | int | bool) -> bool:
-        """Is ``atom`` a constant whose every element is ``number``?  0.0 is not -0.0."""
+        """Whether ``atom`` is a constant with every element equal to ``number``.  0.0 is not -0.0."""
         data = self.constant(atom)
         if data is None or not data.size:
             return False
@@ -78,17 +78,17 @@ class Scope:
         return not floating or bool(np.all(np.signbit(data) == np.signbit(wanted)))
 
     def is_safe(self, call: Call) -> bool:
-        """Do the sizes of its operands always fit?  A call of which only the run can tell is never skipped."""
+        """Whether the sizes of the operands fit for all values of the dims.  A call with run-time checks is never eliminated."""
         found = self.typed(call)
         return found is not None and not found[1]
 
-    def means_the_same(self, new: Call, old: Call) -> bool:
-        """Has ``new`` the type of ``old``, and its checks?"""
+    def is_equivalent(self, new: Call, old: Call) -> bool:
+        """Whether ``new`` has the type and the run-time checks of ``old``."""
         found = self.typed(new)
         return found is not None and found[0] == old.ty and found == self.typed(old)
 
     def typed(self, call: Call) -> tuple[Type, tuple[Any, ...]] | None:
-        """The type of a call of an operator and the checks left for run time; None where its arguments do not fit."""
+        """The type of a call of an operator and its run-time checks; None if its arguments do not fit."""
         assert isinstance(call.op, Op)
         try:
             return relate(call.op, [a.ty for a in call.args], call.attrs, [self._known(a) for a in call.args])
@@ -101,11 +101,11 @@ class Scope:
 
 
 def tensor_type(expr: Expr) -> TensorType:
-    """The type of an expression that is a tensor."""
+    """The type of a tensor expression."""
     assert isinstance(expr.ty, TensorType), expr.ty
     return expr.ty
 
 
 def operator_call(op: Op, args: tuple[Expr, ...], attrs: Any = None) -> Call:
-    """A call of ``op``, not typed yet; ``attrs`` None: the operator's defaults."""
+    """A call of ``op``, untyped; ``attrs`` None: the operator's defaults."""
     return Call(op, args, op.attrs() if attrs is None else attrs)

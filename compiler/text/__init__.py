@@ -1,1 +1,1 @@
-"""The text format: from text to module, and back."""
+"""The text format: parser and printer."""

@@ -1,4 +1,4 @@
-"""Attributes from what a person wrote: names checked, values converted to the types of the attrs dataclass."""
+"""Operator attributes from user input: names checked, values converted to the types of the attrs dataclass."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...ops.op import Op
-from ...shape_funcs.program import INT64_MAX
+from ...ops.core.op import Op
+from ...shape_funcs.symbolic.program import INT64_MAX
 
 
 class AttributeProblem(Exception):
-    """An attribute an operator does not take.  ``name`` is the attribute at fault, None if one is missing."""
+    """An invalid attribute.  ``name`` is the attribute at fault, None if one is missing."""
 
     def __init__(self, message: str, name: str | None = None, help: str | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class AttributeProblem(Exception):
 
 
 class _TooLarge(TypeError):
-    """A whole number that int64 does not hold."""
+    """An integer out of the range of int64."""
 
     def __init__(self, number: int) -> None:
         bits = number.bit_length()
@@ -41,7 +41,7 @@ def attribute_names(op: Op) -> tuple[str, ...]:
 def make_attrs(op: Op, values: Mapping[str, Any]) -> Any:
     """The attrs object of ``op`` with these values; lists become tuples, ints floats where a float is wanted.
 
-    Raises AttributeProblem for an unknown name, a value of another type, or a required attribute that is missing.
+    Raises AttributeProblem for an unknown name, a value of another type, or a missing required attribute.
     """
     hints = _hints(op.attrs)
     converted = {}
@@ -73,7 +73,7 @@ def _unknown(op: Op, name: str) -> AttributeProblem:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """``; did you mean `x`?`` for near names, else nothing."""
+    """``; did you mean `x`?`` for similar names, else nothing."""
     near = difflib.get_close_matches(name, list(names), 2, 0.7)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
@@ -104,7 +104,7 @@ def _convert(value: Any, hint: Any) -> Any:
 
 
 def _one_of(value: Any, hints: tuple[Any, ...]) -> Any:
-    # an exact match first, so that 1 stays an int where both int and float go
+    # an exact match first, so that 1 remains an int where both int and float are allowed
     for hint in sorted(hints, key=lambda h: h is not type(value)):
         try:
             return _convert(value, hint)
@@ -155,7 +155,7 @@ def _tuples(value: Any) -> Any:
 
 
 def type_text(hint: Any) -> str:
-    """What values a type takes, in words."""
+    """The values of a type, in words."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     words = {bool: "True or False", int: "an integer", float: "a number", str: "a string", type(None): "None", Any: "a value"}
     if hint in words:
@@ -173,7 +173,7 @@ def type_text(hint: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """An attribute value in the text format: it reads back to the same value."""
+    """An attribute value in the text format, which reads back to the same value."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(value_text, value)) + "]"
     if isinstance(value, str):
@@ -185,7 +185,7 @@ def value_text(value: Any) -> str:
 
 
 def shown_attrs(attrs: Any) -> list[tuple[str, Any]]:
-    """The attributes that differ from their default, in order."""
+    """The attributes that differ from their defaults, in order."""
     out = []
     for field in dataclasses.fields(attrs) if dataclasses.is_dataclass(attrs) else ():
         value = getattr(attrs, field.name)

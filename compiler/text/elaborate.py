@@ -1,6 +1,6 @@
-"""Syntax tree to IR: names are resolved, operators and attributes looked up, and every mistake is collected.
+"""Elaborate a syntax tree into IR: resolve names, look up operators and attributes, and collect every error.
 
-Methods that are generators are recursive and run on the heap (``visitor.run``), so a text may nest as deep as it likes.
+Methods that are generators are recursive and run on the heap (``visitor.run``), so a text may be nested arbitrarily deep.
 """
 
 from __future__ import annotations
@@ -12,15 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import op as registry
-from ...ops.op import Op
-from ...ops.ty import DTYPES, MAX_DEPTH, MAX_RANK, FuncType, TensorType, TupleType, Type, TypeTooLarge, scalar
-from ...shape_funcs.dims import ANY, Dim, dim, sym
-from ...vm import codes
-from ...vm.codes import Code
-from ...vm.source import Diagnostic, SourceText, Span
-from ..ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, make_lets
-from ..visitor import Steps, run
+from ...ops.core import op as registry
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import (
+    DTYPES,
+    MAX_DEPTH,
+    MAX_RANK,
+    FuncType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeTooLarge,
+    scalar,
+)
+from ...shape_funcs.symbolic.dim import ANY, Dim, dim, sym
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.codes import Code
+from ...vm.diagnostics.source import Diagnostic, SourceText, Span
+from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, make_lets
+from ..ir.visitor import Steps, run
 from .attributes import AttributeProblem, did_you_mean, make_attrs
 from .header import CONSTANTS
 from .infix import MINUS, SIGNS
@@ -28,28 +38,28 @@ from .literals import MAX_DIGITS, LiteralError, read_attribute_number, read_lite
 
 #: Lark's tree: ``data`` is the rule, ``children`` are trees and tokens, ``meta`` has the place.
 Syntax = Any
-#: Stands for an expression with a mistake in it, which is recorded; the module is never handed out.
+#: A placeholder for an expression with a recorded error; the module is not returned.
 _MISTAKE = Tuple(())
 
 
 @dataclass(frozen=True)
 class _Params:
-    """What ``params`` says: the parameters and the function's attributes."""
+    """The parameters and attributes of a function."""
 
     params: tuple[Var, ...]
     attrs: dict[str, Any]
 
 
 class Elaborator:
-    """Makes IR of the syntax trees of one source; mistakes go to ``problems``."""
+    """The IR of the syntax trees of one source; errors are appended to ``problems``."""
 
     def __init__(self, source: SourceText, problems: list[Diagnostic], constants: tuple[np.ndarray, ...] | None) -> None:
         self.source, self.problems = source, problems
         #: The metadata's constants; None if it could not be read.
         self.constants = None if constants is None else [Constant(data) for data in constants]
-        #: Functions that may be named; None: any.
+        #: The defined functions; None: any name is allowed.
         self.globals: set[str] | None = None
-        #: What each name means now, innermost last.
+        #: The meanings of each name in scope, innermost last.
         self.meaning: dict[str, list[Expr]] = {}
         self.bound: list[str] = []
         self.leaves: dict[str, Callable[[Syntax], Expr]] = {
@@ -67,7 +77,7 @@ class Elaborator:
     def mistake(
         self, message: str, at: Syntax, help: str | None = None, note: tuple[str, Span | None] | None = None, *, code: Code
     ) -> Expr:
-        """Record a mistake; returns what stands for the expression."""
+        """Record an error; returns the placeholder expression."""
         self.problems.append(Diagnostic(message, self.span(at), (note,) if note else (), help, code))
         return _MISTAKE
 
@@ -75,7 +85,7 @@ class Elaborator:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Names bound inside are forgotten at the end."""
+        """A scope: names bound inside are removed at its end."""
         mark = len(self.bound)
         yield
         for name in self.bound[mark:]:
@@ -83,12 +93,12 @@ class Elaborator:
         del self.bound[mark:]
 
     def bind(self, name: str, value: Expr) -> None:
-        """``name`` means ``value`` until the scope ends."""
+        """Bind ``name`` to ``value`` until the scope ends."""
         self.meaning.setdefault(name, []).append(value)
         self.bound.append(name)
 
     def bind_skipped(self, error: str) -> None:
-        """The names in a stretch of text with a syntax error: to use them is no second mistake."""
+        """Bind the names in text skipped after a syntax error, so that their uses are no second error."""
         for name in error.split():
             self.bind(name, _MISTAKE)
 
@@ -122,7 +132,7 @@ class Elaborator:
         return IRModule(functions, self.source)
 
     def expression(self, tree: Syntax) -> Expr:
-        """The expression of a text that is one."""
+        """The expression of a text that is an expression."""
         free = [item for item in tree.children if getattr(item, "data", None) == "free"]
         for item in free:
             name, annotation = item.children
@@ -165,7 +175,7 @@ class Elaborator:
             return (yield self.body(tree.children))
 
     def body(self, items: list[Syntax]) -> Steps[Expr]:
-        """Statements and what they end in."""
+        """Statements and the result."""
         bindings: list[tuple[Var, Expr]] = []
         for statement in items[:-1]:
             match statement.data:
@@ -186,7 +196,7 @@ class Elaborator:
     def let(self, tree: Syntax) -> Steps[tuple[Var, Expr]]:
         name, annotation, value = tree.children
         var = Var(name[1:], self.annotation(annotation), span=self.span(name))
-        if value.data == "function":  # it may call itself
+        if value.data == "function":  # it may be recursive
             self.bind(name, var)
             return var, (yield self.expr(value))
         result = yield self.expr(value)
@@ -369,7 +379,7 @@ class Elaborator:
         return self.type(tree.children[0]) if tree.children else None
 
     def type(self, tree: Syntax, depth: int = 1) -> Type | None:
-        """The type, ``depth`` deep in others; None for ``_``, which leaves it to type inference."""
+        """The type, ``depth`` deep in other types; None for ``_``, which is left to type inference."""
         if depth > MAX_DEPTH and tree.data not in ("tensor_type", "named_type"):
             self.mistake(f"types are nested more than {MAX_DEPTH} deep", tree, code=codes.Syntax.TYPE)
             return scalar(DTYPES[0])

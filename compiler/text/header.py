@@ -1,4 +1,4 @@
-"""What surrounds the code of a text: comments, the version line, the metadata section with the large constants."""
+"""Comments, version line and metadata section of a text, which surround its code."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.ty import DTYPES, ITEMSIZE, numpy_dtype
-from ...vm import codes
-from ...vm.source import Diagnostic, SourceText, Span
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import Diagnostic, SourceText, Span
 
 VERSION = "0.0.5"
 VERSION_LINE = f'#[version = "{VERSION}"]'
 METADATA_LINE = "#[metadata]"
-#: The key under which constants stand in the metadata.
+#: The key of the constants in the metadata.
 CONSTANTS = "relay.Constant"
 
-_PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*|#\[[^\]\n]*\]?')
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*|#\[[^\]\n]*\]?')
 _COMMENT = re.compile(r"/\*|\*/")
 _VERSION = re.compile(r'#\[\s*version\s*=\s*"([^"]*)"\s*\]')
 _METADATA = re.compile(r"#\[\s*metadata\s*\]")
@@ -31,9 +31,9 @@ _METADATA = re.compile(r"#\[\s*metadata\s*\]")
 
 @dataclass(frozen=True)
 class Header:
-    """``code`` is the text with everything else blanked out, so that places stay.
+    """``code`` is the text with everything else replaced by blanks, so that places remain valid.
 
-    ``constants`` are the metadata's, None if it cannot be read; ``cut``: a comment runs to the end of the text.
+    ``constants`` are the metadata's, None if unreadable; ``cut``: a comment extends to the end of the text.
     """
 
     code: str
@@ -42,29 +42,29 @@ class Header:
 
 
 def split_header(source: SourceText, problems: list[Diagnostic], *, need_version: bool) -> Header:
-    """The parts of a text; mistakes are added to ``problems``."""
+    """The parts of a text; errors are appended to ``problems``."""
     text, code, at = source.text, [], 0
     version: str | None = None
     constants: tuple[np.ndarray, ...] | None = ()
     cut = False
-    while (match := _PIECE.search(text, at)) is not None:
+    while (match := _TOKEN.search(text, at)) is not None:
         start, end = match.span()
         code.append(text[at:start])
-        piece = match[0]
+        token = match[0]
         span = Span(source, start, end)
-        if piece.startswith('"'):
-            code.append(piece)
-        elif piece == "/*":
+        if token.startswith('"'):
+            code.append(token)
+        elif token == "/*":
             end, cut = _comment_end(source, start, problems)
-        elif (found := _VERSION.fullmatch(piece)) is not None:
+        elif (found := _VERSION.fullmatch(token)) is not None:
             version = _check_version(found[1], span, version, "".join(code), problems)
-        elif _METADATA.fullmatch(piece):
+        elif _METADATA.fullmatch(token):
             constants = _read_constants(text[end:], span, problems)
             end = len(text)
-        elif piece.startswith("#["):
+        elif token.startswith("#["):
             help = f"there are `{VERSION_LINE}` and `{METADATA_LINE}`"
-            problems.append(Diagnostic(f"unknown directive `{piece}`", span, help=help, code=codes.Syntax.DIRECTIVE))
-        if not piece.startswith('"'):
+            problems.append(Diagnostic(f"unknown directive `{token}`", span, help=help, code=codes.Syntax.DIRECTIVE))
+        if not token.startswith('"'):
             code.append(_blank(text[start:end]))
         at = end
     code.append(text[at:])
@@ -145,7 +145,7 @@ def _read_constants(text: str, span: Span, problems: list[Diagnostic]) -> tuple[
         help = "it is one list of constants"
         problems.append(Diagnostic("the metadata is nested too deeply", span, help=help, code=codes.Syntax.METADATA))
         return None
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # a number with more digits than Python reads
         problems.append(Diagnostic(f"the metadata cannot be read: {error}", span, code=codes.Syntax.METADATA))
         return None
     entries = data.get(CONSTANTS) if isinstance(data, dict) else None

@@ -1,18 +1,18 @@
-"""The signs of the text format and of Python that stand for operators: the one place that knows which is which."""
+"""Infix and prefix signs of the text format and of Python, with their operators."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ops import op
-from ...ops.op import Op
+from ...ops.core import op
+from ...ops.core.op import Op
 
 
 @dataclass(frozen=True)
 class Sign:
-    """``text`` between two operands; ``method`` is Python's method for it, None where Python keeps its own meaning.
+    """``text`` between two operands; ``method`` is Python's method for it, None if Python's own meaning is kept.
 
-    ``is_arithmetic``: Python has a method for swapped operands too.
+    ``is_arithmetic``: Python also has a method for swapped operands.
     """
 
     text: str
@@ -25,7 +25,7 @@ class Sign:
         return op.get(self.op_name)
 
 
-#: Between two operands.  ``==`` and ``!=`` stay identity in Python: nodes are keys of dictionaries.
+#: Binary signs.  ``==`` and ``!=`` remain identity in Python: nodes are keys of dictionaries.
 SIGNS = {
     sign.text: sign
     for sign in (
@@ -41,5 +41,5 @@ SIGNS = {
         Sign("!=", "not_equal", None),
     )
 }
-#: Before one operand.
+#: The unary sign.
 MINUS = Sign("-", "negative", "neg")

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 
-from ...ops.ty import DTYPES, is_float, numpy_dtype
-from ...shape_funcs.program import INT64_MAX
+from ...ops.core.tensor_types import DTYPES, is_float, numpy_dtype
+from ...shape_funcs.symbolic.program import INT64_MAX
 
-#: Suffix of a literal per dtype; int32 may go without.
+#: Suffix of a literal per dtype; optional for int32.
 SUFFIXES = {
     name: "f" if name == "float32" else re.sub(r"float|uint|int", lambda m: {"float": "f", "uint": "u"}.get(m[0], "i"), name)
     for name in DTYPES
@@ -17,12 +17,12 @@ SUFFIXES = {
 }
 _DTYPES = {suffix: name for name, suffix in SUFFIXES.items()} | {"f32": "float32"}
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf|nan)(\w*)")
-#: More digits are of no use: they are not read, which would take a time quadratic in their number.
+#: The most digits that are read: reading takes a time quadratic in their number.
 MAX_DIGITS = 400
 
 
 class LiteralError(ValueError):
-    """Text that is no number.  ``help`` says what to write."""
+    """A malformed number.  ``help``: the correct form."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ def _is_integer(digits: str) -> bool:
 
 
 def read_literal(text: str) -> np.ndarray:
-    """The rank-0 array that a literal stands for; ``text`` may begin with ``-``.  Raises LiteralError."""
+    """The rank-0 array of a literal; ``text`` may begin with ``-``.  Raises LiteralError."""
     sign, (digits, suffix) = text.startswith("-"), _split(text.lstrip("-"))
     _check_length(digits)
     if not suffix:
@@ -70,7 +70,7 @@ def _check_length(digits: str) -> None:
 
 
 def read_size(digits: str) -> int:
-    """The size, index or count that the digits say.  Raises LiteralError where int64 does not hold it."""
+    """The size, index or count of the digits.  Raises LiteralError if it exceeds int64."""
     if not digits.isdigit():
         raise LiteralError(f"a dimension is a plain integer, not {digits}")
     if len(digits) > MAX_DIGITS or int(digits) > INT64_MAX:
@@ -94,7 +94,7 @@ def _float(value: float, dtype: str, text: str) -> np.ndarray:
 
 
 def read_attribute_number(text: str) -> int | float:
-    """The Python number of an attribute value; a float may go without suffix.  Raises LiteralError."""
+    """The Python number of an attribute value; a float's suffix is optional.  Raises LiteralError."""
     digits, suffix = _split(text.lstrip("-"))
     _check_length(digits)
     if not suffix and not _is_integer(digits):

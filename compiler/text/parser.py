@@ -1,8 +1,7 @@
-"""Text to tree to module: reading a file, finding *all* mistakes in it.
+"""Parse a text to a module and report *all* its errors.
 
-The text passes three stages: comments, the version line and the metadata section are taken off (``header``); lark's LALR
-parser makes a syntax tree, and after a mistake goes on behind it; ``elaborate`` turns the tree into IR.
-The only file that knows lark.
+The text passes three stages: ``header`` removes comments, the version line and the metadata section; lark's LALR parser builds a
+syntax tree, and resumes after each error; ``elaborate`` converts the tree to IR.  No other file uses lark.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...vm import codes
-from ...vm.given import a_text, wrong
-from ...vm.python_place import here
-from ...vm.source import Diagnostic, FileError, ParseError, SourceText, Span
-from ..ir import Expr, IRModule
+from ...vm.api.argument_errors import a_text, wrong
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import Diagnostic, FileError, ParseError, SourceText, Span
+from ..ir.expr import Expr, IRModule
 from .elaborate import Elaborator
 from .header import Header, split_header
 
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 
-#: Suffixes of programs and executables, and characters of a path that may be one.
+#: Suffixes of programs and executables, and the longest text that may be a path.
 _PROGRAM, _EXECUTABLE, _LONGEST_NAME = ".relay", ".rvm", 1024
 
 
 def read_source(path: str | Path) -> SourceText:
-    """The text of a file.  Raises FileError where it cannot be read, ParseError for what is no UTF-8 text."""
+    """The text of a file.  Raises FileError if it cannot be read, ParseError if it is not UTF-8 text."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -39,7 +38,7 @@ def read_source(path: str | Path) -> SourceText:
 
 
 def decode_source(data: bytes, name: str) -> SourceText:
-    """The text in the bytes of a file.  Raises ParseError for what is no UTF-8 text."""
+    """The text of a file's bytes.  Raises ParseError if they are not UTF-8 text."""
     if b"\0" in data:
         raise ParseError(f"{name} is a binary file: it has a zero byte at offset {data.index(0)}", help="give a Relay text file")
     try:
@@ -50,7 +49,7 @@ def decode_source(data: bytes, name: str) -> SourceText:
 
 
 def parse(text: str | SourceText | Path, source_name: str = "<string>") -> IRModule:
-    """The module that a text, or the file at a Path, describes.  Raises ParseError with every mistake, in order of place."""
+    """The module of a text, or of the file at a Path.  Raises ParseError with every error, in order of place."""
     source = as_source(text, "parse", source_name)
     problems: list[Diagnostic] = []
     header = split_header(source, problems, need_version=True)
@@ -61,7 +60,7 @@ def parse(text: str | SourceText | Path, source_name: str = "<string>") -> IRMod
 
 
 def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> Expr:
-    """The expression a text describes; the version line may be left out, functions need not exist.
+    """The expression of a text; the version line is optional, functions need not exist.
 
     Free variables are declared: ``free_var %x: Tensor[(?,), float32]; %x``.  Raises ParseError.
     """
@@ -77,7 +76,7 @@ def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> 
 def as_source(text: str | SourceText | Path, who: str, source_name: str = "<string>") -> SourceText:
     """The text to parse.  A str is a program's text, a Path a file's name.
 
-    Raises ParseError for a file that cannot be read and for a str that names a file, ArgumentError for any other type.
+    Raises ParseError for an unreadable file and for a str that names a file, ArgumentError for any other type.
     """
     if isinstance(text, Path):
         return read_source(text)
@@ -94,7 +93,8 @@ def as_source(text: str | SourceText | Path, who: str, source_name: str = "<stri
 
 
 def names_a_file(text: str) -> bool:
-    """Whether a text is the name of a file, rather than a program: one word with a suffix of ours, or of a file that there is."""
+    """Whether a text is the name of a file instead of a program: one word with a known suffix, or the path of an existing
+    file."""
     if len(text) > _LONGEST_NAME or not text.strip() or any(c in text for c in "\n\0{}#%"):
         return False
     return text.endswith((_PROGRAM, _EXECUTABLE)) or Path(text).is_file()
@@ -117,7 +117,7 @@ def _lark() -> Lark:
 
 
 def _syntax(source: SourceText, header: Header, start: str, problems: list[Diagnostic]) -> Tree:
-    """The tree; where the text has mistakes, ``ERROR`` stands in it."""
+    """The syntax tree; ``ERROR`` replaces erroneous parts."""
     from lark import Token, UnexpectedToken
 
     lark = _lark()
@@ -140,13 +140,13 @@ def _syntax(source: SourceText, header: Header, start: str, problems: list[Diagn
     return tree
 
 
-#: How the words of the grammar are called in messages; the others are shown as they are written.
+#: The names of terminals in messages; other terminals are shown as written.
 _WORDS = {
     "LOCAL": "a variable", "GRAPH": "a graph variable", "GLOBAL": "a function name like `@main`", "NAME": "a name",
     "PROJECTION": "a field like `.0`", "NUMBER": "a number", "BOOL": "True or False", "STRING": "a string", "DIM": "`?`",
     "EQUALITY": "`==`", "RELATION": "`<`", "$END": "the end of the text",
 }  # fmt: skip
-#: What kind of thing is wanted where all of these words may come.
+#: The names of constructs, each wanted where all of its terminals are accepted.
 _KINDS = (
     ("an expression", {"LOCAL", "NUMBER", "GLOBAL"}),
     ("a type", {"TENSOR", "NAME"}),
@@ -154,12 +154,12 @@ _KINDS = (
     ("a dimension", {"DIM", "NUMBER"}),
     ("a parameter", {"LOCAL", "NAME"}),
 )
-#: What may follow any complete expression: not worth listing.
+#: Terminals that may follow any complete expression, omitted from messages.
 _CONTINUE = {"PLUS", "MINUS", "STAR", "SLASH", "EQUALITY", "RELATION", "LPAR", "PROJECTION"}
 
 
 class _Recovery:
-    """One syntax error: its message, and how parsing goes on."""
+    """One syntax error: its message, and the recovery of the parser."""
 
     def __init__(self, source: SourceText, parser: InteractiveParser, tokens: list[Token], at: int) -> None:
         self.source, self.parser, self.tokens, self.at = source, parser, tokens, at
@@ -222,10 +222,10 @@ class _Recovery:
                 stack.pop()
         return stack[-1] if stack else None
 
-    # ---- going on ----
+    # ---- recovery ----
 
     def resume(self) -> int:
-        """Brings the parser into a state in which it can go on; returns the token to go on with."""
+        """Bring the parser into a state that accepts a later token; returns the index of that token."""
         if "SEMICOLON" in self.accepts and self._can_insert("SEMICOLON"):
             self.parser.feed_token(_made("SEMICOLON", ";", self.token))
             return self.at
@@ -247,14 +247,14 @@ class _Recovery:
         return self.token.type not in ("ERROR", "$END", "DEF") and _feeds(trial, kind, self.token.type)
 
     def _state_for(self, kind: str) -> int | None:
-        """The deepest stack that takes ERROR and then ``kind``: how many states to keep."""
+        """The size of the deepest stack that accepts ERROR and then ``kind``."""
         for size in range(len(self.parser.parser_state.state_stack), 0, -1):
             if _feeds(self._trial(size), "ERROR", kind):
                 return size
         return None
 
     def _trial(self, size: int) -> InteractiveParser:
-        # without callbacks: they would change the lists of the tree that is being built
+        # without callbacks, which would modify the tree under construction
         trial = self.parser.copy(deepcopy_values=False)
         state = trial.parser_state
         state.parse_conf = copy(state.parse_conf)
@@ -269,7 +269,7 @@ class _Recovery:
         start = self.at
         while start > 0 and self.tokens[start - 1].type not in (("DEF",) if outside else ("SEMICOLON", "LBRACE", "RBRACE")):
             start -= 1
-        # the names in what is skipped: they may be declared there, so that using them is no second mistake
+        # the names in the skipped text: they may be declared there, so that their uses are no second error
         names = {str(t) for t in self.tokens[start:end] if t.type in ("LOCAL", "GRAPH", "GLOBAL")}
         self.parser.feed_token(_made("ERROR", " ".join(sorted(names)), self.token))
 
@@ -281,7 +281,7 @@ def _made(kind: str, value: str, like: Token) -> Token:
 
 
 def _feeds(parser: InteractiveParser, *kinds: str) -> bool:
-    """Does the parser take these words?"""
+    """Whether the parser accepts these terminals."""
     from lark import Token, UnexpectedToken
 
     try:
@@ -292,7 +292,7 @@ def _feeds(parser: InteractiveParser, *kinds: str) -> bool:
     return True
 
 
-_DIM_HELP = "unknown dimensions stand in types, as in `Tensor[(?, 4), float32]`"
+_DIM_HELP = "unknown dimensions belong in types, as in `Tensor[(?, 4), float32]`"
 _CHARACTER_HELP = {
     "%": "a variable is written `%name`, a graph variable `%0`",
     "@": "a function is written `@name`",

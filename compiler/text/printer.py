@@ -1,7 +1,7 @@
-"""Module to text.  What prints parses back to a structurally equal module, and prints the same again.
+"""Print a module as text.  The text parses back to a structurally equal module, which prints the same text.
 
-As in Relay every inner expression gets a line of its own, ``%0 = ...;``, so the text is as flat as the graph is deep.  It
-stands in the innermost block that encloses all its uses (``blocks``).
+As in Relay, every inner expression gets a line of its own, ``%0 = ...;``, so a deep graph prints as a flat text.  The line is in
+the innermost block that encloses all uses of the expression (``block_lines``).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 
 import numpy as np
 
-from ...ops.op import Op
-from ...ops.ty import Type
-from ...vm.given import wrong
-from ..ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
-from ..visitor import LEAVES, Steps, free_vars, run
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import Type
+from ...vm.api.argument_errors import wrong
+from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from ..ir.visitor import LEAVES, Steps, free_vars, run
 from .attributes import shown_attrs, value_text
-from .blocks import Block, Blocks
+from .block_lines import Block, Blocks
 from .header import CONSTANTS, VERSION_LINE, metadata_text
 from .literals import literal_text
 
@@ -27,11 +27,11 @@ _INDENT = "  "
 def astext(what: IRModule | Expr, show_meta_data: bool = True, show_types: bool = False) -> str:
     """The text of a module or expression.
 
-    Constants that are no literals go to a metadata section; without ``show_meta_data`` it is left out, and the text does
-    not parse back.  ``show_types`` adds a comment with the inferred type to each line that has one.
+    Constants that are no literals go to a metadata section; without ``show_meta_data`` it is omitted, and the text does not parse
+    back.  ``show_types`` adds a comment with the inferred type to each line that has one.
     """
     if not isinstance(what, (Expr, IRModule)):
-        raise wrong("astext: what is printed", "a module or an expression", what)
+        raise wrong("astext: the argument", "a module or an expression", what)
     constants: dict[int, Constant] = {}
     if isinstance(what, IRModule):
         texts = [_Printer(constants, show_types).definition(name, f) for name, f in what.functions.items()]
@@ -44,14 +44,14 @@ def astext(what: IRModule | Expr, show_meta_data: bool = True, show_types: bool 
 
 
 class _Printer:
-    """Prints one function or expression."""
+    """The printer of one function or expression."""
 
     def __init__(self, constants: dict[int, Constant], show_types: bool) -> None:
         self.constants, self.show_types = constants, show_types
         self.names: dict[int, str] = {}
-        #: Names in use, and the number that the last variable of each was told apart by.
+        #: Names in use, each with the last number appended to distinguish its variables.
         self.taken: dict[str, int] = {}
-        #: Shared and inner expressions that have their line: ``%3``.
+        #: The names of expressions with a line of their own: ``%3``.
         self.lines: dict[int, str] = {}
         self.out: list[str] = []
         self.blocks: Blocks
@@ -100,7 +100,7 @@ class _Printer:
     # ---- expressions ----
 
     def inline(self, expr: Expr, depth: int) -> Steps[None]:
-        """The expression itself; its children are leaves or have their lines."""
+        """The expression itself; its children are leaves or have lines of their own."""
         if id(expr) in self.lines or isinstance(expr, LEAVES):
             self.out.append(self.atom(expr))
             return
@@ -144,7 +144,8 @@ class _Printer:
         raise AssertionError(f"{type(expr).__name__} has no line of its own")
 
     def head(self, expr: Expr) -> str:
-        """An atom before ``(`` or ``.0``: a minus would take all of it, and ``1.0`` is a number."""
+        """An atom before ``(`` or ``.0``, in parentheses if a constant: a minus would apply to the whole, and ``1.0`` is a
+        number."""
         return f"({self.atom(expr)})" if isinstance(expr, Constant) else self.atom(expr)
 
     def constant(self, expr: Constant, data: np.ndarray) -> str:
@@ -163,7 +164,7 @@ class _Printer:
         return f"({', '.join(params)}){result}"
 
     def var(self, var: Var) -> str:
-        """A variable where it is bound."""
+        """A variable at its binding."""
         return f"%{self.name(var)}{_annotation(var.annotation)}"
 
     def name(self, var: Var) -> str:
@@ -185,7 +186,7 @@ def _annotation(ty: Type | None) -> str:
 
 
 def _valid(name: str) -> str:
-    """The name, or one like it that parses."""
+    """The name, or a similar one that parses."""
     if _NAME.fullmatch(name):
         return name
     name = re.sub(r"[^A-Za-z0-9_]", "_", name)

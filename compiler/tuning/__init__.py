@@ -1,1 +1,1 @@
-"""What is measured of a program's operators, and what is remembered of them."""
+"""Tuning: trials of implementations, and the records of their times."""

@@ -1,6 +1,6 @@
-"""What is remembered of the calls of programs: records that choose implementations, and trials that make them.
+"""Tuning records of the calls of programs, which choose implementations, and the trials that produce them.
 
-``compile(tune=...)`` and ``relayvm tune`` come here.  Nothing is measured unless it is asked for.
+``compile(tune=...)`` and ``relayvm tune`` use this module.  Nothing is measured without a request.
 """
 
 from __future__ import annotations
@@ -13,35 +13,44 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...ops.choice import Preferred
-from ...ops.conditions import Versions
-from ...ops.implementation import HOST, OpCall
-from ...ops.native import records
-from ...ops.native.cache_key import CacheKey
-from ...ops.native.disk import CacheWarning
-from ...ops.native.fingerprint import explain_miss, fingerprint
-from ...ops.native.records import Record
-from ...ops.tuning import Bucket, Finding, Preferences, bucket_of, bucket_text, key_of, libraries_of, static_shapes
-from ...vm.executable import DEVICES
-from ...vm.fingerprint import machine_fields
-from ...vm.layout import CUDA
-from ...vm.source import ConfigError, InputError, RelayError
+from ...ops.native.cache import tuning_records
+from ...ops.native.cache.cache_key import CacheKey
+from ...ops.native.cache.disk_cache import CacheWarning
+from ...ops.native.cache.fingerprint import explain_miss, fingerprint
+from ...ops.native.cache.tuning_records import Record
+from ...ops.strategy.choice import Preferred
+from ...ops.strategy.conditions import Versions
+from ...ops.strategy.implementation import HOST, OpCall
+from ...ops.strategy.measured import (
+    Bucket,
+    Finding,
+    Preferences,
+    bucket_of,
+    bucket_text,
+    key_of,
+    libraries_of,
+    static_shapes,
+)
+from ...vm.bytecode.executable import DEVICES
+from ...vm.bytecode.executable_fingerprint import machine_fields
+from ...vm.diagnostics.source import ConfigError, InputError, RelayError
+from ...vm.runtime.state_layout import CUDA
 from ..config import Config, describe
-from ..ir import IRModule
-from ..structural_equal import structural_hash
+from ..ir.expr import IRModule
+from ..ir.structural_equal import structural_hash
 from .trials import trial
 from .tunable import Tunable, tunable
 
 #: The values of the configuration key ``tune``.
 OFF, CACHED, BUDGETED, FULL = next(values for key, _, values, _ in describe() if key == "tune")
-#: How long trials go on unless ``tune_seconds`` says.
+#: The default of ``tune_seconds``: the time limit of trials.
 DEFAULT_SECONDS = 60.0
-#: Sizes at which calls are measured whose sizes are unknown and not said; all unknown sizes of a call are one of them.
+#: The default sizes at which calls with unknown sizes are measured; all unknown sizes of a call are equal.
 DEFAULT_SIZES = (1, 16, 256)
-#: What the record of a whole program is about.
+#: The subject of the record of a whole program.
 MODULE = "module"
 
-#: What this process did: ``trials``, second ones to confirm a change, and calls that were ``found`` measured already.
+#: The counts of this process: ``trials``, ``confirmations`` (second trials of a changed choice), and ``found`` (known calls).
 counters: Counter[str] = Counter()
 
 Sizes = Mapping[str, Sequence[int]]
@@ -49,7 +58,7 @@ Sizes = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was asked for at ``compile``.  ``sizes``: by the names of dims, at which to measure."""
+    """The tuning arguments of ``compile``.  ``sizes``: the sizes to measure at, by the names of dims."""
 
     mode: str = CACHED
     seconds: float | None = None
@@ -57,7 +66,7 @@ class Tuning:
 
     @staticmethod
     def of(optimize: Any, mode: str, seconds: Any, sizes: Any) -> Tuning:
-        """Raises ConfigError for values that are none, or do not go together."""
+        """The checked arguments.  Raises ConfigError for invalid values or combinations."""
         if type(optimize) is not bool:
             raise ConfigError(f"optimize cannot be {optimize!r}", help="valid: True, False")
         measures = mode in (BUDGETED, FULL)
@@ -74,7 +83,7 @@ class Tuning:
 
 
 def _checked(sizes: Any) -> Sizes:
-    """Raises ConfigError for what is not ``{"n": [1, 16]}``."""
+    """The sizes as tuples.  Raises ConfigError for anything but ``{"n": [1, 16]}``."""
     words = f"tune_sizes cannot be {sizes!r}"
     if not isinstance(sizes, Mapping):
         raise ConfigError(words, help='give sizes by the names of dimensions: {"n": [1, 16, 256]}')
@@ -91,7 +100,8 @@ def _checked(sizes: Any) -> Sizes:
 
 
 def preferred_for(mod: IRModule, config: Config, target: str, tuning: Tuning) -> Preferred | None:
-    """What records say of the calls of ``mod``, after the trials that ``tuning`` asks for; None where they say nothing.
+    """The preferences that records hold for the calls of ``mod``, after the trials that ``tuning`` requests; None without
+    records.
 
     Raises InputError for sizes of dims that the program does not have, TypeCheckError.
     """
@@ -101,17 +111,17 @@ def preferred_for(mod: IRModule, config: Config, target: str, tuning: Tuning) ->
         calls = calls_at(tunable(mod, config, target), tuning.sizes)
         for _ in tune(calls, tuning.seconds):
             pass
-    preferences = Preferences.of(records.known())
+    preferences = Preferences.of(tuning_records.load())
     return _Chooser(preferences, mod, config, target) if preferences else None
 
 
 def remembered(mod: IRModule, config: Config, target: str) -> Preferred | None:
-    """The same without any trial, for who only looks."""
+    """The preferences of ``preferred_for`` without any trial."""
     return preferred_for(mod, config, target, Tuning(OFF if config.tune == OFF else CACHED))
 
 
 class _Chooser:
-    """Asks the records, and remembers under the program's fingerprint what they changed."""
+    """The lookup of records, which keeps the choices that they change under the program's fingerprint."""
 
     def __init__(self, preferences: Preferences, mod: IRModule, config: Config, target: str) -> None:
         self._preferences, self._of = preferences, (mod, config, target)
@@ -123,15 +133,15 @@ class _Chooser:
         return found
 
     def remember(self) -> None:
-        """Keep the record of the whole program, unless it is there."""
+        """Save the record of the whole program, unless it exists."""
         if self._changed:
             record = Record(module_key(*self._of), {"changed": self._changed})
-            if records.known().get(record.key.id) != record:
-                records.save([record])
+            if tuning_records.load().get(record.key.id) != record:
+                tuning_records.save([record])
 
 
 def remember(preferred: Preferred | None) -> None:
-    """After compiling: keep what ``preferred_for``'s answer changed."""
+    """After compiling: save the choices that ``preferred`` changed."""
     if isinstance(preferred, _Chooser):
         preferred.remember()
 
@@ -144,16 +154,17 @@ def module_key(mod: IRModule, config: Config, target: str) -> CacheKey:
 
 
 def machine_for(call: OpCall) -> dict[str, str]:
-    """What the times of a call depend on besides the call."""
+    """The properties of the machine that the times of a call depend on."""
     return machine_fields(call.device, libraries_of(call))
 
 
 def misses(mod: IRModule, config: Config, target: str, sizes: Sizes | None = None) -> Iterator[tuple[str, str | None]]:
-    """What compiling ``mod`` looks for, the whole program and each call that can be tuned: why it is not found; None: it is.
+    """The records that compiling ``mod`` looks up, for the whole program and each tunable call: the reason of a miss, None for a
+    hit.
 
     Raises InputError, as ``calls_at``.
     """
-    found = records.known()
+    found = tuning_records.load()
     keys = [record.key for record in found.values()]
     whole = module_key(mod, config, target)
     yield "the program", None if whole.id in found else explain_miss(whole, keys)
@@ -171,7 +182,7 @@ def misses(mod: IRModule, config: Config, target: str, sizes: Sizes | None = Non
 
 @dataclass(frozen=True)
 class Tuned:
-    """A call that was measured, now (``is_new``) or before."""
+    """A measured call, measured now (``is_new``) or before."""
 
     call: OpCall
     bucket: Bucket
@@ -180,7 +191,7 @@ class Tuned:
 
 
 def calls_at(found: Sequence[Tunable], sizes: Sizes | None) -> list[OpCall]:
-    """The calls at all combinations of ``sizes``, at DEFAULT_SIZES where that is None, one for each bucket.
+    """The calls at all combinations of ``sizes``, at DEFAULT_SIZES if that is None, one for each bucket.
 
     Raises InputError for the name of a dim on which no call depends.
     """
@@ -207,13 +218,13 @@ def calls_at(found: Sequence[Tunable], sizes: Sizes | None) -> list[OpCall]:
 def tune(
     calls: Sequence[OpCall], seconds: float | None = None, before: Callable[[OpCall], object] = lambda call: None
 ) -> Iterator[Tuned]:
-    """Measure what is not measured yet, for ``seconds`` at most (what is begun is ended): each call as it is done.
+    """Measure the calls without a record, for at most ``seconds`` (a started trial is finished); yields each call when done.
 
-    A call whose choice that changes comes a second time, measured again.  Each finding is kept at once.  A call that cannot run
-    is left out, with a warning.  ``before``: called before each trial.
+    A call whose choice changes is yielded a second time, measured again.  Each finding is saved immediately.  A call that cannot
+    run is omitted, with a warning.  ``before``: called before each trial.
     """
     end = None if seconds is None else time.monotonic() + seconds
-    known, changed = Preferences.of(records.known()), list[Tuned]()
+    known, changed = Preferences.of(tuning_records.load()), list[Tuned]()
     for call in calls:
         shapes = static_shapes(call)
         assert shapes is not None, call
@@ -223,19 +234,19 @@ def tune(
             counters["found"] += 1
             yield Tuned(call, bucket, finding, is_new=False)
         elif end is None or time.monotonic() < end:
-            tuned = _tried(call, bucket, before)
+            tuned = _measured(call, bucket, before)
             if tuned is not None:
                 yield tuned
                 changed += [tuned] if tuned.finding.chosen != tuned.finding.untuned else []
     for tuned in changed:
-        # at another time: what else the machine did then may have hit one of them only
-        again = _tried(tuned.call, tuned.bucket, before, tuned.finding)
+        # later: other load on the machine may have affected only one of the implementations
+        again = _measured(tuned.call, tuned.bucket, before, tuned.finding)
         if again is not None:
             yield again
 
 
-def _tried(call: OpCall, bucket: Bucket, before: Callable[[OpCall], object], first: Finding | None = None) -> Tuned | None:
-    """One trial, the second one where there is a ``first``, whose finding is kept; None, with a warning, where it cannot be."""
+def _measured(call: OpCall, bucket: Bucket, before: Callable[[OpCall], object], first: Finding | None = None) -> Tuned | None:
+    """One trial, or a second one to confirm ``first``; its finding is saved.  None, with a warning, if the call cannot run."""
     before(call)
     try:
         finding = trial(call, DEVICES[0] if call.device == HOST else DEVICES[CUDA])
@@ -245,5 +256,5 @@ def _tried(call: OpCall, bucket: Bucket, before: Callable[[OpCall], object], fir
         return None
     counters["trials" if first is None else "confirmations"] += 1
     finding = finding if first is None else first.confirmed_by(finding)
-    records.save([Record(key_of(call, bucket, machine_for(call)), finding.to_json())])
+    tuning_records.save([Record(key_of(call, bucket, machine_for(call)), finding.to_json())])
     return Tuned(call, bucket, finding, is_new=True)

@@ -1,34 +1,34 @@
-"""One trial: how long each implementation of an operator takes for a call of known sizes."""
+"""Trials: measure the time of each implementation of an operator for a call of known sizes."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 
-from ...ops.implementation import OpCall
-from ...ops.tuning import Finding, Quartiles, implementations, static_shapes, untuned
-from ...ops.ty import Tensor, TensorType
-from ...vm.executable import Executable
-from ...vm.machine import VirtualMachine
+from ...ops.core.tensor_types import Tensor, TensorType
+from ...ops.strategy.implementation import OpCall
+from ...ops.strategy.measured import Finding, Quartiles, implementations, static_shapes, untuned
+from ...vm.api.executable import Executable
+from ...vm.api.machine import VirtualMachine
 from ...vm.report.interleaved import measure
 from ...vm.report.profiling import finish
-from ..builder import make_call
+from ..builder.build import make_call
 from ..commands.inputs import draw
 from ..config import FORCE, Config
-from ..emit import emit
-from ..ir import Expr, Function, IRModule, Tuple, Var
+from ..emit.emitter import emit
+from ..ir.expr import Expr, Function, IRModule, Tuple, Var
 from ..pipeline import lower
 
-#: Samples of each implementation, fewer where one call takes long, and how long a sample takes at least.
+#: The number of samples of each implementation, its minimum for slow calls, and the least duration of a sample in seconds.
 ROUNDS, FEWEST_ROUNDS, SAMPLE_SECONDS = 15, 7, 0.003
-#: What takes so many times as long as another at first sight is not measured further.
-HOPELESS = 4.0
-#: A trial takes about so long at most, besides compiling.
+#: An implementation slower than the fastest by this factor in its first run is not measured further.
+SLOW_FACTOR = 4.0
+#: The approximate time limit of a trial in seconds, without compilation.
 TRIAL_SECONDS = 2.0
 
 
 def program(call: OpCall, implementation: str, target: str) -> Executable:
-    """A program for ``target`` that is this call, computed by this ``implementation``, and nothing else."""
+    """A program for ``target`` that consists of this call, computed by ``implementation``."""
     params = tuple(_param(f"x{i}", t) for i, t in enumerate(call.inputs))
     left, args = list(params), []
     for name in call.op.inputs:
@@ -46,19 +46,19 @@ def _param(name: str, tensor: Tensor) -> Var:
 
 
 def trial(call: OpCall, target: str) -> Finding:
-    """The times of all implementations that are right for ``call``, whose sizes are known, on random data.
+    """The times of all valid implementations of ``call``, whose sizes are known, on random data.
 
-    Raises InputError where there is no memory for it, VMError for what fails, ConfigError where there is no such device.
+    Raises InputError if there is not enough memory, VMError for a failing run, ConfigError for a missing device.
     """
     shapes, default = static_shapes(call), untuned(call)
     assert shapes is not None, call
     arrays = [draw(f"x{i}", t.dtype, shape, 0) for i, (t, shape) in enumerate(zip(call.inputs, shapes, strict=True))]
     runs = {k.name: _run(program(call, k.name, target), arrays) for k in implementations(call)}
     first = {name: _seconds(run) for name, run in runs.items()}
-    limit = max(HOPELESS * min(first.values()), SAMPLE_SECONDS)
-    hopeful = {name: run for name, run in runs.items() if first[name] <= limit or name == default}
-    rounds = int(TRIAL_SECONDS / sum(max(first[name], SAMPLE_SECONDS) for name in hopeful))
-    timings = measure(hopeful, max(FEWEST_ROUNDS, min(ROUNDS, rounds)), SAMPLE_SECONDS) if len(hopeful) > 1 else {}
+    limit = max(SLOW_FACTOR * min(first.values()), SAMPLE_SECONDS)
+    candidates = {name: run for name, run in runs.items() if first[name] <= limit or name == default}
+    rounds = int(TRIAL_SECONDS / sum(max(first[name], SAMPLE_SECONDS) for name in candidates))
+    timings = measure(candidates, max(FEWEST_ROUNDS, min(ROUNDS, rounds)), SAMPLE_SECONDS) if len(candidates) > 1 else {}
     ns = {name: Quartiles(*[1e9 * seconds] * 3) for name, seconds in first.items()}
     return Finding.of(ns | {name: Quartiles(t.low_ns, t.median_ns, t.high_ns) for name, t in timings.items()}, default)
 
@@ -74,7 +74,7 @@ def _run(exe: Executable, arrays: Sequence[object]) -> Callable[[], object]:
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    """Of the second call: the first one may load what it needs."""
+    """The time of the second call: the first one may load code or data."""
     run()
     start = time.perf_counter()
     run()

@@ -1,4 +1,4 @@
-"""The calls of a program that several implementations can compute, and what they are at given sizes.
+"""Tunable calls of a program: calls that several implementations can compute, and their instances at given sizes.
 
 fn (%x: Tensor[(?n, 64), float32], ...) {          n = 16
   let %y = @nn_dense(%x, %w);                 ->   nn.dense((16, 64) float32, (32, 64) float32)
@@ -10,29 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ...ops.implementation import CARD, HOST, OpCall
-from ...ops.op import OpPattern
-from ...ops.ty import Tensor, TensorType, TupleType, Type
-from ...shape_funcs.dims import SYM, Dim, const, dim, substitute, symbols
-from ...vm.executable import DEVICES
-from ...vm.layout import CUDA
-from ...vm.sizes import known_value, parameter_sizes
+from ...ops.core.op import OpPattern
+from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type
+from ...ops.strategy.implementation import GPU, HOST, OpCall
+from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, substitute, symbols
+from ...vm.bytecode.executable import DEVICES
+from ...vm.bytecode.size_expressions import known_value, parameter_sizes
+from ...vm.runtime.state_layout import CUDA
 from ..config import Config
-from ..ir import Call, Expr, Function, GlobalVar, If, IRModule, let_chain
+from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, let_chain
+from ..ir.primitive import group_of
 from ..pipeline import lowering
-from ..primitive import group_of
 
 
 @dataclass(frozen=True)
 class Tunable:
-    """A call of an operator in a program; its dims are over the named dims of the function that it stands in, and
-    ``x.shape[0]`` for what has no name."""
+    """A call of an operator in a program.
+
+    Its dims are over the named dims of the enclosing function, and ``x.shape[0]`` for unnamed sizes.
+    """
 
     call: OpCall
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The names of the sizes that the call depends on; "" among them where it depends on others, too."""
+        """The names of the sizes that the call depends on; "" if it depends on other sizes, too."""
         names: dict[str, None] = {}
         for t in self.call.inputs:
             for d in t.shape:
@@ -41,14 +43,14 @@ class Tunable:
         return tuple(names)
 
     def at(self, sizes: Mapping[str, int]) -> OpCall | None:
-        """The call where these sizes are known; None where it depends on others."""
+        """The call at these sizes; None if it depends on others."""
         inputs, outputs = (_sized(tensors, sizes) for tensors in (self.call.inputs, self.call.outputs))
         return None if inputs is None or outputs is None else replace(self.call, inputs=inputs, outputs=outputs)
 
 
 def machine_of(device: str) -> str:
-    """Whose implementations a call on ``device`` has."""
-    return CARD if device == DEVICES[CUDA] else HOST
+    """The machine whose implementations a call on ``device`` has."""
+    return GPU if device == DEVICES[CUDA] else HOST
 
 
 def tunable(mod: IRModule, config: Config, target: str) -> list[Tunable]:
@@ -76,7 +78,7 @@ def _calls(mod: IRModule, chain: Expr, names: Mapping[Dim, Dim], target: str) ->
 
 
 def _call(function: Function, site: Call, names: Mapping[Dim, Dim], target: str) -> OpCall | None:
-    """The call of the one operator of a primitive, over the dims of where it is called; None where nothing can be chosen."""
+    """The call of the single operator of a primitive, over the dims of the call site; None if there is no choice."""
     group = group_of(function)
     operator = group.nodes[0].operator
     if operator.pattern is not OpPattern.OPAQUE or any(operator.data_dependent):

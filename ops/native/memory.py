@@ -1,8 +1,8 @@
-"""Raw memory: the one door between typed code and addresses.
+"""Raw memory: the primitives by which typed code accesses addresses.
 
-Machine code is written as plain Python functions marked ``@native``.  What they call is defined here, each name once, as
-a *twin*: an ordinary Python function over ctypes.  ``compile`` puts the machine form of the same name (``intrinsics``) in
-its place; un-jitted, the very same functions run over the twins, under a debugger, and range-checked (``watch``).
+Machine code is written as plain Python functions marked ``@native``.  Their primitives are defined here, each name once, as
+*twins*: ordinary Python functions over ctypes.  ``jit.native_compiler`` replaces a twin by the machine form of the same name
+(``jit.intrinsics``).  Un-jitted, the very same functions run over the twins, under a debugger, and range-checked (``watch``).
 
 Nothing here imports numba.
 """
@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..ty import DTYPES, HALVES, numpy_dtype
-from .layout import TENSOR
+from ..core.tensor_types import DTYPES, HALVES, numpy_dtype
+from .object_layout import TENSOR
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,7 +32,7 @@ def native(function: F) -> F:
 
 
 def generic(function: F) -> F:
-    """As ``native``, for functions of arrays (the bodies of kernels): compiled for the types it is called with."""
+    """As ``native``, for functions of arrays (the bodies of kernels): compiled for the types of its arguments."""
     function.__native__ = "generic"  # type: ignore[attr-defined]
     return function
 
@@ -47,11 +47,11 @@ def twin(function: F) -> F:
 
 
 class WildAddress(Exception):
-    """A load or store outside every block that was announced."""
+    """A load or store outside every announced block."""
 
 
-class _Watch:
-    """The blocks of memory that may be touched."""
+class _Blocks:
+    """The blocks of memory that may be accessed."""
 
     def __init__(self) -> None:
         self.starts: list[int] = []
@@ -72,21 +72,21 @@ class _Watch:
             raise WildAddress(f"{nbytes} bytes at {address:#x}")
 
 
-_watch: _Watch | None = None
+_watch: _Blocks | None = None
 
 
 @contextlib.contextmanager
 def watch() -> Iterator[Callable[[int, int], None]]:
     """Check every load and store of un-jitted code; yields a function that announces ``(address, nbytes)``."""
     global _watch
-    before, _watch = _watch, _Watch()
+    before, _watch = _watch, _Blocks()
     try:
         yield _watch.add
     finally:
         _watch = before
 
 
-def _touch(address: int, nbytes: int) -> int:
+def _check_access(address: int, nbytes: int) -> int:
     if _watch is not None:
         _watch.check(address, nbytes)
     return address
@@ -97,38 +97,38 @@ def _touch(address: int, nbytes: int) -> int:
 
 @twin
 def load_i64(address: int) -> int:
-    """The int64 at an address."""
-    return ctypes.c_int64.from_address(_touch(address, 8)).value
+    """Load the int64 at an address."""
+    return ctypes.c_int64.from_address(_check_access(address, 8)).value
 
 
 @twin
 def store_i64(address: int, value: int) -> None:
-    """Write an int64."""
-    ctypes.c_int64.from_address(_touch(address, 8)).value = int(value)
+    """Store an int64."""
+    ctypes.c_int64.from_address(_check_access(address, 8)).value = int(value)
 
 
 @twin
 def load_i32(address: int) -> int:
-    """The int32 at an address."""
-    return ctypes.c_int32.from_address(_touch(address, 4)).value
+    """Load the int32 at an address."""
+    return ctypes.c_int32.from_address(_check_access(address, 4)).value
 
 
 @twin
 def store_i32(address: int, value: int) -> None:
-    """Write an int32."""
-    ctypes.c_int32.from_address(_touch(address, 4)).value = int(value)
+    """Store an int32."""
+    ctypes.c_int32.from_address(_check_access(address, 4)).value = int(value)
 
 
 @twin
 def load_u8(address: int) -> int:
-    """The byte at an address."""
-    return ctypes.c_uint8.from_address(_touch(address, 1)).value
+    """Load the byte at an address."""
+    return ctypes.c_uint8.from_address(_check_access(address, 1)).value
 
 
 @twin
 def store_u8(address: int, value: int) -> None:
-    """Write a byte."""
-    ctypes.c_uint8.from_address(_touch(address, 1)).value = int(value)
+    """Store a byte."""
+    ctypes.c_uint8.from_address(_check_access(address, 1)).value = int(value)
 
 
 _C_NAMES = {"float32": "float", "float64": "double", **dict.fromkeys(HALVES, "uint16")}
@@ -149,7 +149,7 @@ def bits_float(bits: int) -> float:
 
 @twin
 def float32_bits(value: Any) -> int:
-    """The bit pattern of a float32, as an int64 that is not negative."""
+    """The bit pattern of a float32, as a non-negative int64."""
     return int(np.float32(value).view(np.uint32))
 
 
@@ -159,7 +159,7 @@ def bits_float32(bits: int) -> Any:
     return np.uint32(int(bits) & 0xFFFFFFFF).view(np.float32)
 
 
-# ---- records: a structured dtype seen at an address ---------------------------------------------------------------
+# ---- records: views of structured dtypes at an address ------------------------------------------------------------
 
 
 class _Words:
@@ -180,7 +180,7 @@ class _Words:
 
 
 def record(dtype: np.dtype) -> Callable[[int], Any]:
-    """A function ``view(address)`` giving the record there: ``view(a).ndim``, ``view(a).shape[i] = 3``.
+    """A function ``view(address)`` that returns the record at an address: ``view(a).ndim``, ``view(a).shape[i] = 3``.
 
     ``dtype`` is a structured dtype of int64 fields and arrays of int64.
     """
@@ -207,7 +207,7 @@ def record(dtype: np.dtype) -> Callable[[int], Any]:
     return view
 
 
-#: The tensor (or storage, tuple, closure) at an address: see layout.TENSOR.
+#: The tensor (or storage, tuple, closure) at an address: see object_layout.TENSOR.
 tensor = record(TENSOR)
 
 
@@ -215,11 +215,11 @@ tensor = record(TENSOR)
 
 
 class _Halves(np.ndarray):
-    """An array of a dtype that only stores: its elements are read as float32, as machine code reads them."""
+    """An array of a storage-only dtype: its elements are read as float32, as machine code reads them."""
 
     def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        return np.float32(found) if isinstance(found, np.generic) else found
+        element = super().__getitem__(index)
+        return np.float32(element) if isinstance(element, np.generic) else element
 
 
 def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
@@ -230,23 +230,23 @@ def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
         n = int(np.prod(dims))
         if n == 0:
             return np.empty(dims, numpy_dtype(dtype))
-        _touch(address, n * ctypes.sizeof(scalar))
-        found = np.frombuffer((scalar * n).from_address(int(address)), numpy_dtype(dtype)).reshape(dims)
-        return found.view(_Halves) if dtype in HALVES else found
+        _check_access(address, n * ctypes.sizeof(scalar))
+        array = np.frombuffer((scalar * n).from_address(int(address)), numpy_dtype(dtype)).reshape(dims)
+        return array.view(_Halves) if dtype in HALVES else array
 
     view.__native__ = "array"  # type: ignore[attr-defined]
     view.dtype, view.rank = dtype, rank  # type: ignore[attr-defined]
     return view
 
 
-#: ``array_float32(address, n)`` is a C-contiguous array of n elements there; ``array_float32_3d(address, (a, b, c))`` has
-#: three axes.  One for each dtype and rank 1 to 8, by name.  Elements of float16 and bfloat16 are read as float32, and what is
-#: written into them is rounded (``halves``).
+#: ``array_float32(address, n)`` is a C-contiguous array of n elements at an address; ``array_float32_3d(address, (a, b, c))`` has
+#: three axes.  One for each dtype and rank 1 to 8, by name.  Elements of float16 and bfloat16 are read as float32, and rounded
+#: when they are written (``halves``).
 ARRAYS = {f"array_{d}" + ("" if r == 1 else f"_{r}d"): _array(d, r) for d in DTYPES for r in range(1, 9)}
 globals().update(ARRAYS)
 
 
-#: Pages that Linux gives where it is asked to (MADV_HUGEPAGE, as numpy asks), instead of those of 4 KiB.
+#: Huge pages of Linux, used on request (MADV_HUGEPAGE, as numpy does), instead of pages of 4 KiB.
 HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE = sys.platform == "linux", 2 << 20, 14
 
 # ---- the C library ----------------------------------------------------------------------------------------------------
@@ -261,10 +261,10 @@ _libc.memset.argtypes = [ctypes.c_int64, ctypes.c_int, ctypes.c_size_t]
 
 @twin
 def alloc(nbytes: int) -> int:
-    """The address of ``nbytes`` fresh bytes, aligned to 64; 0 when there is no memory.
+    """Allocate ``nbytes`` bytes, aligned to 64; the address, 0 if there is no memory.
 
-    As machine code it asks for huge pages for large blocks: what goes through memory in long strides then finds its pages,
-    and what goes through it in order is read ahead across them.
+    As machine code it asks for huge pages for large blocks: accesses with long strides then have fewer TLB misses, and sequential
+    accesses are prefetched across pages.
     """
     rounded = max(64, (int(nbytes) + 63) // 64 * 64)
     address = _libc.aligned_alloc(64, rounded)
@@ -275,7 +275,7 @@ def alloc(nbytes: int) -> int:
 
 @twin
 def free(address: int) -> None:
-    """Give back what ``alloc`` gave."""
+    """Free a block of ``alloc``."""
     if _watch is not None:
         _watch.remove(address)
     _libc.free(address)
@@ -285,15 +285,15 @@ def free(address: int) -> None:
 def copy_bytes(to: int, source: int, nbytes: int) -> None:
     """Copy bytes that do not overlap."""
     if nbytes:
-        _touch(to, nbytes), _touch(source, nbytes)
+        _check_access(to, nbytes), _check_access(source, nbytes)
         _libc.memcpy(to, source, nbytes)
 
 
 @twin
 def fill_bytes(address: int, byte: int, nbytes: int) -> None:
-    """Set every byte."""
+    """Set every byte of a block."""
     if nbytes:
-        _libc.memset(_touch(address, nbytes), byte, nbytes)
+        _libc.memset(_check_access(address, nbytes), byte, nbytes)
 
 
 @twin

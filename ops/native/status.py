@@ -1,6 +1,6 @@
-"""What a kernel, a shape program or the machine says when it cannot go on: a small number with one meaning.
+"""Status codes of kernels, shape programs and the machine: small numbers, each with one meaning.
 
-Machine code never raises; it returns a status, and Python makes the exception, with place and shapes.
+Machine code never raises.  It returns a status, and Python makes the exception, with the source location and the shapes.
 """
 
 from __future__ import annotations

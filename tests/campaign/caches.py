@@ -16,9 +16,9 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from relayvm.ops.native import disk, store
-from relayvm.ops.native.cache_key import CacheKey
-from relayvm.ops.native.entry import Entry, pack
+from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache.cache_entry import Entry, pack
+from relayvm.ops.native.cache.cache_key import CacheKey
 
 from .part import Part
 
@@ -38,16 +38,16 @@ def _bytes(number: int) -> bytes:
 
 def _path(number: int) -> Path:
     found = _key(number).id
-    return disk.folder() / "entries" / found[:2] / found[2:]
+    return disk_cache.folder() / "entries" / found[:2] / found[2:]
 
 
 def _fresh() -> None:
     """Forget the cache, as a new process has."""
-    store.counters.clear()
-    store._addresses, store._payloads = store.SingleFlight(), store.SingleFlight()
-    store._offered.clear()
-    disk._causes.cache_clear()
-    disk._written = type(disk._written)()
+    kernel_store.counters.clear()
+    kernel_store._addresses, kernel_store._payloads = kernel_store.SingleFlight(), kernel_store.SingleFlight()
+    kernel_store._offered.clear()
+    disk_cache._causes.cache_clear()
+    disk_cache._writes = type(disk_cache._writes)()
 
 
 def _evil(number: int) -> bytes:
@@ -81,7 +81,7 @@ def _spoil(r: random.Random, fault: str, number: int) -> None:
         os.mkfifo(path)
     else:
         path.write_bytes(_evil(number))
-        place = r.choice((path.parent, disk.folder(), disk.folder() / "entries", disk.folder().parent))
+        place = r.choice((path.parent, disk_cache.folder(), disk_cache.folder() / "entries", disk_cache.folder().parent))
         place.chmod(0o777) if r.random() < 0.5 else os.chown(place, _OTHER_USER, _OTHER_USER)
 
 
@@ -91,7 +91,7 @@ def _meanwhile(r: random.Random, fault: str) -> int:
     if child == 0:
         while True:
             number = r.choice(_KEYS)
-            disk.write(Entry(_key(number), "k", "", _bytes(number)))
+            disk_cache.write(Entry(_key(number), "k", "", _bytes(number)))
             if r.random() < 0.3:
                 _path(number).unlink(missing_ok=True)
     time.sleep(r.random() / 200)
@@ -132,16 +132,16 @@ class Caches(Part[Case]):
         """Whether a process gets other bytes than its own, twice."""
         seed, fault, numbers = case
         r, above = random.Random(seed), Path(tempfile.mkdtemp())
-        before = os.environ.get(disk.FOLDER_VARIABLE)
-        os.environ[disk.FOLDER_VARIABLE] = str(above / "cache")
+        before = os.environ.get(disk_cache.FOLDER_VARIABLE)
+        os.environ[disk_cache.FOLDER_VARIABLE] = str(above / "cache")
         self.seen[fault] += 1
         other = 0
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", disk.CacheWarning)
+                warnings.simplefilter("ignore", disk_cache.CacheWarning)
                 _fresh()
                 for number in _KEYS:
-                    disk.write(Entry(_key(number), "k", "", _bytes(number)))
+                    disk_cache.write(Entry(_key(number), "k", "", _bytes(number)))
                 if fault in ("raced", "killed"):
                     other = _meanwhile(r, fault)
                 else:
@@ -153,18 +153,20 @@ class Caches(Part[Case]):
                 os.kill(other, signal.SIGKILL)
                 os.waitpid(other, 0)
             shutil.rmtree(above)
-            os.environ.pop(disk.FOLDER_VARIABLE)
+            os.environ.pop(disk_cache.FOLDER_VARIABLE)
             if before is not None:
-                os.environ[disk.FOLDER_VARIABLE] = before
+                os.environ[disk_cache.FOLDER_VARIABLE] = before
 
     def _wrong(self) -> str | None:
         for _ in range(2):
             _fresh()
             for number in _KEYS:
-                got = store.kept(_key(number), "k", lambda number=number: _bytes(number))
+                got = kernel_store.get_or_make(_key(number), "k", lambda number=number: _bytes(number))
                 if got != _bytes(number):
                     return f"entry {number} gave {got[:20]!r}"
-            self.seen.update(Counter({f"{how}": n for how, n in store.counters.items() if how in ("compiles", "disk_hits")}))
+            self.seen.update(
+                Counter({f"{how}": n for how, n in kernel_store.counters.items() if how in ("compiles", "disk_hits")})
+            )
         return None
 
     def smaller(self, case: Case) -> list[Case]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.ty import DTYPES
-from relayvm.vm import isa
+from relayvm.ops.core.tensor_types import DTYPES
+from relayvm.vm.bytecode import isa
 
 from .part import Part
 
@@ -144,12 +144,12 @@ def _is_first(i: isa.Instruction, sample: isa.Instruction) -> bool:
 
 def executable(case: Crafted) -> relay.Executable:
     """``main`` of the case, and a function of two parameters that writes over the first if it may."""
-    from relayvm.ops.group import Node
-    from relayvm.ops.op import NoAttrs
-    from relayvm.ops.relate import build_group
-    from relayvm.ops.ty import Tensor, TensorType
-    from relayvm.shape_funcs.dims import dim, fresh, sym
-    from relayvm.vm.executable import PackedFunc, VMFunction
+    from relayvm.ops.core.group import Node
+    from relayvm.ops.core.op import NoAttrs
+    from relayvm.ops.core.tensor_types import Tensor, TensorType
+    from relayvm.ops.core.type_relation import build_group
+    from relayvm.shape_funcs.symbolic.dim import dim, fresh, sym
+    from relayvm.vm.bytecode.executable import PackedFunc, VMFunction
     from tests.vm.executables import executable as by_hand
     from tests.vm.executables import exp_group, function
 

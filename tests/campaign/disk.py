@@ -25,7 +25,7 @@ import numpy as np
 
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
-from relayvm.vm.executable import Executable
+from relayvm.vm.api.executable import Executable
 
 from .part import Part
 

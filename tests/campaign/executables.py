@@ -88,7 +88,7 @@ class Executables(Part[Mutant]):
 
     def smaller(self, case: Mutant) -> Iterator[Mutant]:
         """The file without an instruction, and without what only people read."""
-        from relayvm.vm import isa
+        from relayvm.vm.bytecode import isa
 
         from .hostile.files import Pieces
 

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("part", PARTS)
+@pytest.mark.extensive
 def test_nothing_is_found(part: str, tmp_path: Path) -> None:
     environment = {**os.environ, **load(part).slice_environment}
     options = ["--trials", str(load(part).slice_trials), "--jobs", "1", "--out", str(tmp_path)]

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import relayvm as relay
-from relayvm.vm.file import from_bytes, to_bytes
-from relayvm.vm.verify import verify
+from relayvm.vm.api.executable import from_bytes
+from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.bytecode.verify import verify
 
 from .part import Part
 from .texts_drawn import characters, trees

@@ -1,7 +1,7 @@
-"""What a plan must never do, found by following the bytes: an oracle that knows nothing of how plans are made.
+"""Overlaps in memory plans, found by tracing bytes: an oracle independent of the planner.
 
-It walks a lowered function of known shapes along every way that its branches allow.  Each byte of each storage remembers which
-write filled it; whoever reads a value must find the bytes of that value's own write.
+It walks a lowered function of known shapes along every path.  Each byte of each storage records the write that filled it; a read
+of a value must find the bytes of that value's write.
 """
 
 from __future__ import annotations
@@ -10,13 +10,25 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from relayvm.compiler.anf import operands
-from relayvm.compiler.ir import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
-from relayvm.compiler.primitive_shape import primitive
-from relayvm.ops import machine
-from relayvm.ops.op import Op
-from relayvm.ops.ty import ITEMSIZE, TensorType
-from relayvm.shape_funcs.dims import const
+from relayvm.compiler.ir.anf import operands
+from relayvm.compiler.ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    IRModule,
+    Let,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from relayvm.compiler.ir.primitive_shape import primitive
+from relayvm.ops.core.op import Op
+from relayvm.ops.core.tensor_types import ITEMSIZE, TensorType
+from relayvm.ops.defs import machine_ops
+from relayvm.shape_funcs.symbolic.dim import const
 
 #: The write of bytes that nobody has written yet.
 NONE = -1
@@ -24,7 +36,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Region:
-    """Bytes of a storage from ``offset`` on; ``writes``: by which write each one was filled."""
+    """Bytes of a storage from ``offset`` on; ``writes``: the write that filled each byte."""
 
     storage: Var
     offset: int
@@ -37,8 +49,8 @@ class Region:
 
 @dataclass
 class State:
-    """What the variables hold, which write filled each byte of each storage, the numbers in vectors that are constants, and of
-    what a value is a part, from which byte on."""
+    """The values of variables, the write of each byte of each storage, the constants in vectors, and the source and offset of
+    each view."""
 
     regions: dict[Expr, tuple[Region, ...]] = field(default_factory=dict)
     vectors: dict[Expr, tuple[int, ...]] = field(default_factory=dict)
@@ -53,7 +65,7 @@ class State:
 
 
 def dead_reads(mod: IRModule) -> list[str]:
-    """Every read, on some way through some function, of bytes that are not those of the value read."""
+    """Every read, on some path through some function, of bytes from another write."""
     return [f"@{name}: {what}" for name, f in mod.functions.items() if not f.is_primitive for what in _function(mod, f)]
 
 
@@ -84,23 +96,23 @@ def _wrong(state: State, atom: Expr, what: str) -> Iterator[str]:
 
 def _binding(mod: IRModule, state: State, var: Var, value: Expr) -> Iterator[str]:
     op = value.op if isinstance(value, Call) else None
-    if op is machine.ALLOC_STORAGE:
+    if op is machine_ops.ALLOC_STORAGE:
         state.filled[var] = [0] * value.attrs.nbytes  # type: ignore[attr-defined]
-    elif op is machine.ALLOC_TENSOR:
+    elif op is machine_ops.ALLOC_TENSOR:
         assert isinstance(value, Call) and isinstance(value.args[0], Var)
         nbytes = math.prod(value.attrs.shape) * ITEMSIZE[value.attrs.dtype]
         assert value.attrs.offset + nbytes <= len(state.filled[value.args[0]])
         state.regions[var] = (Region(value.args[0], value.attrs.offset, (NONE,) * nbytes),)
-    elif op is machine.INVOKE_OP:
+    elif op is machine_ops.INVOKE_OP:
         assert isinstance(value, Call)
         yield from _launch(mod, state, value)
-    elif op is machine.LOAD_CONST:
+    elif op is machine_ops.LOAD_CONST:
         assert isinstance(value, Call) and isinstance(value.args[0], Constant)
         state.vectors[var] = tuple(value.args[0].data.reshape(-1).tolist())
-    elif op is machine.SLICE_TENSOR:
+    elif op is machine_ops.SLICE_TENSOR:
         assert isinstance(value, Call)
         yield from _slice(state, var, value)
-    elif op in (machine.SHAPE_OF, machine.SHAPE_FUNC, machine.SIZES):
+    elif op in (machine_ops.SHAPE_OF, machine_ops.SHAPE_FUNC, machine_ops.SIZES):
         pass
     else:
         for atom in operands(value):
@@ -110,7 +122,7 @@ def _binding(mod: IRModule, state: State, var: Var, value: Expr) -> Iterator[str
 
 
 def _slice(state: State, var: Var, call: Call) -> Iterator[str]:
-    """A part of a value: that of the value's write, or where a write is still to come."""
+    """A view: its source's write, or a write that is still to come."""
     data, shape, offset = call.args
     for whole in state.regions.get(data, ()):
         assert isinstance(data.ty, TensorType)
@@ -122,7 +134,13 @@ def _slice(state: State, var: Var, call: Call) -> Iterator[str]:
         state.within[var] = data, first
 
 
-_HOLDING = (machine.RESHAPE_TENSOR, machine.TRIM, machine.COPY_BEGIN, machine.ALLOC_CLOSURE, machine.ASSERT_SHAPE)
+_HOLDING = (
+    machine_ops.RESHAPE_TENSOR,
+    machine_ops.TRIM,
+    machine_ops.COPY_BEGIN,
+    machine_ops.ALLOC_CLOSURE,
+    machine_ops.ASSERT_SHAPE,
+)
 
 
 def _launch(mod: IRModule, state: State, call: Call) -> Iterator[str]:
@@ -154,7 +172,7 @@ def _launch(mod: IRModule, state: State, call: Call) -> Iterator[str]:
 
 
 def _tell_wholes(state: State, part: Expr, writes: tuple[int, ...]) -> None:
-    """What a part is part of has been written there."""
+    """Propagate the writes of views to their sources."""
     at = 0
     while part in state.within:
         part, first = state.within[part]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from relayvm.compiler.ir import (
+from relayvm.compiler.ir.expr import (
     Call,
     Constant,
     Expr,
@@ -18,9 +18,9 @@ from relayvm.compiler.ir import (
     TupleGetItem,
     Var,
 )
-from relayvm.ops import op
-from relayvm.ops.ty import DTYPES, FuncType, TensorType, TupleType, numpy_dtype, scalar
-from relayvm.shape_funcs.dims import ANY, dim, sym
+from relayvm.ops.core import op
+from relayvm.ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, numpy_dtype, scalar
+from relayvm.shape_funcs.symbolic.dim import ANY, dim, sym
 
 dims = st.one_of(st.integers(0, 9).map(dim), st.just(ANY), st.sampled_from(["n", "m", "batch_1"]).map(sym))
 tensor_types = st.builds(TensorType, st.lists(dims, max_size=3).map(tuple), st.sampled_from(DTYPES))

@@ -21,14 +21,14 @@ import pytest
 
 import relayvm
 from relayvm.compiler.commands.cli import main
-from relayvm.compiler.comparison.comparing import compare
+from relayvm.compiler.comparison.run_comparison import compare
 from relayvm.compiler.compile import compile
 from relayvm.compiler.text.parser import parse
-from relayvm.vm.executable import Executable
-from relayvm.vm.machine import VirtualMachine
+from relayvm.vm.api.executable import Executable
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.api.thread_count import set_num_threads
+from relayvm.vm.diagnostics.source import RelayError, VMError
 from relayvm.vm.report.profiling import finish
-from relayvm.vm.source import RelayError, VMError
-from relayvm.vm.threads import set_num_threads
 
 from ..devices import DEVICES
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler import ir
-from relayvm.compiler.operator_calls import operators
-from relayvm.compiler.structural_equal import structural_equal
+from relayvm.compiler.builder.operator_functions import operators
+from relayvm.compiler.ir import expr as ir
+from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.text.infix import SIGNS
 from relayvm.compiler.text.parser import parse_expr
 from relayvm.compiler.text.printer import astext
-from relayvm.ops import op
-from relayvm.ops.ty import TensorType, scalar
-from relayvm.shape_funcs.dims import ANY
+from relayvm.ops.core import op
+from relayvm.ops.core.tensor_types import TensorType, scalar
+from relayvm.shape_funcs.symbolic.dim import ANY
 
 FREE = "free_var %x: Tensor[(?, 4), float32]; "
 

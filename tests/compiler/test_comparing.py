@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.compiler.commands.inputs import Wanted, draw, parse_shape, split_option
-from relayvm.compiler.comparison.agreement import ResultsDiffer, check_agreement
-from relayvm.compiler.comparison.comparing import PER_ROUND, PRESETS, compare, compare_sides
+from relayvm.compiler.comparison.result_check import ResultsDiffer, check_agreement
+from relayvm.compiler.comparison.run_comparison import PER_ROUND, PRESETS, compare, compare_sides
 from relayvm.compiler.compile import compile
-from relayvm.ops.ty import DTYPES
-from relayvm.vm.source import ConfigError, InputError
+from relayvm.ops.core.tensor_types import DTYPES
+from relayvm.vm.diagnostics.source import ConfigError, InputError
 
 TILE = """#[version = "0.0.5"]
 def @main(%x: Tensor[(?n, 4), float32], %reps: Tensor[(2), int64]) { dyn.tile(%x, %reps) }

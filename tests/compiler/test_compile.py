@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relayvm.compiler.check import check
 from relayvm.compiler.compile import as_module, bind_params, compile
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import Call, Constant, Function, IRModule, Let, Var, replace
+from relayvm.compiler.ir.expr import Call, Constant, Function, IRModule, Let, Var, replace
+from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.pipeline import passes, stages
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.op import get
-from relayvm.ops.ty import TensorType
-from relayvm.vm.file import from_bytes, to_bytes
-from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.source import ConfigError, InputError, TypeCheckError
-from relayvm.vm.trust import VARIABLE as CHECK_VARIABLE
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.vm.api.executable import from_bytes
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.bytecode.trusted import VARIABLE as CHECK_VARIABLE
+from relayvm.vm.diagnostics.source import ConfigError, InputError, TypeCheckError
 
 EXP = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?), float32]) { exp(%x) }\n'
 ADD = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n), float32], %w: Tensor[(?n), float32]) { add(%x, %w) }\n'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relayvm.compiler.config import FORCE, Config, describe
-from relayvm.vm.source import ConfigError
+from relayvm.vm.diagnostics.source import ConfigError
 
 
 def test_values_as_people_write_them() -> None:

@@ -1,6 +1,6 @@
-"""Placement is optimal: on random graphs its sides cost what the best of all assignments costs.
+"""Placement is optimal: on random graphs its cost is the least of all assignments.
 
-The cost is counted here from its definition, copy by copy, and not with a network.
+The cost is computed here from its definition, copy by copy, without a network.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from relayvm.compiler.sides.crossings import ON_HOST, ON_TARGET, Crossings, Region, Value
-from relayvm.compiler.sides.min_cut import Network
+from relayvm.compiler.device_placement.cut import ON_HOST, ON_TARGET, CutProblem, Region, Value
+from relayvm.compiler.device_placement.min_cut import Network
 
 Cost = tuple[tuple[int, int, int], ...]
 
@@ -22,7 +22,7 @@ def plus(*costs: Cost) -> Cost:
 
 
 def cheapest(value: Value, host: list[bool], region: Region, price: Callable[[Region], Cost]) -> Cost:
-    """What the copies of ``value`` cost for its uses in ``region`` and in those of the regions inside that use it."""
+    """The cost of the copies of ``value`` for its uses in ``region`` and in the inner regions with uses."""
     inside = [r for r in value.regions() if next((o for o in around(r) if o in value.regions()), None) is region]
     here = price(region)
     if any(host[item] != host[value.producer] for item in value.regions()[region]):
@@ -31,7 +31,7 @@ def cheapest(value: Value, host: list[bool], region: Region, price: Callable[[Re
 
 
 def around(region: Region) -> Iterator[Region]:
-    """The regions around ``region``, the nearest first."""
+    """The enclosing regions of ``region``, the innermost first."""
     while region.outer is not None:
         region = region.outer
         yield region
@@ -41,11 +41,11 @@ def nothing(like: Cost) -> Cost:
     return ((0, 0, 0),) * len(like)
 
 
-def cost(crossings: Crossings, host: list[bool]) -> Cost:
+def cost(problem: CutProblem, host: list[bool]) -> Cost:
     """Per rank, the highest first: bytes copied, copies, copies to the host."""
-    ranks = sorted({r.rank for v in crossings.values for r, _ in v.uses}, reverse=True)
+    ranks = sorted({r.rank for v in problem.values for r, _ in v.uses}, reverse=True)
     total: Cost = ((0, 0, 0),) * len(ranks)
-    for v in crossings.values:
+    for v in problem.values:
         row = (v.nbytes, 1, int(not host[v.producer]))
         price = lambda region, row=row: tuple(row if r == region.rank else (0, 0, 0) for r in ranks)  # noqa: E731
         outermost = [r for r in v.regions() if not any(o in v.regions() for o in around(r))]
@@ -53,43 +53,43 @@ def cost(crossings: Crossings, host: list[bool]) -> Cost:
     return total
 
 
-def assignments(crossings: Crossings) -> list[list[bool]]:
-    """Every way to give sides to the items."""
-    free = crossings.n_items - 2
+def assignments(problem: CutProblem) -> list[list[bool]]:
+    """Every assignment of devices to the items."""
+    free = problem.n_items - 2
     every = ([True, False, *sides] for sides in itertools.product([True, False], repeat=free))
-    return [host for host in every if all(host[a] == host[b] for a, b in crossings.ties)]
+    return [host for host in every if all(host[a] == host[b] for a, b in problem.ties)]
 
 
-def random_crossings(seed: int) -> Crossings:
-    """Up to 7 items, with values of few sizes so that ties happen, in nested regions of any rank."""
+def random_crossings(seed: int) -> CutProblem:
+    """Up to 7 items, with values of few distinct sizes so that ties happen, in nested regions of any rank."""
     rng = random.Random(seed)
-    crossings = Crossings()
-    items = [ON_HOST, ON_TARGET, *(crossings.item() for _ in range(rng.randint(0, 7)))]
+    problem = CutProblem()
+    items = [ON_HOST, ON_TARGET, *(problem.item() for _ in range(rng.randint(0, 7)))]
     regions = [Region(rng.choice([0, 0, 1]))]
     for _ in range(rng.choice([0, 0, 1, 3])):
         outer = rng.choice([*regions, None])
         rank = outer.rank if outer else 0
         regions.append(Region(rank + rng.choice([-1, 0, 1]), outer))
     for _ in range(rng.randint(0, 9)):
-        value = crossings.value(rng.choice(items), rng.choice([0, 1, 4, 8, 8, 16, 1024]))
+        value = problem.value(rng.choice(items), rng.choice([0, 1, 4, 8, 8, 16, 1024]))
         for _ in range(rng.randint(0, 4)):
             value.use(rng.choice(regions), rng.choice(items))
     if rng.random() < 0.2:
-        crossings.tie(rng.choice(items[2:] or items[:1]), rng.choice(items[2:] or items[:1]))
-    return crossings
+        problem.tie(rng.choice(items[2:] or items[:1]), rng.choice(items[2:] or items[:1]))
+    return problem
 
 
 @pytest.mark.parametrize("block", range(8))
 def test_no_assignment_is_better(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):
-        crossings = random_crossings(seed)
-        found = crossings.solve()
-        possible = assignments(crossings)
+        problem = random_crossings(seed)
+        found = problem.solve()
+        possible = assignments(problem)
         assert found in possible, seed
-        best = min(cost(crossings, host) for host in possible)
-        assert cost(crossings, found) == best, seed
+        best = min(cost(problem, host) for host in possible)
+        assert cost(problem, found) == best, seed
         # of the best ones, that with the fewest items on the host
-        fewest = min(sum(host) for host in possible if cost(crossings, host) == best)
+        fewest = min(sum(host) for host in possible if cost(problem, host) == best)
         assert sum(found) == fewest, seed
 
 
@@ -101,14 +101,14 @@ def test_random_graphs_are_not_all_trivial() -> None:
 
 
 def test_a_value_used_twice_on_the_other_side_is_paid_once() -> None:
-    crossings, region = Crossings(), Region()
-    producer = crossings.item()
-    crossings.value(ON_HOST, 12).use(region, producer)
-    value = crossings.value(producer, 8)
+    problem, region = CutProblem(), Region()
+    producer = problem.item()
+    problem.value(ON_HOST, 12).use(region, producer)
+    value = problem.value(producer, 8)
     for _ in range(2):
         value.use(region, ON_TARGET)
     # 12 bytes in, or 8 bytes out once
-    assert crossings.solve() == [True, False, True]
+    assert problem.solve() == [True, False, True]
 
 
 def test_capacities_may_have_any_size() -> None:
@@ -124,11 +124,11 @@ def test_no_edges_no_flow() -> None:
 
 
 def test_a_large_graph_is_solved_without_recursion() -> None:
-    crossings, region = Crossings(), Region()
+    problem, region = CutProblem(), Region()
     before = ON_HOST
     for _ in range(3000):
-        item = crossings.item()
-        crossings.value(before, 8).use(region, item)
+        item = problem.item()
+        problem.value(before, 8).use(region, item)
         before = item
-    crossings.value(before, 4).use(region, ON_TARGET)
-    assert all(crossings.solve()[2:])
+    problem.value(before, 4).use(region, ON_TARGET)
+    assert all(problem.solve()[2:])

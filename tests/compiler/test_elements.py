@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.compiler.ir import Call, Constant, Expr, Tuple, Var
-from relayvm.compiler.rules.elements import ElementTable, _applied
-from relayvm.ops.compute import Apply
+from relayvm.compiler.ir.expr import Call, Constant, Expr, Tuple, Var
+from relayvm.compiler.rules.elements import ElementTable, _apply
+from relayvm.ops.core.compute import Apply
+from relayvm.ops.core.op import Op, OpPattern, TypeRelError, get
+from relayvm.ops.core.tensor_types import DTYPES, TensorType, TupleType, int_range, is_float, numpy_dtype
+from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native.status import DIVISION_BY_ZERO
-from relayvm.ops.op import Op, OpPattern, TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import DTYPES, TensorType, TupleType, int_range, is_float, numpy_dtype
-from relayvm.shape_funcs import dims as d
+from relayvm.shape_funcs.symbolic import dim as d
 
 from ..ops.every_op import all_recipes  # noqa: F401  (declares)
 from ..ops.every_op.drawing import Draw
@@ -28,7 +28,7 @@ from ..ops.run_group import evaluate, one_call
 WHOLE = tuple(x for x in DTYPES if not is_float(x))
 #: Operators that say one element of their result as an expression.
 COMPUTED = [op for op in operators() if op.compute is not None or op.pattern is OpPattern.RESHAPE]
-#: What takes one or two tensors of one dtype and nothing else.
+#: Operators of one or two tensors of one dtype, without other inputs.
 PLAIN = [
     op
     for op in COMPUTED
@@ -162,7 +162,7 @@ def test_expressions_of_sizes_that_wrap(data: Any) -> None:
         (a, x), (b, y) = (data.draw(st.sampled_from(pool)) for _ in range(2))
         with np.errstate(all="ignore"):
             wanted = _INT64[function](x, y)
-        found = _applied(Apply(function, (), "int64" if wanted.dtype == np.int64 else "bool"), [a, b])
+        found = _apply(Apply(function, (), "int64" if wanted.dtype == np.int64 else "bool"), [a, b])
         if found is not None:
             assert (d.evaluate(found, sizes) - int(wanted)) % 2**64 == 0, (function, a, b)
             pool.append((found, np.int64(wanted)))

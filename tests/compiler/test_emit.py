@@ -1,6 +1,6 @@
-"""emit: the bytecode of small programs, as text, and what holds of the bytecode of any program.
+"""emit: the bytecode of small programs, as text, and invariants of the bytecode of any program.
 
-Each file of ``emit/`` is a program, ``// -----``, and its bytecode and tables.  The first line gives the options.
+Each file of ``emit/`` is a program, ``// -----``, and its bytecode and tables.  The first line has the options.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from relayvm.compiler.compile import compile
-from relayvm.ops.kernels.reads import reads
-from relayvm.ops.op import get
-from relayvm.ops.ty import FuncType, TupleType, Type
-from relayvm.shape_funcs.program import DATA
-from relayvm.vm import isa
-from relayvm.vm.executable import DEVICES, Executable, VMFunction
-from relayvm.vm.source import TypeCheckError
-from relayvm.vm.trust import VARIABLE as CHECK_VARIABLE
+from relayvm.ops.analysis.uses import reads
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import FuncType, TupleType, Type
+from relayvm.shape_funcs.symbolic.program import DATA
+from relayvm.vm.api.executable import Executable
+from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode.executable import DEVICES, VMFunction
+from relayvm.vm.bytecode.trusted import VARIABLE as CHECK_VARIABLE
+from relayvm.vm.diagnostics.source import TypeCheckError
 
 VERSION = '#[version = "0.0.5"]\n'
 CASES = sorted(Path(__file__).with_name("emit").glob("*.relay"))
@@ -30,19 +31,19 @@ HOST, SIM = DEVICES.index("cpu"), DEVICES.index("sim")
 
 @pytest.fixture(autouse=True, scope="module")
 def checked_passes() -> Iterator[None]:
-    """Every pass's result is looked at."""
+    """The output of every pass is checked."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CHECK_VARIABLE, "1")
         yield
 
 
 def executable(program: str, target: str, **config: object) -> Executable:
-    """The program compiled; with the optimisations that do not change what the tests look at, unless asked for."""
+    """The compiled program; without optimisations that change the tested instructions, unless requested."""
     return compile(VERSION + program, target, **{"opt_level": 2, "place": "off", **config})
 
 
 def disassembly(exe: Executable) -> str:
-    """Everything in the executable that a reader of bytecode wants to see."""
+    """The full disassembly of the executable."""
     out = []
     for f in exe.functions:
         params = ", ".join(f"%{name}: {ty}" for name, ty in f.params)
@@ -56,7 +57,7 @@ def disassembly(exe: Executable) -> str:
 
 
 def split(path: Path) -> tuple[dict[str, str], str, str]:
-    """Options, program and expected text of a case; where memory is not its subject, each value has its own."""
+    """Options, program and expected text of a case; unless memory is its subject, each value has a storage of its own."""
     before, _, after = path.read_text().partition("// -----\n")
     first, _, program = before.partition("\n")
     said = dict(item.strip().split(": ") for item in first.removeprefix("//").split(","))
@@ -90,9 +91,9 @@ def test_a_storage_is_large_enough_and_nothing_is_allocated_twice() -> None:
 
 
 class Walk:
-    """Follows the bytecode of a function along all ways, with what is known of each register: the device of a tensor,
+    """A walk over the bytecode of a function along all paths, with facts about each register: the device of a tensor,
     ``tuple``, ``storage``.  Jumps go forward only.  Raises AssertionError at a read of an empty register, at a kernel whose
-    argument is on the wrong device, at a host read of a value that is not there."""
+    argument is on the wrong device, at a host read of a value on another device."""
 
     def __init__(self, exe: Executable, function: VMFunction, target: int) -> None:
         self.exe, self.target = exe, target
@@ -105,7 +106,7 @@ class Walk:
                 self.step(pc, instruction, dict(self.states[pc]))
 
     def place(self, ty: Type) -> object:
-        """Where a parameter or result of this type is."""
+        """The device of a parameter or result of this type."""
         return "closure" if isinstance(ty, FuncType) else "tuple" if isinstance(ty, TupleType) else self.target
 
     def flow(self, pc: int, state: dict[int, object]) -> None:
@@ -113,7 +114,7 @@ class Walk:
         self.states[pc] = state if known is None else {r: p for r, p in state.items() if known.get(r) == p}
 
     def called(self, func: int, args: list[object]) -> object:
-        """Where the result of a call is; its arguments must be where the parameters are."""
+        """The device of a call's result; its arguments must be on the devices of the parameters."""
         f = self.exe.functions[func]
         assert args == [self.place(ty) for _, ty in f.params], f.name
         return self.place(f.result)
@@ -230,7 +231,7 @@ ANY, VEC = "Tensor[(?, ?), float32]", "Tensor[(2), int64]"
 
 
 class Programs:
-    """Draws programs: matrices, int vectors and flags, operators of every kind, branches, calls."""
+    """A generator of programs: matrices, int vectors and flags, operators of every kind, branches, calls."""
 
     def __init__(self, draw) -> None:
         self.draw, self.count = draw, 0
@@ -279,7 +280,7 @@ def programs(draw) -> str:
 
 
 def compiled(program: str, target: str, **config: object) -> Executable:
-    """The executable of a drawn program; one whose known sizes happen not to fit is drawn again."""
+    """The executable of a generated program; a program whose known sizes do not fit is generated again."""
     try:
         return executable(program, target, **config)
     except TypeCheckError:

@@ -13,10 +13,10 @@ import pytest
 
 import relayvm as relay
 from relayvm.compiler.commands import cli
-from relayvm.compiler.error_pages import errors_markdown, example_error
+from relayvm.compiler.docs.error_pages import errors_markdown, example_error
 from relayvm.ops.native import status
-from relayvm.vm.codes import Code, Run, codes, families, of_status
-from relayvm.vm.source import Diagnostic, RelayError
+from relayvm.vm.diagnostics.codes import Code, Run, codes, families, of_status
+from relayvm.vm.diagnostics.source import Diagnostic, RelayError
 
 from .test_bad_input import FOLDER, make_workspace
 
@@ -68,7 +68,7 @@ def test_every_code_is_used() -> None:
 def test_codes_are_written_nowhere_else() -> None:
     """A code in a message, test or table would be typed a second time."""
     texts = {path: path.read_text("utf-8") for layer in ("compiler", "vm", "ops") for path in (ROOT / layer).rglob("*.py")}
-    allowed = {ROOT / "vm/codes.py", ROOT / "compiler/error_pages.py"}
+    allowed = {ROOT / "vm/diagnostics/codes.py", ROOT / "compiler/docs/error_pages.py"}
     assert [(p.name, str(c)) for p, text in texts.items() if p not in allowed for c in codes() if f'"{c}"' in text] == []
 
 

@@ -14,22 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm.compiler.commands.inputs import Wanted, make_inputs
-from relayvm.compiler.commands.opening import function_of
+from relayvm.compiler.commands.load_program import function_of
 from relayvm.compiler.compile import compile
 from relayvm.compiler.config import Config
-from relayvm.compiler.emit import emit
+from relayvm.compiler.emit.emitter import emit
 from relayvm.compiler.pipeline import lower
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.conditions import condition
-from relayvm.shape_funcs.registry import SHAPE_FUNCS
-from relayvm.vm import isa
-from relayvm.vm.edges import ARGUMENT, CONSTANT, COPY, DTOH, HTOD, RESULT, Edge
-from relayvm.vm.events import ALLOC
-from relayvm.vm.executable import Executable
-from relayvm.vm.explain import Explanation
-from relayvm.vm.file import from_bytes, to_bytes
-from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.source import InputError, VMError
+from relayvm.ops.strategy.conditions import condition
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS
+from relayvm.vm.api.executable import Executable, from_bytes
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.diagnostics.source import InputError, VMError
+from relayvm.vm.inspection.explain import Explanation
+from relayvm.vm.inspection.transfers import ARGUMENT, CONSTANT, COPY, DTOH, HTOD, RESULT, Transfer
+from relayvm.vm.runtime.trace_events import ALLOC
 
 from ..devices import DEVICES
 from ..example_programs import PROGRAMS, sizes_of
@@ -80,10 +80,10 @@ def check_crossings(exe: Executable, args: list[Any], straight: bool) -> None:
     shapes = {name: np.shape(a) for (name, _), a in zip(exe.inputs, args, strict=True)}
     explained, first = exe.explain(shapes), starts(exe)
     events, ended = crossings(exe, args)
-    listed: dict[Any, Edge] = {}
-    for edge in explained.edges:
-        if edge.pc >= 0:
-            listed[edge.direction, first[edge.function] + edge.pc, edge.number] = edge
+    listed: dict[Any, Transfer] = {}
+    for transfer in explained.transfers:
+        if transfer.pc >= 0:
+            listed[transfer.direction, first[transfer.function] + transfer.pc, transfer.number] = transfer
     for e in events:
         if e.pc >= 0:
             assert (e.kind, e.pc, e.subject) in listed, e
@@ -99,7 +99,7 @@ def check_crossings(exe: Executable, args: list[Any], straight: bool) -> None:
 
 def arguments_and_results(explained: Explanation, events: list[Any], ended: bool) -> bool:
     """Are the copies without an instruction the arguments, and the results of a run that ended?"""
-    wanted = [e for e in explained.edges if e.pc < 0 and (ended or e.what == ARGUMENT)]
+    wanted = [e for e in explained.transfers if e.pc < 0 and (ended or e.what == ARGUMENT)]
     found = Counter(e.kind for e in events if e.pc < 0)
     known = Counter(e.nbytes for e in events if e.pc < 0)
     exact = Counter(n for e in wanted if (n := explained.nbytes(e)) is not None)
@@ -120,6 +120,7 @@ def test_what_is_listed_is_what_happens(
 @pytest.mark.parametrize("place", ["on", "off"])
 @pytest.mark.parametrize("mode", ["input", "op"])
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+@pytest.mark.extensive(mode=["input"], place=["on"])
 def test_the_copies_of_every_example_are_listed(path: Path, mode: str, place: str) -> None:
     exe = compile(path, "sim", data_dependence=mode, place=place)
     args = make_inputs(function_of(exe, "main"), Wanted(dims=sizes_of(path)))
@@ -135,23 +136,23 @@ def test_an_executable_from_a_file_is_explained_alike() -> None:
 # ---- what it says ------------------------------------------------------------------------------------------------------
 
 
-def edge_of(explained: Explanation, **wanted: Any) -> Edge:
-    """The one edge with these fields."""
-    (found,) = [e for e in explained.edges if all(getattr(e, k) == v for k, v in wanted.items())]
+def transfer_of(explained: Explanation, **wanted: Any) -> Transfer:
+    """The one transfer with these fields."""
+    (found,) = [e for e in explained.transfers if all(getattr(e, k) == v for k, v in wanted.items())]
     return found
 
 
-def test_an_edge_says_what_why_and_where() -> None:
+def test_fields_of_a_transfer() -> None:
     explained = program(SLICE).explain(dims={"n": 3})
-    edge = edge_of(explained, what=COPY, direction=DTOH)
+    transfer = transfer_of(explained, what=COPY, direction=DTOH)
     row = next(r for r in explained.as_data()["copies"] if r["what"] == COPY and r["direction"] == DTOH)
     line = SHAPE_FUNCS["dyn.strided_slice"].body.__code__.co_firstlineno
     assert row == {
         "what": "copy",
         "direction": "dtoh",
         "function": "main",
-        "pc": edge.pc,
-        "reason": edge.number,
+        "pc": transfer.pc,
+        "reason": transfer.number,
         "name": "",
         "dtype": "int64",
         "shape": ["2"],
@@ -163,7 +164,7 @@ def test_an_edge_says_what_why_and_where() -> None:
         "kind": "flagged",
         "op": "dyn.strided_slice",
         "input": "begin",
-        "registered": f"relayvm/shape_funcs/slicing.py:{line}",
+        "registered": f"relayvm/shape_funcs/defs/slicing.py:{line}",
         "data_dependent": ["begin", "end", "strides"],
         "doc": row["doc"],
         "source": {
@@ -183,7 +184,7 @@ def test_an_edge_says_what_why_and_where() -> None:
 
 def test_bytes_are_expressions_until_sizes_are_given() -> None:
     exe = program(SLICE)
-    x = edge_of(exe.explain(), what=ARGUMENT, name="%x")
+    x = transfer_of(exe.explain(), what=ARGUMENT, name="%x")
     assert "%x, float32[?n, x.shape[1]]; 4·?n·x.shape[1] bytes" in str(exe.explain())
     assert exe.explain().nbytes(x) is None
     assert exe.explain(dims={"n": 3}).nbytes(x) is None
@@ -219,7 +220,7 @@ def test_sizes_of_a_function_that_calls_itself_are_not_those_of_the_first_call()
         "{ if (%go) { @main(concatenate((%x, %x), axis=0), False) } else { %x } }\n"
     )
     exe = program(text)
-    condition = edge_of(exe.explain({"x": (3,)}), what=COPY, direction=DTOH)
+    condition = transfer_of(exe.explain({"x": (3,)}), what=COPY, direction=DTOH)
     assert condition.text == "if: the condition is read by the host"
     assert exe.explain({"x": (3,)}).sizes == {}
     check_crossings(exe, [np.ones(3, np.float32), np.array(True)], straight=False)
@@ -228,14 +229,14 @@ def test_sizes_of_a_function_that_calls_itself_are_not_those_of_the_first_call()
 def test_only_what_the_entry_may_enter_is_explained() -> None:
     text = f"def @main(%x: {MAT}) {{ exp(%x) }}\ndef @other(%x: {MAT}, %r: {VEC}) {{ dyn.tile(%x, %r) }}\n"
     exe = program(text)
-    assert {e.what for e in exe.explain().edges} == {ARGUMENT, RESULT}
-    assert edge_of(exe.explain(entry="other"), what=COPY).text == "dyn.tile: input 'reps' is data-dependent"
+    assert {e.what for e in exe.explain().transfers} == {ARGUMENT, RESULT}
+    assert transfer_of(exe.explain(entry="other"), what=COPY).text == "dyn.tile: input 'reps' is data-dependent"
     assert [c.kernel for c in exe.explain().calls] == ["exp"]
 
 
 def test_where_device_and_host_are_one_nothing_is_listed() -> None:
     explained = compile(VERSION + SLICE, "cpu").explain()
-    assert explained.edges == () and "host and device are one" in str(explained)
+    assert explained.transfers == () and "no copies: the host is the device" in str(explained)
     assert {c.device for c in explained.calls} == {"cpu"} and explained.on_host == ()
 
 
@@ -392,5 +393,5 @@ def test_the_json_is_versioned_and_whole() -> None:
     explained = program(SLICE).explain()
     data = json.loads(explained.to_json())
     assert data == explained.as_data()
-    assert data["schema"] == 1 and data["device"] == "sim" and len(data["copies"]) == len(explained.edges)
+    assert data["schema"] == 1 and data["device"] == "sim" and len(data["copies"]) == len(explained.transfers)
     assert {op for c in data["calls"] for op in c["ops"]} == {"exp", "dyn.strided_slice"}

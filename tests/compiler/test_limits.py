@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.ty import MAX_DEPTH, MAX_FIELDS, MAX_PARTS, FuncType, Type, TypeTooLarge
+from relayvm.ops.core.tensor_types import MAX_DEPTH, MAX_FIELDS, MAX_PARTS, FuncType, Type, TypeTooLarge
 
 VERSION = '#[version = "0.0.5"]\n'
 LARGE = 1 << 62
@@ -189,3 +189,9 @@ def test_a_limit_beyond_int64_is_none(limit: str) -> None:
 def test_elements_beside_an_empty_axis_are_not_counted_out() -> None:
     text = '#[version = "0.0.5"]\ndef @main() { ones(shape=[1099511627776, 0], dtype="uint64") }'
     assert relay.VirtualMachine(relay.compile(text)).run().shape == (1 << 40, 0)
+
+
+@pytest.mark.parametrize("begin", [1 << 62, (1 << 63) - 1])
+def test_an_empty_slice_that_begins_beyond_every_address(begin: int) -> None:
+    text = _main(f"nn.fast_softmax(strided_slice(%x, begin=[{begin}], end=[1]))", "%x: Tensor[(3, 4), float32]")
+    assert relay.VirtualMachine(relay.compile(text)).run(np.ones((3, 4), "float32")).shape == (0, 4)

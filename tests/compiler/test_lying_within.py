@@ -1,4 +1,5 @@
-"""Parts and joins in plans: taken where they cost no memory, never where a small result would hold a large one; and right."""
+"""Views and concatenations in plans: used if they cost no memory, never if a small result would hold a large one; with equal
+results."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.anf import values
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import Call, IRModule
-from relayvm.compiler.memory import storage_roots, tensors_within
+from relayvm.compiler.ir.anf import values
+from relayvm.compiler.ir.expr import Call, IRModule
+from relayvm.compiler.memory import liveness, materialise_views
 from relayvm.compiler.pipeline import stages
 from relayvm.compiler.text.parser import parse
-from relayvm.ops import machine
-from relayvm.ops.op import Op
-from relayvm.vm.poison import VARIABLE
+from relayvm.ops.core.op import Op
+from relayvm.ops.defs import machine_ops
+from relayvm.vm.runtime.poison import VARIABLE
 
 from .overlaps import dead_reads
 
@@ -31,12 +32,12 @@ def planned(text: str, **config: Any) -> IRModule:
 
 
 def count(text: str, op: Op, name: str = "main", **config: Any) -> int:
-    """How many calls of ``op`` there are in a function as planned."""
+    """The number of calls of ``op`` in a planned function."""
     return sum(isinstance(v, Call) and v.op is op for v in values(planned(text, **config)[name].body))
 
 
 def views(text: str, **config: Any) -> int:
-    return count(text, machine.SLICE_TENSOR, **config)
+    return count(text, machine_ops.SLICE_TENSOR, **config)
 
 
 def matrix(rows: int, seed: int = 0) -> np.ndarray:
@@ -44,7 +45,7 @@ def matrix(rows: int, seed: int = 0) -> np.ndarray:
 
 
 def runs_alike(text: str, *inputs: np.ndarray, target: str = "cpu") -> None:
-    """Assert that the program gives with a plan what it gives without one, twice, and that nothing is left over."""
+    """Assert that the program returns the same with and without a plan, twice, and that no memory leaks."""
     results = []
     for plan in ("off", "on"):
         vm = relay.VirtualMachine(relay.compile(HEADER + text, target=target, plan=plan))
@@ -62,9 +63,10 @@ SLICE = f"def @main(%x: {X}, %w: {W}) {{ nn.dense(strided_slice(%x, begin=[BEGIN
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 7])
 @pytest.mark.parametrize(("begin", "end"), [(0, 2), (1, 3), (-2, 99), (2, -1), (5, 6)])
 @pytest.mark.parametrize("target", ["cpu", "sim"])
+@pytest.mark.extensive(begin=[1, -2], rows=[0, 3])
 def test_a_slice_of_an_argument_is_a_view(begin: int, end: int, rows: int, target: str) -> None:
     text = SLICE.replace("BEGIN", str(begin)).replace("END", str(end))
-    assert (views(text), count(text, machine.INVOKE_OP)) == (1, 2)  # two versions of the product
+    assert (views(text), count(text, machine_ops.INVOKE_OP)) == (1, 2)  # two versions of the product
     vm = relay.VirtualMachine(relay.compile(HEADER + text, target=target))
     x, w = matrix(rows), matrix(16, 1)
     for _ in range(2):
@@ -82,7 +84,7 @@ def test_a_slice_of_what_dies_is_a_copy_where_more_would_be_held() -> None:
         "let %c = nn.dense(%x, %w); let %d = nn.dense(%c, %w); nn.dense(nn.dense(%d, %w), nn.softmax(%b)) }"
     )
     assert views(text) == 0
-    # where the whole is used again at the end, the view holds nothing that would not be held anyway
+    # if the source is used again at the end, the view holds no additional memory
     assert views(text.replace("nn.softmax(%b)", "add(nn.softmax(%b), %a)")) == 1
 
 
@@ -109,7 +111,7 @@ def test_all_parts_of_a_split_are_views_where_they_are_used_together() -> None:
 @pytest.mark.parametrize("target", ["cpu", "sim"])
 @pytest.mark.parametrize("poison", ["0", "1"])
 def test_a_part_of_a_vector_that_holds_its_elements_itself(target: str, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view of the part outlives it: it must not point into an object that is another's by then."""
+    """A view of the part outlives it: it must not point into an object that is reused by then."""
     monkeypatch.setenv(VARIABLE, poison)
     text = (
         'def @main(%x: Tensor[(?n, ?m, ?k), float32]) { let %s = shape_of(%x, dtype="int64"); '
@@ -146,7 +148,7 @@ def test_parts_of_parts_of_such_a_vector(target: str, poison: str, monkeypatch: 
 
 
 def test_nothing_is_written_over_a_part() -> None:
-    """The softmax could write over its input, were that not a part of something that is read again."""
+    """The softmax could overwrite its input, if that were not a view of a tensor that is read again."""
     text = f"def @main(%x: {X}) {{ let %a = exp(%x); "
     text += "let %b = strided_slice(%a, begin=[1], end=[3]); add(sum(nn.softmax(%b)), sum(%a)) }"
     assert "slice_tensor" in planned(text).astext()
@@ -163,14 +165,14 @@ JOIN = f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ nn.dense(concatenate((nn.dense(
 def test_a_join_is_written_by_what_makes_its_parts(target: str) -> None:
     assert views(JOIN) == 2
     assert "invoke_op(@concatenate" not in planned(JOIN).astext()
-    assert count(JOIN, machine.ALLOC_STORAGE_REG) == 2
+    assert count(JOIN, machine_ops.ALLOC_STORAGE_REG) == 2
     for n, m in ((0, 0), (0, 3), (1, 0), (1, 1), (9, 4)):
         runs_alike(JOIN, matrix(n), matrix(m, 1), matrix(16, 2), target=target)
 
 
 def test_static_and_open_sizes_agree() -> None:
     fixed = JOIN.replace("?n", "5").replace("?m", "9")
-    assert (views(fixed), count(fixed, machine.SIZES)) == (2, 0)
+    assert (views(fixed), count(fixed, machine_ops.SIZES)) == (2, 0)
     x, y, w = matrix(5), matrix(9, 1), matrix(16, 2)
     a, b = (relay.VirtualMachine(relay.compile(HEADER + t)).run(x, y, w).numpy() for t in (fixed, JOIN))
     np.testing.assert_allclose(a, b, rtol=1e-5)
@@ -179,7 +181,7 @@ def test_static_and_open_sizes_agree() -> None:
 
 def test_a_join_that_is_the_result() -> None:
     text = f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ concatenate((nn.dense(%x, %w), nn.dense(%y, %w)), axis=0) }}"
-    assert (views(text), count(text, machine.ALLOC_STORAGE_REG)) == (2, 1)
+    assert (views(text), count(text, machine_ops.ALLOC_STORAGE_REG)) == (2, 1)
     runs_alike(text, matrix(3), matrix(4, 1), matrix(16, 2))
 
 
@@ -188,7 +190,7 @@ def test_a_join_of_a_join() -> None:
         f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ let %a = concatenate((nn.dense(%x, %w), nn.dense(%y, %w)), axis=0); "
         "nn.dense(concatenate((%a, nn.dense(%a, %w)), axis=0), %w) }"
     )
-    assert (views(text), count(text, machine.ALLOC_STORAGE_REG)) == (4, 2)
+    assert (views(text), count(text, machine_ops.ALLOC_STORAGE_REG)) == (4, 2)
     for n, m in ((0, 0), (1, 0), (2, 5)):
         runs_alike(text, matrix(n), matrix(m, 1), matrix(16, 2))
 
@@ -261,7 +263,7 @@ FIXED = JOIN.replace("?n", "3").replace("?m", "4")
 
 def test_a_part_at_a_wrong_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dead_reads(planned(FIXED)) == []
-    monkeypatch.setattr(tensors_within._Making, "constant", _halved(tensors_within._Making.constant))
+    monkeypatch.setattr(materialise_views._ViewMaterialiser, "constant", _halved(materialise_views._ViewMaterialiser.constant))
     assert dead_reads(planned(FIXED)) != []
 
 
@@ -273,9 +275,7 @@ def test_a_part_that_is_taken_for_the_whole_is_found(monkeypatch: pytest.MonkeyP
     text = "def @main(%x: Tensor[(4, 16), float32]) { nn.softmax(strided_slice(reverse(%x, axis=1), begin=[1], end=[3])) }"
     assert views(text, fuse="off") == 1
     assert dead_reads(planned(text, fuse="off")) == []
-    monkeypatch.setattr(
-        storage_roots.StorageRoots, "shifted", property(lambda roots: set(), lambda roots, value: None), raising=False
-    )
+    monkeypatch.setattr(liveness.Liveness, "shifted", property(lambda roots: set(), lambda roots, value: None), raising=False)
     assert dead_reads(planned(text, fuse="off")) == [
         "@main: @nn_softmax_over_p0 writes %softmax over %strided_slice, not from its first byte on"
     ]

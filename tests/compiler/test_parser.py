@@ -1,17 +1,17 @@
-"""What the text means."""
+"""The meaning of a text."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from relayvm.compiler.ir import Call, Constant, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var, let_chain
-from relayvm.compiler.structural_equal import structural_equal
+from relayvm.compiler.ir.expr import Call, Constant, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var, let_chain
+from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.text.infix import MINUS, SIGNS
 from relayvm.compiler.text.parser import parse, parse_expr
-from relayvm.ops import op
-from relayvm.ops.ty import FuncType, TensorType, TupleType, scalar
-from relayvm.shape_funcs.dims import ANY, sym
+from relayvm.ops.core import op
+from relayvm.ops.core.tensor_types import FuncType, TensorType, TupleType, scalar
+from relayvm.shape_funcs.symbolic.dim import ANY, sym
 
 HEAD = '#[version = "0.0.5"]\n'
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.text.parser import parse, parse_expr, read_source
-from relayvm.vm.source import FileError, ParseError, SourceText
+from relayvm.vm.diagnostics.source import FileError, ParseError, SourceText
 
 FOLDER = Path(__file__).with_name("errors")
 PROGRAMS = sorted(FOLDER.glob("*.relay"))

@@ -1,4 +1,4 @@
-"""plan_memory: nobody reads dead bytes, results are those without a plan, and memory is used again where it can be."""
+"""plan_memory: no read of dead bytes, results as without a plan, and memory is reused where possible."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import Call, If, IRModule, Let
-from relayvm.compiler.memory import arena, storage_roots, taking_place
+from relayvm.compiler.ir.expr import Call, If, IRModule, Let
+from relayvm.compiler.memory import arena, in_place_reuse, liveness
 from relayvm.compiler.pipeline import stages
 from relayvm.compiler.text.parser import parse
-from relayvm.ops import machine
-from relayvm.vm import trust
-from relayvm.vm.poison import VARIABLE
+from relayvm.ops.defs import machine_ops
+from relayvm.vm.bytecode import trusted
+from relayvm.vm.runtime.poison import VARIABLE
 
 from .memory_programs import COLUMNS, KINDS, ROWS, memory_programs
 from .overlaps import dead_reads
 
 HEADER = '#[version = "0.0.5"]\n'
-#: How many random programs are run; so few take seconds.
+#: The number of random programs; so few take seconds.
 PROGRAMS = int(os.environ.get("RELAYVM_MEMORY_PROGRAMS", "40"))
 
 
@@ -40,8 +40,8 @@ def storages(mod: IRModule, name: str = "main") -> list[Call]:
         chain = pending.pop()
         while isinstance(chain, Let):
             if isinstance(chain.value, Call) and chain.value.op in (
-                *storage_roots.MAKES_STORAGE,
-                machine.TAKE_STORAGE,
+                *liveness.MAKES_STORAGE,
+                machine_ops.TAKE_STORAGE,
             ):
                 found.append(chain.value)
             if isinstance(chain.value, If):
@@ -51,8 +51,8 @@ def storages(mod: IRModule, name: str = "main") -> list[Call]:
 
 
 def whys(text: str) -> list[str]:
-    """Of each storage, why it is one of its own, or that it is asked for at run time."""
-    return ["at run time" if s.op is machine.TAKE_STORAGE else s.attrs.why for s in storages(planned(text))]
+    """Per storage the reason why it reuses no other, or that reuse is decided at run time."""
+    return ["at run time" if s.op is machine_ops.TAKE_STORAGE else s.attrs.why for s in storages(planned(text))]
 
 
 # ---- laws ----------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ lives = st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 700)).m
 
 @given(st.lists(lives, min_size=1, max_size=25))
 def test_blocks_that_live_together_lie_apart(given_: list[tuple[int, int, int]]) -> None:
-    places = arena.offsets(given_)
+    places = arena.assign_offsets(given_)
     for k, (start, last, size) in enumerate(given_):
         assert places[k] % arena.ALIGNMENT == 0
         for j in range(k):
@@ -173,14 +173,14 @@ TWO = (
 
 def test_a_storage_that_is_given_up_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dead_reads(planned(TWO)) == []
-    true_last = storage_roots.Storage.last.fget
+    true_last = liveness.Storage.last.fget
     assert true_last is not None
-    monkeypatch.setattr(storage_roots.Storage, "last", property(lambda s: min(true_last(s), s.at + 3)))
+    monkeypatch.setattr(liveness.Storage, "last", property(lambda s: min(true_last(s), s.at + 3)))
     assert dead_reads(planned(TWO)) != []
 
 
 def test_a_result_over_an_input_that_is_read_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking_place.Block, "used_after", lambda block, at: set())
+    monkeypatch.setattr(in_place_reuse.Block, "used_after", lambda block, at: set())
     assert dead_reads(planned("def @main(%x: Tensor[(4), float32]) { let %a = sin(%x); sum(add(exp(%a), %a)) }")) != []
 
 
@@ -195,8 +195,8 @@ def test_a_kernel_reads_poison_where_a_plan_gives_up_too_early(monkeypatch: pyte
 
     np.testing.assert_allclose(ran(), np.exp(x) + x, rtol=1e-6)
     # no number is ever the last: values end where they begin
-    monkeypatch.setattr(storage_roots.Storage, "last", property(lambda s: s.at))
+    monkeypatch.setattr(liveness.Storage, "last", property(lambda s: s.at))
     with pytest.raises(relay.VMError, match="reverse: the tensors of a launch are not such as its kernel takes"):
         ran()
-    monkeypatch.setenv(trust.VARIABLE, "0")
+    monkeypatch.setenv(trusted.VARIABLE, "0")
     assert not np.allclose(ran(), np.exp(x) + x)

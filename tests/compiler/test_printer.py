@@ -1,4 +1,4 @@
-"""What prints parses back; the text is a fixed point; deep programs need no stack."""
+"""The printed text parses back; it is a fixed point; deep programs need no stack."""
 
 from __future__ import annotations
 
@@ -9,13 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.compiler.ir import Call, Constant, Expr, Function, If, IRModule, Let, Tuple, TupleGetItem, Var, make_lets
-from relayvm.compiler.structural_equal import structural_equal, structural_hash
+from relayvm.compiler.ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    IRModule,
+    Let,
+    Tuple,
+    TupleGetItem,
+    Var,
+    make_lets,
+)
+from relayvm.compiler.ir.structural_equal import structural_equal, structural_hash
 from relayvm.compiler.text.literals import literal_text, read_literal
 from relayvm.compiler.text.parser import parse, parse_expr
 from relayvm.compiler.text.printer import astext
-from relayvm.ops import op
-from relayvm.ops.ty import DTYPES, TensorType, numpy_dtype, scalar
+from relayvm.ops.core import op
+from relayvm.ops.core.tensor_types import DTYPES, TensorType, numpy_dtype, scalar
 
 from .random_modules import constants, expressions, modules, variables
 

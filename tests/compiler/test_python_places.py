@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm.file import from_bytes, to_bytes
-from relayvm.vm.python_place import PythonSource
+from relayvm.vm.api.executable import from_bytes
+from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.diagnostics.python_source import PythonSource
 
 HERE = Path(__file__)
 MODEL = """\

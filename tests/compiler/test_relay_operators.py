@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.compiler.not_planned import NOT_PLANNED, reason
-from relayvm.compiler.operator_pages import operator, operators, ops_markdown
-from relayvm.ops.op import REGISTRY
-from relayvm.vm.source import InputError
+from relayvm.compiler.docs.not_planned import NOT_PLANNED, reason
+from relayvm.compiler.docs.operator_pages import operator, operators, ops_markdown
+from relayvm.ops.core.op import REGISTRY
+from relayvm.vm.diagnostics.source import InputError
 
 LISTED = Path(__file__).with_name("relay_operators.txt")
 RELAY = [name for line in LISTED.read_text().splitlines() if not line.startswith("#") for name in line.split()]

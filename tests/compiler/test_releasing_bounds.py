@@ -1,4 +1,4 @@
-"""Which trims of upper bounds may move rows: those whose result lives on, alone in the bound's storage."""
+"""Trims of upper bounds that may move rows: trims whose result lives on, alone in the bound's storage."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from relayvm.compiler.anf import operands
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import Call, Expr, Function, If, Let, Var
-from relayvm.compiler.memory.releasing_bounds import released
-from relayvm.compiler.memory.storage_roots import ELSEWHERE, Storage, StorageRoots
+from relayvm.compiler.ir.anf import operands
+from relayvm.compiler.ir.expr import Call, Expr, Function, If, Let, Var
+from relayvm.compiler.memory.liveness import EXTERNAL, Liveness, Storage
+from relayvm.compiler.memory.shrink_bounds import shrinkable_trims
 from relayvm.compiler.pipeline import lowering
 from relayvm.compiler.text.parser import parse
-from relayvm.ops import machine
+from relayvm.ops.defs import machine_ops
 
 HEADER = '#[version = "0.0.5"]\n'
 FOUND = "let %r = argwhere(greater(%x, 0f));"
 
 
 def main(body: str, functions: str = "", after: str = "plan_memory", **config: str) -> Function:
-    """``@main`` of this body over two vectors, as a pass leaves it."""
+    """``@main`` of this body over two vectors, after a pass."""
     text = f"{HEADER}{functions}\ndef @main(%x: Tensor[(?n), float32], %y: Tensor[(?m), float32]) {{ {body} }}"
     mod = dict(lowering(parse(text), Config.of(fuse="off", **config), "cpu"))[after]
     assert parse(mod.astext()).astext() == mod.astext()
@@ -33,7 +33,7 @@ def trims(function: Function) -> list[Call]:
     while pending:
         chain = pending.pop()
         while isinstance(chain, Let):
-            if isinstance(chain.value, Call) and chain.value.op is machine.TRIM:
+            if isinstance(chain.value, Call) and chain.value.op is machine_ops.TRIM:
                 found.append(chain.value)
             if isinstance(chain.value, If):
                 pending += [chain.value.false_branch, chain.value.true_branch]
@@ -70,39 +70,39 @@ def test_without_a_plan_nothing_moves() -> None:
     assert [t.attrs.release for t in trims(function)] == [False]
 
 
-def roots_of(body: str) -> tuple[StorageRoots, Call]:
-    """What a plan asks about ``@main``, before there is one, and its trim."""
+def liveness_of(body: str) -> tuple[Liveness, Call]:
+    """The liveness of ``@main`` before planning, and its trim."""
 
     def read(call: Call) -> Sequence[Expr]:
-        return () if call.op in (machine.SHAPE_OF, machine.SHAPE_FUNC) else operands(call)
+        return () if call.op in (machine_ops.SHAPE_OF, machine_ops.SHAPE_FUNC) else operands(call)
 
     function = main(body, after="manifest_alloc")
     (trim,) = trims(function)
-    return StorageRoots(function, read), trim
+    return Liveness(function, read), trim
 
 
-def bound_and_others(roots: StorageRoots, trim: Call) -> tuple[Storage, list[Storage]]:
-    (bound,) = roots.of(trim.args[0])
-    return roots.storages[bound], [s for s in roots.storages.values() if s.var is not bound]
+def bound_and_others(liveness: Liveness, trim: Call) -> tuple[Storage, list[Storage]]:
+    (bound,) = liveness.storages_of(trim.args[0])
+    return liveness.storages[bound], [s for s in liveness.storages.values() if s.var is not bound]
 
 
 def test_a_result_may_lie_in_the_bound_or_elsewhere() -> None:
-    roots, trim = roots_of(f"let %z = reverse(%y, axis=0); {FOUND} (%r, %z)")
-    (bound,) = roots.of(trim.args[0])
-    assert bound is not ELSEWHERE
-    results = [v for v in roots.bound if roots.of(v) == {bound, ELSEWHERE}]
+    liveness, trim = liveness_of(f"let %z = reverse(%y, axis=0); {FOUND} (%r, %z)")
+    (bound,) = liveness.storages_of(trim.args[0])
+    assert bound is not EXTERNAL
+    results = [v for v in liveness.bound if liveness.storages_of(v) == {bound, EXTERNAL}]
     assert [v.name for v in results] == ["r"]
 
 
 @pytest.mark.parametrize("which", range(4))
 def test_rows_stay_where_something_else_in_the_storage_is_used_later(which: int) -> None:
-    roots, trim = roots_of(f"let %z = reverse(%y, axis=0); {FOUND} let %w = reverse(%x, axis=0); (%r, %z, %w)")
-    apart: dict[Var, Var] = {s: s for s in roots.storages}
-    assert released(roots, apart) == [trim]
-    bound, others = bound_and_others(roots, trim)
-    at = next(number for number, call in roots.trims if call is trim)
+    liveness, trim = liveness_of(f"let %z = reverse(%y, axis=0); {FOUND} let %w = reverse(%x, axis=0); (%r, %z, %w)")
+    apart: dict[Var, Var] = {s: s for s in liveness.storages}
+    assert shrinkable_trims(liveness, apart) == [trim]
+    bound, others = bound_and_others(liveness, trim)
+    at = next(number for number, call in liveness.trims if call is trim)
     other = others[which]
     together = {**apart, other.var: bound.var}
     # the flags and the count are dead, %z is alive and %w is still to come
-    assert released(roots, together) == ([trim] if other.last < at else [])
+    assert shrinkable_trims(liveness, together) == ([trim] if other.last < at else [])
     assert {s.last < at for s in others} == {True, False}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from relayvm.compiler.compile import compile
-from relayvm.vm.executable import Executable
-from relayvm.vm.source import TypeCheckError
+from relayvm.vm.api.executable import Executable
+from relayvm.vm.diagnostics.source import TypeCheckError
 
 HEADER = '#[version = "0.0.5"]\n'
 SMALL = "def @main(%x: Tensor[(?, ?), float32], %r: Tensor[(2), int64]) { dyn.tile(%x, %r) }"
@@ -43,7 +43,7 @@ def test_a_copy_of_unknown_size_is_refused_at_its_place() -> None:
     ],
 )
 def test_shape_vectors_counts_and_conditions_pass(text: str) -> None:
-    copies = [e for e in program(text, strict_copies="on").explain().edges if e.host_waits and e.reason]
+    copies = [e for e in program(text, strict_copies="on").explain().transfers if e.host_waits and e.reason]
     assert len(copies) <= 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relayvm.compiler.structural_equal import structural_equal, structural_hash
+from relayvm.compiler.ir.structural_equal import structural_equal, structural_hash
 from relayvm.compiler.text.parser import parse, parse_expr
 
 HEAD = '#[version = "0.0.5"]\n'

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from relayvm.compiler.commands.terminal import draw, show
-from relayvm.vm.events import DTOH, KERNEL
-from relayvm.vm.report.compare import Case, Comparison, Method
-from relayvm.vm.report.profile_data import Profile
+from relayvm.compiler.commands.compare_terminal import draw, show
+from relayvm.compiler.comparison.compare import Case, Comparison, Method
+from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.series import Key, Series
+from relayvm.vm.runtime.trace_events import DTOH, KERNEL
 
 
 def profile(exp_ns: int, copies: int) -> Profile:

@@ -14,8 +14,8 @@ import pytest
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.tuning import remember
-from relayvm.ops.native import records
-from relayvm.ops.tuning import Finding, Quartiles
+from relayvm.ops.native.cache import tuning_records
+from relayvm.ops.strategy.measured import Finding, Quartiles
 
 from .. import two_ways as op
 from ..ops.native.fresh import fresh_cache
@@ -54,7 +54,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
         "2 measured, 0 known before, 0 left",
     ]
     assert answer(capsys, "tune", "twice.relay", "--shapes", "n=128").splitlines()[-1] == "0 measured, 1 known before, 0 left"
-    assert len(records.known()) == 2
+    assert len(tuning_records.load()) == 2
 
 
 def test_json_and_default_sizes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +91,7 @@ def test_ctrl_c_keeps_what_is_found(capsys: pytest.CaptureFixture[str], monkeypa
     assert main(["tune", "twice.relay", "--shapes", "n=1,100,1000"]) == ExitCode.INTERRUPTED
     out, err = capsys.readouterr()
     assert err.strip() == "interrupted" and out.splitlines()[-1] == "1 measured, 0 known before, 2 left"
-    assert len(records.known()) == 1
+    assert len(tuning_records.load()) == 1
 
 
 def test_nothing_to_tune(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +132,7 @@ def test_dims_without_a_name_and_branches(capsys: pytest.CaptureFixture[str]) ->
 )
 def test_mistakes(capsys: pytest.CaptureFixture[str], options: list[str], code: int, words: str) -> None:
     assert words in answer(capsys, "tune", "twice.relay", *options, code=code)
-    assert records.known() == {}
+    assert tuning_records.load() == {}
 
 
 def test_cache_miss(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,9 +164,9 @@ def test_dump_shows_what_is_tuned(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_cache_info_and_clear(capsys: pytest.CaptureFixture[str]) -> None:
     answer(capsys, "tune", "twice.relay", "--shapes", "n=1,100")
-    size = records.path().stat().st_size
+    size = tuning_records.path().stat().st_size
     assert answer(capsys, "cache", "info").splitlines()[-1] == "tuning     2 tuning records"
     assert answer(capsys, "cache", "clear").startswith("deleted 0 entries")
-    assert len(records.known()) == 2
+    assert len(tuning_records.load()) == 2
     assert answer(capsys, "cache", "clear", "--tuning").startswith(f"deleted 2 tuning records, {size} bytes")
     assert answer(capsys, "cache", "info").splitlines()[-1].startswith("all ")

@@ -1,4 +1,4 @@
-"""What people are told when types do not fit: type_errors/NAME.relay and the whole text, NAME.txt."""
+"""Messages of type errors: type_errors/NAME.relay and the whole text, NAME.txt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
-from relayvm.vm.source import TypeCheckError
+from relayvm.vm.diagnostics.source import TypeCheckError
 
 CASES = sorted((Path(__file__).parent / "type_errors").glob("*.relay"))
 

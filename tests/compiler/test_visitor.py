@@ -5,19 +5,10 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from relayvm.compiler.ir import Call, Constant, Expr, Function, IRModule, Let, Tuple, TupleGetItem, Var
-from relayvm.compiler.structural_equal import structural_equal
-from relayvm.compiler.visitor import (
-    Steps,
-    children,
-    free_vars,
-    post_order,
-    rewrite,
-    run,
-    uses,
-    with_children,
-)
-from relayvm.ops import op
+from relayvm.compiler.ir.expr import Call, Constant, Expr, Function, IRModule, Let, Tuple, TupleGetItem, Var
+from relayvm.compiler.ir.structural_equal import structural_equal
+from relayvm.compiler.ir.visitor import Steps, children, free_vars, post_order, rewrite, run, uses, with_children
+from relayvm.ops.core import op
 
 from .random_modules import modules
 

@@ -13,23 +13,24 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import Call, If, IRModule, Let
-from relayvm.compiler.memory.taking_place import nbytes_of
+from relayvm.compiler.ir.expr import Call, If, IRModule, Let
+from relayvm.compiler.ir.primitive_shape import SMALL_WORKSPACE, primitive
+from relayvm.compiler.memory.in_place_reuse import nbytes_of
 from relayvm.compiler.pipeline import stages
-from relayvm.compiler.primitive_shape import SMALL_WORKSPACE, primitive
 from relayvm.compiler.text.parser import parse
-from relayvm.ops import machine
-from relayvm.ops.conditions import condition
-from relayvm.ops.dtype_rules import like_inputs
-from relayvm.ops.implementation import Kernel, OpCall, Scratch
-from relayvm.ops.native import threads as team
+from relayvm.ops.core.dtype_rules import like_inputs
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern
+from relayvm.ops.defs import machine_ops
 from relayvm.ops.native.memory import generic
-from relayvm.ops.op import REGISTRY, Op, OpPattern
-from relayvm.shape_funcs.dims import Dim, const, evaluate
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
-from relayvm.vm import fallback
-from relayvm.vm.file import from_bytes, to_bytes
-from relayvm.vm.poison import VARIABLE
+from relayvm.ops.native.threads import team as team
+from relayvm.ops.strategy.conditions import condition
+from relayvm.ops.strategy.implementation import Kernel, OpCall, Scratch
+from relayvm.shape_funcs.symbolic.dim import Dim, const, evaluate
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.vm.api.executable import from_bytes
+from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.runtime import fallback
+from relayvm.vm.runtime.poison import VARIABLE
 
 from .overlaps import dead_reads
 
@@ -61,8 +62,8 @@ def calls(mod: IRModule, *ops: Op) -> Iterator[tuple[Any, Call]]:
 
 def workspaces(mod: IRModule) -> dict[Any, tuple[Any, int]]:
     """Of each workspace, the storage that it lies in, and where there."""
-    found = {call.args[-1] for _, call in calls(mod, machine.INVOKE_OP) if call.attrs.workspace}
-    made = calls(mod, machine.ALLOC_TENSOR, machine.ALLOC_TENSOR_REG)
+    found = {call.args[-1] for _, call in calls(mod, machine_ops.INVOKE_OP) if call.attrs.workspace}
+    made = calls(mod, machine_ops.ALLOC_TENSOR, machine_ops.ALLOC_TENSOR_REG)
     return {var: (call.args[0], call.attrs.offset) for var, call in made if var in found}
 
 
@@ -80,8 +81,8 @@ def test_two_sorts_in_a_row_share_a_storage(target: str) -> None:
 def test_the_workspace_of_a_convolution_lies_over_dead_values() -> None:
     mod = planned(CONVOLUTION, fuse="off")
     ((storage, offset),) = workspaces(mod).values()
-    ((room, launch),) = [(c.args[-1], c) for _, c in calls(mod, machine.INVOKE_OP) if c.attrs.workspace]
-    tensors = {v.name: (c.args[0], c.attrs.offset, v) for v, c in calls(mod, machine.ALLOC_TENSOR)}
+    ((room, launch),) = [(c.args[-1], c) for _, c in calls(mod, machine_ops.INVOKE_OP) if c.attrs.workspace]
+    tensors = {v.name: (c.args[0], c.attrs.offset, v) for v, c in calls(mod, machine_ops.ALLOC_TENSOR)}
     nbytes = {name: const(nbytes_of(v.ty)) or 0 for name, (_, _, v) in tensors.items()}
 
     def overlaps(name: str) -> bool:
@@ -102,16 +103,16 @@ def test_what_is_known_to_be_small_is_left_to_the_kernel() -> None:
     assert not has(largest) and has(largest + 40)
 
 
-def test_no_workspace_on_a_card() -> None:
+def test_no_workspace_on_a_gpu() -> None:
     mod = stages(parse(SORTS), Config.of(), "cuda")["planned"]
     assert workspaces(mod) == {}
-    assert all(call.attrs.n_outputs == 1 for _, call in calls(mod, machine.INVOKE_OP))
+    assert all(call.attrs.n_outputs == 1 for _, call in calls(mod, machine_ops.INVOKE_OP))
 
 
 def test_a_size_that_is_known_is_not_worked_out_again() -> None:
     text = HEADER + "def @main(%x: Tensor[(3, ?n), float32]) { let %y = exp(%x); (dft(%x, %x), dft(%y, %y)) }"
     mod = planned(text)
-    assert len(workspaces(mod)) == 2 and len(list(calls(mod, machine.SHAPE_FUNC))) == 1
+    assert len(workspaces(mod)) == 2 and len(list(calls(mod, machine_ops.SHAPE_FUNC))) == 1
 
 
 @pytest.mark.parametrize("n", [0, 1, 100, 191, 192, 5000])

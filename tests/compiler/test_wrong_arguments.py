@@ -23,7 +23,7 @@ JUNK: tuple[Any, ...] = (
 )  # fmt: skip
 #: Names whose objects relayvm makes itself.
 MADE_HERE = {"Comparison", "Diagnostic", "Executable", "Expr", "Profile", "ShapeError", "Tensor"}
-#: How many arguments are tried of each function, where that is not one; of three the first and last are a few only.
+#: The number of arguments that are tried of each function, if not one; of three the first and last are a few only.
 COUNTS = {
     **dict.fromkeys(["Any", "num_threads"], ()),
     **dict.fromkeys(["If", "Let"], (3,)),

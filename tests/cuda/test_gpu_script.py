@@ -1,4 +1,4 @@
-"""`make gpu`, as far as it can be seen without a card: every part runs on the emulated one, and what goes wrong is recorded."""
+"""`make gpu`, as far as it can be seen without a GPU: every part runs on the emulated one, and what goes wrong is recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from ..emulator import emulator
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
+pytestmark = [pytest.mark.extensive, pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))]
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def on_path() -> Iterator[None]:
 
 
 def gpu(out: Path, *more: str, **environment: str) -> tuple[int, dict[str, Any], str]:
-    """Exit code, JSON and Markdown of a run on the emulated card."""
+    """Exit code, JSON and Markdown of a run on the emulated GPU."""
     # so long that no part of a busy machine is cut off
     command = [sys.executable, "benchmarks/gpu", "--emulated", "--tiny", "--seconds", "5400", "--out", str(out), *more]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | environment, timeout=900)
@@ -95,18 +95,18 @@ def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
     assert "the disk is on fire" in page and "parts that failed: launches" in page
 
 
-def test_without_a_card_every_part_says_why(tmp_path: Path) -> None:
+def test_without_a_gpu_every_part_says_why(tmp_path: Path) -> None:
     command = [sys.executable, "benchmarks/gpu", "--out", str(tmp_path), "--only", "doctor", "bandwidth"]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, timeout=120
     )
     (found,) = tmp_path.glob("*.json")
     data = json.loads(found.read_text())
-    assert done.returncode == 1 and data["card"] == "no card"
+    assert done.returncode == 1 and data["card"] == "no GPU"
     assert all(p["status"] == "failed" and p["why"].startswith("NoCuda: no CUDA d") for p in data["parts"])
 
 
-def test_results_of_the_emulated_card_go_where_somebody_says() -> None:
+def test_results_of_the_emulated_gpu_go_where_somebody_says() -> None:
     done = subprocess.run([sys.executable, "benchmarks/gpu", "--emulated"], capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert done.returncode == 2 and "--emulated needs --out" in done.stderr
 
@@ -254,22 +254,22 @@ def test_a_call_that_copies_is_no_contestant() -> None:
         del ready
 
 
-def test_the_tests_of_kernels_call_a_real_card_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The way to a real card, with the emulated driver behind it: what a session made is given back."""
+def test_the_tests_of_kernels_call_a_real_gpu_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way to a real GPU, with the emulated driver behind it: what a session made is given back."""
     import numpy as np
 
     from ..emulator import real
-    from ..ops.cuda.groups_on_card import call
-    from ..ops.cuda.on_card import run
+    from ..ops.cuda.groups_on_gpu import call
+    from ..ops.cuda.on_gpu import run
 
-    class Stand(real.RealCard):
+    class Stand(real.RealGpu):
         _libraries = (emulator._emulated(),)
 
         def compile(self, text: str) -> bytes:
             return emulator._image(text, "sm_90", False)
 
     emulator.reset()
-    monkeypatch.setattr(real, "card", Stand())
+    monkeypatch.setattr(real, "gpu", Stand())
     x = np.linspace(-1, 1, 2000, dtype="f")[::-1].copy()
     np.testing.assert_array_equal(run("sort", [x]).outputs[0], x[::-1])
     np.testing.assert_array_equal(call("add", [x, x]), x + x)

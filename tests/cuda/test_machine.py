@@ -1,4 +1,4 @@
-"""The machine on a card (an emulated one): bulks, graphs, memory, faults, errors of the driver, and Python's part."""
+"""The machine on a GPU (an emulated one): bulks, graphs, memory, faults, errors of the driver, and Python's part."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.implementation import Kernel
-from relayvm.ops.op import REGISTRY, Op, OpPattern
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
-from relayvm.vm.cuda import provider
-from relayvm.vm.cuda.driver import NoCuda
-from relayvm.vm.cuda.graphs import pays, same
-from relayvm.vm.cuda.layout import GRAPH, MET, NEVER
-from relayvm.vm.machine import VirtualMachine
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern
+from relayvm.ops.strategy.implementation import Kernel
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.devices.cuda import provider
+from relayvm.vm.devices.cuda.driver import NoCuda
+from relayvm.vm.devices.cuda.gpu_layout import GRAPH, MET, NEVER
+from relayvm.vm.devices.cuda.graphs import are_equal, is_faster
 
 from ..emulator import emulator
 from ..emulator.platform import Foreign, forget, plugged_in
@@ -39,7 +39,7 @@ DIVIDE = "def @main(%x: Tensor[(?n), int32], %y: Tensor[(?n), int32]) { floor_di
 
 
 @pytest.fixture(autouse=True)
-def card() -> Iterator[None]:
+def gpu() -> Iterator[None]:
     with plugged_in():
         yield
         gc.collect()
@@ -52,14 +52,14 @@ def machine(text: str, device: str | None = None, limit: int | None = None, **co
 def new_stream(vm: VirtualMachine) -> int:
     """A stream of another library."""
     assert vm._session is not None
-    with vm._session.device.entered():
+    with vm._session.device.as_current():
         return vm._session._driver.get("cuStreamCreate", 1)
 
 
 def driver(vm: VirtualMachine, function: str, *args: int) -> None:
     """Calls of the driver that another library makes."""
     assert vm._session is not None
-    with vm._session.device.entered():
+    with vm._session.device.as_current():
         vm._session._driver.call(function, *args)
 
 
@@ -110,7 +110,7 @@ def test_regions_met_longest_ago_are_evicted() -> None:
 
 
 @pytest.mark.parametrize("setting", ["fail_capture", "fail_captured_launch"])
-def test_where_the_card_cannot_capture_the_launches_go_one_by_one(setting: str) -> None:
+def test_where_the_gpu_cannot_capture_the_launches_go_one_by_one(setting: str) -> None:
     vm = machine(CHAIN, fuse=False, graphs="on")
     emulator.set(setting, 1)
     x = np.linspace(-1, 1, 5, dtype="f")
@@ -174,7 +174,7 @@ def test_out_of_memory_frees_what_can_be_freed_tries_again_and_then_says_who_hol
     np.testing.assert_array_equal(vm.run(np.ones(10, "f")).numpy(), chain(np.ones(10, "f")))
 
 
-def test_an_error_of_the_card_kills_the_machine_with_a_clear_text() -> None:
+def test_an_error_of_the_gpu_kills_the_machine_with_a_clear_text() -> None:
     vm = machine(CHAIN, fuse=False)
     x = np.ones(4, "f")
     vm.run(x).numpy()
@@ -201,11 +201,11 @@ def test_debug_sync_names_the_launch() -> None:
     [
         ("devices", 0, "cuda", "there is no CUDA device"),
         ("driver_version", 11040, "cuda", "the CUDA driver supports CUDA 11.4; CUDA 12 or newer is needed"),
-        ("devices", 1, "cuda:1", "there is no CUDA device 1: this machine has one card, counted from 0"),
-        ("devices", 2, "cuda:7", "there is no CUDA device 7: this machine has 2 cards, counted from 0"),
+        ("devices", 1, "cuda:1", "there is no CUDA device 1: this machine has one GPU, counted from 0"),
+        ("devices", 2, "cuda:7", "there is no CUDA device 7: this machine has 2 GPUs, counted from 0"),
     ],
 )
-def test_one_line_says_why_there_is_no_card(setting: str, value: int, device: str, words: str) -> None:
+def test_one_line_says_why_there_is_no_gpu(setting: str, value: int, device: str, words: str) -> None:
     emulator.set(setting, value)
     forget()
     exe = relay.compile(HEADER + CHAIN, target="cuda")
@@ -242,7 +242,7 @@ def test_a_packaged_library_comes_before_the_systems(monkeypatch: pytest.MonkeyP
         provider.CupyProvider().library("missing")
 
 
-def test_cards_by_index() -> None:
+def test_gpus_by_index() -> None:
     emulator.set("devices", 2)
     forget()
     first, second = machine(CHAIN, "cuda:0"), machine(CHAIN, "cuda:1")
@@ -250,7 +250,7 @@ def test_cards_by_index() -> None:
     np.testing.assert_array_equal(second.run(first.run(x)).numpy(), chain(chain(x)))
 
 
-def test_a_trace_has_the_times_of_the_card() -> None:
+def test_a_trace_has_the_times_of_the_gpu() -> None:
     vm = machine(CHAIN, fuse=False, plan=False)
     x = np.ones(100, "f")
     vm.run(x).numpy()
@@ -289,7 +289,7 @@ def test_another_librarys_array_is_taken_in_place() -> None:
     foreign = Foreign(described["data"][0], (4,), "float32")
     added, same = vm.run(foreign)
     assert vm.counters["htod_copies"] == 0
-    del made, foreign  # what is handed on as a result was copied on the card
+    del made, foreign  # what is handed on as a result was copied on the GPU
     np.testing.assert_array_equal(added.numpy(), [1, 3, 5, 7])
     np.testing.assert_array_equal(same.numpy(), [0, 2, 4, 6])
     assert same.__cuda_array_interface__["data"] != described["data"]
@@ -379,7 +379,7 @@ def test_a_consumers_stream_that_is_gone_is_waited_for_by_the_host() -> None:
     assert emulator.get("cuCtxSynchronize") == waits + 1
     with pytest.raises(BufferError, match="the consumer's stream cannot be used: cuStreamIsCapturing"):
         result.__dlpack__(stream=stream, max_version=(1, 0))
-    with pytest.raises(BufferError, match="a copy on the card is the consumer's to make"):
+    with pytest.raises(BufferError, match="a copy on the GPU is the consumer's to make"):
         result.__dlpack__(stream=-1, max_version=(1, 0), copy=True)
 
 
@@ -407,7 +407,7 @@ def test_an_owner_that_goes_while_the_program_runs_is_waited_for_by_the_host() -
     assert (prepared.address, session._owners) == (borrowed.address, {stream})
     driver(vm, "cuStreamDestroy", stream)
     vm.run(np.ones(4, "f"))
-    session.hand_back()
+    session.make_owners_wait()
     assert emulator.get("queued") == 0 and not session._owners
     with pytest.raises(relay.VMError, match="the stream of an argument's owner cannot be used: cuStreamIsCapturing"):
         vm.run(borrowed)
@@ -462,7 +462,7 @@ def test_a_forked_child_refuses_and_never_calls_the_driver() -> None:
         gc.collect()
         return "gone"
 
-    words = "the card was opened by the process that this one was forked from, and cannot be used here"
+    words = "the GPU was opened by the process that this one was forked from, and cannot be used here"
     for work in (
         lambda: vm.run(x),
         lambda: vm.run([1.0, 1.0]),
@@ -483,7 +483,7 @@ def test_a_forked_child_refuses_and_never_calls_the_driver() -> None:
     np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
 
 
-# ---- captures of other libraries, and other cards' contexts ------------------------------------------------------------------
+# ---- captures of other libraries, and other GPUs' contexts ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", [0, 1])
@@ -504,21 +504,21 @@ def test_a_capture_of_another_library_is_not_spoilt(mode: int) -> None:
         vm.run(x).__dlpack__(stream=stream, max_version=(1, 0))
     with pytest.raises(relay.VMError, match="captures a graph"):
         vm.run(Foreign(block, (4,), "float32", stream))
-    assert vm._session is not None and vm._session.lending._late
-    with vm._session.device.entered():
+    assert vm._session is not None and vm._session.interop._unrecorded
+    with vm._session.device.as_current():
         graph = vm._session._driver.get("cuStreamEndCapture", stream, out=1)
     assert graph
     vm.run([1.0, 1.0])  # the slow way: what was put off is done
-    assert not vm._session.lending._late
+    assert not vm._session.interop._unrecorded
 
 
-def test_a_thread_keeps_its_own_card() -> None:
+def test_a_thread_keeps_its_own_gpu() -> None:
     emulator.set("devices", 2)
     forget()
     first, second = machine(CHAIN, "cuda:0"), machine(CHAIN, "cuda:1")
     assert first._session is not None and second._session is not None
     x = np.ones(3, "f")
-    with second._session.device.entered():
+    with second._session.device.as_current():
         mine = second._session._driver.get("cuCtxGetCurrent")
         result = first.run(x)
         np.testing.assert_array_equal(result.numpy(), chain(x))
@@ -574,7 +574,7 @@ def test_nobody_waits_for_a_sort() -> None:
 
 def test_an_argument_in_page_locked_memory_may_change_after_the_call() -> None:
     vm = machine(CHAIN)
-    held = vm.run(np.ones(4, "f")).numpy()  # lies where the card copied it to
+    held = vm.run(np.ones(4, "f")).numpy()  # lies where the GPU copied it to
     wanted = chain(held)
     result = vm.run(held)
     held[:] = -1
@@ -607,7 +607,7 @@ def test_trimmed_memory_is_free_at_once() -> None:
     assert after - before >= 4 << 20
 
 
-def test_after_an_error_of_the_card_nothing_says_that_memory_is_short() -> None:
+def test_after_an_error_of_the_gpu_nothing_says_that_memory_is_short() -> None:
     vm = machine(CHAIN, fuse=False)
     emulator.set("launch_error", 700)
     result = vm.run(np.ones(4, "f"))
@@ -652,11 +652,11 @@ def test_a_copy_that_cannot_begin_gives_its_events_back(traced: bool) -> None:
 
 def test_a_graph_is_replayed_only_for_the_very_same_words() -> None:
     held = np.arange(5)
-    assert same(held.ctypes.data, held.copy().ctypes.data, 5)
+    assert are_equal(held.ctypes.data, held.copy().ctypes.data, 5)
     for k in range(5):
         other = held.copy()
         other[k] += 1
-        assert not same(held.ctypes.data, other.ctypes.data, 5)
+        assert not are_equal(held.ctypes.data, other.ctypes.data, 5)
 
 
 def test_a_constant_that_is_copied_late_does_not_overtake_what_is_held_back() -> None:
@@ -678,16 +678,16 @@ def test_what_is_held_back_is_launched_before_the_call_returns() -> None:
 @pytest.mark.parametrize(
     ("host_us", "device_us", "wanted"),
     [
-        (1000, 100, True),  # the card was behind, and then faster
-        (1000, 1005, True),  # the card waited for each launch
+        (1000, 100, True),  # the GPU was behind, and then faster
+        (1000, 1005, True),  # the GPU waited for each launch
         (1000, 3000, False),  # the host is ahead
         (6, 15, True),  # two small kernels
     ],
 )
-def test_what_a_graph_is_made_of_pays_where_the_card_waits_for_the_host(host_us: int, device_us: int, wanted: bool) -> None:
+def test_what_a_graph_is_made_of_pays_where_the_gpu_waits_for_the_host(host_us: int, device_us: int, wanted: bool) -> None:
     row = np.zeros(1, GRAPH)
     row["host_ns"], row["device_ns"] = 1000 * host_us, 1000 * device_us
-    assert pays(0, row.ctypes.data) is wanted
+    assert is_faster(0, row.ctypes.data) is wanted
     assert row["state"][0] == (MET if wanted else NEVER)
 
 
@@ -708,7 +708,7 @@ def test_results_of_a_closed_machine_give_their_memory_back() -> None:
     vm = machine(CHAIN, fuse=False)
     assert vm._session is not None
     driver_, stream = vm._session._driver, new_stream(vm)
-    driver_.call("cuCtxSetCurrent", 0)  # this thread works with no card
+    driver_.call("cuCtxSetCurrent", 0)  # this thread works with no GPU
     x = np.ones(4, "f")
     result, lent, read = vm.run(x), vm.run(x), vm.run(x).numpy()
     capsule = lent.__dlpack__(stream=stream, max_version=(1, 0))

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.commands.inputs import Wanted, make_inputs
-from relayvm.compiler.commands.opening import function_of
-from relayvm.vm import isa, sim, stream
-from relayvm.vm.copy_reason import CopyKind
-from relayvm.vm.events import DTOH
-from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.sync_reason import SyncReason
+from relayvm.compiler.commands.load_program import function_of
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode.copy_reason import CopyKind
+from relayvm.vm.bytecode.sync_reason import SyncReason
+from relayvm.vm.devices.sim import simulated_device
+from relayvm.vm.runtime import stream
+from relayvm.vm.runtime.trace_events import DTOH
 
 from ..compiler.crossing_programs import drawn_programs, flat, modes, sizes
 from ..devices import HOST, TARGETS
@@ -53,6 +55,7 @@ def check_waits(exe: relay.Executable, args: list[Any]) -> int:
 @pytest.mark.parametrize("mode", ["input", "op"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+@pytest.mark.extensive(mode=["input"], place=["on"])
 def test_every_example_waits_only_where_it_reads(path: Path, target: str, mode: str, place: str) -> None:
     exe = relay.compile(path, target, data_dependence=mode, place=place)
     check_waits(exe, make_inputs(function_of(exe, "main"), Wanted(dims=sizes_of(path))))
@@ -125,13 +128,16 @@ def test_nothing_planted_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wrong(monkeypatch, lambda: monkeypatch.setattr(stream, "reach", lambda state, device, ticket: 0))
+    assert wrong(monkeypatch, lambda: monkeypatch.setattr(stream, "wait_until", lambda state, device, ticket: 0))
 
 
 def test_a_wait_for_too_little_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    end = sim.end_of_queue
+    end = simulated_device.end_of_queue
     # the place before the last thing queued, which makes the value that is read
-    assert wrong(monkeypatch, lambda: monkeypatch.setattr(stream, "end_of_queue", lambda state: end(state) - 1 - sim._HEAD * 8))
+    assert wrong(
+        monkeypatch,
+        lambda: monkeypatch.setattr(stream, "end_of_queue", lambda state: end(state) - 1 - simulated_device._HEAD * 8),
+    )
 
 
 def test_a_copy_begun_before_its_producer_is_noticed() -> None:

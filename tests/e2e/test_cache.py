@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from relayvm.compiler.commands.cli import main
-from relayvm.ops.native import disk
-from relayvm.ops.native.cache_key import CacheKey
-from relayvm.ops.native.entry import Entry
+from relayvm.ops.native.cache import disk_cache
+from relayvm.ops.native.cache.cache_entry import Entry
+from relayvm.ops.native.cache.cache_key import CacheKey
 
 from ..ops.native.fresh import fresh_cache
 
@@ -25,7 +25,7 @@ TWO_MODELS = """
 import json
 import numpy as np
 import relayvm as relay
-from relayvm.ops.native import store
+from relayvm.ops.native.cache import kernel_store as store
 
 def model(width, head):
     block = "let %y{o} = tanh(multiply(nn.relu(add(%{i}, 0.25f)), 0.5f)); let %s{o} = sum(%y{o}, axis=[1], keepdims=True);"
@@ -49,7 +49,7 @@ def counted(folder: Path) -> dict[str, int]:
 def test_models_share_kernels_and_a_second_process_compiles_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = fresh_cache(monkeypatch, tmp_path)
     first = counted(folder)
-    entries = [disk.check(file.path) for file in disk.stored()]
+    entries = [disk_cache.check(file.path) for file in disk_cache.entry_files()]
     assert first["compiles"] == len(entries) == len({e.key for e in entries}), "compiles == distinct keys"
     assert first["memory_hits"] > 0 and "disk_hits" not in first
     second = counted(folder)
@@ -63,9 +63,9 @@ def test_models_share_kernels_and_a_second_process_compiles_none(monkeypatch: py
 def put(number: int, kind: str, seconds: float, **fields: str) -> str:
     """An entry of a known time; its id."""
     key = CacheKey.of(kind, {"source": str(number), **fields})
-    disk.write(Entry(key, f"kernel {number}", "", b"code"))
+    disk_cache.write(Entry(key, f"kernel {number}", "", b"code"))
     at = datetime(2026, 1, 2, 3, 4, 5).timestamp() + seconds
-    os.utime(disk.path_of(key.id), (at, at))
+    os.utime(disk_cache.path_of(key.id), (at, at))
     return key.id
 
 
@@ -90,15 +90,15 @@ def said(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> list[
 
 
 def sizes() -> dict[str, int]:
-    return {file.id: file.size for file in disk.stored()}
+    return {file.id: file.size for file in disk_cache.entry_files()}
 
 
 def test_info(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(disk.CAP_VARIABLE, "5000")
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, "5000")
     one, two, cubin = (sizes()[i] for i in three)
     total = f"3 entries, {one + two + cubin} bytes"
     lines = [
-        f"folder     {disk.folder()}",
+        f"folder     {disk_cache.folder()}",
         f"all        {total} of 5000 bytes (4.88 KiB)",
         f"cubin      1 entry, {cubin} bytes",
         f"object     2 entries, {one + two} bytes",
@@ -113,7 +113,7 @@ def test_info(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str], m
     assert said(capsys, "info", "--entries") == lines + listed
     found = json.loads("\n".join(said(capsys, "info", "--json")))
     assert found == {
-        "folder": str(disk.folder()),
+        "folder": str(disk_cache.folder()),
         "entries": 3,
         "bytes": one + two + cubin,
         "max_bytes": 5000,
@@ -135,7 +135,7 @@ def test_an_empty_cache(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 def test_verify(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str]) -> None:
     assert said(capsys, "verify") == ["3 entries, all whole"]
-    damaged = disk.path_of(three[0])
+    damaged = disk_cache.path_of(three[0])
     damaged.write_bytes(damaged.read_bytes()[:-1])
     foreign = damaged.with_name("notes")
     foreign.write_text("mine")
@@ -176,7 +176,7 @@ def test_explain(capsys: pytest.CaptureFixture[str], three: tuple[str, str, str]
     assert data["b"] == {"id": cubin, "name": "kernel 1"}
     assert data["differences"][0] == {"field": "kind", "a": "object", "b": "cubin"}
     copy = tmp_path / "copy"
-    copy.write_bytes(disk.path_of(one).read_bytes())
+    copy.write_bytes(disk_cache.path_of(one).read_bytes())
     assert said(capsys, "explain", str(copy), two)[:2] == lines, "a file is as good as an id"
 
 
@@ -197,7 +197,7 @@ def test_explain_what_is_not_there(capsys: pytest.CaptureFixture[str], three: tu
 
 @pytest.mark.parametrize("command", [["info"], ["verify"], ["clear"], ["prune"], ["explain", "a", "b"]])
 def test_no_folder(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
-    monkeypatch.setenv(disk.FOLDER_VARIABLE, "~nobody-of-this-name/cache")
+    monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, "~nobody-of-this-name/cache")
     words = "error: no cache is used: there is no home folder; set RELAYVM_CACHE_DIR"
     assert said(capsys, *command, code=6) == [words, "help: RELAYVM_CACHE_DIR names the folder"]
     assert main(["env"]) == 0
@@ -212,4 +212,4 @@ def test_a_folder_that_cannot_be_cleared(
 
     monkeypatch.setattr(Path, "unlink", fail)
     (line,) = said(capsys, "clear", code=6)
-    assert line.startswith(f"error: the cache cannot be used: {disk.folder()}") and line.endswith(": Read-only file system")
+    assert line.startswith(f"error: the cache cannot be used: {disk_cache.folder()}") and line.endswith(": Read-only file system")

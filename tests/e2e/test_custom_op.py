@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.op import REGISTRY, get
-from relayvm.shape_funcs.dims import eq, not_
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, check
-from relayvm.vm.disassembly import disassembly
+from relayvm.ops.core.op import REGISTRY, get
+from relayvm.shape_funcs.symbolic.dim import eq, not_
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, check
+from relayvm.vm.bytecode.disassembly import disassembly
 
 from ..devices import DEVICES, TARGETS
-from ..ops.cuda import on_card
+from ..ops.cuda import on_gpu
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "custom_op.py"
 OPERATORS = ("my.hard_swish", "my.head_sums")
@@ -86,10 +86,10 @@ def test_saved_and_loaded(example: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
-def test_its_body_for_cards(example: ModuleType, dtype: str) -> None:
+def test_its_body_for_gpus(example: ModuleType, dtype: str) -> None:
     for shape, count in (((5, 3), 4), ((300, 7), 300), ((2, 0), 1), ((0, 4), 0)):
         x = (array(*shape) * 9).astype(dtype)
-        (result,), status, _ = on_card.run("my.head_sums", [x, np.array(count)])
+        (result,), status, _ = on_gpu.run("my.head_sums", [x, np.array(count)])
         assert status == 0 and result.dtype == dtype
         np.testing.assert_allclose(result, np.cumsum(x, 0, dtype=dtype)[:count], rtol=1e-4, atol=1e-4)
 

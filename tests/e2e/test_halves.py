@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.comparison.agreement import ResultsDiffer, check_agreement
+from relayvm.compiler.comparison.result_check import ResultsDiffer, check_agreement
 from relayvm.compiler.text.literals import literal_text, read_literal
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.ty import HALVES, numpy_dtype
-from relayvm.vm import dlpack
-from relayvm.vm.disassembly import disassembly
-from relayvm.vm.file import from_bytes, to_bytes
+from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
+from relayvm.vm.api import dlpack
+from relayvm.vm.api.executable import from_bytes
+from relayvm.vm.bytecode.disassembly import disassembly
+from relayvm.vm.bytecode.executable_file import to_bytes
 
 from ..devices import DEVICES
 
@@ -65,6 +66,7 @@ def expected(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
 @DEVICE
 @pytest.mark.parametrize("fuse", ["on", "off"])
 @pytest.mark.parametrize("n", ["?n", "5"])
+@pytest.mark.extensive(fuse=["on"], n=["?n"])
 def test_a_small_network(dtype: str, device: str, fuse: str, n: str) -> None:
     vm = relay.VirtualMachine(relay.compile(text(NORM, dtype, n=n), target=device, fuse=fuse))
     x, w = drawn(dtype, 5, 4), drawn(dtype, 3, 4)
@@ -226,8 +228,8 @@ def test_exchange_by_dlpack(dtype: str, device: str) -> None:
     x = drawn(dtype, 3, 4)
     result = vm.run(x)
     for copy in (None, True):
-        if copy and device == "cuda":  # the consumer would take the host's copy for memory of the card
-            with pytest.raises(BufferError, match="a copy on the card is the consumer's to make"):
+        if copy and device == "cuda":  # the consumer would take the host's copy for memory of the GPU
+            with pytest.raises(BufferError, match="a copy on the GPU is the consumer's to make"):
                 result.__dlpack__(max_version=(1, 0), copy=copy)
             continue
         capsule = result.__dlpack__(max_version=(1, 0), copy=copy)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.vm.executable import DEVICES as ALL_DEVICES
+from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
 
 from ..devices import HOST, TARGETS
 

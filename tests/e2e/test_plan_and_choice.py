@@ -10,18 +10,18 @@ import pytest
 
 import relayvm as relay
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import IRModule
-from relayvm.compiler.passes import plan_memory as planning
+from relayvm.compiler.ir.expr import IRModule
+from relayvm.compiler.lowering import plan_memory as planning
 from relayvm.compiler.pipeline import passes, stages
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.conditions import condition
-from relayvm.ops.dtype_rules import like_inputs
-from relayvm.ops.implementation import HOST, Kernel
-from relayvm.ops.in_place import Pair
+from relayvm.ops.analysis.aliasing import Pair
+from relayvm.ops.core.dtype_rules import like_inputs
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern
 from relayvm.ops.native.memory import generic
-from relayvm.ops.op import REGISTRY, Op, OpPattern
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
-from relayvm.vm import trust
+from relayvm.ops.strategy.conditions import condition
+from relayvm.ops.strategy.implementation import HOST, Kernel
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.vm.bytecode import trusted
 
 from ..devices import DEVICES
 
@@ -122,6 +122,6 @@ def test_a_plan_made_before_the_choice_gives_wrong_results(size: str, monkeypatc
     assert over(size) != []
     with pytest.raises(relay.ExecutableFormatError, match="its kernel does not write over parameters"):
         check(size, 7, HOST)
-    monkeypatch.setenv(trust.VARIABLE, "0")
+    monkeypatch.setenv(trusted.VARIABLE, "0")
     with pytest.raises(AssertionError):
         check(size, 7, HOST)

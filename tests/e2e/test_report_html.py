@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm.report.compare import compare_profiles
-from relayvm.vm.report.compare_text import page_table
+from relayvm.compiler.comparison.compare import compare_profiles
+from relayvm.compiler.comparison.compare_text import page_table
 from relayvm.vm.report.export_html import html_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

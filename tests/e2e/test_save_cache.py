@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native import disk, records, store
-from relayvm.ops.native.cache_key import CacheKey
-from relayvm.ops.native.disk import CacheWarning
-from relayvm.ops.native.fingerprint import TUNING, fingerprint
-from relayvm.ops.native.libraries import TABLE
-from relayvm.vm import bundle, saved_cache
-from relayvm.vm.bundle import Bundle
-from relayvm.vm.fingerprint import machine_fields
-from relayvm.vm.saved_cache import KINDS
+from relayvm.ops.native.cache import disk_cache, kernel_store, tuning_records
+from relayvm.ops.native.cache.cache_key import CacheKey
+from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.cache.fingerprint import TUNING, fingerprint
+from relayvm.ops.native.jit.library_calls import TABLE
+from relayvm.vm.api import cache_file, saved_cache
+from relayvm.vm.api.cache_file import Bundle
+from relayvm.vm.api.saved_cache import KINDS
+from relayvm.vm.bytecode.executable_fingerprint import machine_fields
 
 from .. import two_ways as op
 from ..ops.native.fresh import fresh_cache, fresh_process
@@ -61,23 +61,24 @@ def test_another_process_compiles_nothing_and_chooses_the_same(
     tuned = relay.compile(op.program("3000"))
     assert {p.group.implementation for p in tuned.packed} == {op.FAST, ""}
     np.testing.assert_allclose(relay.VirtualMachine(tuned).run(X).numpy(), 2 * np.exp(2 * X), rtol=1e-6)
-    assert store.counters["compiles"] == 0 < store.counters["disk_hits"]
+    assert kernel_store.counters["compiles"] == 0 < kernel_store.counters["disk_hits"]
     fresh_process(monkeypatch)
     relay.VirtualMachine(tuned)
-    assert store.counters["compiles"] == 0, "it is kept here, too"
+    assert kernel_store.counters["compiles"] == 0, "it is kept here, too"
 
 
 @pytest.mark.parametrize(("kind", "kernels", "found"), [("kernels", True, 0), ("tuning", False, 1), ("all", True, 1)])
+@pytest.mark.extensive(kind=["all"])
 def test_kinds(kind: str, kernels: bool, found: int, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exe = relay.compile(op.program("3000"))
     exe.save_cache(tmp_path / kind, kind)
-    kept = bundle.read(tmp_path / kind)
+    kept = cache_file.read(tmp_path / kind)
     assert bool(kept.entries) == kernels and len(kept.records) == found
     fresh_cache(monkeypatch, tmp_path / "elsewhere")
     for path in (saved, tmp_path / kind):
         loaded = exe.load_cache(path, kind, strict=True)
         assert (loaded.kernels > 0, loaded.records) == (kernels, found)
-    assert len(records.known()) == found
+    assert len(tuning_records.load()) == found
 
 
 def test_what_a_file_does_not_hold_is_said(saved: Path, tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_another_program_is_said_and_shares_what_it_can(saved: Path, tmp_path: P
         assert other.load_cache(saved).records == 1
     relay.compile(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(3000), float32]) {{ {op.NAME}(%x, steps=50) }}')
     relay.VirtualMachine(relay.compile(op.program("3000")))
-    assert store.counters["compiles"] == 0, "kernels are found by what they are made of"
+    assert kernel_store.counters["compiles"] == 0, "kernels are found by what they are made of"
 
 
 def changed(path: Path, **fields: str) -> None:
@@ -107,12 +108,12 @@ def changed(path: Path, **fields: str) -> None:
     def other(key: CacheKey) -> CacheKey:
         return CacheKey(tuple((name, fields.get(name, value)) for name, value in key.fields))
 
-    kept = bundle.read(path)
+    kept = cache_file.read(path)
     found = tuple(replace_key(record, other(record.key)) for record in kept.records)
     path.write_bytes(Bundle(other(kept.made_for), kept.entries, found).to_bytes())
 
 
-def replace_key(record: records.Record, key: CacheKey) -> records.Record:
+def replace_key(record: tuning_records.Record, key: CacheKey) -> tuning_records.Record:
     return record._replace(key=key)
 
 
@@ -128,11 +129,11 @@ def test_another_machine_or_version_is_rejected_by_name(
     kinds = [f"the nearest {kind} record differs in {name}:" for kind in ("saved cache", "tuning")]
     assert [line for line in str(error.value).split("\n") if "nearest" in line][1:] == kinds[1:]
     assert str(error.value).startswith(f"error: {saved} cannot be used: {kinds[0]}\n  {name}: ")
-    assert records.known() == {} and store._offered == {}, "nothing is taken"
+    assert tuning_records.load() == {} and kernel_store._offered == {}, "nothing is taken"
     with pytest.warns(CacheWarning) as said:
         assert exe.load_cache(saved).kernels == 0
     assert len(said) == 1 and "error: " + str(said[0].message) == str(error.value)
-    assert records.known() == {} and store._offered == {}
+    assert tuning_records.load() == {} and kernel_store._offered == {}
 
 
 def test_records_of_another_blas_are_rejected_by_name() -> None:
@@ -194,7 +195,7 @@ def test_kernels_that_another_user_can_change_are_refused(saved: Path) -> None:
     assert exe.load_cache(saved.parent / "link", strict=True).kernels > 1
 
 
-@pytest.mark.filterwarnings("ignore::relayvm.ops.native.disk.CacheWarning")
+@pytest.mark.filterwarnings("ignore::relayvm.ops.native.cache.disk_cache.CacheWarning")
 def test_bytes_altered_anywhere_are_refused(saved: Path, tmp_path: Path) -> None:
     exe = relay.compile(op.program("3000"))
     data, draw = saved.read_bytes(), random.Random(0)
@@ -220,7 +221,7 @@ def test_mistakes(tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(relay.RelayError, match=f"cannot write {tmp_path}: it is not a regular file"):
         exe.save_cache(tmp_path)
     fresh_cache(monkeypatch, tmp_path / "elsewhere")
-    monkeypatch.setenv(disk.CAP_VARIABLE, "0")
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, "0")
     with pytest.raises(relay.RelayError) as lost:
         exe.save_cache(tmp_path / "lost")
     assert "kernels cannot be saved: the cache does not hold them\nhelp: the cache folder must be usable" in str(lost.value)
@@ -230,10 +231,10 @@ def test_mistakes(tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_kernels_are_used_where_nothing_can_be_kept(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exe = relay.compile(op.program("3000"))
     fresh_cache(monkeypatch, tmp_path / "elsewhere")
-    monkeypatch.setenv(disk.CAP_VARIABLE, "0")
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, "0")
     loaded = exe.load_cache(saved, "kernels")
     relay.VirtualMachine(exe)
-    assert loaded.kernels > 1 and store.counters["compiles"] == 0 and not (tmp_path / "elsewhere").exists()
+    assert loaded.kernels > 1 and kernel_store.counters["compiles"] == 0 and not (tmp_path / "elsewhere").exists()
 
 
 def test_all_kinds_are_documented() -> None:
@@ -252,7 +253,7 @@ SECOND = """
 import sys, json
 import numpy as np
 import relayvm as relay
-from relayvm.ops.native import store
+from relayvm.ops.native.cache import kernel_store as store
 exe = relay.Executable.load(sys.argv[1])
 exe.load_cache(sys.argv[2], strict=True)
 relay.VirtualMachine(exe).run(np.ones((2, 3), np.float32))
@@ -265,7 +266,7 @@ def test_a_process_of_its_own_compiles_nothing(tmp_path: Path, monkeypatch: pyte
     said = []
     for number, script in enumerate((FIRST, SECOND)):
         command = [sys.executable, "-c", script, str(tmp_path / "model.rvm"), str(tmp_path / "saved")]
-        env = os.environ | ({disk.FOLDER_VARIABLE: str(tmp_path / "elsewhere")} if number else {})
+        env = os.environ | ({disk_cache.FOLDER_VARIABLE: str(tmp_path / "elsewhere")} if number else {})
         done = subprocess.run(command, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr
         said.append(done.stdout)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.shape_funcs.program import OPERATIONS
+from relayvm.shape_funcs.symbolic.program import OPERATIONS
 
 from ..devices import DEVICES, HOST
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.commands.inputs import Wanted, make_inputs
-from relayvm.compiler.commands.opening import function_of
-from relayvm.vm import isa
+from relayvm.compiler.commands.load_program import function_of
+from relayvm.vm.bytecode import isa
 
 from ..devices import TARGETS
 from .test_place import machine, outcome, programs
@@ -71,6 +71,6 @@ def test_the_host_reads_a_value_while_the_device_still_works(target: str) -> Non
             x = np.full((2, 3), value, np.float32)
             want = np.full((2, 3), 1 / 3, np.float32) if value == 0 else x
             np.testing.assert_allclose(vm.run(x).numpy(), want, rtol=1e-6)
-        (edge,) = [e for e in vm.exe.explain().edges if e.reason is not None]
+        (edge,) = [e for e in vm.exe.explain().transfers if e.reason is not None]
         code = dict(isa.disassemble(vm.exe.functions[0].code))
         assert type(code[edge.pc]).__name__ == name and edge.reason.kind.key == "condition"

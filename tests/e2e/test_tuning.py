@@ -16,16 +16,16 @@ import pytest
 
 import relayvm as relay
 from relayvm.compiler.tuning import remember, trials
-from relayvm.ops.native import disk, records
-from relayvm.ops.native.disk import CacheWarning
-from relayvm.ops.op import REGISTRY
+from relayvm.ops.core.op import REGISTRY
+from relayvm.ops.native.cache import disk_cache, tuning_records
+from relayvm.ops.native.cache.disk_cache import CacheWarning
 
 from .. import two_ways as op
 from ..devices import DEVICES
 from ..ops.native.fresh import fresh_cache
 
 #: The cache of all tests, which keeps compiled code between runs.
-SHARED = Path(os.environ[disk.FOLDER_VARIABLE])
+SHARED = Path(os.environ[disk_cache.FOLDER_VARIABLE])
 SIZES = {"n": (1, 100, 5000)}
 STEPS = 200
 
@@ -33,10 +33,10 @@ STEPS = 200
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A cache without records, and nothing counted; the code in it is that of all tests, because compiling takes long."""
-    folder, part = fresh_cache(monkeypatch, tmp_path), disk._part
+    folder, part = fresh_cache(monkeypatch, tmp_path), disk_cache._subfolder
     (SHARED / "entries").mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700)
-    monkeypatch.setattr(disk, "_part", lambda name: SHARED / name if name == "entries" else part(name))
+    monkeypatch.setattr(disk_cache, "_subfolder", lambda name: SHARED / name if name == "entries" else part(name))
     monkeypatch.setattr(remember, "counters", Counter())
     with op.two_ways():
         yield folder
@@ -113,12 +113,12 @@ def test_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_program_is_remembered_once(cache: Path) -> None:
     relay.compile(text("5000"), tune="full")
-    of_programs = [r for r in records.known().values() if r.key.kind == remember.MODULE]
+    of_programs = [r for r in tuning_records.load().values() if r.key.kind == remember.MODULE]
     assert len(of_programs) == 1 and of_programs[0].data["changed"] == [[op.NAME, op.FAST, ""]]
-    size = records.path().stat().st_size
+    size = tuning_records.path().stat().st_size
     relay.compile(text("5000"))
     relay.compile(text("5000").replace("%y", "%other"))
-    assert records.path().stat().st_size == size, "nothing new is known"
+    assert tuning_records.path().stat().st_size == size, "nothing new is known"
 
 
 def test_a_forced_implementation_wins_over_records() -> None:
@@ -223,10 +223,10 @@ def test_records_of_another_version_are_named(cache: Path, recwarn: pytest.Warni
     relay.compile(text("5000"), tune="full")
     kept = [
         record._replace(key=type(record.key)(tuple((n, "0.0.9" if n == "relayvm" else v) for n, v in record.key.fields)))
-        for record in records.known().values()
+        for record in tuning_records.load().values()
     ]
-    records.clear()
-    records.save(kept)
+    tuning_records.clear()
+    tuning_records.save(kept)
     exe = relay.compile(text("5000"))
     assert implementations(exe) == [op.SLOW] * 2
     assert [str(w.message) for w in recwarn if w.category is CacheWarning] == [
@@ -238,16 +238,16 @@ def test_records_of_another_version_are_named(cache: Path, recwarn: pytest.Warni
 
 def test_damaged_records_are_named_and_the_run_goes_on(cache: Path) -> None:
     relay.compile(text("5000"), tune="full")
-    where = records.path()
+    where = tuning_records.path()
     where.write_bytes(where.read_bytes()[:300] + b"\0" + where.read_bytes()[300:])
-    records._book.cache_clear()
+    tuning_records._record_file.cache_clear()
     with pytest.warns(CacheWarning, match=r"a line of .*tuning.jsonl cannot be used \(line 1: its checksum is wrong\)"):
         exe = relay.compile(text("5000"))
     run_at(exe, 5000)
 
 
 def test_no_cache_no_records(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(disk.CAP_VARIABLE, "0")
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, "0")
     exe = relay.compile(text("5000"), tune="full")
     assert remember.counters["trials"] == 1 and not (cache / "tuning.jsonl").exists()
     assert implementations(exe) == [op.FAST] * 2, "what was measured holds in this process"

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.commands.inputs import Wanted, make_inputs
-from relayvm.compiler.commands.opening import function_of
-from relayvm.ops.group import Group
-from relayvm.ops.kernels import kernel_source
-from relayvm.ops.kernels.reads import reads
-from relayvm.ops.native import threads
-from relayvm.ops.native.layout import TENSOR
-from relayvm.ops.relate import shape_program
-from relayvm.vm.kernels import kernel_function
+from relayvm.compiler.commands.load_program import function_of
+from relayvm.ops.analysis.uses import reads
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.core.group import Group
+from relayvm.ops.core.type_relation import shape_program
+from relayvm.ops.native.object_layout import TENSOR
+from relayvm.ops.native.threads import team
+from relayvm.vm.runtime.kernel_addresses import kernel_function
 
 from ..devices import TARGETS
 
@@ -79,7 +79,7 @@ def results(group: Group, inputs: list[np.ndarray], missing: tuple[bool, ...]) -
     for i, (record, a) in enumerate(zip(records, arrays, strict=True)):
         record["data"], record["ndim"] = 0 if i < len(missing) and missing[i] else a.ctypes.data, a.ndim
         record["shape"][: a.ndim] = a.shape
-    argv = np.array([records[i:].ctypes.data for i in range(len(arrays))] + [0, threads.ALONE.ctypes.data], np.int64)
+    argv = np.array([records[i:].ctypes.data for i in range(len(arrays))] + [0, team.ALONE.ctypes.data], np.int64)
     assert kernel_function(kernel_source(group))(argv.ctypes.data, len(arrays)) == 0
     return outputs
 
@@ -111,6 +111,7 @@ COPIES = {
 @pytest.mark.parametrize("place", ["on", "off"])
 @pytest.mark.parametrize("name", COPIES)
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.extensive(place=["on"])
 def test_what_is_not_read_is_not_copied(target: str, name: str, place: str) -> None:
     params, body, copies = COPIES[name]
     text = f"{HEADER}def @main({params}) {{ {body} }}"

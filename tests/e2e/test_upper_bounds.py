@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.vm import isa
-from relayvm.vm.events import ALLOC
-from relayvm.vm.heap import class_bytes, size_class
-from relayvm.vm.views import LEAST_BOUND, LEAST_TIMES
+from relayvm.vm.bytecode import isa
+from relayvm.vm.runtime.heap import class_bytes, size_class
+from relayvm.vm.runtime.trace_events import ALLOC
+from relayvm.vm.runtime.view_handlers import LEAST_BOUND, LEAST_TIMES
 
 from ..devices import DEVICES
 from ..vm.plain import plain_machine

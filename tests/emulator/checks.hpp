@@ -86,10 +86,10 @@ inline bool is_allowed(uint64_t address, uint64_t n, int kind) {
     return true;
   }
   if (memory::is_pinned(address, n)) {
-    if (kind == ACCESS_ATOMIC) ++card::state().counts["bus_atomics"];
+    if (kind == ACCESS_ATOMIC) ++gpu::state().counts["bus_atomics"];
     return true;
   }
-  return card::setting("eager") != 0;  // then arrays of the host stand in for the card's
+  return gpu::setting("eager") != 0;  // then arrays of the host stand in for the GPU's
 }
 
 inline void access_hook(const void* pointer, unsigned long n, int kind) {

@@ -133,7 +133,7 @@ void multiply(const Product& p, int64_t batch) {
 inline void run(const Product& p) {
   for (const Matrix* matrix : {&p.a, &p.b, &p.c})
     if (!memory::is_ready(matrix->address, p.k || matrix == &p.c ? matrix->bytes(p.batches) : 0))
-      return card::poison(card::ILLEGAL_ADDRESS, "cublasGemmStridedBatchedEx: a matrix is not within memory of the device");
+      return gpu::poison(gpu::ILLEGAL_ADDRESS, "cublasGemmStridedBatchedEx: a matrix is not within memory of the device");
   for (int64_t batch = 0; batch < p.batches; ++batch) p.doubles ? multiply<double>(p, batch) : multiply<float>(p, batch);
 }
 

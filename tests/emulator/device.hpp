@@ -303,7 +303,7 @@ static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y,
 static inline double ldexp(double x, int n) { return __builtin_ldexp(x, n); }
 static inline float ldexpf(float x, int n) { return __builtin_ldexpf(x, n); }
 #ifdef EMULATOR_ROUGH
-// A card's functions are not the host's: within some units in the last place, exact where the result is 0, 1 or the argument.
+// A GPU's functions are not the host's: within some units in the last place, exact where the result is 0, 1 or the argument.
 // Here they are off by one or two wherever they may be.
 template <class T> struct EmulatorBits;
 template <> struct EmulatorBits<float> { typedef unsigned type; static const unsigned off = 2; };

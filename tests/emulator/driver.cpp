@@ -56,7 +56,7 @@ API int cuDeviceGet(int* out, int ordinal) {
 API int cuDeviceGetName(char* chars, int length, int device) {
   ENTER("cuDeviceGetName", INITIALIZED);
   if (!is_device(device)) return failed(INVALID_DEVICE, "there is no such device");
-  snprintf(chars, size_t(length), "Emulated card %d", device);
+  snprintf(chars, size_t(length), "emulated GPU %d", device);
   return SUCCESS;
 }
 
@@ -72,7 +72,7 @@ API int cuDeviceGetAttribute(int* out, int attribute, int device) {
   if (attribute == 75) *out = int(setting("compute_capability") / 10);
   else if (attribute == 76) *out = int(setting("compute_capability") % 10);
   else if (values.count(attribute)) *out = values.at(attribute);
-  else return failed(INVALID_VALUE, "the emulated card does not know this attribute");
+  else return failed(INVALID_VALUE, "the emulated GPU does not know this attribute");
   return SUCCESS;
 }
 

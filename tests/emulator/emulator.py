@@ -1,9 +1,9 @@
-"""The emulated card: a CUDA driver library and a compiler of CUDA C, both for the host.
+"""The emulated GPU: a CUDA driver library and a compiler of CUDA C, both for the host.
 
 ``driver_path()`` stands in for libcuda (and for cuBLAS), ``compile`` for NVRTC: what it returns is what the emulated
 ``cuModuleLoadData`` takes.  Both need g++; ``available()`` says whether there is one.
 
-With ``real.card`` set, ``library`` and ``compile`` are those of a real card, and the tests of kernels run there.
+With ``real.GPU`` set, ``library`` and ``compile`` are those of a real GPU, and the tests of kernels run there.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.kernels.cuda.prelude import PRELUDE
+from relayvm.ops.codegen.cuda.prelude import PRELUDE
 
 from . import real
 
@@ -35,7 +36,7 @@ _TEXT_FLAGS = (
     *("-std=c++17", "-O1", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing"),
     # nothing of one text is another's: a static array in a template would otherwise be one for all loaded libraries
     *("-fvisibility=hidden", "-fno-gnu-unique"),
-    # a card faults at an address that is not a multiple of what is read there
+    # a GPU faults at an address that is not a multiple of what is read there
     *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
 )
 #: Every access becomes a call, of functions in device.hpp; the sanitizer's own library is not linked.
@@ -49,7 +50,7 @@ _DRIVER_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-cont
 CHECKED = os.environ.get("RELAYVM_EMULATOR_CHECKED") == "1"
 
 
-#: Are the functions of the mathematical library off by units in the last place, as a card's are against the host's?
+#: Are the functions of the mathematical library off by units in the last place, as a GPU's are against the host's?
 ROUGH = os.environ.get("RELAYVM_EMULATOR_ROUGH") == "1"
 _ROUGH_FLAGS = ("-DEMULATOR_ROUGH",) if ROUGH else ()
 
@@ -59,13 +60,13 @@ class CompileError(Exception):
 
 
 def available() -> str | None:
-    """None, or why there can be no emulated card on this machine."""
-    if real.card is not None:
+    """None, or why there can be no emulated GPU on this machine."""
+    if real.gpu is not None:
         return None
     if shutil.which("g++") is None:
-        return "the emulated card needs g++"
+        return "the emulated GPU needs g++"
     if platform.system() != "Linux" or platform.machine() not in ("x86_64", "aarch64"):
-        return "the emulated card needs Linux on x86-64 or aarch64"
+        return "the emulated GPU needs Linux on x86-64 or aarch64"
     return None
 
 
@@ -88,6 +89,7 @@ def version() -> str:
 
 def _built(name: str, command: list[str], source: str) -> Path:
     """The library ``name`` in the cache folder, made by g++ from ``source`` on its standard input unless it is there."""
+    sys.audit("relayvm.emulator", name)  # heard by ``tiers``
     path = _folder() / name
     if path.exists():
         return path
@@ -126,12 +128,12 @@ def kernels(text: str) -> list[str]:
 def compile(text: str, arch: str = "sm_90", options: Sequence[str] = (), checked: bool = CHECKED) -> bytes:
     """A library of the kernels in ``text`` for the emulated driver; ``arch`` is ``sm_XX``, and the device must fit it.
 
-    ``text`` may begin with the prelude or not.  ``options`` are NVRTC's and change nothing.  ``checked``: the card looks at
+    ``text`` may begin with the prelude or not.  ``options`` are NVRTC's and change nothing.  ``checked``: the GPU looks at
     every access: reads and writes outside of any block, and races in shared memory, poison it.  It is slower then.
     Raises CompileError.
     """
-    if real.card is not None:
-        return real.card.compile(text)
+    if real.gpu is not None:
+        return real.gpu.compile(text)
     return _image(text, arch, checked)
 
 
@@ -158,7 +160,7 @@ def _image(text: str, arch: str, checked: bool) -> bytes:
 
 
 class Compiler:
-    """What stands in for NVRTC: its ``version`` is part of the key of what it makes."""
+    """A replacement of NVRTC; its ``version`` is part of the key of compiled code."""
 
     def __init__(self, checked: bool = CHECKED) -> None:
         self.checked = checked
@@ -175,7 +177,7 @@ class Compiler:
 
 def library() -> Any:
     """The driver and cuBLAS: functions by their symbols."""
-    return _emulated() if real.card is None else real.card
+    return _emulated() if real.gpu is None else real.gpu
 
 
 @functools.cache
@@ -190,15 +192,15 @@ def _emulated() -> ctypes.CDLL:
 
 
 def set(name: str, value: int) -> None:
-    """Changes a setting; see ``defaults`` in card.hpp.  Raises KeyError for one that there is not.  A real card has none."""
-    if real.card is None and library().emulator_set(name.encode(), value):
+    """Changes a setting; see ``defaults`` in GPU.hpp.  Raises KeyError for one that there is not.  A real GPU has none."""
+    if real.gpu is None and library().emulator_set(name.encode(), value):
         raise KeyError(name)
 
 
 def get(name: str) -> int:
     """A setting, or what is so now, or a count.
 
-    ``error`` (the CUresult of a poisoned card, else 0), ``blocks`` and ``used`` (live device memory: blocks, bytes),
+    ``error`` (the CUresult of a poisoned GPU, else 0), ``blocks`` and ``used`` (live device memory: blocks, bytes),
     ``queued`` (operations not yet run), ``kernels`` and ``operations`` (run so far), ``bus_atomics`` (of checked kernels on
     pinned memory), or how often the driver's function
     of that name (without the version of its symbol) was called.
@@ -207,15 +209,15 @@ def get(name: str) -> int:
 
 
 def text() -> str:
-    """What went wrong last, in words; a real card says it with its error numbers."""
-    if real.card is not None:
+    """The text of the last error; a real GPU reports an error number."""
+    if real.gpu is not None:
         return ""
     return library().emulator_text().decode()
 
 
 def reset() -> None:
-    """Everything as at the start: all memory and handles are gone, settings and counts are as they were.  A real card stays."""
-    if real.card is None:
+    """Everything as at the start: all memory and handles are gone, settings and counts are as they were.  A real GPU stays."""
+    if real.gpu is None:
         library().emulator_reset()
 
 

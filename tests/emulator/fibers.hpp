@@ -70,7 +70,7 @@ emulator_switch:
 .size emulator_switch, .-emulator_switch
 )");
 #else
-#error "the emulated card knows how to switch fibers on x86-64 and aarch64 only"
+#error "the emulated GPU knows how to switch fibers on x86-64 and aarch64 only"
 #endif
 
 constexpr size_t STACK_BYTES = 256 << 10;  // what is touched of it is committed

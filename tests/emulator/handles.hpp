@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "card.hpp"
+#include "gpu.hpp"
 #include "checks.hpp"
 #include "cublas.hpp"
 #include "launch.hpp"
@@ -17,7 +17,7 @@
 #include "modules.hpp"
 #include "streams.hpp"
 
-using namespace card;
+using namespace gpu;
 using modules::Function;
 using modules::Module;
 using std::shared_ptr;

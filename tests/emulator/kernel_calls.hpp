@@ -127,7 +127,7 @@ API int cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned 
   if (int error = check_launch(*function, launch)) return error;
   std::vector<uint64_t> words;
   if (int error = parameters(*function, params, extra, words)) return error;
-  if (stream->capture && card::is_due("fail_captured_launch"))
+  if (stream->capture && gpu::is_due("fail_captured_launch"))
     return streams::refuse_in_capture(*stream, "a launch that was to fail");
   int planned = int(setting("launch_error"));
   state().settings["launch_error"] = 0;
@@ -144,7 +144,7 @@ API int cuStreamBeginCapture_v2(void* handle, int mode) {
   FIND(Stream, stream, streams, handle, "stream");
   if (mode < 0 || mode > 2) return failed(INVALID_VALUE, "there is no such capture mode");
   if (stream->capture) return failed(INVALID_VALUE, "the stream is captured already");
-  if (card::is_due("fail_capture")) return failed(INVALID_VALUE, "this capture was to fail");
+  if (gpu::is_due("fail_capture")) return failed(INVALID_VALUE, "this capture was to fail");
   stream->capture = std::make_shared<streams::Capture>();
   stream->capture->origin = stream->handle;
   stream->capture->mode = mode;

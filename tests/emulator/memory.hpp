@@ -10,7 +10,7 @@
 
 #include <sys/mman.h>
 
-#include "card.hpp"
+#include "gpu.hpp"
 
 namespace memory {
 
@@ -134,7 +134,7 @@ inline bool zones_hold(const Block& block) {
 inline void check_zones(const std::string& who) {
   for (auto& [address, block] : state().ready) {
     if (zones_hold(*block)) continue;
-    card::poison(card::ILLEGAL_ADDRESS, who + ": a write outside of " + described(address, block->bytes));
+    gpu::poison(gpu::ILLEGAL_ADDRESS, who + ": a write outside of " + described(address, block->bytes));
     mark_zones(*block);
   }
 }
@@ -177,7 +177,7 @@ using Enqueue = std::function<void(std::function<void()>)>;
 inline void make_ready(const std::shared_ptr<Block>& block) {
   auto* start = reinterpret_cast<char*>(block->start());
   if (!block->fresh && !holds(start, POISON, block->whole))
-    card::poison(card::ILLEGAL_ADDRESS, "a write to freed memory: where now is " + described(block->address, block->bytes));
+    gpu::poison(gpu::ILLEGAL_ADDRESS, "a write to freed memory: where now is " + described(block->address, block->bytes));
   memset(start, POISON, block->whole);
   mark_zones(*block);
   block->ready = true;
@@ -185,15 +185,15 @@ inline void make_ready(const std::shared_ptr<Block>& block) {
 }
 
 inline int allocate(uint64_t* out, uint64_t bytes, const std::shared_ptr<Pool>& pool, uint64_t stream, const Enqueue& enqueue) {
-  if (bytes == 0) return card::failed(card::INVALID_VALUE, "an allocation of 0 bytes");
-  if (card::is_due("fail_allocation")) return card::failed(card::OUT_OF_MEMORY, "this allocation was to fail");
+  if (bytes == 0) return gpu::failed(gpu::INVALID_VALUE, "an allocation of 0 bytes");
+  if (gpu::is_due("fail_allocation")) return gpu::failed(gpu::OUT_OF_MEMORY, "this allocation was to fail");
   Device& on = device(pool->device);
-  uint64_t size = rounded(bytes), total = uint64_t(card::setting("memory"));
+  uint64_t size = rounded(bytes), total = uint64_t(gpu::setting("memory"));
   uint64_t grown = std::max(pool->reserved, pool->used + size);
   if (size < bytes || size > total || on.reserved() - pool->reserved + grown > total)
-    return card::failed(card::OUT_OF_MEMORY, "the device has no " + std::to_string(bytes) + " bytes left");
+    return gpu::failed(gpu::OUT_OF_MEMORY, "the device has no " + std::to_string(bytes) + " bytes left");
   uint64_t before = on.next, start = take(on, size + 2 * ZONE, stream);
-  if (!start) return card::failed(card::OUT_OF_MEMORY, "the emulator's region is full");
+  if (!start) return gpu::failed(gpu::OUT_OF_MEMORY, "the emulator's region is full");
   pool->used += size;
   pool->reserved = grown;
   bool fresh = on.next != before;
@@ -201,14 +201,14 @@ inline int allocate(uint64_t* out, uint64_t bytes, const std::shared_ptr<Pool>& 
   state().live[block->address] = block;
   enqueue([block] { make_ready(block); });
   *out = block->address;
-  return card::SUCCESS;
+  return gpu::SUCCESS;
 }
 
 inline void release(const std::shared_ptr<Block>& block, uint64_t ticket) {
   block->pool->going -= rounded(block->bytes);
   auto* start = reinterpret_cast<char*>(block->start());
   if (block->ready && !zones_hold(*block))
-    card::poison(card::ILLEGAL_ADDRESS, "a write outside of " + described(block->address, block->bytes));
+    gpu::poison(gpu::ILLEGAL_ADDRESS, "a write outside of " + described(block->address, block->bytes));
   memset(start, POISON, block->whole);
   auto found = state().ready.find(block->address);
   if (found != state().ready.end() && found->second == block) state().ready.erase(found);
@@ -227,7 +227,7 @@ inline void close(const std::shared_ptr<Pool>& pool) {
 
 inline int free_block(uint64_t address, uint64_t stream, const Enqueue& enqueue) {
   auto found = state().live.find(address);
-  if (found == state().live.end()) return card::failed(card::INVALID_VALUE, "what is freed is no block");
+  if (found == state().live.end()) return gpu::failed(gpu::INVALID_VALUE, "what is freed is no block");
   auto block = found->second;
   state().live.erase(found);
   uint64_t ticket = ++state().tickets;
@@ -236,7 +236,7 @@ inline int free_block(uint64_t address, uint64_t stream, const Enqueue& enqueue)
   block->pool->going += rounded(block->bytes);
   if (block->pool->destroyed) close(block->pool);
   enqueue([block, ticket] { release(block, ticket); });
-  return card::SUCCESS;
+  return gpu::SUCCESS;
 }
 
 // Gives back what a pool holds beyond so many bytes and does not need.
@@ -251,26 +251,26 @@ inline void trim_pools() {
 }
 
 inline int allocate_host(uint64_t* out, uint64_t bytes) {
-  if (bytes == 0) return card::failed(card::INVALID_VALUE, "an allocation of 0 bytes");
-  if (card::is_due("fail_host_allocation")) return card::failed(card::OUT_OF_MEMORY, "this allocation was to fail");
+  if (bytes == 0) return gpu::failed(gpu::INVALID_VALUE, "an allocation of 0 bytes");
+  if (gpu::is_due("fail_host_allocation")) return gpu::failed(gpu::OUT_OF_MEMORY, "this allocation was to fail");
   uint64_t whole = (ZONE * 2 + rounded(bytes) + 4095) / 4096 * 4096;
   void* start = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED) return card::failed(card::OUT_OF_MEMORY, "the host has no memory left");
+  if (start == MAP_FAILED) return gpu::failed(gpu::OUT_OF_MEMORY, "the host has no memory left");
   memset(start, RED, whole);
   *out = uint64_t(start) + ZONE;
   memset(reinterpret_cast<void*>(*out), POISON, bytes);
   state().host[*out] = {bytes, whole, true};
-  return card::SUCCESS;
+  return gpu::SUCCESS;
 }
 
 // Freed host memory stays poisoned for a while, so that a late write does not end the process.
 inline int free_host(uint64_t address) {
   auto found = state().host.find(address);
-  if (found == state().host.end() || !found->second.live) return card::failed(card::INVALID_VALUE, "what is freed is no block");
+  if (found == state().host.end() || !found->second.live) return gpu::failed(gpu::INVALID_VALUE, "what is freed is no block");
   HostBlock& block = found->second;
   auto* start = reinterpret_cast<char*>(address - ZONE);
   if (!holds(start, RED, ZONE) || !holds(start + ZONE + block.bytes, RED, block.whole - ZONE - block.bytes))
-    card::poison(card::ILLEGAL_ADDRESS, "a write outside of " + described(address, block.bytes) + " of the host");
+    gpu::poison(gpu::ILLEGAL_ADDRESS, "a write outside of " + described(address, block.bytes) + " of the host");
   memset(start, POISON, block.whole);
   block.live = false;
   state().quarantine.push_back(address);
@@ -280,7 +280,7 @@ inline int free_host(uint64_t address) {
     munmap(reinterpret_cast<void*>(oldest - ZONE), state().host[oldest].whole);
     state().host.erase(oldest);
   }
-  return card::SUCCESS;
+  return gpu::SUCCESS;
 }
 
 inline void reset() {

@@ -78,7 +78,7 @@ API int cuMemFreeHost(void* address) {
 API int cuPointerGetAttributes(unsigned n, const int* attributes, void** places, uint64_t address) {
   ENTER("cuPointerGetAttributes", CONTEXT);
   for (unsigned i = 0; i < n; ++i) {
-    if (attributes[i] != 2) return failed(INVALID_VALUE, "the emulated card knows only the type of memory");
+    if (attributes[i] != 2) return failed(INVALID_VALUE, "the emulated GPU knows only the type of memory");
     *static_cast<unsigned*>(places[i]) = memory::is_pinned(address, 1) ? 1 : memory::block_of(address, 1) ? 2 : 0;
   }
   return SUCCESS;
@@ -128,7 +128,7 @@ API int cuMemcpyDtoHAsync_v2(void* to, uint64_t source, size_t n, void* stream_h
   ENTER("cuMemcpyDtoHAsync", CONTEXT);
   FIND(Stream, stream, streams, stream_handle, "stream");
   if (!memory::is_known(source, n)) return unknown_memory("cuMemcpyDtoHAsync", source, n);
-  if (card::is_due("fail_copy_to_host")) {
+  if (gpu::is_due("fail_copy_to_host")) {
     poison(ILLEGAL_ADDRESS, "this copy was to fail");
     return state().poison;
   }

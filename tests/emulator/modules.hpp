@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "card.hpp"
+#include "gpu.hpp"
 #include "checks.hpp"
 #include "launch.hpp"
 
@@ -58,7 +58,7 @@ inline void* open_image(const void* image, size_t n) {
   }
   close(file);
   void* library = written == n ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
-  if (!library) card::state().text = written == n ? dlerror() : "the module cannot be written to /tmp";
+  if (!library) gpu::state().text = written == n ? dlerror() : "the module cannot be written to /tmp";
   unlink(path);
   return library;
 }

@@ -1,4 +1,4 @@
-"""The machine's view of the emulated card: plugged in where cards are opened with the system's driver and cupy."""
+"""The machine's view of the emulated GPU: plugged in where GPUs are opened with the system's driver and cupy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native import nvrtc
-from relayvm.vm.cuda import device, provider
+from relayvm.ops.native.jit import nvrtc
+from relayvm.vm.devices.cuda import device, provider
 
 from . import emulator, proof
 
@@ -39,7 +39,7 @@ class EmulatedProvider:
         with emulator.at_once(stream):
             yield
 
-    def is_here(self, value: Any, ordinal: int) -> bool:
+    def is_on_gpu(self, value: Any, ordinal: int) -> bool:
         return isinstance(value, Foreign)
 
     def stream_of(self, value: Any, ordinal: int) -> int | None:
@@ -53,7 +53,7 @@ class EmulatedProvider:
 
 @dataclass(frozen=True)
 class Foreign:
-    """An array of another library on the emulated card, which works on ``stream``."""
+    """An array of another library on the emulated GPU, which works on ``stream``."""
 
     address: int
     shape: tuple[int, ...]
@@ -62,13 +62,13 @@ class Foreign:
 
 
 def forget() -> None:
-    """Forget every card that was opened."""
+    """Forget every GPU that was opened."""
     for cached in (device.driver, device.device, device._library):
         cached.cache_clear()
 
 
 def _proven(cubin: Callable[..., bytes]) -> Callable[..., bytes]:
-    """``cubin`` for the emulated card, of texts that NVRTC compiles too."""
+    """``cubin`` for the emulated GPU, of texts that NVRTC compiles too."""
 
     def proven(text: str, *args: Any, **named: Any) -> bytes:
         proof.prove(text)
@@ -79,7 +79,7 @@ def _proven(cubin: Callable[..., bytes]) -> Callable[..., bytes]:
 
 @contextlib.contextmanager
 def plugged_in() -> Iterator[None]:
-    """While this is open, ``cuda`` is the emulated card, fresh."""
+    """While this is open, ``cuda`` is the emulated GPU, fresh."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider, "provider", EmulatedProvider())
         patch.setattr(nvrtc, "compiler", emulator.Compiler())

@@ -1,4 +1,4 @@
-"""Every CUDA text that a test runs on the emulated card is compiled by NVRTC as well, for real architectures.
+"""Every CUDA text that a test runs on the emulated GPU is compiled by NVRTC as well, for real architectures.
 
 Registered as a plugin by ``conftest``: the run ends with how many there were.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relayvm.ops.native import nvrtc
+from relayvm.ops.native.jit import nvrtc
 
 from . import real
 
@@ -23,8 +23,8 @@ _why_not: list[str] = []
 
 def prove(text: str) -> None:
     """Compile a text with kernels (without the prelude) for all ARCHITECTURES, once in a process.  Raises CudaCompileError."""
-    if real.card is not None or text in _proven or _why_not or "__global__" not in text:
-        return  # a real card compiles for itself
+    if real.gpu is not None or text in _proven or _why_not or "__global__" not in text:
+        return  # a real GPU compiles for itself
     try:
         for arch in ARCHITECTURES:
             image = CUBIN(text, arch, by=_COMPILER)
@@ -50,7 +50,7 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """How many kernels were compiled."""
+    """Report the number of compiled kernels."""
     if _why_not:
         terminalreporter.write_line(f"CUDA texts were not compiled: {_why_not[0]}")
     elif _proven:

@@ -1,4 +1,4 @@
-// What tests ask and tell the card: see emulator.py.
+// What tests ask and tell the GPU: see emulator.py.
 #pragma once
 #include "handles.hpp"
 

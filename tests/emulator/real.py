@@ -1,4 +1,4 @@
-"""A real card in the place of the emulated one, for the tests that run kernels one by one: ``RELAYVM_EMULATED=0``."""
+"""A real GPU in the place of the emulated one, for the tests that run kernels one by one: ``RELAYVM_EMULATED=0``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from relayvm.ops.kernels.cuda.prelude import PRELUDE
-from relayvm.ops.native import nvrtc
-from relayvm.vm.cuda import device
-from relayvm.vm.cuda.provider import CupyProvider
+from relayvm.ops.codegen.cuda.prelude import PRELUDE
+from relayvm.ops.native.jit import nvrtc
+from relayvm.vm.devices.cuda import device
+from relayvm.vm.devices.cuda.provider import CupyProvider
 
 #: See ``conftest``.
 VARIABLE = "RELAYVM_EMULATED"
 
 
-class RealCard:
+class RealGpu:
     """The driver, cuBLAS and NVRTC, called as the emulated ones are."""
 
     @functools.cached_property
@@ -33,17 +33,17 @@ class RealCard:
         raise AttributeError(symbol)
 
     def compile(self, text: str) -> bytes:
-        """The cubin of a text, which may begin with the prelude or not, for this card."""
+        """The cubin of a text, which may begin with the prelude or not, for this GPU."""
         return nvrtc.cubin(text.removeprefix(PRELUDE), device.device(0).architecture)
 
     def text(self, error: int) -> str:
-        """What an error number of the driver means."""
+        """The meaning of an error number of the driver."""
         chars = ctypes.c_char_p()
         known = self.cuGetErrorString(error, ctypes.byref(chars)) == 0
         return chars.value.decode() if known and chars.value else ""
 
     def close(self, stream: int, pool: int, blocks: Sequence[int], modules: Sequence[int]) -> None:
-        """Give everything back that a session made; after an error of the card that cannot be done, and is not tried twice."""
+        """Give everything back that a session made; after an error of the GPU that cannot be done, and is not tried twice."""
         word = ctypes.c_uint64
         self.cuStreamSynchronize(word(stream))
         for block in blocks:
@@ -55,5 +55,5 @@ class RealCard:
         self.cuMemPoolDestroy(word(pool))
 
 
-#: The real card, where the tests shall run on it.
-card: RealCard | None = RealCard() if os.environ.get(VARIABLE) == "0" else None
+#: The real GPU, where the tests shall run on it.
+gpu: RealGpu | None = RealGpu() if os.environ.get(VARIABLE) == "0" else None

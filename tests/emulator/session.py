@@ -1,4 +1,4 @@
-"""One context, stream and pool of the card, for tests that run a kernel and look at what it wrote."""
+"""One context, stream and pool of the GPU, for tests that run a kernel and look at what it wrote."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CudaError(Exception):
     """A call of the driver failed: its ``code`` (a CUresult), the function, and what the emulator says about it."""
 
     def __init__(self, function: str, code: int) -> None:
-        super().__init__(f"{function}: {code}: {emulator.text() if real.card is None else real.card.text(code)}")
+        super().__init__(f"{function}: {code}: {emulator.text() if real.gpu is None else real.gpu.text(code)}")
         self.code = code
 
 
@@ -53,7 +53,7 @@ def word(value: int) -> ctypes.c_uint64:
 
 
 class Session:
-    """A fresh card: the emulator is reset when the session starts and when it ends."""
+    """A fresh GPU: the emulator is reset when the session starts and when it ends."""
 
     def __enter__(self) -> Session:
         emulator.reset()
@@ -67,8 +67,8 @@ class Session:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if real.card is not None:
-            real.card.close(self.stream, self.pool, list(self._blocks), self._modules)
+        if real.gpu is not None:
+            real.gpu.close(self.stream, self.pool, list(self._blocks), self._modules)
         emulator.reset()
         forget()  # machines of later tests open it anew
 
@@ -100,9 +100,9 @@ class Session:
         return address
 
     def get(self, address: int, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
-        """What is on the device when everything in the stream has run."""
+        """The contents of a device array after all work in the stream."""
         self.wait()
-        if real.card is None:
+        if real.gpu is None:
             return emulator.array(address, shape, dtype).copy()
         out = np.empty(shape, dtype)
         if out.nbytes:
@@ -139,7 +139,7 @@ class Session:
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
         (gx, gy, gz), (bx, by, bz) = ((*sizes, 1, 1)[:3] for sizes in (grid, block))
         handle = word(self.function(image, entry))
-        if real.card is not None and shared_bytes > _SHARED_UNASKED:
+        if real.gpu is not None and shared_bytes > _SHARED_UNASKED:
             call("cuFuncSetAttribute", handle, _DYNAMIC_SHARED, shared_bytes)
         call("cuLaunchKernel", handle, gx, gy, gz, bx, by, bz, shared_bytes, word(stream or self.stream), None, extra)
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "card.hpp"
+#include "gpu.hpp"
 #include "memory.hpp"
 
 namespace streams {
@@ -71,9 +71,9 @@ inline void run_first(Stream& stream) {
   Operation operation = std::move(stream.queue.front());
   stream.queue.pop_front();
   if (operation.wait) run_until(operation.wait);
-  if (operation.act && !card::state().poison) {
+  if (operation.act && !gpu::state().poison) {
     operation.act();
-    ++card::state().counts["operations"];
+    ++gpu::state().counts["operations"];
   }
   if (operation.record) {
     operation.record->ns = now();
@@ -93,25 +93,25 @@ inline void run_all(Stream& stream) {
 // Returns a CUresult: a capture that has been made invalid takes nothing more.
 inline int enqueue(Stream& stream, Operation operation) {
   if (auto& capture = stream.capture) {
-    if (capture->invalid) return card::CAPTURE_INVALIDATED;
+    if (capture->invalid) return gpu::CAPTURE_INVALIDATED;
     capture->actions.push_back(std::move(operation.act));
     capture->last[stream.handle] = capture->seen[stream.handle][stream.handle] = capture->actions.size();
-    return card::SUCCESS;
+    return gpu::SUCCESS;
   }
   stream.queue.push_back(std::move(operation));
-  if (card::setting("eager")) run_all(stream);
-  if (int64_t(stream.queue.size()) > card::setting("queue_limit"))
+  if (gpu::setting("eager")) run_all(stream);
+  if (int64_t(stream.queue.size()) > gpu::setting("queue_limit"))
     for (size_t half = stream.queue.size() / 2; half && !stream.queue.empty(); --half) run_first(stream);
-  return card::SUCCESS;
+  return gpu::SUCCESS;
 }
 
 inline int enqueue(Stream& stream, Action act) { return enqueue(stream, Operation{std::move(act), nullptr, nullptr}); }
 
 // What must not be done while `stream` is captured: makes the capture invalid.
 inline int refuse_in_capture(Stream& stream, const char* what) {
-  if (!stream.capture) return card::SUCCESS;
+  if (!stream.capture) return gpu::SUCCESS;
   stream.capture->invalid = true;
-  return card::failed(card::CAPTURE_UNSUPPORTED, std::string(what) + " while the stream is captured");
+  return gpu::failed(gpu::CAPTURE_UNSUPPORTED, std::string(what) + " while the stream is captured");
 }
 
 // Would a potentially unsafe call of this thread spoil this capture?
@@ -130,7 +130,7 @@ inline int record(Event& event, const std::shared_ptr<Stream>& stream) {
   if (stream->capture) {
     event.mark = nullptr;
     event.seen = stream->capture->seen[stream->handle];
-    return stream->capture->invalid ? card::CAPTURE_INVALIDATED : card::SUCCESS;
+    return stream->capture->invalid ? gpu::CAPTURE_INVALIDATED : gpu::SUCCESS;
   }
   event.mark = std::make_shared<Mark>(Mark{stream});
   return enqueue(*stream, {nullptr, nullptr, event.mark});
@@ -141,13 +141,13 @@ inline int wait(const std::shared_ptr<Stream>& stream, Event& event) {
     if (stream->capture && stream->capture != event.capture) return refuse_in_capture(*stream, "waiting for another capture");
     stream->capture = event.capture;
     merge(stream->capture->seen[stream->handle], event.seen);
-    return stream->capture->invalid ? card::CAPTURE_INVALIDATED : card::SUCCESS;
+    return stream->capture->invalid ? gpu::CAPTURE_INVALIDATED : gpu::SUCCESS;
   }
   if (stream->capture) {
     stream->capture->invalid = true;
-    return card::failed(card::CAPTURE_ISOLATION, "a captured stream waits for an event from outside of the capture");
+    return gpu::failed(gpu::CAPTURE_ISOLATION, "a captured stream waits for an event from outside of the capture");
   }
-  if (!event.mark || event.mark->done) return card::SUCCESS;
+  if (!event.mark || event.mark->done) return gpu::SUCCESS;
   return enqueue(*stream, {nullptr, event.mark, nullptr});
 }
 

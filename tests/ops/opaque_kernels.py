@@ -10,16 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import relayvm.ops as _every_operator  # noqa: F401
-from relayvm.ops.choice import settled
-from relayvm.ops.group import Group, Node
-from relayvm.ops.kernels import opaque
-from relayvm.ops.kernels.source import KernelSource
-from relayvm.ops.native import libraries, memory, store, threads
-from relayvm.ops.native.layout import TENSOR
-from relayvm.ops.op import get
-from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import DTYPES, Tensor, numpy_dtype
-from relayvm.shape_funcs.dims import dim, sym
+from relayvm.ops.codegen.cpu import opaque_kernel
+from relayvm.ops.codegen.cpu.kernel_source import KernelSource
+from relayvm.ops.core.group import Group, Node
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
+from relayvm.ops.core.type_relation import build_group, shape_program
+from relayvm.ops.native import memory
+from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.jit import library_calls
+from relayvm.ops.native.object_layout import TENSOR
+from relayvm.ops.native.threads import team
+from relayvm.ops.strategy.choice import resolve_implementation
+from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 
 def descriptor(array: np.ndarray) -> np.ndarray:
@@ -52,7 +55,7 @@ def group_of(name: str, attrs: Any, inputs: list[np.ndarray], known: Sequence[in
 
 
 class Ran(NamedTuple):
-    """What a kernel did: the outputs as they were allocated, its status, the size an upper-bound operator reported."""
+    """The outcome of a kernel: the allocated outputs, its status, the size that an upper-bound operator reported."""
 
     outputs: list[np.ndarray]
     status: int
@@ -67,7 +70,7 @@ def run(
     known: Sequence[int] = (),
     implementation: str = "",
     in_place: Sequence[tuple[int, int]] = (),
-    shares: Sequence[np.ndarray] = (threads.ALONE,),
+    shares: Sequence[np.ndarray] = (team.ALONE,),
     **attributes: Any,
 ) -> Ran:
     """Run the operator's kernel on arrays, as machine code or as plain Python with every load and store checked.
@@ -77,7 +80,7 @@ def run(
     """
     attrs = get(name).attrs(**attributes)
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
-    group = settled(group_of(name, attrs, arrays, known), [a.shape for a in arrays])
+    group = resolve_implementation(group_of(name, attrs, arrays, known), [a.shape for a in arrays])
     if implementation:
         group = replace(group, implementation=implementation)
     shapes = shape_program(group).program.run(arrays)
@@ -90,19 +93,19 @@ def run(
     tensors = [*arrays, *outputs, *([counts] if get(name).shape_func.upper_bound else [])]
     status = 0
     for share in shares:
-        status = status or call(opaque.source(group), tensors, jit=jit, share=share)
+        status = status or call(opaque_kernel.source(group), tensors, jit=jit, share=share)
     return Ran(outputs, status, int(counts[0]))
 
 
-def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False, share: np.ndarray = threads.ALONE) -> int:
+def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False, share: np.ndarray = team.ALONE) -> int:
     """Call a kernel; its status."""
     records = [descriptor(a) for a in tensors]
-    table = np.zeros(len(libraries.TABLE), np.int64)
-    for library, address in libraries.addresses(source.libraries).items():
-        table[libraries.TABLE[library].index] = address
+    table = np.zeros(len(library_calls.TABLE), np.int64)
+    for library, address in library_calls.addresses(source.libraries).items():
+        table[library_calls.TABLE[library].index] = address
     argv = np.array([*(r.ctypes.data for r in records), table.ctypes.data, share.ctypes.data], np.int64)
     if jit:
-        address = store.address_of(function_of(source), "int32(int64, int64)", source.entry)
+        address = kernel_store.address_of(function_of(source), "int32(int64, int64)", source.entry)
         return int(memory.call_kernel(address, argv.ctypes.data, len(tensors)))
     with memory.watch() as announce:
         for block in (argv, table, share, *records, *tensors):

@@ -18,7 +18,7 @@ ROUNDING = {
 
 
 def source(i: int, n: int, m: int, mode: str, scale: float | None, region: tuple[float, float] | None) -> float:
-    """Where in an axis of ``n`` elements element ``i`` of ``m`` is."""
+    """The coordinate of element ``i`` of ``m`` in an axis of ``n`` elements."""
     ratio = m / n if scale is None else scale
     match mode:
         case "half_pixel":
@@ -46,7 +46,7 @@ def cubic(d: float, a: float) -> float:
 
 
 def weights(x: float, n: int, attrs: dict[str, Any]) -> np.ndarray:
-    """What each of the ``n`` elements counts for at ``x``."""
+    """The weight of each of the ``n`` elements at ``x``."""
     out = np.zeros(n)
     method = attrs.get("method", "linear")
     if method == "nearest_neighbor":
@@ -106,7 +106,7 @@ def mirrored(x: float, low: float, high: float) -> float:
 
 
 def grid_weights(x: float, n: int, method: str, padding: str, aligned: bool) -> dict[int, float]:
-    """Which elements of an axis count, and for what; -1 is one outside."""
+    """Indices and weights of the contributing elements of an axis; index -1 is outside."""
     at = (x + 1) / 2 * (n - 1) if aligned else ((x + 1) * n - 1) / 2
     ends = (0, n - 1) if aligned else (-0.5, n - 0.5)
     if padding == "border" and method != "bicubic":

@@ -1,4 +1,4 @@
-"""Groups that use what their reductions give, made by the compiler from text, with what numpy makes of them."""
+"""Groups that use the results of their reductions, compiled from text, with numpy's results."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf, logsumexp, softmax
 
-from relayvm.compiler.ir import Call, GlobalVar, IRModule, let_chain
+from relayvm.compiler.ir.expr import Call, GlobalVar, IRModule, let_chain
+from relayvm.compiler.ir.primitive import group_of
 from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.compiler.primitive import group_of
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.group import Group
-from relayvm.ops.op import OpPattern
+from relayvm.ops.core.group import Group
+from relayvm.ops.core.op import OpPattern
 
 
 def fused(text: str) -> IRModule:

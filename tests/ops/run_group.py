@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.choice import settled
-from relayvm.ops.group import Group, Literal, Node
-from relayvm.ops.kernels import kernel_source
-from relayvm.ops.kernels.loops import BODIES
-from relayvm.ops.native import memory, store, threads
-from relayvm.ops.native.halves import scalar_types
-from relayvm.ops.native.layout import TENSOR
-from relayvm.ops.op import NoAttrs, get
-from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import DTYPES, HALVES, Tensor, numpy_dtype
-from relayvm.shape_funcs.dims import dim, sym
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.codegen.cpu.fused_kernel import BODIES
+from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.op import NoAttrs, get
+from relayvm.ops.core.tensor_types import DTYPES, HALVES, Tensor, numpy_dtype
+from relayvm.ops.core.type_relation import build_group, shape_program
+from relayvm.ops.native import memory
+from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.jit.halves import scalar_types
+from relayvm.ops.native.object_layout import TENSOR
+from relayvm.ops.native.threads import team
+from relayvm.ops.strategy.choice import resolve_implementation
+from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 
 def _scalar(dtype: str) -> Callable[[Any], Any]:
@@ -34,10 +36,10 @@ def _scalar(dtype: str) -> Callable[[Any], Any]:
     return convert
 
 
-#: What the source of a kernel may use, in plain Python; numpy's functions, since those of ``math`` raise.
+#: The names available to a kernel's source, in plain Python; numpy's functions, because those of ``math`` raise.
 _ALIKE = (
     *("exp", "log", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
-    *("isinf", "isfinite", "inf", "nan", "ceil", "copysign", "fabs"),
+    *("isinf", "isfinite", "inf", "nan", "ceil", "floor", "copysign", "fabs"),
 )
 _MATH = {
     **{name: getattr(np, name) for name in _ALIKE},
@@ -65,7 +67,7 @@ TWINS: dict[str, Any] = {
 
 
 def group_of(params: Sequence[Tensor], nodes: Sequence[Node], literals: Sequence[Literal] = (), results: Any = None) -> Group:
-    """A group whose result is its last value, unless ``results`` says otherwise."""
+    """A group whose result is its last value, unless ``results`` is given."""
     group = build_group(params, literals, nodes, ())
     return Group(group.params, group.literals, group.nodes, tuple(results or [len(group.values()) - 1]))
 
@@ -102,7 +104,7 @@ class Descriptors:
             record["data"], record["ndim"] = a.ctypes.data, a.ndim
             record["shape"][: a.ndim] = a.shape
         start = self.records.ctypes.data
-        self.argv = np.array([start + k * TENSOR.itemsize for k in range(len(arrays))] + [0, threads.ALONE.ctypes.data], np.int64)
+        self.argv = np.array([start + k * TENSOR.itemsize for k in range(len(arrays))] + [0, team.ALONE.ctypes.data], np.int64)
 
     @property
     def address(self) -> int:
@@ -118,12 +120,12 @@ def plain(text: str) -> Callable[[int, int], int]:
 
 
 def evaluate(
-    group: Group, arrays: Sequence[Any], run: Run = plain, shares: Sequence[np.ndarray] = (threads.ALONE,)
+    group: Group, arrays: Sequence[Any], run: Run = plain, shares: Sequence[np.ndarray] = (team.ALONE,)
 ) -> tuple[int, list[np.ndarray]]:
     """The status of the kernel and what it wrote, called for each of ``shares`` until one fails."""
     inputs = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
     shapes = shape_program(group).program.run(inputs)
-    group = settled(group, [a.shape for a in inputs])
+    group = resolve_implementation(group, [a.shape for a in inputs])
     dtypes = [group.values()[r].dtype for r in group.results]
     outputs = [np.full(s, 99 if d != "bool" else True, numpy_dtype(d)) for s, d in zip(shapes, dtypes, strict=True)]
     descriptors = Descriptors([*inputs, *outputs])
@@ -153,5 +155,5 @@ def compiled(text: str) -> Callable[[int, int], int]:
     named = {name: getattr(memory, name) for name in used}
     namespace = {**memory.ARRAYS, **named, **BODIES, "math": math, **scalar_types()}
     exec(compile(text, "<kernel>", "exec"), namespace)
-    address = store.address_of(memory.native(namespace["kernel"]), "int32(int64, int64)", "kernel")
+    address = kernel_store.address_of(memory.native(namespace["kernel"]), "int32(int64, int64)", "kernel")
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(address)

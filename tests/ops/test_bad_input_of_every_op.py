@@ -1,7 +1,7 @@
-"""Wrong calls of every operator: an error that says what is wrong, or a result; never another exception, and never a crash.
+"""Wrong calls of every operator: a precise error or a result; never another exception, and never a crash.
 
-Made of the recipes' calls (``every_op/wrong.py``).  What types and attributes decide is asked of the rules alone; values are
-run, in programs whose kernels ``test_every_op`` compiles too.
+Derived from the recipes' calls (``every_op/wrong.py``).  Errors of types and attributes are checked by the rules alone.  Errors
+of values are checked by running programs whose kernels ``test_every_op`` compiles too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import relayvm as relay
+from relayvm.ops.core.op import Op, OpPattern, TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native.status import INTERNAL, STATUS
-from relayvm.ops.op import Op, OpPattern, TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType
-from relayvm.shape_funcs.dims import dim, sym
+from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from ..devices import DEVICES
 from .every_op import all_recipes  # noqa: F401  (declares)
@@ -39,7 +39,7 @@ def plain(op: Op) -> Call:
 
 
 def related(op: Op, made: Call, known: bool) -> str | None:
-    """What is wrong, by the rules: of known sizes and values, or of sizes with names.  None for nothing."""
+    """The error of the rules, for known sizes and values or for named sizes; None for a valid call."""
     flags = flags_of(op, made)
     types = [
         TensorType(tuple(dim(n) if known or flag else sym(f"d{k}_{a}") for a, n in enumerate(x.shape)), x.dtype.name)
@@ -54,7 +54,7 @@ def related(op: Op, made: Call, known: bool) -> str | None:
 
 
 def check(op: Op, wrong: Iterable[tuple[str, Call]]) -> dict[str, str | None]:
-    """Ask the rules of each call.  Per call, what was said of known sizes."""
+    """Apply the rules to each call; return, per call, the error for known sizes."""
     found = {}
     for what, made in wrong:
         for known in (True, False):
@@ -101,6 +101,7 @@ def test_attributes(op: Op) -> None:
 
 @EVERY
 @pytest.mark.parametrize("device", LOCAL)
+@pytest.mark.extensive(device=["cpu"])
 def test_values(op: Op, device: str) -> None:
     made = plain(op)
     compiled: Any = None
@@ -143,6 +144,7 @@ def test_counts_that_no_tensor_has(name: str, attributes: dict[str, Any], messag
 
 @pytest.mark.parametrize("device", LOCAL)
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "variance", "all", "any", "argmax", "argmin"])
+@pytest.mark.extensive(device=["cpu"], name=["sum", "argmax"])
 def test_a_reduction_of_no_axis(name: str, device: str) -> None:
     """Each element by itself: what numpy's reduction over an empty tuple of axes gives."""
     x = np.array([[True, False, True]]) if name in ("all", "any") else np.array([[1.5, -2.0, 0.25]], np.float32)

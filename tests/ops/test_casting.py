@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.ty import DTYPES, ITEMSIZE, numpy_dtype
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
 
 from . import opaque_kernels
-from .cuda import on_card
+from .cuda import on_gpu
 
 PAIRS = [(a, b) for a in DTYPES for b in DTYPES if ITEMSIZE[a] == ITEMSIZE[b] and (b != "bool" or a == "bool")]
 
@@ -48,9 +48,9 @@ def test_shapes(dims: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("source", "result"), [("float16", "bfloat16"), ("float64", "uint64"), ("bool", "int8"), ("int32", "float32")]
 )
-def test_on_the_card(source: str, result: str) -> None:
+def test_on_the_gpu(source: str, result: str) -> None:
     for x in (every_bit(source, 300), every_bit(source, 3)[:0]):
-        ran = on_card.run("reinterpret", [x], dtype=result)
+        ran = on_gpu.run("reinterpret", [x], dtype=result)
         assert ran.status == 0 and ran.outputs[0].tobytes() == x.tobytes()
 
 

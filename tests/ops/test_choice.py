@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.ops.choice import FORCED, ONLY, TUNED, Rejected, choose, fallbacks, force, settled
-from relayvm.ops.conditions import Choice, Condition, condition, holds, undecided
-from relayvm.ops.group import Group, Literal, Node
-from relayvm.ops.implementation import CARD, HOST, Kernel, OpCall, Scratch
-from relayvm.ops.in_place import kernel_pairs
-from relayvm.ops.op import REGISTRY, Op, OpPattern, get
-from relayvm.ops.relate import build_group
-from relayvm.ops.ty import Tensor
-from relayvm.shape_funcs.dims import Dim, const, dim, evaluate, max_, min_, sym
+from relayvm.ops.analysis.aliasing import kernel_pairs
+from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern, get
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.core.type_relation import build_group
+from relayvm.ops.strategy.choice import FORCED, ONLY, TUNED, Rejection, choose, fallbacks, force, resolve_implementation
+from relayvm.ops.strategy.conditions import Choice, Condition, condition, holds, undecided
+from relayvm.ops.strategy.implementation import GPU, HOST, Kernel, OpCall, Scratch
+from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, evaluate, max_, min_, sym
 
 from .every_op.recipe import operators
 
@@ -139,12 +139,12 @@ def test_what_sizes_decide_becomes_a_guarded_version() -> None:
 
 
 def test_only_what_runs_on_the_device_and_takes_the_call_is_a_candidate() -> None:
-    card = Kernel("card", None, cuda=lambda c: None)
-    kernels = (kernel("a", takes=lambda c: False), card, kernel("b"))
+    gpu = Kernel("gpu", None, cuda=lambda c: None)
+    kernels = (kernel("a", takes=lambda c: False), gpu, kernel("b"))
     assert choose(call(*kernels)).names == ("b",)
-    assert choose(call(*kernels, device=CARD)).names == ("card",)
-    with pytest.raises(Rejected, match=r"no implementation of test.choice runs on cuda"):
-        choose(call(kernel("a"), device=CARD))
+    assert choose(call(*kernels, device=GPU)).names == ("gpu",)
+    with pytest.raises(Rejection, match=r"no implementation of test.choice runs on cuda"):
+        choose(call(kernel("a"), device=GPU))
 
 
 def test_measurements_come_first_and_never_where_they_are_not_right() -> None:
@@ -162,15 +162,15 @@ def test_measurements_come_first_and_never_where_they_are_not_right() -> None:
 
 
 def test_a_forced_implementation_is_the_only_one() -> None:
-    kernels = (kernel("a", fits=[SMALL]), kernel("b", fits=[FALSE]), kernel("c", takes=lambda c: False), Kernel("card", None))
+    kernels = (kernel("a", fits=[SMALL]), kernel("b", fits=[FALSE]), kernel("c", takes=lambda c: False), Kernel("gpu", None))
     assert force(call(*kernels), "a") == (Choice((("a", ()),), FORCED), (SMALL,))
     for name, why in [
         ("b", "it needs 3 <= 2"),
         ("c", "it does not take these types and attributes"),
-        ("card", "it does not run on cpu"),
-        ("d", "it is none of a, b, c, card"),
+        ("gpu", "it does not run on cpu"),
+        ("d", "it is none of a, b, c, gpu"),
     ]:
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Rejection) as refused:
             force(call(*kernels), name)
         assert (refused.value.name, refused.value.why) == (name, why)
 
@@ -224,7 +224,7 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
     return build_group(params, (), (node,), ()).call_on(device)
 
 
-@pytest.mark.parametrize("device", [HOST, CARD])
+@pytest.mark.parametrize("device", [HOST, GPU])
 @pytest.mark.parametrize("name", SEVERAL)
 def test_the_last_implementation_takes_every_call(name: str, device: str) -> None:
     for dtype in ("float32", "float64", "float16"):
@@ -244,9 +244,9 @@ def test_choices_can_be_written_down(name: str) -> None:
 def test_a_group_is_settled_by_the_shapes_of_its_parameters() -> None:
     c = unknown_call("nn.dense", "float32", HOST)
     group = Group(c.inputs, (), (Node("nn.dense", c.attrs, (0, 1), c.outputs),), (2,))
-    assert settled(group, [(3, 64), (10, 64)]).implementation == "rows"
-    assert settled(group, [(30, 64), (10, 64)]).implementation == "blas"
-    assert settled(group, [(30, 64), (1, 64)]).implementation == "rows"
+    assert resolve_implementation(group, [(3, 64), (10, 64)]).implementation == "rows"
+    assert resolve_implementation(group, [(30, 64), (10, 64)]).implementation == "blas"
+    assert resolve_implementation(group, [(30, 64), (1, 64)]).implementation == "rows"
 
 
 def _first(dtypes: Any, attrs: Any) -> Any:
@@ -281,4 +281,4 @@ def test_workspace_is_what_the_scratch_takes(view: str, axis: int | None) -> Non
         n = {"": 3, "flat": 3 * size, "axis": {0: 3, -1: size, None: 3 * size}[axis]}[view]  # type: ignore[index]
         rounded = [-(-bytes_ // 64) * 64 for bytes_ in (n * 4, n * 2 * 8, 100, more)]
         assert evaluate(found, {"n": size}) == sum(rounded)
-    assert const(Kernel("a", body, scratch=scratch).workspace(OpCall(_Op(), attrs, (tensor,), (), CARD))) == 0  # type: ignore[arg-type]
+    assert const(Kernel("a", body, scratch=scratch).workspace(OpCall(_Op(), attrs, (tensor,), (), GPU))) == 0  # type: ignore[arg-type]

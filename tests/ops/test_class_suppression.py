@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
+from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType, numpy_dtype
 
 from .opaque_kernels import Ran, run
 

@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from relayvm.ops.composite import Called, Given, Number, Term, composite, expansion, number
-from relayvm.ops.dtype_rules import FLOATS, like_inputs
-from relayvm.ops.machine import ASSERT_SAME_SIZE
-from relayvm.ops.op import REGISTRY, Op, OpPattern, TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType, TupleType, numpy_dtype
-from relayvm.shape_funcs.dims import shape, sym
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, Operand
+from relayvm.ops.core.composite import CallTerm, InputTerm, Number, Term, composite, expansion, number
+from relayvm.ops.core.dtype_rules import FLOATS, like_inputs
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern, TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType, TupleType, numpy_dtype
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.defs.machine_ops import ASSERT_SAME_SIZE
+from relayvm.shape_funcs.symbolic.dim import shape, sym
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Operand
 
 from . import opaque_kernels
 from .run_group import call
 
-#: How far a result may be off, relative to the largest of the exact ones: some units in the last place.
+#: The error bound relative to the largest exact result: some units in the last place.
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 4e-6, "float64": 1e-13}
 #: float16 and bfloat16 are rounded once, at the end: half a unit in the last place, and what float32 lost before.
 ONCE = {"float16": 2**-11 * 1.01, "bfloat16": 2**-8 * 1.001}
@@ -40,13 +40,13 @@ def exact(x: np.ndarray) -> np.ndarray:
 
 
 def value(term: Term, arrays: tuple[np.ndarray, ...]) -> np.ndarray:
-    """What a term is on arrays: each call as its kernel computes it."""
+    """Evaluate a term on arrays, each call by its kernel."""
     match term:
-        case Given():
+        case InputTerm():
             return arrays[term.input]
         case Number():
             return np.array(term.value, numpy_dtype(term.dtype))
-    assert isinstance(term, Called)
+    assert isinstance(term, CallTerm)
     args = [value(a, arrays) for a in term.args]
     if term.op is ASSERT_SAME_SIZE:
         raise AssertionError("of known sizes nothing is left to check")
@@ -365,6 +365,6 @@ def test_one_composite_may_use_another_and_tuples() -> None:
         assert op.implementations == ("other operators",)
         assert relate(op, [TupleType((tensor(3), tensor(4)))], op.attrs())[0] == tensor()
         found = expansion(op, ((Operand(shape((3,)), "float32"),),), op.attrs())
-        assert isinstance(found, Called) and isinstance(found.args[0], Called)
+        assert isinstance(found, CallTerm) and isinstance(found.args[0], CallTerm)
     finally:
         del REGISTRY["test.of_tuple"], SHAPE_FUNCS["test.of_tuple"]

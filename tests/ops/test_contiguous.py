@@ -1,4 +1,4 @@
-"""Parts and joins: found exactly where memory lies so, which numpy says, and at the place where it says."""
+"""Views of slices and concatenations: detected exactly where numpy's strides are contiguous, and at numpy's offset."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.ops.contiguous import joined, parts
-from relayvm.ops.group import Group, Node
-from relayvm.ops.op import get
-from relayvm.ops.relate import build_group
-from relayvm.ops.ty import Tensor
-from relayvm.shape_funcs.dims import Dim, IntLike, dim, evaluate, shape, sym
+from relayvm.ops.analysis.views import joined, parts
+from relayvm.ops.core.group import Group, Node
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.core.type_relation import build_group
+from relayvm.shape_funcs.symbolic.dim import Dim, IntLike, dim, evaluate, shape, sym
 
 sizes = st.lists(st.integers(0, 4), min_size=1, max_size=4)
 
@@ -41,7 +41,7 @@ def named(given_: Sequence[int]) -> tuple[tuple[Dim, ...], dict[str, int]]:
 
 
 def is_run(view: np.ndarray) -> bool:
-    """Do the elements of a view lie one after the other?"""
+    """Whether the elements of a view are contiguous."""
     return bool(view.flags.c_contiguous)
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType
-from relayvm.shape_funcs.conv import data_layouts, kernel_layouts, per_axis, sides
-from relayvm.shape_funcs.dims import Dim, sym
+from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts, per_axis, sides
+from relayvm.shape_funcs.symbolic.dim import Dim, sym
 
 from .opaque_kernels import run
 
@@ -48,7 +48,7 @@ def in_layout(array: np.ndarray, layout: str, default: str) -> np.ndarray:
 
 
 def check(data: np.ndarray, weight: np.ndarray, jit: bool = False, tolerance: float = 1e-5, **attrs: Any) -> None:
-    """The operator gives what the definition gives, whatever the layouts."""
+    """Compare the operator with its definition, for every layout."""
     rank = data.ndim - 2
     data_layout, kernel_layout = (
         attrs.get("data_layout", data_layouts(rank)[0]),
@@ -129,7 +129,7 @@ def test_geometry_as_machine_code(groups: int, layout: int, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("inputs", "outputs", "groups"), [(5, 5, 5), (4, 6, 2), (3, 2, 1)], ids=["depthwise", "groups", "few"])
 def test_few_channels_as_machine_code(inputs: int, outputs: int, groups: int, dtype: str) -> None:
-    """Plane by plane, in one stretch of sums or several, whatever the geometry."""
+    """Plane by plane, in one range of sums or several, for every geometry."""
     rng = np.random.default_rng(4)
     for kernel, attrs in [
         ((3, 3), {"padding": 1}),
@@ -156,7 +156,7 @@ def test_space_then_outputs_as_machine_code(groups: int) -> None:
 @pytest.mark.parametrize(("dtype", "jit"), [("float16", False), ("bfloat16", False), ("bfloat16", True)])
 def test_halves_round_once(dtype: str, jit: bool) -> None:
     """Products of small whole numbers are exact, so the one rounding of the sum is all there is."""
-    from relayvm.ops.ty import numpy_dtype
+    from relayvm.ops.core.tensor_types import numpy_dtype
 
     rng = np.random.default_rng(5)
     data = rng.integers(-9, 9, (1, 4, 5, 5)).astype(numpy_dtype(dtype))

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
+from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType, numpy_dtype
-from relayvm.shape_funcs.conv import data_layouts, per_axis, sides
-from relayvm.shape_funcs.conv_transpose import transposed_layouts
-from relayvm.shape_funcs.dims import sym
+from relayvm.shape_funcs.defs.conv import data_layouts, per_axis, sides
+from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.symbolic.dim import sym
 
 from .opaque_kernels import run
 from .test_conv import in_layout
@@ -47,7 +47,7 @@ def transposed(data: np.ndarray, weight: np.ndarray, attrs: dict[str, Any]) -> n
 
 
 def check(data: np.ndarray, weight: np.ndarray, jit: bool = False, tolerance: float = 1e-5, **attrs: Any) -> None:
-    """The operator gives what the definition gives, whatever the layouts."""
+    """Compare the operator with its definition, for every layout."""
     rank = data.ndim - 2
     plain, kernels = data_layouts(rank)[0], transposed_layouts(rank)
     data_layout = attrs.get("data_layout", plain)
@@ -97,7 +97,7 @@ def test_transposed_convolution(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("layout", [0, 1])
 def test_one_machine_code_for_every_size(layout: int) -> None:
-    """By products, in one tile or several, or directly: the kernel decides when it runs."""
+    """By products, in one tile or several, or directly: the kernel decides at run time."""
     rng = np.random.default_rng(1)
     names = {"data_layout": data_layouts(2)[layout], "kernel_layout": transposed_layouts(2)[layout]}
     attrs = {"strides": 2, "padding": (1, 0, 0, 1), "output_padding": 1, **names}

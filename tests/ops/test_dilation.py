@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType, numpy_dtype
-from relayvm.shape_funcs.conv import data_layouts, per_axis, sides
-from relayvm.shape_funcs.image import dilation_layouts
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
+from relayvm.ops.core.type_relation import relate
+from relayvm.shape_funcs.defs.conv import data_layouts, per_axis, sides
+from relayvm.shape_funcs.defs.image import dilation_layouts
 
 from .opaque_kernels import run
 from .test_conv import in_layout

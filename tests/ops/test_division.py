@@ -1,4 +1,4 @@
-"""Kernels called for a part of their work: parts have no element in common, and together give the same bits as the whole."""
+"""Partitioned kernels: partitions write disjoint elements, and together the same bits as the whole kernel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import given as examples
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from relayvm.ops.kernels import kernel_source
-from relayvm.ops.native import shares, threads
-from relayvm.ops.native.layout import NO_LIMIT, SHARE
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.core.op import REGISTRY
+from relayvm.ops.defs.reduce import ReduceAttrs
+from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.ops.native.status import DIVISION_BY_ZERO
-from relayvm.ops.op import REGISTRY
-from relayvm.ops.reduce import ReduceAttrs
+from relayvm.ops.native.threads import team, work_partition
 
 from .opaque_kernels import run as run_operator
 from .row_groups import kernels
@@ -36,7 +36,7 @@ def bits(a: np.ndarray) -> np.ndarray:
 
 
 def same_in_parts(group, arrays, run, parts) -> None:
-    """Hold a kernel's parts, each on its own, against the kernel run alone."""
+    """Compare a kernel's partitions, each run separately, with the whole kernel."""
     status, alone = evaluate(group, arrays, run)
     divided = "share = " in kernel_source(group).text
     for n in parts if divided and status == 0 else ():
@@ -148,6 +148,7 @@ def test_each_kernel_that_can_be_split_is_tested() -> None:
 
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("name", SPLIT)
+@pytest.mark.extensive(jit=[False])
 def test_kernels_of_operators_in_parts(name: str, jit: bool) -> None:
     inputs, attributes = SPLIT[name]
     alone = run_operator(name, inputs, jit=jit, **attributes)
@@ -211,7 +212,7 @@ def test_a_part_that_fails_says_so() -> None:
 
 @examples(st.integers(0, 10**6), st.integers(1, 200), st.sampled_from([1, 64]))
 def test_boundaries(total: int, parts: int, grain: int) -> None:
-    found = [shares.boundary(total, k, parts, grain) for k in range(parts + 1)]
+    found = [work_partition.boundary(total, k, parts, grain) for k in range(parts + 1)]
     assert found[0] == 0 and found[-1] == total and sorted(found) == found
     assert all(b % grain == 0 or b == total for b in found)
     sizes = np.diff(found)
@@ -219,6 +220,6 @@ def test_boundaries(total: int, parts: int, grain: int) -> None:
 
 
 def test_who_runs_alone_asks_nothing() -> None:
-    alone = threads.ALONE.ctypes.data
-    assert shares.threads_wanted(alone, 1 << 60, 1000) == 0
-    assert (shares.first_of(alone, 10, 64), shares.end_of(alone, 10, 64)) == (0, 10)
+    alone = team.ALONE.ctypes.data
+    assert work_partition.threads_wanted(alone, 1 << 60, 1000) == 0
+    assert (work_partition.first_of(alone, 10, 64), work_partition.end_of(alone, 10, 64)) == (0, 10)

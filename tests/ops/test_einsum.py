@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm
-from relayvm.ops.einsum import EinsumAttrs, parse_equation
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType
-from relayvm.shape_funcs.dims import sym
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.defs.einsum import EinsumAttrs, parse_equation
+from relayvm.shape_funcs.symbolic.dim import sym
 
 
 def compiled(equation, arrays, known):

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.attr_types import _hints
-from relayvm.ops.op import Op, TypeRelError
-from relayvm.vm.evaluate import evaluate
+from relayvm.ops.core.attrs import _hints
+from relayvm.ops.core.op import Op, TypeRelError
+from relayvm.vm.runtime.evaluate import evaluate
 
 from .every_op.program import Compiled, Mode
 from .every_op.recipe import Call, attrs_of, dtypes_of, operators
@@ -69,6 +69,7 @@ def together(values: list[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("op", [op for op in operators() if enumerated(op)], ids=_ids)
+@pytest.mark.extensive
 def test_every_value(op: Op) -> None:
     dtype = dtypes_of(op.name)[0]
     variants, others = drawn(op)

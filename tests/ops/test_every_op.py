@@ -2,15 +2,16 @@
 
 Per operator and dtype of its main input, at sizes of 0, 1, odd ones and about 10^4 elements, on every device that is tested:
 
-* each dtype: sizes as ``?``, fused with what comes before and behind;
-* the first dtype: sizes static, ``?`` and named, fused and not, flagged inputs as constants, and other attributes.
+* the first dtype: sizes as ``?``, fused with what comes before and behind;
+* extensive: each other dtype in the same way; the first dtype with sizes static, ``?`` and named, fused and not, flagged inputs
+  as constants, and other attributes.
 
 On ``cuda``, where a compiler takes seconds a kernel, the first dtype with ``?`` sizes, fused; with
 ``RELAYVM_TEST_DEVICES=cuda`` all of the above.
 
-Which dtypes: all that the operator takes; of operators that only move elements, or whose kernel is slow to compile, one for
+Dtypes: all that the operator supports; of operators that only move elements, or whose kernel is slow to compile, one for
 each width and kind (``by_width`` of its recipe).  One program serves all sizes that are not static, so each kernel is compiled
-once.  An operator without a recipe fails: ``every_op`` says where to add one.
+once.  An operator without a recipe fails: ``every_op`` documents how to add one.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.op import Op
+from relayvm.ops.core.op import Op
 
 from ..devices import DEVICES
 from .every_op import all_recipes
 from .every_op.drawing import CLASSES, Draw
 from .every_op.program import Compiled, Mode, grouped
-from .every_op.recipe import Call, dtypes_of, operators, recipe_of
+from .every_op.recipe import Call, dtypes_of, one_of_each_pattern, operators, recipe_of
 
-#: How many rows of other attributes than the plain ones are tried.
+#: The number of rows of non-default attributes.
 VARIANTS = 2
 REST = Mode("any")
-#: Where everything is tried, and where only a part is.
+#: The devices with full coverage, and those with partial coverage.
 FULL = tuple(d for d in DEVICES if d != "cuda") or DEVICES
-CARDS = tuple(d for d in DEVICES if d not in FULL)
-FIRST = (Mode("any"), Mode("any", fuse=False), Mode("named"), Mode("named", fuse=False), Mode("static"))
+GPUS = tuple(d for d in DEVICES if d not in FULL)
+OTHERS = (Mode("any", fuse=False), Mode("named"), Mode("named", fuse=False), Mode("static"))
 
 
 def calls_of(op: Op, dtype: str, variant: int = 0) -> dict[str, Call]:
@@ -96,19 +97,29 @@ def test_every_recipe_has_an_operator() -> None:
     assert set(all_recipes.RECIPES) <= {op.name for op in operators()}
 
 
+@pytest.mark.quick(op=one_of_each_pattern())
+@pytest.mark.parametrize("op", operators(), ids=_ids)
+def test_first_dtype(op: Op, record_property: Any) -> None:
+    """The first dtype with ``?`` sizes."""
+    dtype = dtypes_of(op.name)[0]
+    record_property("every_op", (op.name, [dtype], check_calls(op, calls_of(op, dtype), REST)))
+
+
+@pytest.mark.extensive
 @pytest.mark.parametrize("op", operators(), ids=_ids)
 def test_dtypes(op: Op, record_property: Any) -> None:
-    """Each dtype with ``?`` sizes."""
+    """Each other dtype with ``?`` sizes."""
     cases = {d: check_calls(op, calls_of(op, d), REST) for d in dtypes_of(op.name)[1:]}
     record_property("every_op", (op.name, list(cases), sum(cases.values())))
 
 
+@pytest.mark.extensive
 @pytest.mark.parametrize("op", operators(), ids=_ids)
 def test_sizes(op: Op, record_property: Any) -> None:
-    """The first dtype in every way that a program says its sizes."""
+    """The first dtype with every other kind of size declaration."""
     dtype = dtypes_of(op.name)[0]
     calls = calls_of(op, dtype)
-    cases = sum(check_calls(op, calls, mode) for mode in FIRST)
+    cases = sum(check_calls(op, calls, mode) for mode in OTHERS)
     odd = {"odd": calls["odd"]}
     cases += check_calls(op, odd, Mode("static", fuse=False))
     if any(op.data_dependent):
@@ -116,6 +127,7 @@ def test_sizes(op: Op, record_property: Any) -> None:
     record_property("every_op", (op.name, [dtype], cases))
 
 
+@pytest.mark.extensive
 @pytest.mark.parametrize("op", operators(), ids=_ids)
 def test_attributes(op: Op, record_property: Any) -> None:
     """Other attributes, ranks and shapes that broadcast."""
@@ -129,9 +141,9 @@ def test_attributes(op: Op, record_property: Any) -> None:
     record_property("every_op", (op.name, [dtype], cases))
 
 
-@pytest.mark.parametrize("device", CARDS)
+@pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("op", operators(), ids=_ids)
-def test_on_cards(op: Op, device: str, record_property: Any) -> None:
+def test_on_gpus(op: Op, device: str, record_property: Any) -> None:
     """One program, at every size that it serves."""
     dtype = dtypes_of(op.name)[0]
     calls = calls_of(op, dtype)

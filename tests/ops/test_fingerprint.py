@@ -6,9 +6,9 @@ import importlib.metadata
 
 import pytest
 
-from relayvm.ops.native.cache_key import CacheKey
-from relayvm.ops.native.fingerprint import TUNING, explain_miss, fingerprint, host_fields, library_fields, nearest
-from relayvm.ops.native.records import FORMAT_FIELD
+from relayvm.ops.native.cache.cache_key import CacheKey
+from relayvm.ops.native.cache.fingerprint import TUNING, explain_miss, fingerprint, host_fields, library_fields, nearest
+from relayvm.ops.native.cache.tuning_records import FORMAT_FIELD
 
 #: Every ingredient of a record, with the value of another machine, version or operator.
 OTHERS = {
@@ -27,14 +27,14 @@ OTHERS = {
     "llvmlite": "0.40",
     "numpy": "1.26",
     "blas": "scipy 1.10",
-    "card": "an older card",
+    "card": "an older GPU",
     "architecture": "sm_70",
     "driver": "12.0",
     "cuda": "NVRTC 12.0",
 }
 ABOUT = {
     "module": "f" * 16, "operator": "sort", "attributes": "{}", "implementations": "radix merge", "bucket": "(16, 16)",
-    "dtypes": "float32 float32", "threads": "2", "device": "cpu", "card": "a card", "architecture": "sm_90", "driver": "13.0",
+    "dtypes": "float32 float32", "threads": "2", "device": "cpu", "card": "a GPU", "architecture": "sm_90", "driver": "13.0",
     "cuda": "NVRTC 13.0",
 }  # fmt: skip
 

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from scipy import special
 
-from relayvm.ops import ty
-from relayvm.ops.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
-from relayvm.ops.dtype_rules import INTEGERS
-from relayvm.ops.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
+from relayvm.ops.core import tensor_types
+from relayvm.ops.core.dtype_rules import INTEGERS
+from relayvm.ops.core.op import REGISTRY, OpPattern
+from relayvm.ops.core.tensor_types import HALVES, int_range, is_float
+from relayvm.ops.defs.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
+from relayvm.ops.defs.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
 from relayvm.ops.native.status import DIVISION_BY_ZERO
-from relayvm.ops.op import REGISTRY, OpPattern
-from relayvm.ops.ty import HALVES, int_range, is_float
 
 from .run_group import call, compiled, evaluate, one_call
 
 #: Without the dtypes that only store: see test_halves.
-DTYPES = tuple(d for d in ty.DTYPES if d not in HALVES)
+DTYPES = tuple(d for d in tensor_types.DTYPES if d not in HALVES)
 FLOATS = tuple(filter(is_float, DTYPES))
 NUMBERS = FLOATS + INTEGERS
 SHAPES = [(0,), (1,), (7,), (3, 5), (0, 4), (2, 1, 3), ()]

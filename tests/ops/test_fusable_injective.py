@@ -7,12 +7,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.creation import ArangeAttrs, FullAttrs, InitAttrs
-from relayvm.ops.dynamic import DynFullAttrs, DynInitAttrs, DynOneHotAttrs
-from relayvm.ops.indexing import GatherNdAttrs, OneHotAttrs, TakeAttrs
+from relayvm.ops.core.op import get
+from relayvm.ops.defs.creation import ArangeAttrs, FullAttrs, InitAttrs
+from relayvm.ops.defs.dynamic import DynFullAttrs, DynInitAttrs, DynOneHotAttrs
+from relayvm.ops.defs.indexing import GatherNdAttrs, OneHotAttrs, TakeAttrs
+from relayvm.ops.defs.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
 from relayvm.ops.native.status import INDEX_OUT_OF_RANGE
-from relayvm.ops.op import get
-from relayvm.ops.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
 
 from .run_group import call, compiled, evaluate, one_call
 
@@ -32,6 +32,8 @@ def test_transpose(static):
     for shape, axes in [((0,), None), ((3, 4), None), ((2, 3, 4), (2, 0, 1)), ((2, 3, 4), (-1, 0, -2)), ((), None)]:
         x = data(*shape)
         same(call("transpose", [x], TransposeAttrs(axes), static), x.transpose(axes))
+    x = data(3, 4)
+    same(call("transpose", [x], TransposeAttrs(()), static), x.T)  # as Relay: no axes are all of them, reversed
 
 
 @BOTH
@@ -139,6 +141,12 @@ def test_gather_nd(static):
     batched = np.array([[1, 0, 3]])
     expected = np.stack([x[b, batched[0, b]] for b in range(3)])
     same(call("gather_nd", [x, batched], GatherNdAttrs(batch_dims=1), True), expected)
+
+
+@BOTH
+def test_gather_nd_of_no_coordinates(static):
+    x, at = data(3), np.zeros((0, 2), np.int64)
+    same(call("gather_nd", [x, at], GatherNdAttrs(index_rank=0), static), np.stack([x, x]))
 
 
 @BOTH

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from relayvm.ops.core.op import REGISTRY, OpPattern
+from relayvm.ops.defs.reduce import ArgReduceAttrs, ReduceAttrs
 from relayvm.ops.native.status import EMPTY_REDUCTION
-from relayvm.ops.op import REGISTRY, OpPattern
-from relayvm.ops.reduce import ArgReduceAttrs, ReduceAttrs
 
 from .run_group import call, compiled, evaluate, one_call, plain
 
@@ -142,7 +142,7 @@ def test_machine_code(name):
 @pytest.mark.parametrize("name", POSITIONS)
 @pytest.mark.parametrize("last", [False, True])
 def test_positions_in_long_rows(name, last, run):
-    """Rows that are looked through a part at a time: the extreme in any part, several of them, NaN, and nothing but."""
+    """Rows that are scanned block by block: the extreme in any part, several of them, NaN, and nothing but."""
     low, high = (-np.inf, 9) if name == "argmax" else (np.inf, -9)
     x = np.abs(data((8, 700)) % 1) if name == "argmax" else -np.abs(data((8, 700)) % 1)
     x[1, [10, 300, 690]] = high

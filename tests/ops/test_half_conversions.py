@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.ops.native import memory, store
-from relayvm.ops.native.halves import CONVERSIONS
+from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
+from relayvm.ops.native import memory
+from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.jit.halves import CONVERSIONS
 from relayvm.ops.native.memory import array_float32, native  # type: ignore[attr-defined]
-from relayvm.ops.ty import HALVES, numpy_dtype
 
 PATTERNS = np.arange(2**16, dtype=np.uint16)
 BOTH = pytest.mark.parametrize("dtype", HALVES)
@@ -32,7 +33,7 @@ def loop(dtype: str, statement: str) -> Callable[[np.ndarray, np.ndarray], None]
     """Machine code that runs over an array of halves ``x`` and one of float32 ``y``."""
     names: dict[str, Any] = {"array_float32": array_float32, f"array_{dtype}": memory.ARRAYS[f"array_{dtype}"]}
     exec(_LOOP.format(dtype=dtype, statement=statement), names)
-    address = store.address_of(native(names["loop"]), "int64(int64, int64, int64)")
+    address = kernel_store.address_of(native(names["loop"]), "int64(int64, int64, int64)")
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(address)
 
     def run(x: np.ndarray, y: np.ndarray) -> None:

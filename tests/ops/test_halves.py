@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.broadcast import BiasAddAttrs
-from relayvm.ops.creation import ArangeAttrs, FullAttrs, InitAttrs
-from relayvm.ops.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
-from relayvm.ops.indexing import OneHotAttrs, TakeAttrs
-from relayvm.ops.reduce import ArgReduceAttrs, ReduceAttrs
-from relayvm.ops.transform import AxisAttrs, SliceAttrs, TransposeAttrs
-from relayvm.ops.ty import DTYPES, HALVES, is_float, numpy_dtype
+from relayvm.ops.core.tensor_types import DTYPES, HALVES, is_float, numpy_dtype
+from relayvm.ops.defs.broadcast import BiasAddAttrs
+from relayvm.ops.defs.creation import ArangeAttrs, FullAttrs, InitAttrs
+from relayvm.ops.defs.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
+from relayvm.ops.defs.indexing import OneHotAttrs, TakeAttrs
+from relayvm.ops.defs.reduce import ArgReduceAttrs, ReduceAttrs
+from relayvm.ops.defs.transform import AxisAttrs, SliceAttrs, TransposeAttrs
 
 from .opaque_kernels import run
 from .run_group import call, compiled
@@ -85,6 +85,7 @@ def test_binary(name: str, dtype: str) -> None:
 @BOTH
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "erf", "floor", "round", "trunc", "sign", "isfinite", "copy"])
 @ANY_WARNING
+@pytest.mark.extensive(name=["exp", "round"])
 def test_machine_code_of_every_value(name: str, dtype: str) -> None:
     x = np.arange(2**16, dtype=np.uint16).view(numpy_dtype(dtype))
     want, got = np.asarray(UNARY[name][0](wide(x))), call(name, [x], run=compiled)
@@ -131,6 +132,7 @@ def check_casts(values: np.ndarray, to: str, runner: Any = None) -> None:
 @BOTH
 @pytest.mark.parametrize("other", DTYPES)
 @ANY_WARNING
+@pytest.mark.extensive(other=["float32", "int32"])
 def test_cast(dtype: str, other: str) -> None:
     x = np.abs(sample((41,), dtype, 1, special=is_float(other)))
     for runner in (None, compiled):
@@ -295,12 +297,14 @@ def check_product(name: str, a: tuple[int, ...], b: tuple[int, ...], attrs: dict
 @BOTH
 @JIT
 @pytest.mark.parametrize(("name", "a", "b", "attrs"), PRODUCTS)
+@pytest.mark.extensive(jit=[False])
 def test_products(name: str, a: Any, b: Any, attrs: Any, dtype: str, jit: bool) -> None:
     check_product(name, a, b, attrs, dtype, jit)
 
 
 @BOTH
 @pytest.mark.parametrize(("name", "a", "b", "attrs"), LARGE)
+@pytest.mark.extensive(dtype=["float16"])
 def test_products_of_many_blocks(name: str, a: Any, b: Any, attrs: Any, dtype: str) -> None:
     check_product(name, a, b, attrs, dtype, True)
 

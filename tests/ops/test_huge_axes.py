@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.op import Op
+from relayvm.ops.core.op import Op
 
 from .every_op.program import Compiled, Mode
-from .every_op.recipe import Call, dtypes_of, flags_of, operators, regroup
+from .every_op.recipe import Call, dtypes_of, flags_of, one_of_each_pattern, operators, regroup
 from .test_every_op import _ids, calls_of
 
 HUGE = 2**59
@@ -56,6 +56,7 @@ def huge_calls(op: Op, made: Call) -> list[Call]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.extensive(op=one_of_each_pattern())
 @pytest.mark.parametrize("op", operators(), ids=_ids)
 def test_nothing_is_run_through(op: Op) -> None:
     """Each call ends, in a result or in an error of ours."""

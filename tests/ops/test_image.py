@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.kernels.reads import reads
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType, numpy_dtype
-from relayvm.shape_funcs.conv import data_layouts
-from relayvm.shape_funcs.dims import sym
-from relayvm.shape_funcs.registry import ShapeError
+from relayvm.ops.analysis.uses import reads
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
+from relayvm.ops.core.type_relation import relate
+from relayvm.shape_funcs.defs.conv import data_layouts
+from relayvm.shape_funcs.symbolic.dim import sym
+from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from .pictures import affine, resized, sampled
 from .run_group import call, compiled, evaluate, one_call, plain

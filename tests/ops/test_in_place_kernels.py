@@ -1,4 +1,4 @@
-"""What a kernel says may be the same memory may be: it gives the same results, at sizes of 0 and 1 and at larger ones."""
+"""In-place kernels: each declared alias gives the same results, at sizes 0, 1 and larger."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.implementation import HOST
-from relayvm.ops.ty import numpy_dtype
+from relayvm.ops.core.tensor_types import numpy_dtype
+from relayvm.ops.strategy.implementation import HOST
 
 from .every_op.recipe import operators
 from .opaque_kernels import run

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.creation import ArangeAttrs
-from relayvm.ops.elementwise import CastAttrs
-from relayvm.ops.group import Group, Literal, Node
-from relayvm.ops.indexing import TakeAttrs
-from relayvm.ops.kernels import fits, kernel_source
-from relayvm.ops.kernels.composition import TooComplex
+from relayvm.ops.codegen import fits, kernel_source
+from relayvm.ops.codegen.loop_nest.inlining import TooComplex
+from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.op import NoAttrs
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.defs.creation import ArangeAttrs
+from relayvm.ops.defs.elementwise import CastAttrs
+from relayvm.ops.defs.indexing import TakeAttrs
+from relayvm.ops.defs.reduce import ReduceAttrs
+from relayvm.ops.defs.transform import AxisAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import DIVISION_BY_ZERO
-from relayvm.ops.op import NoAttrs
-from relayvm.ops.reduce import ReduceAttrs
-from relayvm.ops.transform import AxisAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
-from relayvm.ops.ty import Tensor
-from relayvm.shape_funcs.dims import dim, sym
+from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from .run_group import compiled, evaluate, group_of, plain
 
@@ -43,7 +43,7 @@ def check(group, arrays, expected, run=plain):
 
 # ---- random programs -------------------------------------------------------------------------------------------------
 
-#: What a program is made of: on values of rank 2, numpy's function and ours.
+#: The operators of a program: on values of rank 2, numpy's function and ours.
 STEPS = {
     "add": (2, lambda x, y: x + y, NONE),
     "multiply": (2, lambda x, y: x * y, NONE),

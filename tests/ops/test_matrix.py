@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.matrix import MatrixSetDiagAttrs, TriluAttrs
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType
-from relayvm.shape_funcs.registry import ShapeError
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.defs.matrix import MatrixSetDiagAttrs, TriluAttrs
+from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from .run_group import call, compiled, evaluate, one_call
 

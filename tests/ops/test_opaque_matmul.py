@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.kernels import matmul
-from relayvm.ops.native.libraries import addresses
+from relayvm.ops.kernels.matmul import cpu
+from relayvm.ops.native.jit.library_calls import addresses
 
 from .opaque_kernels import run
 
@@ -146,20 +146,20 @@ def test_softmax_of_large_numbers_is_finite_and_nan_spreads_over_its_row_only() 
 @pytest.mark.parametrize(("m", "n", "k"), [(7, 3, 2), (3, 3, 3), (2, 5, 3), (2, 3, 5), (5, 4, 4)])
 @pytest.mark.parametrize("transpose_a", [False, True])
 def test_sizes_that_a_blas_cannot_count(m: int, n: int, k: int, transpose_a: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that counts to 3: rows go to it part by part, the rest to loops."""
+    """A BLAS limited to sizes of 3: rows are split into several calls, other sizes fall back to loops."""
 
     def gemm_that_counts_to_3(address: int, itemsize: int, *rest: int) -> None:
         *flags, m, n, k, _, lda, _, ldb, _, ldc = rest
         assert len(flags) == 2 and max(m, n, k, lda, ldb, ldc) <= 3
         call_gemm(address, itemsize, *rest)
 
-    call_gemm = matmul.call_gemm
-    monkeypatch.setattr(matmul, "call_gemm", gemm_that_counts_to_3)
-    monkeypatch.setattr(matmul, "BLAS_LIMIT", 3)
+    call_gemm = cpu.call_gemm
+    monkeypatch.setattr(cpu, "call_gemm", gemm_that_counts_to_3)
+    monkeypatch.setattr(cpu, "BLAS_LIMIT", 3)
     rng = np.random.default_rng(0)
     a, b, out = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
     gemm = addresses(["sgemm"])["sgemm"]
     given = np.ascontiguousarray(a.T if transpose_a else a).reshape(-1)
     flat = out.reshape(-1)
-    matmul.by_blas(given, 0, b.reshape(-1), 0, flat, 0, m, n, k, transpose_a, False, gemm)
+    cpu.by_blas(given, 0, b.reshape(-1), 0, flat, 0, m, n, k, transpose_a, False, gemm)
     np.testing.assert_allclose(flat.reshape(m, n), a @ b, rtol=1e-5, atol=1e-6)

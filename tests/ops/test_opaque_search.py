@@ -1,4 +1,4 @@
-"""argwhere and unique: what they find, and how much they report."""
+"""argwhere and unique: elements and reported sizes."""
 
 from __future__ import annotations
 

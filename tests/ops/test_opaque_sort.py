@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from relayvm.ops.ty import int_range, is_float, numpy_dtype
+from relayvm.ops.core.tensor_types import int_range, is_float, numpy_dtype
 
 from .opaque_kernels import run
 
@@ -91,6 +91,7 @@ def extremes(dtype: str, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("dtype", sorted(set(DTYPES) | {"float16", "bfloat16", "int16", "uint16", "int32", "uint32"}))
+@pytest.mark.extensive(dtype=["float32"])
 def test_many_keys_of_every_dtype(dtype: str, jit: bool) -> None:
     data = extremes(dtype, 500)
     exact = data.astype(np.float64) if is_float(dtype) else data

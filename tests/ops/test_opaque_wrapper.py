@@ -1,4 +1,4 @@
-"""What the opaque operators refuse, and what their wrappers do around the bodies."""
+"""Errors of the opaque operators, and the wrappers around their bodies."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.group import Group, Literal, Node
-from relayvm.ops.kernels import kernel_source, opaque
-from relayvm.ops.native import compile, libraries, memory
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.codegen.cpu import opaque_kernel
+from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.op import REGISTRY, OpPattern, TypeRelError, get
+from relayvm.ops.core.tensor_types import Tensor, TensorType
+from relayvm.ops.core.type_relation import build_group, relate
+from relayvm.ops.native import memory
+from relayvm.ops.native.jit import library_calls, native_compiler
 from relayvm.ops.native.status import OUT_OF_MEMORY
-from relayvm.ops.op import REGISTRY, OpPattern, TypeRelError, get
-from relayvm.ops.relate import build_group, relate
-from relayvm.ops.ty import Tensor, TensorType
-from relayvm.shape_funcs.dims import sym
+from relayvm.shape_funcs.symbolic.dim import sym
 
 from . import opaque_kernels
 from .opaque_kernels import call, group_of
@@ -69,9 +71,9 @@ def test_topk_of_a_known_k_is_static() -> None:
 def test_a_group_that_is_not_one_opaque_call_is_refused() -> None:
     group = group_of("topk", get("topk").attrs(), [np.zeros(3, np.float32)])
     with pytest.raises(ValueError, match="does not return every output"):
-        opaque.source(Group(group.params, (), group.nodes, group.results[:1]))
+        opaque_kernel.source(Group(group.params, (), group.nodes, group.results[:1]))
     with pytest.raises(ValueError, match="with a kernel of its own"):
-        opaque.source(group_of("exp", get("exp").attrs(), [np.zeros(3, np.float32)]))
+        opaque_kernel.source(group_of("exp", get("exp").attrs(), [np.zeros(3, np.float32)]))
 
 
 def product_by_blas() -> Group:
@@ -123,25 +125,25 @@ def test_every_buffer_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_library_addresses() -> None:
-    found = libraries.addresses(["dgemm", "sgemm"])
+    found = library_calls.addresses(["dgemm", "sgemm"])
     assert set(found) == {"dgemm", "sgemm"} and all(found.values()) and found["dgemm"] != found["sgemm"]
-    assert sorted(library.index for library in libraries.TABLE.values()) == list(range(len(libraries.TABLE)))
+    assert sorted(library.index for library in library_calls.TABLE.values()) == list(range(len(library_calls.TABLE)))
     with pytest.raises(KeyError):
-        libraries.addresses(["qgemm"])
+        library_calls.addresses(["qgemm"])
 
 
 def test_every_opaque_operator_says_what_its_libraries_are() -> None:
     opaque_ops = [op for op in REGISTRY.values() if op.pattern is OpPattern.OPAQUE]
     assert len(opaque_ops) >= 15
     for op in opaque_ops:
-        assert op.kernels and all(set(k.libraries.values()) <= set(libraries.TABLE) for k in op.kernels), op
+        assert op.kernels and all(set(k.libraries.values()) <= set(library_calls.TABLE) for k in op.kernels), op
 
 
 def test_the_store_tells_apart_two_versions_of_a_machine_form(monkeypatch: pytest.MonkeyPatch) -> None:
     def fingerprint() -> str:
-        return compile.fingerprint(opaque_kernels.function_of(kernel_source(product_by_blas())))
+        return native_compiler.fingerprint(opaque_kernels.function_of(kernel_source(product_by_blas())))
 
     before = fingerprint()
     assert fingerprint() == before
-    monkeypatch.setattr(compile, "_source_of", lambda module: b"another version")
+    monkeypatch.setattr(native_compiler, "_source_of", lambda module: b"another version")
     assert fingerprint() != before

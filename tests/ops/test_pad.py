@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.pad import DilateAttrs, DynPadAttrs, MirrorPadAttrs, PadAttrs
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType
-from relayvm.shape_funcs.dims import sym
-from relayvm.shape_funcs.registry import ShapeError
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.defs.pad import DilateAttrs, DynPadAttrs, MirrorPadAttrs, PadAttrs
+from relayvm.shape_funcs.symbolic.dim import sym
+from relayvm.shape_funcs.symbolic.registry import ShapeError
 
+from ..tiers import examples
 from .run_group import call, compiled, evaluate, one_call
 
 BOTH = pytest.mark.parametrize("static", [False, True])
@@ -42,9 +43,10 @@ def paddings(draw, least):
     return data(*shape), tuple(width)
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("mode", MODES)
 def test_pad_is_numpys(mode):
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(paddings(1), st.booleans())
     def example(case, static):
         x, width = case

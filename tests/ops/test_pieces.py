@@ -1,4 +1,4 @@
-"""Parts put together along the last axis: a loop for each, and the same elements as numpy's."""
+"""Split loops: concatenation along the last axis has a loop per segment, and numpy's elements."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.ops.group import Node
-from relayvm.ops.kernels import kernel_source
-from relayvm.ops.kernels.pieces import MOST
-from relayvm.ops.op import NoAttrs
-from relayvm.ops.transform import AxisAttrs
-from relayvm.ops.ty import Tensor
-from relayvm.shape_funcs.dims import dim, sym
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.codegen.cpu.split_loops import MAX_SEGMENTS
+from relayvm.ops.core.group import Node
+from relayvm.ops.core.op import NoAttrs
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.defs.reduce import ReduceAttrs
+from relayvm.ops.defs.transform import AxisAttrs
+from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from .run_group import call, compiled, evaluate, group_of, one_call, plain
 
@@ -25,7 +26,10 @@ def parts(*widths, rows=3):
 
 @pytest.mark.parametrize("run", [plain, compiled])
 @pytest.mark.parametrize("static", [True, False])
-@pytest.mark.parametrize("widths", [(3, 5), (4,), (0, 3, 0), (1, 1, 1, 40), (0, 0), tuple(range(MOST)), tuple(range(MOST + 3))])
+@pytest.mark.parametrize(
+    "widths", [(3, 5), (4,), (0, 3, 0), (1, 1, 1, 40), (0, 0), tuple(range(MAX_SEGMENTS)), tuple(range(MAX_SEGMENTS + 3))]
+)
+@pytest.mark.extensive(static=[False])
 def test_every_number_of_parts(widths, static, run):
     xs = parts(*widths)
     ours = call("concatenate", [xs], AxisAttrs(-1), static, run)
@@ -39,7 +43,7 @@ def test_no_element_is_chosen():
 
 
 def test_many_parts_are_chosen_element_by_element():
-    text = kernel_source(one_call("concatenate", [parts(*[2] * (MOST + 1))], AxisAttrs(1), True)).text
+    text = kernel_source(one_call("concatenate", [parts(*[2] * (MAX_SEGMENTS + 1))], AxisAttrs(1), True)).text
     assert text.count("for i1 in range(") == 1
 
 
@@ -59,3 +63,14 @@ def test_within_an_expression(widths, rows, unknown):
     status, (ours,) = evaluate(group_of(tensors, nodes), [*xs, y])
     assert status == 0
     np.testing.assert_array_equal(ours, np.concatenate([whole * y, whole], 1), strict=True)
+
+
+@pytest.mark.parametrize("run", [plain, compiled])
+@pytest.mark.parametrize("name", ["sum", "max", "prod", "mean"])
+def test_reduced_along_no_axis(name, run):
+    xs = parts(3, 5)
+    tensors = [Tensor("float32", (dim(3), sym(f"d{k}"))) for k in range(2)]
+    nodes = [Node("concatenate", AxisAttrs(1), ((0, 1),), ()), Node(name, ReduceAttrs(axis=(0, 1), exclude=True), (2,), ())]
+    status, (ours,) = evaluate(group_of(tensors, nodes), list(xs), run)
+    assert status == 0
+    np.testing.assert_array_equal(ours, np.concatenate(xs, 1), strict=True)

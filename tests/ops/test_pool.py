@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
 from relayvm.ops.native.status import EMPTY_REDUCTION
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType
-from relayvm.shape_funcs.conv import data_layouts, sides
+from relayvm.shape_funcs.defs.conv import data_layouts, sides
 
 from .opaque_kernels import run
 
@@ -179,7 +179,7 @@ def test_what_is_refused(name: str, shape: Any, dtype: str, attrs: dict[str, Any
 @pytest.mark.parametrize(("dtype", "jit"), [("float16", False), ("bfloat16", False), ("bfloat16", True)])
 def test_halves_round_once(dtype: str, jit: bool) -> None:
     """Sums of small whole numbers are exact, so the one rounding of the mean is all there is."""
-    from relayvm.ops.ty import numpy_dtype
+    from relayvm.ops.core.tensor_types import numpy_dtype
 
     data = np.random.default_rng(5).integers(-9, 9, (1, 2, 7, 8)).astype(numpy_dtype(dtype))
     attrs = {"pool_size": (3, 2), "strides": (2, 3), "dilation": (1, 2), "padding": (1, 0, 1, 1), "ceil_mode": True}

@@ -1,4 +1,4 @@
-"""Functions of float32: at most 2 units in the last place off over all exponents, and what they say of special numbers."""
+"""Functions of float32: at most 2 units in the last place off over all exponents, and special values."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from relayvm.ops.kernels import real_functions
-from relayvm.ops.native import store
+from relayvm.ops.codegen.loop_nest import vector_math
+from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.memory import array_float32, native
 
 #: By name: what numpy says in float64.
@@ -32,9 +32,9 @@ def kernel(source, target, n):
 
 def machine_code(name):
     """The function over arrays."""
-    namespace = {"array_float32": array_float32, name: getattr(real_functions, name)}
+    namespace = {"array_float32": array_float32, name: getattr(vector_math, name)}
     exec(TEXT.format(name=name), namespace)
-    address = store.address_of(native(namespace["kernel"]), "int32(int64, int64, int64)", f"test_{name}")
+    address = kernel_store.address_of(native(namespace["kernel"]), "int32(int64, int64, int64)", f"test_{name}")
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 3)(address)
 
     def run(x):
@@ -46,7 +46,7 @@ def machine_code(name):
 
 
 def plain(name):
-    function = getattr(real_functions, name)
+    function = getattr(vector_math, name)
     return lambda x: np.array([function(v) for v in x], "float32")
 
 
@@ -58,7 +58,7 @@ def sample(name, each):
 
 
 def ulps(ours, exact):
-    """How many units in the last place, of the float32 nearest to the exact value, each number is off."""
+    """The error of each number in units in the last place of the float32 nearest to the exact value."""
     with np.errstate(over="ignore", under="ignore"):
         nearest = exact.astype("float32")
         same = (ours == nearest) | (np.isnan(ours) & np.isnan(nearest))
@@ -98,6 +98,6 @@ def test_special_numbers(name, made):
 
 
 def test_every_function_is_here():
-    declared = {n for n, f in vars(real_functions).items() if getattr(f, "__module__", "") == real_functions.__name__}
+    declared = {n for n, f in vars(vector_math).items() if getattr(f, "__module__", "") == vector_math.__name__}
     # what ``exp_float32_below`` scales, and is tested with
     assert set(FUNCTIONS) | {"large_exp_float32_below"} == declared

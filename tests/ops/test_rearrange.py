@@ -8,23 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm
-from relayvm.ops.blocks import BatchToSpaceAttrs, DepthToSpaceAttrs, SpaceToBatchAttrs, SpaceToDepthAttrs
-from relayvm.ops.layout import LayoutTransformAttrs
-from relayvm.ops.native.status import BAD_VALUE
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.rearrange import (
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.defs.blocks import BatchToSpaceAttrs, DepthToSpaceAttrs, SpaceToBatchAttrs, SpaceToDepthAttrs
+from relayvm.ops.defs.layout_transform import LayoutTransformAttrs
+from relayvm.ops.defs.rearrange import (
     MeshgridAttrs,
     ReverseSequenceAttrs,
     SequenceMaskAttrs,
     SliceLikeAttrs,
     SlidingWindowAttrs,
 )
-from relayvm.ops.relate import relate
-from relayvm.ops.sizes import NdarraySizeAttrs
-from relayvm.ops.transform import AxisAttrs
-from relayvm.ops.ty import TensorType
-from relayvm.shape_funcs.dims import sym
-from relayvm.vm.edges import RESULT, edges
+from relayvm.ops.defs.size import NdarraySizeAttrs
+from relayvm.ops.defs.transform import AxisAttrs
+from relayvm.ops.native.status import BAD_VALUE
+from relayvm.shape_funcs.symbolic.dim import sym
+from relayvm.vm.inspection.transfers import RESULT, transfers
 
 from .run_group import call, compiled, evaluate, one_call
 
@@ -270,7 +270,7 @@ def test_ndarray_size(shape):
 def test_a_number_of_elements_is_known_on_the_host():
     text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, ?), float32]) { dyn.zeros(reshape(ndarray_size(%x), newshape=[1])) }'
     exe = relayvm.compile(text, target="sim")
-    assert [edge.what for edge in edges(exe)] == [RESULT]
+    assert [t.what for t in transfers(exe)] == [RESULT]
     assert np.asarray(relayvm.VirtualMachine(exe).run(data(2, 3))).shape == (6,)
 
 

@@ -1,4 +1,4 @@
-"""What a call means: result types and their errors, shape programs of groups, and groups read from a file."""
+"""Type relations: result types and their errors, shape programs of groups, and groups read from a file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm import ops  # noqa: F401  (registers)
-from relayvm.ops.group import Group, Literal, Node
-from relayvm.ops.implementation import Kernel
-from relayvm.ops.op import REGISTRY, NoAttrs, Op, OpPattern, TypeRelError, get
-from relayvm.ops.relate import Need, build_group, data_dependent, group_from_json, relate, shape_program
-from relayvm.ops.ty import Tensor, TensorType, TupleType
-from relayvm.shape_funcs.dims import RESULT, Dim, dim, is_nonneg, postorder, sym
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.op import REGISTRY, NoAttrs, Op, OpPattern, TypeRelError, get
+from relayvm.ops.core.tensor_types import Tensor, TensorType, TupleType
+from relayvm.ops.core.type_relation import Need, build_group, data_dependent, group_from_json, relate, shape_program
+from relayvm.ops.strategy.implementation import Kernel
+from relayvm.shape_funcs.symbolic.dim import RESULT, Dim, dim, is_nonneg, postorder, sym
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_only_what_is_read_is_asked_for() -> None:
 
 
 def test_one_value_as_data_and_as_shape() -> None:
-    """Relay stopped at this one: ``dyn.reshape(%s, %s)``."""
+    """Relay rejected this program: ``dyn.reshape(%s, %s)``."""
     g = group([f(3, dtype="int64")], [node("dyn.reshape", 0, 0)], [1])
     shape = shape_program(g)
     assert shape.states == (Need.DATA,)  # its own size is known, so nothing but data is read

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.kernels import roi
-from relayvm.ops.kernels.roi import FARTHEST
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.kernels.roi import cpu
+from relayvm.ops.kernels.roi.cpu import FARTHEST
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OUT_OF_MEMORY
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType
 
 from .opaque_kernels import run
 
@@ -121,7 +121,7 @@ def test_no_region_decides_how_long_a_loop_runs() -> None:
 
 
 def test_no_memory_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roi, "alloc", lambda nbytes: 0)
+    monkeypatch.setattr(cpu, "alloc", lambda nbytes: 0)
     inputs = [np.ones((1, 1, 4, 4), np.float32), np.zeros((1, 5), np.float32)]
     assert run("vision.roi_align", inputs, pooled_size=2, spatial_scale=1.0).status == OUT_OF_MEMORY
 

@@ -1,4 +1,4 @@
-"""Groups that use what their reductions give: one kernel, and what numpy says."""
+"""Groups that use the results of their reductions: one kernel each, checked against numpy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.ops.kernels import kernel_source
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.native.status import EMPTY_REDUCTION
-from relayvm.ops.ty import numpy_dtype
 
 from .row_groups import CASES, kernels
 from .run_group import compiled, evaluate, plain

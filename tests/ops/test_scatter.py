@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.indexing import GatherNdAttrs
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.defs.indexing import GatherNdAttrs
+from relayvm.ops.defs.scatter import SparseToDenseAttrs
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK, SHAPE_CHECK
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.scatter import SparseToDenseAttrs
-from relayvm.ops.ty import TensorType
-from relayvm.shape_funcs.dims import sym
-from relayvm.shape_funcs.registry import ShapeError
+from relayvm.shape_funcs.symbolic.dim import sym
+from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from . import run_group
 from .opaque_kernels import run

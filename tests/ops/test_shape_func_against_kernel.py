@@ -1,6 +1,6 @@
 """Every operator's shape function against numpy's result shapes: 200 drawn calls each.
 
-Each call is asked three times: with every size and value known, with every size and value unknown through the program that
+Each call is evaluated three times: with every size and value known, with every size and value unknown through the program that
 the machine runs, and with one name for equal sizes.  ``test_every_op`` holds the kernels against the same recipes.
 """
 
@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.op import Op, TypeRelError
-from relayvm.ops.relate import shape_program
-from relayvm.shape_funcs.dims import RESULT, Dim, const, dim, postorder, sym
-from relayvm.shape_funcs.registry import ShapeError
+from relayvm.ops.core.op import Op, TypeRelError
+from relayvm.ops.core.type_relation import shape_program
+from relayvm.shape_funcs.symbolic.dim import RESULT, Dim, const, dim, postorder, sym
+from relayvm.shape_funcs.symbolic.registry import ShapeError
 
+from ..tiers import examples
 from .every_op import all_recipes  # noqa: F401  (declares)
 from .every_op.drawing import Draw
 from .every_op.recipe import Call, dtypes_of, flags_of, group_of, known_shapes, operators, recipe_of
@@ -41,7 +42,7 @@ def dims_of(op: Op, made: Call, shared: bool) -> list[tuple[Dim, ...]]:
 
 
 def agree(shapes: Sequence[Sequence[Any]], made: Call, trimmed: set[int]) -> None:
-    """Sizes are numpy's; the first axis of a result in ``trimmed`` is at most what is said."""
+    """Sizes are numpy's; the first axis of a result in ``trimmed`` is at most the declared bound."""
     wanted = [w.shape for w in made.wanted]  # type: ignore[union-attr]
     assert [len(s) for s in shapes] == [len(w) for w in wanted]
     for k, (shape, numpys) in enumerate(zip(shapes, wanted, strict=True)):
@@ -72,11 +73,12 @@ def check(op: Op, made: Call) -> None:
         agree(shapes, made, trimmed)
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("op", operators(), ids=lambda op: op.name)
 def test_shapes(op: Op) -> None:
     own, (dtype, *_) = recipe_of(op.name), dtypes_of(op.name)
 
-    @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @settings(max_examples=examples(EXAMPLES), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(st.binary(min_size=48, max_size=48))
     def example(choices: bytes) -> None:
         made = own.make(Draw(dtype, None, choices), op.name)

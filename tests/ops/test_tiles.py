@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.ops.group import Node
-from relayvm.ops.kernels import kernel_source
-from relayvm.ops.native import transposition
-from relayvm.ops.native.past_caches import LINE_BYTES
-from relayvm.ops.op import NoAttrs
-from relayvm.ops.transform import AxisAttrs, TransposeAttrs
-from relayvm.ops.ty import DTYPES, Tensor, numpy_dtype
-from relayvm.shape_funcs.dims import dim, sym
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.core.group import Node
+from relayvm.ops.core.op import NoAttrs
+from relayvm.ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
+from relayvm.ops.defs.transform import AxisAttrs, TransposeAttrs
+from relayvm.ops.native.jit import block_transpose
+from relayvm.ops.native.jit.non_temporal import LINE_BYTES
+from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from .run_group import call, compiled, evaluate, group_of, one_call, plain
 
@@ -30,6 +30,7 @@ def numbers(shape, dtype="float32"):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("run", [plain, compiled])
+@pytest.mark.extensive(dtype=["float32"])
 def test_every_dtype(dtype, run):
     x = numbers((19, 37), dtype)
     ours = call("transpose", [x], TransposeAttrs(), run=run)
@@ -99,9 +100,10 @@ def test_what_may_not_be_there_is_not_read_ahead():
 
 @pytest.mark.parametrize("shape", [(64, 48), (48, 64), (33, 80), (16, 16), (7, 64), (0, 16)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+@pytest.mark.extensive(dtype=["float32"])
 def test_lines_written_past_the_caches(shape, dtype, monkeypatch):
-    """As if every result were large; those of a machine begin a line of memory."""
-    monkeypatch.setattr(transposition, "PAST_CACHES_BYTES", 0)
+    """Every result is treated as large; a machine's results are aligned to cache lines."""
+    monkeypatch.setattr(block_transpose, "NON_TEMPORAL_BYTES", 0)
     x = numbers(shape, dtype)
     program = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, ?), {dtype}]) {{ transpose(%x) }}'
     result = relay.VirtualMachine(relay.compile(program, target="cpu")).run(x).numpy()
@@ -112,10 +114,10 @@ def test_lines_written_past_the_caches(shape, dtype, monkeypatch):
 @pytest.mark.parametrize("first", [0, 1, 16])
 def test_only_whole_lines_are_written_past_the_caches(first, monkeypatch):
     written = []
-    monkeypatch.setattr(transposition, "PAST_CACHES_BYTES", 0)
-    monkeypatch.setattr(transposition, "transpose_block_past_caches", lambda *args: written.append(args[4]))
+    monkeypatch.setattr(block_transpose, "NON_TEMPORAL_BYTES", 0)
+    monkeypatch.setattr(block_transpose, "transpose_block_non_temporal", lambda *args: written.append(args[4]))
     memory = np.zeros(64 * 64 + 16 + 16, np.uint32)
     aligned = memory[-memory.ctypes.data % LINE_BYTES // 4 :]
     source, target = np.arange(64 * 64, dtype=np.uint32), aligned[first : first + 64 * 64]
-    transposition.transpose_into_result(source, 0, 64, 64, 64, target, 0, 64, 16)
+    block_transpose.transpose_into_result(source, 0, 64, 64, 64, target, 0, 64, 16)
     assert len(written) == (16 if first % 16 == 0 else 0)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.kernels import transforms
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType, numpy_dtype
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.kernels.fft import cpu
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType, numpy_dtype
-from relayvm.shape_funcs.dims import sym
+from relayvm.shape_funcs.symbolic.dim import sym
 
 from .opaque_kernels import run
 
@@ -88,7 +88,7 @@ def test_stft_as_machine_code(dtype: str) -> None:
 
 def test_a_transform_has_room_for_its_convolution() -> None:
     for n in range(1, 200):
-        m = transforms.length_of(n)
+        m = cpu.length_of(n)
         assert m & (m - 1) == 0 and (m == n or 2 * n - 1 <= m < 4 * n)
 
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.ops import tuning
-from relayvm.ops.choice import TUNED, choose
-from relayvm.ops.implementation import OpCall
-from relayvm.ops.native.disk import CacheWarning
-from relayvm.ops.native.fingerprint import TUNING, fingerprint
-from relayvm.ops.native.records import Record
-from relayvm.ops.op import get
-from relayvm.ops.tuning import Finding, Preferences, Quartiles, bucket_of, key_of, rounded, static_shapes
-from relayvm.ops.ty import Tensor
-from relayvm.shape_funcs.dims import dim, sym
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.cache.fingerprint import TUNING, fingerprint
+from relayvm.ops.native.cache.tuning_records import Record
+from relayvm.ops.strategy import measured
+from relayvm.ops.strategy.choice import TUNED, choose
+from relayvm.ops.strategy.implementation import OpCall
+from relayvm.ops.strategy.measured import Finding, Preferences, Quartiles, bucket_of, key_of, rounded, static_shapes
+from relayvm.shape_funcs.symbolic.dim import dim, sym
 
 from .. import two_ways as op
 from .native.fresh import fresh_cache
@@ -154,8 +154,8 @@ def test_versions_agree_with_the_buckets(findings: list[tuple[int, dict[str, Qua
     by_bucket = {rounded(size): (size, ns) for size, ns in findings}
     found = preferences(*(record(call_of(size), ns) for size, ns in by_bucket.values()))
     choice = choose(call_of("n"), lambda c: found.preferred(c, MACHINE))
-    if len(choice.versions) <= tuning.MOST_VERSIONS:
-        from relayvm.shape_funcs.dims import evaluate
+    if len(choice.versions) <= measured.MOST_VERSIONS:
+        from relayvm.shape_funcs.symbolic.dim import evaluate
 
         taken = next((name for name, g in zip(choice.names, choice.guards, strict=False) if evaluate(g, {"n": n})), op.SLOW)
         assert taken == (op.FAST if by_bucket.get(rounded(n), (0, SLOWER))[1] is FASTER else op.SLOW)
@@ -163,7 +163,7 @@ def test_versions_agree_with_the_buckets(findings: list[tuple[int, dict[str, Qua
 
 def test_at_most_so_many_versions() -> None:
     found = preferences(*(record(call_of(1 << (2 * i)), FASTER) for i in range(20)))
-    assert len(found.preferred(call_of("n"), MACHINE)) == tuning.MOST_VERSIONS
+    assert len(found.preferred(call_of("n"), MACHINE)) == measured.MOST_VERSIONS
 
 
 def test_records_that_make_no_sense_are_not_used() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.op import TypeRelError, get
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import TensorType
-from relayvm.ops.vision import GetValidCountsAttrs
-from relayvm.shape_funcs.registry import ShapeError
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.defs.vision import GetValidCountsAttrs
+from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from .opaque_kernels import Ran, run
 

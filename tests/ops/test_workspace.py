@@ -1,7 +1,7 @@
 """Kernels work in the memory that they declare: every operator whose kernel has scratch, in exactly as many bytes and no more.
 
-As plain Python every load and store is checked to lie in memory that was announced; as machine code, guard bytes are behind the
-workspace.  Nothing is allocated, for there is nothing to be had.
+In plain Python every load and store is checked to access registered memory; in machine code guard bytes follow the
+workspace.  Every allocation fails.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relayvm.ops.conditions import undecided
-from relayvm.ops.group import Group
-from relayvm.ops.implementation import ALIGNMENT, HOST, Scratch
-from relayvm.ops.kernels import opaque
+from relayvm.ops.codegen.cpu import opaque_kernel
+from relayvm.ops.core.group import Group
+from relayvm.ops.core.op import Op, get
+from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
+from relayvm.ops.core.type_relation import group_from_json, shape_program
 from relayvm.ops.native import memory
-from relayvm.ops.native.shares import is_first
 from relayvm.ops.native.status import OUT_OF_MEMORY
-from relayvm.ops.op import Op, get
-from relayvm.ops.relate import group_from_json, shape_program
-from relayvm.ops.ty import HALVES, numpy_dtype
-from relayvm.shape_funcs.dims import const, dim, sym
+from relayvm.ops.native.threads.work_partition import is_first
+from relayvm.ops.strategy.conditions import undecided
+from relayvm.ops.strategy.implementation import ALIGNMENT, HOST, Scratch
+from relayvm.shape_funcs.symbolic.dim import const, dim, sym
 
 from . import opaque_kernels
 from .every_op import all_recipes  # noqa: F401
@@ -62,9 +62,9 @@ class Ran:
     """A kernel that ran in a workspace of the size declared, with guard bytes behind it."""
 
     def __init__(
-        self, group: Group, inputs: Sequence[np.ndarray], jit: bool, share: np.ndarray = opaque_kernels.threads.ALONE
+        self, group: Group, inputs: Sequence[np.ndarray], jit: bool, share: np.ndarray = opaque_kernels.team.ALONE
     ) -> None:
-        *shapes, (self.nbytes,) = shape_program(group, sizes=[opaque.workspace(group)]).program.run(inputs)
+        *shapes, (self.nbytes,) = shape_program(group, sizes=[opaque_kernel.workspace(group)]).program.run(inputs)
         values = group.values()
         self.results = [np.full(s, 77, numpy_dtype(values[r].dtype)) for r, s in zip(group.results, shapes, strict=True)]
         self.counts = np.zeros(1, np.int64)
@@ -77,7 +77,7 @@ class Ran:
         arrays = [np.ascontiguousarray(x).reshape(x.shape) for x in inputs]
         tensors = [*arrays, *self.results, *counts, self.bytes[: self.nbytes]]
         assert len(tensors) == len(group.params) + group.n_outputs
-        self.status = opaque_kernels.call(opaque.source(group), tensors, jit=jit, share=share)
+        self.status = opaque_kernels.call(opaque_kernel.source(group), tensors, jit=jit, share=share)
 
     def agrees(self, made: Call) -> None:
         assert self.status == 0 and not isinstance(made.wanted, str)
@@ -89,7 +89,7 @@ class Ran:
 
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is nothing to allocate, for plain Python."""
+    """Let every allocation fail in plain Python."""
     monkeypatch.setattr(memory, "alloc", lambda nbytes: 0)
 
 
@@ -109,7 +109,7 @@ def test_what_a_kernel_declares_is_enough(op: Op, static: bool) -> None:
     seen = 0
     for _, made in calls(op, SMALL):
         for group in groups(op, made, static):
-            declared, kernel = opaque.workspace(group), group.kernel_on(HOST)
+            declared, kernel = opaque_kernel.workspace(group), group.kernel_on(HOST)
             assert kernel is not None and declared is kernel.workspace(group.call_on())
             assert static <= (const(declared) is not None)
             Ran(group, made.flat, jit=False).agrees(made)
@@ -118,6 +118,7 @@ def test_what_a_kernel_declares_is_enough(op: Op, static: bool) -> None:
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
+@pytest.mark.extensive
 def test_what_a_kernel_declares_is_enough_for_machine_code(op: Op) -> None:
     for _, made in calls(op, ("large",)):
         for group in groups(op, made, False):
@@ -157,7 +158,7 @@ def test_one_byte_less_than_it_needs_is_not_used(monkeypatch: pytest.MonkeyPatch
     real = memory.alloc
     monkeypatch.setattr(memory, "alloc", lambda nbytes: (asked.append(nbytes), real(nbytes))[1])
     group, x = sorting(50)
-    source = opaque.source(group)
+    source = opaque_kernel.source(group)
     for missing in (0, 1):
         out, room = np.zeros_like(x), np.full(Ran(group, [x], jit=False).nbytes - missing, PATTERN, np.uint8)
         assert opaque_kernels.call(source, [x, out, room]) == 0
@@ -173,9 +174,9 @@ def test_only_the_first_part_of_a_call_has_the_workspace(monkeypatch: pytest.Mon
     group = replace(group, implementation="merge", workspace=True)
     out, room = np.zeros_like(x), np.zeros(4096, np.uint8)
     for part in range(3):
-        share = np.array([(part, 3, 1 << 62)], opaque_kernels.threads.SHARE)
+        share = np.array([(part, 3, 1 << 62)], opaque_kernels.team.SHARE)
         assert is_first(share.ctypes.data) == (part == 0)
-        assert opaque_kernels.call(opaque.source(group), [x, out, room], share=share) == 0
+        assert opaque_kernels.call(opaque_kernel.source(group), [x, out, room], share=share) == 0
         assert len(asked) == part
     np.testing.assert_array_equal(out, np.sort(x))
 
@@ -183,7 +184,7 @@ def test_only_the_first_part_of_a_call_has_the_workspace(monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("no_memory")
 def test_without_a_workspace_it_is_allocated() -> None:
     group, x = sorting(5, workspace=False)
-    assert opaque_kernels.call(opaque.source(group), [x, np.zeros_like(x)]) == OUT_OF_MEMORY
+    assert opaque_kernels.call(opaque_kernel.source(group), [x, np.zeros_like(x)]) == OUT_OF_MEMORY
 
 
 def test_a_kernel_that_declares_too_little_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

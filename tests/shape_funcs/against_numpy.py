@@ -1,4 +1,4 @@
-"""A property of a shape function: with known sizes and through the program of unknown ones, it gives what numpy does."""
+"""The property of shape functions: constant sizes and the shape program of symbolic sizes both agree with numpy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.shape_funcs.registry import ShapeError
+from relayvm.shape_funcs.symbolic.registry import ShapeError
+
+from ..tiers import examples
 
 SIZES = st.sampled_from([0, 1, 1, 2, 3, 5])
 SHAPES = st.lists(SIZES, max_size=4).map(tuple)
@@ -29,7 +31,7 @@ def scalar(value: Any, dtype: str = "int64") -> np.ndarray:
 
 
 def agree(shapes_of: Any, draw: Any, name: str, inputs: list[Any], oracle: Any, fixed: Any = (), **attrs: Any) -> None:
-    """Known and unknown give what ``oracle()`` gives; where it raises, both refuse."""
+    """Assert that constant and symbolic sizes yield the shapes of ``oracle()``, and an error if ``oracle()`` raises."""
     try:
         wanted = oracle()
     except (ValueError, IndexError, ZeroDivisionError):
@@ -53,10 +55,11 @@ def agree(shapes_of: Any, draw: Any, name: str, inputs: list[Any], oracle: Any, 
 
 
 def case(test: Any) -> Any:
-    """A property with ``draw`` and the fixture: each example is one case."""
+    """Decorate a property of ``draw`` and the fixture ``agree``; each example is one case."""
 
+    @pytest.mark.drawn
     def run(shapes_of: Any) -> None:
-        @settings(max_examples=60, deadline=None)
+        @settings(max_examples=examples(60), deadline=None)
         @given(st.data())
         def example(data: Any) -> None:
             test(lambda *a, **k: agree(shapes_of, data.draw, *a, **k), data.draw)
@@ -72,7 +75,7 @@ def one(shape: Any) -> list[tuple[int, ...]]:
 
 
 def near(draw: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape that broadcasts with ``shape`` as a rule."""
+    """A shape that usually broadcasts with ``shape``."""
     out = [draw(st.sampled_from([d, d, 1])) for d in shape[draw(st.integers(0, len(shape))) :]]
     if out and draw(st.integers(0, 9)) == 0:
         out[0] += 1

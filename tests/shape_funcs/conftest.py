@@ -1,4 +1,4 @@
-"""Runs a shape function over known sizes, and over unknown ones through its program."""
+"""Fixture: shape functions over constant sizes, and over symbolic sizes through the shape program."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from relayvm import shape_funcs  # noqa: F401  (registers)
-from relayvm.shape_funcs.dims import SCALAR, Dim, dim, sym
-from relayvm.shape_funcs.program import ARITY, DATA, OPERATIONS, SIZE, ShapeProgram, assemble, constant_dims
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, Operand, ShapeError, tracing
+from relayvm.shape_funcs.symbolic.dim import SCALAR, Dim, dim, sym
+from relayvm.shape_funcs.symbolic.program import ARITY, DATA, OPERATIONS, SIZE, ShapeProgram, assemble, constant_dims
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Operand, ShapeError, tracing
 
 
 class ShapesOf:
@@ -22,14 +22,14 @@ class ShapesOf:
         self.flat = [x for i in inputs for x in (i if isinstance(i, list) else [i])]
 
     def known(self) -> list[tuple[int, ...]]:
-        """Every size and value is a constant."""
+        """The shapes with every size and value constant."""
         program = self._program(lambda *_: False, shared=False)
         assert not program.checks, "all is known: nothing is left to check"
         return program.run(self.flat)
 
     def unknown(self, choose: Any = lambda *_: True, shared: bool = False, fixed: tuple[tuple[int, int], ...] = ()) -> Any:
-        """Sizes and values that ``choose()`` are names; with ``shared``, equal sizes have one name.
-        ``fixed``: (input, axis) that stay known."""
+        """The shapes with the sizes and values selected by ``choose()`` symbolic; with ``shared``, equal sizes share a symbol.
+        ``fixed``: pairs (input, axis) of sizes that stay constant."""
         program = self._program(choose, shared, fixed)
         program.verify(len(self.flat))
         assert ShapeProgram.from_json(program.to_json()) == program
@@ -72,7 +72,7 @@ class ShapesOf:
 
 
 def interpret(words: list[int], inputs: list[np.ndarray]) -> list[tuple[int, ...]] | None:
-    """What the encoded program says by the documented encoding; None where it refuses."""
+    """Evaluate an encoded program according to the documented encoding; None if a check or an overflow rejects the inputs."""
     at = iter(words)
     n_loads, n_rows, n_checks, n_outputs = (next(at) for _ in range(4))
     slots = []

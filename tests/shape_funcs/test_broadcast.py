@@ -1,4 +1,4 @@
-"""Elementwise, broadcast and reduce operators, and what makes a tensor: shapes against numpy."""
+"""Elementwise, broadcast, reduction and creation operators: shapes against numpy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_reduce(agree: Any, draw: Any) -> None:
     keepdims, exclude = draw(st.booleans()), draw(st.booleans())
 
     def oracle() -> Any:
-        # numpy lets a scalar have an axis 0
+        # numpy accepts axis 0 of a scalar
         used = np.lib.array_utils.normalize_axis_tuple(axes, len(a)) if axes is not None else None
         given = tuple(k for k in range(len(a)) if k not in used) if exclude and used is not None else used
         return one(np.sum(f32(a), axis=given, keepdims=keepdims).shape)

@@ -1,4 +1,4 @@
-"""Symbolic dimensions: simplification never changes a value, and shared expressions stay small."""
+"""Symbolic dimensions: simplification preserves values; shared subexpressions keep expressions small."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.shape_funcs import dims as d
+from relayvm.shape_funcs.symbolic import dim as d
 
 NAMES = ("n", "m", "k")
 LEAVES = st.sampled_from([d.sym(x) for x in NAMES] + [d.sym("v", is_size=False)]) | st.integers(-3, 6).map(d.dim)
-#: Each operation with its meaning on plain ints.
+#: Each operation with its semantics on plain ints.
 BINARY: dict[str, tuple[Any, Any]] = {
     "+": (lambda a, b: a + b, lambda a, b: a + b),
     "-": (lambda a, b: a - b, lambda a, b: a - b),
@@ -51,7 +51,7 @@ _LARGE = (0, 1, 3, 2**31, 2**62, 2**63 - 1)
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_simplification_keeps_large_and_negative_values(data: Any) -> None:
-    """Also beyond int64, where a shape program reports an overflow: a Dim is a whole number, however large."""
+    """A Dim is an integer of any size; beyond int64 only a shape program reports an overflow."""
     values = {x: data.draw(st.sampled_from(_LARGE)) for x in NAMES}
     values["v"] = data.draw(st.sampled_from((*_LARGE, *(-x for x in _LARGE), -(2**63))))
     numbers = st.sampled_from((*_LARGE, *(-x for x in _LARGE), -(2**63))).map(d.dim)
@@ -73,11 +73,11 @@ def test_equal_expressions_are_one_object() -> None:
     assert (n + m) * (n - m) is n * n - m * m
     assert d.max_(d.max_(n - 3, -1), 0) is d.max_(n - 3, 0)
     assert d.le(n, n) is d.dim(1)
-    assert d.le(d.sym("v", is_size=False), 2**63 - 1).op != d.INT  # and never adds 1 to the limit
+    assert d.le(d.sym("v", is_size=False), 2**63 - 1).op != d.INT  # not simplified by adding 1 to the limit
 
 
 def test_expressions_that_share_parts_stay_small() -> None:
-    """Each step uses the last one twice: its text as a tree would have 2 ** 2000 characters."""
+    """Each step uses the previous expression twice: the text of the whole tree would have 2 ** 2000 characters."""
     n = x = d.sym("n")
     for _ in range(2000):
         x = d.max_(0, x - d.min_(1, x))
@@ -108,7 +108,7 @@ def test_a_dimension_has_no_truth_value() -> None:
 
 
 def test_float_ranges() -> None:
-    from relayvm.shape_funcs.program import as_word
+    from relayvm.shape_funcs.symbolic.program import as_word
 
     words = [d.dim(as_word(x)) for x in (0.0, 1.0, 0.1)]
     assert d.arange_length(*words) is d.dim(10)

@@ -1,4 +1,4 @@
-"""Shape functions of operators that pad, cut, lay out and scatter, against numpy's result shapes."""
+"""Padding, cropping, layout transformation, scatter: shapes against numpy."""
 
 from __future__ import annotations
 

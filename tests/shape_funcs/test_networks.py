@@ -1,4 +1,4 @@
-"""Products, sorting, windows, boxes: shapes against numpy, and by trying where numpy has nothing."""
+"""Products, sorting, windows, boxes: shapes against numpy, or by enumeration if numpy has no such function."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_searchsorted(agree: Any, draw: Any) -> None:
 
 
 def places(n: int, window: int, stride: int, dilation: int, padding: int, ceil_mode: bool = False) -> int:
-    """How many windows lie within the padded axis: by trying them all; ``ceil_mode`` lets one more begin."""
+    """The number of windows within the padded axis, by enumeration; with ``ceil_mode`` the last one may be partial."""
     span = (window - 1) * dilation + 1
     if not 0 < span <= n + padding:
         raise ValueError

@@ -1,4 +1,4 @@
-"""Shapes of operators on pictures and signals, with known sizes and through the program of unknown ones."""
+"""Shapes of operators on images and signals, with constant sizes and through the program of symbolic sizes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from relayvm.shape_funcs.conv import data_layouts
-from relayvm.shape_funcs.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.defs.conv import data_layouts
+from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
 
 from .against_numpy import SIZES, case, f32, i64, one, scalar
 
@@ -22,7 +22,7 @@ def refuse(bad: Any) -> None:
 
 
 def picture(draw: Any, rank: int) -> tuple[list[int], tuple[int, ...], str]:
-    """Batch, channels and spatial sizes; the same in a layout; which one."""
+    """Batch, channels and spatial sizes; the shape in a layout; the layout."""
     sizes = [draw(SIZES) for _ in range(rank + 2)]
     layout = draw(st.sampled_from(data_layouts(rank)))
     return sizes, in_layout(sizes, layout), layout

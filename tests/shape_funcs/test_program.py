@@ -1,4 +1,4 @@
-"""Shape programs: assembly, checks in words, the text and number forms, and refusal of damaged ones."""
+"""Shape programs: assembly, messages of checks, JSON and native encodings, rejection of damaged programs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relayvm import shape_funcs
-from relayvm.shape_funcs.dims import Dim, arange_length, dim, eq, le, lt, max_, min_, result_size, sym, where
-from relayvm.shape_funcs.program import OPCODES, OPERATIONS, ShapeProgram, as_word, assemble
-from relayvm.shape_funcs.registry import Check, ShapeError, check, register_shape_func, tracing
+from relayvm.shape_funcs.symbolic.dim import Dim, arange_length, dim, eq, le, lt, max_, min_, result_size, sym, where
+from relayvm.shape_funcs.symbolic.program import OPCODES, OPERATIONS, ShapeProgram, as_word, assemble
+from relayvm.shape_funcs.symbolic.registry import Check, ShapeError, check, register_shape_func, tracing
 
 N, M = sym("n"), sym("m")
 LOADS = {N: (0, 0, 0), M: (1, 0, 0), sym("unused"): (2, 0, 0)}
@@ -145,7 +145,7 @@ def test_json_round_trip() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_any_change_of_the_json_is_refused_or_harmless(data: Any) -> None:
-    """Whatever one replaces: from_json or verify refuses, or the program runs to shapes or an error in words."""
+    """A random change of the JSON is rejected by from_json or verify, or the program runs to shapes or a message."""
     junk: Any = st.integers(-3, 12) | st.sampled_from([2**63, -(2**70), None, "x", 1.5, True, [], {}, [1], "{}", "{!r}"])
     damaged = GOOD.to_json()
     node, key = damaged, data.draw(st.sampled_from(sorted(damaged)))

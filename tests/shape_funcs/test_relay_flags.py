@@ -1,11 +1,11 @@
-"""Relay's flags fit our operators, and ask for more than ours."""
+"""Relay's flags: one per input of our operators, stricter than ours."""
 
 from __future__ import annotations
 
 import pytest
 
-import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.ops.op import get
+import relayvm.ops  # noqa: F401  (registers the operators)
+from relayvm.ops.core.op import get
 from relayvm.shape_funcs.relay_flags import RELAY_FLAGS
 
 

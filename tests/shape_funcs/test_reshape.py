@@ -1,4 +1,4 @@
-"""Reshaping, and putting axes and tensors together and apart: shapes against numpy."""
+"""Reshape, squeeze, expand_dims, concatenate, split, stack: shapes against numpy."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def test_reshape_to_sizes(agree: Any, draw: Any) -> None:
 
 @case
 def test_reshape_infers_and_copies(agree: Any, draw: Any) -> None:
-    """0 and -1 the same in the static and the run-time form, and what numpy gives where numpy decides."""
+    """0 and -1 agree between the static and the run-time form, and with numpy in the cases that numpy supports."""
     a = draw(FULL_SHAPES)
     new = list(draw(st.permutations(a)))
     for k in range(len(new)):
         if a[k] == new[k] and draw(st.booleans()):
             new[k] = 0
         elif new[k] == 0:
-            return  # a size of 0 cannot be named
+            return  # newshape cannot state a size of 0
     if draw(st.booleans()):
         new[draw(st.integers(0, len(new) - 1))] = -1
 
     def oracle() -> Any:
         sizes = [a[k] if v == 0 else v for k, v in enumerate(new)]
         if 0 in sizes and -1 in sizes:
-            # numpy will not infer beside an empty axis; a copied axis does not count for us
+            # numpy infers no size beside an empty axis; our rule leaves copied axes out
             rest = np.prod([d for k, d in enumerate(a) if new[k] != 0], dtype=int)
             known = int(np.prod([v for v in new if v > 0], dtype=int))
             if rest % known:

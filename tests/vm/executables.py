@@ -1,4 +1,4 @@
-"""Executables for the tests of the file and the verifier: compiled ones of every kind, and one built by hand."""
+"""Executables for the tests of the file and the verifier: compiled programs of every kind, and an executable built by hand."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import functools
 import numpy as np
 
 from relayvm.compiler.compile import compile
-from relayvm.ops.group import Group, Node
-from relayvm.ops.op import NoAttrs
-from relayvm.ops.relate import build_group, shape_program
-from relayvm.ops.ty import DTYPES, FuncType, Tensor, TensorType, TupleType, scalar
-from relayvm.shape_funcs.dims import fresh, sym
-from relayvm.vm import isa
-from relayvm.vm.copy_reason import CopyKind, CopyReason
-from relayvm.vm.executable import Executable, MemoryNote, PackedFunc, VMFunction
-from relayvm.vm.source import SourceText
+from relayvm.ops.core.group import Group, Node
+from relayvm.ops.core.op import NoAttrs
+from relayvm.ops.core.tensor_types import DTYPES, FuncType, Tensor, TensorType, TupleType, scalar
+from relayvm.ops.core.type_relation import build_group, shape_program
+from relayvm.shape_funcs.symbolic.dim import fresh, sym
+from relayvm.vm.api.executable import Executable
+from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode.copy_reason import CopyKind, CopyReason
+from relayvm.vm.bytecode.executable import MemoryNote, PackedFunc, VMFunction
+from relayvm.vm.diagnostics.source import SourceText
 
 from ..devices import DEVICES
 
@@ -40,13 +41,13 @@ F32, I64 = DTYPES.index("float32"), DTYPES.index("int64")
 
 @functools.cache
 def compiled(name: str, target: str = "sim") -> Executable:
-    """One of PROGRAMS."""
+    """The compiled program ``name`` of PROGRAMS."""
     return compile('#[version = "0.0.5"]\n' + PROGRAMS[name], target)
 
 
 @functools.cache
 def with_constants() -> Executable:
-    """A program whose parameters became constants: one of every rank up to 2, one without elements, a bool."""
+    """A program with constants of every rank up to 2, an empty constant and a bool constant."""
     program = """#[version = "0.0.5"]
 def @main(%x: Tensor[(?, 2), float32], %w: Tensor[(3, 2), float32], %b: float32, %m: Tensor[(2), bool],
           %e: Tensor[(0, 2), float32]) {
@@ -61,7 +62,7 @@ def @main(%x: Tensor[(?, 2), float32], %w: Tensor[(3, 2), float32], %b: float32,
 
 
 def all_executables() -> dict[str, Executable]:
-    """Every one by name."""
+    """All executables by name."""
     out = {f"{name} on {target}": compiled(name, target) for name in PROGRAMS for target in DEVICES}
     return {**out, "constants": with_constants(), "by hand": by_hand()}
 
@@ -98,7 +99,7 @@ def executable(*functions: VMFunction) -> Executable:
 
 @functools.cache
 def by_hand() -> Executable:
-    """Every instruction there is, once at least."""
+    """An executable that contains every instruction at least once."""
     other, end, back = isa.Label(), isa.Label(), isa.Label()
     items = [
         isa.InvokeShapeFunc(0, (0,), (2,)),

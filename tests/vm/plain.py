@@ -1,4 +1,4 @@
-"""A machine whose loop runs un-jitted, so that tests can look at it and change parts of it."""
+"""A machine whose interpreter loop runs un-jitted, so that tests can observe it and replace parts of it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native import memory
-from relayvm.vm import door, requests
-from relayvm.vm import machine as vm_machine
-from relayvm.vm.argument_rows import rows_of
-from relayvm.vm.layout import FAILED
-from relayvm.vm.machine import VirtualMachine
+from relayvm.vm.api import c_api
+from relayvm.vm.api import machine_core as vm_machine
+from relayvm.vm.api.argument_rows import rows_of
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.runtime import requests
+from relayvm.vm.runtime.state_layout import FAILED
 
 _WORD = ctypes.c_int64
-#: What machine code was given the address of, which may be asked for until the process ends.
+#: Objects whose addresses were passed to native code, kept alive until the process ends.
 _alive: list[Any] = []
 
 
 class _Plain(VirtualMachine):
-    """Raises what went wrong in Python, where machine code would have ended the process."""
+    """Machine that raises Python exceptions of the un-jitted code; native code would end the process."""
 
     wrong: list[BaseException]
     _failure: BaseException | None = None
@@ -54,7 +55,7 @@ class _Plain(VirtualMachine):
 
 
 def plain_machine(exe: relay.Executable, monkeypatch: pytest.MonkeyPatch) -> VirtualMachine:
-    """A machine whose loop and memory management are ordinary Python functions."""
+    """A machine whose interpreter loop and memory management are Python functions."""
     wrong: list[BaseException] = []
 
     def machine(state: int, request: int, a: int, b: int) -> int:
@@ -75,8 +76,8 @@ def plain_machine(exe: relay.Executable, monkeypatch: pytest.MonkeyPatch) -> Vir
         return rows
 
     monkeypatch.setattr(vm_machine, "rows_of", announced)
-    monkeypatch.setattr(door, "arrays_are_readable", lambda: False)
-    monkeypatch.setattr(door, "machine_address", lambda: address)
-    monkeypatch.setattr(door, "machine", lambda: requests.machine)
+    monkeypatch.setattr(c_api, "arrays_are_readable", lambda: False)
+    monkeypatch.setattr(c_api, "machine_address", lambda: address)
+    monkeypatch.setattr(c_api, "machine", lambda: requests.machine)
     monkeypatch.setattr(_Plain, "wrong", wrong, raising=False)
     return _Plain(exe)

@@ -1,12 +1,13 @@
-"""A profile made by hand, for the tests of what profiles are written to."""
+"""A profile built by hand, for the tests of exports."""
 
 from __future__ import annotations
 
-from relayvm.ops.native.store import Use
-from relayvm.vm.events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC
-from relayvm.vm.report.profile_data import CopyRow, Moment, Profile, Row, Site
+from relayvm.ops.native.cache.kernel_store import Use
+from relayvm.vm.diagnostics.source import SourceText
+from relayvm.vm.report.profile_data import CopyRow, Moment, Row, Site
+from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.series import Key, Series
-from relayvm.vm.source import SourceText
+from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC
 
 WHY = "dyn.reshape: input 'newshape' is data-dependent"
 
@@ -14,7 +15,7 @@ TYPE, MEMCPY = "float32[5, 2]", "[memcpy DtoH]"
 
 
 def example() -> Profile:
-    """Made by hand, with something in every field."""
+    """A profile built by hand, with a value in every field."""
     return Profile(
         device="sim",
         entry="main",

@@ -1,4 +1,4 @@
-"""Python's own numbers and lists as arguments: they take the parameter's dtype where that keeps their value."""
+"""Python numbers and lists as arguments: they are converted to the parameter's dtype if that keeps their values."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_refused_where_the_value_would_change(ty: str, value: Any) -> None:
         machine(ty).run(value)
 
 
-class Lying(np.ndarray):
-    """Says that it is larger than it is."""
+class InflatedShape(np.ndarray):
+    """An array subclass that reports a larger shape than the actual shape."""
 
     shape = (1 << 20,)  # type: ignore[assignment]
     ndim = 1  # type: ignore[assignment]
@@ -49,8 +49,8 @@ class Lying(np.ndarray):
         raise AssertionError("nobody asks")
 
 
-class OddlyTyped(np.ndarray):
-    """Says that its elements are others."""
+class OtherDtype(np.ndarray):
+    """An array subclass that reports another dtype than the actual dtype."""
 
     dtype = np.dtype("float32")  # type: ignore[assignment]
 
@@ -58,11 +58,11 @@ class OddlyTyped(np.ndarray):
 def test_an_array_is_what_it_is_and_not_what_its_class_says() -> None:
     vm = machine("Tensor[(?), float32]")
     x = np.arange(6, dtype=np.float32)
-    np.testing.assert_array_equal(vm.run(x.view(Lying)).numpy(), x)
-    np.testing.assert_array_equal(vm.run([x.view(Lying)][0]).numpy(), x)
+    np.testing.assert_array_equal(vm.run(x.view(InflatedShape)).numpy(), x)
+    np.testing.assert_array_equal(vm.run([x.view(InflatedShape)][0]).numpy(), x)
     np.testing.assert_array_equal(vm.run(x.view(np.recarray)).numpy(), x)
     with pytest.raises(relay.InputError, match="has dtype int8"):
-        vm.run(np.arange(6, dtype=np.int8).view(OddlyTyped))
+        vm.run(np.arange(6, dtype=np.int8).view(OtherDtype))
     for kind in (np.ndarray, relay.Tensor, list, tuple):
         pretender = type("P", (), {"__class__": property(lambda self, kind=kind: kind)})()
         with pytest.raises(relay.InputError, match=r"has dtype object|is no tensor"):

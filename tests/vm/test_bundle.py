@@ -1,4 +1,4 @@
-"""The file of a saved cache: what is written is read, and nothing else is."""
+"""The file of a saved cache: a round trip, and the refusal of all other files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from relayvm.ops.native import checked_lines
-from relayvm.ops.native.cache_key import CacheKey
-from relayvm.ops.native.records import FORMAT_FIELD, FORMAT_VERSION, Record
-from relayvm.vm import bundle
-from relayvm.vm.bundle import MAGIC, Bundle
-from relayvm.vm.source import CacheMismatch
+from relayvm.ops.native.cache import checked_lines
+from relayvm.ops.native.cache.cache_key import CacheKey
+from relayvm.ops.native.cache.tuning_records import FORMAT_FIELD, FORMAT_VERSION, Record
+from relayvm.vm.api import cache_file
+from relayvm.vm.api.cache_file import MAGIC, Bundle
+from relayvm.vm.diagnostics.source import CacheMismatch
 
 from ..ops.native.fresh import entry
 
@@ -34,7 +34,7 @@ def test_what_is_written_is_read(kept: Bundle, tmp_path: Path) -> None:
     data = kept.to_bytes()
     assert Bundle.from_bytes(data) == kept and Bundle.from_bytes(data).to_bytes() == data
     (tmp_path / "file").write_bytes(data)
-    assert bundle.read(tmp_path / "file") == kept
+    assert cache_file.read(tmp_path / "file") == kept
 
 
 def test_no_byte_can_change_and_none_can_be_missing() -> None:
@@ -46,10 +46,10 @@ def test_no_byte_can_change_and_none_can_be_missing() -> None:
             Bundle.from_bytes(bad)
 
 
-def sealed(header: Any, entries: bytes = b"", version: int = bundle.FORMAT_VERSION) -> bytes:
-    """A file with a right checksum and right sizes around these contents."""
+def sealed(header: Any, entries: bytes = b"", version: int = cache_file.FORMAT_VERSION) -> bytes:
+    """A file with these contents, correct sizes and a correct checksum."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    body = bundle._HEAD.pack(MAGIC, version, len(text), len(entries)) + text + entries
+    body = cache_file._HEAD.pack(MAGIC, version, len(text), len(entries)) + text + entries
     return body + hashlib.sha256(body).digest()
 
 
@@ -81,7 +81,7 @@ def test_a_right_checksum_does_not_make_a_bundle(data: bytes) -> None:
 def test_each_fault_has_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     data = whole().to_bytes()
     line = checked_lines.pack({"fields": [["kind", "tuning"], ["format", "9"]], "data": {}}).decode()
-    version = f"this one reads version {bundle.FORMAT_VERSION}"
+    version = f"this one reads version {cache_file.FORMAT_VERSION}"
     for bad, words in (
         (b"", "it is no saved cache"),
         (b"PK\3\4" + data, "it is no saved cache"),
@@ -98,6 +98,6 @@ def test_each_fault_has_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(CacheMismatch) as found:
             Bundle.from_bytes(bad)
         assert str(found.value) == f"error: {words}"
-    monkeypatch.setattr(bundle, "MAX_BYTES", len(data) - 1)
+    monkeypatch.setattr(cache_file, "MAX_BYTES", len(data) - 1)
     with pytest.raises(CacheMismatch, match=f"it has {len(data)} bytes, of at most {len(data) - 1}"):
         Bundle.from_bytes(data)

@@ -1,4 +1,4 @@
-"""Profiles as one table: what stands beside what, figures per run, marks, and the same in text and JSON."""
+"""Comparisons of profiles as one table: matching of rows, figures per run, marks, equal contents of text and JSON."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.vm.events import DTOH, HTOD, KERNEL
-from relayvm.vm.report.compare import Case, Comparison, Method, compare_profiles
-from relayvm.vm.report.compare_rows import RUN, Difference, aligned
-from relayvm.vm.report.compare_text import comparison_text, delta, page_table, tables
-from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Profile, Row
-from relayvm.vm.report.series import Key, Measured, Series, series_of
-from relayvm.vm.report.significance import Verdict
-from relayvm.vm.source import InputError
+from relayvm.compiler.comparison.compare import Case, Comparison, Method, compare_profiles
+from relayvm.compiler.comparison.compare_rows import RUN, Difference, aligned
+from relayvm.compiler.comparison.compare_text import comparison_text, delta, page_table, tables
+from relayvm.compiler.comparison.significance import Verdict
+from relayvm.vm.diagnostics.source import InputError
+from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Row
+from relayvm.vm.report.profile_report import Profile
+from relayvm.vm.report.series import Key, Sample, Series, series_of
+from relayvm.vm.runtime.trace_events import DTOH, HTOD, KERNEL
 
 FIGURES = [
     "wall time", "kernels time",
@@ -28,7 +29,7 @@ COPY = Key(DTOH, "[memcpy DtoH] dyn.topk: input 'k' is data-dependent", "a.relay
 
 
 def side(exp_ns: int = 1000, copies: int = 1, nbytes: int = 8, runs: int = 12, syncs: int = 1, extra: str = "") -> Profile:
-    """A profile in which every run is like the others but for some nanoseconds."""
+    """A profile whose runs differ by a few nanoseconds."""
     noise = range(runs)
     series = [Series(EXP, (1,) * runs, tuple(exp_ns + i for i in noise), (0,) * runs)]
     if copies:
@@ -143,11 +144,11 @@ def test_a_copy_may_have_another_reason() -> None:
     assert key.name.endswith("because of op") and None not in pair
 
 
-events = st.lists(st.builds(Measured, keys, st.integers(0, 99), st.integers(0, 99)), max_size=8)
+events = st.lists(st.builds(Sample, keys, st.integers(0, 99), st.integers(0, 99)), max_size=8)
 
 
 @given(st.lists(events, min_size=1, max_size=4))
-def test_series_add_up_the_events_of_each_run(runs: list[list[Measured]]) -> None:
+def test_series_add_up_the_events_of_each_run(runs: list[list[Sample]]) -> None:
     made = series_of(runs)
     assert len({s.key for s in made}) == len(made)
     for i, run in enumerate(runs):

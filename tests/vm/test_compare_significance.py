@@ -1,4 +1,4 @@
-"""Is it a difference or is it noise?  On times as a busy machine gives them, from fixed seeds."""
+"""Distinction of differences from noise, on simulated times of a busy machine with fixed seeds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.vm.report.significance import ALPHA, Verdict, geometric_mean, holm, interval, judge, rank_test
+from relayvm.compiler.comparison.significance import ALPHA, Verdict, geometric_mean, holm, interval, judge, rank_test
 
 ROWS, ROUNDS, PER_ROUND = 25, 20, 3
 
 
 def times(random: np.random.Generator, base_ns: float, slower: float, drifts: float = 0.05) -> tuple[list[float], list[float]]:
-    """Both sides' samples of one row, the least of three runs each: a scatter that is never fast, a slow drift that the
-    sides share, and now and then a run that another program interrupts."""
+    """Samples of one row for both sides of a comparison, the minimum of three runs each.
+
+    The times have one-sided noise, a slow drift common to both sides, and occasional runs interrupted by another program.
+    """
     drift = 1 + drifts * np.sin(np.linspace(0, 7, ROUNDS) + random.uniform(0, 6))
     out = []
     for factor in (1.0, slower):
@@ -25,7 +27,7 @@ def times(random: np.random.Generator, base_ns: float, slower: float, drifts: fl
 
 
 def table(random: np.random.Generator, planted: float = 1.0) -> list[Verdict | None]:
-    """A table whose rows are from 40 ns to 1 ms; the last is ``planted`` times slower on the second side."""
+    """A table with rows from 40 ns to 1 ms; the last row is ``planted`` times slower on the second side."""
     rows = [times(random, base, 1.0) for base in np.geomspace(40, 1e6, ROWS - 1)]
     return judge([*rows, times(random, 2e5, planted)], paired=True)
 

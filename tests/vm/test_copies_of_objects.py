@@ -1,4 +1,4 @@
-"""Copies and pickles of results, executables, machines and modules: each owns what it holds, also in another process."""
+"""Copies and pickles of results, executables, machines and modules: each copy owns its memory, also in another process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_copy_of_a_result_owns_its_memory(way: Any, target: str) -> None:
     if target == "cpu":
         result.numpy()[:] = 0
     del result
-    for _ in range(20):  # whatever takes the memory that the result gave back
+    for _ in range(20):  # may reuse the memory of the freed result
         vm.run(X * 0)
     for c in copies:
         assert type(c) is relay.Tensor

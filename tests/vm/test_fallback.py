@@ -1,4 +1,4 @@
-"""What this machine cannot run is done by the next implementation, which is said once; what was forced is an error."""
+"""Fallback to the next implementation for kernels that cannot be compiled, with one warning; an error if forced."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.dtype_rules import like_inputs
-from relayvm.ops.implementation import Kernel
-from relayvm.ops.native import libraries
-from relayvm.ops.native.blas_sources import Source
+from relayvm.ops.core.dtype_rules import like_inputs
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern
+from relayvm.ops.native.blas.blas_sources import Source
+from relayvm.ops.native.jit import library_calls
 from relayvm.ops.native.memory import generic
-from relayvm.ops.op import REGISTRY, Op, OpPattern
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
-from relayvm.vm import fallback
-from relayvm.vm.machine import VirtualMachine
+from relayvm.ops.strategy.implementation import Kernel
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.runtime import fallback
 
 HEADER = '#[version = "0.0.5"]\n'
 DENSE = HEADER + "def @main(%x: Tensor[(20, 6), float32], %w: Tensor[(5, 6), float32]) { nn.dense(%x, %w) }"
@@ -30,11 +30,11 @@ def without_blas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def missing(name: str) -> int:
         raise ImportError("No module named 'scipy'")
 
-    monkeypatch.setattr(libraries, "SOURCES", (Source("scipy", missing),))
+    monkeypatch.setattr(library_calls, "SOURCES", (Source("scipy", missing),))
     monkeypatch.setattr(fallback, "_SAID", set())
-    libraries.blas.cache_clear()
+    library_calls.blas.cache_clear()
     yield
-    libraries.blas.cache_clear()
+    library_calls.blas.cache_clear()
 
 
 @pytest.mark.usefixtures("without_blas")
@@ -76,7 +76,7 @@ def test_a_kernel_that_does_not_compile_is_replaced(monkeypatch: pytest.MonkeyPa
     ):
         result = VirtualMachine(relay.compile(text)).run(np.zeros((2, 3), np.float32)).numpy()
     np.testing.assert_allclose(result, 1 / 3)
-    # the last one has nothing behind it
+    # the last implementation has no fallback
     failing = "columns"
     with pytest.raises(RuntimeError, match="no machine code"):
         VirtualMachine(relay.compile(text.replace("%x)", "%x, axis=0)")))
@@ -96,8 +96,10 @@ def plus_one(x: Any, out: Any) -> int:
 
 @pytest.fixture
 def kernels() -> Iterator[list[str]]:
-    """An operator with the implementations "first", "apart" and "over", all but "apart" right in place; those named in the
-    list do not compile."""
+    """An operator with the implementations "first", "apart" and "over"; all except "apart" may run in place.
+
+    The implementations named in the list do not compile.
+    """
     register_shape_func(NAME)(lambda inputs, attrs: inputs[0].shape)
     op = Op(
         name=NAME, doc="One more.", inputs=("data",), pattern=OpPattern.OPAQUE, dtype=like_inputs(NAME, ["data"], ["float32"]),
@@ -118,7 +120,7 @@ def kernels() -> Iterator[list[str]]:
 
 
 def compiled(argument: str) -> relay.Executable:
-    """The operator by "first", in place where its argument is not ``%x``, which is returned."""
+    """The operator with implementation "first", in place if its argument is not ``%x``, which is returned."""
     exe = relay.compile(f"{HEADER}def @main(%x: Tensor[(?n), float32]) {{ ({NAME}({argument}), %x) }}")
     assert (exe.packed[-1].group.implementation, exe.packed[-1].group.in_place) == ("first", ((0, 0),) * (argument != "%x"))
     return exe

@@ -1,4 +1,4 @@
-"""The file of an executable: what is saved comes back, and nothing else is taken for one."""
+"""The file of an executable: a round trip, and the refusal of all other files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.ty import DTYPES, FuncType, TensorType, TupleType, Type, numpy_dtype
-from relayvm.shape_funcs.dims import ANY, fresh, sym
-from relayvm.vm.executable import Executable
-from relayvm.vm.file import FORMAT_VERSION, MAGIC, from_bytes, to_bytes
-from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.source import ConfigError, ExecutableFormatError, FileError, RelayError, VMError
-from relayvm.vm.types_json import type_from_json, type_to_json
-from relayvm.vm.verify import verify
+from relayvm.ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type, numpy_dtype
+from relayvm.shape_funcs.symbolic.dim import ANY, fresh, sym
+from relayvm.vm.api.executable import Executable, from_bytes
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.bytecode.executable_file import FORMAT_VERSION, MAGIC, to_bytes
+from relayvm.vm.bytecode.types_json import type_from_json, type_to_json
+from relayvm.vm.bytecode.verify import verify
+from relayvm.vm.diagnostics.source import ConfigError, ExecutableFormatError, FileError, RelayError, VMError
 
 from .executables import all_executables, by_hand, compiled, executable, function, with_constants
 
@@ -40,14 +40,14 @@ def parts(data: bytes) -> tuple[dict[str, Any], bytes, bytes]:
 
 
 def sealed(header: Any, code: bytes, constants: bytes, version: int = FORMAT_VERSION) -> bytes:
-    """A file with these contents and a right checksum."""
+    """A file with these contents and a correct checksum."""
     text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
     body = struct.pack("<8s4Q", MAGIC, version, len(text), len(code), len(constants)) + text + code + constants
     return body + hashlib.sha256(body).digest()
 
 
 def accepted(data: bytes) -> bool:
-    """Load and verify; False where it is refused as it should be.  What is accepted can be shown and saved."""
+    """Load and verify; False if the file is refused with the expected error.  An accepted file can be shown and saved."""
     try:
         exe = from_bytes(data)
         verify(exe)
@@ -189,7 +189,7 @@ def good() -> bytes:
 
 
 def with_value(*path: Any, value: Any) -> bytes:
-    """A good file but for one value of its header, under a right checksum."""
+    """A valid file except for one value of its header, with a correct checksum."""
     header, code, constants = parts(good())
     set_to(*path, value=value)(header)
     return sealed(header, code, constants)
@@ -203,7 +203,7 @@ def flipped_bool() -> bytes:
 
 
 def nested_type(depth: int) -> list[Any]:
-    """A tuple in a tuple in a tuple, as a file holds it."""
+    """A deeply nested tuple type in its JSON form."""
     ty: list[Any] = ["tuple", []]
     for _ in range(depth - 1):
         ty = ["tuple", [ty]]
@@ -321,7 +321,7 @@ def test_a_file_cut_anywhere_is_refused() -> None:
 
 
 def leaves(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths to everything in a JSON value."""
+    """The paths to all parts of a JSON value."""
     if path:
         yield path
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()

@@ -1,4 +1,4 @@
-"""Ingredients of fingerprints: what this machine is, and what an executable computes."""
+"""Fields of fingerprints: properties of the machine, and hashes of executables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.vm import fingerprint
-from relayvm.vm.cuda.driver import NoCuda
-from relayvm.vm.fingerprint import NONE, code_fields, machine_fields, program_hash
+from relayvm.vm.bytecode import executable_fingerprint
+from relayvm.vm.bytecode.executable_fingerprint import NONE, code_fields, machine_fields, program_hash
+from relayvm.vm.devices.cuda.driver import NoCuda
 
 TEXT = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n, 4), float32], %w: Tensor[(3, 4), float32]) { nn.dense(%x, %w) }'
 
@@ -28,11 +28,11 @@ def test_the_host() -> None:
     assert set(code_fields("cpu")) >= {"device", "processor", "features", "python", "toolchain"}
 
 
-def test_a_card_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(ordinal: int = 0) -> None:
-        raise NoCuda("there is no card")
+        raise NoCuda("there is no GPU")
 
-    monkeypatch.setattr(fingerprint.device, "device", none)
+    monkeypatch.setattr(executable_fingerprint.device, "device", none)
     found = machine_fields("cuda")
     assert list(found) == ["device", "card", "architecture", "driver", "cuda"]
     assert [found[name] for name in ("card", "architecture", "driver")] == [NONE] * 3

@@ -1,4 +1,4 @@
-"""One call at a time in a machine, however it is entered and however it ends: interrupts, threads, calls within calls."""
+"""Mutual exclusion of calls in a machine, for all entries and exits: interrupts, threads, nested calls."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_interrupt_at_any_moment_leaves_a_machine_that_runs_and_holds_nothing
 
 
 class Meddling:
-    """An argument whose conversion runs code of its own."""
+    """An argument whose conversion runs arbitrary code."""
 
     def __init__(self, act: Callable[[], Any]) -> None:
         self.act = act

@@ -1,4 +1,4 @@
-"""Ends of a call that are no result: no memory at any point, Ctrl-C at any moment, a failed queue; and ends of machines."""
+"""Calls that end without a result: out of memory at any point, Ctrl-C at any moment, a failed queue; and closed machines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 
 import relayvm as relay
 from relayvm.ops.native.memory import array_int64, free
-from relayvm.vm import growth, guard, isa
-from relayvm.vm.layout import RUNNING, STATE
+from relayvm.vm.api import guard
+from relayvm.vm.bytecode import isa
+from relayvm.vm.runtime import growable
+from relayvm.vm.runtime.state_layout import RUNNING, STATE
 
 from ..devices import DEVICES
 from .executables import executable, function
@@ -104,7 +106,7 @@ def test_a_machine_and_its_results_are_garbage_together(target: str) -> None:
     vm.noted = [Noted(r) for r in vm.last]  # type: ignore[attr-defined]
     del vm
     gc.collect()
-    # the machine was open until every result was given back to it
+    # the machine stays open until all its results are freed
     assert len(open_after) == 300 and all(open_after)
     assert (view["live_objects"], view["object_chunks"]) == (0, 0)
 
@@ -115,8 +117,8 @@ def test_what_is_given_up_while_a_machine_runs_is_noted_as_far_as_there_is_memor
 ) -> None:
     state = np.zeros(1, STATE)
     state["busy"] = RUNNING
-    real, blocks = growth.alloc, iter(range(memory))
-    monkeypatch.setattr(growth, "alloc", lambda nbytes: 0 if next(blocks, None) is None else real(nbytes))
+    real, blocks = growable.alloc, iter(range(memory))
+    monkeypatch.setattr(growable, "alloc", lambda nbytes: 0 if next(blocks, None) is None else real(nbytes))
     for address in range(1, 301):
         guard.give_up(state.ctypes.data, 0, address)
     noted, at = int(state["n_deferred"][0]), int(state["deferred"][0])

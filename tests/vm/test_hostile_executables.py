@@ -1,4 +1,4 @@
-"""Executables that were made to mislead: refused, or failed by the machine; nothing is written but what the program allocated."""
+"""Malicious executables: the verifier refuses them, or the machine fails; only memory allocated by the program is written."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.group import Group, Node
-from relayvm.ops.op import NoAttrs, get
-from relayvm.ops.relate import build_group
-from relayvm.ops.ty import Tensor, TensorType
-from relayvm.shape_funcs.dims import dim, eq, fresh, sym
-from relayvm.shape_funcs.program import SIZE, assemble
-from relayvm.shape_funcs.registry import Check
-from relayvm.vm import isa
-from relayvm.vm.executable import Executable, PackedFunc
-from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.source import ExecutableFormatError
+from relayvm.ops.core.group import Group, Node
+from relayvm.ops.core.op import NoAttrs, get
+from relayvm.ops.core.tensor_types import Tensor, TensorType
+from relayvm.ops.core.type_relation import build_group
+from relayvm.shape_funcs.symbolic.dim import dim, eq, fresh, sym
+from relayvm.shape_funcs.symbolic.program import SIZE, assemble
+from relayvm.shape_funcs.symbolic.registry import Check
+from relayvm.vm.api.executable import Executable
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode.executable import PackedFunc
+from relayvm.vm.diagnostics.source import ExecutableFormatError
 
 from .executables import F32, executable, exp_group, function
 
@@ -30,7 +31,7 @@ ADD = build_group(
     [2],
 )
 
-#: A result that reads its parameter elsewhere than where it is written.
+#: A group whose result reads its parameter at other indices than it is written.
 EXP_OF_SUMS = build_group(
     [Tensor("float32", (dim(4), dim(4)))],
     [],
@@ -43,9 +44,9 @@ SORT = build_group([Tensor("float32", (dim(4),))], [], [Node("topk", get("topk")
 def program(
     *items: isa.Instruction | isa.Label, groups: tuple[Group, ...] = (), target: str = "cpu", **changes: Any
 ) -> Executable:
-    """``main`` of two parameters with these instructions, kernels ``exp`` and ``add`` over rows of four, then ``groups``."""
+    """``main`` with two parameters and these instructions; kernels ``exp`` and ``add`` over rows of four, then ``groups``."""
     main = function(list(items), n_params=2)
-    # two names of sizes: what the door lets pass may differ
+    # two named dims: the sizes may differ after the checks of the C-API fast path
     main = replace(main, params=tuple((name, TensorType((fresh(), dim(4)), "float32")) for name, _ in main.params))
     base = executable(main)
     device = 1 if target == "sim" else 0
@@ -61,7 +62,7 @@ ROWS, EMPTY, NOTHING = range(3)
 OUT = [isa.AllocStorage(6, 64, 0), isa.AllocTensor(7, 6, 0, F32, (2, 4))]
 A, B = isa.Label(), isa.Label()
 
-#: What the verifier refuses: instructions, and a part of the message.
+#: Executables that the verifier refuses: instructions, and a part of the message.
 REFUSED = {
     "a kernel that writes a parameter": ([isa.InvokePacked(EXP, 1, (0, 0)), isa.Ret(0)], r"pc 0.* \$0 is written, but"),
     "a constant": ([isa.LoadConst(2, ROWS, 0), isa.InvokePacked(EXP, 1, (0, 2)), isa.Ret(2)], r"\$2 is written, but"),
@@ -96,7 +97,7 @@ def rows(n: int, columns: int = 4) -> np.ndarray:
 
 
 def fails(exe: Executable, message: str, *args: np.ndarray) -> None:
-    """A run ends in that error, and the arguments are what they were."""
+    """Check that a run ends with this error and leaves the arguments unchanged."""
     vm = VirtualMachine(exe)
     before = [a.copy() for a in args]
     for _ in range(2):
@@ -109,7 +110,7 @@ def fails(exe: Executable, message: str, *args: np.ndarray) -> None:
 
 MISFIT = "the tensors of a launch are not such as its kernel takes: the executable is damaged"
 
-#: What a run refuses: the arguments' rows, and instructions.
+#: Executables that fail at run time: the arguments' rows, and instructions.
 FAILING: dict[str, tuple[tuple[int, int], list[Any]]] = {
     "a result with fewer rows": ((5, 5), [*OUT, isa.InvokePacked(EXP, 1, (0, 7)), isa.Ret(7)]),
     "a result with more rows": ((1, 1), [*OUT, isa.InvokePacked(EXP, 1, (0, 7)), isa.Ret(7)]),
@@ -166,7 +167,7 @@ def test_the_compilers_own_executables_are_not_checked_and_loaded_ones_are(
 
 
 def test_sizes_beside_an_empty_axis_are_bounded() -> None:
-    # no loop shall go through them, and numpy has no such array
+    # a loop over so many elements would never end, and numpy has no such array
     items = [
         isa.LoadConst(2, EMPTY, 0),
         isa.AllocStorageReg(3, 2, F32, 0),
@@ -203,7 +204,7 @@ def test_a_shape_function_that_fails_leaves_its_arguments_in_their_registers() -
     assert vm.memory["live_objects"] == 0
 
 
-#: Groups that a file may hold, and that no kernel is made of: what is wrong, the group, a part of the message.
+#: Groups that are valid in a file and refused for kernels: the fault, the group, a part of the message.
 GROUPS = {
     "written in place, not by this kernel": (replace(EXP_OF_SUMS, in_place=((0, 0),)), "does not write over parameters"),
     "two results over one parameter": (

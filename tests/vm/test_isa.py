@@ -1,4 +1,4 @@
-"""The instruction set: encoding, the native loop held against the table, and its texts."""
+"""The instruction set: encoding, opcodes of the native loop checked against the table, texts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.vm import isa, loop
-from relayvm.vm.disassembly import instruction_markdown, isa_markdown
-from relayvm.vm.verify import verify
+from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode.disassembly import instruction_markdown, isa_markdown
+from relayvm.vm.bytecode.verify import verify
+from relayvm.vm.runtime import loop
 
 from .executables import by_hand
 
@@ -24,7 +25,7 @@ WORDS = st.integers(-(2**63), 2**63 - 1)
 
 @st.composite
 def instructions(draw: st.DrawFn) -> isa.Instruction:
-    """Any instruction, with any numbers."""
+    """A strategy for arbitrary instructions with arbitrary numbers."""
     cls = draw(st.sampled_from(CLASSES))
     return cls(*(tuple(draw(st.lists(WORDS, max_size=4))) if k.many else draw(WORDS) for k in cls.operands.values()))
 
@@ -79,7 +80,7 @@ def test_labels_become_distances() -> None:
 
 
 def opcodes_in_loop() -> list[str]:
-    """The names that ``run_loop`` compares the opcode with."""
+    """The names of the opcodes that ``run_loop`` compares with."""
     tree = ast.parse(Path(loop.__file__).read_text())
     body = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "run_loop")
     compares = [n for n in ast.walk(body) if isinstance(n, ast.Compare) and ast.unparse(n.left) == "op"]

@@ -1,4 +1,4 @@
-"""The text of an error: printable and bounded, with carets under what it speaks of, whatever the program holds."""
+"""The text of errors: printable and bounded for any program, with carets under the source span."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.compiler.text.parser import parse
-from relayvm.vm.printable import LINE, MESSAGE, printable, shortened
-from relayvm.vm.source import Diagnostic, ParseError, RelayError, SourceText, Span, VMError
+from relayvm.vm.diagnostics.printable import LINE, MESSAGE, printable, shortened
+from relayvm.vm.diagnostics.source import Diagnostic, ParseError, RelayError, SourceText, Span, VMError
 
 VERSION = '#[version = "0.0.5"]\n'
 MOST = 64 << 10
-#: Characters that a terminal obeys, or that show nothing where they stand.
+#: Control characters of terminals, and invisible characters.
 BAD = "\x1b\x07\x00\x7f\x9b\r\u202e\u2066\u200f\u2028\u2029\ufeff\u200b\xad\ud800\U000e0041\xa0"
 
 
 def is_fit(text: str) -> bool:
-    """Whether a terminal shows the text as it is."""
+    """Whether a terminal shows the text unchanged."""
     return len(text) <= MOST and all(c.isprintable() or c == "\n" for c in text)
 
 

@@ -1,4 +1,4 @@
-"""The native loop, run un-jitted: the same results, and every load and store inside memory that was announced."""
+"""The interpreter loop, run un-jitted: equal results, and every load and store inside registered memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native import memory, threads
-from relayvm.vm import heap, isa, requests, stream
-from relayvm.vm.machine import VirtualMachine
+from relayvm.ops.native import memory
+from relayvm.ops.native.threads import team
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.bytecode import isa
+from relayvm.vm.runtime import heap, requests, stream
 
 from .plain import plain_machine
 
@@ -70,7 +72,7 @@ def leaves(result: object) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-# the devices whose memory is the host's, which can be watched
+# the devices with memory on the host, where accesses can be observed
 @pytest.mark.parametrize("target", ["cpu", "sim"])
 def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text, make = PROGRAMS[name]
@@ -84,7 +86,7 @@ def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: 
         tables = vm._tables
         for block in (
             vm._block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
-            threads._block, tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
+            team._block, tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
             *tables._rows, *tables._programs, *tables._held,
         ):  # fmt: skip
             announce(block.ctypes.data, block.nbytes)
@@ -95,7 +97,7 @@ def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: 
             for g, w in zip(got, want, strict=True):
                 np.testing.assert_array_equal(g, w)
         assert vm.counters == {**native.counters, "peak_bytes": vm.counters["peak_bytes"]}
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(vm._closer))  # never closed: its memory came from the watched twin
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(vm._closer))  # never closed: its memory was allocated by the observed twin
 
 
 def test_a_wild_address_is_caught() -> None:
@@ -116,7 +118,7 @@ def test_on_sim_a_missing_wait_is_a_wrong_answer(monkeypatch: pytest.MonkeyPatch
     vm = plain_machine(exe, monkeypatch)
     right = vm.run(*args).numpy().copy()
     monkeypatch.setattr(stream, "wait_for", lambda state, pc, device, why, ticket: 0)
-    # twice: what the first run left in the memory must not pass for the second run's result
+    # twice: stale memory of the first run must not pass for the second run's result
     for _ in range(2):
         assert not np.array_equal(vm.run(*args).numpy(), right)
 
@@ -126,12 +128,12 @@ def test_a_copy_on_a_device_comes_after_the_work_asked_for_before(target: str, m
     text, make = PROGRAMS["elementwise"]
     args = make(5, np.random.default_rng(0))
     vm = plain_machine(relay.compile(relay.parse(HEADER + text), target=target), monkeypatch)
-    result = vm.run(*args)  # on sim it is made when somebody waits for it
+    result = vm.run(*args)  # on sim the work runs at a synchronisation
     made = heap.like(vm._state, result._address, memory.tensor(result._address).device)
     copy = vm._guard.obtain(requests.OWN, made, 0)
     heap.release(vm._state, made)
     assert stream.copy_on_device(vm._state, copy._address, result._address) == 0
-    del result  # whose memory is poisoned, in its turn
+    del result  # the next allocation; its memory is poisoned, too
     np.testing.assert_array_equal(copy.numpy(), np.maximum(args[0] - args[1], 0) * 2)
 
 
@@ -141,7 +143,7 @@ def test_on_sim_a_missing_copy_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     code = exe.functions[0].code.copy()
     pcs = [pc for pc, i in isa.disassemble(code) if isinstance(i, isa.DeviceCopy)]
     assert pcs
-    for pc in pcs:  # the copy becomes a move: the register then holds a tensor that is on the device
+    for pc in pcs:  # replace the copy by a move: the register then holds a tensor on the device
         move = isa.Move(int(code[pc + 1]), int(code[pc + 2])).words()
         code[pc : pc + 6] = [*move, *isa.Move(move[1], move[1]).words()]
     broken = dataclasses.replace(exe, functions=(dataclasses.replace(exe.functions[0], code=code),))

@@ -1,4 +1,4 @@
-"""Poisoned memory: what is dead, in host memory too, and nothing else."""
+"""Poisoning of dead memory, also on the host, and of no other memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native.layout import TAG_TENSOR
 from relayvm.ops.native.memory import ARRAYS, tensor
-from relayvm.vm import heap, poison
-from relayvm.vm.layout import CPU, POISON
+from relayvm.ops.native.object_layout import TAG_TENSOR
+from relayvm.vm.runtime import heap, poison
+from relayvm.vm.runtime.state_layout import CPU, POISON
 
 from .plain import plain_machine
 
@@ -22,12 +22,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> relay.VirtualMachine:
     return plain_machine(relay.compile(HEADER + "def @main(%x: Tensor[(?n), float32]) { exp(%x) }"), monkeypatch)
 
 
-def lying_in(state: int, storage: int, offset: int, nbytes: int) -> int:
-    """A tensor over part of a storage, filled with ones."""
+def tensor_in(state: int, storage: int, offset: int, nbytes: int) -> int:
+    """A tensor in a part of a storage, filled with ones."""
     at = heap.new_object(state, TAG_TENSOR)
     t = tensor(at)
     t.storage, t.data, t.device, t.ndim = heap.retain(storage), tensor(storage).data + offset, CPU, 0
-    poison.remember(at, nbytes)
+    poison.link_tensor(at, nbytes)
     seen(storage)[offset : offset + nbytes] = 1
     return at
 
@@ -39,7 +39,7 @@ def seen(storage: int) -> np.ndarray:
 def test_what_only_a_dead_tensor_covers_is_poisoned(machine: relay.VirtualMachine) -> None:
     state = machine._state
     storage = heap.new_storage(state, 128, CPU)
-    whole, part, other = (lying_in(state, storage, *place) for place in ((0, 64), (16, 8), (64, 64)))
+    whole, part, other = (tensor_in(state, storage, *place) for place in ((0, 64), (16, 8), (64, 64)))
     heap.release(state, whole)
     expected = np.full(128, POISON, np.uint8)
     expected[16:24] = expected[64:] = 1
@@ -54,7 +54,7 @@ def test_what_only_a_dead_tensor_covers_is_poisoned(machine: relay.VirtualMachin
 def test_a_view_keeps_bytes_alive(machine: relay.VirtualMachine) -> None:
     state = machine._state
     storage = heap.new_storage(state, 128, CPU)
-    first = lying_in(state, storage, 0, 128)
+    first = tensor_in(state, storage, 0, 128)
     second = heap.view(state, first, tensor(first).dtype)
     heap.release(state, first)
     assert (seen(storage) == 1).all()

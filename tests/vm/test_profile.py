@@ -1,4 +1,4 @@
-"""Profiles: every event is in one row, figures add up, and text and JSON say the same."""
+"""Profiles: every event counts in one row, sums of figures, equal contents of text and JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relayvm.compiler.compile import compile
-from relayvm.vm.events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event
-from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Profile, Row
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.diagnostics.source import InputError, VMError
+from relayvm.vm.report.profile_data import COPY_NAMES, CopyRow, Row
+from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.profile_rows import reasons, rows
 from relayvm.vm.report.profiling import Sampler, profile
 from relayvm.vm.report.tables import HEADER, align, bytes_text, rate_text, time_text
-from relayvm.vm.source import InputError, VMError
+from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event
 
 from ..devices import DEVICES, HOST
 from .profiles import example
@@ -203,7 +204,7 @@ def test_a_run_as_it_was(machine: VirtualMachine, n: int) -> None:
     for kind, name in ((DTOH, "dtoh"), (HTOD, "htod")):
         row = found.total(kind)
         assert (row.calls, row.nbytes) == (3 * found.per_run(f"{name}_copies"), 3 * found.per_run(f"{name}_bytes"))
-    # the two arguments go to the device; of these the shape comes back, the data never
+    # both arguments are copied to the device; a shape is copied back, their data never
     assert found.total(HTOD).calls == (6 if on_device else 0)
     assert found.total(DTOH).nbytes == (3 * 8 if on_device else 0)
     assert all(found.per_run(c) == found.counters[0][c] for c in found.counters[0]), "the runs are alike"

@@ -1,4 +1,4 @@
-"""What a profile is written to: views, CSV, Markdown, the Trace Event format, the data of the HTML page."""
+"""Exports of profiles: views, CSV, Markdown, the Trace Event format, the data of the HTML page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from relayvm.compiler.compile import compile
-from relayvm.vm.machine import VirtualMachine
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.diagnostics.source import InputError, SourceText
 from relayvm.vm.report.export_html import html_page
 from relayvm.vm.report.export_trace import chrome_trace
-from relayvm.vm.report.profile_data import Profile
+from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.profile_views import VIEWS
-from relayvm.vm.source import InputError, SourceText
 
 from ..devices import DEVICES, HOST
 from .profiles import WHY, example
@@ -34,7 +34,7 @@ def measured(device: str, n: int = 3) -> Profile:
     )
 
 
-#: A profile of a program that does nothing at all.
+#: A profile of a program without kernels.
 EMPTY = dataclasses.replace(
     example(), activities=(), host=(), copies=(), series=(), sites=(), timeline=(), prepared=(), metrics=(), sources=()
 )
@@ -113,7 +113,7 @@ def test_markdown_tables_are_tables() -> None:
 
 # ---- the Trace Event format --------------------------------------------------------------------------------------------------
 
-#: What an event of each phase must have besides name, ph and pid, and of which type: the format's own list.
+#: Required fields of an event besides name, ph and pid, with their types, by phase: from the definition of the format.
 PHASES: dict[str, dict[str, tuple[type, ...]]] = {
     "X": {"tid": (int,), "ts": (int, float), "dur": (int, float), "cat": (str,), "args": (dict,)},
     "M": {"tid": (int,), "args": (dict,)},
@@ -124,7 +124,7 @@ PHASES: dict[str, dict[str, tuple[type, ...]]] = {
 
 
 def check_trace(trace: dict[str, Any]) -> None:
-    """Fails for what is no trace in the Trace Event format (JSON object form)."""
+    """Check a trace against the Trace Event format (JSON object form)."""
     trace = json.loads(json.dumps(trace, allow_nan=False))
     assert trace["displayTimeUnit"] in ("ms", "ns") and isinstance(trace["otherData"], dict)
     named, flows = set(), {}
@@ -147,7 +147,7 @@ def check_trace(trace: dict[str, Any]) -> None:
 
 
 def check_nesting(slices: list[dict[str, Any]]) -> None:
-    """Slices of one thread lie side by side or inside each other (within the format's rounding)."""
+    """Check that slices of one thread are disjoint or nested (up to the format's rounding)."""
     for thread in {(e["pid"], e["tid"]) for e in slices}:
         open_until: list[float] = []
         for e in sorted((e for e in slices if (e["pid"], e["tid"]) == thread), key=lambda e: (e["ts"], -e["dur"])):
@@ -205,7 +205,7 @@ def test_several_profiles_have_processes_of_their_own() -> None:
 
 
 def embedded(page: str) -> Any:
-    """The data in a page."""
+    """The data embedded in a page."""
     (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     return json.loads(text)
 

@@ -1,4 +1,4 @@
-"""By instruction: what a site says of a real run, the timeline, collectors, and what the machine took from the store."""
+"""Sites of real runs, the timeline, collectors, and the kernels that the machine loaded or compiled."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from relayvm.compiler.compile import compile
-from relayvm.ops.native import store
-from relayvm.vm.events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
-from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.report.profile_data import Profile
+from relayvm.ops.native.cache import kernel_store
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.diagnostics.source import InputError
+from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.report.profile_rows import Trace, timeline
 from relayvm.vm.report.profile_views import bulks
-from relayvm.vm.source import InputError
+from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 
 from ..devices import DEVICES
 
@@ -122,7 +122,7 @@ def test_types_as_text() -> None:
 
 
 class Counting:
-    """A collector that numbers the runs it sees."""
+    """A collector that numbers the runs."""
 
     def __init__(self, name: str, log: list[str], value: object = None) -> None:
         self.name, self.log, self.value, self.runs = name, log, value, 0
@@ -154,10 +154,12 @@ def test_a_collector_gives_finite_numbers(machine: VirtualMachine, value: object
 def test_what_the_machine_took_from_the_store() -> None:
     exe = compile(PROGRAM)
     VirtualMachine(exe)
-    before = dict(store.counters)
+    before = dict(kernel_store.counters)
     uses = VirtualMachine(exe).prepared
     assert [(u.how, u.name) for u in uses] == [("memory_hits", "exp")] and uses[0].ns > 0
-    assert store.counters["memory_hits"] >= before["memory_hits"] + 1 and store.counters["compiles"] == before.get("compiles", 0)
+    assert kernel_store.counters["memory_hits"] >= before["memory_hits"] + 1 and kernel_store.counters["compiles"] == before.get(
+        "compiles", 0
+    )
 
 
 def test_a_new_kernel_is_a_compile(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

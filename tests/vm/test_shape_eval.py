@@ -1,4 +1,4 @@
-"""The native evaluator of shape programs against the reference, ``ShapeProgram.run``."""
+"""The native evaluator of shape programs, compared with the reference ``ShapeProgram.run``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.native.layout import TAG_TENSOR, TENSOR
+from relayvm.ops.core.tensor_types import DTYPES, is_float, numpy_dtype
 from relayvm.ops.native.memory import tensor
+from relayvm.ops.native.object_layout import TAG_TENSOR, TENSOR
 from relayvm.ops.native.status import NOT_ON_HOST, OK, SHAPE_CHECK, SIZE_OVERFLOW
-from relayvm.ops.ty import DTYPES, is_float, numpy_dtype
-from relayvm.shape_funcs.dims import SCALAR
-from relayvm.shape_funcs.program import ARITY, OPERATIONS, ShapeProgram, as_word
-from relayvm.shape_funcs.registry import ShapeError
-from relayvm.vm.layout import STATE
-from relayvm.vm.shape_eval import element, evaluate
+from relayvm.shape_funcs.symbolic.dim import SCALAR
+from relayvm.shape_funcs.symbolic.program import ARITY, OPERATIONS, ShapeProgram, as_word
+from relayvm.shape_funcs.symbolic.registry import ShapeError
+from relayvm.vm.runtime.shape_eval import element, evaluate
+from relayvm.vm.runtime.state_layout import STATE
 
 INTERESTING = [0, 1, -1, 2, 3, 7, 64, -5, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63)]
 VALUES = st.sampled_from(INTERESTING) | st.integers(-100, 100)
@@ -24,7 +24,7 @@ VALUES = st.sampled_from(INTERESTING) | st.integers(-100, 100)
 
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[ShapeProgram, np.ndarray]:
-    """A random program over the elements of one int64 vector, and that vector."""
+    """A strategy for a program over the elements of an int64 vector, with the vector."""
     values = draw(st.lists(VALUES, min_size=1, max_size=4))
     loads = tuple((0, 1, i) for i in range(len(values)))
     rows: list[tuple[int, int, int, int]] = []
@@ -43,7 +43,7 @@ def programs(draw: st.DrawFn) -> tuple[ShapeProgram, np.ndarray]:
 
 
 def run_native(program: ShapeProgram, data: np.ndarray, device: int = 0) -> tuple[int, list[int]]:
-    """The status and the first output of the machine's evaluator, here as plain Python over the same memory."""
+    """The status and the first output of the machine's evaluator, run as plain Python on the same memory."""
     state = np.zeros(1, STATE)
     slots = np.zeros(len(program.loads) + len(program.rows) + 1, np.int64)
     words = np.array(program.words(), np.int64)
@@ -68,7 +68,7 @@ def test_native_and_reference_agree(case: tuple[ShapeProgram, np.ndarray]) -> No
     try:
         (wanted,) = program.run([data])
     except ShapeError as error:
-        # rows that only a message needs are left out natively, so an overflow there may go unseen
+        # the native evaluator skips rows needed only by messages, so it may not report their overflows
         if error.message == "no":
             assert status == SHAPE_CHECK
         else:
@@ -77,7 +77,7 @@ def test_native_and_reference_agree(case: tuple[ShapeProgram, np.ndarray]) -> No
             assert not (used and status == OK and program.outputs[0] and "negative" in error.message)
         return
     if status == SIZE_OVERFLOW:
-        # the machine calls a product too large a little before 2**63: it decides in float64
+        # the machine reports an overflow slightly below 2**63, since it checks in float64
         assert largest_product(program, data) > 9.19e18
         return
     assert (status, shape) == (OK, list(wanted))

@@ -1,4 +1,4 @@
-"""Portable sizes: what goes through a file comes back, what means nothing outside the compiler is ``?``, texts are read."""
+"""Portable sizes: round trips through files, ``?`` for names that are internal to the compiler, texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.ops.ty import MAX_RANK, TensorType, TupleType
-from relayvm.shape_funcs.dims import ANY, Dim, dim, evaluate, fresh, max_, min_, result_size, sym, where
-from relayvm.vm.file import from_bytes, to_bytes
-from relayvm.vm.sizes import (
+from relayvm.ops.core.tensor_types import MAX_RANK, TensorType, TupleType
+from relayvm.shape_funcs.symbolic.dim import ANY, Dim, dim, evaluate, fresh, max_, min_, result_size, sym, where
+from relayvm.vm.api.executable import from_bytes
+from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.bytecode.size_expressions import (
     known_value,
     nbytes,
     parameter_sizes,

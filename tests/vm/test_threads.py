@@ -1,4 +1,4 @@
-"""Machines whose kernels run in several threads: the same bits for any number, errors, several machines at once, fork, exit."""
+"""Kernels in several threads: bit-identical results for any number, errors, concurrent machines, fork, exit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native import threads as team
-from relayvm.ops.native.shares import WORTH_A_THREAD
 from relayvm.ops.native.status import DIVISION_BY_ZERO
-from relayvm.vm.threads import MOST, VARIABLE
+from relayvm.ops.native.threads import team as team
+from relayvm.ops.native.threads.work_partition import WORTH_A_THREAD
+from relayvm.vm.api.thread_count import MOST, VARIABLE
 
 COUNTS = (1, 2, 3, 7)
-#: Work above which kernels are divided here.
+#: Work above which kernels are partitioned in these tests.
 LIMIT = 10_000
 
 PROGRAMS = {
@@ -49,9 +49,9 @@ def machine(body: str, target: str = "cpu", dtype: str = "float32") -> relay.Vir
 
 
 def use(n: int) -> None:
-    """Let ``n`` threads work, if only for a little work."""
+    """Use ``n`` threads, also for little work."""
     relay.set_num_threads(n)
-    team.set_patience(0)  # other processes of this computer do not matter
+    team.set_patience(0)  # the load of other processes does not matter
     team.set_worth(LIMIT)
 
 

@@ -1,4 +1,4 @@
-"""The verifier: each rule refuses what breaks it, and whatever is accepted keeps the rules, by a slow checker of its own."""
+"""The verifier: each rule refuses violations, and a slow independent checker confirms accepted code."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.ty import DTYPES, TensorType, TupleType
-from relayvm.shape_funcs.program import SIZE, ShapeProgram
-from relayvm.vm import isa
-from relayvm.vm.executable import DEVICES, Executable, MemoryNote, PackedFunc, VMFunction
-from relayvm.vm.source import ExecutableFormatError, SourceText
-from relayvm.vm.verify import verify
+from relayvm.ops.core.tensor_types import DTYPES, TensorType, TupleType
+from relayvm.shape_funcs.symbolic.program import SIZE, ShapeProgram
+from relayvm.vm.api.executable import Executable
+from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode.executable import DEVICES, MemoryNote, PackedFunc, VMFunction
+from relayvm.vm.bytecode.verify import verify
+from relayvm.vm.diagnostics.source import ExecutableFormatError, SourceText
 
 from .executables import F32, all_executables, executable, exp_group, function
 
@@ -46,7 +47,7 @@ A, B, C = isa.Label(), isa.Label(), isa.Label()
 STORAGE = isa.AllocStorage(1, 64, 1)
 BEGIN = isa.CopyBegin(1, 0, 1, 0)
 
-#: Code of a function with one parameter and 8 registers, and what is wrong with it.
+#: Code of a function with one parameter and 8 registers, and its fault.
 REFUSED: dict[str, tuple[Items, str]] = {
     "register to read": ([isa.Ret(8)], "@main, pc 0, Ret $8: there is no register 8; the function @main has 8"),
     "register to write": ([isa.LoadConsti(-1, 0), isa.Ret(0)], "LoadConsti $-1 val=0: there is no register -1"),
@@ -296,7 +297,7 @@ ENDS = (1, 10, 12, 15, 24, 25)
 
 
 def decoded(words: list[int]) -> dict[int, tuple[int, list[tuple[str, int]], int]]:
-    """By pc: opcode, operands one by one with their letters, length.  IndexError for what does not decode."""
+    """Instructions by pc: opcode, operands with their letters, length.  Raises IndexError for code that does not decode."""
     out, pc = {}, 0
     while pc < len(words):
         operands, at = [], pc + 1
@@ -337,7 +338,7 @@ def keeps_the_rules(exe: Executable) -> None:
 
 
 def assert_written_before_read(register: int, is_param: bool, code: dict[int, Any], after: dict[int, list[int]]) -> None:
-    """Follow every way on which the register is empty, from the start and from each kill."""
+    """Follow every path on which the register is empty, from the start and from each kill."""
     reached = set(successors_of_start(code, after))
     kills = {pc for pc in reached if ("K", register) in code[pc][1]}
     waiting = [*([] if is_param else [0]), *(t for pc in kills if ("w", register) not in code[pc][1] for t in after[pc])]
@@ -421,7 +422,7 @@ def test_several_words_altered_are_refused_or_keep_the_rules(name: str, changes:
 
 @st.composite
 def likely_code(draw: st.DrawFn) -> Items:
-    """Instructions that are right one by one; whether registers are written before they are read is left to chance."""
+    """A strategy for instructions with valid operands; registers may be read before they are written."""
     register = st.integers(0, 3)
     simple = st.one_of(
         st.builds(isa.Move, register, register), st.builds(isa.LoadConsti, register, st.just(0)), st.builds(isa.Ret, register),

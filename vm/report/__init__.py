@@ -1,1 +1,1 @@
-"""What a person sees of runs: profiles, their views and exports, and comparisons of several."""
+"""Reports on runs: profiles with their views and exports, and interleaved timings."""

@@ -1,26 +1,24 @@
-"""Profiles as one HTML page that needs no network: ``report.html`` with its style, its programs and the data inside."""
+"""Export of profiles to one self-contained HTML page: ``report.html`` with inlined style, scripts and data."""
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 
-from .profile_data import Profile
+from .profile_data import ProfileData
 from .tables import heading
 
 
-def html_page(profiles: Sequence[tuple[str, Profile]], comparison: Mapping[str, Any] | None = None) -> str:
-    """The page of named profiles, whose timelines stand over each other; a name may be empty.
+def html_page(profiles: Sequence[tuple[str, ProfileData]], comparison: Mapping[str, Any] | None = None) -> str:
+    """The HTML page of named profiles, with their timelines one above the other; a name may be empty.
 
-    ``comparison``: a table that goes on top: ``title``, ``header`` (list of texts), ``rows`` (each a list of texts, or
-    ``{"cells": [...], "mark": "new" | "gone" | ""}``, and by cell ``tones``: ``better``, ``worse`` or empty, ``titles``: shown
-    over it, ``values``: numbers to sort by) and ``notes`` (list of texts).
+    ``comparison``: a table at the top of the page, with ``title``, ``header`` (list of texts), ``rows`` and ``notes`` (list of
+    texts).  A row is a list of texts, or ``{"cells": [...], "mark": "new" | "gone" | ""}`` with optional lists by cell:
+    ``tones`` (``better``, ``worse`` or empty), ``titles`` (tooltips) and ``values`` (numbers to sort by).
     """
     data = {"profiles": [_data(name, p) for name, p in profiles], "comparison": dict(comparison) if comparison else None}
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # so that nothing in it ends the script element
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # no "</script>" inside the script element
     first = profiles[0][1]
     title = f"@{first.entry} on {' and '.join(dict.fromkeys(p.device for _, p in profiles))}: relayvm profile"
     page = _file("report.html")
@@ -34,8 +32,8 @@ def html_page(profiles: Sequence[tuple[str, Profile]], comparison: Mapping[str, 
     return page
 
 
-def _data(name: str, profile: Profile) -> dict[str, Any]:
-    """What the page shows of a profile: its plain data without the samples."""
+def _data(name: str, profile: ProfileData) -> dict[str, Any]:
+    """The data of a profile for the page: its plain data without the samples."""
     data = profile.as_data()
     del data["series"], data["activities"], data["host"], data["copies"]
     counters = {key: profile.per_run(key) for key in profile.counters[0]}
@@ -43,6 +41,8 @@ def _data(name: str, profile: Profile) -> dict[str, Any]:
 
 
 def _file(name: str) -> str:
+    from importlib import resources  # costs start-up time
+
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -51,6 +51,8 @@ def _escaped(text: str) -> str:
 
 
 def notebook_html(text: str) -> str:
-    """Aligned text for the output of a notebook: it scrolls sideways and breaks no line."""
+    """Aligned text as HTML for the output of a notebook; long lines scroll instead of wrapping."""
+    import html
+
     style = "overflow-x:auto;white-space:pre;line-height:1.25;font-family:monospace"
     return f'<pre style="{style}">{html.escape(text)}</pre>'

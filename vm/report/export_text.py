@@ -1,4 +1,4 @@
-"""A profile for a spreadsheet (CSV) and for an issue (Markdown)."""
+"""Export of profiles to CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import csv
 import dataclasses
 import io
 
-from .profile_data import Profile, Site
+from .profile_data import ProfileData, Site
 from .profile_views import Table, allocations, copies, operators, place, waits
 from .tables import heading, time_text
 
 
-def csv_text(profile: Profile) -> str:
-    """A line for each site, with every figure: times in ns, over all traced runs; ``runs`` says how many."""
+def csv_text(profile: ProfileData) -> str:
+    """CSV with a line per site: all figures, times in ns, over all traced runs; the column ``runs`` has their number."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = [f.name for f in dataclasses.fields(Site) if f.name not in ("source", "line")]
@@ -22,8 +22,8 @@ def csv_text(profile: Profile) -> str:
     return out.getvalue()
 
 
-def markdown(profile: Profile) -> str:
-    """A heading, what ran where, the operators, the copies, the waits, the allocations and the counters of a run."""
+def markdown(profile: ProfileData) -> str:
+    """Markdown: heading, arguments and environment, then tables of operators, copies, waits, allocations and counters."""
     title, *times = heading(profile).split("\n")
     facts = [*(f"- {line}" for line in times), *(f"- `{a}`" for a in profile.arguments)]
     facts.append("- " + ", ".join(f"{name} {version}" for name, version in profile.environment.items()))

@@ -1,7 +1,7 @@
-"""Timelines in the Trace Event format, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
+"""Export of timelines in the Trace Event format, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-Each profile has a process for the host and one for each other device; a thread is a queue of it.  An arrow leads from
-where the host asks for a kernel to where the device runs it.
+Each profile has a process for the host and a process for its device; the threads of a process are its queues.  An arrow leads
+from the launch of a kernel on the host to its execution on the device.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
-from ..executable import DEVICES
-from .profile_data import Moment, Profile, Site
+from ..bytecode.executable import DEVICES
+from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from .profile_data import Moment, ProfileData, Site
 from .profile_views import place
 
 #: Threads of a process.
 HOST_THREAD, KERNEL_THREAD, COPY_THREAD = 1, 2, 3
 _THREADS = {HOST_THREAD: "machine", KERNEL_THREAD: "kernels", COPY_THREAD: "copies"}
-#: What runs on the device; the rest is the host's.
+#: Threads of the events on the device, by kind; all other events are on the host.
 _ON_DEVICE = {KERNEL: KERNEL_THREAD, DTOH: COPY_THREAD, HTOD: COPY_THREAD}
 _CATEGORIES = {HOST_CALL: "kernel", SHAPE_FUNC: "shape function", SYNC: "wait", ALLOC: "memory", DTOH: "copy", HTOD: "copy"}
 
 
-def chrome_trace(profiles: Sequence[tuple[str, Profile]]) -> dict[str, Any]:
-    """The timelines of named profiles beside each other, as data for ``json.dump``.  A name may be empty."""
+def chrome_trace(profiles: Sequence[tuple[str, ProfileData]]) -> dict[str, Any]:
+    """The timelines of named profiles, as data for ``json.dump``.  A name may be empty."""
     events = [e for i, (name, profile) in enumerate(profiles) for e in _events(name, profile, 1 + i * len(DEVICES), i)]
     about = {name or "profile": _about(profile) for name, profile in profiles}
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
 
 
-def _about(profile: Profile) -> dict[str, Any]:
+def _about(profile: ProfileData) -> dict[str, Any]:
     return {
         "entry": profile.entry,
         "device": profile.device,
@@ -40,7 +40,7 @@ def _about(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _events(name: str, profile: Profile, first_pid: int, number: int) -> Iterator[dict[str, Any]]:
+def _events(name: str, profile: ProfileData, first_pid: int, number: int) -> Iterator[dict[str, Any]]:
     host, device = first_pid, first_pid + DEVICES.index(profile.device)
     prefix = f"{name}: " if name else ""
     used = {(host, HOST_THREAD)} | {_track(profile.sites[m.site], host, device) for m in profile.timeline}
@@ -61,7 +61,7 @@ def _track(site: Site, host: int, device: int) -> tuple[int, int]:
     return (host if site.device == DEVICES[0] else device), _ON_DEVICE[site.kind]
 
 
-def _moment(profile: Profile, site: Site, moment: Moment, host: int, device: int, number: str) -> Iterator[dict[str, Any]]:
+def _moment(profile: ProfileData, site: Site, moment: Moment, host: int, device: int, number: str) -> Iterator[dict[str, Any]]:
     pid, tid = _track(site, host, device)
     category = _CATEGORIES.get(site.kind, site.kind)
     yield _slice(site.name, category, pid, tid, moment.start_ns, moment.end_ns, _args(profile, site, moment))
@@ -76,12 +76,12 @@ def _moment(profile: Profile, site: Site, moment: Moment, host: int, device: int
 
 
 def _slice(name: str, category: str, pid: int, tid: int, start_ns: int, end_ns: int, args: dict[str, Any]) -> dict[str, Any]:
-    """A complete event; the format's times are in microseconds."""
+    """A complete event ("X"); times in the format are in microseconds."""
     times = {"ts": start_ns / 1e3, "dur": (end_ns - start_ns) / 1e3}
     return {"ph": "X", "name": name, "cat": category, "pid": pid, "tid": tid, **times, "args": args}
 
 
-def _args(profile: Profile, site: Site, moment: Moment) -> dict[str, Any]:
+def _args(profile: ProfileData, site: Site, moment: Moment) -> dict[str, Any]:
     found = {
         "op": site.op,
         "source": place(profile, site),

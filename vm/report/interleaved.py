@@ -1,4 +1,4 @@
-"""Timing several contestants against each other on a machine that is not quiet."""
+"""Interleaved timing of several functions, for comparisons on a noisy machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Contestants = Mapping[str, Callable[[], object]]
 
 @dataclass(frozen=True)
 class Timing:
-    """Nanoseconds per call over all samples; a quarter of them took less than ``low_ns``, a quarter more than ``high_ns``."""
+    """Statistics of the samples, in ns per call; ``low_ns`` and ``high_ns`` are the lower and upper quartiles."""
 
     median_ns: float
     min_ns: float
@@ -23,13 +23,13 @@ class Timing:
     calls_per_sample: int
 
     def per(self, count: int) -> Timing:
-        """The same, per one of ``count`` things that a call does."""
+        """The timing per operation, for calls that do ``count`` operations."""
         times = (self.median_ns, self.min_ns, self.max_ns, self.low_ns, self.high_ns)
         return Timing(*(ns / count for ns in times), self.samples, self.calls_per_sample)
 
 
 def calls_for(run: Callable[[], object], seconds: float) -> int:
-    """How many calls take at least ``seconds``; warms up on the way."""
+    """A number of calls that take at least ``seconds``; finding it also warms up ``run``."""
     calls, timer = 1, timeit.Timer(run)
     while (took := timer.timeit(calls)) < seconds:
         calls = max(calls * 2, int(calls * 1.2 * seconds / took)) if took > seconds / 100 else calls * 10
@@ -37,10 +37,10 @@ def calls_for(run: Callable[[], object], seconds: float) -> int:
 
 
 def measure(contestants: Contestants, rounds: int = 15, sample_seconds: float = 0.02) -> dict[str, Timing]:
-    """Time each contestant ``rounds`` times, in the order A B C, C B A, A B C, ...
+    """Time each function ``rounds`` times, in the order A B C, C B A, A B C, ...; the timings by name.
 
-    A sample is a batch of calls of at least ``sample_seconds``.  What disturbs the machine for a while then hits all
-    of them, and none is always first.  Returns the timings by name.
+    A sample is a batch of calls of at least ``sample_seconds``.  A temporary disturbance of the machine affects all functions,
+    and no function is always first.
     """
     timers = {name: timeit.Timer(run) for name, run in contestants.items()}
     calls = {name: calls_for(run, sample_seconds) for name, run in contestants.items()}

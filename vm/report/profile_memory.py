@@ -1,23 +1,23 @@
-"""Contents of the storages of a run: tensors by the names that the compiler gave them, with the shapes that they had."""
+"""Contents of the storages of a run: tensors by the compiler's names, with their run-time shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..events import ALLOC, HOST_CALL, KERNEL, Event, types_text
-from ..executable import Executable
-from ..storages import FunctionMemory, StorageUse, memory_of
+from ..bytecode.executable import ExecutableData
+from ..inspection.storage import FunctionMemory, StorageUse, memory_of
+from ..runtime.trace_events import ALLOC, HOST_CALL, KERNEL, Event, types_text
 from .profile_rows import Places
 
 #: Dtype and shape of each argument of a kernel.
 Types = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def held(events: Iterable[Event], exe: Executable, places: Places) -> dict[int, str]:
-    """For each instruction that allocated, by its place in the whole code: the tensors that lay there, in turn.
+def storage_contents(events: Iterable[Event], exe: ExecutableData, places: Places) -> dict[int, str]:
+    """The tensors stored in each allocated storage, in order, by the pc of the allocation in the concatenated code.
 
-    A tensor has the shape of the launch that moved the most bytes; with none where no kernel with traced types filled it, as
-    workspaces.
+    A tensor is shown with its shape in the launch that moved the most bytes.  A tensor without a shape, such as a workspace, was
+    not an output of a kernel with traced types.
     """
     allocated: set[int] = set()
     launches: dict[int, Event] = {}
@@ -46,7 +46,7 @@ def _text(memory: FunctionMemory, storage: int, types: Mapping[tuple[str, int], 
     if use is None:
         return ""
     shapes = {}
-    for f in memory.filled:
+    for f in memory.outputs:
         here = types.get((memory.function, f.pc), ())
         if f.storage == storage and f.position < len(here):
             shapes[f.value] = types_text([here[f.position]])
@@ -58,5 +58,5 @@ def _shown(value: str) -> str:
 
 
 def _joined(use: StorageUse, texts: list[str]) -> str:
-    """In turn, or beside each other."""
+    """Join the texts of tensors: at different offsets of an arena, or one after another."""
     return (" beside " if use.arena else ", then ").join(texts)

@@ -1,4 +1,4 @@
-"""From the events of traced runs to a profile's figures: rows by name, by reason, by instruction, and one run's timeline."""
+"""Aggregation of trace events to the figures of a profile: rows by name, reason and instruction, and a timeline."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .. import isa
-from ..events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
-from ..executable import DEVICES, Executable
-from ..failure import locate, operators, span_of
-from ..sync_reason import SYNC_REASONS
+from ..api.runtime_errors import locate, operators, span_of
+from ..bytecode import isa
+from ..bytecode.executable import DEVICES, ExecutableData
+from ..bytecode.sync_reason import SYNC_REASONS
+from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 from .profile_data import COPY_NAMES, HOST_NAMES, CopyRow, Moment, Row, Site
-from .series import Key, Measured
+from .series import Key, Sample
 
-#: Most events of a timeline.
+#: Largest number of events of a timeline.
 MAX_MOMENTS = 20_000
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One traced run: when it began and ended, and its events in order of their end."""
+    """One traced run: its start and end time in ns, and its events sorted by end."""
 
     start_ns: int
     end_ns: int
     events: list[Event]
 
 
-def rows(events: Iterable[Event], exe: Executable) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """``(activities, host)``, each sorted by time, longest first; both copy rows are always among the activities."""
+def rows(events: Iterable[Event], exe: ExecutableData) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """``(activities, host)``: rows sorted by time, longest first; the activities always include both copy rows."""
     groups: dict[tuple[str, str], list[Event]] = {(kind, name): [] for kind, name in COPY_NAMES.items()}
     for event in events:
         groups.setdefault((event.kind, _name(event, exe)), []).append(event)
@@ -38,17 +38,17 @@ def rows(events: Iterable[Event], exe: Executable) -> tuple[tuple[Row, ...], tup
     return tuple(r for r in made if (r.kind, r.name) in active), tuple(r for r in made if (r.kind, r.name) not in active)
 
 
-#: Why the host waits, by the number that the trace has.
+#: Reasons for host synchronisation, by their numbers in the trace.
 _WAITS = tuple(SYNC_REASONS.values())
 
 
-def _is_activity(event: Event, exe: Executable) -> bool:
-    """Does it happen on the program's device, or to it?  The rest is work of the host."""
+def _is_activity(event: Event, exe: ExecutableData) -> bool:
+    """Whether the event is an activity of the program's device or a copy; all other events are work of the host."""
     return event.kind in COPY_NAMES or (event.kind == KERNEL and _device(event, exe) == exe.target)
 
 
-def _device(event: Event, exe: Executable) -> str:
-    """The name of the device that did it, or that memory was taken on, or that was waited for."""
+def _device(event: Event, exe: ExecutableData) -> str:
+    """The name of the device of the execution, allocation, copy or wait."""
     if event.kind == KERNEL:
         return DEVICES[exe.packed[event.subject].device]
     if event.kind == ALLOC:
@@ -56,7 +56,7 @@ def _device(event: Event, exe: Executable) -> str:
     return exe.target if event.kind == SYNC or event.kind in COPY_NAMES else DEVICES[0]
 
 
-def _name(event: Event, exe: Executable) -> str:
+def _name(event: Event, exe: ExecutableData) -> str:
     if event.kind == KERNEL:
         return ("" if _is_activity(event, exe) else "host:") + exe.packed[event.subject].name
     if event.kind == HOST_CALL:
@@ -66,8 +66,8 @@ def _name(event: Event, exe: Executable) -> str:
     return COPY_NAMES.get(event.kind) or HOST_NAMES[event.kind]
 
 
-def reasons(events: Iterable[Event], exe: Executable) -> tuple[CopyRow, ...]:
-    """Why there were copies: most bytes first."""
+def reasons(events: Iterable[Event], exe: ExecutableData) -> tuple[CopyRow, ...]:
+    """The copies by reason, most bytes first."""
     found: dict[tuple[str, str], list[int]] = {}
     for e in events:
         if e.kind in COPY_NAMES:
@@ -76,7 +76,7 @@ def reasons(events: Iterable[Event], exe: Executable) -> tuple[CopyRow, ...]:
     return tuple(sorted(made, key=lambda c: (-c.nbytes, c.kind, c.reason)))
 
 
-def _reason(event: Event, exe: Executable) -> str:
+def _reason(event: Event, exe: ExecutableData) -> str:
     if event.subject >= 0:
         return exe.reasons[event.subject].text
     if event.pc >= 0:
@@ -88,7 +88,7 @@ def _reason(event: Event, exe: Executable) -> str:
 
 
 class Place(NamedTuple):
-    """Where in a program an event comes from: see ``Site``."""
+    """Location of an event in the program: see ``Site``."""
 
     function: str
     pc: int
@@ -98,16 +98,16 @@ class Place(NamedTuple):
 
 
 class Places:
-    """Instructions by the word at which they start in the whole code."""
+    """Locations of instructions, by pc in the concatenated code."""
 
-    def __init__(self, exe: Executable) -> None:
+    def __init__(self, exe: ExecutableData) -> None:
         self._exe = exe
         self._starts = [0, *itertools.accumulate(len(f.code) for f in exe.functions)][: len(exe.functions)]
         self._sources = {id(s): i for i, s in enumerate(exe.sources)}
         self._known = {-1: Place("", -1, "", -1, 0)}
 
     def of(self, pc: int) -> Place:
-        """The place of the instruction at ``pc``; -1 is that of none."""
+        """The location of the instruction at ``pc``; -1 stands for no instruction."""
         if pc not in self._known:
             function, local = locate(self._exe, self._starts, pc)
             span = span_of(self._exe, function, local)
@@ -116,17 +116,17 @@ class Places:
         return self._known[pc]
 
     def line(self, pc: int) -> str:
-        """``file:line``; empty where there is none."""
+        """The source location ``file:line``; empty if there is none."""
         place = self.of(pc)
         return "" if place.source < 0 else f"{self._exe.sources[place.source].name}:{place.line}"
 
 
-def measured(events: Iterable[Event], exe: Executable, places: Places) -> list[Measured]:
-    """The events of one run, each with what it belongs to."""
+def samples_of(events: Iterable[Event], exe: ExecutableData, places: Places) -> list[Sample]:
+    """The events of one run as samples with their keys."""
     out = []
     for e in events:
         name = f"{COPY_NAMES[e.kind]} {_reason(e, exe)}" if e.kind in COPY_NAMES else _name(e, exe)
-        out.append(Measured(Key(e.kind, name, places.line(e.pc)), e.end_ns - e.start_ns, e.nbytes))
+        out.append(Sample(Key(e.kind, name, places.line(e.pc)), e.end_ns - e.start_ns, e.nbytes))
     return out
 
 
@@ -134,15 +134,15 @@ def _site_key(event: Event) -> tuple[str, int, int]:
     return event.kind, event.pc, event.subject
 
 
-def sites(traces: Sequence[Trace], exe: Executable, places: Places, held: Mapping[int, str]) -> tuple[Site, ...]:
-    """The work of each instruction, in the order of its first time; ``held``: the tensors in the storages that it allocated."""
+def sites(traces: Sequence[Trace], exe: ExecutableData, places: Places, contents: Mapping[int, str]) -> tuple[Site, ...]:
+    """The sites, in order of their first events; ``contents``: the tensors stored in the allocated storages, by pc."""
     groups: dict[tuple[str, int, int], list[Event]] = {}
     for event in (e for t in traces for e in t.events):
         groups.setdefault(_site_key(event), []).append(event)
-    return tuple(_site(found, exe, places, held) for found in groups.values())
+    return tuple(_site(found, exe, places, contents) for found in groups.values())
 
 
-def _site(events: Sequence[Event], exe: Executable, places: Places, held: Mapping[int, str]) -> Site:
+def _site(events: Sequence[Event], exe: ExecutableData, places: Places, contents: Mapping[int, str]) -> Site:
     first, longest = events[0], max(events, key=lambda e: e.end_ns - e.start_ns)
     row = Row.of(first.kind, _name(first, exe), events)
     op = ""
@@ -165,14 +165,14 @@ def _site(events: Sequence[Event], exe: Executable, places: Places, held: Mappin
         nbytes=row.nbytes,
         types=types_text(longest.types),
         n_types=len({e.types for e in events}),
-        holds=held.get(first.pc, "") if first.kind == ALLOC else "",
+        holds=contents.get(first.pc, "") if first.kind == ALLOC else "",
     )
 
 
 def timeline(traces: Sequence[Trace], most: int = MAX_MOMENTS) -> tuple[tuple[Moment, ...], int, int]:
-    """The run of median length as a timeline, its length in ns, and how many events beyond ``most`` are left out.
+    """The timeline of the run of median duration, its duration in ns, and the number of events omitted beyond ``most``.
 
-    ``Moment.site`` counts as ``sites`` of the same traces does.
+    ``Moment.site`` is an index in ``sites`` of the same traces.
     """
     numbers: dict[tuple[str, int, int], int] = {}
     for event in (e for t in traces for e in t.events):

@@ -1,5 +1,4 @@
-"""A profile as text, seen from several sides: by name, by operator, by source line, over memory, by reason of
-a copy, by bulk."""
+"""Views of a profile as text: by name, operator, source line, memory, copy reason and bulk."""
 
 from __future__ import annotations
 
@@ -7,22 +6,22 @@ import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
-from ..given import a_text
-from ..source import InputError
-from .profile_data import Moment, Profile, Site
+from ..api.argument_errors import a_text
+from ..diagnostics.source import InputError
+from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
+from .profile_data import Moment, ProfileData, Site
 from .tables import align, bytes_short, heading, profile_text, time_text
 
-#: What both a device's clock and the table call by these names.
+#: Names of the directions of copies in tables.
 DIRECTIONS = {DTOH: "DtoH", HTOD: "HtoD"}
 _RUN_KINDS = (KERNEL, HOST_CALL)
-#: Of the curve of memory, in characters; the blocks fill a character from below.
+#: Width and height of the memory curve in characters; the blocks fill a character from below.
 _CURVE_WIDTH, _CURVE_HEIGHT, _BLOCKS = 72, 8, " ▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text: ``left`` are the numbers of the columns that read as words."""
+    """A table of texts; ``left``: the numbers of the left-aligned columns."""
 
     title: str
     header: tuple[str, ...]
@@ -33,8 +32,8 @@ class Table:
         return f"{self.title}\n{align([self.header, *self.rows], self.left)}" if self.rows else f"{self.title} none"
 
 
-def view(profile: Profile, name: str) -> str:
-    """One of VIEWS.  Raises InputError for another name."""
+def view(profile: ProfileData, name: str) -> str:
+    """The text of the view ``name`` of VIEWS.  Raises InputError for another name."""
     if a_text(name, "view: the name", f"views: {', '.join(VIEWS)}") not in VIEWS:
         near = difflib.get_close_matches(name, VIEWS, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -45,8 +44,8 @@ def view(profile: Profile, name: str) -> str:
 # ---- tables ----------------------------------------------------------------------------------------------------------------
 
 
-def operators(profile: Profile) -> Table:
-    """A row for each operator, or group of operators in one kernel: device time, host time, bytes, speed."""
+def operators(profile: ProfileData) -> Table:
+    """Table with a row per operator, or per group of operators in one kernel: device time, host time, bytes, bandwidth."""
     groups: dict[tuple[str, str], list[Site]] = {}
     for site in profile.sites:
         if site.kind in _RUN_KINDS:
@@ -64,8 +63,8 @@ def operators(profile: Profile) -> Table:
     return Table("operators:", header, tuple(rows), (8, 9, 10))
 
 
-def copies(profile: Profile) -> Table:
-    """A row for each place that copies, with why, and how long the host waited for it."""
+def copies(profile: ProfileData) -> Table:
+    """Table with a row per copy: figures, time of the host's wait, reason, location."""
     waited = {(s.function, s.pc): s.total_ns for s in profile.sites if s.kind == SYNC}
     rows = []
     for s in sorted((s for s in profile.sites if s.kind in DIRECTIONS), key=lambda s: (-s.nbytes, s.line)):
@@ -75,25 +74,25 @@ def copies(profile: Profile) -> Table:
     return Table("copies by reason:", ("", "Calls", "Bytes", "Time", "Waited", "Reason", "Place"), tuple(rows), (0, 5, 6))
 
 
-def waits(profile: Profile) -> Table:
-    """A row for each place where the host waits for the device."""
+def waits(profile: ProfileData) -> Table:
+    """Table with a row per host synchronisation."""
     why = {(s.function, s.pc): s.reason for s in profile.sites if s.kind == DTOH}
     found = sorted((s for s in profile.sites if s.kind == SYNC), key=lambda s: -s.total_ns)
     rows = [(str(s.calls), time_text(s.total_ns), why.get((s.function, s.pc), s.reason), place(profile, s)) for s in found]
     return Table("waits for the device:", ("Calls", "Time", "Because", "Place"), tuple(rows), (2, 3))
 
 
-def allocations(profile: Profile) -> Table:
-    """A row for each instruction that allocates, most bytes first."""
+def allocations(profile: ProfileData) -> Table:
+    """Table with a row per allocating instruction, most bytes first."""
     found = sorted((s for s in profile.sites if s.kind == ALLOC), key=lambda s: (-s.nbytes, s.line))
     rows = [(str(s.calls), bytes_short(s.nbytes), bytes_short(s.nbytes / s.calls), s.holds, place(profile, s)) for s in found]
     return Table("allocations:", ("Calls", "Bytes", "Each", "Holds", "Place"), tuple(rows), (3, 4))
 
 
-def bulks(profile: Profile) -> Table:
-    """A row for each bulk of the run on the timeline: the launches between two waits of the host, and what ended it.
+def bulks(profile: ProfileData) -> Table:
+    """Table with a row per bulk of the timeline: the launches between two host synchronisations, and the cause of its end.
 
-    On a device without a queue the host never waits: one bulk.
+    A run on a device without a queue is one bulk, since the host never waits.
     """
     rows, launched = [], []
     why = {(s.function, s.pc): s.reason for s in profile.sites if s.kind == DTOH}
@@ -112,7 +111,7 @@ def bulks(profile: Profile) -> Table:
     return Table("bulks, launches between two waits:", header, numbered, (3, 4, 5, 6, 7))
 
 
-def _bulk(profile: Profile, launched: Sequence[Moment], reason: str, where: str) -> tuple[str, ...]:
+def _bulk(profile: ProfileData, launched: Sequence[Moment], reason: str, where: str) -> tuple[str, ...]:
     sites = [profile.sites[m.site] for m in launched]
     time = sum(m.end_ns - m.start_ns for m in launched)
     longest = max(launched, key=lambda m: m.end_ns - m.start_ns, default=None)
@@ -121,8 +120,8 @@ def _bulk(profile: Profile, launched: Sequence[Moment], reason: str, where: str)
     return str(len(launched)), time_text(time), name, first, last, reason, where
 
 
-def place(profile: Profile, site: Site) -> str:
-    """``file:line``; empty where there is none."""
+def place(profile: ProfileData, site: Site) -> str:
+    """The source location ``file:line`` of a site; empty if there is none."""
     return f"{profile.sources[site.source].name}:{site.line}" if site.source >= 0 else ""
 
 
@@ -133,12 +132,12 @@ def _share(part: float, whole: float) -> str:
 # ---- views -----------------------------------------------------------------------------------------------------------------
 
 
-def _with_heading(*tables: Callable[[Profile], Table]) -> Callable[[Profile], str]:
+def _with_heading(*tables: Callable[[ProfileData], Table]) -> Callable[[ProfileData], str]:
     return lambda profile: "\n".join([heading(profile), *(str(table(profile)) for table in tables)])
 
 
-def source_text(profile: Profile) -> str:
-    """The program, with what each line did in the margin: time of kernels, launches, bytes copied.  Over all traced runs."""
+def source_text(profile: ProfileData) -> str:
+    """The program with figures by line in the margin, over all traced runs: kernel time, launches, copied bytes."""
     by_line: dict[tuple[int, int], list[Site]] = {}
     for site in profile.sites:
         if site.source >= 0:
@@ -177,12 +176,12 @@ def _notes(found: Sequence[Site]) -> Iterator[str]:
             yield f"{DIRECTIONS[s.kind]}, {s.calls} x {bytes_short(s.nbytes / s.calls)}: {s.reason}"
 
 
-def memory_text(profile: Profile) -> str:
-    """Bytes in use over the time of one run, as a curve of characters; then who allocates."""
+def memory_text(profile: ProfileData) -> str:
+    """Bytes in use during one run, as a curve of characters, then the table of allocations."""
     return "\n".join([heading(profile), *_curve(profile), str(allocations(profile))])
 
 
-def _curve(profile: Profile) -> list[str]:
+def _curve(profile: ProfileData) -> list[str]:
     points = sorted((m.end_ns, m.live_bytes) for m in profile.timeline)
     if not points:
         return ["memory: nothing was allocated"]
@@ -205,7 +204,7 @@ def _curve(profile: Profile) -> list[str]:
     return ["memory in use over one run:", *lines, f"{'':>12} +{'-' * _CURVE_WIDTH}", f"{'0':>14}{end:>{_CURVE_WIDTH}}"]
 
 
-VIEWS: dict[str, Callable[[Profile], str]] = {
+VIEWS: dict[str, Callable[[ProfileData], str]] = {
     "nvprof": profile_text,
     "operators": _with_heading(operators),
     "source": source_text,

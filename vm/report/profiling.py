@@ -1,4 +1,4 @@
-"""Measuring runs of a program: each run twice, once untraced for how long it takes, once traced for what happened in it."""
+"""Measurement of runs of a program: untraced runs are timed, and as many traced runs record the events."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..given import a_count, a_sequence, wrong
-from ..layout import COUNTERS
-from ..source import InputError
-from .profile_data import Profile
-from .profile_memory import held
-from .profile_rows import Places, Trace, measured, reasons, rows, sites, timeline
+from ..api.argument_errors import a_count, a_sequence, wrong
+from ..diagnostics.source import InputError
+from ..runtime.state_layout import COUNTERS
+from .profile_memory import storage_contents
+from .profile_report import Profile
+from .profile_rows import Places, Trace, reasons, rows, samples_of, sites, timeline
 from .series import series_of
 
 if TYPE_CHECKING:
-    from ..machine import VirtualMachine
+    from ..api.machine_core import MachineCore
 
-#: The counter that is a high-water mark; the others count up.
+#: Name of the counter with a high-water mark; all other counters are cumulative.
 _PEAK = "peak_bytes"
 
 
 class Collector(Protocol):
-    """Measures what its author likes about a run."""
+    """User-defined measurement of timed runs."""
 
     def start(self) -> None:
-        """Called before a timed run."""
+        """Start the measurement, before a timed run."""
 
     def stop(self) -> Mapping[str, float]:
-        """Called after it: figures by name."""
+        """Stop the measurement, after a timed run; figures by name."""
 
 
 class Sampler:
-    """Runs a function of a machine again and again, so that several machines can be measured in turn."""
+    """Measurement of a function of a machine, run by run, so that several machines can be measured alternately."""
 
     def __init__(
         self,
-        machine: VirtualMachine,
+        machine: MachineCore,
         args: Sequence[Any] = (),
         named: Mapping[str, Any] | None = None,
         entry: str = "main",
@@ -55,24 +55,24 @@ class Sampler:
         self.metrics: list[dict[str, float]] = []
         self.traces: list[Trace] = []
 
-    def move_to(self, machine: VirtualMachine) -> None:
-        """Go on with another machine of the same executable; what was measured stays."""
+    def move_to(self, machine: MachineCore) -> None:
+        """Continue on another machine of the same executable; earlier measurements are kept."""
         self.machine, self._call = machine, machine[self.entry]
 
     def run(self) -> Any:
-        """One run that is not measured; what it returns, once the device has finished."""
+        """Run once without measurement and synchronise; the result of the run."""
         result = self._call(*self.args, **self.named)
         finish(self.machine)
         return result
 
     def warm_up(self, runs: int) -> None:
-        """Runs that are not measured."""
+        """Run ``runs`` times without measurement."""
         for _ in range(runs):
             self.run()
         self.warmup += runs
 
     def time(self) -> None:
-        """One run, untraced and timed to the end of the device's work."""
+        """Run once untraced and measure the time until the device has finished."""
         for collector in self.collectors:
             collector.start()
         start = time.perf_counter_ns()
@@ -80,10 +80,10 @@ class Sampler:
         self.run_ns.append(time.perf_counter_ns() - start)
         if self.collectors:
             self.metrics.append(_metrics([c.stop() for c in reversed(self.collectors)]))
-        del result  # freeing it is no part of the run
+        del result  # the time of freeing the result is not measured
 
     def trace(self) -> None:
-        """One run, traced and counted."""
+        """Run once and record the events and the counters."""
         before = self.machine.count()
         try:
             self.machine.start_trace(types=True)
@@ -98,7 +98,7 @@ class Sampler:
         self.traces.append(Trace(start, end, events))
 
     def profile(self) -> Profile:
-        """What was measured so far.  Raises InputError when that is nothing."""
+        """The profile of the measurements so far.  Raises InputError if there are none."""
         if not self.run_ns or not self.counters:
             raise InputError("a profile needs at least one run")
         exe, places = self.machine.exe, Places(self.machine.exe)
@@ -114,8 +114,8 @@ class Sampler:
             activities=activities,
             host=host,
             copies=reasons(events, exe),
-            series=series_of([measured(t.events, exe, places) for t in self.traces]),
-            sites=sites(self.traces, exe, places, held(events, exe, places)),
+            series=series_of([samples_of(t.events, exe, places) for t in self.traces]),
+            sites=sites(self.traces, exe, places, storage_contents(events, exe, places)),
             timeline=moments,
             timeline_ns=length,
             timeline_dropped=dropped,
@@ -129,7 +129,7 @@ class Sampler:
 
 
 def profile(
-    machine: VirtualMachine,
+    machine: MachineCore,
     args: Sequence[Any] = (),
     named: Mapping[str, Any] | None = None,
     repeat: int = 10,
@@ -138,9 +138,10 @@ def profile(
     collectors: Sequence[Collector] = (),
     on_round: Callable[[int, int], object] | None = None,
 ) -> Profile:
-    """The profile of ``repeat`` runs after ``warmup`` runs that do not count.  Raises InputError for ``repeat`` below 1.
+    """The profile of ``repeat`` runs after ``warmup`` unmeasured runs.
 
-    ``on_round`` is called with how many are done, and how many there will be.
+    ``on_round`` is called after each round with the number of finished rounds and ``repeat``.  Raises InputError for ``repeat``
+    below 1 and for a negative ``warmup``.
     """
     check_repeat(repeat, warmup)
     check_collectors(collectors)
@@ -155,7 +156,7 @@ def profile(
 
 
 def check_repeat(repeat: int, warmup: int) -> None:
-    """Raises InputError for numbers of runs that make no sense."""
+    """Check the numbers of runs.  Raises InputError for ``repeat`` below 1 and for a negative ``warmup``."""
     a_count(repeat, "repeat", least=None), a_count(warmup, "warmup", least=None)
     if repeat < 1:
         raise InputError(f"repeat is {repeat}; there must be at least one run")
@@ -164,7 +165,7 @@ def check_repeat(repeat: int, warmup: int) -> None:
 
 
 def check_collectors(collectors: Any) -> None:
-    """Raises ArgumentError for what has no ``start`` and ``stop``."""
+    """Check the collectors.  Raises ArgumentError for an object without the methods ``start`` and ``stop``."""
     for collector in a_sequence(collectors, "collectors", _COLLECTOR_HELP):
         if isinstance(collector, type) or not all(callable(getattr(collector, name, None)) for name in ("start", "stop")):
             raise wrong("a collector", "an object with the methods start and stop", collector, _COLLECTOR_HELP)
@@ -173,19 +174,19 @@ def check_collectors(collectors: Any) -> None:
 _COLLECTOR_HELP = "a list of objects; stop() returns a dict of numbers, which the profile holds as metrics"
 
 
-def finish(machine: VirtualMachine) -> None:
-    """Let the device do all that is queued for it, without a copy.  Raises VMError when a kernel in the queue fails.
+def finish(machine: MachineCore) -> None:
+    """Synchronise with the device, without a copy.  Raises VMError if a queued kernel fails.
 
-    A run returns when the host is done; its time must include what the device has yet to do.
+    A run returns before the device has finished; its measured time must include the queued work.
     """
-    machine._alone(functools.partial(machine._wait, None))  # counted for nobody: a measurement's own
+    machine._exclusively(functools.partial(machine._wait, None))  # not counted: the wait is part of the measurement
 
 
-# ---- what was measured, and where ------------------------------------------------------------------------------------------
+# ---- metrics, environment and arguments ------------------------------------------------------------------------------------
 
 
 def _metrics(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The figures of one run's collectors together.  Raises InputError for what is no finite number."""
+    """The merged figures of one run's collectors.  Raises InputError for a value that is no finite number."""
     out = {name: value for figures in reversed(found) for name, value in figures.items()}
     for name, value in out.items():
         if not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -195,12 +196,12 @@ def _metrics(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 @functools.cache
 def environment() -> tuple[tuple[str, str], ...]:
-    """What a figure depends on besides the program: versions and the machine."""
+    """The environment of the measurements: versions of the software, and the machine."""
     versions = [(name, importlib.metadata.version(name)) for name in ("relayvm", "numpy", "numba")]
     return (*versions, ("python", platform.python_version()), ("machine", f"{platform.system()} {platform.machine()}"))
 
 
-def _arguments(machine: VirtualMachine, entry: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, ...]:
+def _arguments(machine: MachineCore, entry: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, ...]:
     params = machine[entry].function.params
     values = {**dict(zip((name for name, _ in params), args, strict=False)), **named}
     return tuple(f"{name}: {_type(values[name])}" for name, _ in params if name in values)

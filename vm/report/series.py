@@ -1,4 +1,4 @@
-"""What one thing of a program took in each run: the samples that comparisons are made of."""
+"""Samples of one part of a program (a kernel, a copy, ...) over the runs, for comparisons."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 
 class Key(NamedTuple):
-    """Which thing, so that two compilations of a program can be laid beside each other.
+    """Key of a series; it is the same in different compilations of a program.
 
-    ``kind`` and ``name`` are those of a profile's row; ``line`` is ``file:line`` of the program, empty where there is none.
+    ``kind`` and ``name`` are those of a profile's row.  ``line`` is ``file:line`` of the program; empty if there is none.
     """
 
     kind: str
@@ -20,7 +20,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The sums of a thing's events in each traced run, in the order of the runs; 0 where a run had none."""
+    """Sums over the events with one key in each traced run, in the order of the runs; 0 for a run without such events."""
 
     key: Key
     calls: tuple[int, ...]
@@ -28,26 +28,26 @@ class Series:
     nbytes: tuple[int, ...]
 
     def as_data(self) -> dict[str, Any]:
-        """Plain data, as in a profile's JSON form."""
+        """The series as plain data, as in a profile's JSON form."""
         return {**self.key._asdict(), "calls": list(self.calls), "total_ns": list(self.total_ns), "nbytes": list(self.nbytes)}
 
     @staticmethod
     def from_data(data: dict[str, Any]) -> Series:
-        """The series of ``as_data``.  Raises KeyError and TypeError for other data."""
+        """The inverse of ``as_data``.  Raises KeyError and TypeError for other data."""
         key = Key(data["kind"], data["name"], data["line"])
         return Series(key, tuple(data["calls"]), tuple(data["total_ns"]), tuple(data["nbytes"]))
 
 
-class Measured(NamedTuple):
-    """One event as it counts here."""
+class Sample(NamedTuple):
+    """Sample of one event: its key, duration in ns and bytes."""
 
     key: Key
     ns: int
     nbytes: int
 
 
-def series_of(runs: Sequence[Sequence[Measured]]) -> tuple[Series, ...]:
-    """The events of each run, added up by what they belong to; in the order in which things first occur."""
+def series_of(runs: Sequence[Sequence[Sample]]) -> tuple[Series, ...]:
+    """The sums of the samples of each run by key, in order of first occurrence."""
     sums: dict[Key, list[list[int]]] = {}
     for i, run in enumerate(runs):
         for key, ns, nbytes in run:

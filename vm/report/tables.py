@@ -1,14 +1,11 @@
-"""Figures as text: aligned tables, and a profile as nvprof prints it."""
+"""Text output of figures: aligned tables, and a profile in the format of nvprof."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ..executable import DEVICES
-
-if TYPE_CHECKING:
-    from .profile_data import CopyRow, Profile, Row
+from ..bytecode.executable import DEVICES
+from .profile_data import CopyRow, ProfileData, Row
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -21,14 +18,14 @@ def time_text(ns: float) -> str:
     sign, ns = ("-", -ns) if ns < 0 else ("", ns)
     for size, unit in _UNITS:
         value = ns / size
-        if value >= 0.999995:  # what would show as 1000.00 of a unit is 1.0000 of the next
+        if value >= 0.999995:  # 1000.00 of a unit, after rounding, is 1.0000 of the next unit
             digits = 4 if value < 9.99995 else 3 if value < 99.9995 else 2
             return f"{sign}{value:.{digits}f}{unit}"
     return f"{sign}{ns:.0f}ns"
 
 
 def bytes_text(n: float) -> str:
-    """``12 bytes``, ``67108876 bytes (64.00 MiB)``."""
+    """A number of bytes, exact and rounded: ``12 bytes``, ``67108876 bytes (64.00 MiB)``."""
     exact = f"{n:g}" if n != int(n) else str(int(n))
     plain = f"{exact} byte{'' if n == 1 else 's'}"
     for size, unit in _BYTES:
@@ -38,7 +35,7 @@ def bytes_text(n: float) -> str:
 
 
 def bytes_short(n: float) -> str:
-    """``12 B``, ``64.0 MiB``."""
+    """A number of bytes, rounded: ``12 B``, ``64.0 MiB``."""
     for size, unit in _BYTES:
         if n >= size:
             return f"{n / size:.1f} {unit}"
@@ -46,7 +43,7 @@ def bytes_short(n: float) -> str:
 
 
 def align(lines: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
-    """The lines with their cells in columns: to the right, columns numbered in ``left`` to the left; no trailing blanks."""
+    """Align the cells of lines in columns: right-aligned, or left-aligned for the columns in ``left``; no trailing blanks."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join(
         "  ".join(c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))).rstrip()
@@ -54,18 +51,18 @@ def align(lines: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
     )
 
 
-def profile_text(profile: Profile, title: str = "") -> str:
-    """A profile as nvprof prints it; below it, why there were copies.  Times, calls and bytes are those of all runs."""
+def profile_text(profile: ProfileData, title: str = "") -> str:
+    """A profile in the format of nvprof, then the copies by reason.  Times, calls and bytes are sums over all runs."""
     lines: list[Sequence[str]] = [HEADER]
-    # on the host nothing is ever copied, and that it was not is no news
+    # a program for the host never copies: leave out its copy rows without calls
     happened = [row for row in profile.activities if row.calls or profile.device != DEVICES[0]]
     lines += _section(f"{profile.device} activities:", happened)
     lines += _section("host:", profile.host)
     return "\n".join([heading(profile, title), align(lines, left=(len(HEADER) - 1,)), *_copies(profile.copies)])
 
 
-def heading(profile: Profile, title: str = "") -> str:
-    """Three lines: what ran, how long a run took, and how many there were."""
+def heading(profile: ProfileData, title: str = "") -> str:
+    """The heading of a profile, three lines: entry with device and configuration, times of a run, number of runs."""
     settings = ", ".join(f"{k}={v}" for k, v in profile.config.items())
     first = f"{title or 'Profile'}: @{profile.entry} on {profile.device}, {settings or 'no configuration'}"
     figures = {name.removesuffix("_ns"): value for name, value in profile.summary.items() if name.endswith("_ns")}
@@ -75,7 +72,7 @@ def heading(profile: Profile, title: str = "") -> str:
 
 
 def rate_text(per_second: float) -> str:
-    """``2938 runs/s``, ``12.3 runs/s``, ``0.0412 runs/s``."""
+    """A rate of runs: ``2938 runs/s``, ``12.3 runs/s``, ``0.0412 runs/s``."""
     return f"{per_second:.0f} runs/s" if per_second >= 100 else f"{per_second:.3g} runs/s"
 
 
@@ -92,7 +89,7 @@ def _section(title: str, rows: Sequence[Row]) -> list[Sequence[str]]:
 
 
 def _counts_bytes(row: Row) -> bool:
-    """Do events of this kind move or take bytes?"""
+    """Whether events of this kind copy or allocate bytes."""
     return row.kind in ("dtoh", "htod", "alloc")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import relayvm as relay
-from relayvm.vm.file import to_bytes
+from relayvm.vm.bytecode.executable_file import to_bytes
 
 _HEADER = '#[version = "0.0.5"]\n'
 PROGRAMS = {

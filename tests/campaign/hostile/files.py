@@ -9,8 +9,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from relayvm.vm import isa
-from relayvm.vm.file import FORMAT_VERSION, MAGIC
+from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode.executable_file import FORMAT_VERSION, MAGIC
 
 HEAD, CHECKSUM = struct.Struct("<8s4Q"), 32
 

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from relayvm.ops.native import store
-from relayvm.vm import kernels, program
+from relayvm.ops.native.cache import kernel_store
+from relayvm.vm.runtime import kernel_addresses, loaded_program
 
 
 def _by(key: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,6 +25,6 @@ def _by(key: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., 
 
 def remember() -> None:
     """From now on, in this process."""
-    program.usable = _by(lambda packed: (packed.group.key(), packed.because), program.usable)  # type: ignore[assignment]
-    kernels.kernel_source = _by(lambda group: group.key(), kernels.kernel_source)  # type: ignore[assignment]
-    store.address_of = _by(lambda *args: args, store.address_of)  # type: ignore[assignment]
+    loaded_program.usable = _by(lambda packed: (packed.group.key(), packed.because), loaded_program.usable)  # type: ignore[assignment]
+    kernel_addresses.kernel_source = _by(lambda group: group.key(), kernel_addresses.kernel_source)  # type: ignore[assignment]
+    kernel_store.address_of = _by(lambda *args: args, kernel_store.address_of)  # type: ignore[assignment]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from relayvm.ops.ty import DTYPES
-from relayvm.vm import isa
+from relayvm.ops.core.tensor_types import DTYPES
+from relayvm.vm.bytecode import isa
 
 from .files import CHECKSUM, HEAD, Pieces, sealed
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.native import memory, threads
-from relayvm.vm.executable import Executable
+from relayvm.ops.native import memory
+from relayvm.ops.native.threads import team
+from relayvm.vm.api.executable import Executable
 from tests.vm.plain import plain_machine
 
 from .trial import Interrupted, interrupted_after
@@ -30,7 +31,7 @@ def run_plainly(exe: Executable, args: list[Any]) -> str | None:
         tables = vm._tables
         for block in (
             vm._block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
-            threads._block, tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
+            team._block, tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
             *tables._rows, *tables._programs, *tables._held, *_arrays(args),
         ):  # fmt: skip
             announce(block.ctypes.data, block.nbytes)
@@ -47,7 +48,7 @@ def run_plainly(exe: Executable, args: list[Any]) -> str | None:
 def _noted(patch: pytest.MonkeyPatch) -> list[str]:
     """A list of the addresses outside of what was announced, filled from now on."""
     wild: list[str] = []
-    check = memory._Watch.check
+    check = memory._Blocks.check
 
     def noting(watch: Any, address: int, nbytes: int) -> None:
         try:
@@ -56,7 +57,7 @@ def _noted(patch: pytest.MonkeyPatch) -> list[str]:
             wild.append(str(error))
             raise
 
-    patch.setattr(memory._Watch, "check", noting)
+    patch.setattr(memory._Blocks, "check", noting)
     return wild
 
 

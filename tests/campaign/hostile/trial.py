@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
+from relayvm.ops.core.tensor_types import TensorType, TupleType, Type, numpy_dtype
 from relayvm.ops.native.memory import ARRAYS
 from relayvm.ops.native.memory import tensor as record_at
-from relayvm.ops.ty import TensorType, TupleType, Type, numpy_dtype
-from relayvm.shape_funcs.dims import Dim, const
-from relayvm.vm.executable import Executable
-from relayvm.vm.file import from_bytes
-from relayvm.vm.layout import CPU, N_CLASSES, POISON
-from relayvm.vm.machine import VirtualMachine
-from relayvm.vm.verify import verify
+from relayvm.shape_funcs.symbolic.dim import Dim, const
+from relayvm.vm.api.executable import Executable, from_bytes
+from relayvm.vm.api.machine import VirtualMachine
+from relayvm.vm.bytecode.verify import verify
+from relayvm.vm.runtime.state_layout import CPU, N_CLASSES, POISON
 
 from .guarded import guarded
 

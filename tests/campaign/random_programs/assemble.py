@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.op import get
-from relayvm.ops.ty import FuncType, TensorType, TupleType, Type
-from relayvm.shape_funcs.dims import sym
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import FuncType, TensorType, TupleType, Type
+from relayvm.shape_funcs.symbolic.dim import sym
 
 from .program import Apply, Block, Choice, Loop, Operation, Program, Repeat, Statement, Value
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.ty import numpy_dtype
+from relayvm.ops.core.tensor_types import numpy_dtype
 
 from ...ops.every_op.drawing import SOME
 from .growth import Growth

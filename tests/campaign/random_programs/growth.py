@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.op import REGISTRY, TypeRelError
-from relayvm.ops.ty import is_float, numpy_dtype
+from relayvm.ops.core.op import REGISTRY, TypeRelError
+from relayvm.ops.core.tensor_types import is_float, numpy_dtype
 
 from ...ops.every_op.program import TOLERANCE
 from ...ops.every_op.recipe import Call, attrs_of, flags_of, recipe_of, upper_bound

@@ -2,7 +2,8 @@
 
 A fused kernel is a new one in nearly every program, and takes tenths of a second to compile.  So one of ``NATIVE_ONE_OF`` is
 machine code; the others run as the plain Python that they are made from, called by the native loop through a C function.
-Kernels of one operator are few and all machine code.
+Kernels of one operator are machine code.  A long campaign sets ``NEW_ONE_OF`` to a number above 1: of the kernels that the cache
+lacks, one of so many is compiled.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.group import Group
-from relayvm.ops.op import OpPattern
-from relayvm.vm import fallback, kernels
+from relayvm.ops.core.group import Group
+from relayvm.ops.core.op import OpPattern
+from relayvm.ops.native.cache import kernel_store
+from relayvm.vm.runtime import fallback, kernel_addresses
 
 from ...ops.run_group import plain
 
@@ -26,6 +28,11 @@ NATIVE_ONE_OF = 64
 #: The environment variable that has kernels of one operator interpreted, too: then nearly nothing is compiled.
 INTERPRETS = "RELAYVM_CAMPAIGN_INTERPRETS"
 singles_native = os.environ.get(INTERPRETS, "0") == "0"
+#: The environment variable with n: of the kernels of one operator that the cache lacks, one of n is compiled.
+NEW_ONE_OF = "RELAYVM_CAMPAIGN_NEW_ONE_OF"
+_new_one_of = int(os.environ.get(NEW_ONE_OF, "1"))
+#: Whether the cache decides which kernels are machine code: two ways of one program may differ in it.
+chosen_by_the_cache = _new_one_of > 1
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)
 _FAILED = 1 << 20
 
@@ -48,7 +55,7 @@ def looked_up_once() -> Iterator[list[int]]:
         return found
 
     instead = {"kernel_address": address, "kernel_source": _source}
-    before = {(module, name): getattr(module, name) for module in (kernels, fallback) for name in instead}
+    before = {(module, name): getattr(module, name) for module in (kernel_addresses, fallback) for name in instead}
     for module, name in before:
         setattr(module, name, instead[name])
     try:
@@ -62,13 +69,21 @@ def _address(group: Group) -> int:
     if _is_native(group):
         return _native(group)
     opaque = group.nodes[0].operator.pattern is OpPattern.OPAQUE
-    return _interpreted(kernels.kernel_function(_source(group)) if opaque else plain(_source(group).text))
+    return _interpreted(kernel_addresses.kernel_function(_source(group)) if opaque else plain(_source(group).text))
 
 
 def _is_native(group: Group) -> bool:
-    if kernels.in_python(group) or (len(group.nodes) == 1 and singles_native):
+    if kernel_addresses.in_python(group):
         return True
-    return zlib.crc32(repr(group).encode()) % NATIVE_ONE_OF == 0
+    lot = zlib.crc32(repr(group).encode())
+    if len(group.nodes) == 1 and singles_native:
+        return lot % _new_one_of == 0 or _is_cached(group)
+    return lot % NATIVE_ONE_OF == 0
+
+
+def _is_cached(group: Group) -> bool:
+    function = kernel_addresses.kernel_function(_source(group))
+    return kernel_store.entry_of(kernel_store.object_key(function, kernel_addresses.SIGNATURE)) is not None
 
 
 def _interpreted(kernel: Callable[[int, int], int]) -> int:
@@ -99,5 +114,5 @@ def _once(function: Callable[[Group], Any]) -> Callable[[Group], Any]:
     return found
 
 
-_native, _source = kernels.kernel_address, _once(kernels.kernel_source)
+_native, _source = kernel_addresses.kernel_address, _once(kernel_addresses.kernel_source)
 _known_address = _once(_address)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.ty import is_float, numpy_dtype
+from relayvm.ops.core.tensor_types import is_float, numpy_dtype
 
 from ...ops.every_op.drawing import Draw
 from .program import Value

@@ -115,7 +115,11 @@ def run(program: Program, way: Way, other: dict[str, np.ndarray] | None) -> Outc
             with contextlib.suppress(relay.RelayError):
                 arrays(vm.run(**args))  # queued work that fails is found by whom waits next
         if last and way.donated:
-            kept.append(vm.run(**{n: np.array(args[n]) if n in way.donated else args[n] for n in args}, donate=list(way.donated)))
+            kept.append(
+                vm.run(
+                    **{n: np.array(args[n], order="C") if n in way.donated else args[n] for n in args}, donate=list(way.donated)
+                )
+            )
         else:
             kept.append(vm.run(**args))
     written = [n for n, x in given.items() if x.tobytes() != before[n]]

@@ -13,7 +13,7 @@ def body(program: Program, ways: tuple[Way, ...], other: dict[str, np.ndarray] |
     names = [n for n in program.inputs() if not (n in program.constants and not program.values[n].array.ndim)]
     constants = list(bound(program))
     lines = ["import numpy as np", "from numpy import inf, nan  # noqa: F401", "", "import relayvm as relay"]
-    lines += ["from relayvm.ops.ty import numpy_dtype", ""]
+    lines += ["from relayvm.ops.core.tensor_types import numpy_dtype", ""]
     lines += ['text = r"""', *text_of(program).strip().splitlines(), '"""']
     lines += ["inputs = {", *(f"    {n!r}: {literal(program.values[n].array)}," for n in names), "}"]
     if other is not None:

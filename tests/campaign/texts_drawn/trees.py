@@ -16,9 +16,9 @@ from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.attributes import value_text
 from relayvm.compiler.text.header import split_header
 from relayvm.compiler.text.parser import _syntax
-from relayvm.ops.op import REGISTRY, Op, OpPattern
-from relayvm.ops.ty import DTYPES
-from relayvm.vm.source import SourceText
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern
+from relayvm.ops.core.tensor_types import DTYPES
+from relayvm.vm.diagnostics.source import SourceText
 
 #: Values that an attribute is given, right or wrong for it.
 VALUES = [

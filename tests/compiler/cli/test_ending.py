@@ -18,7 +18,7 @@ from relayvm.compiler.commands import cli
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.commands.progress import compile_progress
-from relayvm.ops.native import store
+from relayvm.ops.native.cache import kernel_store
 
 from .answers import answer
 
@@ -115,7 +115,7 @@ def test_an_unwritable_cache_is_said_once(
 ) -> None:
     (folder / "file").write_text("no folder")
     monkeypatch.setenv("RELAYVM_CACHE_DIR", str(folder / "file"))
-    monkeypatch.setattr(store, "_addresses", store.SingleFlight())
+    monkeypatch.setattr(kernel_store, "_addresses", kernel_store.SingleFlight())
     code = main(["run", "rows.relay", "--entry", "@double", "--shape", "k=3"])
     lines = capsys.readouterr().err.splitlines()
     words = f"the cache folder {folder / 'file'} cannot be written (Not a directory); kernels are compiled in every process"
@@ -136,11 +136,11 @@ def test_a_terminal_sees_that_kernels_are_compiled(capsys: pytest.CaptureFixture
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     with compile_progress():
         for name in ("exp", "add"):
-            for listener in store.on_compile:
+            for listener in kernel_store.on_compile:
                 listener(name)
     err = capsys.readouterr().err
     assert re.search(r"compiled 2 kernels in \d+\.\d s; the next run finds them compiled", err)
-    assert store.on_compile == []
+    assert kernel_store.on_compile == []
     with compile_progress():
         pass
     assert capsys.readouterr().err == "", "nothing compiled, nothing said"
@@ -149,14 +149,14 @@ def test_a_terminal_sees_that_kernels_are_compiled(capsys: pytest.CaptureFixture
 def test_a_pipe_sees_nothing() -> None:
     assert not sys.stderr.isatty()
     with compile_progress():
-        assert store.on_compile == []
+        assert kernel_store.on_compile == []
 
 
 def test_warnings_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     real = cli.read_module
 
     def warning(path: Path) -> Any:
-        warnings.warn("the cache cannot be written", store.CacheWarning, stacklevel=1)
+        warnings.warn("the cache cannot be written", kernel_store.CacheWarning, stacklevel=1)
         return real(path)
 
     monkeypatch.setattr(cli, "read_module", warning)

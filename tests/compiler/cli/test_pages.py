@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relayvm.compiler.docs import FOLDER as PAGES_FOLDER
-from relayvm.compiler.docs import PAGES
-from relayvm.compiler.operator_pages import operators
-from relayvm.vm.executable import DEVICES as ALL_DEVICES
-from relayvm.vm.isa import INSTRUCTIONS
+from relayvm.compiler.docs.operator_pages import operators
+from relayvm.compiler.docs.pages import FOLDER as PAGES_FOLDER
+from relayvm.compiler.docs.pages import PAGES
+from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
+from relayvm.vm.bytecode.isa import INSTRUCTIONS
 
 from .answers import answer, data
 
@@ -49,4 +49,4 @@ def test_env(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_the_pages_are_fresh(name: str) -> None:
     page = PAGES_FOLDER / name
-    assert page.read_text(encoding="utf-8") == PAGES[name](), "run `python -m relayvm.compiler.docs`"
+    assert page.read_text(encoding="utf-8") == PAGES[name](), "run `python -m relayvm.compiler.docs.pages`"

@@ -12,7 +12,7 @@ from rich.console import Console
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.commands.profile_terminal import draw
-from relayvm.vm.report.profile_data import Profile
+from relayvm.vm.report.profile_report import Profile
 
 from .answers import answer, data
 

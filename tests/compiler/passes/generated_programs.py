@@ -1,4 +1,4 @@
-"""Random programs that a pass has something to do on, and what they mean: each operator said with numpy."""
+"""Random programs on which a pass has an effect, with numpy reference implementations of each operator."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from relayvm.compiler.ir import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, let_chain
+from relayvm.compiler.ir.expr import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, let_chain
 from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
-from relayvm.ops.op import Op
+from relayvm.ops.core.op import Op
 
 # ---- what a program means ------------------------------------------------------------------------------------------
 
@@ -44,7 +44,7 @@ def _slice(x: Any, attrs: Any) -> Any:
 
 
 def _viewed(x: Any, newshape: Any) -> Any:
-    """0 keeps a size, -1 is what is left; numpy cannot tell where nothing is left."""
+    """A reshape: 0 keeps a size, -1 is the rest; numpy cannot infer the rest of an empty tensor."""
     kept = [k for k, n in enumerate(newshape) if n == 0]
     rest = math.prod(d for k, d in enumerate(x.shape) if k not in kept) // math.prod(n for n in newshape if n > 0)
     return x.reshape([x.shape[k] if n == 0 else rest if n == -1 else n for k, n in enumerate(newshape)])
@@ -124,7 +124,7 @@ MEANING: dict[str, Callable[..., Any]] = {
 
 
 def run(mod: IRModule, *arguments: Any) -> Any:
-    """What ``main`` gives on numpy arrays."""
+    """The result of ``main`` on numpy arrays."""
     main = mod["main"]
     with np.errstate(all="ignore"):
         return _chain(main.body, dict(zip(main.params, arguments, strict=True)))
@@ -156,7 +156,7 @@ def _value(value: Expr, known: dict[Expr, Any]) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Bit for bit, but for which NaN a NaN is."""
+    """Bitwise equality, except for the payload of NaNs."""
     if isinstance(a, tuple):
         return isinstance(b, tuple) and len(a) == len(b) and all(map(same, a, b))
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -248,7 +248,7 @@ def typed(text: str) -> IRModule:
 
 
 def arguments(rows: int, seed: int) -> list[np.ndarray]:
-    """An argument of each kind; among the numbers those that arithmetic treats specially."""
+    """An argument of each kind, including numbers that are special in arithmetic."""
     rng = np.random.default_rng(seed)
 
     def floats(*shape: int) -> np.ndarray:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.compiler.check import check
-from relayvm.compiler.ir import IRModule
+from relayvm.compiler.ir.expr import IRModule
+from relayvm.compiler.ir.structural_equal import structural_equal
+from relayvm.compiler.ir.well_formed import check
+from relayvm.compiler.lowering.start_copies import start_copies
 from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
@@ -20,15 +22,13 @@ from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.narrow_tuples import narrow_tuples
 from relayvm.compiler.passes.simplify import simplify
-from relayvm.compiler.passes.start_copies import start_copies
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.compiler.structural_equal import structural_equal
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
 
 HERE = Path(__file__).parent
 HEADER = '#[version = "0.0.5"]\n'
-#: What runs before each pass.
+#: The passes before each pass.
 PREPARE = {
     to_a_normal_form: (),
     infer_type: (to_a_normal_form,),

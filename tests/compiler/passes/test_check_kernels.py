@@ -1,4 +1,4 @@
-"""What has no kernel on a card is refused when it is compiled for one, at its place."""
+"""check_kernels: an operator without a GPU kernel is rejected at its place when compiling for a GPU."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.implementation import Kernel
-from relayvm.ops.op import REGISTRY, Op, OpPattern
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern
+from relayvm.ops.strategy.implementation import Kernel
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 
 NAME = "test.processor_only"
 TEXT = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n), float32]) {{\n  let %y = {NAME}(%x);\n  {NAME}(%y + 1f)\n}}\n'
@@ -43,7 +43,7 @@ def test_every_call_is_named(processor_only: None) -> None:
     text = str(refused.value)
     assert text.count(f"error: {NAME} has no kernel for cuda") == 2
     assert "<string>:3:12" in text and "<string>:4:3" in text
-    assert "help: an operator's kernel says how it runs on a card: `Kernel(..., cuda=...)`" in text
+    assert "help: an operator's kernel declares its GPU form: `Kernel(..., cuda=...)`" in text
 
 
 @pytest.mark.parametrize("processor_only", [True], indirect=True)

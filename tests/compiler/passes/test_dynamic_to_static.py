@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.compiler.builder import as_expr, make_call
-from relayvm.compiler.ir import Call, Function, IRModule, Var, let_chain
+from relayvm.compiler.builder.build import as_expr, make_call
+from relayvm.compiler.ir.expr import Call, Function, IRModule, Var, let_chain
 from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.ops.op import REGISTRY, Op
-from relayvm.ops.ty import TensorType
-from relayvm.vm.evaluate import evaluate
+from relayvm.ops.core.op import REGISTRY, Op
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.vm.runtime.evaluate import evaluate
 
 DYNAMIC = [op for op in REGISTRY.values() if op.name.startswith("dyn.")]
 
@@ -56,7 +56,7 @@ def test_every_dynamic_operator_is_tried() -> None:
 
 
 def _one_call(op: Op, arguments: list[Any], constant: tuple[bool, ...]) -> Call:
-    """What the pass makes of a call of ``op`` whose flagged arguments are constants."""
+    """The call that the pass returns for a call of ``op`` with constants as its flagged arguments."""
     params, args = [], []
     for k, (value, known) in enumerate(zip(arguments, constant, strict=True)):
         if known:

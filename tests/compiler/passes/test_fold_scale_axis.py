@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.anf import values
-from relayvm.compiler.ir import Call, Constant, IRModule
+from relayvm.compiler.ir.anf import values
+from relayvm.compiler.ir.expr import Call, Constant, IRModule
 from relayvm.compiler.passes.fold_constant import fold_constant
 from relayvm.compiler.passes.fold_scale_axis import fold_scale_axis
 
@@ -49,7 +49,7 @@ def test_a_batch_norm_and_a_bias_go_into_the_convolution_before_them(target: str
     np.testing.assert_allclose(results[2], results[0], rtol=1e-5, atol=1e-5)
 
 
-#: What may follow a product: the text, and the shapes of the constant that it takes (``C`` channels, behind ``x``).
+#: The calls that may follow a product: the text, and the shapes of the constant that it takes (``C`` channels, behind ``x``).
 STEPS = [
     "multiply({}, {c})", "multiply({c}, {})", "divide({}, {c})", "add({}, {c})", "subtract({}, {c})", "subtract({c}, {})",
     "negative({})", "nn.bias_add({}, {v})", "divide({c}, {})", "nn.relu({})", "add({}, {})",

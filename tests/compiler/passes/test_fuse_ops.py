@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.compiler.check import check
-from relayvm.compiler.ir import Call, GlobalVar, IRModule, let_chain
+from relayvm.compiler.ir.expr import Call, GlobalVar, IRModule, let_chain
+from relayvm.compiler.ir.primitive import function_of, group_of
+from relayvm.compiler.ir.structural_equal import structural_equal
+from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.passes.fuse_ops import MAX_NODES, MAX_PARAMS, fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.compiler.primitive import function_of, group_of
-from relayvm.compiler.structural_equal import structural_equal
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
-from relayvm.ops.kernels import kernel_source
-from relayvm.ops.op import OpPattern
-from relayvm.shape_funcs.reduce import reduced_axes
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.core.op import OpPattern
+from relayvm.shape_funcs.defs.reduce import reduced_axes
 
 HEADER = '#[version = "0.0.5"]\n'
 UNARY = ["exp(%{})", "nn.softmax(%{})", "reshape(%{}, newshape=[-1, 3])", "add(%{}, 1.5f)", "transpose(transpose(%{}))"]
@@ -75,7 +75,7 @@ def _assert_well_made(group) -> None:
         assert kernel_source(group).text
     folds = [n for n in group.nodes if n.operator.pattern is OpPattern.COMM_REDUCE]
     if any(n is not group.nodes[-1] for n in folds):
-        # what a reduction gives is used again: all fold the same rows, which lie one after another
+        # the result of a reduction is used again: all reduce the same rows, which are contiguous
         ((shape, axes),) = {(shape, reduced_axes(n.attrs, len(shape))) for n in folds for shape in [_shape(group, n)]}
         assert 0 < len(axes) < len(shape) and axes == tuple(range(len(shape) - len(axes), len(shape)))
 
@@ -119,9 +119,9 @@ def test_many_parameters_are_cut() -> None:
 
 
 def test_constants_of_rank_0_are_literals_and_others_arguments() -> None:
-    from relayvm.compiler.ir import Constant, Function, Var
-    from relayvm.ops.op import NoAttrs, get
-    from relayvm.ops.ty import TensorType
+    from relayvm.compiler.ir.expr import Constant, Function, Var
+    from relayvm.ops.core.op import NoAttrs, get
+    from relayvm.ops.core.tensor_types import TensorType
 
     x = Var("x", TensorType.of((2,)))
     small, zero = Constant(np.float32(0.0).reshape(())), Constant(np.float32(-0.0).reshape(()))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.compiler.check import check
-from relayvm.compiler.ir import IRModule
+from relayvm.compiler.ir.expr import IRModule
+from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.passes.infer_type import MAX_NESTING, infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
-from relayvm.ops.ty import FuncType, TensorType, TupleType
-from relayvm.vm.source import TypeCheckError
+from relayvm.ops.core.tensor_types import FuncType, TensorType, TupleType
+from relayvm.vm.diagnostics.source import TypeCheckError
 
 HEADER = '#[version = "0.0.5"]\n'
 
@@ -110,7 +110,7 @@ def test_nesting_has_a_limit_that_is_said() -> None:
 
 
 def test_a_value_of_the_result_checks_the_callers_sizes_only_once() -> None:
-    """What a check established is known afterwards: typing again adds nothing."""
+    """A checked size is known afterwards: typing again adds no check."""
     mod = _typed(
         "def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?), float32]) { @f(%x, %y) }"
         "def @f(%a: Tensor[(?n, 4), float32], %b: Tensor[(?n), float32]) { %a }"

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.compiler.check import check
-from relayvm.compiler.ir import IRModule
+from relayvm.compiler.ir.expr import IRModule
+from relayvm.compiler.ir.structural_equal import structural_equal
+from relayvm.compiler.ir.well_formed import check
+from relayvm.compiler.lowering.manifest_alloc import manifest_alloc
+from relayvm.compiler.lowering.manifest_lifetimes import manifest_lifetimes
+from relayvm.compiler.lowering.start_copies import start_copies
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
-from relayvm.compiler.passes.manifest_alloc import manifest_alloc
-from relayvm.compiler.passes.manifest_lifetimes import manifest_lifetimes
-from relayvm.compiler.passes.start_copies import start_copies
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.compiler.structural_equal import structural_equal
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
-from relayvm.ops.op import REGISTRY, Op, OpPattern
-from relayvm.shape_funcs.registry import SHAPE_FUNCS, register_shape_func
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern
+from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 
 VERSION = '#[version = "0.0.5"]\n'
 CASES = sorted(Path(__file__).with_name("manifest_alloc").glob("*.relay"))

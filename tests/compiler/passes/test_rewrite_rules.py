@@ -1,4 +1,4 @@
-"""What rewrite rules go by: which dtypes hold which, and when a constant is one number."""
+"""Predicates of rewrite rules: the dtypes that represent others, and constants with equal elements."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.compiler.ir import Call, Constant, Expr, Var
+from relayvm.compiler.ir.expr import Call, Constant, Expr, Var
 from relayvm.compiler.rules.arithmetic_rules import RULES as ARITHMETIC
 from relayvm.compiler.rules.arithmetic_rules import holds
 from relayvm.compiler.rules.movement_rules import RULES as MOVEMENT
 from relayvm.compiler.rules.rewriting import Rules, Scope
-from relayvm.ops.elementwise import ABS, CAST, CEIL, CLIP, FLOOR, NEGATIVE, ROUND, TRUNC
-from relayvm.ops.op import Op, OpPattern, TypeRelError
-from relayvm.ops.relate import relate
-from relayvm.ops.ty import DTYPES, TensorType, int_range, is_float, numpy_dtype
-from relayvm.shape_funcs.dims import const
+from relayvm.ops.core.op import Op, OpPattern, TypeRelError
+from relayvm.ops.core.tensor_types import DTYPES, TensorType, int_range, is_float, numpy_dtype
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.defs.elementwise import ABS, CAST, CEIL, CLIP, FLOOR, NEGATIVE, ROUND, TRUNC
+from relayvm.shape_funcs.symbolic.dim import const
 
 from ...ops.run_group import evaluate, one_call
 
 _ROUNDING = (FLOOR, CEIL, TRUNC, ROUND)
-#: Which other operators the rules of one look for in its operand.
+#: The operators that the rules of an operator match in its operand.
 _NEIGHBOURS: dict[Op, tuple[Op, ...]] = {ABS: (NEGATIVE,), **dict.fromkeys(_ROUNDING, _ROUNDING)}
 
 

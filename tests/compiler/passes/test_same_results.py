@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.anf import values
-from relayvm.compiler.check import check
-from relayvm.compiler.ir import Call, IRModule
+from relayvm.compiler.ir.anf import values
+from relayvm.compiler.ir.expr import Call, IRModule
+from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
@@ -60,6 +60,7 @@ def test_all_of_them(text: str, rows: int, seed: int) -> None:
 # the same programs each time: their kernels are compiled once
 @settings(max_examples=8, derandomize=True, database=None)
 @given(programs(8), st.integers(0, 3))
+@pytest.mark.extensive
 def test_kernels_give_the_same_with_and_without_passes(text: str, rows: int) -> None:
     given_, results = arguments(rows, 1), []
     for level in (0, 2, 3):

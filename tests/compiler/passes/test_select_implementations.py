@@ -9,12 +9,12 @@ import pytest
 
 import relayvm as relay
 from relayvm.compiler.config import Config
-from relayvm.compiler.ir import IRModule
-from relayvm.compiler.passes.select_implementations import select_implementations
+from relayvm.compiler.ir.expr import IRModule
+from relayvm.compiler.ir.primitive import BECAUSE, IMPLEMENTATION
+from relayvm.compiler.lowering.select_implementations import select_implementations
 from relayvm.compiler.pipeline import lower, stages
-from relayvm.compiler.primitive import BECAUSE, IMPLEMENTATION
 from relayvm.compiler.text.parser import parse
-from relayvm.vm.machine import VirtualMachine
+from relayvm.vm.api.machine import VirtualMachine
 
 HEADER = '#[version = "0.0.5"]\n'
 DENSE = HEADER + "def @main(%x: Tensor[(?n, 6), float32], %w: Tensor[(5, 6), float32]) {\n  nn.dense(%x, %w)\n}\n"
@@ -121,7 +121,7 @@ def test_a_forced_implementation_that_cannot_be_is_refused_at_its_call() -> None
         "  |\n"
         "3 |   nn.softmax(%x, axis=0)\n"
         "  |   ^^^^^^^^^^^^^^^^^^^^^^\n"
-        "help: those that can: columns"
+        "help: valid here: columns"
     )
 
 

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
-from relayvm.compiler.anf import values
-from relayvm.compiler.check import check
-from relayvm.compiler.ir import Call, Expr, Function, If, IRModule, Tuple, Var, let_chain
+from relayvm.compiler.ir.anf import values
+from relayvm.compiler.ir.expr import Call, Expr, Function, If, IRModule, Tuple, Var, let_chain
+from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
-from relayvm.ops.op import NoAttrs, get
-from relayvm.ops.ty import TensorType, scalar
+from relayvm.ops.core.op import NoAttrs, get
+from relayvm.ops.core.tensor_types import TensorType, scalar
 
 EXP, ADD = get("exp"), get("add")
 

@@ -1,6 +1,6 @@
-"""A card for each test, and the kernels that they launch.
+"""A GPU for each test, and the kernels that they launch.
 
-The emulated card is what the tests of the CUDA device stand on: it does what a card does, and sees what is wrong.
+The emulated GPU is what the tests of the CUDA device stand on: it does what a GPU does, and sees what is wrong.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def checked() -> bytes:
 
 
 @pytest.fixture
-def card() -> Iterator[Session]:
+def gpu() -> Iterator[Session]:
     with Session() as session:
         yield session

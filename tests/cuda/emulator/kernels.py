@@ -1,4 +1,4 @@
-"""The text of the kernels that the tests of the emulated card launch."""
+"""The text of the kernels that the tests of the emulated GPU launch."""
 
 from __future__ import annotations
 

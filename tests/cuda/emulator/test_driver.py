@@ -36,7 +36,7 @@ def test_contexts_and_handles_are_checked() -> None:
 
 
 @pytest.mark.parametrize("capability", [80, 90])
-def test_a_device_says_what_it_is(card: Session, capability: int) -> None:
+def test_a_device_says_what_it_is(gpu: Session, capability: int) -> None:
     emulator.set("compute_capability", capability)
     attributes = {n: made("cuDeviceGetAttribute", n, 0) for n in (1, 10, 75, 76, 97, 115)}
     assert attributes == {1: 1024, 10: 32, 75: capability // 10, 76: 0, 97: 227 << 10, 115: 1}
@@ -47,19 +47,19 @@ def test_a_device_says_what_it_is(card: Session, capability: int) -> None:
     refused(1, "cuGetErrorName", 12345, ctypes.byref(text))
 
 
-def test_threads_of_the_host_share_the_card(card: Session, image: bytes) -> None:
+def test_threads_of_the_host_share_the_gpu(gpu: Session, image: bytes) -> None:
     def work(by: int) -> int:
         call("cuCtxSetCurrent", word(context))
-        stream = card.new_stream()
-        x = card.put(np.zeros(1, np.int64), stream)
+        stream = gpu.new_stream()
+        x = gpu.put(np.zeros(1, np.int64), stream)
         for _ in range(20):
-            card.launch(image, "add", (2,), (64,), (x, 1, by), stream=stream)
-            card.launch(image, "sums", (1,), (64,), (x, x, 1), stream=stream)
-            card.wait(stream)
+            gpu.launch(image, "add", (2,), (64,), (x, 1, by), stream=stream)
+            gpu.launch(image, "sums", (1,), (64,), (x, x, 1), stream=stream)
+            gpu.wait(stream)
         return int(emulator.array(x, (1,), np.int64)[0])
 
     context = made("cuDevicePrimaryCtxRetain", 0)
     for entry in ("add", "sums"):
-        card.function(image, entry)
+        gpu.function(image, entry)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [0, 20, 40, 60]

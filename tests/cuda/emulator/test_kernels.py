@@ -1,4 +1,4 @@
-"""Kernels on the emulated card: threads, lanes and blocks do what those of a card do, and what is wrong is found."""
+"""Kernels on the emulated GPU: threads, lanes and blocks do what those of a GPU do, and what is wrong is found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from relayvm.vm.cuda.driver import addresses, load_library
+from relayvm.vm.devices.cuda.driver import addresses, load_library
 
 from ...emulator import emulator
 from ...emulator.session import Session, call, refused, word
@@ -37,21 +37,21 @@ def test_a_parameter_that_is_no_word_does_not_compile(parameter: str) -> None:
 
 @pytest.mark.parametrize("schedule", [0, 1, 12345])
 @pytest.mark.parametrize("threads", [32, 96, 1024])
-def test_the_threads_of_a_block_reduce_and_scan(card: Session, image: bytes, schedule: int, threads: int) -> None:
+def test_the_threads_of_a_block_reduce_and_scan(gpu: Session, image: bytes, schedule: int, threads: int) -> None:
     x = np.arange(5000) * 7 - 11
     emulator.set("schedule", schedule)
-    y = card.allocate(8 * 1024)
-    card.launch(image, "sums", (1,), (threads,), (card.put(x), y, len(x)))
-    assert card.get(y, (1,), np.int64)[0] == x.sum()
-    card.launch(image, "scans", (1,), (threads,), (card.put(x), y))
-    assert np.array_equal(card.get(y, (threads,), np.int64), np.cumsum(x[:threads]))
+    y = gpu.allocate(8 * 1024)
+    gpu.launch(image, "sums", (1,), (threads,), (gpu.put(x), y, len(x)))
+    assert gpu.get(y, (1,), np.int64)[0] == x.sum()
+    gpu.launch(image, "scans", (1,), (threads,), (gpu.put(x), y))
+    assert np.array_equal(gpu.get(y, (threads,), np.int64), np.cumsum(x[:threads]))
 
 
 @pytest.mark.parametrize("schedule", [0, 1, 77])
-def test_the_lanes_of_a_warp_exchange_values(card: Session, image: bytes, schedule: int) -> None:
+def test_the_lanes_of_a_warp_exchange_values(gpu: Session, image: bytes, schedule: int) -> None:
     emulator.set("schedule", schedule)
-    y = card.allocate(64 * 8 * 8)
-    card.launch(image, "lanes", (1,), (64,), (y,))
+    y = gpu.allocate(64 * 8 * 8)
+    gpu.launch(image, "lanes", (1,), (64,), (y,))
     lane = np.arange(64) % 32
     expected = [
         np.full(64, 5),
@@ -63,41 +63,41 @@ def test_the_lanes_of_a_warp_exchange_values(card: Session, image: bytes, schedu
         np.where(lane < 16, sum(range(16)), 20),
         np.full(64, 40),
     ]
-    assert np.array_equal(card.get(y, (64, 8), np.int64).T, expected)
+    assert np.array_equal(gpu.get(y, (64, 8), np.int64).T, expected)
 
 
 @pytest.mark.parametrize("grid", [(5,), (1, 7), (2, 3, 4)])
-def test_all_blocks_and_threads_run(card: Session, image: bytes, grid: tuple[int, ...]) -> None:
-    counter = card.put(np.zeros(1, np.int32))
-    card.launch(image, "counted", grid, (4, 3, 5), (counter, 2))
-    assert card.get(counter, (1,), np.int32)[0] == np.prod(grid) * 60 * 2
+def test_all_blocks_and_threads_run(gpu: Session, image: bytes, grid: tuple[int, ...]) -> None:
+    counter = gpu.put(np.zeros(1, np.int32))
+    gpu.launch(image, "counted", grid, (4, 3, 5), (counter, 2))
+    assert gpu.get(counter, (1,), np.int32)[0] == np.prod(grid) * 60 * 2
 
 
 @pytest.mark.parametrize("entry", ["reversed", "reversed_static"])
-def test_a_missing_barrier_gives_a_wrong_answer(card: Session, image: bytes, entry: str) -> None:
+def test_a_missing_barrier_gives_a_wrong_answer(gpu: Session, image: bytes, entry: str) -> None:
     x = np.arange(256)
-    y = card.allocate(8 * 256)
+    y = gpu.allocate(8 * 256)
     for wait, right in ((1, True), (0, False)):
-        card.launch(image, entry, (2,), (256,), (card.put(x), y, wait), shared_bytes=8 * 256)
-        assert np.array_equal(card.get(y, (256,), np.int64), x[::-1]) == right
+        gpu.launch(image, entry, (2,), (256,), (gpu.put(x), y, wait), shared_bytes=8 * 256)
+        assert np.array_equal(gpu.get(y, (256,), np.int64), x[::-1]) == right
 
 
-def test_shared_memory_is_poison_at_the_start_of_every_block(card: Session, image: bytes) -> None:
-    y = card.allocate(8 * 32)
+def test_shared_memory_is_poison_at_the_start_of_every_block(gpu: Session, image: bytes) -> None:
+    y = gpu.allocate(8 * 32)
     for _ in range(2):
-        card.launch(image, "reversed", (1,), (32,), (card.put(np.arange(32)), y, 0), shared_bytes=8 * 32)
-        assert card.get(y, (32,), np.uint64)[0] == 0xA5A5A5A5A5A5A5A5
+        gpu.launch(image, "reversed", (1,), (32,), (gpu.put(np.arange(32)), y, 0), shared_bytes=8 * 32)
+        assert gpu.get(y, (32,), np.uint64)[0] == 0xA5A5A5A5A5A5A5A5
 
 
-def test_a_kernel_takes_six_hundred_words_in_either_form(card: Session, image: bytes) -> None:
-    out = card.allocate(8)
-    card.launch(image, "many", (1,), (32,), [*range(1, N_MANY + 1), out])
-    assert card.get(out, (1,), np.int64)[0] == 1 + N_MANY
+def test_a_kernel_takes_six_hundred_words_in_either_form(gpu: Session, image: bytes) -> None:
+    out = gpu.allocate(8)
+    gpu.launch(image, "many", (1,), (32,), [*range(1, N_MANY + 1), out])
+    assert gpu.get(out, (1,), np.int64)[0] == 1 + N_MANY
     words = (ctypes.c_uint64 * (N_MANY + 1))(*range(10, N_MANY + 10), out)
     pointers = (ctypes.c_void_p * (N_MANY + 1))(*(ctypes.addressof(words) + 8 * i for i in range(N_MANY + 1)))
-    function = word(card.function(image, "many"))
-    call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, word(card.stream), pointers, None)
-    assert card.get(out, (1,), np.int64)[0] == 2 * 10 + N_MANY - 1
+    function = word(gpu.function(image, "many"))
+    call("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, word(gpu.stream), pointers, None)
+    assert gpu.get(out, (1,), np.int64)[0] == 2 * 10 + N_MANY - 1
 
 
 @pytest.mark.parametrize(
@@ -110,29 +110,29 @@ def test_a_kernel_takes_six_hundred_words_in_either_form(card: Session, image: b
         ("misplaced", 700, "misplaced, block .* not aligned"),
     ],
 )
-def test_a_kernel_that_does_wrong_poisons_the_context(card: Session, image: bytes, entry: str, code: int, text: str) -> None:
-    y = card.allocate(1024)
+def test_a_kernel_that_does_wrong_poisons_the_context(gpu: Session, image: bytes, entry: str, code: int, text: str) -> None:
+    y = gpu.allocate(1024)
     args = () if entry == "some_wait" else (y + 4,) if entry == "misplaced" else (y,)
-    card.launch(image, entry, (1,), (64,), args)
+    gpu.launch(image, entry, (1,), (64,), args)
     assert emulator.get("error") == 0
-    assert re.search(text, refused(code, "cuStreamSynchronize", word(card.stream)))
+    assert re.search(text, refused(code, "cuStreamSynchronize", word(gpu.stream)))
     for later in ("cuStreamSynchronize", "cuStreamQuery"):
-        refused(code, later, word(card.stream))
-    refused(code, "cuMemFreeAsync", word(y), word(card.stream))
+        refused(code, later, word(gpu.stream))
+    refused(code, "cuMemFreeAsync", word(y), word(gpu.stream))
 
 
 @pytest.mark.parametrize("offset", [-8, 96, 104])
-def test_a_write_outside_of_a_block_is_found(card: Session, image: bytes, offset: int) -> None:
-    inside, y = 88, card.allocate(96)
-    card.launch(image, "add", (1,), (32,), (y + inside, 1, 3))
-    card.wait()
-    card.launch(image, "add", (1,), (32,), (y + offset, 1, 3))
-    assert "a write outside of the block of 96 bytes" in refused(700, "cuStreamSynchronize", word(card.stream))
+def test_a_write_outside_of_a_block_is_found(gpu: Session, image: bytes, offset: int) -> None:
+    inside, y = 88, gpu.allocate(96)
+    gpu.launch(image, "add", (1,), (32,), (y + inside, 1, 3))
+    gpu.wait()
+    gpu.launch(image, "add", (1,), (32,), (y + offset, 1, 3))
+    assert "a write outside of the block of 96 bytes" in refused(700, "cuStreamSynchronize", word(gpu.stream))
 
 
-def test_a_write_to_freed_memory_is_found_when_it_is_used_again(card: Session, image: bytes) -> None:
-    y = card.allocate(800)
-    card.free(y)
-    card.launch(image, "add", (1,), (32,), (y, 1, 3))
-    assert card.allocate(800) == y
-    assert "a write to freed memory" in refused(700, "cuStreamSynchronize", word(card.stream))
+def test_a_write_to_freed_memory_is_found_when_it_is_used_again(gpu: Session, image: bytes) -> None:
+    y = gpu.allocate(800)
+    gpu.free(y)
+    gpu.launch(image, "add", (1,), (32,), (y, 1, 3))
+    assert gpu.allocate(800) == y
+    assert "a write to freed memory" in refused(700, "cuStreamSynchronize", word(gpu.stream))

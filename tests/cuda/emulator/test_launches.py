@@ -1,4 +1,4 @@
-"""What the emulated driver launches and loads, and what it refuses."""
+"""Launches and module loads of the emulated driver, and calls that it rejects."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .kernels import KERNELS
     ],
 )
 def test_a_launch_that_cannot_be_is_refused(
-    card: Session, image: bytes, grid: tuple[int, ...], block: tuple[int, ...], shared: int, n_args: int
+    gpu: Session, image: bytes, grid: tuple[int, ...], block: tuple[int, ...], shared: int, n_args: int
 ) -> None:
     with pytest.raises(CudaError) as caught:
-        card.launch(image, "lanes", grid, block, [card.allocate(8)] * n_args, shared)
+        gpu.launch(image, "lanes", grid, block, [gpu.allocate(8)] * n_args, shared)
     assert caught.value.code == 1
 
 
-def test_more_shared_memory_must_be_asked_for(card: Session, image: bytes) -> None:
-    function = word(card.function(image, "lanes"))
+def test_more_shared_memory_must_be_asked_for(gpu: Session, image: bytes) -> None:
+    function = word(gpu.function(image, "lanes"))
     refused(1, "cuFuncSetAttribute", function, 8, (227 << 10) + 1)
     call("cuFuncSetAttribute", function, 8, 227 << 10)
-    card.launch(image, "lanes", (1,), (32,), [card.allocate(8 * 8 * 32)], 227 << 10)
-    card.wait()
+    gpu.launch(image, "lanes", (1,), (32,), [gpu.allocate(8 * 8 * 32)], 227 << 10)
+    gpu.wait()
 
 
-def test_images_must_be_for_this_card(card: Session, image: bytes) -> None:
+def test_images_must_be_for_this_gpu(gpu: Session, image: bytes) -> None:
     assert "sm_90" in refused(209, "cuModuleLoadData", ctypes.byref(ctypes.c_void_p()), emulator.compile(KERNELS, "sm_100"))
     refused(200, "cuModuleLoadData", ctypes.byref(ctypes.c_void_p()), b"no image" * 100)
     module = made("cuModuleLoadData", image)

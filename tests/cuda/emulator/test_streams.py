@@ -1,4 +1,4 @@
-"""Streams and events of the emulated card: nothing runs before somebody waits, and then no more than must."""
+"""Streams and events of the emulated GPU: nothing runs before somebody waits, and then no more than must."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from ...emulator import emulator
 from ...emulator.session import Session, call, made, refused, word
 
 
-def test_nothing_runs_before_somebody_waits(card: Session, image: bytes) -> None:
+def test_nothing_runs_before_somebody_waits(gpu: Session, image: bytes) -> None:
     host, source = np.zeros(3, np.int64), np.array([1, 2, 3])
-    x = card.put(source)
+    x = gpu.put(source)
     source[:] = 99  # ordinary memory was taken at the call
-    card.launch(image, "add", (1,), (32,), (x, 3, 10))
-    card.to_host(host, x)
+    gpu.launch(image, "add", (1,), (32,), (x, 3, 10))
+    gpu.to_host(host, x)
     assert not host.any()
     assert emulator.get("kernels") == 0
     assert emulator.get("queued") == 4
-    assert emulator.library().cuStreamQuery(word(card.stream)) == 600
-    card.wait()
+    assert emulator.library().cuStreamQuery(word(gpu.stream)) == 600
+    gpu.wait()
     assert list(host) == [11, 12, 13]
-    assert emulator.library().cuStreamQuery(word(card.stream)) == 0
+    assert emulator.library().cuStreamQuery(word(gpu.stream)) == 0
 
 
-def test_pinned_memory_is_read_when_the_copy_runs(card: Session) -> None:
-    source = card.pinned((3,), np.int64)
+def test_pinned_memory_is_read_when_the_copy_runs(gpu: Session) -> None:
+    source = gpu.pinned((3,), np.int64)
     assert (source.view(np.uint8) == 0xA5).all()
     source[:] = 1, 2, 3
-    x = card.put(source)
+    x = gpu.put(source)
     source[:] = 7
-    assert list(card.get(x, (3,), np.int64)) == [7, 7, 7]
-    card.put(source)
+    assert list(gpu.get(x, (3,), np.int64)) == [7, 7, 7]
+    gpu.put(source)
     call("cuMemFreeHost", word(source.ctypes.data))
-    refused(700, "cuStreamSynchronize", word(card.stream))
+    refused(700, "cuStreamSynchronize", word(gpu.stream))
 
 
-def test_an_event_runs_only_what_comes_before_it(card: Session, image: bytes) -> None:
-    x, event = card.put(np.zeros(1, np.int64)), word(made("cuEventCreate", 0))
+def test_an_event_runs_only_what_comes_before_it(gpu: Session, image: bytes) -> None:
+    x, event = gpu.put(np.zeros(1, np.int64)), word(made("cuEventCreate", 0))
     first, second = np.zeros((2, 1), np.int64)
     call("cuEventSynchronize", event)  # it was never recorded
-    card.launch(image, "add", (1,), (32,), (x, 1, 5))
-    card.to_host(first, x)
-    call("cuEventRecord", event, word(card.stream))
-    card.launch(image, "add", (1,), (32,), (x, 1, 5))
-    card.to_host(second, x)
-    other = card.new_stream()
-    card.put(np.zeros(4), other)
+    gpu.launch(image, "add", (1,), (32,), (x, 1, 5))
+    gpu.to_host(first, x)
+    call("cuEventRecord", event, word(gpu.stream))
+    gpu.launch(image, "add", (1,), (32,), (x, 1, 5))
+    gpu.to_host(second, x)
+    other = gpu.new_stream()
+    gpu.put(np.zeros(4), other)
     assert emulator.library().cuEventQuery(event) == 600
     call("cuEventSynchronize", event)
     assert emulator.library().cuEventQuery(event) == 0
@@ -55,59 +55,59 @@ def test_an_event_runs_only_what_comes_before_it(card: Session, image: bytes) ->
     assert emulator.get("queued") == 4  # a launch and a copy, and all of the other stream
 
 
-def test_a_stream_that_waits_for_an_event_runs_the_other_stream_up_to_it(card: Session, image: bytes) -> None:
-    copies, event, host = card.new_stream(), word(made("cuEventCreate", 2)), np.zeros(1, np.int64)
-    x = card.put(np.array([1]))
-    card.launch(image, "add", (1,), (32,), (x, 1, 10))
-    call("cuEventRecord", event, word(card.stream))
+def test_a_stream_that_waits_for_an_event_runs_the_other_stream_up_to_it(gpu: Session, image: bytes) -> None:
+    copies, event, host = gpu.new_stream(), word(made("cuEventCreate", 2)), np.zeros(1, np.int64)
+    x = gpu.put(np.array([1]))
+    gpu.launch(image, "add", (1,), (32,), (x, 1, 10))
+    call("cuEventRecord", event, word(gpu.stream))
     call("cuStreamWaitEvent", word(copies), event, 0)
-    card.launch(image, "add", (1,), (32,), (x, 1, 100))
-    card.to_host(host, x, copies)
-    card.wait(copies)
+    gpu.launch(image, "add", (1,), (32,), (x, 1, 100))
+    gpu.to_host(host, x, copies)
+    gpu.wait(copies)
     assert host[0] == 11
     assert emulator.get("kernels") == 1
 
 
-def test_without_the_event_the_other_stream_comes_too_early(card: Session, image: bytes) -> None:
-    copies, host = card.new_stream(), np.zeros(1, np.int64)
-    x = card.put(np.array([1]))
-    card.wait()
-    card.launch(image, "add", (1,), (32,), (x, 1, 10))
-    card.to_host(host, x, copies)
-    card.wait(copies)
+def test_without_the_event_the_other_stream_comes_too_early(gpu: Session, image: bytes) -> None:
+    copies, host = gpu.new_stream(), np.zeros(1, np.int64)
+    x = gpu.put(np.array([1]))
+    gpu.wait()
+    gpu.launch(image, "add", (1,), (32,), (x, 1, 10))
+    gpu.to_host(host, x, copies)
+    gpu.wait(copies)
     assert host[0] == 1
 
 
-def test_events_measure_time(card: Session, image: bytes) -> None:
+def test_events_measure_time(gpu: Session, image: bytes) -> None:
     first, last, untimed = (word(made("cuEventCreate", flags)) for flags in (0, 0, 2))
     ms = ctypes.c_float(-1)
-    call("cuEventRecord", first, word(card.stream))
-    x = card.put(np.zeros(4096, np.int64))
-    card.launch(image, "add", (8,), (256,), (x, 4096, 1))
-    call("cuEventRecord", last, word(card.stream))
-    call("cuEventRecord", untimed, word(card.stream))
+    call("cuEventRecord", first, word(gpu.stream))
+    x = gpu.put(np.zeros(4096, np.int64))
+    gpu.launch(image, "add", (8,), (256,), (x, 4096, 1))
+    call("cuEventRecord", last, word(gpu.stream))
+    call("cuEventRecord", untimed, word(gpu.stream))
     refused(600, "cuEventElapsedTime", ctypes.byref(ms), first, last)
-    card.wait()
+    gpu.wait()
     call("cuEventElapsedTime", ctypes.byref(ms), first, last)
     assert ms.value > 0
     refused(400, "cuEventElapsedTime", ctypes.byref(ms), first, untimed)
 
 
-def test_a_full_queue_runs_its_first_half(card: Session, image: bytes) -> None:
-    x = card.put(np.zeros(1, np.int64))
-    card.wait()
+def test_a_full_queue_runs_its_first_half(gpu: Session, image: bytes) -> None:
+    x = gpu.put(np.zeros(1, np.int64))
+    gpu.wait()
     emulator.set("queue_limit", 10)
     for _ in range(11):
-        card.launch(image, "add", (1,), (32,), (x, 1, 1))
+        gpu.launch(image, "add", (1,), (32,), (x, 1, 1))
     assert (emulator.get("kernels"), emulator.get("queued")) == (5, 6)
 
 
-def test_everything_at_once_for_code_on_the_host(card: Session, image: bytes) -> None:
-    x = card.put(np.array([1, 2]))
-    with emulator.at_once(card.stream):
-        card.launch(image, "add", (1,), (32,), (x, 2, 10))
+def test_everything_at_once_for_code_on_the_host(gpu: Session, image: bytes) -> None:
+    x = gpu.put(np.array([1, 2]))
+    with emulator.at_once(gpu.stream):
+        gpu.launch(image, "add", (1,), (32,), (x, 2, 10))
         emulator.array(x, (2,), np.int64)[:] *= 2
-    card.launch(image, "add", (1,), (32,), (x, 2, 100))
+    gpu.launch(image, "add", (1,), (32,), (x, 2, 100))
     assert list(emulator.array(x, (2,), np.int64)) == [22, 24]
-    assert list(card.get(x, (2,), np.int64)) == [122, 124]
+    assert list(gpu.get(x, (2,), np.int64)) == [122, 124]
     assert emulator.get("cuStreamSynchronize") == 1

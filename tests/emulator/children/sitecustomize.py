@@ -1,6 +1,6 @@
-"""Python reads this first in every process that the tests start on the emulated card: there, too, ``cuda`` is that card.
+"""Python reads this first in every process that the tests start on the emulated GPU: there, too, ``cuda`` is that GPU.
 
-Nothing is imported before the process opens a card.
+Nothing is imported before the process opens a GPU.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-#: Imported when a card is about to be opened, and not before.
-_TRIGGER = "relayvm.vm.cuda.session"
+#: Imported when a GPU is about to be opened, and not before.
+_TRIGGER = "relayvm.vm.devices.cuda.session"
 _open = contextlib.ExitStack()
 
 
-class _OnFirstCard:
+class _OnFirstGpu:
     """Finds no module; sees what is looked for."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
@@ -28,4 +28,4 @@ class _OnFirstCard:
             _open.enter_context(plugged_in())
 
 
-sys.meta_path.insert(0, _OnFirstCard())  # type: ignore[arg-type]
+sys.meta_path.insert(0, _OnFirstGpu())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Groups of fusable operators as CUDA C: compiled as for real cards, and run on the emulated one against numpy."""
+"""Groups of fusable operators as CUDA C: compiled for real GPUs, and run on the emulated GPU against numpy."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from relayvm.ops.dynamic import DynInitAttrs
-from relayvm.ops.elementwise import CastAttrs
-from relayvm.ops.group import Node
-from relayvm.ops.implementation import Kernel
-from relayvm.ops.kernels.cuda import cuda_source
-from relayvm.ops.kernels.cuda.opaque import NoCudaKernel
+from relayvm.ops.codegen.cuda import cuda_source
+from relayvm.ops.codegen.cuda.opaque_cuda import NoCudaKernel
+from relayvm.ops.core.group import Node
+from relayvm.ops.core.op import REGISTRY, NoAttrs, Op, OpPattern
+from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
+from relayvm.ops.defs.dynamic import DynInitAttrs
+from relayvm.ops.defs.elementwise import CastAttrs
+from relayvm.ops.defs.reduce import ArgReduceAttrs, ReduceAttrs
+from relayvm.ops.defs.transform import AxisAttrs, SliceAttrs, TransposeAttrs
 from relayvm.ops.native.status import EMPTY_REDUCTION, INDEX_OUT_OF_RANGE
-from relayvm.ops.op import REGISTRY, NoAttrs, Op, OpPattern
-from relayvm.ops.reduce import ArgReduceAttrs, ReduceAttrs
-from relayvm.ops.transform import AxisAttrs, SliceAttrs, TransposeAttrs
-from relayvm.ops.ty import HALVES, numpy_dtype
-from relayvm.shape_funcs import registry
+from relayvm.ops.strategy.implementation import Kernel
+from relayvm.shape_funcs.symbolic import registry
 
 from ...emulator import emulator
 from .. import run_group
@@ -25,17 +25,17 @@ from .. import test_fusable_elements as elements
 from .. import test_fusable_injective as injective
 from .. import test_fusable_reduce as reduce
 from .. import test_loops as programs
-from . import groups_on_card as card
+from . import groups_on_gpu as gpu
 
 pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
 
 
 @pytest.fixture
-def on_card(monkeypatch):
-    """Within the test, the tests of the processor's kernels run the kernels of the emulated card."""
+def on_gpu(monkeypatch):
+    """Run the kernels of the emulated GPU instead of the CPU's within a test."""
     for module in (elements, injective, reduce, programs):
-        monkeypatch.setattr(module, "call", lambda *given, run=None: card.call(*given), raising=False)
-        monkeypatch.setattr(module, "evaluate", lambda group, arrays, run=None: card.evaluate(group, arrays), raising=False)
+        monkeypatch.setattr(module, "call", lambda *given, run=None: gpu.call(*given), raising=False)
+        monkeypatch.setattr(module, "evaluate", lambda group, arrays, run=None: gpu.evaluate(group, arrays), raising=False)
 
 
 def data(*shape, dtype="float32", seed=0):
@@ -81,7 +81,8 @@ def close(ours, expected, **tolerance):
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_as_on_the_processor(on_card, test):
+@pytest.mark.extensive
+def test_as_on_the_processor(on_gpu, test):
     test()
 
 
@@ -95,14 +96,14 @@ def test_fused_programs(program):
     group = programs.fused(arrays, steps, fold, attrs, static)
     inputs = [*arrays, np.array([2, 0, 5], "int32")]
     status, (expected,) = run_group.evaluate(group, inputs)
-    ours, (result,) = card.evaluate(group, inputs)
+    ours, (result,) = gpu.evaluate(group, inputs)
     assert ours == status
     if status == 0:
         close(result, expected, rtol=1e-5, atol=1e-5)
 
 
 def values(dtype):
-    """Whatever is special about a dtype, and neighbours."""
+    """The special values of a dtype, and their neighbours."""
     if "float" in dtype:
         return np.array([0.0, -0.0, 1.5, -2.5, 0.49999997, 8388609.0, 3e38, -1e-40, 1e19, np.inf, -np.inf, np.nan, 7.0]).astype(
             dtype
@@ -115,8 +116,8 @@ def values(dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "uint16", "uint64", "bool"])
 def test_scalar_functions(dtype):
-    """All of a dtype in one group each, every pair of values, as the processor's kernels; a card's functions of floats are within
-    some units in the last place, also of numbers that have few places."""
+    """All of a dtype in one group each, every pair of values, against the CPU's kernels; a GPU's float functions are within
+    some units in the last place, also for subnormal numbers."""
     x, y = (v.reshape(-1) for v in np.meshgrid(values(dtype), values(dtype)))
     taken = list[tuple[str, int]]()
     for name, op in sorted(REGISTRY.items()):
@@ -134,7 +135,7 @@ def test_scalar_functions(dtype):
     safe = np.where(y == 0, np.ones_like(y), y)
     group = run_group.group_of(params, nodes, results=range(2, 2 + len(nodes)))
     status, expected = run_group.evaluate(group, [x, safe])
-    ours, results = card.evaluate(group, [x, safe])
+    ours, results = gpu.evaluate(group, [x, safe])
     assert (status, ours) == (0, 0)
     for node, a, b in zip(nodes, results, expected, strict=True):
         if node.op in ("cast",) and "float" in dtype:
@@ -152,10 +153,10 @@ def test_broadcasting_at_every_width(aligned):
     pairs = [((3, 4), (3, 4)), ((3, 4), (1, 4)), ((3, 1), (3, 4)), ((0, 4), (1, 4)), ((5, 7), (5, 1)), ((40, 100), (40, 100))]
     for first, second in pairs:
         x, y = data(*first), data(*second, seed=1)
-        close(card.call("add", [x, y], aligned=aligned), x + y)
+        close(gpu.call("add", [x, y], aligned=aligned), x + y)
     for n in (0, 1, 2, 3, 4, 1023, 1024, 1025, 5000):
         x = data(n)
-        close(card.call("add", [x, x], aligned=aligned), x + x)
+        close(gpu.call("add", [x, x], aligned=aligned), x + x)
 
 
 @pytest.mark.parametrize("aligned", [True, False])
@@ -164,36 +165,36 @@ def test_reductions_of_every_shape(aligned, axis):
     # short rows, long rows, rows for one block each, few rows shared out among blocks, many columns, few columns
     for shape in [(3, 4), (1, 1), (5, 1000), (300, 33), (2, 30000), (3000, 3), (2100, 3), (1, 70000), (0, 3), (3, 0), (40, 64)]:
         x = data(*shape)
-        close(card.call("sum", [x], ReduceAttrs(axis), aligned=aligned), x.astype("float64").sum(axis).astype("float32"))
+        close(gpu.call("sum", [x], ReduceAttrs(axis), aligned=aligned), x.astype("float64").sum(axis).astype("float32"))
         if 0 in shape:
             continue
-        close(card.call("argmin", [x], ArgReduceAttrs(axis), aligned=aligned), x.argmin(axis))
+        close(gpu.call("argmin", [x], ArgReduceAttrs(axis), aligned=aligned), x.argmin(axis))
         variance = x.astype("float64").var(axis)
-        close(card.call("variance", [x], ReduceAttrs(axis), aligned=aligned), variance, rtol=1e-6, atol=1e-12)
+        close(gpu.call("variance", [x], ReduceAttrs(axis), aligned=aligned), variance, rtol=1e-6, atol=1e-12)
 
 
 def test_reductions_of_axes_apart():
     x = data(5, 7, 6, 11)
     for axis in [(0, 2), (1, 3), (0, 3), (1, 2), (0, 1, 3), (2,)]:
-        close(card.call("max", [x], ReduceAttrs(axis)), x.max(axis))
-        close(card.call("sum", [x], ReduceAttrs(axis, True)), x.astype("float64").sum(axis, keepdims=True), rtol=1e-6)
+        close(gpu.call("max", [x], ReduceAttrs(axis)), x.max(axis))
+        close(gpu.call("sum", [x], ReduceAttrs(axis, True)), x.astype("float64").sum(axis, keepdims=True), rtol=1e-6)
 
 
 def test_variance_of_what_lies_far_from_zero_or_from_the_first():
     x = data(4000)
     for y in (x + 1e6, np.concatenate([[1e8], x]).astype("float32"), np.full(99, 0.1)):
         y = y.astype("float32")
-        close(card.call("variance", [y], ReduceAttrs()), y.astype("float64").var(), rtol=1e-6, atol=1e-15)
+        close(gpu.call("variance", [y], ReduceAttrs()), y.astype("float64").var(), rtol=1e-6, atol=1e-15)
 
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_many_tensors_put_together(aligned):
     parts = tuple(data(n % 5, 4, seed=n) for n in range(70))
-    close(card.call("concatenate", [parts], AxisAttrs(0), aligned=aligned), np.concatenate(parts))
+    close(gpu.call("concatenate", [parts], AxisAttrs(0), aligned=aligned), np.concatenate(parts))
     parts = tuple(data(6, n % 9, seed=n, dtype="bool") for n in range(9))
-    np.testing.assert_array_equal(card.call("concatenate", [parts], AxisAttrs(1), aligned=aligned), np.concatenate(parts, 1))
+    np.testing.assert_array_equal(gpu.call("concatenate", [parts], AxisAttrs(1), aligned=aligned), np.concatenate(parts, 1))
     parts = tuple(data(5, 8, seed=n) for n in range(3))
-    close(card.call("stack", [parts], AxisAttrs(1), aligned=aligned), np.stack(parts, 1))
+    close(gpu.call("stack", [parts], AxisAttrs(1), aligned=aligned), np.stack(parts, 1))
 
 
 def test_parts_of_tensors_are_not_taken_for_the_whole():
@@ -201,7 +202,7 @@ def test_parts_of_tensors_are_not_taken_for_the_whole():
     half = Node("strided_slice", SliceAttrs((0,), (3,)), (0,), ())
     params = run_group.one_call("concatenate", [(x, y)], AxisAttrs(0)).params
     group = run_group.group_of(params, [half, Node("concatenate", AxisAttrs(0), ((2, 1),), ())])
-    status, (ours,) = card.evaluate(group, [x, y])
+    status, (ours,) = gpu.evaluate(group, [x, y])
     assert status == 0
     close(ours, np.concatenate([x[:3], y]))
 
@@ -224,7 +225,7 @@ def test_halves(dtype):
         ("cast", [x], CastAttrs("int32")),
         ("cast", [data(50)], CastAttrs(dtype)),
     ]:
-        ours, expected = card.call(name, arrays, attrs), run_group.call(name, arrays, attrs)
+        ours, expected = gpu.call(name, arrays, attrs), run_group.call(name, arrays, attrs)
         assert ours.dtype == expected.dtype
         close(ours.astype("float32"), expected.astype("float32"), rtol=0.01, atol=1e-3)
 
@@ -235,27 +236,27 @@ def test_halves(dtype):
 def test_an_empty_axis_and_an_index_out_of_range():
     x = np.zeros((3, 0), "float32")
     group = run_group.one_call("max", [x], ReduceAttrs(1))
-    assert card.evaluate(group, [x])[0] == EMPTY_REDUCTION
-    assert card.evaluate(group, [np.zeros((0, 0), "float32")])[0] == 0
+    assert gpu.evaluate(group, [x])[0] == EMPTY_REDUCTION
+    assert gpu.evaluate(group, [np.zeros((0, 0), "float32")])[0] == 0
     y, at = data(4, 8), np.array([0, 9, 1])
     group = run_group.group_of(
         run_group.one_call("take", [y, at], injective.TakeAttrs(0, 0, "fast")).params,
         [Node("take", injective.TakeAttrs(0, 0, "fast"), (0, 1), ()), Node("sum", ReduceAttrs(), (2,), ())],
     )
-    assert card.evaluate(group, [y, at])[0] == INDEX_OUT_OF_RANGE
-    status, (ours,) = card.evaluate(group, [y, np.array([0, 3, 1])])
+    assert gpu.evaluate(group, [y, at])[0] == INDEX_OUT_OF_RANGE
+    status, (ours,) = gpu.evaluate(group, [y, np.array([0, 3, 1])])
     assert status == 0
     close(ours, y[[0, 3, 1]].astype("float64").sum(), rtol=1e-6)
 
 
 def test_a_size_that_only_the_result_has():
     shape = np.array([3, 5])
-    np.testing.assert_array_equal(card.call("dyn.ones", [shape], DynInitAttrs("int32")), np.ones((3, 5), "int32"))
+    np.testing.assert_array_equal(gpu.call("dyn.ones", [shape], DynInitAttrs("int32")), np.ones((3, 5), "int32"))
 
 
 @pytest.fixture
 def without_cuda():
-    """An operator that has a kernel for the processor only."""
+    """An operator that has a kernel for the CPU only."""
     registry.register_shape_func("processor_only", False)(lambda inputs, attrs: inputs[0].shape)
     Op(
         name="processor_only",

@@ -1,20 +1,20 @@
-"""Every fusable operator, and some groups of them, compile with NVRTC for the architectures that there are tests of."""
+"""Every fusable operator, and some groups of them, compile with NVRTC for the tested architectures."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from relayvm.ops.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
-from relayvm.ops.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
-from relayvm.ops.group import Node
-from relayvm.ops.indexing import OneHotAttrs, TakeAttrs
-from relayvm.ops.kernels.cuda import cuda_source
-from relayvm.ops.native import nvrtc
-from relayvm.ops.op import REGISTRY, NoAttrs, OpPattern
-from relayvm.ops.reduce import ReduceAttrs
-from relayvm.ops.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
-from relayvm.ops.ty import numpy_dtype
+from relayvm.ops.codegen.cuda import cuda_source
+from relayvm.ops.core.group import Node
+from relayvm.ops.core.op import REGISTRY, NoAttrs, OpPattern
+from relayvm.ops.core.tensor_types import numpy_dtype
+from relayvm.ops.defs.broadcast import BiasAddAttrs, BroadcastToAttrs, PreluAttrs
+from relayvm.ops.defs.elementwise import CastAttrs, ClipAttrs, LeakyReluAttrs
+from relayvm.ops.defs.indexing import OneHotAttrs, TakeAttrs
+from relayvm.ops.defs.reduce import ReduceAttrs
+from relayvm.ops.defs.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
+from relayvm.ops.native.jit import nvrtc
 
 from ..run_group import group_of, one_call
 
@@ -65,7 +65,7 @@ def together(dtype):
 
 
 def with_attributes():
-    """Groups of the operators that need attributes, most of which only put elements elsewhere."""
+    """Groups of the operators that need attributes, most of which only move elements."""
     y = _x("float16", 3, 4)
     yield "clip", one_call("clip", [y], ClipAttrs(-1.5, 2.5))
     yield "nn.leaky_relu", one_call("nn.leaky_relu", [y], LeakyReluAttrs())

@@ -1,19 +1,19 @@
-"""Operators that move elements on the emulated card: the card gives what the processor gives."""
+"""Operators that move elements on the emulated GPU: GPU and CPU results are equal."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from relayvm.ops.blocks import SpaceToBatchAttrs
-from relayvm.ops.layout import LayoutTransformAttrs
-from relayvm.ops.matrix import MatrixSetDiagAttrs
+from relayvm.ops.defs.blocks import SpaceToBatchAttrs
+from relayvm.ops.defs.layout_transform import LayoutTransformAttrs
+from relayvm.ops.defs.matrix import MatrixSetDiagAttrs
+from relayvm.ops.defs.pad import DynPadAttrs, PadAttrs
+from relayvm.ops.defs.rearrange import ReverseSequenceAttrs
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, SHAPE_CHECK
-from relayvm.ops.pad import DynPadAttrs, PadAttrs
-from relayvm.ops.rearrange import ReverseSequenceAttrs
 
 from .. import run_group
-from . import groups_on_card
+from . import groups_on_gpu
 
 X = np.arange(24, dtype="float32").reshape(4, 6)
 
@@ -37,10 +37,10 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_on_the_card(name):
+def test_on_the_gpu(name):
     inputs, attrs, static = CALLS[name]
     wanted = run_group.call(name, inputs, attrs, static)
-    np.testing.assert_array_equal(groups_on_card.call(name, inputs, attrs, static), wanted, strict=True)
+    np.testing.assert_array_equal(groups_on_gpu.call(name, inputs, attrs, static), wanted, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_on_the_card(name):
 def test_what_is_wrong_is_reported(name, inputs, attrs, status):
     flat = [x for a in inputs for x in (a if isinstance(a, tuple) else (a,))]
     group = run_group.one_call(name, inputs, attrs, static=name in ("unravel_index", "strided_set"))
-    assert groups_on_card.evaluate(group, flat)[0] == status
+    assert groups_on_gpu.evaluate(group, flat)[0] == status

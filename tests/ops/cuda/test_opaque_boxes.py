@@ -1,4 +1,4 @@
-"""get_valid_counts and non_max_suppression on the emulated card, against the slow reference of the CPU's tests."""
+"""get_valid_counts and non_max_suppression on the emulated GPU, against the slow reference of the CPU's tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.kernels.cuda import suppression
+from relayvm.ops.kernels.vision import nms_cuda
 
 from ...emulator import emulator
 from ..test_vision import kept_boxes
-from .on_card import Ran, run
+from .on_gpu import Ran, run
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
@@ -48,7 +48,7 @@ def suppress(case: dict[str, Any], **attrs: Any) -> Ran:
     data = case["data"]
     inputs = [data, case["valid_count"], case["indices"], np.array(case["limit"]), np.array(case["threshold"], data.dtype)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suppression, "MASK_BYTES", suppression.MASK_BYTES if case["masked"] else -1)
+        patch.setattr(nms_cuda, "MASK_BYTES", nms_cuda.MASK_BYTES if case["masked"] else -1)
         attrs |= {"coord_start": 0, "score_index": 4, "top_k": case["top_k"]}
         return run("vision.non_max_suppression", inputs, schedule=case["schedule"], **attrs)
 

@@ -1,4 +1,4 @@
-"""The CUDA kernels of every OPAQUE operator compile for real cards, at all dtypes, with every size unknown."""
+"""The CUDA kernels of every OPAQUE operator compile for real GPUs, at all dtypes, with every size unknown."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.dtype_rules import FLOATS, NUMBERS
-from relayvm.ops.implementation import CARD
-from relayvm.ops.native import nvrtc
-from relayvm.ops.op import REGISTRY
-from relayvm.ops.ty import DTYPES, ITEMSIZE, numpy_dtype
-from relayvm.shape_funcs.conv import data_layouts, kernel_layouts
-from relayvm.shape_funcs.conv_transpose import transposed_layouts
-from relayvm.shape_funcs.image import dilation_layouts
+from relayvm.ops.core.dtype_rules import FLOATS, NUMBERS
+from relayvm.ops.core.op import REGISTRY
+from relayvm.ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
+from relayvm.ops.native.jit import nvrtc
+from relayvm.ops.strategy.implementation import GPU
+from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
+from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.defs.image import dilation_layouts
 
-from .on_card import source_of
+from .on_gpu import source_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
 
@@ -35,7 +35,7 @@ def array(rank: int, dtype: str) -> np.ndarray:
 
 
 def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
-    """Inputs and attributes of calls that make every text of the operator, but for constants."""
+    """Inputs and attributes of calls that cover every kernel text of the operator, except for constants."""
     if name in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
         for number, dtype in enumerate(NUMBERS):
             ranks = (3, 3) if name == "nn.batch_matmul" else (3, 2)
@@ -95,7 +95,7 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
 
 
 def calls_on_planes(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
-    """The same for the operators on pictures."""
+    """Calls of the operators on images."""
     if name.endswith("_transpose"):
         rank = int(name[len("nn.conv")])
         yield from (([array(rank + 2, dtype)] * 2, {"groups": 1 + number % 2}) for number, dtype in enumerate(FLOATS))
@@ -153,7 +153,7 @@ OPAQUE = [name for name, op in REGISTRY.items() if any(k.cuda for k in op.kernel
 
 
 @pytest.mark.parametrize("name", OPAQUE)
-def test_kernels_compile_for_cards(name: str) -> None:
+def test_kernels_compile_for_gpus(name: str) -> None:
     texts = list(dict.fromkeys(source_of(name, inputs, **attrs).text for inputs, attrs in calls(name)))
     wanted = [(text, arch) for text in texts for arch in ARCHITECTURES]
     images = nvrtc.compile_all(wanted, [name] * len(wanted))
@@ -162,5 +162,5 @@ def test_kernels_compile_for_cards(name: str) -> None:
 
 
 def test_every_opaque_operator_runs_on_cuda_devices() -> None:
-    missing = [n for n, op in REGISTRY.items() if op.kernels and not op.kernels_on(CARD)]
+    missing = [n for n, op in REGISTRY.items() if op.kernels and not op.kernels_on(GPU)]
     assert not missing

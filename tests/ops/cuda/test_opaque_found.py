@@ -1,4 +1,4 @@
-"""argwhere, unique and searchsorted on the emulated card, against numpy."""
+"""argwhere, unique and searchsorted on the emulated GPU, against numpy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.dtype_rules import NUMBERS
-from relayvm.ops.ty import DTYPES, numpy_dtype
+from relayvm.ops.core.dtype_rules import NUMBERS
+from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
 
 from ...emulator import emulator
-from .on_card import run
+from .on_gpu import run
 from .test_opaque_order import numbers, wide
 
 if reason := emulator.available():
@@ -73,12 +73,14 @@ def test_unique_of_any_length(n: int, dtype: str, is_sorted: bool, return_counts
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.extensive(dtype=["float32", "int64"])
 def test_unique_of_every_dtype(dtype: str) -> None:
     check_unique(numbers(np.random.default_rng(3), (400,), dtype), is_sorted=False, return_counts=True)
 
 
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.extensive(dtype=["float32", "int64"])
 def test_searchsorted(dtype: str, right: bool) -> None:
     rng, side = np.random.default_rng(0), "right" if right else "left"
     for n in (0, 1, 2, 300):

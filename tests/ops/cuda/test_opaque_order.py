@@ -1,4 +1,4 @@
-"""sort, argsort, topk and cumsum on the emulated card, against numpy."""
+"""sort, argsort, topk and cumsum on the emulated GPU, against numpy."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.dtype_rules import NUMBERS
-from relayvm.ops.kernels.cuda import ordering
+from relayvm.ops.core.dtype_rules import NUMBERS
+from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
+from relayvm.ops.kernels.sort import merge_cuda
 from relayvm.ops.native.status import SIZE_OVERFLOW
-from relayvm.ops.ty import DTYPES, numpy_dtype
 
 from ...emulator import emulator
 from ..test_opaque_sort import order
-from .on_card import run, source_of
+from .on_gpu import run, source_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
-TILE = ordering.TILE
+TILE = merge_cuda.TILE
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -55,7 +55,7 @@ def test_every_dtype_is_sorted_stably_both_ways(dtype: str) -> None:
 def test_topk_is_the_head_of_the_stable_order(data: st.DataObject) -> None:
     edges = [0, 1, 2, 31, 32, 33, 100, TILE - 1, TILE, TILE + 1, 2 * TILE, 3 * TILE + 5, 9 * TILE]
     n, inner = data.draw(st.sampled_from(edges)), data.draw(st.integers(1, 2))
-    k = min(n, data.draw(st.sampled_from([0, 1, 2, 7, 32, ordering.SELECTED, ordering.SELECTED + 1, 2**20])))
+    k = min(n, data.draw(st.sampled_from([0, 1, 2, 7, 32, merge_cuda.SELECTED, merge_cuda.SELECTED + 1, 2**20])))
     dtype, is_ascend = data.draw(st.sampled_from([("float32", False), ("int64", True)]))
     x = numbers(np.random.default_rng(n + k), (2, n, inner), dtype)
     kept, attrs = k or n, {"axis": 1, "is_ascend": is_ascend, "dtype": "int64", "schedule": data.draw(st.integers(0, 3))}
@@ -96,7 +96,7 @@ def test_known_sizes_take_only_the_launches_that_they_need() -> None:
 
 
 def test_a_row_longer_than_positions_reach_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "MAX_BITS", 12)
+    monkeypatch.setattr(merge_cuda, "MAX_BITS", 12)
     assert run("sort", [np.zeros(4094, np.int8)]).status == 0
     assert run("sort", [np.zeros(4095, np.int8)]).status == SIZE_OVERFLOW
 

@@ -1,4 +1,4 @@
-"""Transposed convolution, dilation, pooled regions, suppression by classes and transforms on the emulated card."""
+"""Transposed convolution, dilation, pooled regions, suppression by classes and transforms on the emulated GPU."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE
-from relayvm.ops.ty import numpy_dtype
-from relayvm.shape_funcs.conv import data_layouts
-from relayvm.shape_funcs.conv_transpose import transposed_layouts
-from relayvm.shape_funcs.image import dilation_layouts
+from relayvm.shape_funcs.defs.conv import data_layouts
+from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
+from relayvm.shape_funcs.defs.image import dilation_layouts
 
 from ...emulator import emulator
 from .. import test_class_suppression as classes
@@ -20,21 +20,21 @@ from .. import test_conv_transpose as transposed
 from .. import test_dilation as dilation
 from .. import test_roi as regions
 from .. import test_transforms as transforms
-from .on_card import Ran, run
+from .on_gpu import Ran, run
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
 
-def on_card(name: str, inputs: list[Any], jit: bool = False, **attributes: Any) -> Ran:
+def on_gpu(name: str, inputs: list[Any], jit: bool = False, **attributes: Any) -> Ran:
     return run(name, inputs, **attributes)
 
 
 @pytest.fixture(autouse=True)
-def oracles_look_at_the_card() -> Iterator[None]:
+def oracles_look_at_the_gpu() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (classes, transposed, dilation, regions, transforms):
-            patch.setattr(module, "run", on_card)
+            patch.setattr(module, "run", on_gpu)
         yield
 
 

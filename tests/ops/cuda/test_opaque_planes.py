@@ -1,4 +1,4 @@
-"""Convolution, pooling and regions of pictures on the emulated card, against the oracles of the CPU's tests."""
+"""Convolution, pooling and regions of pictures on the emulated GPU, against the oracles of the CPU's tests."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.kernels.cuda import conv
-from relayvm.ops.kernels.cuda.source import LibraryCall
+from relayvm.ops.codegen.cuda.cuda_program import LibraryCall
+from relayvm.ops.core.tensor_types import numpy_dtype
+from relayvm.ops.kernels.conv import cuda
 from relayvm.ops.native.status import BAD_VALUE, EMPTY_REDUCTION, INDEX_OUT_OF_RANGE
-from relayvm.ops.ty import numpy_dtype
-from relayvm.shape_funcs.conv import data_layouts, kernel_layouts
+from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
 
 from ...emulator import emulator
 from .. import test_conv as convolutions
 from .. import test_pool as pools
 from .. import test_roi as regions
-from .on_card import Ran, run, source_of
+from .on_gpu import Ran, run, source_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
 
 
-def on_card(name: str, inputs: list[Any], jit: bool = False, **attributes: Any) -> Ran:
+def on_gpu(name: str, inputs: list[Any], jit: bool = False, **attributes: Any) -> Ran:
     return run(name, inputs, **attributes)
 
 
 @pytest.fixture(autouse=True)
-def oracles_look_at_the_card() -> Iterator[None]:
+def oracles_look_at_the_gpu() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         modules: tuple[ModuleType, ...] = (convolutions, pools, regions)
         for module in modules:
-            patch.setattr(module, "run", on_card)
+            patch.setattr(module, "run", on_gpu)
         yield
 
 
@@ -86,9 +86,9 @@ def test_every_way_to_convolve_gives_the_same(layout: int, monkeypatch: pytest.M
     rng = np.random.default_rng(2)
     names = {"data_layout": data_layouts(2)[layout], "kernel_layout": kernel_layouts(2)[layout]}
     data, weight = rng.standard_normal((2, 3, 11, 13)), rng.standard_normal((70, 3, 3, 2))
-    for columns, channels in ((conv.COLUMN_BYTES, 8), (-1, 8), (-1, 1000)):  # by the library, in tiles, directly
-        monkeypatch.setattr(conv, "COLUMN_BYTES", columns)
-        monkeypatch.setattr(conv, "LEAST_CHANNELS", channels)
+    for columns, channels in ((cuda.COLUMN_BYTES, 8), (-1, 8), (-1, 1000)):  # by the library, in tiles, directly
+        monkeypatch.setattr(cuda, "COLUMN_BYTES", columns)
+        monkeypatch.setattr(cuda, "LEAST_CHANNELS", channels)
         convolutions.check(data, weight, padding=1, **names)
 
 

@@ -1,17 +1,17 @@
-"""Matrix products and softmax on the emulated card, against numpy."""
+"""Matrix products and softmax on the emulated GPU, against numpy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from relayvm.ops.dtype_rules import FLOATS, NUMBERS
-from relayvm.ops.kernels.cuda import matmul
-from relayvm.ops.kernels.cuda.source import LibraryCall
-from relayvm.ops.ty import numpy_dtype
+from relayvm.ops.codegen.cuda.cuda_program import LibraryCall
+from relayvm.ops.core.dtype_rules import FLOATS, NUMBERS
+from relayvm.ops.core.tensor_types import numpy_dtype
+from relayvm.ops.kernels.matmul import cuda
 
 from ...emulator import emulator
-from .on_card import run, source_of
+from .on_gpu import run, source_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
@@ -58,7 +58,7 @@ def test_the_kernel_of_our_own_is_as_good_as_the_library(monkeypatch: pytest.Mon
         expected = a.astype(np.float64) @ b.astype(np.float64).swapaxes(1, 2)
         by_library = run("nn.batch_matmul", [a, b]).outputs[0]
         with monkeypatch.context() as patch:
-            patch.setattr(matmul, "BLAS_LIMIT", 1)
+            patch.setattr(cuda, "BLAS_LIMIT", 1)
             by_kernel = run("nn.batch_matmul", [a, b]).outputs[0]
         for result in (by_library, by_kernel):
             np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""Resizing and grid sampling on the emulated card: the same expressions as on the CPU, in another language."""
+"""Resizing and grid sampling on the emulated GPU: the CPU's expressions as CUDA C."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.op import get
-from relayvm.ops.ty import numpy_dtype
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import numpy_dtype
 
 from ...emulator import emulator
 from ..run_group import call, one_call
-from .groups_on_card import evaluate
+from .groups_on_gpu import evaluate
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)

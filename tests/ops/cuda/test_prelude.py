@@ -1,14 +1,14 @@
-"""What precedes every text of CUDA C, and the functions that generated texts call."""
+"""The prelude of every CUDA C text, and the functions that generated texts call."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from relayvm.ops.kernels.cuda.language import FUNCTIONS
-from relayvm.ops.kernels.cuda.prelude import PRELUDE
-from relayvm.ops.native import nvrtc
-from relayvm.ops.ty import HALVES, numpy_dtype
+from relayvm.ops.codegen.cuda.cuda_text import FUNCTIONS
+from relayvm.ops.codegen.cuda.prelude import PRELUDE
+from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
+from relayvm.ops.native.jit import nvrtc
 
 from ...emulator import emulator, real
 from ...emulator.session import Session
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emu
 
 
 def run(text, arrays, result, threads=256, blocks=1):
-    """What the kernel ``k`` writes into its last argument, an array like ``result``; the others are ``arrays``."""
+    """The array, like ``result``, that kernel ``k`` writes to its last argument; its other arguments are ``arrays``."""
     image = emulator.compile(FUNCTIONS + text)
-    with Session() as card:
-        out = card.put(result)
-        card.launch(image, "k", (blocks, 1, 1), (threads, 1, 1), [*(card.put(a) for a in arrays), out])
-        return card.get(out, result.shape, result.dtype)
+    with Session() as gpu:
+        out = gpu.put(result)
+        gpu.launch(image, "k", (blocks, 1, 1), (threads, 1, 1), [*(gpu.put(a) for a in arrays), out])
+        return gpu.get(out, result.shape, result.dtype)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -91,14 +91,14 @@ def test_the_first_error_stays():
     assert word == 77 * 256 + 3
 
 
-@pytest.mark.skipif(real.card is not None, reason="a real card does not count its accesses")
+@pytest.mark.skipif(real.gpu is not None, reason="a real GPU does not count its accesses")
 def test_threads_that_fail_together_write_over_the_bus_once():
     text = """extern "C" __global__ void k(void* word) { fail(word, 9, 1000 + blockIdx.x); }"""
-    with Session() as card:
-        word = card.pinned((1,), "uint64")
+    with Session() as gpu:
+        word = gpu.pinned((1,), "uint64")
         word[0] = 0
-        card.launch(emulator.compile(FUNCTIONS + text, checked=True), "k", (3, 1, 1), (16, 2, 8), [word.ctypes.data])
-        card.wait()
+        gpu.launch(emulator.compile(FUNCTIONS + text, checked=True), "k", (3, 1, 1), (16, 2, 8), [word.ctypes.data])
+        gpu.wait()
         assert word[0] & 0xFF == 9 and word[0] >> 8 in (1000, 1001, 1002) and emulator.get("bus_atomics") == 1
 
 

@@ -1,4 +1,4 @@
-"""Groups that use what their reductions give, on the emulated card."""
+"""Groups that use the results of their reductions, on the emulated GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.ops.native.status import EMPTY_REDUCTION
 
 from ..row_groups import CASES
-from .groups_on_card import evaluate
+from .groups_on_gpu import evaluate
 
 
 @pytest.mark.parametrize("name", CASES)

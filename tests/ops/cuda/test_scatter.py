@@ -1,4 +1,4 @@
-"""Scattering on the emulated card: what meets at one place is taken in order, whatever the order of the threads."""
+"""Scattering on the emulated GPU: updates of one place are applied in order, for every schedule of threads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
 
 from .. import opaque_kernels
-from .on_card import run
+from .on_gpu import run
 
 
 def same(name, inputs, known=(), schedules=(0, 1), **attributes):
-    """The card gives what the processor gives, bit for bit."""
+    """GPU and CPU results are equal bit for bit."""
     wanted, status, _ = opaque_kernels.run(name, inputs, jit=True, known=known, **attributes)
     assert status == OK
     for schedule in schedules:

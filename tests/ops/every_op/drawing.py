@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.ty import is_float, numpy_dtype
+from relayvm.ops.core.tensor_types import is_float, numpy_dtype
 
 #: The sizes that every operator runs at.  Per rank, the sizes of the axes; "large" has about 10^4 elements.
 SIZES: dict[str, Sequence[int]] = {"odd": (3, 5, 7, 5, 3), "empty": (0, 5, 7, 5, 3), "one": (1,) * 5}

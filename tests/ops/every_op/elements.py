@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from relayvm.ops.ty import is_float, numpy_dtype
+from relayvm.ops.core.tensor_types import is_float, numpy_dtype
 
 from .drawing import Draw, wide
 from .recipe import Call, call, recipe

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.ops.op import Op
-from relayvm.ops.ty import TensorType, TupleType, is_float, numpy_dtype
-from relayvm.shape_funcs.dims import Dim, const, dim, sym
+from relayvm.ops.core.op import Op
+from relayvm.ops.core.tensor_types import TensorType, TupleType, is_float, numpy_dtype
+from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
 
 from .recipe import Call, attrs_of, flags_of, regroup, upper_bound
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from relayvm import ops  # noqa: F401  (registers)
-from relayvm.ops.group import Group, Node
-from relayvm.ops.op import REGISTRY, Op, OpPattern, TypeRelError
-from relayvm.ops.relate import apply_shape_func, build_group
-from relayvm.ops.ty import DTYPES, Tensor
-from relayvm.shape_funcs.dims import Dim, dim
-from relayvm.shape_funcs.program import constant_dims
-from relayvm.shape_funcs.registry import Operand
+from relayvm.ops.core.group import Group, Node
+from relayvm.ops.core.op import REGISTRY, Op, OpPattern, TypeRelError
+from relayvm.ops.core.tensor_types import DTYPES, Tensor
+from relayvm.ops.core.type_relation import apply_shape_func, build_group
+from relayvm.shape_funcs.symbolic.dim import Dim, dim
+from relayvm.shape_funcs.symbolic.program import constant_dims
+from relayvm.shape_funcs.symbolic.registry import Operand
 
 from .drawing import Draw
 
@@ -102,6 +102,11 @@ def recipe(*names: str, by_width: bool = False) -> Callable[[Make], Make]:
 def operators() -> list[Op]:
     """Every operator that a program may call."""
     return [op for _, op in sorted(REGISTRY.items()) if op.in_language and not op.name.startswith(("test.", "user."))]
+
+
+def one_of_each_pattern() -> list[str]:
+    """The names of the first operators of the patterns."""
+    return [op.name for op in {op.pattern: op for op in reversed(operators())}.values()]
 
 
 def recipe_of(name: str) -> Recipe:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.ops.op import Op
-from relayvm.ops.ty import DTYPES
+from relayvm.ops.core.op import Op
+from relayvm.ops.core.tensor_types import DTYPES
 
 from .recipe import Call, attrs_of, flags_of, regroup
 
@@ -55,7 +55,7 @@ def other_sizes(made: Call) -> Iterator[tuple[str, Call]]:
 
 def other_dtypes(made: Call) -> Iterator[tuple[str, Call]]:
     """Each input in every dtype, the others as they are."""
-    from relayvm.ops.ty import numpy_dtype
+    from relayvm.ops.core.tensor_types import numpy_dtype
 
     def change(k: int, x: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         for dtype in DTYPES:

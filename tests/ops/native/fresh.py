@@ -7,27 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.native import disk, records, store
-from relayvm.ops.native.cache_key import CacheKey
-from relayvm.ops.native.entry import Entry
+from relayvm.ops.native.cache import disk_cache, kernel_store, tuning_records
+from relayvm.ops.native.cache.cache_entry import Entry
+from relayvm.ops.native.cache.cache_key import CacheKey
 
 
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a new process knows: nothing loaded, counted or warned of."""
-    monkeypatch.setattr(store, "counters", Counter())
-    monkeypatch.setattr(store, "_addresses", store.SingleFlight())
-    monkeypatch.setattr(store, "_payloads", store.SingleFlight())
-    monkeypatch.setattr(store, "_offered", {})
-    monkeypatch.setattr(store, "asked", {})
-    monkeypatch.setattr(disk, "_written", type(disk._written)())
-    monkeypatch.setattr(records, "_not_kept", {})
-    disk._causes.cache_clear()
+    """Reset the kernel store to the state of a new process: nothing loaded, counted or warned of."""
+    monkeypatch.setattr(kernel_store, "counters", Counter())
+    monkeypatch.setattr(kernel_store, "_addresses", kernel_store.SingleFlight())
+    monkeypatch.setattr(kernel_store, "_payloads", kernel_store.SingleFlight())
+    monkeypatch.setattr(kernel_store, "_offered", {})
+    monkeypatch.setattr(kernel_store, "requested", {})
+    monkeypatch.setattr(disk_cache, "_writes", type(disk_cache._writes)())
+    monkeypatch.setattr(tuning_records, "_unsaved", {})
+    disk_cache._causes.cache_clear()
 
 
 def fresh_cache(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     """A new process with an empty cache: its folder, which does not exist yet."""
-    monkeypatch.setenv(disk.FOLDER_VARIABLE, str(folder / "cache"))
-    monkeypatch.delenv(disk.CAP_VARIABLE, raising=False)
+    monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, str(folder / "cache"))
+    monkeypatch.delenv(disk_cache.CAP_VARIABLE, raising=False)
     fresh_process(monkeypatch)
     return folder / "cache"
 

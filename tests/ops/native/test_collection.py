@@ -1,4 +1,4 @@
-"""The garbage collector is put off while code is compiled, and only then."""
+"""The garbage collector is paused during compilation, and only then."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import gc
 
 import pytest
 
-from relayvm.ops.native.collection import collection_put_off
+from relayvm.ops.native.jit.gc_pause import collection_paused
 
 
 def test_it_is_put_off_and_comes_back() -> None:
     assert gc.isenabled()
-    with pytest.raises(RuntimeError, match="stop"), collection_put_off():
-        with collection_put_off():
+    with pytest.raises(RuntimeError, match="stop"), collection_paused():
+        with collection_paused():
             assert not gc.isenabled()
         assert not gc.isenabled(), "the outer one holds"
         raise RuntimeError("stop")
@@ -20,7 +20,7 @@ def test_it_is_put_off_and_comes_back() -> None:
 
 
 def test_two_at_once_in_any_order_leave_it_as_it_was() -> None:
-    first, second = collection_put_off(), collection_put_off()
+    first, second = collection_paused(), collection_paused()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -31,7 +31,7 @@ def test_two_at_once_in_any_order_leave_it_as_it_was() -> None:
 def test_who_has_it_off_keeps_it_off() -> None:
     gc.disable()
     try:
-        with collection_put_off():
+        with collection_paused():
             pass
         assert not gc.isenabled()
     finally:

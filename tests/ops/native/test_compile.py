@@ -6,8 +6,8 @@ import ctypes
 
 import numpy as np
 
-from relayvm.ops.native.compile import compile_object
-from relayvm.ops.native.load import load
+from relayvm.ops.native.jit.linker import load
+from relayvm.ops.native.jit.native_compiler import compile_object
 from relayvm.ops.native.memory import native, tensor
 
 
@@ -33,7 +33,7 @@ def entry(address, n):
 
 
 def test_an_attribute_may_have_the_name_of_a_caller() -> None:
-    from relayvm.ops.native.layout import TENSOR
+    from relayvm.ops.native.object_layout import TENSOR
 
     record = np.zeros(1, TENSOR)
     record["data"] = 5

@@ -1,4 +1,4 @@
-"""A template filled in: each filling is a function of its own, as plain Python, as machine code, and to the store."""
+"""Templates: each instance is a function of its own, as plain Python, as machine code, and to the store."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ctypes
 
 import pytest
 
-from relayvm.ops.native import store
-from relayvm.ops.native.compile import fingerprint
-from relayvm.ops.native.filling import filled
+from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.jit.native_compiler import fingerprint
+from relayvm.ops.native.jit.templates import instantiate
 from relayvm.ops.native.memory import native
 
 operation = offset = None
@@ -29,12 +29,12 @@ def more(a, b):  # type: ignore[no-untyped-def]
     return a + b
 
 
-FILLINGS = {(f, k): filled(template, "made", operation=f, offset=k) for f in (less, more) for k in (0, 7)}
+FILLINGS = {(f, k): instantiate(template, "made", operation=f, offset=k) for f in (less, more) for k in (0, 7)}
 
 
 def test_each_filling_does_its_own() -> None:
     for (f, k), made in FILLINGS.items():
-        machine = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)(store.address_of(made, "int64(int64, int64)"))
+        machine = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)(kernel_store.address_of(made, "int64(int64, int64)"))
         assert made(5, 3) == machine(5, 3) == f(5, 3) + k
     assert len({fingerprint(made) for made in FILLINGS.values()}) == len(FILLINGS)
 
@@ -47,4 +47,4 @@ def test_the_template_and_its_module_stay_as_they_were() -> None:
 
 def test_only_names_that_there_are_can_be_filled_in() -> None:
     with pytest.raises(KeyError, match="template has no nothing"):
-        filled(template, "made", nothing=1)
+        instantiate(template, "made", nothing=1)

@@ -1,4 +1,4 @@
-"""What is left out of numba's front end changes nothing in the code that comes out."""
+"""The parts of numba's front end that are left out do not change the generated code."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import llvmlite.binding as llvm
 import pytest
 from numba.core.compiler import Compiler
 
-from relayvm.ops.group import Group, Node
-from relayvm.ops.kernels import kernel_source
-from relayvm.ops.native import compile as native_compile
-from relayvm.ops.native import front_end
-from relayvm.ops.op import get
-from relayvm.ops.relate import build_group
-from relayvm.ops.ty import Tensor
-from relayvm.shape_funcs.dims import sym
-from relayvm.vm.kernels import SIGNATURE, kernel_function
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.core.group import Group, Node
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.core.type_relation import build_group
+from relayvm.ops.native.jit import front_end
+from relayvm.ops.native.jit import native_compiler as native_compile
+from relayvm.shape_funcs.symbolic.dim import sym
+from relayvm.vm.runtime.kernel_addresses import SIGNATURE, kernel_function
 
 MATRIX = Tensor("float32", (sym("d0"), sym("d1")))
 

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native import blas_threads, gemm, store, threads
-from relayvm.ops.native.gemm import ALONE_WORK, MOST, SHORTEST, call_gemms
-from relayvm.ops.native.libraries import blas
+from relayvm.ops.native.blas import blas_threads, gemm
+from relayvm.ops.native.blas.gemm import ALONE_WORK, MOST, SHORTEST, call_gemms
+from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.jit.library_calls import blas
+from relayvm.ops.native.threads import team as threads
 
 COUNTS = (1, 7, 3, 2)
 _BLAS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
@@ -47,7 +49,7 @@ class Spy:
 def spy() -> Iterator[Spy]:
     made = Spy()
     threads.set_patience(0)
-    threads.have_workers()
+    threads.load_workers()
     yield made
     threads.set_patience()
     threads.set_threads(1)
@@ -66,7 +68,7 @@ def product(record: int, a: np.ndarray, b: np.ndarray, transpose_b: bool = False
 
 
 def whole_numbers(*shape: int) -> np.ndarray:
-    """Whose sums of products are exact in any order."""
+    """Arrays of whole numbers whose sums of products are exact in any order."""
     return np.random.default_rng(shape[-1]).integers(-9, 10, shape).astype("float32")
 
 
@@ -96,7 +98,7 @@ def test_blocks_are_all_of_the_result_and_do_not_depend_on_threads(spy: Spy, cou
 
 
 def test_real_numbers_give_the_same_bits() -> None:
-    threads.have_workers()
+    threads.load_workers()
     rng = np.random.default_rng(0)
     record = gemm.gemm_of(blas().addresses["sgemm"], blas_threads.scope_of(blas().threads))
     for count, m, n, k in [(1, 129, 769, 513), (1, 1030, 77, 600), (5, 100, 90, 80), (3, 333, 257, 190)]:
@@ -158,7 +160,7 @@ def test_a_child_has_the_number_that_was_before(spy: Spy) -> None:
 
 def compiled() -> tuple[Any, Any]:
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_int64)
-    return tuple(prototype(store.address_of(f, "void(int64)")) for f in (blas_threads.enter, blas_threads.leave))  # type: ignore[return-value]
+    return tuple(prototype(kernel_store.address_of(f, "void(int64)")) for f in (blas_threads.enter, blas_threads.leave))  # type: ignore[return-value]
 
 
 def test_a_blas_whose_threads_nobody_can_set() -> None:
@@ -189,11 +191,11 @@ def test_after_a_wait_in_vain_kernels_run_alone_for_a_while() -> None:
     helper.start()
     threads.lock(address + threads._MUTEX)
     threading.Timer(0.01, late.set).start()
-    threads.await_parts(address, threads.clock_ns() + 10**9)  # as if no work had been before it
+    threads.wait_for_parts(address, threads.clock_ns() + 10**9)  # as if no work had been before it
     threads.unlock(address + threads._MUTEX)
     helper.join()
     assert team["alone_until"] > threads.clock_ns()
-    assert not threads.begin(address, 0, 0, 0, 2) and team["splits"] == 0
+    assert not threads.publish_work(address, 0, 0, 0, 2) and team["splits"] == 0
     team["alone_until"] = 1
-    assert threads.begin(address, 0, 0, 0, 2) and team["splits"] == 1
+    assert threads.publish_work(address, 0, 0, 0, 2) and team["splits"] == 1
     threads.unlock(address + threads._MUTEX)

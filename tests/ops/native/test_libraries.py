@@ -1,4 +1,4 @@
-"""Where library functions are found: which BLAS, and that each gives the products of the others."""
+"""Discovery of library functions: the BLAS in use, and equal products of all BLAS sources."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native import blas_sources, libraries, store
-from relayvm.ops.native.blas_sources import SOURCES, Source
-from relayvm.ops.native.fingerprint import NONE, library_fields
-from relayvm.ops.native.libraries import TABLE, addresses, blas
+from relayvm.ops.native.blas import blas_sources
+from relayvm.ops.native.blas.blas_sources import SOURCES, Source
+from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.cache.fingerprint import NONE, library_fields
+from relayvm.ops.native.jit import library_calls
+from relayvm.ops.native.jit.library_calls import TABLE, addresses, blas
 
 from ..opaque_kernels import run
 
@@ -61,7 +63,7 @@ def chosen_from(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A function that makes BLAS be looked for in the sources given to it."""
 
     def choose(*sources: Source) -> None:
-        monkeypatch.setattr(libraries, "SOURCES", sources)
+        monkeypatch.setattr(library_calls, "SOURCES", sources)
         blas.cache_clear()
 
     yield choose
@@ -161,7 +163,7 @@ def test_one_kernel_serves_every_blas(chosen_from: Any) -> None:
     x = np.arange(6, dtype="float32").reshape(2, 3)
     chosen_from(SCIPY)
     run("nn.dense", [x, x], implementation="blas", jit=True)
-    compiled = store.counters["compiles"] + store.counters["disk_hits"]
+    compiled = kernel_store.counters["compiles"] + kernel_store.counters["disk_hits"]
     chosen_from(NUMPY)
     run("nn.dense", [x, x], implementation="blas", jit=True)
-    assert store.counters["compiles"] + store.counters["disk_hits"] == compiled
+    assert kernel_store.counters["compiles"] + kernel_store.counters["disk_hits"] == compiled

@@ -1,4 +1,4 @@
-"""CUDA C to cubins: once a key, whatever the compiler; and NVRTC itself, which needs no card."""
+"""CUDA C to cubins: once a key, whatever the compiler; and NVRTC itself, which needs no GPU."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.kernels.cuda import prelude
-from relayvm.ops.native import disk, nvrtc, store
-from relayvm.ops.native.cache_key import CacheKey, differences
-from relayvm.ops.native.nvrtc import CudaCompileError, NoNvrtc, Nvrtc
+from relayvm.ops.codegen.cuda import prelude
+from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache.cache_key import CacheKey, differences
+from relayvm.ops.native.jit import nvrtc
+from relayvm.ops.native.jit.nvrtc import CudaCompileError, NoNvrtc, Nvrtc
 
 from ...emulator import proof
 from .fresh import fresh_cache, fresh_process
@@ -65,12 +66,12 @@ def test_identical_kernels_are_compiled_once_in_all_models(fake: FakeCompiler, m
     wanted = [(text, "sm_80") for name in ("bert", "gpt") for text in model(name, 2)]
     codes = [nvrtc.cubin(*each) for each in wanted]
     distinct = 3 + 2 * 2
-    assert len({*codes}) == distinct == len(fake.asked) == len(list(disk.stored()))
-    assert store.counters["compiles"] == store.counters["nvrtc_compiles"] == distinct
-    assert store.counters["memory_hits"] == len(wanted) - distinct
+    assert len({*codes}) == distinct == len(fake.asked) == len(list(disk_cache.entry_files()))
+    assert kernel_store.counters["compiles"] == kernel_store.counters["nvrtc_compiles"] == distinct
+    assert kernel_store.counters["memory_hits"] == len(wanted) - distinct
     fresh_process(monkeypatch)
     assert [nvrtc.cubin(*each) for each in wanted] == codes
-    assert (store.counters["compiles"], store.counters["disk_hits"], len(fake.asked)) == (0, distinct, distinct)
+    assert (kernel_store.counters["compiles"], kernel_store.counters["disk_hits"], len(fake.asked)) == (0, distinct, distinct)
 
 
 def test_the_compiler_is_given_the_prelude_then_the_text(fake: FakeCompiler) -> None:
@@ -84,7 +85,7 @@ def test_whatever_changes_the_code_is_another_entry(fake: FakeCompiler, monkeypa
     def made(text: str, arch: str) -> CacheKey:
         """The key of the one entry that this adds."""
         nvrtc.cubin(text, arch)
-        entries = {file.id: disk.check(file.path).key for file in disk.stored()}
+        entries = {file.id: disk_cache.check(file.path).key for file in disk_cache.entry_files()}
         (new,) = entries.keys() - known.keys()
         known.update(entries)
         return entries[new]
@@ -121,7 +122,7 @@ def test_many_at_once(fake: FakeCompiler, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(fake, "compile", meeting)
     wanted = [(f"int64 x{i % 4};", "sm_80") for i in range(8)]
-    with store.watched() as uses:
+    with kernel_store.tracked_uses() as uses:
         found = nvrtc.compile_all(wanted, [f"k{i}" for i in range(8)])
     assert found == [f"fake 1 sm_80 {text}".encode() for text, _ in wanted]
     assert sorted(u.name for u in uses) == [f"k{i}" for i in range(8)] and len(fake.asked) == 4
@@ -135,7 +136,7 @@ def test_the_first_failure_of_many_is_raised(fake: FakeCompiler, monkeypatch: py
     monkeypatch.setattr(fake, "compile", refuse)
     with pytest.raises(CudaCompileError, match="sm_80"):
         nvrtc.compile_all([("int64 x;", arch) for arch in ("sm_80", "sm_90")])
-    assert list(disk.stored()) == []
+    assert list(disk_cache.entry_files()) == []
 
 
 # ---- where there is none -----------------------------------------------------------------------------------------------------
@@ -182,11 +183,11 @@ def real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nvrtc:
     return found
 
 
-def test_nvrtc_compiles_for_several_cards(real: Nvrtc) -> None:
+def test_nvrtc_compiles_for_several_gpus(real: Nvrtc) -> None:
     found = [nvrtc.cubin(ADD, arch, "add") for arch in ("sm_80", "sm_90", "sm_90a")]
     assert len({*found}) == 3 and all(code[:4] == b"\x7fELF" and b"add" in code for code in found)
     assert nvrtc.compile_all([(ADD, "sm_80"), (ADD, "sm_90")]) == found[:2]
-    assert store.counters["compiles"] == 3 and "Build ID" in real.version and real.version.startswith("NVRTC ")
+    assert kernel_store.counters["compiles"] == 3 and "Build ID" in real.version and real.version.startswith("NVRTC ")
 
 
 def test_an_image_is_what_nvrtc_made_to_the_last_byte(real: Nvrtc) -> None:
@@ -206,8 +207,8 @@ def test_an_image_is_what_nvrtc_made_to_the_last_byte(real: Nvrtc) -> None:
 
 def test_an_entry_from_before_images_were_whole_is_not_used(real: Nvrtc) -> None:
     whole = nvrtc.cubin(ADD, "sm_90")
-    (entry,) = disk.stored()
-    key = disk.check(entry.path).key
+    (entry,) = disk_cache.entry_files()
+    key = disk_cache.check(entry.path).key
     short = CacheKey(tuple(field for field in key.fields if field[0] != "image"))
     assert short != key and dict(key.fields)["image"] == "whole"
     assert nvrtc._whole(whole[:-1]) == nvrtc._whole(whole) == whole
@@ -231,9 +232,9 @@ def test_an_error_shows_the_source(real: Nvrtc) -> None:
     line = prelude.PRELUDE.count("\n") + 4
     assert text.startswith(f"a CUDA kernel does not compile for sm_80; this is a bug in relayvm\nkernel.cu({line}): error:")
     assert f"\n> {line:>5} |   if (i < n) out[i] = x[i] * 3.0f + z[i];\n" in text
-    assert list(disk.stored()) == []
+    assert list(disk_cache.entry_files()) == []
 
 
-def test_a_card_that_nvrtc_does_not_know(real: Nvrtc) -> None:
+def test_a_gpu_that_nvrtc_does_not_know(real: Nvrtc) -> None:
     with pytest.raises(NoNvrtc, match=r"^NVRTC \d+\.\d+ does not compile for sm_10, only for sm_.*sm_90"):
         nvrtc.cubin(ADD, "sm_10")

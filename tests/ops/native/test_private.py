@@ -13,10 +13,10 @@ from pwd import struct_passwd
 
 import pytest
 
-from relayvm.ops.native import disk, private, records, store
-from relayvm.ops.native.disk import CacheWarning
-from relayvm.ops.native.fingerprint import TUNING, fingerprint
-from relayvm.ops.native.private import NotPrivate
+from relayvm.ops.native.cache import disk_cache, kernel_store, private_files, tuning_records
+from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.cache.fingerprint import TUNING, fingerprint
+from relayvm.ops.native.cache.private_files import NotPrivate
 
 from .fresh import entry, fresh_cache, fresh_process, key
 
@@ -30,13 +30,13 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A cache in a folder of its own, with entry 1."""
     (tmp_path / "above").mkdir()
     made = fresh_cache(monkeypatch, tmp_path / "above")
-    disk.write(entry(1))
-    records.save([record(1)])
+    disk_cache.write(entry(1))
+    tuning_records.save([record(1)])
     yield made
 
 
-def record(number: int) -> records.Record:
-    return records.Record(fingerprint(TUNING, {"of": f"test {number}"}, {}), {"number": number})
+def record(number: int) -> tuning_records.Record:
+    return tuning_records.Record(fingerprint(TUNING, {"of": f"test {number}"}, {}), {"number": number})
 
 
 def mode(bits: int) -> Callable[[Path], None]:
@@ -105,7 +105,7 @@ def test_what_another_user_can_change_is_neither_read_nor_written(
     fresh_process(monkeypatch)
     with pytest.warns(CacheWarning) as said:
         for number in (1, 2):
-            got = store.kept(key(number), "k", lambda: b"new")
+            got = kernel_store.get_or_make(key(number), "k", lambda: b"new")
             assert got == (entry(1).payload if only_written and number == 1 else b"new")
     assert len(said) == 1 and words in str(said[0].message)
     written = {file.relative_to(cache).as_posix() for file in (cache / "entries").rglob("*") if file.is_file()}
@@ -129,18 +129,18 @@ def test_a_file_that_another_user_has_put_into_tmp_never_becomes_an_entry(cache:
     monkeypatch.setattr(os, "replace", swapped)
     fresh_process(monkeypatch)
     with pytest.warns(CacheWarning, match="belongs to another user"):
-        disk.write(entry(2))
-    assert [file.id for file in disk.stored()] == [key(1).id]
+        disk_cache.write(entry(2))
+    assert [file.id for file in disk_cache.entry_files()] == [key(1).id]
 
 
 @posix
 @pytest.mark.parametrize("place", ["..", "", "tuning.jsonl"])
 @pytest.mark.parametrize("change", [mode(0o777), pytest.param(given_away, marks=root)])
 def test_records_that_another_user_can_change(cache: Path, place: str, change: Callable[[Path], None]) -> None:
-    assert len(records.known()) == 1
+    assert len(tuning_records.load()) == 1
     change(cache / place)
     with pytest.warns(CacheWarning, match="no tuning records are used"):
-        assert records.known() == {} and records.save([record(2)]) == 0
+        assert tuning_records.load() == {} and tuning_records.save([record(2)]) == 0
 
 
 @posix
@@ -150,12 +150,12 @@ def test_sticky_folders_on_the_way_and_links_of_ones_own_are_fine(
     cache.parent.chmod(0o777 | stat.S_ISVTX)
     (tmp_path / "link").symlink_to("above/../above/cache")
     (tmp_path / "absolute").symlink_to(tmp_path / "link")
-    monkeypatch.setenv(disk.FOLDER_VARIABLE, str(tmp_path / "absolute"))
+    monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, str(tmp_path / "absolute"))
     fresh_process(monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert store.kept(key(1), "k", pytest.fail) == entry(1).payload
-        assert store.kept(key(2), "k", lambda: b"new") == b"new" and len(list(disk.stored())) == 2
+        assert kernel_store.get_or_make(key(1), "k", pytest.fail) == entry(1).payload
+        assert kernel_store.get_or_make(key(2), "k", lambda: b"new") == b"new" and len(list(disk_cache.entry_files())) == 2
 
 
 @posix
@@ -163,14 +163,14 @@ def test_links_in_a_circle_are_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="Too many levels of symbolic links"):
-        private.check_folder(tmp_path / "a" / "c")
+        private_files.check_folder(tmp_path / "a" / "c")
     with pytest.raises(NotPrivate, match="is no ordinary file"):
-        private.open_file(tmp_path / "a")
+        private_files.open_file(tmp_path / "a")
     with pytest.raises(IsADirectoryError):
-        private.open_file(tmp_path)
-    assert private.check_folder(tmp_path / "not" / "there") == tmp_path / "not" / "there"
+        private_files.open_file(tmp_path)
+    assert private_files.check_folder(tmp_path / "not" / "there") == tmp_path / "not" / "there"
     (tmp_path / "file").write_text("")
-    assert private.check_folder(tmp_path / "file" / "there")
+    assert private_files.check_folder(tmp_path / "file" / "there")
 
 
 @posix
@@ -179,17 +179,17 @@ def test_a_folder_on_the_way_may_be_written_by_the_group_of_this_user_alone(cach
     group = (cache / "..").stat().st_gid
     for own in (True, False):
         monkeypatch.setattr(
-            private, "_is_own_group", lambda asked, user, own=own: own and asked == group and user == os.geteuid()
+            private_files, "_is_own_group", lambda asked, user, own=own: own and asked == group and user == os.geteuid()
         )
         if own:
-            private.check_folder(cache)
+            private_files.check_folder(cache)
         else:
             with pytest.raises(NotPrivate, match="other users may write to "):
-                private.check_folder(cache)
+                private_files.check_folder(cache)
     (cache / "..").chmod(0o777)
-    monkeypatch.setattr(private, "_is_own_group", lambda asked, user: True)
+    monkeypatch.setattr(private_files, "_is_own_group", lambda asked, user: True)
     with pytest.raises(NotPrivate, match="other users may write to "):
-        private.check_folder(cache)
+        private_files.check_folder(cache)
 
 
 @posix
@@ -199,7 +199,7 @@ def test_whose_group_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: {p.pw_uid: p for p in people}[uid])
     monkeypatch.setattr(pwd, "getpwall", lambda: people)
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("g", "", gid, members[gid])))
-    mine = private._is_own_group.__wrapped__
+    mine = private_files._is_own_group.__wrapped__
     assert [mine(gid, 7) for gid in (70, 71, 72, 80, 99)] == [True, False, False, False, False]
     assert not mine(70, 9), "a user without a name"
     members[70] = ["you"]

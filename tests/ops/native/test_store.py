@@ -16,10 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.native import compile, memory, store
-from relayvm.ops.native.cache_key import CacheKey, canonical, differences, text_hash
+from relayvm.ops.native import memory
+from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.cache.cache_key import CacheKey, canonical, differences, text_hash
+from relayvm.ops.native.cache.kernel_store import SingleFlight, Use
+from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.memory import native
-from relayvm.ops.native.store import SingleFlight, Use
 
 from .fresh import fresh_cache, fresh_process, key
 
@@ -84,16 +86,16 @@ def test_uses_are_counted_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     fresh_cache(monkeypatch, tmp_path)
     told: list[Use] = []
     begun: list[str] = []
-    monkeypatch.setattr(store, "on_use", [told.append])
-    monkeypatch.setattr(store, "on_compile", [begun.append])
+    monkeypatch.setattr(kernel_store, "on_use", [told.append])
+    monkeypatch.setattr(kernel_store, "on_compile", [begun.append])
     for _ in range(2):
-        assert store.kept(key(1), "one", lambda: b"code") == b"code"
+        assert kernel_store.get_or_make(key(1), "one", lambda: b"code") == b"code"
     fresh_memory = SingleFlight()
-    monkeypatch.setattr(store, "_payloads", fresh_memory)
-    assert store.kept(key(1), "one", pytest.fail) == b"code"
+    monkeypatch.setattr(kernel_store, "_payloads", fresh_memory)
+    assert kernel_store.get_or_make(key(1), "one", pytest.fail) == b"code"
     assert [(use.how, use.name) for use in told] == [("compiles", "one"), ("memory_hits", "one"), ("disk_hits", "one")]
     assert begun == ["one"]
-    counted = dict(store.counters)
+    counted = dict(kernel_store.counters)
     assert counted.pop("bytes_written") > 4 and counted.pop("bytes_read") == 4
     assert counted == {"compiles": 1, "nvrtc_compiles": 1, "memory_hits": 1, "disk_hits": 1}
 
@@ -102,11 +104,11 @@ def test_one_watches_ones_own_thread_and_what_works_for_it(monkeypatch: pytest.M
     fresh_cache(monkeypatch, tmp_path)
 
     def use(number: int) -> bytes:
-        return store.kept(key(number), str(number), bytes)
+        return kernel_store.get_or_make(key(number), str(number), bytes)
 
-    with ThreadPoolExecutor(1) as pool, store.watched() as outer:
+    with ThreadPoolExecutor(1) as pool, kernel_store.tracked_uses() as outer:
         use(1)
-        with store.watched() as inner:
+        with kernel_store.tracked_uses() as inner:
             pool.submit(use, 2).result()  # somebody else's
             pool.submit(contextvars.copy_context().run, use, 3).result()
         use(4)
@@ -122,11 +124,11 @@ def test_threads_that_want_the_same_function_compile_it_once(monkeypatch: pytest
         return 3 * x
 
     with ThreadPoolExecutor(4) as pool:
-        found = {*pool.map(lambda _: store.address_of(thrice, "int64(int64)"), range(8))}
-    assert len(found) == 1 and store.counters["compiles"] == 1 and store.counters["memory_hits"] == 7
+        found = {*pool.map(lambda _: kernel_store.address_of(thrice, "int64(int64)"), range(8))}
+    assert len(found) == 1 and kernel_store.counters["compiles"] == 1 and kernel_store.counters["memory_hits"] == 7
     fresh_process(monkeypatch)
-    store.address_of(thrice, "int64(int64)")
-    assert dict(store.counters).keys() == {"bytes_read", "disk_hits"}
+    kernel_store.address_of(thrice, "int64(int64)")
+    assert dict(kernel_store.counters).keys() == {"bytes_read", "disk_hits"}
 
 
 # ---- keys --------------------------------------------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ def test_two_records_have_one_id_only_if_they_are_equal(a: Any, b: Any) -> None:
 
 
 def test_every_field_of_the_toolchain_tells_keys_apart() -> None:
-    fields = compile.toolchain_fields()
+    fields = native_compiler.toolchain_fields()
     assert {"options", "processor", "features", "triple", "numba", "llvmlite", "numpy", "python", "toolchain"} == {*fields}
     base = CacheKey.of("object", fields)
     for name, value in fields.items():
@@ -155,9 +157,9 @@ def test_every_field_of_the_toolchain_tells_keys_apart() -> None:
 
 def test_a_variable_of_numbas_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT", raising=False)
-    before = compile.toolchain_fields()
+    before = native_compiler.toolchain_fields()
     monkeypatch.setenv("NUMBA_OPT", "1")
-    assert compile.toolchain_fields() == before | {"options": before["options"] + " NUMBA_OPT=1"}
+    assert native_compiler.toolchain_fields() == before | {"options": before["options"] + " NUMBA_OPT=1"}
 
 
 def function(text: str, **names: Any) -> Callable[..., Any]:
@@ -196,8 +198,8 @@ def test_what_decides_the_code_decides_the_fingerprint() -> None:
         function("def f(x): return x in {'a', 'b'}"),
         function("def f(x): return x in {'a', 'c'}"),
     ]
-    assert len({compile.fingerprint(f) for f in same}) == 1
-    assert len({compile.fingerprint(f) for f in [same[0], *others]}) == 1 + len(others)
+    assert len({native_compiler.fingerprint(f) for f in same}) == 1
+    assert len({native_compiler.fingerprint(f) for f in [same[0], *others]}) == 1 + len(others)
 
 
 # ---- canonical text ----------------------------------------------------------------------------------------------------------

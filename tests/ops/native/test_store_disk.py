@@ -17,10 +17,10 @@ from typing import Any
 import platformdirs
 import pytest
 
-from relayvm.ops.native import disk, store
-from relayvm.ops.native import load as loader
-from relayvm.ops.native.disk import CacheWarning
-from relayvm.ops.native.entry import DamagedEntry, Entry, pack, unpack
+from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache.cache_entry import DamagedEntry, Entry, pack, unpack
+from relayvm.ops.native.cache.disk_cache import CacheWarning
+from relayvm.ops.native.jit import linker as loader
 from relayvm.ops.native.memory import native
 
 from .fresh import entry, fresh_cache, fresh_process, key
@@ -39,23 +39,23 @@ def one_warning(words: str) -> Iterator[None]:
 
 
 def files(cache: Path) -> list[str]:
-    return sorted(file.id for file in disk.stored())
+    return sorted(file.id for file in disk_cache.entry_files())
 
 
 def aged(number: int, seconds: float) -> None:
     """Entry ``number`` was last used so long ago."""
     at = time.time() - seconds
-    os.utime(disk.path_of(key(number).id), (at, at))
+    os.utime(disk_cache.path_of(key(number).id), (at, at))
 
 
 # ---- what is written --------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_written_is_read(cache: Path) -> None:
-    assert disk.read(key(1)) is None
-    written = disk.write(entry(1))
-    assert disk.read(key(1)) == entry(1)
-    (file,) = disk.stored()
+    assert disk_cache.read(key(1)) is None
+    written = disk_cache.write(entry(1))
+    assert disk_cache.read(key(1)) == entry(1)
+    (file,) = disk_cache.entry_files()
     assert file.size == written == file.path.stat().st_size and file.id == key(1).id
     assert file.path == cache / "entries" / key(1).id[:2] / key(1).id[2:]
 
@@ -64,7 +64,7 @@ def test_what_is_written_is_read(cache: Path) -> None:
 def test_folders_and_files_are_private(cache: Path) -> None:
     before = os.umask(0)
     try:
-        disk.write(entry(1))
+        disk_cache.write(entry(1))
     finally:
         os.umask(before)
     for path in (cache, *cache.rglob("*")):
@@ -74,9 +74,9 @@ def test_folders_and_files_are_private(cache: Path) -> None:
 def test_the_folder_may_be_in_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fresh_cache(monkeypatch, tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv(disk.FOLDER_VARIABLE, "~/mine")
-    disk.write(entry(1))
-    assert disk.folder() == tmp_path / "mine" and (tmp_path / "mine" / "entries").is_dir()
+    monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, "~/mine")
+    disk_cache.write(entry(1))
+    assert disk_cache.folder() == tmp_path / "mine" and (tmp_path / "mine" / "entries").is_dir()
 
 
 # ---- damage -----------------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 class _Bomb:
-    """What says so when it is unpickled."""
+    """An object that reports that it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pytest.fail, ("unpickled",)
@@ -155,15 +155,15 @@ class _Bomb:
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_a_miss_and_one_warning(cache: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     for number in (1, 2):
-        disk.write(entry(number))
-        DAMAGE[damage](disk.path_of(key(number).id))
+        disk_cache.write(entry(number))
+        DAMAGE[damage](disk_cache.path_of(key(number).id))
     with one_warning("compiled in every process" if damage == "a folder" else f"cache entry {key(1).id[:12]} cannot be used"):
         for number in (1, 2):
-            assert store.kept(key(number), "k", lambda: b"new") == b"new"
-    assert store.counters["compiles"] == 2 and store.counters["disk_hits"] == 0
+            assert kernel_store.get_or_make(key(number), "k", lambda: b"new") == b"new"
+    assert kernel_store.counters["compiles"] == 2 and kernel_store.counters["disk_hits"] == 0
     if damage != "a folder":
         fresh_process(monkeypatch)
-        assert store.kept(key(1), "k", pytest.fail) == b"new", "the damaged file was replaced"
+        assert kernel_store.get_or_make(key(1), "k", pytest.fail) == b"new", "the damaged file was replaced"
 
 
 @pytest.mark.parametrize("damage", [name for name in DAMAGE if name != "a folder"])
@@ -174,13 +174,13 @@ def test_damaged_machine_code_is_never_loaded(cache: Path, monkeypatch: pytest.M
 
     loaded: list[bytes] = []
     monkeypatch.setattr(loader, "load", lambda code: loaded.append(code.code) or 1)
-    store.address_of(five, "int64()")
-    (file,) = disk.stored()
+    kernel_store.address_of(five, "int64()")
+    (file,) = disk_cache.entry_files()
     DAMAGE[damage](file.path)
     fresh_process(monkeypatch)
     with pytest.warns(CacheWarning):
-        store.address_of(five, "int64()")
-    assert store.counters["compiles"] == 1 and len(loaded) == 2
+        kernel_store.address_of(five, "int64()")
+    assert kernel_store.counters["compiles"] == 1 and len(loaded) == 2
     assert unpack(file.path.read_bytes()).payload == loaded[1], "what was compiled, not what was found"
 
 
@@ -189,14 +189,14 @@ def test_code_that_cannot_be_mapped_is_compiled_again(cache: Path, monkeypatch: 
     def six() -> int:
         return 6
 
-    store.address_of(six, "int64()")
-    (file,) = disk.stored()
+    kernel_store.address_of(six, "int64()")
+    (file,) = disk_cache.entry_files()
     whole = unpack(file.path.read_bytes())
     file.path.write_bytes(pack(whole._replace(payload=b"\x7fELF but no object")))
     fresh_process(monkeypatch)
     with one_warning("not a 64-bit ELF object"):
-        assert store.address_of(six, "int64()")
-    assert store.counters["compiles"] == 1 and len(unpack(file.path.read_bytes()).payload) == len(whole.payload)
+        assert kernel_store.address_of(six, "int64()")
+    assert kernel_store.counters["compiles"] == 1 and len(unpack(file.path.read_bytes()).payload) == len(whole.payload)
 
 
 # ---- a folder that cannot be used -------------------------------------------------------------------------------------------
@@ -205,8 +205,8 @@ def test_code_that_cannot_be_mapped_is_compiled_again(cache: Path, monkeypatch: 
 def runs_on(number: int = 1) -> None:
     """Kernels are compiled, whatever the folder is like."""
     for i in range(number, number + 3):
-        assert store.kept(key(i), "k", lambda i=i: bytes([i])) == bytes([i])
-    assert store.counters["compiles"] == 3
+        assert kernel_store.get_or_make(key(i), "k", lambda i=i: bytes([i])) == bytes([i])
+    assert kernel_store.counters["compiles"] == 3
 
 
 @pytest.mark.parametrize("place", ["", "entries", "tmp", f"entries/{key(1).id[:2]}"])
@@ -281,7 +281,7 @@ def test_a_really_full_device(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_entries_that_cannot_be_read(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk.write(entry(1))
+    disk_cache.write(entry(1))
 
     def fail(*_: Any, **__: Any) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
@@ -293,7 +293,7 @@ def test_entries_that_cannot_be_read(cache: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_folder_that_one_may_only_read_is_a_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk.write(entry(1))
+    disk_cache.write(entry(1))
     aged(1, 10**6)
 
     def fail(*_: Any, **__: Any) -> None:
@@ -303,18 +303,18 @@ def test_a_folder_that_one_may_only_read_is_a_cache(cache: Path, monkeypatch: py
         monkeypatch.setattr(os, name, fail)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert store.kept(key(1), "k", pytest.fail) == entry(1).payload
+        assert kernel_store.get_or_make(key(1), "k", pytest.fail) == entry(1).payload
 
 
 def test_no_home(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(disk.FOLDER_VARIABLE)
+    monkeypatch.delenv(disk_cache.FOLDER_VARIABLE)
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")  # what it says without a home
     monkeypatch.chdir(tmp_path)
     with one_warning("there is no home folder; set RELAYVM_CACHE_DIR"):
         runs_on()
     assert files_below(tmp_path) == []
     fresh_process(monkeypatch)
-    monkeypatch.setenv(disk.FOLDER_VARIABLE, "~nobody-of-this-name/cache")
+    monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, "~nobody-of-this-name/cache")
     with one_warning("there is no home folder"):
         runs_on()
 
@@ -322,7 +322,7 @@ def test_no_home(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 @pytest.mark.skipif(os.name != "posix", reason="no permission bits here")
 @pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
 def test_a_folder_that_others_may_write_to_is_not_used(cache: Path, monkeypatch: pytest.MonkeyPatch, mode: int) -> None:
-    disk.write(entry(1))
+    disk_cache.write(entry(1))
     (cache / "entries").chmod(mode)
     with one_warning(f"other users may write to {cache / 'entries'}"):
         runs_on()
@@ -338,21 +338,21 @@ def test_a_folder_that_others_may_write_to_is_not_used(cache: Path, monkeypatch:
 
 
 def test_the_least_recently_used_go_first(cache: Path) -> None:
-    (size,) = {disk.write(entry(i)) for i in range(5)}
+    (size,) = {disk_cache.write(entry(i)) for i in range(5)}
     for number, hours in enumerate((9, 3, 7, 5, 11)):
         aged(number, hours * 3600)
-    assert disk.read(key(0)) == entry(0), "used, and so the youngest now"
-    assert disk.prune(3 * size) == (2, 2 * size)
+    assert disk_cache.read(key(0)) == entry(0), "used, and so the youngest now"
+    assert disk_cache.prune(3 * size) == (2, 2 * size)
     assert files(cache) == sorted(key(i).id for i in (0, 1, 3))
-    assert disk.prune(3 * size) == (0, 0)
-    assert disk.prune(0) == (3, 3 * size) and files(cache) == []
+    assert disk_cache.prune(3 * size) == (0, 0)
+    assert disk_cache.prune(0) == (3, 3 * size) and files(cache) == []
 
 
 def test_writing_keeps_to_the_cap(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = len(pack(entry(0)))
-    monkeypatch.setenv(disk.CAP_VARIABLE, str(4 * size))
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, str(4 * size))
     for number in range(8):
-        disk.write(entry(number))
+        disk_cache.write(entry(number))
         aged(number, 3600 * (20 - number))
     assert files(cache) == sorted(key(i).id for i in range(4, 8)), "all but the last are old when it is written"
 
@@ -360,73 +360,73 @@ def test_writing_keeps_to_the_cap(cache: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_what_was_just_written_is_not_evicted(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By whichever process: a folder that is too small holds what is in use for a while."""
     size = len(pack(entry(0)))
-    monkeypatch.setenv(disk.CAP_VARIABLE, str(2 * size))
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, str(2 * size))
     for number in range(6):
-        disk.write(entry(number))
+        disk_cache.write(entry(number))
     assert len(files(cache)) == 6
 
 
 def test_what_another_process_touches_meanwhile_stays(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
-        disk.write(entry(number))
+        disk_cache.write(entry(number))
         aged(number, 10**5 - number)
-    listed = list(disk.stored())
-    monkeypatch.setattr(disk, "stored", lambda: iter(listed))
-    disk.read(key(0))  # touches it
-    disk.write(entry(1))
-    assert disk.prune(0)[0] == 1
+    listed = list(disk_cache.entry_files())
+    monkeypatch.setattr(disk_cache, "entry_files", lambda: iter(listed))
+    disk_cache.read(key(0))  # touches it
+    disk_cache.write(entry(1))
+    assert disk_cache.prune(0)[0] == 1
     monkeypatch.undo()
-    monkeypatch.setenv(disk.FOLDER_VARIABLE, str(cache))
+    monkeypatch.setenv(disk_cache.FOLDER_VARIABLE, str(cache))
     assert files(cache) == sorted(key(i).id for i in (0, 1))
 
 
 def test_a_use_is_written_down_once_an_hour(cache: Path) -> None:
-    disk.write(entry(1))
-    path = disk.path_of(key(1).id)
+    disk_cache.write(entry(1))
+    path = disk_cache.path_of(key(1).id)
     for seconds, is_touched in ((1800, False), (7200, True)):
         aged(1, seconds)
         before = path.stat().st_mtime
-        disk.read(key(1))
+        disk_cache.read(key(1))
         assert (path.stat().st_mtime > before) is is_touched
 
 
 def test_what_broken_writes_left_is_cleared_away(cache: Path) -> None:
-    disk.write(entry(1))
+    disk_cache.write(entry(1))
     for name, seconds in (("old", 10**4), ("new", 10)):
         left = cache / "tmp" / name
         left.write_bytes(b"half")
         os.utime(left, (time.time() - seconds,) * 2)
-    disk.prune(10**9)
+    disk_cache.prune(10**9)
     assert [f.name for f in (cache / "tmp").iterdir()] == ["new"], "it may be another process's, which is writing"
-    assert disk.clear() == (2, len(pack(entry(1))) + 4)
+    assert disk_cache.clear() == (2, len(pack(entry(1))) + 4)
     assert files_below(cache) == []
 
 
 @pytest.mark.parametrize(("text", "words"), [("1GB", "'1GB'"), ("-1", "'-1'"), ("1e9", "'1e9'")])
 def test_a_cap_that_is_no_number(cache: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str) -> None:
-    monkeypatch.setenv(disk.CAP_VARIABLE, text)
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, text)
     with one_warning(f"RELAYVM_CACHE_MAX_BYTES={words} is not a number of bytes; 1073741824 is used"):
         runs_on()
     assert len(files(cache)) == 3
 
 
 def test_with_a_cap_of_zero_nothing_is_written(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(disk.CAP_VARIABLE, "0")
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, "0")
     runs_on()
     assert not cache.exists()
 
 
 def test_foreign_files_do_no_harm(cache: Path) -> None:
-    disk.write(entry(1))
+    disk_cache.write(entry(1))
     (cache / "entries" / "notes.txt").write_text("mine")
     (cache / "entries" / "ab").mkdir(exist_ok=True)
     (cache / "entries" / "ab" / "readme").write_text("mine")
-    assert disk.read(key(1)) == entry(1)
+    assert disk_cache.read(key(1)) == entry(1)
     with pytest.raises(DamagedEntry, match="not an entry of this cache"):
-        disk.check(cache / "entries" / "ab" / "readme")
+        disk_cache.check(cache / "entries" / "ab" / "readme")
 
 
 def test_names_are_for_people_only(cache: Path) -> None:
-    disk.write(entry(1)._replace(name="softmax"))
-    found = disk.read(key(1))
+    disk_cache.write(entry(1)._replace(name="softmax"))
+    found = disk_cache.read(key(1))
     assert isinstance(found, Entry) and found.name == "softmax" and found.key == key(1)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from relayvm.ops.native import disk, store
-from relayvm.ops.native.entry import Entry
+from relayvm.ops.native.cache import disk_cache, kernel_store
+from relayvm.ops.native.cache.cache_entry import Entry
 
 from .fresh import entry, fresh_cache, fresh_process, key
 
@@ -37,12 +37,12 @@ def child(work: Callable[[], object]) -> int:
 
 
 def ended(pid: int) -> int:
-    """How the process ended: its exit code, or minus the signal."""
+    """Wait for a process: its exit code, or minus the signal."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def payload(number: int, process: int) -> bytes:
-    """What process ``process`` compiles: as long as differs between keys, and as tells who it was."""
+    """The code that process ``process`` compiles: its length depends on the key, its contents on the process."""
     return bytes([process]) * (1000 + 37 * number)
 
 
@@ -57,9 +57,9 @@ def test_eight_processes_and_a_hundred_keys(monkeypatch: pytest.MonkeyPatch, tmp
             while not start.exists():
                 time.sleep(0.001)
             for number in order:
-                found = store.kept(key(number), "k", lambda number=number: payload(number, process))
+                found = kernel_store.get_or_make(key(number), "k", lambda number=number: payload(number, process))
                 assert found == payload(number, found[0]), "a whole winner, of whichever process"
-            uses = store.counters
+            uses = kernel_store.counters
             assert uses["compiles"] + uses["disk_hits"] == KEYS
             (tmp_path / f"done {process}").write_text(str(uses["compiles"]))
 
@@ -68,7 +68,7 @@ def test_eight_processes_and_a_hundred_keys(monkeypatch: pytest.MonkeyPatch, tmp
     pids = [child(work(process)) for process in range(PROCESSES)]
     start.touch()
     assert [ended(pid) for pid in pids] == [0] * PROCESSES
-    found = [disk.check(file.path) for file in disk.stored()]
+    found = [disk_cache.check(file.path) for file in disk_cache.entry_files()]
     assert sorted(e.key.id for e in found) == sorted(key(n).id for n in range(KEYS)), "one entry a key"
     winners = {e.key: e.payload for e in found}
     for number in range(KEYS):
@@ -77,8 +77,8 @@ def test_eight_processes_and_a_hundred_keys(monkeypatch: pytest.MonkeyPatch, tmp
     assert sum(int((tmp_path / f"done {p}").read_text()) for p in range(PROCESSES)) >= KEYS
     fresh_process(monkeypatch)
     for number in range(KEYS):
-        store.kept(key(number), "k", pytest.fail)
-    assert store.counters["disk_hits"] == KEYS and store.counters["compiles"] == 0
+        kernel_store.get_or_make(key(number), "k", pytest.fail)
+    assert kernel_store.counters["disk_hits"] == KEYS and kernel_store.counters["compiles"] == 0
 
 
 def whole(number: int) -> Entry:
@@ -88,9 +88,9 @@ def whole(number: int) -> Entry:
 def all_whole(cache: Path, numbers: range) -> int:
     """Every entry is one of those that were written, and whole; how many there are."""
     known = {key(n).id: n for n in numbers}
-    files = list(disk.stored())
+    files = list(disk_cache.entry_files())
     for file in files:
-        assert disk.check(file.path) == whole(known[file.id])
+        assert disk_cache.check(file.path) == whole(known[file.id])
     return len(files)
 
 
@@ -103,7 +103,7 @@ def test_killed_at_any_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     def write_for_ever() -> None:
         while True:
             for number in numbers:
-                disk.write(whole(number))
+                disk_cache.write(whole(number))
 
     for _ in range(200):
         pid = child(write_for_ever)
@@ -114,11 +114,11 @@ def test_killed_at_any_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     left = len(list((cache / "tmp").iterdir()))
     assert left > 0, "some were hit while they wrote"
     for number in numbers:
-        disk.write(whole(number))
+        disk_cache.write(whole(number))
     assert all_whole(cache, numbers) == len(numbers)
     for file in (cache / "tmp").iterdir():
         os.utime(file, (0, 0))
-    disk.prune(1 << 30)
+    disk_cache.prune(1 << 30)
     assert list((cache / "tmp").iterdir()) == []
 
 
@@ -127,7 +127,7 @@ def test_killed_at_every_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, r
     """A write dies after each of its calls, and after each sixteenth of its bytes."""
     cache = fresh_cache(monkeypatch, tmp_path)
     if replaced:
-        disk.write(whole(1))
+        disk_cache.write(whole(1))
     steps = 0
     while ended(child(lambda step=steps: dying(step))) == -signal.SIGKILL:
         assert all_whole(cache, range(2)) in ((1,) if replaced else (0, 1))
@@ -168,6 +168,6 @@ def dying(step: int) -> None:
 
     os.fdopen = lambda handle, mode: Slowly(handle)  # this process ends here
     os.mkdir, os.replace = before(os.mkdir), before(os.replace)
-    disk.tempfile.mkstemp = before(disk.tempfile.mkstemp)
-    disk.write(whole(1))
+    disk_cache.tempfile.mkstemp = before(disk_cache.tempfile.mkstemp)
+    disk_cache.write(whole(1))
     before(lambda: None)()

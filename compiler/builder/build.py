@@ -1,0 +1,201 @@
+"""The Python API of the language with Relay's names: ``var``, ``const``, operators on expressions; nodes are in ``constructors``.
+
+The operators themselves are at ``operators``: ``operators.nn.dense(x, w)`` (see ``operator_functions``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any as AnyValue
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ...ops.core.op import Op, TypeRelError
+from ...ops.core.tensor_types import DTYPES, TensorType, Type, is_float, numpy_dtype
+from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, dim
+from ...vm.api.argument_errors import a_count, a_sequence, a_text, described, wrong
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import ArgumentError, Span
+from ..ir import expr as ir
+from ..ir.expr import Constant, Expr, Var
+from ..text.attributes import did_you_mean
+from ..text.infix import MINUS, SIGNS
+
+__all__ = ["Any", "a_dtype", "a_name", "a_shape", "as_expr", "const", "make_call", "var"]
+
+#: A name of a function, as the text format reads it.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*([./][A-Za-z_][A-Za-z0-9_]*)*")
+_MOST_SIZE = 2**63 - 1
+
+
+def Any() -> Dim:
+    """An unknown dimension: ``?``."""
+    return ANY
+
+
+def var(name: str, shape: Sequence[IntLike] | None = None, dtype: str = "float32", type_annotation: Type | None = None) -> Var:
+    """A variable: a parameter, or the variable of a ``Let``.
+
+    With ``shape`` it is a tensor of that shape and ``dtype``; with neither shape nor ``type_annotation`` its type is inferred.
+    Raises ArgumentError for an invalid name, size or dtype, or for both a shape and an annotation.
+    """
+    name = a_name(name, "var: the name", "%")
+    if type_annotation is None and shape is not None:
+        type_annotation = TensorType(a_shape(shape, f"var {name!r}"), a_dtype(dtype))
+    elif shape is not None:
+        raise ArgumentError(f"var {name!r}: give a shape or a type_annotation, not both", here())
+    elif not isinstance(type_annotation, (Type, type(None))):
+        raise wrong(f"var {name!r}: the type_annotation", "a type", type_annotation, "relay.TensorType((relay.Any(), 4))")
+    return Var(name, type_annotation, span=here())
+
+
+def a_name(value: AnyValue, what: str, sign: str) -> str:
+    """A name without its sign.  The text format must be able to express a function's name; a variable's name is adapted when
+    printed.
+
+    Raises ArgumentError.
+    """
+    name = a_text(value, what).removeprefix(sign)
+    if not name or (sign == "@" and not _NAME.fullmatch(name)):
+        raise wrong(what, "letters, digits and underlines, with dots between words", value)
+    return name
+
+
+def a_shape(value: AnyValue, who: str) -> tuple[Dim, ...]:
+    """Sizes as dims.  Raises ArgumentError."""
+    sizes = a_sequence(value, f"{who}: the shape", "such as (relay.Any(), 4); () is a scalar's")
+    if len(sizes) > MAX_RANK:
+        raise ArgumentError(f"{who}: a tensor has at most {MAX_RANK} dimensions, not {len(sizes)}", here())
+    return tuple(_a_size(n, f"{who}: the size of axis {axis}") for axis, n in enumerate(sizes))
+
+
+def _a_size(value: AnyValue, what: str) -> Dim:
+    if isinstance(value, Dim):
+        return value
+    size = a_count(value, what, help="relay.Any() is a size that is not known")
+    if size > _MOST_SIZE:
+        raise wrong(what, f"at most {_MOST_SIZE}", value)
+    return dim(size)
+
+
+def const(value: AnyValue, dtype: str | None = None) -> Constant:
+    """A constant from a number, a list or an array.
+
+    Without ``dtype`` Python's ints become int32 and floats float32, as in Relay; an array keeps its dtype.  Raises ArgumentError
+    for an unknown dtype and for values that are not numbers.
+    """
+    if isinstance(value, Constant):
+        return value
+    wanted = None if dtype is None else a_dtype(dtype)
+    try:
+        if wanted is None and not hasattr(value, "dtype"):
+            wanted = _default_dtype(np.asarray(value))
+        data = np.array(value, numpy_dtype(wanted) if isinstance(wanted, str) else wanted, order="C")
+    except (ValueError, OverflowError, TypeError) as error:
+        raise ArgumentError(f"no constant can be made of {described(value)}: {error}", here()) from error
+    if data.dtype.name not in DTYPES or not data.dtype.isnative:
+        message = f"no constant can be made of {described(value)}: the dtypes are {', '.join(DTYPES)}, not {data.dtype}"
+        raise ArgumentError(message, here())
+    data.setflags(write=False)
+    return Constant(data, span=here())
+
+
+def _default_dtype(data: np.ndarray) -> np.dtype | str:
+    """The dtype of Python's numbers: the 32-bit types, int64 if they do not fit."""
+    if data.dtype == "int64":
+        return "int32" if not data.size or -(2**31) <= data.min() <= data.max() < 2**31 else "int64"
+    return "float32" if data.dtype == "float64" else data.dtype
+
+
+def a_dtype(dtype: AnyValue) -> str:
+    """The name of a dtype, also of numpy's.  Raises ArgumentError."""
+    try:
+        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    except (TypeError, ValueError):
+        raise wrong("the dtype", "the name of a dtype", dtype, f"there are {', '.join(DTYPES)}") from None
+    if dtype is None or name not in DTYPES:
+        message = f"unknown dtype {name!r}{did_you_mean(name, DTYPES)}"
+        raise ArgumentError(message, here(), help=f"there are {', '.join(DTYPES)}")
+    return name
+
+
+def as_expr(value: AnyValue, dtype: str | None = None) -> Expr:
+    """``value`` as an expression: lists and tuples of expressions become tuples, numbers and arrays constants.
+
+    A Python number takes the dtype ``dtype`` if that is given.  Raises ArgumentError for anything else, and for a float where an
+    integer is wanted.
+    """
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (Expr, list, tuple)) for v in value):
+        return ir.Tuple(tuple(as_expr(v) for v in value), span=here())
+    if isinstance(value, bool):
+        return const(value)
+    if isinstance(value, (int, float)):
+        if dtype == "bool" or (isinstance(value, float) and dtype is not None and not is_float(dtype)):
+            message = f"{value!r} is no {dtype}"
+            raise ArgumentError(message, here(), help=f"write relay.const({value!r}, dtype) or cast the other side")
+        return const(value, dtype)
+    if isinstance(value, (list, tuple, np.ndarray, np.generic)):
+        return const(value)
+    help = f'relay.var("{value}", shape) is a variable' if isinstance(value, str) and _NAME.fullmatch(value) else None
+    raise ArgumentError(f"an expression is wanted, not {described(value)}", here(), help=help)
+
+
+# ---- calls and operators on expressions --------------------------------------------------------------------------
+
+#: The known dtypes of calls built here, which numbers beside them take.
+_DTYPE_OF: WeakKeyDictionary[Expr, str] = WeakKeyDictionary()
+
+
+def known_dtype(expr: Expr) -> str | None:
+    """The dtype of a tensor expression if it is known before type inference."""
+    if isinstance(expr.ty, TensorType):
+        return expr.ty.dtype
+    if isinstance(expr, Constant):
+        return expr.data.dtype.name
+    if isinstance(expr, Var):
+        return expr.annotation.dtype if isinstance(expr.annotation, TensorType) else None
+    return _DTYPE_OF.get(expr)
+
+
+def make_call(op: Op | Expr, args: tuple[Expr, ...], attrs: AnyValue = None, span: Span | None = None) -> ir.Call:
+    """The call; ``attrs`` is the operator's attrs object, None for its defaults."""
+    if not isinstance(op, Op):
+        return ir.Call(op, args, attrs, span=span)
+    call = ir.Call(op, args, op.attrs() if attrs is None else attrs, span=span)
+    dtypes = [known_dtype(arg) for arg in args]
+    if None not in dtypes:
+        try:
+            dtype = op.dtype(tuple(dtypes), call.attrs)
+        except TypeRelError:
+            dtype = ()  # type inference reports the error, with its place
+        if isinstance(dtype, str):
+            _DTYPE_OF[call] = dtype
+    return call
+
+
+def _binary(op: Op, swap: bool) -> Callable[[Expr, AnyValue], AnyValue]:
+    def method(self: Expr, other: AnyValue) -> AnyValue:
+        if not isinstance(other, (Expr, bool, int, float, np.ndarray, np.generic)):
+            return NotImplemented
+        right = as_expr(other, known_dtype(self))
+        return make_call(op, (right, self) if swap else (self, right), span=here())
+
+    return method
+
+
+def _install() -> None:
+    for sign in SIGNS.values():
+        if sign.method is not None:
+            setattr(Expr, f"__{sign.method}__", _binary(sign.op, swap=False))
+            if sign.is_arithmetic:
+                setattr(Expr, f"__r{sign.method}__", _binary(sign.op, swap=True))
+    setattr(Expr, f"__{MINUS.method}__", lambda self: make_call(MINUS.op, (self,), span=here()))
+    # otherwise numpy treats an expression as an element of an object array
+    Expr.__array_ufunc__ = None  # type: ignore[attr-defined]
+
+
+_install()

@@ -1,0 +1,258 @@
+"""Node and type constructors of the Python API: each checks its arguments, creates the IR's node, and records the Python line.
+
+A constructor answers ``isinstance`` for its node.  The compiler itself creates nodes of ``ir`` and types of
+``ops.core.tensor_types``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any as AnyValue
+
+from ...ops.core import tensor_types as ty
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import Type
+from ...shape_funcs.symbolic.dim import IntLike
+from ...vm.api.argument_errors import a_count, a_mapping, a_sequence, wrong
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import ArgumentError, Span
+from ..ir import expr as ir
+from ..ir.expr import Expr
+from ..ir.visitor import free_vars
+from .build import a_dtype, a_name, a_shape, as_expr, const, make_call
+from .operator_functions import operators
+
+__all__ = [
+    "Call", "Constant", "FuncType", "Function", "GlobalVar", "IRModule", "If", "Let", "TensorType", "Tuple", "TupleGetItem",
+    "TupleType", "Var",
+]  # fmt: skip
+
+
+class _Constructor(type):
+    """A constructor with checked arguments, which answers ``isinstance`` for its node."""
+
+    node: type
+    make: Callable[..., AnyValue]
+
+    def __call__(cls, *args: AnyValue, **named: AnyValue) -> AnyValue:
+        return cls.make(*args, **named)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.node)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.node)
+
+
+# ---- expressions ---------------------------------------------------------------------------------------------------------
+
+
+class Var(metaclass=_Constructor):
+    """``Var("x", type_annotation)``; ``relay.var`` takes a shape and a dtype."""
+
+    node = ir.Var
+
+    @staticmethod
+    def make(name: str, annotation: Type | None = None, *, span: Span | None = None, ty: Type | None = None) -> ir.Var:
+        return ir.Var(a_name(name, "Var: the name", "%"), a_type_or_none(annotation, "Var"), span=span or here(), ty=ty)
+
+
+class GlobalVar(metaclass=_Constructor):
+    """``GlobalVar("f")``: a function of the module."""
+
+    node = ir.GlobalVar
+
+    @staticmethod
+    def make(name: str, *, span: Span | None = None, ty: Type | None = None) -> ir.GlobalVar:
+        return ir.GlobalVar(a_name(name, "GlobalVar: the name", "@"), span=span or here(), ty=ty)
+
+
+class Constant(metaclass=_Constructor):
+    """``Constant(array)``: also for a number or a list, as ``relay.const``."""
+
+    node = ir.Constant
+
+    @staticmethod
+    def make(data: AnyValue, *, span: Span | None = None, ty: Type | None = None) -> ir.Constant:
+        return ir.Constant(const(data).data, span=span or here(), ty=ty)
+
+
+class Tuple(metaclass=_Constructor):
+    """``Tuple([a, b])``."""
+
+    node = ir.Tuple
+
+    @staticmethod
+    def make(fields: Sequence[AnyValue], *, span: Span | None = None, ty: Type | None = None) -> ir.Tuple:
+        given = a_sequence(fields, "Tuple: the fields", "Tuple([a, b])")
+        return ir.Tuple(tuple(map(as_expr, given)), span=span or here(), ty=ty)
+
+
+class TupleGetItem(metaclass=_Constructor):
+    """``TupleGetItem(tuple, 0)``."""
+
+    node = ir.TupleGetItem
+
+    @staticmethod
+    def make(tuple_value: AnyValue, index: int, *, span: Span | None = None, ty: Type | None = None) -> ir.TupleGetItem:
+        if isinstance(tuple_value, (list, tuple)):  # a list of numbers would be a constant
+            tuple_value = Tuple(tuple_value)
+        return ir.TupleGetItem(as_expr(tuple_value), a_count(index, "TupleGetItem: the index"), span=span or here(), ty=ty)
+
+
+class Call(metaclass=_Constructor):
+    """``Call(op, args, attrs=None)``: a call of an operator, or of an expression whose value is a function."""
+
+    node = ir.Call
+
+    @staticmethod
+    def make(op: Op | Expr, args: Sequence[AnyValue], attrs: AnyValue = None, *, span: Span | None = None) -> ir.Call:
+        if not isinstance(op, (Op, Expr)):
+            raise wrong("Call: the callee", "an operator or an expression", op, _called(op))
+        given = a_sequence(args, "Call: the arguments", "Call(f, [x, y])")
+        if isinstance(op, Op) and attrs is not None and not isinstance(attrs, op.attrs):
+            raise wrong(f"Call: the attrs of {op.name}", f"{op.attrs.__name__}", attrs, f"or write relay.{op.name}(...)")
+        return make_call(op, tuple(map(as_expr, given)), attrs, span or here())
+
+
+def _called(op: AnyValue) -> str:
+    if not isinstance(op, str):
+        return "relay.add(x, y) calls an operator, Call(GlobalVar('f'), [x]) a function of the module"
+    try:
+        found = operators
+        for part in op.split("."):
+            found = getattr(found, part)
+        return f"write relay.{op}(...)"
+    except AttributeError:
+        return f"for a function of the module write Call(GlobalVar({op!r}), ...)"
+
+
+class Let(metaclass=_Constructor):
+    """``Let(var, value, body)``."""
+
+    node = ir.Let
+
+    @staticmethod
+    def make(var: ir.Var, value: AnyValue, body: AnyValue, *, span: Span | None = None, ty: Type | None = None) -> ir.Let:
+        if not isinstance(var, ir.Var):
+            raise wrong("Let: the variable", "a variable", var, 'relay.var("x")')
+        return ir.Let(var, as_expr(value), as_expr(body), span=span or here(), ty=ty)
+
+
+class If(metaclass=_Constructor):
+    """``If(condition, then, else)``."""
+
+    node = ir.If
+
+    @staticmethod
+    def make(
+        cond: AnyValue, true_branch: AnyValue, false_branch: AnyValue, *, span: Span | None = None, ty: Type | None = None
+    ) -> ir.If:
+        return ir.If(as_expr(cond), as_expr(true_branch), as_expr(false_branch), span=span or here(), ty=ty)
+
+
+class Function(metaclass=_Constructor):
+    """``Function([x, y], body, ret_type=None, attrs=None)``."""
+
+    node = ir.Function
+
+    @staticmethod
+    def make(
+        params: Sequence[ir.Var], body: AnyValue, ret_type: Type | None = None, attrs: Mapping[str, AnyValue] | None = None,
+        *, span: Span | None = None, ty: Type | None = None,
+    ) -> ir.Function:  # fmt: skip
+        given = a_sequence(params, "Function: the parameters", "Function([x, y], body)")
+        for param in given:
+            if not isinstance(param, ir.Var):
+                raise wrong("Function: a parameter", "a relay.var", param)
+        if len(set(map(id, given))) < len(given):
+            raise ArgumentError("a function has one variable twice among its parameters", here())
+        return ir.Function(
+            given, as_expr(body), a_type_or_none(ret_type, "Function"), dict(a_mapping(attrs, "Function: the attrs")),
+            span=span or here(), ty=ty,
+        )  # fmt: skip
+
+
+class IRModule(metaclass=_Constructor):
+    """``IRModule({"main": function})``, or ``IRModule.from_expr(function_or_expression)``."""
+
+    node = ir.IRModule
+
+    @staticmethod
+    def make(functions: Mapping[str | ir.GlobalVar, ir.Function] | None = None) -> ir.IRModule:
+        if not isinstance(functions, (Mapping, type(None))):
+            raise wrong(
+                "IRModule: the functions", "a dict of functions by name", functions, "IRModule.from_expr(f) for one function"
+            )
+        named = {}
+        for key, function in (functions or {}).items():
+            name = key.name if isinstance(key, ir.GlobalVar) else a_name(key, "IRModule: a function's name", "@")
+            if not isinstance(function, ir.Function):
+                raise ArgumentError(f"@{name} must be a relay.Function, not {type(function).__name__}", here())
+            named[name] = function
+        return ir.IRModule(named)
+
+    @staticmethod
+    def from_expr(expr: AnyValue) -> ir.IRModule:
+        """A module whose ``main`` is ``expr``.
+
+        An expression other than a function becomes a function: its free variables are the parameters, in order of appearance.
+        """
+        expr = as_expr(expr)
+        if not isinstance(expr, ir.Function):
+            expr = ir.Function(tuple(free_vars(expr)), expr, span=expr.span)
+        return ir.IRModule({"main": expr})
+
+
+# ---- types ---------------------------------------------------------------------------------------------------------------
+
+
+class TensorType(metaclass=_Constructor):
+    """``TensorType((relay.Any(), 4), "float32")``."""
+
+    node = ty.TensorType
+
+    @staticmethod
+    def make(shape: Sequence[IntLike], dtype: str = "float32") -> ty.TensorType:
+        return ty.TensorType(a_shape(shape, "TensorType"), a_dtype(dtype))
+
+    of = make
+
+
+class TupleType(metaclass=_Constructor):
+    """``TupleType([a, b])``."""
+
+    node = ty.TupleType
+
+    @staticmethod
+    def make(fields: Sequence[Type]) -> ty.TupleType:
+        return ty.TupleType(_types(fields, "TupleType: a field"))
+
+
+class FuncType(metaclass=_Constructor):
+    """``FuncType([a, b], result)``."""
+
+    node = ty.FuncType
+
+    @staticmethod
+    def make(params: Sequence[Type], result: Type) -> ty.FuncType:
+        return ty.FuncType(_types(params, "FuncType: a parameter"), a_type(result, "FuncType: the result"))
+
+
+_TYPE_HELP = 'relay.TensorType((relay.Any(), 4), "float32"), relay.TupleType([...]), relay.FuncType([...], result)'
+
+
+def a_type(value: AnyValue, what: str) -> Type:
+    """``value`` if it is a type.  Raises ArgumentError."""
+    if not isinstance(value, Type):
+        raise wrong(what, "a type", value, _TYPE_HELP)
+    return value
+
+
+def a_type_or_none(value: AnyValue, who: str) -> Type | None:
+    """An annotation: a type or None.  Raises ArgumentError."""
+    return None if value is None else a_type(value, f"{who}: the type")
+
+
+def _types(values: AnyValue, what: str) -> tuple[Type, ...]:
+    return tuple(a_type(v, what) for v in a_sequence(values, f"{what.partition(':')[0]}: the types"))

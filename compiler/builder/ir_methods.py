@@ -1,0 +1,47 @@
+"""Methods of IR nodes that print, parse or build, bound to the classes in ``ir.expr``.
+
+The printer, the parser and the constructors import the nodes.  Only the package itself imports this module; it calls ``bind``.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable
+from typing import Any
+
+from ..ir.expr import Expr, IRModule
+from ..text import printer
+from ..text.parser import parse
+from . import constructors
+
+
+def _expression_text(self: Expr, show_meta_data: bool = True) -> str:
+    """The expression in the text format (see ``printer``)."""
+    return printer.astext(self, show_meta_data)
+
+
+def _module_text(self: IRModule, show_meta_data: bool = True) -> str:
+    """The module in the text format (see ``printer``); without metadata it does not parse back."""
+    return printer.astext(self, show_meta_data)
+
+
+def _short_text(self: Expr | IRModule) -> str:
+    return printer.astext(self, show_meta_data=False)
+
+
+def _module_parts(module: IRModule) -> tuple[Callable[[str], IRModule], tuple[str]]:
+    return parse, (module.astext(),)
+
+
+def _bind(cls: type, name: str, function: Any) -> None:
+    function.__name__, function.__qualname__ = name, f"{cls.__qualname__}.{name}"
+    setattr(cls, name, function)
+
+
+def bind() -> None:
+    """Bind the methods and register the pickling of modules."""
+    _bind(Expr, "astext", _expression_text)
+    _bind(IRModule, "astext", _module_text)
+    Expr.__str__ = IRModule.__str__ = _short_text  # type: ignore[assignment, method-assign]
+    IRModule.from_expr = staticmethod(constructors.IRModule.from_expr)  # type: ignore[method-assign]
+    copyreg.pickle(IRModule, _module_parts)

@@ -1,0 +1,49 @@
+"""Registration of a user's operators, with the user's errors as diagnostics with their place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ...ops.core import custom_op
+from ...vm.api.argument_errors import a_sequence, a_text, wrong
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import ArgumentError
+
+__all__ = ["register_op", "register_shape_func", "restore_shape_func", "unregister_op"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _checked(function: _Function) -> _Function:
+    """The function with checked arguments, and its ValueError as an ArgumentError."""
+    who = function.__name__
+
+    @functools.wraps(function)
+    def call(name: Any, *args: Any, **named: Any) -> Any:
+        a_text(name, f"{who}: the operator's name")
+        if who == custom_op.register_op.__name__ and (args or "inputs" in named):
+            for given in a_sequence(args[0] if args else named["inputs"], f"{who}: the inputs", '["lhs", "rhs"]'):
+                a_text(given, f"{who}: an input's name")
+        for word in ("element", "kernel", "dtype", "func"):
+            if not (named.get(word) is None or callable(named[word])):
+                raise wrong(f"{who}: {word}", "a function", named[word])
+        if who == custom_op.register_shape_func.__name__:
+            flags = args[0] if args else named.get("data_dependent", False)
+            if not isinstance(flags, bool):
+                for flag in a_sequence(flags, f"{who}: data_dependent", "one bool for each input, or one for all"):
+                    if not isinstance(flag, bool):
+                        raise wrong(f"{who}: a flag of data_dependent", "a bool", flag)
+        try:
+            return function(name, *args, **named)
+        except ValueError as error:
+            raise ArgumentError(str(error), here()) from error
+
+    return call  # type: ignore[return-value]
+
+
+register_op = _checked(custom_op.register_op)
+register_shape_func = _checked(custom_op.register_shape_func)
+restore_shape_func = _checked(custom_op.restore_shape_func)
+unregister_op = _checked(custom_op.unregister_op)

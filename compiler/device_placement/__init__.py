@@ -1,0 +1,1 @@
+"""Device placement of operators and values, by a minimum cut."""

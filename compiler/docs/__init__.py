@@ -1,0 +1,1 @@
+"""The generated pages of the documentation: ``python -m relayvm.compiler.docs.pages`` writes them."""

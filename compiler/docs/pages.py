@@ -1,0 +1,35 @@
+"""The generated pages of the documentation: ``python -m relayvm.compiler.docs.pages`` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ...vm.bytecode.disassembly import isa_markdown
+from .command_page import commands_markdown
+from .error_pages import errors_markdown
+from .operator_pages import ops_markdown
+
+#: The pages: file name and generator.
+PAGES: dict[str, Callable[[], str]] = {
+    "ops.md": ops_markdown,
+    "isa.md": isa_markdown,
+    "commands.md": commands_markdown,
+    "errors.md": errors_markdown,
+}
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
+
+
+def main() -> None:
+    """Write every page that is not up to date, and report the pages written."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, make in PAGES.items():
+        page, text = FOLDER / name, make()
+        fresh = page.exists() and page.read_text(encoding="utf-8") == text
+        if not fresh:
+            page.write_text(text, encoding="utf-8")
+        print(f"{page.relative_to(FOLDER.parent)}: {'is fresh' if fresh else 'written'}")
+
+
+if __name__ == "__main__":
+    main()

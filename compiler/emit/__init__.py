@@ -1,0 +1,1 @@
+"""Code generation: IR with explicit allocation to an executable."""

@@ -1,0 +1,79 @@
+"""Tables of an executable under construction: each constant, kernel, shape function, reason and source once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...shape_funcs.symbolic.program import ShapeProgram
+from ...vm.bytecode.copy_reason import CopyReason
+from ...vm.bytecode.executable import DEVICES, PackedFunc
+from ...vm.diagnostics.python_source import Brief, PythonSource
+from ...vm.diagnostics.source import Span
+from ..ir.expr import IRModule
+from ..ir.primitive import BECAUSE
+from ..ir.primitive_shape import primitive
+
+
+class Table:
+    """Items by number, each once per key."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, key: Hashable, make: Callable[[], Any]) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.items)
+            self.items.append(make())
+        return self._numbers[key]
+
+
+class Tables:
+    """The tables of the executable under construction."""
+
+    def __init__(self, mod: IRModule, target: str, dependence: str) -> None:
+        self.mod, self.target, self.dependence = mod, target, dependence
+        names = [name for name, f in mod.functions.items() if not f.is_primitive]
+        self.functions = {name: i for i, name in enumerate(names)}
+        self.constants, self.packed, self.shape_funcs = Table(), Table(), Table()
+        self.reasons, self.sources = Table(), Table()
+        self.briefs: dict[PythonSource, Brief] = {}
+
+    # each method returns the item's number, and creates a new item
+
+    def constant(self, data: np.ndarray) -> int:
+        return self.constants.number((data.dtype.name, data.shape, data.tobytes()), lambda: data)
+
+    def kernel(self, name: str, n_inputs: int, n_outputs: int, workspace: bool) -> int:
+        def make() -> PackedFunc:
+            group = replace(primitive(self.mod[name], self.dependence, self.target).group, workspace=workspace)
+            device = self.mod[name].attrs.get("device", self.target)
+            because = self.mod[name].attrs.get(BECAUSE, "")
+            return PackedFunc(group, DEVICES.index(device), n_inputs, n_outputs, because)
+
+        return self.packed.number(name, make)
+
+    def shape_func(self, name: str) -> int:
+        prim = primitive(self.mod[name], self.dependence, self.target)
+        return self.shape_funcs.number((prim.shape.program, name), lambda: (prim.shape.program, name))
+
+    def assertion(self, program: ShapeProgram, name: str) -> int:
+        return self.shape_funcs.number((program, name), lambda: (program, name))
+
+    def reason(self, reason: CopyReason) -> int:
+        return self.reasons.number(reason, lambda: reason)
+
+    def place(self, span: Span) -> tuple[int, int, int]:
+        """The number of the span's source, and its start and end there; of a Python file only the lines with nodes are kept."""
+        source = span.source
+        if not isinstance(source, PythonSource):
+            return self.sources.number(source, lambda: source), span.start, span.end
+        if source not in self.briefs:
+            self.briefs[source] = source.brief()
+        brief = self.briefs[source]
+        start, end = brief.moved(span.start), brief.moved(span.end)
+        return self.sources.number(brief.kept, lambda: brief.kept), start, end

@@ -1,0 +1,82 @@
+"""Notes on storages in an executable, beside its code, collected while a function is emitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...ops.core.tensor_types import TensorType
+from ...ops.defs import machine_ops
+from ...shape_funcs.symbolic.dim import ANY, RESULT, SYM, Dim, Shape, substitute
+from ...vm.bytecode.executable import MemoryNote
+from ...vm.bytecode.size_expressions import nbytes, parameter_sizes, portable_dim
+from ..ir.expr import Call, Expr, Function, Var
+from ..ir.primitive_shape import Primitive
+
+_EMPTY = MemoryNote(-1)
+
+
+class MemoryNotes:
+    """The notes of one function.  Instructions are numbered in order; their addresses are known in the end (``table``)."""
+
+    def __init__(self, function: Function) -> None:
+        self._sizes = parameter_sizes((p.name, p.ty) for p in function.params if p.ty is not None)
+        self._notes: dict[int, MemoryNote] = {}
+        #: The instruction that allocates each storage.
+        self._made_by: dict[Expr, int] = {}
+        #: The sizes in the vectors of a shape function, and in a single vector; for a trimmed result, the sizes of its bound.
+        self._shapes: dict[Expr, tuple[Shape, ...]] = {}
+        self._vectors: dict[Expr, Shape] = {}
+
+    def storage(self, number: int, var: Var, call: Call) -> None:
+        """Record that instruction ``number`` allocates the storage ``var`` by ``call``."""
+        self._made_by[var] = number
+        if call.op is machine_ops.TAKE_STORAGE:
+            (value,) = call.args
+            assert isinstance(value, Var) and isinstance(value.ty, TensorType)
+            self._notes[number] = MemoryNote(-1, value.name, self._bytes(value.ty.shape, value.ty.dtype))
+        else:
+            self._notes[number] = MemoryNote(-1, why=call.attrs.why)
+
+    def tensor(self, number: int, var: Var, call: Call) -> None:
+        """Record that instruction ``number`` creates the tensor ``var``; the first tensor of a storage determines its size if
+        the code does not."""
+        assert isinstance(var.ty, TensorType)
+        self._notes[number] = MemoryNote(-1, var.name)
+        if call.op is machine_ops.ALLOC_TENSOR_REG:
+            storage, vector = call.args
+            nbytes = self._bytes(self._vectors.get(vector, var.ty.shape), call.attrs.dtype)
+            note = self._notes[self._made_by[storage]]
+            if note.nbytes is ANY:
+                self._notes[self._made_by[storage]] = replace(note, nbytes=nbytes)
+
+    def part(self, number: int, var: Var) -> None:
+        """Record that instruction ``number`` creates ``var``, a view of part of another tensor."""
+        self._notes[number] = MemoryNote(-1, var.name)
+
+    def shape_func(self, var: Var, call: Call, primitive: Primitive) -> None:
+        """Record the result vectors ``var`` of a primitive's shape function for the arguments of ``call``."""
+        group = primitive.group
+        sizes = {
+            d: size
+            for param, value in zip(group.params, call.args[1:], strict=True)
+            if isinstance(value.ty, TensorType)
+            for d, size in zip(param.shape, value.ty.shape, strict=True)
+            if d.op == SYM
+        }
+        results = (group.values()[ref].shape for ref in group.results)
+        bounds = (tuple(d.args[0] if d.op == RESULT else d for d in shape) for shape in results)
+        self._shapes[var] = tuple(tuple(substitute(d, sizes) for d in shape) for shape in bounds)
+
+    def vector(self, var: Var, vectors: Expr, index: int) -> None:
+        """Record that ``var`` is a vector of a shape function."""
+        shapes = self._shapes.get(vectors, ())
+        if index < len(shapes):
+            self._vectors[var] = shapes[index]
+
+    def table(self, starts: Sequence[int]) -> tuple[MemoryNote, ...]:
+        """The non-empty notes; ``starts``: the first word of each instruction."""
+        return tuple(replace(note, pc=starts[number]) for number, note in sorted(self._notes.items()) if note != _EMPTY)
+
+    def _bytes(self, shape: Shape, dtype: str) -> Dim:
+        return portable_dim(nbytes(TensorType(shape, dtype)), self._sizes)

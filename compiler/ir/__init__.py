@@ -1,0 +1,1 @@
+"""The IR: expressions, A-normal form, traversal, analyses of modules."""

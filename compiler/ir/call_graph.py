@@ -1,0 +1,73 @@
+"""The call graph of global functions: groups of mutually recursive functions, callees first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .expr import Expr, GlobalVar, IRModule
+from .visitor import children
+
+
+def mentioned(expr: Expr) -> list[str]:
+    """The names of the global functions that ``expr`` mentions, in order."""
+    found: dict[str, None] = {}
+    seen: set[Expr] = set()
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, GlobalVar):
+            found[node.name] = None
+        elif node not in seen:
+            seen.add(node)
+            stack.extend(reversed(children(node)))
+    return list(found)
+
+
+def recursion_groups(mod: IRModule) -> list[list[str]]:
+    """The strongly connected components of the call graph, callees before their callers (Tarjan's algorithm)."""
+    edges = {name: [g for g in mentioned(f.body) if g in mod.functions] for name, f in mod.functions.items()}
+    return _components(edges)
+
+
+def reachable(mod: IRModule, roots: Iterable[str]) -> set[str]:
+    """The functions reachable from ``roots``, including these."""
+    found: set[str] = set()
+    pending = [r for r in roots if r in mod.functions]
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending += [g for g in mentioned(mod[name].body) if g in mod.functions]
+    return found
+
+
+def _components(edges: Mapping[str, list[str]]) -> list[list[str]]:
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_: list[str] = []
+    done: list[list[str]] = []
+    closed: set[str] = set()
+    for root in edges:
+        stack = [(root, 0)]
+        while stack:
+            name, at = stack.pop()
+            if at == 0:
+                if name in number:
+                    continue
+                number[name] = low[name] = len(number)
+                open_.append(name)
+            else:
+                low[name] = min(low[name], low[edges[name][at - 1]])
+            while at < len(edges[name]) and edges[name][at] in number:
+                other = edges[name][at]
+                if other not in closed:
+                    low[name] = min(low[name], number[other])
+                at += 1
+            if at < len(edges[name]):
+                stack += [(name, at + 1), (edges[name][at], 0)]
+            elif low[name] == number[name]:
+                group = open_[open_.index(name) :]
+                del open_[-len(group) :]
+                closed.update(group)
+                done.append(group)
+    return done

@@ -1,0 +1,199 @@
+"""The nodes of the IR.  Immutable; compared by identity (``structural_equal`` compares structure).
+
+A node's ``ty`` is its type once ``infer_type`` has run, else None.  ``span`` is its place in the source, or None.
+An expression object that occurs twice is evaluated once (``%0`` in the text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import Type
+from ...vm.api.argument_errors import UnknownName, a_text
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import SourceText, Span
+
+__all__ = [
+    "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "Var",
+    "let_chain", "make_lets", "replace",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Expr:
+    """An expression.  Python's operators on expressions build calls (see ``builder``)."""
+
+    span: Span | None = field(default=None, repr=False)
+    ty: Type | None = field(default=None, repr=False)
+
+    if TYPE_CHECKING:  # bound in ``builder.ir_methods``
+
+        def astext(self, show_meta_data: bool = True) -> str: ...
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Expr:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an expression cannot be pickled, for it shares parts with others; pickle the IRModule it is in")
+
+
+@dataclass(frozen=True, eq=False)
+class Var(Expr):
+    """A local variable ``%name``, compared by identity, not by name.  ``annotation`` is the declared type."""
+
+    name: str
+    annotation: Type | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalVar(Expr):
+    """``@name``: a function of the module."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Expr):
+    """A tensor known at compile time: ``data`` is C-contiguous and read-only, a copy of an array that could still be written."""
+
+    data: np.ndarray
+
+    def __post_init__(self) -> None:
+        if isinstance(self.data, np.ndarray) and not _is_frozen(self.data):
+            data = np.array(self.data, order="C")
+            data.setflags(write=False)
+            object.__setattr__(self, "data", data)
+
+
+def _is_frozen(data: np.ndarray) -> bool:
+    """Whether the array is contiguous, and neither it nor its bases are writeable."""
+    if not data.flags.c_contiguous:
+        return False
+    base: Any = data
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    return base is None or isinstance(base, bytes)
+
+
+@dataclass(frozen=True, eq=False)
+class Tuple(Expr):
+    fields: tuple[Expr, ...]
+
+    if TYPE_CHECKING:  # the form that users write: see ``builder``
+
+        def __init__(self, fields: Sequence[Expr], *, span: Span | None = None, ty: Type | None = None) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TupleGetItem(Expr):
+    tuple_value: Expr
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Expr):
+    """A call of ``op``, an operator or an expression whose value is a function.  ``attrs`` is the operator's attrs object.
+
+    ``reads``: for a call of a primitive, per argument the place of the operator call that reads it (() if unknown).
+    """
+
+    op: Op | Expr
+    args: tuple[Expr, ...]
+    attrs: Any = None
+    reads: tuple[Span | None, ...] = field(default=(), repr=False)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, op: Op | Expr, args: Sequence[Expr], attrs: Any = None, *, span: Span | None = None, ty: Type | None = None
+        ) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Let(Expr):
+    """``let %var = value; body``.  Chains are long: walk them with ``let_chain``, never by recursion."""
+
+    var: Var
+    value: Expr
+    body: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class If(Expr):
+    cond: Expr
+    true_branch: Expr
+    false_branch: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Function(Expr):
+    """``fn (params) -> ret_type { body }``.  ``attrs["Primitive"] = 1`` marks a fused kernel."""
+
+    params: tuple[Var, ...]
+    body: Expr
+    ret_type: Type | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, params: Sequence[Var], body: Expr, ret_type: Type | None = None, attrs: Mapping[str, Any] | None = None,
+            *, span: Span | None = None, ty: Type | None = None,
+        ) -> None: ...  # fmt: skip
+
+    @property
+    def is_primitive(self) -> bool:
+        return bool(self.attrs.get("Primitive"))
+
+
+@dataclass(frozen=True, eq=False)
+class IRModule:
+    """Functions by name, usually with ``main``."""
+
+    functions: Mapping[str, Function]
+    source: SourceText | None = None
+
+    def __getitem__(self, name: str) -> Function:
+        if a_text(name, "the function's name") not in self.functions:
+            listed = ", ".join(f"@{known}" for known in self.functions) or "none"
+            raise UnknownName(f"the module has no function @{name}", here(), help=f"its functions: {listed}")
+        return self.functions[name]
+
+    if TYPE_CHECKING:  # bound in ``builder.ir_methods``
+
+        @staticmethod
+        def from_expr(expr: Any) -> IRModule: ...
+
+        def astext(self, show_meta_data: bool = True) -> str: ...
+
+    def __copy__(self) -> IRModule:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> IRModule:
+        return self
+
+
+def let_chain(expr: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:
+    """The bindings of a chain of lets, and its result."""
+    bindings = []
+    while isinstance(expr, Let):
+        bindings.append((expr.var, expr.value))
+        expr = expr.body
+    return bindings, expr
+
+
+def make_lets(bindings: list[tuple[Var, Expr]], result: Expr) -> Expr:
+    """The chain of lets with these bindings."""
+    for var, value in reversed(bindings):
+        result = Let(var, value, result, span=value.span, ty=result.ty)
+    return result

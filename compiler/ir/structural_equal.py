@@ -1,0 +1,104 @@
+"""Structural equality and hash of programs, up to the names of variables.
+
+Both compare one canonical stream: the program in order of first visit, with variables and shared expressions as numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import Type
+from ...vm.api.argument_errors import wrong
+from .expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from .visitor import bound_vars, children
+
+
+def structural_equal(a: Expr | IRModule, b: Expr | IRModule, map_free_vars: bool = False) -> bool:
+    """Alpha-equivalence: equal programs up to the names of variables.
+
+    Sharing counts: ``%0 = f(%x); (%0, %0)`` differs from ``(f(%x), f(%x))``.  Spans, inferred types and the order of a module's
+    functions do not count.  Dimensions without a name are equal to each other.  Free variables are equal if they are the same
+    object or, with ``map_free_vars``, if they correspond.
+    """
+    if a is b and isinstance(a, (Expr, IRModule)):
+        return True
+    pairs = itertools.zip_longest(_canonical(a, map_free_vars), _canonical(b, map_free_vars))
+    return all(x == y for x, y in pairs)
+
+
+def structural_hash(a: Expr | IRModule) -> int:
+    """A 64-bit hash, equal for structurally equal programs, the same in every process."""
+    digest = hashlib.blake2b(digest_size=8)
+    for item in _canonical(a, map_free_vars=True):
+        digest.update(repr(item).encode())
+    return int.from_bytes(digest.digest(), "little")
+
+
+def _canonical(a: Expr | IRModule, map_free_vars: bool) -> Iterator[Any]:
+    """The stream: plain data, and free variables themselves unless they are mapped."""
+    if not isinstance(a, (Expr, IRModule)):
+        raise wrong("the compared value", "a module or an expression", a)
+    if isinstance(a, IRModule):
+        for name in sorted(a.functions):
+            yield ("def", name)
+            yield from _expression(a.functions[name], map_free_vars)
+    else:
+        yield from _expression(a, map_free_vars)
+
+
+def _expression(root: Expr, map_free_vars: bool) -> Iterator[Any]:
+    numbers: dict[int, int] = {}
+    stack = [root]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Constant):
+            yield _constant(expr)
+        elif isinstance(expr, GlobalVar):
+            yield ("global", expr.name)
+        elif id(expr) in numbers:
+            yield numbers[id(expr)]
+        elif isinstance(expr, Var):
+            if map_free_vars:
+                numbers[id(expr)] = len(numbers)
+                yield ("free", _type(expr.annotation))
+            else:
+                yield expr
+        else:
+            numbers[id(expr)] = len(numbers)
+            for var in bound_vars(expr):
+                numbers[id(var)] = len(numbers)
+                yield ("bind", _type(var.annotation))
+            yield _head(expr)
+            stack.extend(reversed(children(expr)))
+
+
+def _head(expr: Expr) -> tuple[Any, ...]:
+    """The node of an expression without its children."""
+    match expr:
+        case Call(op=op, args=args, attrs=attrs):
+            return ("call", op.name if isinstance(op, Op) else None, len(args), repr(attrs))
+        case Tuple(fields=fields):
+            return ("tuple", len(fields))
+        case TupleGetItem(index=index):
+            return ("field", index)
+        case Function(params=params, ret_type=ret_type, attrs=attrs):
+            return ("fn", len(params), _type(ret_type), sorted((k, repr(v)) for k, v in attrs.items()))
+        case Let():
+            return ("let",)
+        case If():
+            return ("if",)
+    raise AssertionError(f"no such expression: {type(expr).__name__}")
+
+
+def _type(ty: Type | None) -> str | None:
+    return None if ty is None else str(ty)
+
+
+def _constant(expr: Constant) -> tuple[Any, ...]:
+    data = expr.data
+    raw = data.tobytes() if data.nbytes <= 64 else hashlib.blake2b(data.tobytes(), digest_size=16).digest()
+    return ("const", data.dtype.name, data.shape, raw)

@@ -1,0 +1,1 @@
+"""Passes over modules of primitives: implementation selection, allocation, copies, memory plan, lifetimes."""

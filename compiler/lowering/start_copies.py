@@ -1,0 +1,74 @@
+"""Start copies to the host right after the producer of the copied value, so that the host waits for that value only.
+
+::
+
+    let %_ = vm.invoke_op(@f, %x, %n);         let %_ = vm.invoke_op(@f, %x, %n);
+    let %_1 = vm.invoke_op(@g, %x, %y);   ->   let %n_pending = vm.copy_begin(%n, ...);
+    let %n_host = device_copy(%n, ...);        let %_1 = vm.invoke_op(@g, %x, %y);
+                                               let %n_host = vm.copy_wait(%n_pending);
+
+A copy moves up to the producer of its value within its own chain of lets: never out of a branch, which may not run.  Where
+nothing is launched in between, the copy stays one instruction.
+
+Requires: explicit allocation, no lifetimes yet.
+Ensures: the same; every ``vm.copy_begin`` has its one ``vm.copy_wait`` in the same chain.
+"""
+
+from __future__ import annotations
+
+from ...ops.core.op import Op
+from ...ops.defs import machine_ops
+from ..device_placement.value_location import HOST
+from ..ir.anf import inner_chains, rebuild, rebuild_lets, values
+from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
+
+
+def start_copies(mod: IRModule) -> IRModule:
+    """``mod`` with asynchronous copies to the host."""
+    return replace(mod, functions={name: f if f.is_primitive else _function(f) for name, f in mod.functions.items()})
+
+
+def _function(function: Function) -> Function:
+    body = _chain(function.body)
+    return function if body is function.body else replace(function, body=body)
+
+
+def _chain(chain: Expr) -> Expr:
+    """The chain with its copies split, also in its branches."""
+    bindings, result = let_chain(chain)
+    launches = [0]  # the number of launches before each binding
+    made: dict[Expr, int] = {}  # the number of bindings up to the producer of a value
+    begun: list[list[tuple[Var, Expr]]] = [[] for _ in range(len(bindings) + 1)]
+    kept: list[tuple[Var, Expr]] = []
+    for i, (var, value) in enumerate(bindings):
+        start = made.get(value.args[0], 0) if _is_copy_to_host(value) else i  # type: ignore[attr-defined]
+        if launches[i] > launches[start]:
+            assert isinstance(value, Call)
+            pending = Var(f"{value.args[0].name}_pending", span=var.span, ty=value.args[0].ty)  # type: ignore[attr-defined]
+            begun[start].append((pending, replace(value, op=machine_ops.COPY_BEGIN)))
+            value = Call(machine_ops.COPY_WAIT, (pending,), machine_ops.COPY_WAIT.attrs(), span=value.span, ty=value.ty)
+        launches.append(launches[i] + _may_launch(value))
+        for filled in (var, *_filled(value)):
+            made[filled] = i + 1
+        kept.append((var, rebuild(value, lambda atom: atom, _chain)))
+    out = [*begun[0]]
+    for binding, after in zip(kept, begun[1:], strict=True):
+        out += [binding, *after]
+    return rebuild_lets(chain, out, result)
+
+
+def _is_copy_to_host(value: Expr) -> bool:
+    return isinstance(value, Call) and value.op is machine_ops.DEVICE_COPY and value.attrs.dst == HOST
+
+
+def _filled(value: Expr) -> tuple[Expr, ...]:
+    """The tensors, bound before, that a kernel writes."""
+    is_kernel = isinstance(value, Call) and value.op is machine_ops.INVOKE_OP
+    return value.args[len(value.args) - value.attrs.n_outputs :] if is_kernel else ()  # type: ignore[attr-defined]
+
+
+def _may_launch(value: Expr) -> bool:
+    """Whether this value launches a kernel, or may launch one through a callee or a branch."""
+    if isinstance(value, Call):
+        return value.op is machine_ops.INVOKE_OP or not isinstance(value.op, Op)
+    return any(_may_launch(inner) for chain in inner_chains(value) for inner in values(chain))

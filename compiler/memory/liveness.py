@@ -1,0 +1,214 @@
+"""Liveness of storages, and the storages that each value of a function may alias.
+
+Bindings are numbered in an order in which they can run: the bindings before an ``if``, its true branch, its false branch, the
+bindings after it.  A run visits some of these numbers in ascending order and never returns to a smaller one: a loop is a call. So
+a storage without a later use is dead on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import TensorType
+from ...ops.defs import machine_ops
+from ..ir.anf import operands
+from ..ir.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+
+#: The number of a use by the caller: the value is live at the exit of the function.
+LIVE_OUT = 1 << 60
+#: The memory that is not allocated by the function: of a parameter, a constant, a copy, a callee's result.
+EXTERNAL = Var("external")
+#: Calls that allocate a storage, and calls that create a tensor in a storage.
+MAKES_STORAGE = (machine_ops.ALLOC_STORAGE, machine_ops.ALLOC_STORAGE_REG)
+MAKES_TENSOR = (machine_ops.ALLOC_TENSOR, machine_ops.ALLOC_TENSOR_REG)
+#: Calls whose result has the type of a tensor and is not a tensor.
+_NO_TENSORS = (*MAKES_STORAGE, machine_ops.TAKE_STORAGE, machine_ops.COPY_BEGIN)
+#: Calls whose result aliases the first argument.
+_VIEWS = (
+    machine_ops.RESHAPE_TENSOR,
+    machine_ops.SLICE_TENSOR,
+    machine_ops.COPY_BEGIN,
+    machine_ops.ASSERT_SHAPE,
+    machine_ops.ASSERT_SAME_SIZE,
+)
+#: Calls whose result aliases none of the arguments.
+_MAKES_NEW = (machine_ops.SHAPE_OF, machine_ops.SHAPE_FUNC, machine_ops.SIZES, machine_ops.LOAD_CONST, machine_ops.COPY_WAIT)
+#: Calls that allocate memory of a size unknown to the plan.
+_ALLOCATES = (machine_ops.DEVICE_COPY, machine_ops.COPY_BEGIN, machine_ops.COPY_WAIT, machine_ops.TRIM)
+
+#: The branches around a binding, the outermost first: the number of the ``if``, and True for its true branch.
+Path = tuple[tuple[int, bool], ...]
+
+
+@dataclass
+class Storage:
+    """A storage that the function allocates.
+
+    ``var``, ``call``: the binding; ``at``: its number; ``path``: the branches around it; ``tensor``, ``makes``: the tensor stored
+    there and the call that creates the tensor; ``uses``: the numbers of the uses of its aliases.
+    """
+
+    var: Var
+    call: Call
+    at: int
+    path: Path
+    tensor: Var | None = None
+    makes: Call | None = None
+    uses: list[int] = field(default_factory=list)
+
+    @property
+    def last(self) -> int:
+        """The last number at which an alias of the storage is used."""
+        return max([self.at, *self.uses])
+
+    @property
+    def device(self) -> str:
+        return str(self.call.attrs.device)
+
+    def is_in_scope(self, path: Path) -> bool:
+        """Whether the variable of the storage is in scope in the branches ``path``."""
+        return path[: len(self.path)] == self.path
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of a kernel."""
+
+    at: int
+    path: Path
+    call: Call
+
+    @property
+    def inputs(self) -> tuple[Expr, ...]:
+        return self.call.args[1 : len(self.call.args) - self.call.attrs.n_outputs]
+
+    @property
+    def outputs(self) -> tuple[Expr, ...]:
+        return self.call.args[len(self.call.args) - self.call.attrs.n_outputs :]
+
+
+class Liveness:
+    """Live ranges and aliases of the storages of one function.
+
+    ==============  ==================================================================================================
+    ``storages``    the storages, in order of allocation
+    ``launches``    the launches of kernels
+    ``calls``       the numbers of calls of functions, which may run for long and allocate any amount of memory
+    ``unplanned``   the numbers of other bindings that allocate memory outside the plan
+    ``ifs``         the variable that the ``if`` of each number is bound to
+    ``trims``       the trims of upper bounds, with their numbers
+    ``bound``       all variables
+    ``tensors``     the number and branches at which each tensor variable is bound
+    ``constants``   the loaded constants
+    ``shifted``     the values that may begin at a nonzero offset of their storage
+    ==============  ==================================================================================================
+
+    ``reads``: the arguments of a call whose elements must be intact.  An argument of which only the shape is used may alias
+    memory that is reused before the call.
+    """
+
+    def __init__(self, function: Function, reads: Callable[[Call], Sequence[Expr]]) -> None:
+        self._reads = reads
+        self.storages: dict[Var, Storage] = {}
+        self.launches: list[Launch] = []
+        self.calls: list[int] = []
+        self.unplanned: list[int] = []
+        self.ifs: dict[int, Var] = {}
+        self.trims: list[tuple[int, Call]] = []
+        self.bound: set[Var] = set(function.params)
+        self.tensors: dict[Var, tuple[int, Path]] = {p: (-1, ()) for p in function.params if isinstance(p.ty, TensorType)}
+        self.constants: set[Var] = set()
+        self.shifted: set[Expr] = set()
+        self._storages: dict[Var, frozenset[Var]] = {p: frozenset([EXTERNAL]) for p in function.params}
+        self._uses: dict[Var, list[int]] = {}
+        self._next = 0
+        self._use(self._chain(function.body, ()), LIVE_OUT)
+
+    def storages_of(self, atom: Expr) -> frozenset[Var]:
+        """The storages that a value may alias, and EXTERNAL."""
+        return self._storages.get(atom, frozenset()) if isinstance(atom, Var) else frozenset()
+
+    def uses_of(self, value: Var) -> Sequence[int]:
+        """The numbers of the uses of a value and of its copies."""
+        return self._uses.get(value, ())
+
+    def writers(self, tensor: Var) -> list[Launch]:
+        """The launches that write a tensor: one on each path of control flow."""
+        return [launch for launch in self.launches if tensor in launch.outputs]
+
+    def _use(self, atom: Expr, at: int) -> None:
+        if isinstance(atom, Var):
+            self._uses.setdefault(atom, []).append(at)
+        for root in self.storages_of(atom) - {EXTERNAL}:
+            self.storages[root].uses.append(at)
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def _chain(self, chain: Expr, path: Path) -> Expr:
+        """Number the bindings of a chain; its result."""
+        while isinstance(chain, Let):
+            self._binding(chain.var, chain.value, path)
+            chain = chain.body
+        return chain
+
+    def _binding(self, var: Var, value: Expr, path: Path) -> None:
+        at = self._number()
+        self.bound.add(var)
+        if isinstance(var.ty, TensorType) and not (isinstance(value, Call) and value.op in _NO_TENSORS):
+            self.tensors[var] = at, path
+        for atom in self._reads(value) if isinstance(value, Call) else operands(value):
+            self._use(atom, at)
+        match value:
+            case If():
+                self.ifs[at] = var
+                ends = []
+                for which, chain in ((True, value.true_branch), (False, value.false_branch)):
+                    ends.append(self._chain(chain, (*path, (at, which))))
+                    self._use(ends[-1], self._number())
+                self._storages[var] = frozenset().union(*(self.storages_of(e) or {EXTERNAL} for e in ends))
+                self._follow(var, ends)
+            case Call(op=Op() as op) if op in MAKES_STORAGE:
+                self.storages[var] = Storage(var, value, at, path)
+                self._storages[var] = frozenset([var])
+            case Call():
+                self._call(var, value, at, path)
+            case Tuple() | TupleGetItem():
+                self._storages[var] = frozenset().union(*(self.storages_of(a) or {EXTERNAL} for a in operands(value)), [EXTERNAL])
+            case _:
+                self._storages[var] = self.storages_of(value) or frozenset([EXTERNAL])
+        self._follow(var, operands(value))
+
+    def _follow(self, var: Var, made_of: Sequence[Expr]) -> None:
+        """Mark ``var`` as shifted if one of its operands is."""
+        if not self.shifted.isdisjoint(made_of):
+            self.shifted.add(var)
+
+    def _call(self, var: Var, call: Call, at: int, path: Path) -> None:
+        if not isinstance(call.op, Op):
+            self.calls.append(at)
+        elif call.op in _ALLOCATES:
+            self.unplanned.append(at)
+        if call.op is machine_ops.INVOKE_OP:
+            self.launches.append(Launch(at, path, call))  # a launch has no value
+        elif call.op in MAKES_TENSOR:
+            (storage,) = self.storages_of(call.args[0])
+            self.storages[storage].tensor, self.storages[storage].makes = var, call
+            self._storages[var] = frozenset([storage])
+        elif call.op in _VIEWS:
+            if call.op is machine_ops.SLICE_TENSOR:
+                self.shifted.add(var)
+            self._storages[var] = self.storages_of(call.args[0]) or frozenset([EXTERNAL])
+        elif call.op is machine_ops.TRIM:
+            self.trims.append((at, call))
+            self._storages[var] = self.storages_of(call.args[0]) | {EXTERNAL}  # the rows may have been moved to a new storage
+        elif call.op in _MAKES_NEW:
+            if call.op is machine_ops.LOAD_CONST:
+                self.constants.add(var)
+            self._storages[var] = frozenset([EXTERNAL])
+        else:
+            # a callee's result, or a closure, may alias any argument
+            self._storages[var] = frozenset().union(*map(self.storages_of, operands(call)), [EXTERNAL])

@@ -1,1 +1,0 @@
-"""On which side of the copies work is done: a minimum cut."""

@@ -1,0 +1,133 @@
+"""Declared types of a function's parameters and result, with ``?`` and ``?n`` as symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, known_extent
+from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, fresh, sym
+from ...shape_funcs.symbolic.program import INT64_MAX
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import Diagnostic
+from ..ir.expr import Function
+from .type_match import TypeMismatch, generalize, join, symbols_of
+
+
+@dataclass(frozen=True)
+class _Mark(Type):
+    """A marker in place of a type."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+#: The type of an expression with a type error: its users fail without a message.
+FAILED = _Mark("<failed>")
+#: The type of a recursive call before its function's result is known.
+BOTTOM = _Mark("<not known yet>")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The declared types; ``result`` is BOTTOM until known; ``names``: the symbol of each ``?n``."""
+
+    name: str
+    function: Function
+    params: tuple[Type, ...]
+    result: Type
+    names: dict[str, Dim]
+
+    @staticmethod
+    def declared(name: str, function: Function, report: Callable[[Diagnostic], None], taken: Collection[str] = ()) -> Signature:
+        """The declared signature of ``function``.  A ``?n`` that is ``taken`` by an enclosing function is another size.
+
+        A parameter without a type is reported.
+        """
+        names: dict[str, Dim] = {}
+        params = []
+        for p in function.params:
+            if p.annotation is None:
+                example = f"%{p.name}: Tensor[(?, 4), float32]"
+                report(
+                    Diagnostic(
+                        f"parameter %{p.name} of {name} has no type",
+                        p.span,
+                        help=f"annotate it: {example}",
+                        code=codes.Type.ANNOTATION,
+                    )
+                )
+                params.append(FAILED)
+            else:
+                params.append(declare(p.annotation, names, taken, fresh))
+                if (large := _too_large(p.annotation)) is not None:
+                    message = f"parameter %{p.name} of {name} would take {large}"
+                    report(Diagnostic(message, p.span, help="no memory holds it", code=codes.Type.SIZE))
+        result = BOTTOM if function.ret_type is None else declare(function.ret_type, names, taken, lambda: ANY)
+        return Signature(name, function, tuple(params), result, names)
+
+    def as_type(self) -> Type:
+        """The function type; BOTTOM or FAILED if the result is."""
+        if isinstance(self.result, _Mark):
+            return self.result
+        return FuncType(self.params, generalize(self.result, symbols_of(*self.params)))
+
+
+def _too_large(ty: Type) -> str | None:
+    """The size of a tensor in ``ty`` that no memory holds, as text; None if there is none."""
+    for t in _tensors_of(ty):
+        elements, nbytes = known_extent(t.shape, t.dtype)
+        if nbytes > INT64_MAX:
+            return f"{nbytes} bytes" if elements <= INT64_MAX else f"{elements} elements"
+    return None
+
+
+def _tensors_of(ty: Type) -> list[TensorType]:
+    """The tensors in a type, in order, without the tensors of function types."""
+    if isinstance(ty, TupleType):
+        return [t for f in ty.fields for t in _tensors_of(f)]
+    return [ty] if isinstance(ty, TensorType) else []
+
+
+def declare(ty: Type, names: dict[str, Dim], taken: Collection[str] | None, unknown: Callable[[], Dim]) -> Type:
+    """An annotation as a type: ``?`` is ``unknown()``, ``?n`` is ``names["n"]``, to which new names are added.
+
+    A new name gets the symbol of that name, or a fresh symbol if the name is ``taken`` (None: all are).  The names in a function
+    type are local to it.
+    """
+
+    def change(d: Dim) -> Dim:
+        if d.op == INT:
+            return d
+        if d.op != SYM or d.args[0].startswith("."):
+            return unknown()
+        name = d.args[0]
+        if name not in names:
+            names[name] = fresh(name) if taken is None or name in taken else sym(name)
+        return names[name]
+
+    match ty:
+        case TensorType():
+            return TensorType(tuple(map(change, ty.shape)), ty.dtype)
+        case TupleType():
+            return TupleType(tuple(declare(f, names, taken, unknown) for f in ty.fields))
+        case FuncType():
+            own: dict[str, Dim] = {}
+            params = tuple(declare(p, own, None, fresh) for p in ty.params)
+            return FuncType(params, declare(ty.result, own, None, lambda: ANY))
+    return ty
+
+
+def closed_result(found: Type, signature: Signature) -> Type:
+    """The result of a recursive function after one more iteration: ``found`` joined with the previous result."""
+    if isinstance(found, _Mark):
+        return found if signature.result is BOTTOM else signature.result
+    found = generalize(found, symbols_of(*signature.params))
+    if isinstance(signature.result, _Mark):
+        return found
+    try:
+        return join(found, signature.result, lambda: ANY)
+    except TypeMismatch:
+        return signature.result

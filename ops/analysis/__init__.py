@@ -1,0 +1,1 @@
+"""Analyses of a group's kernel: uses, aliases, views, preconditions, cost."""

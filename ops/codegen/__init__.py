@@ -1,0 +1,37 @@
+"""Generate the source of a group's kernel."""
+
+from __future__ import annotations
+
+from ..core.group import Group
+from ..core.op import OpPattern
+from .cpu.kernel_source import KernelSource
+
+
+def kernel_source(group: Group) -> KernelSource:
+    """The source of the kernel that computes ``group``: equal groups have equal sources.
+
+    A group is one OPAQUE operator or any number of fusable ones; an operator that only changes the shape has no kernel.
+    """
+    from .cpu import fused_kernel, opaque_kernel
+
+    patterns = {node.operator.pattern for node in group.nodes}
+    assert not patterns & {OpPattern.RESHAPE, OpPattern.MACHINE}, f"{group.name} contains an operator without a kernel"
+    if OpPattern.OPAQUE in patterns:
+        assert len(group.nodes) == 1, f"{group.name}: an opaque operator is never fused"
+        return opaque_kernel.source(group)
+    return fused_kernel.source(group)
+
+
+def fits(group: Group) -> bool:
+    """Whether a group of fusable operators is simple enough for one kernel; ``kernel_source`` rejects any other group.
+
+    A group is too complex if one result element needs very many elements of an inner value, each computed separately.
+    """
+    from .cpu.loop_plan import plans
+    from .loop_nest.inlining import TooComplex
+
+    try:
+        plans(group)
+    except TooComplex:
+        return False
+    return True

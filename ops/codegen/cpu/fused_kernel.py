@@ -1,0 +1,175 @@
+"""Generate the kernel of a fused group: one loop nest per result.
+
+If all operands share the result's memory layout, the kernel has a flat loop over all elements besides the general nest.  The
+flat loop vectorises.  Its condition is decided at compile time or at the beginning of the kernel.  Similarly, the kernel has
+loops over rows and columns for operands that turn out at run time not to be broadcast along an axis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ....shape_funcs.symbolic.dim import Dim, const
+from ...core.group import Group
+from ...core.tensor_types import is_float
+from ...native.jit import block_transpose, vector_hints
+from ...native.threads import work_partition
+from ..loop_nest import vector_math
+from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
+from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
+from ..loop_nest.row_passes import Rows
+from ..loop_nest.size_prologue import Sizes
+from ..loop_nest.statements import KernelContext, Writer
+from .kernel_source import KernelSource, either, same_address
+from .loop_plan import plan, plans
+from .partition import GRAIN, LEVELS, Partition, loops, partition_prologue
+from .reduce_inner import RowText
+from .reduce_outer import ColumnText
+from .split_loops import Segment, segments
+from .tiling import TileText, order_for_tiles, transposed_loads, word_of
+
+#: The functions that generated texts may call, by name.
+_MODULES = (vector_hints, vector_math, work_partition, block_transpose)
+BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if hasattr(f, "__native__")}
+_CALLS = re.compile(r"\b[a-z]\w*(?=\()")
+
+
+def source(group: Group) -> KernelSource:
+    """The kernel of a group of fusable operators: plain Python in the subset that numba compiles.
+
+    Equal groups give equal text.  Raises TooComplex if the operators should not have been fused.
+    """
+    text = _text(group, {})
+    if group.in_place:
+        # Compare the addresses explicitly: else the compiler must assume a partial overlap.
+        places = {param: len(group.params) + result for param, result in group.in_place}
+        text = either(same_address(places), _text(group, places), text)
+    bodies = tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
+    return KernelSource(text, bodies=bodies)
+
+
+def _text(group: Group, places: Mapping[int, int]) -> str:
+    """The kernel text; each key of ``places`` is a parameter that has the address of the tensor at the value (positions)."""
+    kernel = _Kernel(group, places)
+    request = partition_prologue(kernel, plans(group))
+    kernel.context.partitioned = bool(request)
+    kernel.prologue += request
+    body = [line for ref in group.results for line in kernel.lines(ref)]
+    return "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
+
+
+class _Kernel(Sizes):
+    """The text of one kernel, and its prologue: addresses, sizes and arrays, each defined once."""
+
+    def __init__(self, group: Group, places: Mapping[int, int]) -> None:
+        super().__init__(group, Python())
+        self.places = places
+        self.context = KernelContext(self.size, self.array, self.language)
+
+    # ---- prologue --------------------------------------------------------------------------------------------------------
+
+    def define(self, name: str, text: str) -> str:
+        return f"{name} = {text}"
+
+    def _address(self, position: int) -> str:
+        position = self.places.get(position, position)
+        return self.once(("address", position), "t", f"load_i64(argv + {8 * position})")
+
+    def array(self, position: int) -> str:
+        """The array of a parameter, or of a result (results follow the parameters)."""
+        return self._elements(position, self.tensors[position].dtype, "x")
+
+    def words(self, position: int) -> str:
+        """The same elements as unsigned integers."""
+        return self._elements(position, word_of(self.tensors[position].dtype), "w")
+
+    def _elements(self, position: int, dtype: str, prefix: str) -> str:
+        tensor = self.tensors[position]
+        sizes = [self.size(d) for d in tensor.shape if const(d) != 1] or ["1"]
+        count = sizes[0] if len(sizes) == 1 else self.once(("count", tensor.shape), "c", " * ".join(sizes))
+        address = self._address(position)
+        return self.once((prefix, position), prefix, f"array_{dtype}(tensor({address}).data, {count})")
+
+    def axis(self, position: int, axis: int) -> str:
+        return f"tensor({self._address(position)}).shape[{axis}]"
+
+    def element(self, position: int, number: int) -> str:
+        return f"{'float64' if is_float(self.tensors[position].dtype) else 'int64'}({self.array(position)}[{number}])"
+
+    # ---- loops -----------------------------------------------------------------------------------------------------------
+
+    def lines(self, ref: int) -> list[str]:
+        """Statements that compute one result."""
+        nest = order_for_tiles(self.group, plan(self.group, ref))
+        if nest.columns:
+            return self._loops(general(self.group, nest))
+        found = self._split_loops(ref, segments(nest))
+        if found is not None:
+            return found
+        variants = [v for v in (flat(self.group, nest), without_broadcast(self.group, nest)) if v is not None]
+        # a chain of conditions: the first variant whose condition holds runs
+        text: list[str] = []
+        for variant in variants[:1] if variants and not nest.folded else variants:
+            if not variant.equal:
+                return [*text, "else:", *indented(self._loops(variant))] if text else self._loops(variant)
+            condition = " and ".join(f"{self.size(a)} == {self.size(b)}" for a, b in variant.equal)
+            text += [f"{'el' if text else ''}if {condition}:", *indented(self._loops(variant))]
+        long = self._loops(general(self.group, nest))
+        return [*text, "else:", *indented(long)] if text else long
+
+    def _loops(self, lowered: Lowered) -> list[str]:
+        folded = len(lowered.extents) - lowered.folded - lowered.nest.columns
+        kept = [*lowered.extents[:folded], *lowered.extents[len(lowered.extents) - lowered.nest.columns :]]
+        return self._unless_empty(kept, self._nest(lowered))
+
+    def _unless_empty(self, kept: Sequence[Dim], lines: list[str]) -> list[str]:
+        """Guard statements against an empty result: an outer loop of up to 2**60 iterations must not run around an empty one."""
+        sizes = [self.size(d) for d in kept if const(d) in (None, 0)]
+        return unless_empty(sizes, lines) if len(kept) > 1 else lines
+
+    def _nest(self, lowered: Lowered) -> list[str]:
+        ref = lowered.nest.result
+        position = len(self.group.params) + self.group.results.index(ref)
+        found = transposed_loads(self.group, lowered)
+        if found:
+            return TileText(self.group, lowered, found, self.context, position, self.words).lines()
+        result = self.array(position)
+        if isinstance(lowered.nest, Rows):
+            return RowText(lowered, self.context, result, self.group.values()[ref].dtype).lines()
+        if lowered.nest.columns:
+            return ColumnText(lowered, self.context, result).lines()
+        writer = Writer(lowered.table, len(lowered.extents), self.context)
+        element = writer.value(lowered.element)
+        target = element_of(result, writer.value(lowered.offset))
+        extents = [self.size(d) for d in lowered.extents]
+        # the innermost of several loops is never partitioned, so it compiles as in a sequential kernel
+        n = min(len(extents) - 1, LEVELS) if len(extents) > 1 else len(extents)
+        partition = Partition(extents[:n], grain=GRAIN if len(extents) == 1 else 1)
+        lines = loops(self.context, writer.regions, partition, extents[n:], [f"{target} = {element}"])
+        return unless_empty(extents, lines) if writer.hoisted else lines
+
+    def _split_loops(self, ref: int, parts: Sequence[Segment]) -> list[str] | None:
+        """One innermost loop per segment.  None for a single segment, or if a load would be hoisted above an empty loop."""
+        if len(parts) == 1:
+            return None
+        result = self.array(len(self.group.params) + self.group.results.index(ref))
+        around, inside = [self.size(d) for d in parts[0].nest.dims[:-1]], list[str]()
+        outer: list[list[str]] = [[] for _ in range(len(around) + 1)]
+        for segment in parts:
+            lowered = general(self.group, segment.nest)
+            writer = Writer(lowered.table, len(lowered.extents), self.context)
+            element = writer.value(lowered.element)
+            stored = f"{element_of(result, writer.value(lowered.offset))} = {element}"
+            if writer.hoisted:
+                return None
+            for lines, more in zip(outer, writer.regions, strict=False):
+                lines += more
+            start, stop = self.size(segment.start), self.size(segment.stop)
+            if self.context.partitioned and not around:
+                start, stop = f"max({start}, low0)", f"min({stop}, high0)"
+            inside += [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
+        if self.context.partitioned and not around:
+            return [*Partition([self.size(parts[0].nest.dims[-1])], GRAIN).bounds(), *outer[0], *inside]
+        lines = loops(self.context, outer, Partition(around[:LEVELS]), around[LEVELS:], inside)
+        return self._unless_empty(self.group.values()[ref].shape, lines)

@@ -1,0 +1,291 @@
+"""Reductions over the innermost axes, and groups that use their results: several passes over each row.
+
+A value that is expensive to compute and needed in several passes is computed once per row, in its own loop, and stored in a
+*row buffer*: the row of the result if the dtypes match, else separate memory.  A cheap value is computed again.  So a loop that
+folds does little else, a loop that computes stores one value, and both vectorise.  Only sums in the elements' own dtype
+(``Fold.run``) are folded in the loop that computes the elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ....shape_funcs.symbolic.dim import Dim
+from ...analysis.cost import cost_of
+from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
+from ...native.status import EMPTY_REDUCTION, OUT_OF_MEMORY
+from ..loop_nest.expression import AXIS, LITERAL, SELECT, Cell
+from ..loop_nest.expression_text import Python, element_of, indented, loops_around, unless_empty, zero_if_empty
+from ..loop_nest.linear_index import Lowered, Table
+from ..loop_nest.reduction import RUN, BlockScan, Fold, Run, fold
+from ..loop_nest.row_passes import RowFold, Rows
+from ..loop_nest.statements import KernelContext, Writer
+from .partition import LEVELS, Partition, loops
+
+#: The number of elements that are scanned together for one that changes the fold.
+SCAN_BLOCK = 256
+#: A value whose cost in additions is above CHEAP is not computed twice.
+CHEAP = 8
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """A cell whose values are stored for a row: the first pass that reads them, the buffer's name, and the offset."""
+
+    cell: int
+    since: int
+    array: str
+    offset: int
+
+
+@dataclass
+class _RowLoops:
+    """The innermost loops over a row; ``outer``: per enclosing loop, the statements before them."""
+
+    outer: list[list[str]]
+    lines: list[str] = field(default_factory=list)
+    hoisted: bool = False
+
+
+class RowText:
+    """Writes one nest that has folds.  ``result``: the array of the result, of dtype ``dtype``."""
+
+    def __init__(self, lowered: Lowered, context: KernelContext, result: str, dtype: str) -> None:
+        assert isinstance(lowered.nest, Rows)
+        self.lowered, self.rows, self.context, self.result, self.dtype = lowered, lowered.nest, context, result, dtype
+        self.extents = [context.size(d) for d in lowered.extents]
+        self.kept = len(self.extents) - lowered.folded
+        self.buffers: list[tuple[str, str]] = []  # the name and dtype of each separate row buffer
+        self.several = len(self.rows.folds) > 1 or not self.rows.per_row
+        self.keeps = self._stored_cells()
+        if self.buffers:
+            self.context = context.with_language(Python(("free(rows)",)))
+
+    def lines(self) -> list[str]:
+        """Statements of the nest."""
+        folds = [self._fold(f) for f in self.rows.folds]
+        body = self._passes(folds, filled=True)
+        around = self.extents[: self.kept]
+        lines = loops(self.context, body.outer, Partition(around[:LEVELS]), around[LEVELS:], body.lines)
+        inside = self.extents[self.kept :]
+        refused: list[str] = []
+        if any(f.needs_one for f in folds):
+            refused = unless_empty(around, [f"return {EMPTY_REDUCTION}"])
+            refused = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused)] if inside else []
+        if body.hoisted:
+            # an empty axis must not be read ahead of its loop: the result is the folds' initial value
+            lines = unless_empty(self.extents, lines)
+            if self.rows.per_row and not refused and self.extents:
+                empty = self._passes(folds, filled=False)
+                lines += ["else:", *indented(loops_around(empty.outer, around, empty.lines))]
+        return [*refused, *self._with_buffers(lines)]
+
+    def _with_buffers(self, lines: list[str]) -> list[str]:
+        if not self.buffers:
+            return lines
+        count = " * ".join(self.extents[self.kept :])
+        head, total = [f"row_length = ({count} + 15) // 16 * 16"], "0"
+        arrays = []
+        for name, dtype in self.buffers:
+            arrays.append(f"{name} = array_{dtype}(rows + {total}, row_length)")
+            total = f"{total} + {ITEMSIZE[dtype]} * row_length" if total != "0" else f"{ITEMSIZE[dtype]} * row_length"
+        head += [f"rows = alloc({total})", "if rows == 0:", f"    return {OUT_OF_MEMORY}", *arrays]
+        return [*head, *lines, "free(rows)"]
+
+    def _fold(self, f: RowFold) -> Fold:
+        return fold(f.combine, self._dtype(f), f.attrs, f"{f.name}_")
+
+    def _dtype(self, f: RowFold) -> str:
+        return self.rows.cells[f.element].dtype
+
+    # ---- passes ----------------------------------------------------------------------------------------------------------
+
+    def _passes(self, folds: Sequence[Fold], filled: bool) -> _RowLoops:
+        """All passes over a row; if not ``filled``, over a row without elements."""
+        body = _RowLoops([[] for _ in range(self.kept + 1)])
+        number = self.lowered.cells
+        for step in range(self.rows.steps):
+            keeps = [k for k in self.keeps if k.since == step] if filled else []
+            mine = [(f, made) for f, made in zip(self.rows.folds, folds, strict=True) if f.step == step]
+            body.lines += [f"{name} = {value}" for _, made in mine for name, value in made.state]
+            if filled:
+                self._pass(body, step, keeps, [(number[f.element], made) for f, made in mine])
+            body.lines += [f"{f.name} = {made.value}" for f, made in mine]
+        self._store(body, filled)
+        return body
+
+    def _pass(self, body: _RowLoops, step: int, keeps: Sequence[StoredCell], folds: Sequence[tuple[int, Fold]]) -> None:
+        """The values first stored in this pass, and its folds; runs are summed while the last value is stored."""
+        runs = [f for f in folds if self._runs(f[1])]
+        for keep in keeps:
+            before = [k for k in self.keeps if k.since < step or (k.since == step and k.cell < keep.cell)]
+            last = keep is keeps[-1]
+            writer = self._writer(before, [keep.cell, *(cell for cell, _ in runs if last)])
+            offset, value = writer.value(keep.offset), writer.value(keep.cell)
+            line = f"{element_of(keep.array, offset)} = {value}"
+            self._add(body, writer, [line, *self._steps(writer, runs if last else [])], runs if last else [])
+        rest = [f for f in folds if f not in runs or not keeps]
+        # all folds in one loop, except folds that skip elements
+        together = [f for f in rest if not f[1].block_scan]
+        for some in ([together] if together else []) + [[f] for f in rest if f[1].block_scan]:
+            writer = self._writer([k for k in self.keeps if k.since <= step], [cell for cell, _ in some])
+            self._add(body, writer, self._steps(writer, some), some)
+
+    def _runs(self, made: Fold) -> bool:
+        """Whether runs are folded.  A fold whose elements have no other use is bound by memory and can be exact at no cost."""
+        return made.run is not None and self.several and len(self.extents) > self.kept
+
+    def _steps(self, writer: Writer, folds: Sequence[tuple[int, Fold]]) -> list[str]:
+        lines = []
+        for cell, made in folds:
+            text, step = writer.value(cell), made.run.step if made.run and self._runs(made) else made.step
+            lines += [line.format(e=text, at=self._position()) for line in step]
+        return lines
+
+    def _store(self, body: _RowLoops, filled: bool) -> None:
+        """The store of the result: in its own loop, unless the result has one element per row."""
+        if not self.rows.per_row and not filled:
+            return
+        writer = self._writer(self.keeps if filled else [], [self.lowered.element])
+        line = f"{element_of(self.result, writer.value(self.lowered.offset))} = {writer.value(self.lowered.element)}"
+        if not self.rows.per_row:
+            self._add(body, writer, [line])
+            return
+        self._hoist(body, writer)
+        body.lines += [*writer.regions[self.kept], line]
+
+    def _hoist(self, body: _RowLoops, writer: Writer) -> None:
+        body.hoisted |= writer.hoisted
+        for level in range(self.kept):
+            body.outer[level] += writer.regions[level]
+
+    def _add(self, body: _RowLoops, writer: Writer, lines: list[str], folds: Sequence[tuple[int, Fold]] = ()) -> None:
+        """A loop over a row."""
+        self._hoist(body, writer)
+        regions, inside = [[], *writer.regions[self.kept + 1 :]], self.extents[self.kept :]
+        body.lines += writer.regions[self.kept]
+        runs = [made.run for _, made in folds if made.run and self._runs(made)]
+        if not inside:
+            body.lines += lines
+        elif folds and folds[0][1].block_scan:
+            text, position = writer.value(folds[0][0]), self._position()
+            body.lines += _block_scan_loops(regions, inside, folds[0][1].block_scan, text, position, self.kept)
+        elif runs:
+            body.lines += _in_runs(regions, inside, runs, lines, self.kept)
+        else:
+            body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept)
+
+    def _writer(self, known: Iterable[StoredCell], roots: Sequence[int]) -> Writer:
+        """A writer that reads the stored values from their buffers."""
+        writer = Writer(self.lowered.table, len(self.extents), self.context)
+        depth = len(self.extents)
+        keeps = {k.cell: k for k in known}
+        for cell in sorted(_reached(self.lowered.table, roots, set(keeps)) & set(keeps)):
+            name = self.context.fresh()
+            offset = writer.value(keeps[cell].offset)
+            writer.regions[depth].append(f"{name} = {element_of(keeps[cell].array, offset)}")
+            writer.top.names[cell], writer.region[cell] = name, depth
+        return writer
+
+    def _position(self) -> str:
+        """The position of an element in its row."""
+        text = ""
+        for loop, extent in list(enumerate(self.extents))[self.kept :]:
+            text = f"({text} * {extent} + i{loop})" if text else f"i{loop}"
+        return text or "0"
+
+    # ---- row buffers -----------------------------------------------------------------------------------------------------
+
+    def _stored_cells(self) -> list[StoredCell]:
+        table, number = self.lowered.table, self.lowered.cells
+        steps = [[number[f.element] for f in self.rows.folds if f.step == s] for s in range(self.rows.steps)]
+        found = _shared_cells(table, [*steps, [self.lowered.element]], self.kept)
+        inside: list[Dim] = list(self.lowered.extents[self.kept :])
+        axes = tuple(table.put(Cell(AXIS, "int64", (), self.kept + k)) for k in range(len(inside)))
+        position = table.offset(axes, tuple(inside))
+        keeps, in_result = [], self.rows.per_row or self.dtype in HALVES
+        for cell, since in sorted(found.items()):
+            dtype = computed_in(table[cell].dtype)
+            if dtype == self.dtype and not in_result:
+                in_result = True
+                keeps.append(StoredCell(cell, since, self.result, self.lowered.offset))
+                continue
+            self.buffers.append((f"row{len(self.buffers)}", dtype))
+            keeps.append(StoredCell(cell, since, self.buffers[-1][0], position))
+        return keeps
+
+
+def _shared_cells(table: Table, passes: Sequence[Sequence[int]], kept: int) -> dict[int, int]:
+    """The expensive cells that several passes need and the later pass reads unconditionally; the first pass of each."""
+    first: dict[int, int] = {}
+    found: dict[int, int] = {}
+    for number, roots in enumerate(passes):
+        costs = _costs(table, kept, found)
+        seen, stack = set[int](), list(roots)
+        while stack:
+            cell = stack.pop()
+            if cell in seen or table.level[cell] <= kept:
+                continue
+            seen.add(cell)
+            if cell in found or (cell in first and costs[cell] > CHEAP):
+                found.setdefault(cell, first[cell])
+                continue
+            # only one branch of a select is computed, so its branches are not available
+            whole = table[cell].kind != SELECT or table.movable[cell]
+            stack += table[cell].args if whole else table[cell].args[:1]
+        for cell in seen:
+            first.setdefault(cell, number)
+    return found
+
+
+def _costs(table: Table, kept: int, known: Collection[int]) -> list[int]:
+    """The cost of each cell per element of a row, if the ``known`` cells are stored."""
+    costs: list[int] = []
+    for number, cell in enumerate(table.table):
+        own = cost_of(cell)
+        if cell.kind in (LITERAL, AXIS) or table.level[number] <= kept or cell.dtype == "int64":
+            own = 0
+        whole = own + sum(costs[a] for a in cell.args if table.level[number] > kept)
+        costs.append(1 if number in known else min(whole, 10**6))
+    return costs
+
+
+def _reached(table: Table, roots: Iterable[int], stops: set[int]) -> set[int]:
+    """The cells that ``roots`` depend on, without the cells reached only through ``stops``."""
+    seen, stack = set[int](), list(roots)
+    while stack:
+        number = stack.pop()
+        if number not in seen:
+            seen.add(number)
+            if number not in stops:
+                stack += table[number].args
+    return seen
+
+
+def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], step: list[str], first: int) -> list[str]:
+    """Loops around ``step``; the innermost loop is split into runs, whose results are combined one after another."""
+    axis, size = f"i{first + len(extents) - 1}", extents[-1]
+    lines = [f"{name} = {start}" for run in runs for name, start in run.state]
+    inside = [f"{axis} = {axis}_run * {RUN} + {axis}_at", *regions[-1], *step]
+    lines += [f"for {axis}_at in range(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
+    lines += [line for run in runs for line in run.join]
+    lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
+    return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)
+
+
+def _block_scan_loops(
+    regions: list[list[str]], extents: list[str], block_scan: BlockScan, text: str, position: str, first: int
+) -> list[str]:
+    """Loops around a fold: the innermost loop scans SCAN_BLOCK elements at a time and folds few of them one by one."""
+    axis, size = f"i{first + len(extents) - 1}", extents[-1]
+
+    def each(step: Sequence[str]) -> list[str]:
+        inside = [f"{axis} = {axis}_run * {SCAN_BLOCK} + {axis}_at", *regions[-1]]
+        inside += [line.format(e=text, at=position) for line in step]
+        return [f"for {axis}_at in range(min({SCAN_BLOCK}, {size} - {axis}_run * {SCAN_BLOCK})):", *indented(inside)]
+
+    lines = [f"{name} = {start}" for name, start in block_scan.best.state]
+    lines += [*each(block_scan.best.step), f"if not ({block_scan.nothing}):", *indented(each(block_scan.find))]
+    lines = [f"for {axis}_run in range(({size} + {SCAN_BLOCK - 1}) // {SCAN_BLOCK}):", *indented(lines)]
+    return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)

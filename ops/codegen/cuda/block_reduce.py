@@ -1,0 +1,269 @@
+"""CUDA C of reductions: each row is folded in one pass over its elements, by as many threads as is profitable.
+
+A *row* is the set of elements folded into one element of the result.  If the innermost axis is folded, neighbouring threads
+share a row; else neighbouring threads fold neighbouring rows.  So a warp always reads neighbouring elements.  A few long rows
+are also split between blocks, and a second kernel combines the blocks' states.
+"""
+
+from __future__ import annotations
+
+from ....shape_funcs.defs.reduce import reduced_axes
+from ....shape_funcs.symbolic.dim import Dim, const, dim, lt, max_, min_, where
+from ...core.group import Group
+from ...core.tensor_types import computed_in
+from ...native.status import EMPTY_REDUCTION
+from ..loop_nest.expression import LOCAL, Cell
+from ..loop_nest.expression_text import indented
+from ..loop_nest.inlining import Nest
+from ..loop_nest.linear_index import Lowered, Table, flat, general
+from ..loop_nest.statements import Writer
+from .assembly import Assembly, Parameter
+from .cuda_nest import Kernel, elements, function, launch, pack_type
+from .cuda_program import Scratch, Size
+from .cuda_text import stored
+from .parallel_fold import fold
+from .vector_access import packed
+
+#: Threads per block (also in the text below); the largest number of blocks per launch; the blocks that occupy a GPU.
+THREADS, MAX_BLOCKS, BUSY = 256, 8192, 2048
+#: The least partition of a row per block, if neighbouring threads share a row and if they do not.
+LEAST_PARTITION = {True: 8192, False: 256}
+
+#: Device code that all reductions share.
+REDUCE = r"""
+// Who folds what in a block of 256: `ways` threads share a row, thread number `way` of them is this one.
+struct Tile {
+  int ways, way, apart;  // apart: the distance from one of them to the next
+  int64 rows, row;       // of the block; of these, this thread's
+  DEVICE Tile(int64 all_rows, int64 length, bool side_by_side) {
+    if (side_by_side) {
+      ways = 1;
+      while (ways < 32 && ways * 8 < length) ways *= 2;
+      if (length > 2048 || (length > 256 && all_rows < 2048)) ways = 256;
+      apart = 1;
+      rows = 256 / ways;
+      way = threadIdx.x % ways;
+      row = threadIdx.x / ways;
+    } else {
+      int columns = 1;
+      while (columns < 32 && columns < all_rows) columns *= 2;
+      if (all_rows >= 262144) columns = 256;
+      ways = 256 / columns;
+      apart = columns;
+      rows = columns;
+      way = threadIdx.x / columns;
+      row = threadIdx.x % columns;
+    }
+  }
+};
+
+// The state of all threads that share a row, known to the first of them.  All threads of the block take part.
+template <class Fold> DEVICE typename Fold::State join_ways(typename Fold::State state, const Tile& tile) {
+  typedef typename Fold::State State;
+  __shared__ State all[256];
+  int near = 1;  // so many neighbours have been joined
+  if (tile.apart == 1) {
+    for (; near < 32 && near < tile.ways; near *= 2) {
+      State other = shuffle_xor(state, near);
+      if (threadIdx.x & near) {
+        State mine = state;
+        state = other;
+        other = mine;
+      }
+      Fold::join(state, other);
+    }
+  }
+  if (near == tile.ways) return state;
+  all[threadIdx.x] = state;
+  __syncthreads();
+  for (int distance = tile.ways / 2; distance >= near; distance /= 2) {
+    if (tile.way < distance) Fold::join(all[threadIdx.x], all[threadIdx.x + distance * tile.apart]);
+    __syncthreads();
+  }
+  state = all[threadIdx.x];
+  __syncthreads();
+  return state;
+}
+
+template <class Fold, class E>
+DEVICE void fold_each(typename Fold::State& state, int64 begin, int64 end, const Tile& tile, const E& element) {
+#pragma unroll 4
+  for (int64 at = begin + tile.way; at < end; at += tile.ways) Fold::step(state, element(at), at);
+}
+
+template <class Fold, int N, class P>
+DEVICE void fold_packs(typename Fold::State& state, int64 begin, int64 end, const Tile& tile, const P& pack) {
+#pragma unroll 2
+  for (int64 at = begin + tile.way * N; at < end; at += tile.ways * N) {
+    auto some = pack(at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) Fold::step(state, some.at[i], at + i);
+  }
+}
+
+// The states of a row's `parts` become one.
+template <class Fold>
+DEVICE typename Fold::State fold_parts(const typename Fold::State* part, int64 parts, const Tile& tile) {
+  typename Fold::State state = Fold::start();
+  for (int64 at = tile.way; at < parts; at += tile.ways) Fold::join(state, part[at]);
+  return state;
+}
+"""
+
+
+def add_reduction(assembly: Assembly, group: Group, nest: Nest, name: str) -> None:
+    """Add the kernel ``name`` of a nest that folds, and the kernel that combines its partial states."""
+    _Reduction(assembly, group, nest, name).add()
+
+
+class _Reduction:
+    def __init__(self, assembly: Assembly, group: Group, nest: Nest, name: str) -> None:
+        assert nest.reduction is not None and nest.reduction.operator.reduction is not None
+        self.assembly, self.group, self.nest, self.name = assembly, group, nest, name
+        self.node, self.reduction = nest.reduction, nest.reduction.operator.reduction
+        self.kept = len(nest.dims) - nest.folded
+        self.position = len(group.params) + group.results.index(nest.result)
+        self.element = nest.cells[nest.element].dtype
+        self.fold = fold(self.reduction.combine, self.element, self.node.attrs)
+        rank = len(group.values()[self.node.args[0]].shape)
+        folded = reduced_axes(self.node.attrs, rank)
+        self.side_by_side = not rank or rank - 1 in folded
+
+    def add(self) -> None:
+        self.assembly.text(REDUCE)
+        struct = f"Fold_{self.name}"
+        self.assembly.text(self.fold.text(struct, self.element))
+        kernel = Kernel(self.group)
+        rows, long = kernel.launch_count(self.position), kernel.known_at_launch(self.nest.dims[self.kept :])
+        grid_x, parts = self._grid(rows, long)
+        if const(parts) != 1:
+            partial = self.assembly.scratch(where(lt(1, parts), rows * parts * self.fold.nbytes, 0))
+            self._first(kernel, struct, grid_x, parts, partial)
+            self._second(struct, rows, parts, partial)
+        else:
+            self._first(kernel, struct, grid_x, parts, None)
+
+    def _grid(self, rows: Dim, long: Dim | None) -> tuple[Dim, Dim]:
+        """The number of blocks, and the number of partitions of each row."""
+        at_once = rows if self.side_by_side else (rows + 31) // 32
+        if long is None:  # known only in the kernel
+            return min_(at_once, MAX_BLOCKS), dim(1)
+        parts = max_(min_(dim(BUSY) // at_once, long // LEAST_PARTITION[self.side_by_side]), 1)
+        if self.side_by_side:  # short rows share a block
+            at_once = min_(at_once, max_(rows * long // 512, 1))
+        return min_(at_once, MAX_BLOCKS), parts
+
+    def _first(self, kernel: Kernel, struct: str, grid_x: Dim, parts: Dim, partial: Scratch | None) -> None:
+        result = kernel.array(self.position)
+        rows, length = kernel.count(self.nest.dims[: self.kept]), kernel.count(self.nest.dims[self.kept :])
+        lines = [f"const int64 rows = {rows}, length = {length};"]
+        if self.fold.needs_one:
+            refuse = f"if (blockIdx.x + blockIdx.y + threadIdx.x == 0) fail(fault, {EMPTY_REDUCTION}, site);"
+            lines += ["if (length == 0) {", f"    {refuse}", "    return;", "}"]
+        folding = self._variants(kernel, struct)
+        keep = self._keep(kernel, result, "row")
+        if partial is not None:
+            kernel.pass_(Parameter(f"{struct}::State*", "partial", partial))
+            part = "partial[row * gridDim.y + blockIdx.y] = s;"
+            keep = ["if (gridDim.y > 1) {", f"    {part}", "} else {", *indented(keep), "}"]
+        share = "(length + gridDim.y - 1) / gridDim.y" if partial is not None else "length"
+        lines += [
+            f"const Tile tile(rows, length, {str(self.side_by_side).lower()});",
+            # a multiple of the elements that a thread reads at a time
+            f"const int64 share = ({share} + 15) / 16 * 16, begin = share * blockIdx.y;",
+            "const int64 end = begin + share < length ? begin + share : length;",
+            "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
+            "    const int64 row = base + tile.row;",
+            f"    {struct}::State s = {struct}::start();",
+            "    if (row < rows) {",
+            *indented(folding, 2),
+            "    }",
+            f"    s = join_ways<{struct}>(s, tile);",
+            "    if (tile.way == 0 && row < rows) {",
+            *indented(keep, 2),
+            "    }",
+            "}",
+        ]
+        body = "\n".join(indented([*kernel.prologue, *lines]))
+        self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body)
+        launch(self.assembly, self.name, grid_x, parts)
+
+    def _second(self, struct: str, rows: Dim, parts: Dim, partial: Scratch) -> None:
+        """The kernel that combines the partial states of each row."""
+        kernel = Kernel(self.group)
+        result = kernel.array(self.position)
+        kernel.pass_(Parameter(f"const {struct}::State*", "partial", partial))
+        kernel.pass_(Parameter("int64", "parts", Size(parts)))
+        all_rows, length = kernel.count(self.nest.dims[: self.kept]), kernel.count(self.nest.dims[self.kept :])
+        lines = [
+            f"const int64 rows = {all_rows}, length = {length};",
+            "const Tile tile(rows, parts, true);",
+            "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
+            "    const int64 row = base + tile.row;",
+            f"    {struct}::State s = {struct}::start();",
+            f"    if (row < rows) s = fold_parts<{struct}>(partial + row * parts, parts, tile);",
+            f"    s = join_ways<{struct}>(s, tile);",
+            "    if (tile.way == 0 && row < rows) {",
+            *indented(self._keep(kernel, result, "row"), 2),
+            "    }",
+            "}",
+        ]
+        name = f"{self.name}_parts"
+        body = "\n".join(indented([*kernel.prologue, *lines]))
+        self.assembly.kernel(name, THREADS, kernel.parameters(body), body)
+        launch(self.assembly, name, where(lt(1, parts), min_(rows, MAX_BLOCKS), 0))
+
+    def _variants(self, kernel: Kernel, struct: str) -> list[str]:
+        """Statements that fold the elements ``begin`` to ``end`` of row ``row`` into the state ``s``."""
+        short = flat(self.group, self.nest)
+        if short is None:
+            return self._folding(kernel, struct, general(self.group, self.nest))
+        if not short.equal:
+            return self._folding(kernel, struct, short)
+        same = " && ".join(f"{kernel.size(a)} == {kernel.size(b)}" for a, b in short.equal)
+        long = self._folding(kernel, struct, general(self.group, self.nest))
+        return [f"if ({same}) {{", *indented(self._folding(kernel, struct, short)), "} else {", *indented(long), "}"]
+
+    def _folding(self, kernel: Kernel, struct: str, lowered: Lowered) -> list[str]:
+        kept = len(lowered.extents) - lowered.folded
+        # packs are contiguous along the innermost axis, which must be a folded axis
+        packs = packed(lowered) if lowered.folded and self.side_by_side else None
+        made = elements(kernel, lowered, kept, packs)
+        dtype = lowered.table[lowered.element].dtype
+        inside = lowered.extents[kept:]
+        apart = kernel.unravel_index("at", inside, kept)
+        lines = [*kernel.unravel_index("row", lowered.extents[:kept]), *made.outer, *made.rows]
+        lines += function("element", computed_in(dtype), [*apart, *made.element])
+        each = f"fold_each<{struct}>(s, begin, end, tile, element);"
+        if packs is None:
+            return [*lines, each]
+        lines += function("pack", pack_type(dtype, made.width, False), [*apart, *made.pack])
+        last = kernel.size(inside[-1])
+        if len(inside) == 1 and not kept:
+            return [
+                *lines,
+                f"const int64 whole = length - length % {made.width};",
+                f"fold_packs<{struct}, {made.width}>(s, begin, end < whole ? end : whole, tile, pack);",
+                "fold_each<" + struct + ">(s, begin > whole ? begin : whole, end, tile, element);",
+            ]
+        return [
+            *lines,
+            f"if ({last} % {made.width} == 0) {{",
+            f"    fold_packs<{struct}, {made.width}>(s, begin, end, tile, pack);",
+            "} else {",
+            f"    {each}",
+            "}",
+        ]
+
+    def _keep(self, kernel: Kernel, result: str, row: str) -> list[str]:
+        """Statements that store the result of the state ``s``."""
+        table = Table()
+        total = table.put(Cell(LOCAL, self.fold.dtype, (), self.fold.value))
+        if self.reduction.finish is not None:
+            count = table.put(Cell(LOCAL, "int64", (), "length"))
+            total = table.expression(self.reduction.finish(table.reference(total), table.reference(count)))
+        writer = Writer(table, 0, kernel.context)
+        value, dtype = writer.value(total), self.node.outputs[0].dtype
+        if table[total].dtype != dtype:
+            value = kernel.language.cast(value, table[total].dtype, dtype)
+        return [*writer.regions[0], f"{result}[{row}] = {stored(value, dtype)};"]

@@ -1,0 +1,143 @@
+"""The CUDA program of a group as data: CUDA C, and the launches of its kernels in order.
+
+Tensors are numbered as in the argv of a CPU kernel: the group's parameters, its results, then (upper-bound operators) the
+int64 vector of counts.  Every kernel argument is a 64-bit word: an address or an int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ....shape_funcs.symbolic.dim import Dim, Shape, sym
+
+
+@dataclass(frozen=True)
+class Data:
+    """The address of the first element of the tensor at ``position``."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class Size:
+    """An int64 over the sizes of the tensors, computed at each launch.
+
+    ``dim`` has no unknowns but the dims of tensors and the results of ``axis_size``.
+    """
+
+    dim: Dim | int
+
+
+def axis_size(position: int, axis: int) -> Dim:
+    """The size of an axis of the tensor at ``position``, if it has no dim: an unknown ``.t3.1``."""
+    return sym(f".t{position}.{axis}")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A constant int64."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The address of workspace number ``index``: uninitialised, aligned to 256 bytes, private to this launch."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The address of the machine's fault word, to be passed to ``fail`` (see ``prelude``)."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The number of the launching instruction, to be passed to ``fail``."""
+
+
+@dataclass(frozen=True)
+class Handle:
+    """The handle of a library, by name: ``cublas``."""
+
+    library: str
+
+
+@dataclass(frozen=True)
+class Address:
+    """The host address of a constant of ``nbytes`` bytes that lives as long as the machine: an argument that libraries read
+    through a pointer."""
+
+    content: bytes
+
+
+Argument = Data | Size | Word | Scratch | Fault | Site | Handle | Address
+Extent = Dim | int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of the kernel ``entry`` of the text.  Nothing is launched for a grid of size 0."""
+
+    entry: str
+    grid: tuple[Extent, Extent, Extent]
+    block: tuple[int, int, int]
+    args: tuple[Argument, ...]
+    shared_bytes: Extent = 0  # of dynamic shared memory
+
+
+@dataclass(frozen=True)
+class LibraryCall:
+    """One call of a library's C function by address, on the machine's stream; its status must be 0.
+
+    All arguments are passed as 64-bit words, so floating-point arguments cannot be passed by value.  The call is skipped if
+    ``unless`` (an int64) is 0.
+    """
+
+    function: str
+    args: tuple[Argument, ...]
+    unless: Extent = 1
+
+
+@dataclass(frozen=True)
+class CudaSource:
+    """``text``: CUDA C without the prelude; its kernels are ``extern "C" __global__ void entry(...)``.
+
+    ``steps`` run one after another on one stream.  ``scratch``: the size in bytes of each workspace.  ``capture_safe``: the
+    steps may be captured in a CUDA graph.  Equal groups have equal sources.
+
+    ``python``: instead of ``steps``, ordinary Python that enqueues work, ``python(tools, *arrays, **attributes)``:
+    ``tools.xp`` is cupy on the machine's stream (numpy over the emulated device), ``tools.launch(entry, grid, block, *args)``
+    runs a kernel of the text on arrays and ints.  It must not wait for the device.  ``attributes`` are fixed.
+    """
+
+    text: str = ""
+    steps: tuple[Launch | LibraryCall, ...] = ()
+    scratch: tuple[Extent, ...] = ()
+    capture_safe: bool = True
+    python: Callable[..., None] | None = None
+    attributes: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor of an OPAQUE operator's call.  ``position`` is None for a literal of the group with the value ``value``."""
+
+    position: int | None
+    dtype: str
+    shape: Shape
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class OpaqueCall:
+    """An OPAQUE operator's call, the argument of ``Kernel.cuda``: inputs (tuples flattened), results, position of the counts."""
+
+    name: str
+    attrs: Any
+    inputs: tuple[Operand, ...]
+    results: tuple[Operand, ...]
+    counts: int | None = None

@@ -1,0 +1,151 @@
+"""CUDA C, and the two kinds of cells that only CUDA C has: a vectorised load of several elements, and one of its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...core.tensor_types import HALVES, computed_in, is_float, is_integer
+from ..loop_nest.expression import Cell, Cells
+from ..loop_nest.expression_text import Language, Side, indented
+from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
+from .assembly import literal
+from .casts import WHOLE
+
+#: A vectorised load: ``what`` is the parameter; arguments: the offset of the first element, the distance between elements.
+PACK = "pack"
+#: An element of a pack; arguments: the pack, and the element's number.
+PICK = "pick"
+
+
+class CudaC(Language):
+    """The body of a function that returns a value.  ``fault`` and ``site`` are in scope (see the prelude).
+
+    Elements of float16 and bfloat16 are float32 until they are stored.  Operations undefined in C are defined as on the
+    CPU: integers wrap, and a float outside the range of int64 becomes the least int64.
+    """
+
+    def __init__(self, width: int = 1) -> None:
+        self.width = width  # elements per pack
+
+    def let(self, name: str, cell: Cell, text: str) -> list[str]:
+        return [f"const {'auto' if cell.kind == PACK else computed_in(cell.dtype)} {name} = {text};"]
+
+    def choice(self, name: str, dtype: str, condition: str, then: Side, otherwise: Side) -> list[str]:
+        lines = [f"{computed_in(dtype)} {name};"]
+        for head, (inside, value) in ((f"if ({condition}) {{", then), ("} else {", otherwise)):
+            lines += [head, *indented(inside), f"    {name} = {value};"]
+        return [*lines, "}"]
+
+    def guard(self, condition: str, status: int) -> list[str]:
+        return [f"if (!({condition})) {{", f"    fail(fault, {status}, site);", "    return {};", "}"]
+
+    def literal(self, value: float | int | bool, dtype: str) -> str:
+        if dtype == "int64" and abs(int(value)) < 2**31:
+            return str(int(value)) if value >= 0 else f"({int(value)})"
+        return literal(computed_in(dtype), value)
+
+    def load(self, array: str, offset: str) -> str:
+        return f"value_of({array}[{offset}])"
+
+    def cast(self, value: str, source: str, result: str) -> str:
+        if result == "bool":
+            return f"({value} != 0)"
+        if is_float(source) and is_integer(result):
+            return f"{result}({'to_uint64' if result == 'uint64' else 'to_int64'}({value}))"
+        if result in HALVES and source != result:
+            return f"to_float32(to_{result}(float32({value})))"
+        return f"{computed_in(result)}({value})"
+
+    def apply(self, function: str, args: list[str], argument: str, result: str) -> str:
+        return SCALAR_FUNCTIONS[function].cuda_c(args, argument, result)
+
+    def select(self, condition: str, then: str, otherwise: str) -> str:
+        return f"({condition} ? {then} : {otherwise})"
+
+    def size(self, operation: str, args: Sequence[str]) -> str:
+        return _SIZES[operation].format(*args)
+
+    def expression(self, cell: Cell, args: list[str], cells: Cells, array: Callable[[int], str]) -> str:
+        if cell.kind == PACK:
+            return f"load_row<{self.width}>({array(cell.what)} + {args[0]}, {args[1]})"
+        if cell.kind == PICK:
+            return f"value_of({args[0]}.at[{args[1]}])"
+        return super().expression(cell, args, cells, array)
+
+
+def stored(value: str, dtype: str) -> str:
+    """A computed value as its stored form."""
+    return f"to_{dtype}({value})" if dtype in HALVES else value
+
+
+#: The operations of dims, as text (see ``shape_funcs.symbolic.dim.SCALAR``).
+_SIZES = {
+    "mul": "{0} * {1}",
+    "floordiv": "({1} != 0 ? floor_quotient({0}, {1}) : 0)",
+    "mod": "({1} != 0 ? floor_remainder({0}, {1}) : 0)",
+    "min": "({0} < {1} ? {0} : {1})",
+    "max": "({0} > {1} ? {0} : {1})",
+    "eq": "int64({0} == {1})",
+    "lt": "int64({0} < {1})",
+    "where": "({0} != 0 ? {1} : {2})",
+    "arange_length": "length_of_range({0}, {1}, {2})",
+    "scaled": "({1} > 0.0 ? to_int64(floor(float64({0}) * {1})) : 0)",
+}
+
+#: The device functions that texts of this language call.
+FUNCTIONS = (
+    r"""
+DEVICE float32 value_of(float16 x) { return to_float32(x); }
+DEVICE float32 value_of(bfloat16 x) { return to_float32(x); }
+template <class T> DEVICE T value_of(T x) { return x; }
+"""
+    + WHOLE
+    + r"""
+template <class T> DEVICE T floor_quotient(T a, T b) {
+  T quotient = T(a / b);
+  return T(quotient - ((a % b != 0) & ((a < 0) != (b < 0))));
+}
+template <class T> DEVICE T floor_remainder(T a, T b) {
+  T rest = T(a % b);
+  return (rest != 0) & ((rest < 0) != (b < 0)) ? T(rest + b) : rest;
+}
+// most are small, and dividing 32 bits is many times cheaper than dividing 64
+DEVICE bool both_small(int64 a, int64 b) { return (uint64(a) | uint64(b)) >> 32 == 0; }
+DEVICE int64 floor_quotient(int64 a, int64 b) {
+  return both_small(a, b) ? int64(uint32(a) / uint32(b)) : floor_quotient<int64>(a, b);
+}
+DEVICE int64 floor_remainder(int64 a, int64 b) {
+  return both_small(a, b) ? int64(uint32(a) % uint32(b)) : floor_remainder<int64>(a, b);
+}
+DEVICE int64 length_of_range(float64 start, float64 stop, float64 step) {
+  int64 length = to_int64(ceil((stop - start) / step));
+  return length > 0 ? length : 0;
+}
+
+// How an index is taken apart.  Below 2^31 a division is a multiplication, and a shift (Granlund and Montgomery 1994).
+struct Divisor {
+  int64 by;
+  uint32 factor, shift;
+  DEVICE Divisor(int64 size, int64 total) : by(size > 0 ? size : 1), factor(0), shift(0) {
+    if (total >= int64(1) << 31 || by >= int64(1) << 31) return;
+    while (uint64(1) << shift < uint64(by)) ++shift;
+    factor = uint32((uint64(1) << 32) * ((uint64(1) << shift) - uint64(by)) / uint64(by) + 1);
+  }
+  DEVICE int64 quotient(int64 n) const {
+    if (factor == 0) return n / by;
+    uint32 low = uint32(n);
+    return int64((uint32(uint64(low) * factor >> 32) + low) >> shift);
+  }
+};
+
+// N elements, `distance` from one to the next.
+template <int N, class T> DEVICE Pack<T, N> load_row(const T* from, int64 distance) {
+  constexpr int bytes = sizeof(T) * N < 16 ? int(sizeof(T)) * N : 16;
+  if (distance == 1 && (reinterpret_cast<uint64>(from) & (bytes - 1)) == 0) return load_pack<T, N>(from);
+  Pack<T, N> row;
+#pragma unroll
+  for (int i = 0; i < N; ++i) row.at[i] = from[i * distance];
+  return row;
+}
+"""
+)

@@ -1,0 +1,73 @@
+"""A user's CUDA C for one element of a result, as an elementwise kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from ....shape_funcs.symbolic.dim import product
+from ...core.op import get
+from .assembly import Assembly, Parameter, blocks, literal, reads, size, writes
+from .casts import NUMBER
+from .cuda_program import CudaSource, Fault, OpaqueCall, Site
+
+_THREADS = 256
+_LOOP = """
+  int64 all_at_once_ = gridDim.x * int64({threads});
+  for (int64 at = blockIdx.x * int64({threads}) + threadIdx.x; at < elements_; at += all_at_once_) {{
+    {text}
+  }}
+"""
+
+
+def per_element(text: str) -> Callable[[OpaqueCall], CudaSource]:
+    """``Kernel.cuda`` of CUDA C that is run once for each element ``at`` of the first result.
+
+    The text refers to each input by its name (to those of a tuple as ``name0``, ``name1``, ...) and to the results as ``out``, or
+    ``out0``, ``out1``, ...: pointers to their elements in row-major order.  ``x_size1`` is the size of axis 1 of ``x``.
+    Attributes are constants by their names.  ``fail(fault, status, site)`` stops the program with a status.  float16 and bfloat16
+    are separate types: ``number(x)`` converts to float, ``to_float16(f)`` from float.
+    """
+
+    def cuda(call: OpaqueCall) -> CudaSource:
+        names = _names(call)
+        parameters: list[Parameter] = []
+        constants = [_constant(f.name, getattr(call.attrs, f.name)) for f in dataclasses.fields(call.attrs)]
+        for name, tensor in zip(names, call.inputs, strict=True):
+            if tensor.position is None:
+                constants.append(f"const {tensor.dtype} {name}[1] = {{{literal(tensor.dtype, tensor.value)}}};")
+            else:
+                parameters.append(reads(name, tensor))
+            parameters += [size(f"{name}_size{k}", d) for k, d in enumerate(tensor.shape)]
+        several = len(call.results) > 1
+        for k, tensor in enumerate(call.results):
+            name = f"out{k}" if several else "out"
+            parameters += [writes(name, tensor), *(size(f"{name}_size{a}", d) for a, d in enumerate(tensor.shape))]
+        parameters += [Parameter("void*", "fault", Fault()), Parameter("int64", "site", Site())]
+        count = product(call.results[0].shape)
+        assembly = Assembly()
+        assembly.text(NUMBER)
+        body = "".join(f"  {line}\n" for line in constants) + _LOOP.format(threads=_THREADS, text=text.strip()).strip("\n")
+        assembly.kernel("each_element", _THREADS, (*parameters, size("elements_", count)), body)
+        assembly.launch("each_element", blocks(count, _THREADS))
+        return assembly.source()
+
+    return cuda
+
+
+def _names(call: OpaqueCall) -> list[str]:
+    """A name for each input."""
+    inputs = get(call.name).inputs
+    if not any(name.endswith("*") for name in inputs):
+        return list(inputs)
+    # at most one tuple can be distinguished from its neighbours
+    extra = len(call.inputs) - len(inputs) + 1
+    return [n for name in inputs for n in ([f"{name[:-1]}{k}" for k in range(extra)] if name.endswith("*") else [name])]
+
+
+def _constant(name: str, value: Any) -> str:
+    kind = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float64"
+    if not isinstance(value, (bool, int, float)):
+        raise ValueError(f"attribute {name}={value!r} is no number: give cuda as a function")
+    return f"const {kind} {name} = {literal(kind, value)};"

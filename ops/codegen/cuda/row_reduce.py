@@ -1,0 +1,132 @@
+"""CUDA C of groups that use the results of their reductions: threads that share a row fold it pass after pass, in one launch.
+
+As in ``block_reduce``, a row is the set of elements folded into one, and is contiguous in memory.  Each pass reads the row
+again, from the caches that the first pass filled, and recomputes the values it needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....shape_funcs.symbolic.dim import Dim, max_, min_, product
+from ...core.group import Group
+from ...core.tensor_types import computed_in
+from ...native.status import EMPTY_REDUCTION
+from ..loop_nest.expression_text import indented
+from ..loop_nest.linear_index import Lowered, general, without_broadcast
+from ..loop_nest.row_passes import RowFold, Rows
+from .assembly import Assembly
+from .block_reduce import MAX_BLOCKS, REDUCE, THREADS
+from .cuda_nest import Elements, Kernel, elements, function, launch
+from .cuda_text import stored
+from .parallel_fold import Fold, fold
+
+_ROWS = r"""
+// What the first of the threads that share a row knows, known to all of them.  All threads of the block take part.
+template <class T> DEVICE T from_first(T value, const Tile& tile) {
+  if (tile.ways <= 32) return shuffle_from(value, int(threadIdx.x & 31) & -tile.ways);
+  __shared__ T all[256];
+  if (tile.way == 0) all[tile.row] = value;
+  __syncthreads();
+  value = all[tile.row];
+  __syncthreads();
+  return value;
+}
+"""
+
+
+def add_row_kernel(assembly: Assembly, group: Group, plan: Rows, name: str) -> None:
+    """Add the kernel ``name`` that computes a result from rows and their folds."""
+    _RowKernel(assembly, group, plan, name).add()
+
+
+class _RowKernel:
+    def __init__(self, assembly: Assembly, group: Group, plan: Rows, name: str) -> None:
+        self.assembly, self.group, self.plan, self.name = assembly, group, plan, name
+        self.kept = len(plan.dims) - plan.folded
+        self.position = len(group.params) + group.results.index(plan.result)
+        self.dtype = group.values()[plan.result].dtype
+        self.folds = [(f, fold(f.combine, plan.cells[f.element].dtype, f.attrs)) for f in plan.folds]
+
+    def add(self) -> None:
+        self.assembly.text(REDUCE, _ROWS)
+        for f, made in self.folds:
+            self.assembly.text(made.text(self._struct(f), self.plan.cells[f.element].dtype))
+        kernel = Kernel(self.group)
+        result = kernel.array(self.position)
+        rows, length = kernel.count(self.plan.dims[: self.kept]), kernel.count(self.plan.dims[self.kept :])
+        lines = [f"const int64 rows = {rows}, length = {length};"]
+        if any(made.needs_one for _, made in self.folds):
+            refuse = f"if (blockIdx.x + threadIdx.x == 0 && rows > 0) fail(fault, {EMPTY_REDUCTION}, site);"
+            lines += ["if (length == 0) {", f"    {refuse}", "    return;", "}"]
+        lines += ["const Tile tile(rows, length, true);", *self._variants(kernel, result)]
+        body = "\n".join(indented([*kernel.prologue, *lines]))
+        self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body)
+        launch(self.assembly, self.name, self._blocks(kernel))
+
+    def _struct(self, f: RowFold) -> str:
+        return f"Fold_{self.name}_{f.name}"
+
+    def _blocks(self, kernel: Kernel) -> Dim:
+        # the leading axes of the result are the kept axes
+        rows = product(kernel.launch_size(self.position, axis) for axis in range(self.kept))
+        long = kernel.known_at_launch(self.plan.dims[self.kept :])
+        if long is not None:  # short rows share a block
+            rows = min_(rows, max_(rows * long // 512, 1))
+        return min_(rows, MAX_BLOCKS)
+
+    def _variants(self, kernel: Kernel, result: str) -> list[str]:
+        long = self._passes(kernel, general(self.group, self.plan), result)
+        quick = without_broadcast(self.group, self.plan)
+        if quick is None:
+            return long
+        same = " && ".join(f"{kernel.size(a)} == {kernel.size(b)}" for a, b in quick.equal)
+        return [f"if ({same}) {{", *indented(self._passes(kernel, quick, result)), "} else {", *indented(long), "}"]
+
+    def _passes(self, kernel: Kernel, lowered: Lowered, result: str) -> list[str]:
+        lines: list[str] = []
+        for f, made in self.folds:
+            lines += self._fold(kernel, lowered, f, made)
+        lines += self._store(kernel, lowered, result)
+        return [
+            "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
+            "    const int64 row = base + tile.row;",
+            *indented(lines),
+            "}",
+        ]
+
+    def _fold(self, kernel: Kernel, lowered: Lowered, f: RowFold, made: Fold) -> list[str]:
+        """Statements that define the local of a fold."""
+        struct, kind = self._struct(f), computed_in(f.dtype)
+        each = elements(kernel, replace(lowered, element=lowered.cells[f.element]), self.kept, None)
+        return [
+            f"{kind} {f.name};",
+            "{",
+            f"    {struct}::State s = {struct}::start();",
+            "    if (row < rows) {",
+            *indented(self._element(kernel, lowered, each, computed_in(each.dtype)), 2),
+            f"        fold_each<{struct}>(s, 0, length, tile, element);",
+            "    }",
+            f"    s = join_ways<{struct}>(s, tile);",
+            f"    {f.name} = from_first({kind}({made.value}), tile);",
+            "}",
+        ]
+
+    def _element(self, kernel: Kernel, lowered: Lowered, each: Elements, dtype: str) -> list[str]:
+        """Statements that define ``element`` for the row ``row``."""
+        apart = kernel.unravel_index("at", lowered.extents[self.kept :], self.kept)
+        lines = [*kernel.unravel_index("row", lowered.extents[: self.kept]), *each.outer, *each.rows]
+        return [*lines, *function("element", dtype, [*apart, *each.element])]
+
+    def _store(self, kernel: Kernel, lowered: Lowered, result: str) -> list[str]:
+        each = elements(kernel, lowered, self.kept, None, stored("{0}", self.dtype))
+        lines = self._element(kernel, lowered, each, self.dtype)
+        if self.plan.per_row:
+            return ["if (row < rows && tile.way == 0) {", *indented([*lines, f"{result}[row] = element(0);"]), "}"]
+        lines += [
+            "#pragma unroll 4",
+            "for (int64 at = tile.way; at < length; at += tile.ways) {",
+            f"    {result}[row * length + at] = element(at);",
+            "}",
+        ]
+        return ["if (row < rows) {", *indented(lines), "}"]

@@ -1,0 +1,131 @@
+"""Vectorised access: contiguous neighbouring elements are loaded and stored by one access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...core.tensor_types import ITEMSIZE
+from ..loop_nest.expression import APPLY, AXIS, GUARD, LITERAL, LOAD, Cell
+from ..loop_nest.linear_index import Lowered, Table
+from ..loop_nest.statements import always_evaluated
+from .cuda_text import PACK, PICK
+
+#: Bytes per access.
+ACCESS = 16
+#: The largest number of cells of an element that is unrolled.
+MAX_CELLS = 250
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An element as a function of two loops: the innermost one now counts packs, and one more counts the elements of a pack.
+
+    ``first``: the elements of a pack; ``width`` of them.
+    """
+
+    table: Table
+    element: int
+    width: int
+
+
+def packed(lowered: Lowered, stored: str | None = None) -> Packed | None:
+    """``lowered`` in packs along its innermost loop, whose extent must be a multiple of the width; None if not profitable.
+
+    ``stored``: the dtype in which packs of results are stored, if they are.
+    """
+    depth = len(lowered.extents)
+    if depth == 0 or len(lowered.table) > MAX_CELLS:
+        return None
+    always_loaded = _always_loaded(lowered.table, lowered.element, depth - 1)
+    loads = [lowered.table[n] for n in always_loaded if lowered.table[n].kind == LOAD]
+    sizes = [ITEMSIZE[d] for d in (*(x.dtype for x in loads), *([stored] if stored else []))]
+    if not sizes:
+        return None
+    table = Table(lowered.table.scalars)
+    vectorizer = _Vectorizer(lowered.table, table, depth - 1, always_loaded)
+    for number in range(len(lowered.table)):
+        vectorizer.put(number)
+    if not stored and not any(cell.kind == PACK for cell in table.table):
+        return None
+    return Packed(table, vectorizer.new[lowered.element], max(4, ACCESS // max(sizes)))
+
+
+def _always_loaded(table: Table, element: int, axis: int) -> set[int]:
+    """The cells that are evaluated for all elements of a pack if for one; failures aside, those evaluated for every element."""
+    found, stack, done = set[int](), [element], set[int]()
+    while stack:
+        root = stack.pop()
+        done.add(root)
+        found |= always_evaluated(table, root)
+        for number in sorted(found):
+            cell = table[number]
+            if cell.kind == GUARD and cell.args[1] not in done and not _depends(table, cell.args[0], axis):
+                done.add(cell.args[1])
+                stack.append(cell.args[1])
+    return found
+
+
+def _depends(table: Table, root: int, axis: int) -> bool:
+    """Whether the value of a cell depends on the index of loop ``axis``."""
+    stack, seen = [root], set[int]()
+    while stack:
+        number = stack.pop()
+        if number not in seen:
+            seen.add(number)
+            if table[number].kind == AXIS and table[number].what == axis:
+                return True
+            stack += table[number].args
+    return False
+
+
+class _Vectorizer:
+    """Copies cells into ``table``, with each cell's value at the first element of a pack and, if constant, its stride from one
+    element to the next."""
+
+    def __init__(self, old: Table, table: Table, axis: int, always_loaded: set[int]) -> None:
+        self.old, self.table, self.axis, self.always_loaded = old, table, axis, always_loaded
+        self.new: list[int] = []
+        self.first: list[int] = []
+        self.stride: list[int | None] = []
+
+    def put(self, number: int) -> None:
+        """Copy the next cell."""
+        cell, table = self.old[number], self.table
+        stride = self._stride(cell)
+        self.stride.append(stride)
+        if cell.kind == AXIS and cell.what == self.axis:
+            within = table.put(Cell(AXIS, "int64", (), self.axis + 1))
+            self.first.append(table.put(cell))
+            self.new.append(table.apply("add", self.first[-1], within))
+            return
+        self.first.append(table.put(replace(cell, args=tuple(self.first[a] for a in cell.args))))
+        if stride is not None and table.integer(stride) == 0:
+            self.new.append(self.first[-1])
+            return
+        step = self.stride[cell.args[0]] if cell.kind == LOAD else None
+        if step is None or number not in self.always_loaded:
+            self.new.append(table.put(replace(cell, args=tuple(self.new[a] for a in cell.args))))
+            return
+        pack = table.put(Cell(PACK, cell.dtype, (self.first[cell.args[0]], step), cell.what))
+        within = table.put(Cell(AXIS, "int64", (), self.axis + 1))
+        self.new.append(table.put(Cell(PICK, cell.dtype, (pack, within))))
+
+    def _stride(self, cell: Cell) -> int | None:
+        """The stride of ``cell`` from one element to the next as a cell; None if it is not constant."""
+        table = self.table
+        if cell.kind == AXIS:
+            return table.literal(int(cell.what == self.axis))
+        if cell.kind == LITERAL:
+            return table.literal(0)
+        steps = [self.stride[a] for a in cell.args]
+        if all(s is not None and table.integer(s) == 0 for s in steps):
+            return table.literal(0)
+        if None in steps or cell.kind != APPLY or cell.dtype != "int64" or len(steps) != 2:
+            return None
+        a, b = (s for s in steps if s is not None)
+        if cell.what in ("add", "subtract"):
+            return table.apply(cell.what, a, b)
+        if cell.what == "multiply" and 0 in (table.integer(a), table.integer(b)):
+            other = self.first[cell.args[0 if table.integer(a) == 0 else 1]]
+            return table.apply("multiply", b if table.integer(a) == 0 else a, other)
+        return None

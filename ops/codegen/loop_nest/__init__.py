@@ -1,0 +1,1 @@
+"""Loop nests over scalar expressions, independent of the device."""

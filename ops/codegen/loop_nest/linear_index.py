@@ -1,0 +1,186 @@
+"""Linear indices: replace loads at several indices by loads at one offset, and collapse all axes into one flat loop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ....shape_funcs.symbolic.dim import Dim, const
+from ...core.group import Group
+from .expression import APPLY, AXIS, CAST, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell, Cells
+from .inlining import Nest
+from .scalar_functions import SCALAR_FUNCTIONS
+
+
+class Table(Cells):
+    """Cells whose loads have one argument, the linear offset; with the loop level of each cell and whether it is movable.
+
+    ``level[n]``: the least number of loops around cell ``n``.  ``movable[n]``: cell ``n`` may be executed speculatively (it reads
+    no memory that may be absent, does not divide, and has no guard).  ``scalars``: the parameters of rank 0, which always have
+    their one element.  ``local_level``: the number of loops around the values of locals.
+    """
+
+    def __init__(self, scalars: Collection[int] = (), local_level: int = 0) -> None:
+        super().__init__()
+        self.scalars, self.local_level = scalars, local_level
+        self.level: list[int] = []
+        self.movable: list[bool] = []
+
+    def put(self, cell: Cell) -> int:
+        number = super().put(cell)
+        if number == len(self.level):
+            made = self[number]
+            own = made.what + 1 if made.kind == AXIS else self.local_level if made.kind == LOCAL else 0
+            self.level.append(max([own, *(self.level[a] for a in made.args)]))
+            self.movable.append(self._is_total(made) and all(self.movable[a] for a in made.args))
+        return number
+
+    def _is_total(self, cell: Cell) -> bool:
+        if cell.kind == APPLY:
+            return SCALAR_FUNCTIONS[cell.what].total
+        return cell.kind in (LITERAL, AXIS, SIZE, LOCAL, CAST, SELECT) or (cell.kind == LOAD and cell.what in self.scalars)
+
+    def offset(self, indices: tuple[int, ...], dims: tuple[Dim, ...]) -> int:
+        """The row-major offset.  Terms of outer loops are added first, so that loop-invariant code motion hoists them."""
+        terms, stride = [], self.literal(1)
+        for i, d in reversed(list(zip(indices, dims, strict=True))):
+            terms.append(self.apply("multiply", i, stride))
+            stride = self.apply("multiply", stride, self.size(d))
+        total = self.literal(0)
+        for term in sorted(terms, key=lambda t: self.level[t]):
+            total = self.apply("add", total, term)
+        return total
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A loop nest ready to be written: ``extents`` of its loops, the element to fold or store, and its ``offset``.
+
+    Valid if all pairs of ``equal`` sizes are equal.  ``cells``: for each cell of the nest, its number in ``table``.
+    """
+
+    nest: Nest
+    table: Table
+    extents: tuple[Dim, ...]
+    folded: int
+    element: int
+    offset: int
+    cells: tuple[int, ...]
+    equal: tuple[tuple[Dim, Dim], ...] = ()
+
+
+def _table(group: Group, loops: int, folded: int) -> Table:
+    return Table({k for k, t in enumerate(group.params) if not t.shape}, loops - folded)
+
+
+def general(group: Group, nest: Nest) -> Lowered:
+    """One loop per axis."""
+    return _one_loop_per_axis(group, nest, {})
+
+
+def without_broadcast(group: Group, nest: Nest) -> Lowered | None:
+    """One loop per axis, assuming that no operand is broadcast along a loop of unknown size: each load is then contiguous.
+
+    None if ``general`` already knows the broadcast axes.
+    """
+    plain = {}
+    for number, cell in enumerate(nest.cells.table):
+        if cell.kind == APPLY and cell.what == "multiply":
+            index, stretch = (nest.cells[a] for a in cell.args)
+            size = _broadcast_size(nest.cells, cell.args[1])
+            if index.kind == AXIS and stretch.kind == CAST and size is not None:
+                plain[number] = (cell.args[0], (size, nest.dims[index.what]))
+    return _one_loop_per_axis(group, nest, plain) if plain else None
+
+
+def _one_loop_per_axis(group: Group, nest: Nest, plain: dict[int, tuple[int, tuple[Dim, Dim]]]) -> Lowered:
+    """One loop per axis; ``plain``: per cell, the cell that replaces it if two sizes are equal."""
+    table, new = _table(group, len(nest.dims), nest.folded), list[int]()
+    for number, cell in enumerate(nest.cells.table):
+        if number in plain:
+            new.append(new[plain[number][0]])
+            continue
+        args = tuple(new[a] for a in cell.args)
+        if cell.kind == LOAD:
+            args = (table.offset(args, group.params[cell.what].shape),)
+        new.append(table.put(replace(cell, args=args)))
+    at = tuple(table.literal(0) if n is None else table.put(Cell(AXIS, "int64", (), n)) for n in nest.store)
+    offset = table.offset(at, group.values()[nest.result].shape)
+    equal = tuple(dict.fromkeys(pair for _, pair in plain.values()))
+    return Lowered(nest, table, nest.dims, nest.folded, new[nest.element], offset, tuple(new), equal)
+
+
+def flat(group: Group, nest: Nest) -> Lowered | None:
+    """A single loop over all elements; None if the layouts of the operands and the result differ."""
+    if len(nest.dims) == 0 or nest.folded not in (0, len(nest.dims)):
+        return None
+    found = _flat_loads(group, nest)
+    if found is None:
+        return None
+    loads, equal = found
+    if len(nest.dims) == 1 and not equal:
+        return None  # the general nest is already a single loop
+    table, new = _table(group, 1, min(nest.folded, 1)), list[int]()
+    loop = table.put(Cell(AXIS, "int64", (), 0))
+    for number, cell in enumerate(nest.cells.table):
+        args = tuple(new[a] for a in cell.args)
+        if cell.kind == LOAD:
+            args = (loop if number in loads else table.offset(args, group.params[cell.what].shape),)
+        new.append(table.put(replace(cell, args=args)))
+    total = nest.dims[0]
+    for d in nest.dims[1:]:
+        total = total * d
+    store = table.literal(0) if nest.folded else loop
+    return Lowered(nest, table, (total,), min(nest.folded, 1), new[nest.element], store, tuple(new), tuple(equal))
+
+
+def _flat_loads(group: Group, nest: Nest) -> tuple[set[int], list[tuple[Dim, Dim]]] | None:
+    """The loads in the order of the loops, and the pairs of sizes whose equality this requires."""
+    loads: set[int] = set()
+    equal: dict[tuple[Dim, Dim], None] = {}
+    seen, stack = set[int](), list(nest.roots)
+    while stack:
+        number = stack.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        cell = nest.cells[number]
+        if cell.kind == AXIS:
+            return None
+        pairs = _required_equalities(group, nest, cell) if cell.kind == LOAD else None
+        if pairs is None:
+            stack += cell.args
+        else:
+            loads.add(number)
+            equal.update(dict.fromkeys(pairs))
+    return loads, list(equal)
+
+
+def _required_equalities(group: Group, nest: Nest, load: Cell) -> list[tuple[Dim, Dim]] | None:
+    """The sizes whose equality puts ``load`` at the loops' own index; None if it is at another index."""
+    shape = group.params[load.what].shape
+    if len(shape) != len(nest.dims):
+        return None
+    pairs = []
+    for loop, (number, own, extent) in enumerate(zip(load.args, shape, nest.dims, strict=True)):
+        index = nest.cells[number]
+        if index.kind == APPLY and index.what == "multiply":
+            # broadcasting multiplies the index by whether the size is not 1
+            index = nest.cells[index.args[0]]
+            if own is extent or _broadcast_size(nest.cells, nest.cells[number].args[1]) is not own:
+                return None
+            pairs.append((own, extent))
+        elif own is not extent and not (const(own) is not None and const(own) == const(extent)):
+            pairs.append((own, extent))
+        if not (index.kind == AXIS and index.what == loop):
+            return None
+    return pairs
+
+
+def _broadcast_size(cells: Cells, number: int) -> Dim | None:
+    """The size of a cell of the form ``int64(size != 1)``; None for any other cell."""
+    cell = cells[number]
+    if cell.kind != CAST or cells[cell.args[0]].what != "not_equal":
+        return None
+    first = cells[cells[cell.args[0]].args[0]]
+    return first.what if first.kind == SIZE else None

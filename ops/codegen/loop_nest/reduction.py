@@ -1,0 +1,137 @@
+"""Folds of reductions as Python statements: state, step and result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.tensor_types import computed_in, int_range, is_float
+from .scalar_functions import SCALAR_FUNCTIONS, cast_text, literal_text
+
+#: The largest length of a run: each lane of a vectorised loop then adds at most some tens of elements.
+RUN = 4096
+
+
+@dataclass(frozen=True)
+class Run:
+    """Up to RUN neighbouring elements folded in their own dtype: state and step of the fold, and the statement for the run."""
+
+    state: tuple[tuple[str, str], ...]
+    step: tuple[str, ...]
+    join: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BlockScan:
+    """A fast scan of neighbouring elements: a fold of them, the condition ``nothing`` that none changes the outer fold, and the
+    statements of a loop that finds the element that does."""
+
+    best: Fold
+    nothing: str
+    find: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction as statements.
+
+    ``state``: the variables with their initial values.  ``step``: statements, with ``{e}`` for the element and ``{at}`` for
+    its position among the folded elements.  ``value``: the result, of dtype ``dtype``, with ``{count}`` for their number.
+    ``needs_one``: an empty axis has no result.  ``dtypes``: of the variables.  ``run``: for elements that are loaded faster
+    than they can be widened.  ``block_scan``: for folds that most elements do not change.
+    """
+
+    state: tuple[tuple[str, str], ...]
+    step: tuple[str, ...]
+    value: str
+    dtype: str
+    dtypes: tuple[str, ...]
+    needs_one: bool = False
+    run: Run | None = None
+    block_scan: BlockScan | None = None
+
+
+def fold(combine: str, element: str, attrs: Any, name: str) -> Fold:
+    """The fold of elements of dtype ``element``; its variables begin with ``name``."""
+    match combine:
+        case "sum" | "prod":
+            return _arithmetic("+" if combine == "sum" else "*", 0 if combine == "sum" else 1, element, name)
+        case "all" | "any":
+            sign = "&" if combine == "all" else "|"
+            return Fold(((name, str(combine == "all")),), (f"{name} = {name} {sign} {{e}}",), name, "bool", ("bool",))
+        case "max" | "min":
+            larger = SCALAR_FUNCTIONS["maximum" if combine == "max" else "minimum"].python([name, "{e}"], element, element)
+            if is_float(element):
+                larger = f"{'larger' if combine == 'max' else 'smaller'}({name}, {{e}})"
+            return Fold(
+                ((name, _extreme(combine == "max", element)),),
+                (f"{name} = {larger}",),
+                name,
+                element,
+                (computed_in(element),),
+                True,
+            )
+        case "argmax" | "argmin":
+            return _position(combine == "argmax", element, attrs.select_last_index, name)
+        case "variance":
+            return _variance(element, name)
+    raise AssertionError(combine)
+
+
+def fold_dtype(combine: str, element: str, attrs: Any) -> str:
+    """The result dtype of a fold of elements of dtype ``element``."""
+    return fold(combine, element, attrs, "").dtype
+
+
+def _arithmetic(sign: str, start: int, element: str, name: str) -> Fold:
+    # the widest dtype of the kind; integers wrap to the same final value
+    wide = "float64" if is_float(element) else "uint64" if element.startswith("u") else "int64"
+    taken, run = f"{name} {sign} {wide}({{e}})", None
+    if is_float(element):
+        taken = f"{'add' if sign == '+' else 'multiply'}_in_any_order({name}, {wide}({{e}}))"
+    if sign == "+" and computed_in(element) == "float32":
+        short = f"{name}run"
+        step = f"{short} = add_in_any_order({short}, {{e}})"
+        run = Run(((short, "float32(0)"),), (step,), (f"{name} = {name} + float64({short})",))
+    return Fold(((name, f"{wide}({start})"),), (f"{name} = {taken}",), name, wide, (wide,), run=run)
+
+
+def _extreme(smallest: bool, dtype: str) -> str:
+    """The neutral element: every other value replaces it."""
+    if is_float(dtype):
+        return literal_text(float("-inf") if smallest else float("inf"), dtype)
+    return f"{dtype}({int_range(dtype)[0 if smallest else 1]})"
+
+
+def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
+    # the comparison is inverted, so that NaN enters the branch; NaN is rare, and the branch predictable
+    worse = ("<" if largest else ">") + ("" if last else "=")
+    # NaN is both the largest and the smallest value: the first (or last) NaN is the result
+    nan = f"({name} == {name})" + (" | ({e} != {e})" if last else "") if is_float(element) else "True"
+    steps = (f"if not ({{e}} {worse} {name}):", f"    if {nan}:", f"        {name} = {{e}}", f"        {name}_at = {{at}}")
+    state = ((name, _extreme(largest, element)), (f"{name}_at", "0"))
+    best, extreme = fold("max" if largest else "min", element, None, f"{name}run"), f"{name}run"
+    # a block with NaN changes the fold, until the fold is NaN itself
+    nothing = f"({extreme} {worse} {name})" + (f" | ({name} != {name})" if is_float(element) and not last else "")
+    found = f"({{e}} == {extreme})" + (" | ({e} != {e})" if is_float(element) else "")
+    find = (f"if {found}:", f"    {name} = {{e}}", f"    {name}_at = {{at}}", *(() if last else ("    break",)))
+    block_scan = BlockScan(best, nothing, find)
+    return Fold(state, steps, f"{name}_at", "int64", (computed_in(element), "int64"), True, block_scan=block_scan)
+
+
+def _variance(element: str, name: str) -> Fold:
+    # Sums of distances from the first element.  Its distance from the mean is at most sqrt(count) standard deviations, so the
+    # difference below loses at most a factor of count of float64's precision; one pass needs no division.
+    first, total, away = f"{name}_first", f"{name}_total", f"{name}_away"
+    x = cast_text("{e}", element, "float64") if element != "float64" else "{e}"
+    steps = (
+        f"{first} = {x} if {{at}} == 0 else {first}",
+        f"{away} = {x} - {first}",
+        f"{total} = {total} + {away}",
+        f"{name} = {name} + {away} * {away}",
+    )
+    zero, count = "float64(0.0)", "float64({count})"
+    # if squares overflow or an element is infinite, only the sums tell infinity from NaN
+    apart = f"{name} - {total} * ({total} / {count}) if math.isfinite({name}) else {name} + ({total} - {total})"
+    value = f"(({apart}) / {count})"
+    return Fold(((name, zero), (first, zero), (total, zero)), steps, value, "float64", ("float64",) * 3)

@@ -1,0 +1,129 @@
+"""Functions of float32 as branch-free arithmetic, so that loops vectorise.
+
+The error of each is at most 2 units in the last place.  Coefficients: least squares on Chebyshev nodes, reweighted until the
+largest relative error is minimal, in float64 (the errors are given beside them).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...native.jit.vector_hints import multiply_add
+from ...native.memory import bits_float32, float32_bits, generic
+
+f32 = np.float32
+
+
+@generic
+def exp_float32(x):  # type: ignore[no-untyped-def]
+    """``e ** x``; subnormal results too."""
+    x = f32(89.0) if x > f32(89.0) else x
+    x = f32(-104.5) if x < f32(-104.5) else x
+    # x = k * log(2) + r; 1.5 * 2 ** 23 leaves no bits for a fraction, so the sum rounds to k, and its last bits are k
+    shifter = f32(12582912.0)
+    t = multiply_add(x, f32(1.44269504), shifter)
+    k = t - shifter
+    # log(2) in two parts, the first short enough that its product with k is exact
+    r = multiply_add(k, f32(-0.693359375), x)
+    r = multiply_add(k, f32(2.12194440e-4), r)
+    p = multiply_add(f32(0.00139517), r, f32(0.0083696))  # within 4e-9 of (exp(r) - 1 - r) / r ** 2
+    p = multiply_add(p, r, f32(0.04166619))
+    p = multiply_add(p, r, f32(0.16666513))
+    p = multiply_add(p, r, f32(0.50000001))
+    p = multiply_add(p, r * r, r) + f32(1.0)
+    # 2 ** k in two factors: a single factor may be no normal number
+    whole = float32_bits(t)
+    half = whole >> 1
+    return p * bits_float32((half << 23) + (127 << 23)) * bits_float32((whole - half << 23) + (127 << 23))
+
+
+@generic
+def exp_float32_below(x):  # type: ignore[no-untyped-def]
+    """``e ** x`` for x <= 0 or NaN, in two thirds of the operations of ``exp_float32``."""
+    y = large_exp_float32_below(x) * f32(5.421010862427522e-20)
+    return y if x == x else x
+
+
+@generic
+def large_exp_float32_below(x):  # type: ignore[no-untyped-def]
+    """``e ** x * 2 ** 64`` for x <= 0, a normal number; the result for NaN is undefined."""
+    x = f32(-104.5) if x < f32(-104.5) else x
+    # as in ``exp_float32``, but the last bits of the sum are k + 64
+    shifter = f32(12582976.0)
+    t = multiply_add(x, f32(1.44269504), shifter)
+    k = t - shifter
+    r = multiply_add(k, f32(-0.693359375), x)
+    r = multiply_add(k, f32(2.12194440e-4), r)
+    p = multiply_add(f32(0.00139517), r, f32(0.0083696))
+    p = multiply_add(p, r, f32(0.04166619))
+    p = multiply_add(p, r, f32(0.16666513))
+    p = multiply_add(p, r, f32(0.50000001))
+    p = multiply_add(p, r, f32(1.0))
+    p = multiply_add(p, r, f32(1.0))
+    # p * 2 ** (k + 64) is a normal number for every k, so its exponent is a sum
+    return bits_float32(float32_bits(p) + (float32_bits(t) << 23))
+
+
+@generic
+def log_float32(x):  # type: ignore[no-untyped-def]
+    """The natural logarithm: -inf at 0, NaN below."""
+    small = x < f32(1.17549435e-38)
+    y = x * f32(33554432.0) if small else x
+    # y = 2 ** k * (1 + m), 1 + m between the square roots of 1/2 and 2
+    word = (float32_bits(y) & 0x7FFFFFFF) + 0x4AFB0D
+    one_m = bits_float32((word & 0x7FFFFF) + 0x3F3504F3)
+    k = f32(word >> 23) - (f32(152.0) if small else f32(127.0))
+    m = one_m - f32(1.0)
+    q = multiply_add(f32(0.067466), m, f32(-0.11675641))  # within 8e-10 of (log(1 + m) - m + m ** 2 / 2) / m ** 3
+    q = multiply_add(q, m, f32(0.11888175))
+    q = multiply_add(q, m, f32(-0.12405592))
+    q = multiply_add(q, m, f32(0.14219551))
+    q = multiply_add(q, m, f32(-0.16667996))
+    q = multiply_add(q, m, f32(0.20002119))
+    q = multiply_add(q, m, f32(-0.2500001))
+    q = multiply_add(q, m, f32(0.33333313))
+    s = m * m
+    y = multiply_add(k, f32(-2.12194440e-4), q * (s * m))
+    y = multiply_add(s, f32(-0.5), y)
+    y = multiply_add(k, f32(0.693359375), m + y)
+    y = f32(-np.inf) if x == f32(0.0) else y
+    y = x if x == f32(np.inf) else y
+    return y if x >= f32(0.0) else f32(np.nan)
+
+
+@generic
+def tanh_float32(x):  # type: ignore[no-untyped-def]
+    """The hyperbolic tangent."""
+    s = x * x
+    p = multiply_add(f32(0.0021309), s, f32(-0.00816503))  # within 2e-10 of (tanh(x) / x - 1) / x ** 2 up to 0.63
+    p = multiply_add(p, s, f32(0.02169607))
+    p = multiply_add(p, s, f32(-0.05394599))
+    p = multiply_add(p, s, f32(0.13333201))
+    p = multiply_add(p, s, f32(-0.33333331))
+    near = multiply_add(p, s, f32(1.0)) * x
+    t = abs(x)
+    far = f32(1.0) - f32(2.0) / (exp_float32(t + t) + f32(1.0))
+    far = -far if x < f32(0.0) else far
+    return near if t < f32(0.625) else far
+
+
+@generic
+def erf_float32(x):  # type: ignore[no-untyped-def]
+    """The error function."""
+    # below 1.2 the polynomial is within 2e-8 of erf(x) / x - 1; above, p ** 8 within 2e-8 of 1 - erf(x); from 3.925 on it is 0
+    t = abs(x)
+    near = t < f32(1.2)
+    t = f32(3.925) if t > f32(3.925) else t
+    w = x * x if near else t
+    p = f32(6.52738963e-05) if near else f32(0.000168749364)
+    p = multiply_add(p, w, f32(-0.000756218971) if near else f32(-0.00267686509))
+    p = multiply_add(p, w, f32(0.00513127353) if near else f32(0.0138525665))
+    p = multiply_add(p, w, f32(-0.0268201716) if near else f32(-0.013541393))
+    p = multiply_add(p, w, f32(0.112826854) if near else f32(-0.0586276278))
+    p = multiply_add(p, w, f32(-0.376125365) if near else f32(-0.146952853))
+    p = multiply_add(p, w, f32(0.128379151) if near else f32(1.00135863))
+    q = p * p
+    q = q * q
+    far = f32(1.0) - q * q
+    far = -far if x < f32(0.0) else far
+    return multiply_add(p, x, x) if near else far

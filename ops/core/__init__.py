@@ -1,0 +1,1 @@
+"""Operator declarations: types, scalar expressions, groups, type relations, attributes."""

@@ -1,0 +1,183 @@
+"""Composite operators: operators defined by expansion into calls of other operators.
+
+    def _expand(inputs, attrs):
+        (x,) = inputs
+        return x / call(SQRT, call(SUM, x * x, attrs=ReduceAttrs(attrs.axis, keepdims=True)))
+
+The function runs over *terms* with a dtype and a shape; each call applies the type rules of the called operator.  Therefore
+the expansion also defines the shape rule and the run-time checks of a composite operator.  The pass ``expand_composites``
+replaces a call of the composite operator by the calls of its expansion.  The expansion reports user errors in terms of the
+composite operator: a ``ShapeError`` at compile time, or ``equal_sizes`` for sizes known only at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...shape_funcs.defs.argument_checks import axis_in, need_rank, same_size
+from ...shape_funcs.symbolic.dim import Shape
+from ...shape_funcs.symbolic.registry import Operand, register_shape_func
+from ..defs.broadcast import ADD, DIVIDE, MULTIPLY, SUBTRACT
+from ..defs.elementwise import CAST, NEGATIVE
+from ..defs.machine_ops import ASSERT_SAME_SIZE
+from ..defs.transform import ExpandDimsAttrs
+from .op import DTypeRule, NoAttrs, Op, OpPattern, get
+from .tensor_types import HALVES
+from .type_relation import apply_shape_func
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A value of an expansion.  ``+ - * /`` with a term or a number, and unary ``-``, build calls."""
+
+    operand: Operand
+
+    @property
+    def dtype(self) -> str:
+        return self.operand.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self.operand.shape
+
+    @property
+    def rank(self) -> int:
+        return self.operand.rank
+
+    def __add__(self, other: Term | float) -> CallTerm:
+        return call(ADD, self, self._as_term(other))
+
+    def __sub__(self, other: Term | float) -> CallTerm:
+        return call(SUBTRACT, self, self._as_term(other))
+
+    def __mul__(self, other: Term | float) -> CallTerm:
+        return call(MULTIPLY, self, self._as_term(other))
+
+    def __truediv__(self, other: Term | float) -> CallTerm:
+        return call(DIVIDE, self, self._as_term(other))
+
+    def __neg__(self) -> CallTerm:
+        return call(NEGATIVE, self)
+
+    def _as_term(self, other: Term | float) -> Term:
+        return other if isinstance(other, Term) else number(other, self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class InputTerm(Term):
+    """Input ``input`` of the composite operator; ``field``: the field of a tuple input, else None."""
+
+    input: int
+    field: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Number(Term):
+    """A scalar constant."""
+
+    value: float | int | bool
+
+
+@dataclass(frozen=True, eq=False)
+class CallTerm(Term):
+    """The only result of a call of ``op``; a tuple input is a tuple of terms."""
+
+    op: Op
+    attrs: Any
+    args: tuple[Term | tuple[Term, ...], ...]
+
+
+#: Result of an expansion: one value, or the fields of a tuple.
+Expansion = Term | tuple[Term, ...]
+
+
+def composite(
+    *, name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, expand: Callable[..., Expansion], attrs: type = NoAttrs
+) -> Op:
+    """Declare the composite operator ``name`` with the expansion ``expand(inputs, attrs)``.
+
+    ``dtype``: the dtype rule; it restricts the input dtypes, and its result must agree with the dtypes of the expansion.
+    """
+
+    def shapes(operands: tuple[Any, ...], attrs: Any) -> Shape | list[Shape]:
+        results = expand(_input_terms(operands), attrs)
+        return [t.shape for t in results] if isinstance(results, tuple) else results.shape
+
+    register_shape_func(name)(shapes)
+    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.COMPOSITE, dtype=dtype, expand=expand)
+
+
+def expansion(op: Op, operands: tuple[Any, ...], attrs: Any) -> Expansion:
+    """The terms of a call of the composite ``op`` on ``operands`` (a tuple of operands for a tuple input)."""
+    assert op.expand is not None, op
+    return op.expand(_input_terms(operands), attrs)  # type: ignore[no-any-return]
+
+
+def _input_terms(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        tuple(InputTerm(field, n, k) for k, field in enumerate(operand)) if isinstance(operand, tuple) else InputTerm(operand, n)
+        for n, operand in enumerate(operands)
+    )
+
+
+# ---- building terms --------------------------------------------------------------------------------------------------
+
+
+def call(op: Op, *args: Any, attrs: Any = None) -> Any:
+    """The result of ``op`` on terms (tuples of terms for tuple inputs); a composite operator is expanded.
+
+    ``attrs``: None for the default attributes.  Raises TypeRelError.
+    """
+    attrs = op.attrs() if attrs is None else attrs
+    if op.expand is not None:
+        return op.expand(args, attrs)
+    operands = tuple(tuple(t.operand for t in a) if isinstance(a, tuple) else a.operand for a in args)
+    (result,), _ = apply_shape_func(op, operands, attrs)
+    return CallTerm(Operand(result.shape, result.dtype), op, attrs, args)
+
+
+def number(value: float | int | bool, dtype: str) -> Number:
+    """A scalar constant of ``dtype``."""
+    return Number(Operand((), dtype), value)
+
+
+def cast(x: Term, dtype: str) -> Term:
+    """``x`` cast to ``dtype``; ``x`` itself if it has that dtype."""
+    return x if x.dtype == dtype else call(CAST, x, attrs=CAST.attrs(dtype))
+
+
+def widened(*terms: Term) -> tuple[Term, ...]:
+    """The terms in their compute dtype: float16 and bfloat16 as float32, so that a chain of calls rounds once, at its end."""
+    return tuple(cast(t, "float32") if t.dtype in HALVES else t for t in terms)
+
+
+def equal_sizes(data: Term, axis: int, other: Term, other_axis: int, message: str, input: int) -> Term:
+    """``data``, checked to have the same size along ``axis`` as ``other`` along ``other_axis``.
+
+    ``message``: a format string with a ``{}`` for each size; it begins with the name of the composite operator.  ``input``: the
+    position of ``data`` among its inputs.  Raises ShapeError if both sizes are known; else the expansion contains a run-time
+    check.
+    """
+    mine, theirs = data.shape[axis], other.shape[other_axis]
+    if mine is theirs:
+        return data
+    same_size(mine, theirs, message, input, axis)
+    shape = (*data.shape[:axis], theirs, *data.shape[axis + 1 :])
+    attrs = ASSERT_SAME_SIZE.attrs(axis, other_axis, message)
+    return CallTerm(Operand(shape, data.dtype), ASSERT_SAME_SIZE, attrs, (data, other))
+
+
+def along(op: str, vector: Term, data: Term, axis: int, what: str, input: int) -> Term:
+    """``vector``, with one element per index of ``axis`` of ``data``, reshaped to broadcast to ``data``.
+
+    ``op``: the name of the composite operator; ``what``: its name for the vector; ``input``: the position of the vector.
+    Raises ShapeError; sizes known only at run time are checked at run time.
+    """
+    need_rank(vector.operand, 1, what, input)
+    axis = axis_in(axis, data.rank)
+    message = f"{op}: {what} has {{}} elements, but axis {axis} of the data has size {{}}"
+    vector = equal_sizes(vector, 0, data, axis, message, input)
+    after = data.rank - 1 - axis
+    return call(get("expand_dims"), vector, attrs=ExpandDimsAttrs(1, after)) if after else vector

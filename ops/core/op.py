@@ -1,0 +1,150 @@
+"""Declarations of operators: constructing an ``Op`` registers the operator; everything else is derived from the declaration."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
+from ..strategy.implementation import Kernel
+from .compute import Compute, Reduction
+
+
+class OpPattern(enum.IntEnum):
+    """Fusion pattern of an operator (Relay's names)."""
+
+    ELEMWISE = 0  # one output element from the elements at the same index
+    BROADCAST = 1  # the same, with numpy broadcasting of the inputs
+    INJECTIVE = 2  # one output element from one input element at another index
+    COMM_REDUCE = 3  # reduces axes
+    RESHAPE = 4  # a view of the same bytes under another shape: no kernel
+    OPAQUE = 8  # hand-written kernels
+    MACHINE = 9  # an instruction of the virtual machine: appears in the IR only after manifest_alloc
+    COMPOSITE = 10  # expanded into calls of other operators right after type inference: no kernel
+
+
+@dataclass(frozen=True)
+class NoAttrs:
+    """Attributes of an operator without attributes."""
+
+
+class TypeRelError(Exception):
+    """Argument types that an operator does not accept.  ``input``: the position of the argument at fault (None: all)."""
+
+    def __init__(self, message: str, *, input: int | None = None, help: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.input, self.help = message, input, help
+
+
+#: ``(input dtypes, attrs) -> dtype`` of the only output, or ``-> (dtype, ...)`` of the fields of a tuple result.
+#: A tuple input is a tuple of dtypes.  Raises TypeRelError.
+DTypeRule = Callable[[tuple[Any, ...], Any], "str | tuple[str, ...]"]
+
+
+#: ``(attrs, constants) -> (name, attrs)``: the static operator and its attributes that replace a call with some constant
+#: arguments; None: no replacement.  ``constants``: per input a numpy array, or None if the value is unknown.  The new call keeps
+#: the arguments whose input names the static operator shares.
+StaticRule = Callable[[Any, Sequence[Any]], "tuple[str, Any] | None"]
+
+#: ``(inputs, attrs) -> value`` or ``-> (value, ...)``: the expansion of a composite operator (see ops.core.composite).
+Expand = Callable[[tuple[Any, ...], Any], Any]
+
+REGISTRY: dict[str, Op] = {}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Op:
+    """An operator.
+
+    ``inputs``: the names of the tensor inputs; a name ending in ``*`` is one input that is a tuple of tensors.
+    The shape function is registered in ``shape_funcs`` under ``name``; elementwise, broadcast and reduce operators default to
+    the shape function of their ``pattern``.
+    Exactly one of ``compute`` (fusable), ``kernels`` (OPAQUE; see ``ops.strategy.implementation``) and ``expand`` (COMPOSITE; see
+    ``ops.core.composite.composite``) is set; RESHAPE operators have none of the three.
+    """
+
+    name: str
+    doc: str
+    inputs: tuple[str, ...]
+    pattern: OpPattern
+    dtype: DTypeRule
+    attrs: type = NoAttrs
+    compute: Compute | None = None
+    reduction: Reduction | None = None
+    kernels: tuple[Kernel, ...] = ()
+    expand: Expand | None = None
+    shape_func_name: str | None = None  # if the shape function is registered under another name
+    static: StaticRule | None = None  # dyn.* only
+    stateful: bool = False
+
+    def __post_init__(self) -> None:
+        def need(ok: object, what: str) -> None:
+            if not ok:
+                raise ValueError(f"operator {self.name!r}: {what}")
+
+        need(self.name not in REGISTRY, "declared twice")
+        need(self.doc.strip(), "has no doc")
+        composite = self.pattern is OpPattern.COMPOSITE
+        need((self.expand is not None) == composite, "expand goes with COMPOSITE")
+        if self.pattern is OpPattern.OPAQUE:
+            need(self.kernels and not self.compute, "an OPAQUE operator has kernels and no compute")
+        elif composite or self.pattern in (OpPattern.RESHAPE, OpPattern.MACHINE):
+            need(not self.kernels and not self.compute, f"a {self.pattern.name} operator has neither kernel nor compute")
+        else:
+            need(self.compute and not self.kernels, "a fusable operator has a compute and no kernels")
+        names = [k.name for k in self.kernels]
+        need(len(set(names)) == len(names), f"two of its implementations have one name: {', '.join(names)}")
+        if self.pattern is OpPattern.MACHINE:
+            REGISTRY[self.name] = self
+            return
+        need((self.reduction is not None) == (self.pattern is OpPattern.COMM_REDUCE), "reduction goes with COMM_REDUCE")
+        need(len(self.shape_func.flags(len(self.inputs))) == len(self.inputs), "has a flag too many or too few")
+        REGISTRY[self.name] = self
+
+    def __repr__(self) -> str:
+        return f"Op({self.name!r})"
+
+    @property
+    def shape_func(self) -> ShapeFunc:
+        """The shape function with its flags.  Raises ValueError if none is registered."""
+        default = {OpPattern.ELEMWISE: "elementwise", OpPattern.BROADCAST: "broadcast", OpPattern.COMM_REDUCE: "reduce"}
+        for name in (self.name, self.shape_func_name, default.get(self.pattern)):
+            if name is not None and name in SHAPE_FUNCS:
+                return SHAPE_FUNCS[name]
+        raise ValueError(
+            f"operator {self.name!r} has no shape function: register one with register_shape_func({self.name!r}, ...)"
+        )
+
+    @property
+    def in_language(self) -> bool:
+        """Whether a program may call the operator.  Pure machine instructions have no shape function."""
+        return self.pattern is not OpPattern.MACHINE or self.name in SHAPE_FUNCS
+
+    @property
+    def data_dependent(self) -> tuple[bool, ...]:
+        """Per input, whether the shape function reads the values."""
+        return self.shape_func.flags(len(self.inputs))
+
+    @property
+    def implementations(self) -> tuple[str, ...]:
+        """The names of the implementations; each falls back on the next."""
+        if self.pattern is OpPattern.RESHAPE:
+            return ("view",)
+        if self.expand is not None:
+            return ("other operators",)
+        return tuple(k.name for k in self.kernels) or ("generated",)
+
+    def kernels_on(self, machine: str) -> tuple[Kernel, ...]:
+        """The kernels that run on ``machine`` (see ``Kernel.devices``), in declared order."""
+        return tuple(k for k in self.kernels if machine in k.devices)
+
+
+def get(name: str) -> Op:
+    """The operator called ``name``.  Raises KeyError with suggestions of similar names."""
+    if name not in REGISTRY:
+        near = difflib.get_close_matches(name, REGISTRY, 3)
+        raise KeyError(f"unknown operator {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+    return REGISTRY[name]

@@ -1,0 +1,185 @@
+"""Types: dtypes, tensors with symbolic dimensions, tuples, functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...shape_funcs.symbolic.dim import INT, SYM, Dim, IntLike, Shape, const, dim, is_static
+from ...shape_funcs.symbolic.dim import MAX_RANK as MAX_RANK
+
+#: All dtypes, in the order of their codes in tensor descriptors.  The names are numpy's; bfloat16 comes from ml_dtypes.
+DTYPES = (
+    "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+    "float16", "bfloat16",
+)  # fmt: skip
+#: Storage-only dtypes: kernels load them as float32, compute in float32, and round to nearest even at stores and casts.
+#: A cast from any other dtype goes through float32, so that all devices round alike.
+HALVES = ("float16", "bfloat16")
+#: Size of one element in bytes.
+ITEMSIZE = {name: 1 if name == "bool" else int("".join(filter(str.isdigit, name))) // 8 for name in DTYPES}
+
+
+def is_float(dtype: str) -> bool:
+    """Whether ``dtype`` is a floating-point dtype."""
+    return "float" in dtype
+
+
+def computed_in(dtype: str) -> str:
+    """The compute dtype of kernels for elements of ``dtype``: float32 for float16 and bfloat16, else ``dtype``."""
+    return "float32" if dtype in HALVES else dtype
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """The numpy dtype of this name; ml_dtypes provides bfloat16."""
+    if dtype == "bfloat16":
+        import ml_dtypes  # registers the name; takes 4 ms, hence only on demand
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether ``dtype`` is a signed or unsigned integer; bool is not an integer."""
+    return "int" in dtype
+
+
+def int_range(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest value of an integer dtype."""
+    bits = 8 * ITEMSIZE[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+#: Maximum number of fields of a tuple, and of parameters of a function.
+MAX_FIELDS = 1024
+#: Maximum depth and number of types in a type: walks over types may recurse, and need not memoise shared types.
+MAX_DEPTH, MAX_PARTS = 64, 1 << 14
+
+
+class TypeTooLarge(ValueError):
+    """A type that exceeds the depth or size limits of this module.  ``help``: the remedy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.help = "divide it: into several values, or several tuples"
+
+
+class Type:
+    """A tensor, tuple or function type.  ``str`` returns the text form, which the parser accepts."""
+
+    #: Nesting depth, and number of types, including the type itself.
+    depth: int = 0
+    parts: int = 1
+
+
+def _few(count: int, what: str, fields: str) -> None:
+    if count > MAX_FIELDS:
+        raise TypeTooLarge(f"{what} has {count} {fields}; at most {MAX_FIELDS} are possible")
+
+
+def _measure(ty: Type, inner: Sequence[Type], what: str) -> None:
+    """Set depth and parts of a type composed of ``inner``.  Raises TypeTooLarge."""
+    depth = 1 + max((getattr(t, "depth", 0) for t in inner), default=0)
+    count = 1 + sum(getattr(t, "parts", 1) for t in inner)
+    if depth > MAX_DEPTH:
+        raise TypeTooLarge(f"{what} is nested {depth} deep; at most {MAX_DEPTH} is possible")
+    if count > MAX_PARTS:
+        raise TypeTooLarge(f"{what} is made of {count} types; at most {MAX_PARTS} are possible")
+    object.__setattr__(ty, "depth", depth)
+    object.__setattr__(ty, "parts", count)
+
+
+@dataclass(frozen=True)
+class TensorType(Type):
+    """A tensor type such as ``Tensor[(?, 4), float32]``.  ``shape``: Dims.  A rank-0 tensor prints as its dtype."""
+
+    shape: Shape
+    dtype: str = "float32"
+
+    @staticmethod
+    def of(shape: tuple[IntLike, ...] | list[IntLike], dtype: str = "float32") -> TensorType:
+        """A tensor type from ints and Dims."""
+        return TensorType(tuple(dim(d) for d in shape), dtype)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        return is_static(self.shape)
+
+    def __str__(self) -> str:
+        if not self.shape:
+            return self.dtype
+        dims = ", ".join(dim_text(d) for d in self.shape)
+        return f"Tensor[({dims}), {self.dtype}]"
+
+
+@dataclass(frozen=True)
+class TupleType(Type):
+    """A tuple type.  Raises TypeTooLarge beyond the limits."""
+
+    fields: tuple[Type, ...]
+
+    def __post_init__(self) -> None:
+        _few(len(self.fields), "a tuple", "fields")
+        _measure(self, self.fields, "a tuple")
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.fields))}{',' if len(self.fields) == 1 else ''})"
+
+
+@dataclass(frozen=True)
+class FuncType(Type):
+    """A function type.  Raises TypeTooLarge beyond the limits."""
+
+    params: tuple[Type, ...]
+    result: Type
+
+    def __post_init__(self) -> None:
+        _few(len(self.params), "a function", "parameters")
+        _measure(self, (*self.params, self.result), "a function type")
+
+    def __str__(self) -> str:
+        return f"fn ({', '.join(map(str, self.params))}) -> {self.result}"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """dtype and dims of a value of a kernel.  Symbolic dims are named ``d0 d1 ...`` in order of first occurrence in the
+    parameters, so that identical fusions are identical data.  A dim of a *result* may be an expression."""
+
+    dtype: str
+    shape: Shape
+
+
+def dim_text(d: Dim) -> str:
+    """Text of a dimension: ``4``, ``?n`` for a dimension named in the program, ``?`` for any other."""
+    if d.op == INT:
+        return str(const(d))
+    return f"?{d.args[0]}" if d.op == SYM and not d.args[0].startswith(".") else "?"
+
+
+def known_extent(shape: Shape, dtype: str) -> tuple[int, int]:
+    """The products of the known nonzero sizes of a shape, in elements and in bytes.
+
+    A tensor for which either exceeds int64 cannot exist, even if another axis is empty: numpy rejects such arrays, too.
+    """
+    elements = math.prod(filter(None, map(const, shape)))
+    return elements, elements * ITEMSIZE[dtype]
+
+
+def scalar(dtype: str) -> TensorType:
+    return TensorType((), dtype)
+
+
+def tensors(ty: Type) -> tuple[TensorType, ...]:
+    """The tensor types in a tensor or (nested) tuple type, flattened in order."""
+    if isinstance(ty, TupleType):
+        return tuple(t for f in ty.fields for t in tensors(f))
+    assert isinstance(ty, TensorType), ty
+    return (ty,)

@@ -1,0 +1,440 @@
+"""Type relations of calls at compile time, and shape programs of primitives for run time.
+
+Both derive from one run of the operator's shape function over symbolic dims, ``apply_shape_func``.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...shape_funcs.relay_flags import RELAY_FLAGS
+from ...shape_funcs.symbolic.dim import (
+    ANY,
+    INT,
+    MAX_RANK,
+    POLY,
+    RESULT,
+    Dim,
+    Shape,
+    const,
+    dim,
+    is_nonneg,
+    postorder,
+    product,
+    substitute,
+    sym,
+)
+from ...shape_funcs.symbolic.program import (
+    DATA,
+    INT64_MAX,
+    INT64_MIN,
+    SIZE,
+    Load,
+    ShapeProgram,
+    as_word,
+    assemble,
+    constant_dims,
+)
+from ...shape_funcs.symbolic.registry import Check, Operand, ShapeError, tracing
+from ..strategy.implementation import GPU, HOST
+from .attrs import check_attrs
+from .group import Group, Literal, Node, attrs_from_json, dim_from_json
+from .op import Op, OpPattern, TypeRelError, get
+from .tensor_types import DTYPES, Tensor, TensorType, TupleType, Type, int_range, is_float, known_extent
+
+#: Maximum number of run-time values of an input: symbolic arithmetic over more values takes too long.
+MAX_VALUES = 4096
+#: Maximum depth of a dim of a type; a deeper expression is replaced by a symbol.
+MAX_DEPTH = 16
+_calls = itertools.count()
+
+
+def relate(op: Op, types: Sequence[Any], attrs: Any, constants: Sequence[Any] | None = None) -> tuple[Type, tuple[Check, ...]]:
+    """The result type of a call of ``op``, and the checks left for run time.
+
+    ``types``: a TensorType per input, or a tuple of TensorTypes for a tuple input; ``constants``: the same structure, a numpy
+    array for each known value, else None.  Every dim of the result is a valid size: a constant >= 0, an expression known to be
+    >= 0, or a new symbol.  Raises TypeRelError.
+    """
+    operands = _operands(op, types, constants)
+    tensors, checks = apply_shape_func(op, operands, attrs)
+    named: dict[Dim, Dim] = {}
+    out = [TensorType(tuple(_as_size(d, named) for d in t.shape), t.dtype) for t in tensors]
+    return (TupleType(tuple(out)) if isinstance(op.dtype(_dtypes(operands), attrs), tuple) else out[0]), checks
+
+
+def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
+    """Apply dtype rule and shape function of ``op`` to ``operands`` (Operands, or tuples of Operands).
+
+    The results' shapes are the unchanged result of the shape function; they may hold ``result_size`` dims.  Raises TypeRelError.
+    """
+    check_attrs(op, attrs)
+    try:
+        dtypes = op.dtype(_dtypes(operands), attrs)
+        with tracing() as trace:
+            shapes = op.shape_func.body(tuple(operands), attrs)
+    except TypeRelError as error:
+        raise TypeRelError(_named(op, error.message), input=error.input, help=error.help) from None
+    except ShapeError as error:
+        raise TypeRelError(_named(op, error.message), input=error.input) from None
+    several = dtypes if isinstance(dtypes, tuple) else (dtypes,)
+    if not (isinstance(shapes, list) and all(isinstance(s, (tuple, list)) for s in shapes)):
+        shapes = [shapes]
+    if len(shapes) != len(several):
+        raise TypeRelError(f"{op.name}: its shape function gives {len(shapes)} shapes and its dtype rule {len(several)} dtypes")
+    tensors = tuple(Tensor(dtype, tuple(map(dim, s))) for dtype, s in zip(several, shapes, strict=True))
+    for t in tensors:
+        _check_shape(op, t)
+    _check_numbers(op, [d for c in trace.checks for d in (c.condition, *c.operands)])
+    return tensors, tuple(replace(c, message=_named(op, c.message)) for c in trace.checks)
+
+
+def data_dependent(op: Op, dependence: str = "input") -> tuple[bool, ...]:
+    """Per input, whether its data must be on the host for the shape function.
+
+    ``dependence``: ``input``: the operator's flags; ``op``: one flag per operator, set if any input is flagged;
+    ``relay``: the flags of Relay's last version.
+    """
+    flags = op.data_dependent
+    if dependence == "op":
+        return (any(flags),) * len(flags)
+    if dependence == "relay":
+        return tuple(a or b for a, b in zip(flags, RELAY_FLAGS.get(op.name, flags), strict=True))
+    return flags
+
+
+# ---- primitives --------------------------------------------------------------------------------------------------
+
+
+class Need(enum.IntFlag):
+    """Requirements of a primitive's shape function on a parameter (Relay's numbers)."""
+
+    NONE = 0
+    DATA = 1
+    SHAPE = 2
+    BOTH = 3
+
+
+@dataclass(frozen=True)
+class PrimitiveShape:
+    """The run-time shapes of a primitive.
+
+    ``program``: a shape program whose inputs are the group's parameters; its outputs are the group's results, then the
+    additional sizes of ``shape_program``.  It must run if a result is not static *or* the program has checks.
+    ``states``: the Need of each parameter.
+    ``counts``: ``(result, index)`` for each result whose first axis is trimmed to the kernel's count ``index``.
+    ``flagged_by``: per parameter, the ``(operator, input)`` pairs that require its data.
+    """
+
+    program: ShapeProgram
+    states: tuple[Need, ...]
+    counts: tuple[tuple[int, int], ...]
+    flagged_by: tuple[tuple[tuple[str, str], ...], ...]
+
+
+def build_group(params: Iterable[Tensor], literals: Iterable[Literal], nodes: Iterable[Node], results: Iterable[int]) -> Group:
+    """The group with these fields; the ``outputs`` of ``nodes`` are derived, not read.
+
+    An output dim may be an expression over the parameters' dims, ``.p<param>.<element>`` (a run-time value) or a
+    ``result_size``.  Raises TypeRelError.
+    """
+    inference = _infer(Group(tuple(params), tuple(literals), tuple(nodes), ()))
+    return Group(inference.params, inference.literals, tuple(inference.nodes), tuple(results))
+
+
+def shape_program(
+    group: Group, dependence: str = "input", sizes: Sequence[Dim] = (), checks: Sequence[Check] = ()
+) -> PrimitiveShape:
+    """The shape program of ``group`` and its requirements on the parameters.
+
+    ``sizes``: additional sizes over the parameters' dims; each is an additional output, a vector of one element.  ``checks``:
+    additional checks.
+
+    A parameter's state reflects the actual loads of the program.  With a ``dependence`` other than ``input`` (see
+    ``data_dependent``), the state of each flagged parameter includes DATA, even if none of its elements is loaded.
+    """
+    inference = _infer(group)
+    outputs = [inference.values[r].shape for r in group.results]
+    counts = counts_of(outputs)
+    outputs += [(s,) for s in sizes]
+    loads: dict[Dim, Load] = dict(inference.loads)
+    for p, tensor in reversed(list(enumerate(group.params))):
+        # reversed, so that a dim is loaded from the first parameter that has it
+        loads.update({d: (p, SIZE, axis) for axis, d in reversed(list(enumerate(tensor.shape))) if const(d) is None})
+    try:
+        program = assemble(outputs, [*inference.checks, *checks], loads)
+    except ShapeError as error:
+        raise TypeRelError(f"{group.name}: {error.message}") from None
+    states = [Need.NONE] * len(group.params)
+    for p, kind, _ in program.loads:
+        states[p] |= Need.DATA if kind == DATA else Need.SHAPE
+    flagging = _flagging_inputs(group, dependence)
+    if dependence != "input":
+        states = [s | Need.DATA if flagging[p] else s for p, s in enumerate(states)]
+    flagged_by = tuple(flagging[p] if s & Need.DATA else () for p, s in enumerate(states))
+    return PrimitiveShape(program, tuple(states), counts, flagged_by)
+
+
+def checks_and_loads(group: Group) -> tuple[tuple[Check, ...], dict[Dim, Load]]:
+    """The run-time checks of the operators of ``group``, and the load of each run-time value."""
+    inference = _infer(group)
+    return tuple(inference.checks), dict(inference.loads)
+
+
+class _Inference:
+    """Shape inference over the nodes of a group, in order."""
+
+    def __init__(self, params: Iterable[Tensor], literals: Iterable[Literal]) -> None:
+        self.params, self.literals = tuple(params), tuple(literals)
+        self.values: list[Tensor] = [*self.params, *(Tensor(c.dtype, ()) for c in self.literals)]
+        self.nodes: list[Node] = []
+        self.checks: list[Check] = []
+        self.loads: dict[Dim, Load] = {}  # run-time values
+
+    def add(self, node: Node) -> None:
+        """Append ``node`` and infer its outputs.  Raises TypeRelError."""
+        op = node.operator
+        _check_arity(op, node.args)
+        operands = [
+            tuple(self._operand(op, r, f) for r in a) if isinstance(a, tuple) else self._operand(op, a, f)
+            for a, f in zip(node.args, op.data_dependent, strict=True)
+        ]
+        outputs, checks = apply_shape_func(op, operands, node.attrs)
+        self.checks += [c for c in checks if c not in self.checks]
+        self.values += outputs
+        self.nodes.append(replace(node, outputs=outputs))
+
+    def _operand(self, op: Op, ref: int, flagged: bool) -> Operand:
+        tensor, literal = self.values[ref], ref - len(self.params)
+        if not flagged:
+            return Operand(tensor.shape, tensor.dtype)
+        if literal >= len(self.literals):
+            raise TypeRelError(f"{op.name}: a fused value feeds an input whose data decides the shape")
+        if literal >= 0:
+            value = self.literals[literal].value
+            return Operand((), tensor.dtype, (dim(as_word(float(value) if is_float(tensor.dtype) else value)),))
+        named = {sym(f".p{ref}.{k}", is_size=False): (ref, DATA, k) for k in range(_n_values(tensor.shape))}
+        self.loads.update(named)
+        return Operand(tensor.shape, tensor.dtype, tuple(named))
+
+
+def _infer(group: Group) -> _Inference:
+    inference = _Inference(group.params, group.literals)
+    for node in group.nodes:
+        inference.add(node)
+    return inference
+
+
+def _flagging_inputs(group: Group, dependence: str) -> list[tuple[tuple[str, str], ...]]:
+    out: list[list[tuple[str, str]]] = [[] for _ in group.params]
+    for node in group.nodes:
+        flags = data_dependent(node.operator, dependence)
+        for name, arg, flag in zip(node.operator.inputs, node.args, flags, strict=True):
+            for ref in arg if isinstance(arg, tuple) else (arg,):
+                if flag and ref < len(out) and (node.op, name) not in out[ref]:
+                    out[ref].append((node.op, name))
+    return [tuple(x) for x in out]
+
+
+def counts_of(outputs: Sequence[Shape]) -> tuple[tuple[int, int], ...]:
+    """``(result, index)`` for each result whose first axis has the size reported as the kernel's count ``index``."""
+    for shape in outputs:
+        assert all(d.op != RESULT for d in postorder(shape) if d not in shape[:1]), "only the first axis can be trimmed"
+    return tuple((k, s[0].args[1]) for k, s in enumerate(outputs) if s and s[0].op == RESULT)
+
+
+# ---- operands ----------------------------------------------------------------------------------------------------
+
+
+def _operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None) -> list[Any]:
+    """The operands of the shape function for arguments of these types; ``constants``: the known values, or None."""
+    _check_arity(op, types)
+    known = list(constants) if constants is not None else [None] * len(types)
+    prefix, count = f".v{next(_calls)}", itertools.count()
+
+    def operand(i: int, ty: Any, value: Any) -> Operand:
+        if not isinstance(ty, TensorType):
+            raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tensor, not {ty}", input=i)
+        assert ANY not in ty.shape, "a type of which type inference has not named every dim"
+        if not op.data_dependent[i]:
+            return Operand(ty.shape, ty.dtype)
+        if value is not None:
+            return Operand(ty.shape, ty.dtype, constant_dims(value))
+        try:
+            n = _n_values(ty.shape)
+        except TypeRelError as error:
+            raise TypeRelError(f"{op.name}: {_input(op, i)} {error.message}", input=i) from None
+        return Operand(ty.shape, ty.dtype, tuple(sym(f"{prefix}.{next(count)}", is_size=False) for _ in range(n)))
+
+    out: list[Any] = []
+    for i, (ty, value) in enumerate(zip(types, known, strict=True)):
+        if op.inputs[i].endswith("*"):
+            fields = ty.fields if isinstance(ty, TupleType) else ty
+            values = value if value is not None else (None,) * len(fields)
+            out.append(tuple(operand(i, t, v) for t, v in zip(fields, values, strict=True)))
+        else:
+            out.append(operand(i, ty, value))
+    return out
+
+
+def _n_values(shape: Shape) -> int:
+    n = const(product(shape))
+    if n is None:
+        raise TypeRelError("decides a shape, so how many elements it has must be known at compile time; its size is unknown")
+    if n > MAX_VALUES:
+        raise TypeRelError(f"decides a shape, so it can have at most {MAX_VALUES} elements; it has {n}")
+    return n
+
+
+def _check_arity(op: Op, args: Sequence[Any]) -> None:
+    wanted = len(op.inputs)
+    if len(args) != wanted:
+        names = ", ".join(op.inputs)
+        raise TypeRelError(f"{op.name}: takes {wanted} argument{'s' * (wanted != 1)} ({names}), got {len(args)}")
+    for i, (name, arg) in enumerate(zip(op.inputs, args, strict=True)):
+        if name.endswith("*") and not isinstance(arg, (tuple, TupleType)):
+            raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tuple of tensors, not {arg}", input=i)
+        if not name.endswith("*") and isinstance(arg, (tuple, TupleType)):
+            raise TypeRelError(f"{op.name}: {_input(op, i)} must be a tensor, not a tuple", input=i)
+
+
+def _input(op: Op, i: int) -> str:
+    return f"argument {i + 1} ({op.inputs[i].rstrip('*')})"
+
+
+def _dtypes(operands: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(x.dtype for x in o) if isinstance(o, tuple) else o.dtype for o in operands)
+
+
+def _named(op: Op, message: str) -> str:
+    return message if message.startswith(f"{op.name}: ") else f"{op.name}: {message}"
+
+
+def _check_shape(op: Op, tensor: Tensor) -> None:
+    shape = tensor.shape
+    if len(shape) > MAX_RANK:
+        raise TypeRelError(f"{op.name}: the result would have {len(shape)} dimensions; at most {MAX_RANK} are possible")
+    for axis, d in enumerate(shape):
+        known = const(d)
+        if known is not None and not 0 <= known <= INT64_MAX:
+            raise TypeRelError(f"{op.name}: axis {axis} of the result would have the size {known}")
+    _check_numbers(op, shape)
+    elements, nbytes = known_extent(shape, tensor.dtype)
+    if elements > INT64_MAX:
+        raise TypeRelError(f"{op.name}: the known sizes of the result already make {elements} elements")
+    if nbytes > INT64_MAX:
+        raise TypeRelError(f"{op.name}: the known sizes of the result already make {nbytes} bytes")
+
+
+def _check_numbers(op: Op, dims: Iterable[Dim]) -> None:
+    """Raise TypeRelError for a number in ``dims`` that does not fit int64."""
+    for part in postorder(dims):
+        numbers = part.args if part.op == INT else [n for n, _ in part.args] if part.op == POLY else ()
+        for number in numbers:
+            if not INT64_MIN <= number <= INT64_MAX:
+                raise TypeRelError(f"{op.name}: its shapes are computed with {number}, which does not fit into 64 bits")
+
+
+def _as_size(d: Dim, named: dict[Dim, Dim]) -> Dim:
+    """``as_size`` after replacing the kernel's counts in ``d`` by symbols, recorded in ``named``."""
+    for part in postorder([d]):
+        if part.op == RESULT and part not in named:
+            named[part] = sym(f".r{next(_calls)}")
+    return as_size(substitute(d, named))
+
+
+def as_size(d: Dim) -> Dim:
+    """``d`` as the size of a type: ``d`` itself, or a symbol if ``d`` may be negative or is nested too deeply."""
+    if is_nonneg(d) and d.depth <= MAX_DEPTH:
+        return d
+    # named after the expression, so that equal expressions get the same symbol
+    return sym(f".({d.key})")
+
+
+# ---- deserialisation of untrusted executables ----------------------------------------------------------------------
+
+
+def group_from_json(data: Any) -> Group:
+    """The group in ``data`` (see ``Group.to_json``).  Raises ValueError unless ``data`` is a valid group."""
+    try:
+        inference = _Inference(map(_tensor_from_json, data["params"]), map(_literal_from_json, data["literals"]))
+        for item in data["nodes"]:
+            inference.add(_node_from_json(item, len(inference.values)))
+        results = tuple(_ref(r, len(inference.values)) for r in data["results"])
+        _need(inference.nodes and results, "it has no operator or no result")
+        bounded = [n for n in inference.nodes if n.operator.shape_func.upper_bound]
+        _need(not bounded or len(inference.nodes) == 1, "an operator whose kernel counts its results stands alone")
+        implementation = _implementation(data["implementation"], inference.nodes)
+        group = Group(inference.params, inference.literals, tuple(inference.nodes), results, implementation)
+        return replace(group, in_place=_in_place(data["in_place"], group), workspace=_workspace(data["workspace"], group))
+    except Exception as error:
+        # any exception of a shape function: the file may be damaged
+        text = error.message if isinstance(error, TypeRelError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"not a primitive: {text}") from None
+
+
+def _tensor_from_json(data: Any) -> Tensor:
+    dtype, shape = data
+    _need(dtype in DTYPES, f"unknown dtype {dtype!r}")
+    _need(isinstance(shape, list) and len(shape) <= MAX_RANK, f"a parameter has the shape {shape!r}")
+    for d in shape:
+        named = isinstance(d, str) and re.fullmatch(r"d[0-9]{1,6}", d)
+        _need(named or (type(d) is int and 0 <= d <= INT64_MAX), f"a parameter has the dimension {d!r}")
+    return Tensor(dtype, tuple(map(dim_from_json, shape)))
+
+
+def _literal_from_json(data: Any) -> Literal:
+    dtype, value = data
+    _need(dtype in DTYPES, f"unknown dtype {dtype!r}")
+    kinds = (bool,) if dtype == "bool" else (int, float) if is_float(dtype) else (int,)
+    _need(type(value) in kinds, f"a {dtype} literal has the value {value!r}")
+    if dtype != "bool" and not is_float(dtype):
+        low, high = int_range(dtype)
+        _need(low <= value <= high, f"a {dtype} literal has the value {value!r}")
+    return Literal(dtype, value)
+
+
+def _node_from_json(data: Any, n_values: int) -> Node:
+    op = get(data["op"])
+    _need(op.pattern is not OpPattern.MACHINE, f"{op.name} is an instruction, not an operator with a kernel")
+    args = tuple(tuple(_ref(r, n_values) for r in a) if isinstance(a, list) else _ref(a, n_values) for a in data["args"])
+    return Node(op.name, attrs_from_json(op.attrs, data["attrs"]), args, ())
+
+
+def _in_place(data: Any, group: Group) -> tuple[tuple[int, int], ...]:
+    from ..analysis.aliasing import in_place_pairs  # imports the code generators
+
+    pairs = tuple((int(param), int(result)) for param, result in data)
+    if not pairs:
+        return ()
+    allowed = {pair for machine in (HOST, GPU) for pair in in_place_pairs(group, machine)}
+    _need(set(pairs) <= allowed, f"its kernel cannot write results over parameters as in {data!r}")
+    return pairs
+
+
+def _workspace(data: Any, group: Group) -> bool:
+    _need(type(data) is bool, f"whether it has a workspace is {data!r}")
+    # all versions of a call share the workspace, including versions without scratch buffers
+    _need(not data or any(k.scratch for k in group.nodes[0].operator.kernels), "its kernel takes no workspace")
+    return bool(data)
+
+
+def _implementation(name: Any, nodes: Sequence[Node]) -> str:
+    names = [k.name for k in nodes[0].operator.kernels] if len(nodes) == 1 else []
+    _need(name == "" or name in names, f"{name!r} is none of its implementations ({', '.join(names) or 'only one'})")
+    return str(name)
+
+
+def _ref(value: Any, n_values: int) -> int:
+    _need(type(value) is int and 0 <= value < n_values, f"value {value!r} does not exist here")
+    return value
+
+
+def _need(ok: object, what: str) -> None:
+    if not ok:
+        raise TypeRelError(what)

@@ -1,0 +1,98 @@
+"""Convolution over one, two or three spatial axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...shape_funcs.defs.conv import SPATIAL, data_layouts, kernel_layouts, per_axis, sides
+from ..core.dtype_rules import FLOATS, one_of, require, require_same
+from ..core.op import DTypeRule, Op, OpPattern
+from ..strategy.conv_strategy import kernels
+
+Numbers = int | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Conv1dAttrs:
+    """``strides``, ``dilation``: one number, or one per axis; ``padding`` with zeros: one number, one per axis, or one before all
+    axes, then after all axes; ``groups``: number of groups of channels; ``channels``: output channels, ``kernel_size``: spatial
+    sizes of the weight, both None to derive them from the weight; layouts: one letter per axis, ``out_layout`` "" is the
+    data's; ``out_dtype``: "" for the data's."""
+
+    strides: Numbers = 1
+    padding: Numbers = 0
+    dilation: Numbers = 1
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: Numbers | None = None
+    data_layout: str = data_layouts(1)[0]
+    kernel_layout: str = kernel_layouts(1)[0]
+    out_layout: str = ""
+    out_dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Conv2dAttrs(Conv1dAttrs):
+    """As Conv1dAttrs, over two axes."""
+
+    data_layout: str = data_layouts(2)[0]
+    kernel_layout: str = kernel_layouts(2)[0]
+
+
+@dataclass(frozen=True)
+class Conv3dAttrs(Conv1dAttrs):
+    """As Conv1dAttrs, over three axes."""
+
+    data_layout: str = data_layouts(3)[0]
+    kernel_layout: str = kernel_layouts(3)[0]
+
+
+def three_axes(numbers: tuple[int, ...], missing: int) -> tuple[int, ...]:
+    """``numbers`` of the spatial axes, extended to three axes by leading ``missing``."""
+    return (missing,) * (3 - len(numbers)) + numbers
+
+
+def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
+    """The attributes as keyword arguments of the body."""
+    layouts = data_layouts(rank)
+    order = kernel_layouts(rank).index(attrs.kernel_layout)  # the body's numbering of layouts
+    return {
+        "groups": attrs.groups,
+        "stride": three_axes(per_axis(attrs.strides, rank, "strides"), 1),
+        "before": three_axes(sides(attrs.padding, rank)[0], 0),
+        "dilation": three_axes(per_axis(attrs.dilation, rank, "dilation"), 1),
+        "layouts": (order, attrs.data_layout == layouts[1], (attrs.out_layout or attrs.data_layout) == layouts[1]),
+    }
+
+
+def product_rule(name: str) -> DTypeRule:
+    """Rule: data and weight have the same float dtype; so has the result, unless ``out_dtype`` states its dtype."""
+
+    def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
+        own = require_same(name, dtypes, (0, 1), ("data", "weight"))
+        require(name, own, FLOATS, 0, "data")
+        if attrs.out_dtype:
+            one_of(name, "out_dtype", attrs.out_dtype, FLOATS)
+        return str(attrs.out_dtype) or own
+
+    return rule
+
+
+def _convolution(rank: int, attrs: type) -> Op:
+    name = f"nn.conv{rank}d"
+    return Op(
+        name=name,
+        doc=f"Convolution over {rank} spatial {'axis' if rank == 1 else 'axes'}: each output channel is the sum, over input "
+        f"channels and window, of the padded `data[{', '.join(data_layouts(rank)[0])}]` times "
+        f"`weight[{', '.join(kernel_layouts(rank)[0])}]`.",
+        inputs=("data", "weight"),
+        attrs=attrs,
+        pattern=OpPattern.OPAQUE,
+        dtype=product_rule(name),
+        kernels=kernels(rank, lambda attrs: _geometry(attrs, rank)),
+    )
+
+
+for _rank, _attrs in zip(SPATIAL, (Conv1dAttrs, Conv2dAttrs, Conv3dAttrs), strict=True):
+    _convolution(_rank, _attrs)

@@ -1,0 +1,153 @@
+"""Neural-network operators with hand-written kernels: matrix products and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...shape_funcs.symbolic.dim import product
+from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
+from ..core.op import DTypeRule, Op, OpPattern
+from ..core.tensor_types import is_float
+from ..kernels.softmax import cpu as softmaxes
+from ..kernels.softmax import cuda as cuda_softmax
+from ..strategy import matmul_strategy
+from ..strategy.conditions import Conditions, condition
+from ..strategy.implementation import Kernel, OpCall, Scratch, Split
+
+
+@dataclass(frozen=True)
+class DenseAttrs:
+    """``units``: number of rows of the weight, None for any.  ``out_dtype``: dtype of the result, "" for the data's."""
+
+    units: int | None = None
+    out_dtype: str = ""
+
+
+@dataclass(frozen=True)
+class MatmulAttrs:
+    """As DenseAttrs; ``transpose_a``, ``transpose_b``: whether the last two axes of the input are swapped first."""
+
+    units: int | None = None
+    out_dtype: str = ""
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+@dataclass(frozen=True)
+class BatchMatmulAttrs:
+    """As MatmulAttrs, but ``transpose_b`` is True by default."""
+
+    out_dtype: str = ""
+    transpose_a: bool = False
+    transpose_b: bool = True
+
+
+@dataclass(frozen=True)
+class SoftmaxAttrs:
+    """``axis``: the normalised axis."""
+
+    axis: int = -1
+
+
+def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
+    """Rule: both inputs have the same dtype, a number; the result has it, too, or another dtype of its kind."""
+
+    def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
+        dtype = require_same(op, dtypes, (0, 1), names)
+        require(op, dtype, NUMBERS, 0, names[0])
+        if not attrs.out_dtype:
+            return dtype
+        one_of(op, "out_dtype", attrs.out_dtype, FLOATS if is_float(dtype) else INTEGERS)
+        return str(attrs.out_dtype)
+
+    return rule
+
+
+def _softmax_kernels(
+    name: str, rows: dict[str, Any], over: dict[str, Any], columns: dict[str, Any], on_gpu: Any
+) -> tuple[Kernel, ...]:
+    def of(bodies: dict[str, Any]) -> Callable[[Any, tuple[str, ...]], Any]:
+        return lambda attrs, dtypes: bodies.get(dtypes[0], bodies[""])
+
+    def in_rows(call: OpCall) -> Conditions:
+        shape = call.inputs[0].shape
+        return (condition(product(shape[call.attrs.axis % len(shape) + 1 :]), "==", 1),)
+
+    # in place: each element is written after its last read
+    given: dict[str, Any] = {"attrs": lambda attrs: {}, "views": ("axis",), "split": Split(ns=0.7), "in_place": ((0, 0),)}
+    buffers = (Scratch(axis=2), Scratch(axis=2), Scratch("float64", axis=2))
+    return (
+        Kernel("rows", rows[""], choose=of(rows), over=of(over), fits=in_rows, **given),
+        Kernel("columns", columns[""], choose=of(columns), scratch=buffers, **given),
+        Kernel(name, None, views=("axis",), cuda=on_gpu),
+    )
+
+
+def _dense(attrs: Any) -> tuple[bool, bool]:
+    return False, True
+
+
+def _own(attrs: Any) -> tuple[bool, bool]:
+    return attrs.transpose_a, attrs.transpose_b
+
+
+Op(
+    name="nn.dense",
+    doc="`data[..., k]` times the transpose of `weight[n, k]`: a linear layer.",
+    inputs=("data", "weight"),
+    attrs=DenseAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_product_rule("nn.dense", ("data", "weight")),
+    kernels=matmul_strategy.tensor_times_matrix(_dense),
+)
+
+Op(
+    name="nn.matmul",
+    doc="`tensor_a[..., m, k]` times the matrix `tensor_b[k, n]`, each transposed first if its flag is set.",
+    inputs=("tensor_a", "tensor_b"),
+    attrs=MatmulAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_product_rule("nn.matmul", ("tensor_a", "tensor_b")),
+    kernels=matmul_strategy.tensor_times_matrix(_own),
+)
+
+Op(
+    name="nn.batch_matmul",
+    doc="`tensor_a[i] @ tensor_b[i]` for each i of a batch, `tensor_b` transposed by default; a batch of 1 is broadcast.",
+    inputs=("tensor_a", "tensor_b"),
+    attrs=BatchMatmulAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
+    kernels=matmul_strategy.batched_products(_own),
+)
+
+Op(
+    name="nn.softmax",
+    doc="`exp(x) / sum(exp(x))` along an axis.",
+    inputs=("data",),
+    attrs=SoftmaxAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=like_inputs("nn.softmax", ["data"], FLOATS),
+    kernels=_softmax_kernels(
+        "softmax", softmaxes.SOFTMAX_ROWS, softmaxes.SOFTMAX_ROWS_OVER, softmaxes.SOFTMAX_COLUMNS, cuda_softmax.softmax
+    ),
+)
+
+Op(
+    name="nn.log_softmax",
+    doc="The logarithm of softmax along an axis, without forming the softmax.",
+    inputs=("data",),
+    attrs=SoftmaxAttrs,
+    pattern=OpPattern.OPAQUE,
+    shape_func_name="nn.softmax",
+    dtype=like_inputs("nn.log_softmax", ["data"], FLOATS),
+    kernels=_softmax_kernels(
+        "log_softmax",
+        softmaxes.LOG_SOFTMAX_ROWS,
+        softmaxes.LOG_SOFTMAX_ROWS,
+        softmaxes.LOG_SOFTMAX_COLUMNS,
+        cuda_softmax.log_softmax,
+    ),
+)

@@ -1,0 +1,197 @@
+"""Pooling: the largest element, or the mean, of windows over one, two or three spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...shape_funcs.defs.conv import data_layouts, per_axis, sides
+from ...shape_funcs.symbolic.dim import Dim, max_
+from ..core.dtype_rules import FLOATS, NUMBERS, like_inputs
+from ..core.op import Op, OpPattern
+from ..core.tensor_types import is_float
+from ..kernels.pool import cpu as bodies
+from ..kernels.pool import cuda as cuda
+from ..strategy.implementation import Kernel, OpCall, Scratch
+from .conv import Numbers, three_axes
+
+
+@dataclass(frozen=True)
+class MaxPool1dAttrs:
+    """``pool_size``, ``strides``, ``dilation``: one number, or one per axis; ``padding``: one number, one per axis, or one before
+    all axes, then after all axes; ``layout``: one letter per axis, ``out_layout`` "" is the same; ``ceil_mode``: whether the
+    number of windows is rounded up."""
+
+    pool_size: Numbers = 1
+    strides: Numbers = 1
+    dilation: Numbers = 1
+    padding: Numbers = 0
+    layout: str = data_layouts(1)[0]
+    out_layout: str = ""
+    ceil_mode: bool = False
+
+
+@dataclass(frozen=True)
+class MaxPool2dAttrs(MaxPool1dAttrs):
+    """As MaxPool1dAttrs, over two axes."""
+
+    layout: str = data_layouts(2)[0]
+
+
+@dataclass(frozen=True)
+class MaxPool3dAttrs(MaxPool1dAttrs):
+    """As MaxPool1dAttrs, over three axes."""
+
+    layout: str = data_layouts(3)[0]
+
+
+@dataclass(frozen=True)
+class AvgPool1dAttrs(MaxPool1dAttrs):
+    """As MaxPool1dAttrs; ``count_include_pad``: whether the mean includes the padding, as zeros."""
+
+    count_include_pad: bool = False
+
+
+@dataclass(frozen=True)
+class AvgPool2dAttrs(AvgPool1dAttrs):
+    """As AvgPool1dAttrs, over two axes."""
+
+    layout: str = data_layouts(2)[0]
+
+
+@dataclass(frozen=True)
+class AvgPool3dAttrs(AvgPool1dAttrs):
+    """As AvgPool1dAttrs, over three axes."""
+
+    layout: str = data_layouts(3)[0]
+
+
+@dataclass(frozen=True)
+class AdaptivePool1dAttrs:
+    """``output_size``: size of the result along each axis, None for the size of the data; layouts as in MaxPool1dAttrs."""
+
+    output_size: Numbers | None = None
+    layout: str = data_layouts(1)[0]
+    out_layout: str = ""
+
+
+@dataclass(frozen=True)
+class AdaptivePool2dAttrs(AdaptivePool1dAttrs):
+    """As AdaptivePool1dAttrs, over two axes."""
+
+    layout: str = data_layouts(2)[0]
+
+
+@dataclass(frozen=True)
+class AdaptivePool3dAttrs(AdaptivePool1dAttrs):
+    """As AdaptivePool1dAttrs, over three axes."""
+
+    layout: str = data_layouts(3)[0]
+
+
+@dataclass(frozen=True)
+class GlobalPool2dAttrs:
+    """``layout``: one letter per axis; ``out_layout``: layout of the result, "" for the same."""
+
+    layout: str = data_layouts(2)[0]
+    out_layout: str = ""
+
+
+def _layouts(attrs: Any, rank: int) -> dict[str, Any]:
+    """Whether the channels are last, in the data and in the result."""
+    last = data_layouts(rank)[1]
+    return {"layouts": (attrs.layout == last, (attrs.out_layout or attrs.layout) == last)}
+
+
+def _windows(attrs: Any, rank: int) -> dict[str, Any]:
+    """The attributes as keyword arguments of the bodies."""
+    return {
+        "pool_size": three_axes(per_axis(attrs.pool_size, rank, "pool_size"), 1),
+        "stride": three_axes(per_axis(attrs.strides, rank, "strides"), 1),
+        "before": three_axes(sides(attrs.padding, rank)[0], 0),
+        "dilation": three_axes(per_axis(attrs.dilation, rank, "dilation"), 1),
+        **_layouts(attrs, rank),
+    }
+
+
+def _average(attrs: Any, rank: int) -> dict[str, Any]:
+    return {**_windows(attrs, rank), "count_include_pad": attrs.count_include_pad}
+
+
+def _columns(call: OpCall) -> Dim:
+    """The number of columns of the result."""
+    return _result(call, "W")
+
+
+def _columns_or_channels(call: OpCall) -> Dim:
+    return max_(_result(call, "W"), _result(call, "C"))
+
+
+def _result(call: OpCall, letter: str) -> Dim:
+    """The size of the result along the axis ``letter``."""
+    return call.outputs[0].shape[(call.attrs.out_layout or call.attrs.layout).index(letter)]
+
+
+def _largest(attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
+    if is_float(dtypes[0]):
+        return bodies.max_pool_floats
+    return bodies.max_pool_unsigned if dtypes[0].startswith("u") else bodies.max_pool_signed
+
+
+def _pool(
+    name: str, doc: str, attrs: type, rank: int, body: Callable[..., int], on_cuda: Any, constants: Any, dtypes: Any, **more: Any
+) -> Op:
+    def given(attrs: Any) -> dict[str, Any]:
+        return constants(attrs, rank)  # type: ignore[no-any-return]
+
+    return Op(
+        name=name,
+        doc=doc,
+        inputs=("data",),
+        attrs=attrs,
+        pattern=OpPattern.OPAQUE,
+        dtype=like_inputs(name, ["data"], dtypes),
+        kernels=(Kernel(body.__name__, body, attrs=given, views=("dims",), cuda=on_cuda(given), **more),),
+    )
+
+
+def _pools(rank: int, largest: type, average: type, adaptive: type) -> None:
+    axes = f"{rank} spatial {'axis' if rank == 1 else 'axes'}"
+    _pool(
+        f"nn.max_pool{rank}d",
+        f"The largest element of each window over {axes}; NaN if one is; the minimum of the dtype for an empty window.",
+        largest, rank, bodies.max_pool_floats, cuda.max_pool, _windows, NUMBERS, choose=_largest,
+    )  # fmt: skip
+    _pool(
+        f"nn.avg_pool{rank}d",
+        f"The mean of each window over {axes}; 0 for a window without elements.",
+        average, rank, bodies.avg_pool, cuda.avg_pool, _average, FLOATS,
+        scratch=(Scratch("float64", length=_columns), Scratch("float64", length=_columns_or_channels)),
+    )  # fmt: skip
+    shared = f"windows that evenly cover {axes}"
+    _pool(
+        f"nn.adaptive_max_pool{rank}d",
+        f"The largest element of each of `output_size` {shared}.",
+        adaptive, rank, bodies.adaptive_max_pool, cuda.adaptive_max_pool, _layouts, NUMBERS,
+    )  # fmt: skip
+    _pool(
+        f"nn.adaptive_avg_pool{rank}d",
+        f"The mean of each of `output_size` {shared}.",
+        adaptive, rank, bodies.adaptive_avg_pool, cuda.adaptive_avg_pool, _layouts, FLOATS,
+    )  # fmt: skip
+
+
+_pools(1, MaxPool1dAttrs, AvgPool1dAttrs, AdaptivePool1dAttrs)
+_pools(2, MaxPool2dAttrs, AvgPool2dAttrs, AdaptivePool2dAttrs)
+_pools(3, MaxPool3dAttrs, AvgPool3dAttrs, AdaptivePool3dAttrs)
+_pool(
+    "nn.global_max_pool2d",
+    "The largest element of each channel: both spatial axes become 1.",
+    GlobalPool2dAttrs, 2, bodies.adaptive_max_pool, cuda.adaptive_max_pool, _layouts, NUMBERS,
+)  # fmt: skip
+_pool(
+    "nn.global_avg_pool2d",
+    "The mean of each channel: both spatial axes become 1.",
+    GlobalPool2dAttrs, 2, bodies.adaptive_avg_pool, cuda.adaptive_avg_pool, _layouts, FLOATS,
+)  # fmt: skip

@@ -1,0 +1,172 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...shape_funcs.defs.reduce import reduced_axes
+from ..core.composite import Term, call, cast, composite, number, widened
+from ..core.compute import Cast, Reduction, Scalar, Value, apply
+from ..core.dtype_rules import BOOL, FLOATS, NUMBERS, like_inputs
+from ..core.op import Op, OpPattern, get
+from .broadcast import WHERE
+from .elementwise import EXP, ISFINITE, LOG, SQRT, literal
+from .transform import SqueezeAttrs
+
+
+@dataclass(frozen=True)
+class ReduceAttrs:
+    """The reduced axes.
+
+    ``axis``: one axis, several, or None for all; ``exclude``: whether all axes *except* ``axis`` are reduced instead;
+    ``keepdims``: whether the reduced axes are kept with size 1.
+    """
+
+    axis: int | tuple[int, ...] | None = None
+    keepdims: bool = False
+    exclude: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.axis, int):
+            object.__setattr__(self, "axis", (self.axis,))
+
+
+@dataclass(frozen=True)
+class ArgReduceAttrs(ReduceAttrs):
+    """As ReduceAttrs; ``select_last_index``: whether the last of equal elements is selected instead of the first."""
+
+    select_last_index: bool = False
+
+
+def _element(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
+    return inputs[0](*axes)
+
+
+def _reduce(
+    name: str,
+    doc: str,
+    supported: Sequence[str],
+    *,
+    combine: str | None = None,
+    result: str | None = None,
+    attrs: type = ReduceAttrs,
+    finish: Callable[[Scalar, Scalar], Scalar] | None = None,
+) -> Op:
+    return Op(
+        name=name,
+        doc=doc,
+        inputs=("data",),
+        attrs=attrs,
+        pattern=OpPattern.COMM_REDUCE,
+        dtype=like_inputs(name, ["data"], supported, result),
+        compute=_element,
+        reduction=Reduction(combine or name, finish),
+    )
+
+
+@dataclass(frozen=True)
+class StdAttrs(ReduceAttrs):
+    """As ReduceAttrs; ``unbiased``: whether the divisor is the number of elements minus 1."""
+
+    unbiased: bool = False
+
+
+def _mean(total: Scalar, count: Scalar) -> Scalar:
+    return apply("divide", total, Cast(count, total.dtype))
+
+
+SUM = _reduce("sum", "`sum([[1, 2], [3, 4]], axis=0) = [4, 6]`; integers wrap.", NUMBERS)
+_reduce("prod", "`prod([[1, 2], [3, 4]], axis=0) = [3, 8]`; integers wrap.", NUMBERS)
+MAX = _reduce("max", "`max([[1, 2], [3, 4]], axis=1) = [2, 4]`; NaN if one is NaN; an empty axis is an error.", NUMBERS)
+_reduce("min", "`min([[1, 2], [3, 4]], axis=1) = [1, 3]`; NaN if one is NaN; an empty axis is an error.", NUMBERS)
+_reduce("all", "`all([[True, False], [True, True]], axis=1) = [False, True]`; True for an empty axis.", BOOL)
+_reduce("any", "`any([[True, False], [False, False]], axis=1) = [True, False]`; False for an empty axis.", BOOL)
+MEAN = _reduce("mean", "`mean([[1.0, 3.0]], axis=1) = [2.0]`; NaN for an empty axis.", FLOATS, combine="sum", finish=_mean)
+VARIANCE = _reduce(
+    "variance", "The mean squared distance from the mean: `variance([1.0, 3.0]) = 1.0`; NaN for an empty axis.", FLOATS
+)
+_reduce(
+    "argmax",
+    "The index of the largest element, counted over the folded axes: `argmax([[1, 5, 5]], axis=1) = [1]`.",
+    NUMBERS,
+    result="int32",
+    attrs=ArgReduceAttrs,
+)
+_reduce(
+    "argmin",
+    "The index of the smallest element, counted over the folded axes: `argmin([[5, 1, 1]], axis=1) = [1]`.",
+    NUMBERS,
+    result="int32",
+    attrs=ArgReduceAttrs,
+)
+
+
+# ---- composite reductions ------------------------------------------------------------------------------------------------
+
+
+def _unbiased(variance: Scalar, count: Scalar) -> Scalar:
+    n = Cast(count, variance.dtype)
+    return apply("divide", variance * n, n - literal(1, n))
+
+
+UNBIASED_VARIANCE = _reduce(
+    "unbiased_variance",
+    "As `variance`, divided by one less than the number of elements: `unbiased_variance([1.0, 3.0]) = 2.0`; NaN for one.",
+    FLOATS,
+    combine="variance",
+    finish=_unbiased,
+)
+
+
+def _std(inputs: tuple[Term], attrs: StdAttrs) -> Term:
+    (data,) = widened(*inputs)
+    reduced_axes(attrs, data.rank)  # reports a wrong axis as an error of this operator
+    over = ReduceAttrs(attrs.axis, attrs.keepdims, attrs.exclude)
+    return cast(call(SQRT, call(UNBIASED_VARIANCE if attrs.unbiased else VARIANCE, data, attrs=over)), inputs[0].dtype)
+
+
+def _variance_with_mean(inputs: tuple[Term, Term], attrs: ReduceAttrs) -> Term:
+    data, mean = widened(*inputs)
+    reduced_axes(attrs, data.rank)
+    away = data - call(get("broadcast_to_like"), mean, data)
+    return cast(call(MEAN, away * away, attrs=attrs), inputs[0].dtype)
+
+
+def _logsumexp(inputs: tuple[Term], attrs: ReduceAttrs) -> Term:
+    (data,) = widened(*inputs)
+    folded = reduced_axes(attrs, data.rank)
+    kept = ReduceAttrs(folded, keepdims=True)
+    largest = call(MAX, data, attrs=kept)
+    # inf - inf would be NaN
+    shift = call(WHERE, call(ISFINITE, largest), largest, number(0, data.dtype))
+    out = call(LOG, call(SUM, call(EXP, data - shift), attrs=kept)) + shift
+    return cast(out if attrs.keepdims else call(get("squeeze"), out, attrs=SqueezeAttrs(folded)), inputs[0].dtype)
+
+
+composite(
+    name="std",
+    doc="The square root of the variance: `std([1.0, 3.0]) = 1.0`; NaN for an empty axis.",
+    inputs=("data",),
+    attrs=StdAttrs,
+    dtype=like_inputs("std", ["data"], FLOATS),
+    expand=_std,
+)
+composite(
+    name="variance_with_mean",
+    doc="The mean squared distance from the input `mean`, which broadcasts to the data (Relay's `variance` of two inputs): "
+    "`variance_with_mean([1.0, 3.0], [2.0]) = 1.0`.",
+    inputs=("data", "mean"),
+    attrs=ReduceAttrs,
+    dtype=like_inputs("variance_with_mean", ["data", "mean"], FLOATS),
+    expand=_variance_with_mean,
+)
+composite(
+    name="logsumexp",
+    doc="`log(sum(exp(x)))` without overflow: `logsumexp([0.0, 0.0]) = 0.6931`; an empty axis is an error.",
+    inputs=("data",),
+    attrs=ReduceAttrs,
+    dtype=like_inputs("logsumexp", ["data"], FLOATS),
+    expand=_logsumexp,
+)

@@ -1,0 +1,1 @@
+"""Non-maximum suppression of each class."""

@@ -1,0 +1,244 @@
+"""Non-maximum suppression of each class separately, on CUDA; results equal those of the CPU kernel.
+
+Each class of each image is a row.  Its boxes above the threshold are sorted, then one block selects from them, as in
+``vision.nms_cuda``.  The position of each kept box in the result follows the boxes of the rows before.  If the boxes of an
+image are sorted, the position follows all better boxes, which a binary search in each row of the image counts.
+"""
+
+from __future__ import annotations
+
+from string import Template
+from typing import Any
+
+from ....shape_funcs.symbolic.dim import Dim, product
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, literal, reads, size, writes
+from ...codegen.cuda.casts import NUMBER, converted
+from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
+from ...core.tensor_types import ITEMSIZE, computed_in
+from ..sort.merge_cuda import Order, add_sort
+from ..vision.nms_cuda import BOXES, CHOOSE
+
+_THREADS = 256
+
+_CHOOSE_ROW = Template("""
+  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
+    int64 first = row * length, considered = 0, *places = positions + first, *slot = slots + first;
+    for (int64 high = length; considered < high;) {  // those that are sorted come first
+      int64 middle = (considered + high) / 2;
+      if (places[middle] >= 0) considered = middle + 1;
+      else high = middle;
+    }
+    int64 found = choose<false>(boxes + first, 0, taken + first, slot, considered, 0, $limit, $iou_threshold);
+    for (int64 at = threadIdx.x; at < considered; at += blockDim.x) {
+      if (slot[at] < 0) continue;
+      kept_at[first + slot[at]] = places[at];
+      kept_scores[first + slot[at]] = sorted_scores[first + at];
+    }
+    if (threadIdx.x == 0) found_in[row] = found;
+    __syncthreads();
+  }
+""")
+
+# One thread: there are few rows.
+_COUNT = """
+  if (threadIdx.x != 0 || blockIdx.x != 0) return;
+  int64 total = 0;
+  for (int64 row = 0; row < rows; ++row) {
+    before[row] = total;
+    total += found_in[row];
+  }
+  *counts = total;
+  *total_ = total;
+"""
+
+_WRITE_ALL = Template("""
+  int64 all = rows * length, step = gridDim.x * int64($threads);
+  for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < all; work += step) {
+    int64 row = work / length, at = work % length;
+    if (at >= found_in[row]) continue;
+    int64* to = selected + (before[row] + at) * 3;
+    to[0] = row / classes;
+    to[1] = row % classes;
+    to[2] = kept_at[work];
+  }
+""")
+
+# The rank of number `at` of a row among the boxes of its image; ties go to earlier rows.
+_RANK = """
+DEVICE int64 rank_of(const Number* scores, const int64* found_in, int64 length, int64 first, int64 end, int64 row, int64 at) {
+  Number own = scores[row * length + at];
+  int64 rank = at;
+  for (int64 other = first; other < end; ++other) {
+    if (other == row) continue;
+    int64 low = 0, high = found_in[other];
+    while (low < high) {
+      int64 middle = (low + high) / 2;
+      Number score = scores[other * length + middle];
+      if (score > own || (score == own && other < row)) low = middle + 1;
+      else high = middle;
+    }
+    rank += low;
+  }
+  return rank;
+}
+"""
+
+_FILL = Template("""
+  int64 all = images * $most, step = gridDim.x * int64($threads);
+  for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < all; work += step) {
+    int64 image = work / $most, at = work % $most, found = 0;
+    for (int64 row = image * classes; row < (image + 1) * classes; ++row) found += found_in[row];
+    if (at >= found) {
+      $fill
+    }
+  }
+  for (int64 image = blockIdx.x * int64($threads) + threadIdx.x; image < images; image += step) {
+    int64 found = 0;
+    for (int64 row = image * classes; row < (image + 1) * classes; ++row) found += found_in[row];
+    total[image] = found < $most ? found : $most;
+  }
+""")
+
+_WRITE_IN_ORDER = Template("""
+  int64 all = rows * length, step = gridDim.x * int64($threads);
+  for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < all; work += step) {
+    int64 row = work / length, at = work % length;
+    if (at >= found_in[row]) continue;
+    int64 image = row / classes, place = rank_of(kept_scores, found_in, length, image * classes, (image + 1) * classes, row, at);
+    if (place >= $most) continue;
+    int64 to = image * $most + place;
+    Number score = kept_scores[work];
+    $write
+  }
+""")
+
+
+class _Classes:
+    """Rows of scores: ``score_at`` is the index of box ``at`` of row ``row``, ``wanted`` a condition on its ``score``."""
+
+    def __init__(self, boxes: Operand, scores: Operand, classes: Dim | int, score_at: str) -> None:
+        self.boxes, self.scores, self.classes = boxes, scores, classes
+        self.images, self.length = boxes.shape[0], boxes.shape[1]
+        self.rows = self.images * classes
+        self.number = computed_in(boxes.dtype)
+        self.score_at, self.assembly = score_at, Assembly()
+        room, each = self.assembly.scratch, self.rows * self.length
+        word = ITEMSIZE[self.number]
+        self.made = {
+            "boxes": Parameter("Box*", "boxes", room(each * (7 * word))),
+            **{name: Parameter("int64*", name, room(each * 8)) for name in ("positions", "taken", "slots", "kept_at")},
+            **{name: Parameter("Number*", name, room(each * word)) for name in ("sorted_scores", "kept_scores")},
+            **{name: Parameter("int64*", name, room(self.rows * 8)) for name in ("found_in", "before")},
+        }
+
+    def sizes(self) -> tuple[Parameter, ...]:
+        rows, length = size("rows", self.rows), size("length", self.length)
+        return rows, length, size("images", self.images), size("classes", self.classes), size("fields", self.scores.shape[2])
+
+    def keep(
+        self, wanted: str, limit: str, iou_threshold: str, threshold: str, scalars: tuple[Parameter, ...], text: str
+    ) -> None:
+        """Sort each row and select; ``threshold``: the dtype of the overlap limit, ``text``: functions that conditions call."""
+        names = {"number": self.number, "dtype": self.boxes.dtype, "c": 0, "kind": "Number(0)", "covers": "true", "compared": ">"}
+        chosen = CHOOSE.substitute(threshold=threshold, words=1)
+        self.assembly.text(NUMBER, BOXES.substitute(names), text, chosen, _RANK)
+        names_of_sort = ("boxes", "positions", "sorted_scores")
+        tensors = (reads("given", self.boxes), reads("scores", self.scores), *scalars)
+        order = Order(
+            self.scores.dtype,
+            is_ascend=False,
+            fields=(*tensors, *self.sizes(), *(self.made[n] for n in names_of_sort)),
+            entry=f"""
+    auto value = scores[{self.score_at}];
+    auto score = number(value);
+    return {wanted} ? make_entry(key_of(value), at) : LAST;""",
+            put=f"""
+    int64 to = row * length + at;
+    positions[to] = -1;
+    if (!before(entry, LAST)) return;
+    positions[to] = at = position_of(entry);
+    boxes[to] = box_of(given + (row / classes * length + at) * 4);
+    sorted_scores[to] = number(scores[{self.score_at}]);""",
+            rows=self.rows,
+            length=self.length,
+            kept=self.length,
+        )
+        add_sort(self.assembly, order)
+        names_of_choice = ("boxes", "positions", "sorted_scores", "taken", "slots", "kept_at", "kept_scores", "found_in")
+        body = _CHOOSE_ROW.substitute(limit=limit, iou_threshold=iou_threshold)
+        self.add("choose_boxes", body, blocks(self.rows), *scalars, *(self.made[n] for n in names_of_choice))
+
+    def add(self, name: str, body: str, grid: Dim, *parameters: Parameter) -> None:
+        """Add a kernel and its launch."""
+        self.assembly.kernel(name, _THREADS, (*parameters, *self.sizes()), body)
+        self.assembly.launch(name, grid)
+
+    def each(self) -> Dim:
+        """The number of blocks for one thread per box of each row."""
+        return blocks(self.rows * self.length, _THREADS)
+
+    def write_in_order(self, most: str, fill: str, write: str, total: Operand, room: Dim, *parameters: Parameter) -> None:
+        """Write the ``most`` best boxes of each image by score; ``room``: the total capacity of the result."""
+        own = (*parameters, *(self.made[n] for n in ("found_in", "kept_at", "kept_scores")))
+        self.add("write", _WRITE_IN_ORDER.substitute(threads=_THREADS, most=most, write=write), self.each(), *own)
+        body = _FILL.substitute(threads=_THREADS, most=most, fill=fill)
+        self.add("fill", body, blocks(room + self.images, _THREADS), *own, writes("total", total))
+
+
+def all_class_non_max_suppression(call: OpaqueCall) -> CudaSource:
+    """All-class non-maximum suppression, in either output format."""
+    boxes, scores, limit, iou, threshold = call.inputs
+    classes = _Classes(boxes, scores, scores.shape[1], "row * length + at")
+    scalars = (reads("limit_", limit), reads("iou_", iou), reads("threshold_", threshold))
+    text = element("limit_at", limit) + element("iou_at", iou) + element("threshold_at", threshold)
+    wanted = "score > number(threshold_at(threshold_, 0))"
+    classes.keep(wanted, "int64(limit_at(limit_, 0))", "number(iou_at(iou_, 0))", computed_in(iou.dtype), scalars, text)
+    if call.attrs.output_format == "onnx":
+        selected, total = call.results
+        assert call.counts is not None
+        made = classes.made
+        counts = Parameter("int64*", "counts", Data(call.counts))
+        own = (made["found_in"], made["before"], counts, Parameter("int64*", "total_", writes("total_", total).argument))
+        classes.add("count", _COUNT, blocks(1), *own)
+        write = _WRITE_ALL.substitute(threads=_THREADS)
+        classes.add(
+            "write", write, classes.each(), writes("selected", selected), made["found_in"], made["before"], made["kept_at"]
+        )
+        return classes.assembly.source()
+    selected, found, total = call.results
+    classes.write_in_order(
+        "(classes * length)",
+        "selected[work * 2] = selected[work * 2 + 1] = -1;\n"
+        f"      found_scores[work] = {converted('-1.0f', 'float32', found.dtype)};",
+        "selected[to * 2] = row % classes;\n    selected[to * 2 + 1] = kept_at[work];\n    "
+        f"found_scores[to] = {converted('score', classes.number, found.dtype)};",
+        total,
+        product(found.shape),
+        writes("selected", selected),
+        writes("found_scores", found),
+    )
+    return classes.assembly.source()
+
+
+def regular_non_max_suppression(call: OpaqueCall) -> CudaSource:
+    """The best boxes of each image over all classes."""
+    (boxes, scores), attrs = call.inputs, call.attrs
+    score_at = "(row / classes * length + at) * fields + fields - classes + row % classes"
+    classes = _Classes(boxes, scores, attrs.num_classes, score_at)
+    low, high = (literal("float64", float(x)) for x in (attrs.score_threshold, attrs.iou_threshold))
+    classes.keep(f"score >= {low}", f"int64({attrs.max_detections_per_class})", high, "float64", (), "")
+    out_boxes, kinds, found, total = call.results
+    zero = converted("0.0f", "float32", found.dtype)
+    fill = (
+        f"out_kinds[work] = 0;\n      found_scores[work] = {zero};\n"
+        f"      for (int f = 0; f < 4; ++f) out_boxes[work * 4 + f] = {zero};"
+    )
+    write: Any = (
+        f"out_kinds[to] = int32(row % classes);\n    found_scores[to] = {converted('score', classes.number, found.dtype)};\n"
+        "    for (int f = 0; f < 4; ++f) out_boxes[to * 4 + f] = given[(image * length + kept_at[work]) * 4 + f];"
+    )
+    results = (writes("out_boxes", out_boxes), writes("out_kinds", kinds), writes("found_scores", found))
+    most = f"int64({attrs.max_detections})"
+    room = classes.images * attrs.max_detections
+    classes.write_in_order(most, fill, write, total, room, reads("given", boxes), *results)
+    return classes.assembly.source()

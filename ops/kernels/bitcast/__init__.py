@@ -1,0 +1,1 @@
+"""Bit casts between dtypes of the same width."""

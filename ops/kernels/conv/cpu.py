@@ -1,0 +1,238 @@
+"""Convolution: as matrix products over gathered columns (im2col), by planes (``by_plane``), or directly.
+
+A product of float32 accumulates as the BLAS does, the direct algorithm in float64.  ``ops.strategy.conv_strategy`` chooses.
+
+Indices in inner loops are unsigned: numba then omits the check for negative indices, and LLVM vectorises the loops.
+
+``groups``, ``stride``, ``before`` (padding), ``dilation`` and ``layouts`` (kernel layout, whether the channels of the data
+are last, whether those of the result are last) are constants of the compiled code.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...native.blas.gemm import call_gemm
+from ...native.memory import generic
+from ...native.status import OK
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
+from .by_plane import convolve_planes
+from .direct import convolve_directly
+from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, kernel_sizes, kernel_strides
+
+#: The number of gathered elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the result.
+COLUMNS, LEAST_PLACES = 2**18, 16
+
+
+# ---- as matrix products ----------------------------------------------------------------------------------------------
+
+
+@generic
+def gather_run(columns, to, count, data, at, step, first, end):  # type: ignore[no-untyped-def]
+    """``columns[to + i] = data[at + i * step]`` from ``first`` to ``end`` of ``count``, 0 before and after."""
+    for i in range(first):
+        columns[to + i] = 0
+    if step == 1:
+        for i in range(first, end):
+            columns[np.uint64(to + i)] = data[np.uint64(at + i)]
+    else:
+        for i in range(first, end):
+            columns[np.uint64(to + i)] = data[np.uint64(at + i * step)]
+    for i in range(end, count):
+        columns[to + i] = 0
+
+
+@generic
+def gather_tap(columns, to, data, at, tap, place, count, sizes, steps, out_sizes, stride, before, dilation):  # type: ignore[no-untyped-def]
+    """Gather operands of a tap (depth, row, column) at ``count`` positions from ``place`` on; the channel starts at ``at``."""
+    step, offset = stride[2] * steps[COLUMN], tap[2] * dilation[2] - before[2]
+    # bounds within a whole row of the result
+    inside, outside = first_inside(offset, stride[2]), end_inside(offset, stride[2], sizes[COLUMN], out_sizes[COLUMN])
+    z, y, x = place
+    done = 0
+    while done < count:
+        run = min(count - done, out_sizes[COLUMN] - x)
+        iz = z * stride[0] + tap[0] * dilation[0] - before[0]
+        iy = y * stride[1] + tap[1] * dilation[1] - before[1]
+        first, end = run, run
+        if 0 <= iz < sizes[DEPTH] and 0 <= iy < sizes[ROW]:
+            first = min(max(inside - x, 0), run)
+            end = max(min(outside - x, run), first)
+        line = at + iz * steps[DEPTH] + iy * steps[ROW] + (offset + x * stride[2]) * steps[COLUMN]
+        gather_run(columns, to + done, run, data, line, step, first, end)
+        done += run
+        x = 0
+        y += 1
+        if y == out_sizes[ROW]:
+            y = 0
+            z += 1
+
+
+@generic
+def gather_by_rows(columns, data, at, begin, count, sizes, steps, out_sizes, kernel, order, stride, before, dilation):  # type: ignore[no-untyped-def]
+    """``columns[k, j]``: the operand of kernel element k at position ``begin + j`` of the result; the input starts at ``at``.
+
+    ``order``: the strides of k per input channel and per tap.
+    """
+    row = begin // out_sizes[COLUMN]
+    place = (row // out_sizes[ROW], row % out_sizes[ROW], begin % out_sizes[COLUMN])
+    for i in range(kernel[1]):
+        for z in range(kernel[2]):
+            for y in range(kernel[3]):
+                for x in range(kernel[4]):
+                    to = (i * order[0] + ((z * kernel[3] + y) * kernel[4] + x) * order[1]) * count
+                    line = at + i * steps[CHANNEL]
+                    gather_tap(
+                        columns, to, data, line, (z, y, x), place, count, sizes, steps, out_sizes, stride, before, dilation
+                    )
+
+
+@generic
+def gather_by_points(columns, data, at, begin, count, sizes, steps, out_sizes, kernel, order, stride, before, dilation):  # type: ignore[no-untyped-def]
+    """``columns[j, k]``: ``gather_by_rows``, transposed."""
+    inputs, taps = kernel[1], kernel[2] * kernel[3] * kernel[4]
+    for j in range(count):
+        p = begin + j
+        x, y, z = p % out_sizes[COLUMN], p // out_sizes[COLUMN] % out_sizes[ROW], p // out_sizes[COLUMN] // out_sizes[ROW]
+        for tap in range(taps):
+            iz = z * stride[0] + tap // (kernel[3] * kernel[4]) * dilation[0] - before[0]
+            iy = y * stride[1] + tap // kernel[4] % kernel[3] * dilation[1] - before[1]
+            ix = x * stride[2] + tap % kernel[4] * dilation[2] - before[2]
+            to = j * inputs * taps + tap * order[1]
+            if 0 <= iz < sizes[DEPTH] and 0 <= iy < sizes[ROW] and 0 <= ix < sizes[COLUMN]:
+                line = at + iz * steps[DEPTH] + iy * steps[ROW] + ix * steps[COLUMN]
+                for i in range(inputs):
+                    columns[np.uint64(to + i * order[0])] = data[np.uint64(line + i * steps[CHANNEL])]
+            else:
+                for i in range(inputs):
+                    columns[np.uint64(to + i * order[0])] = 0
+
+
+@generic
+def multiply(gemm, size, a, lda, a_is_turned, b, ldb, b_is_turned, c, ldc, m, n, k):  # type: ignore[no-untyped-def]
+    """Row-major ``c[m, n] = op(a) @ op(b)`` at addresses."""
+    call_gemm(gemm, size, 1 if b_is_turned else 0, 1 if a_is_turned else 0, n, m, k, b, ldb, a, lda, c, ldc)
+
+
+@generic
+def multiply_tile(gemm, size, weight, columns, out, m, n, k, outputs, ld, layouts):  # type: ignore[no-untyped-def]
+    """The product of one group for ``n`` positions: weight and columns in their layouts, into channels of the result.
+
+    ``m`` of the ``outputs`` channels are computed; ``ld``: the leading dimensions of columns and result.
+    """
+    kernel_layout, data_last, out_last = layouts
+    weight_is_turned = kernel_layout == SPACE_IN_OUT
+    ldw = outputs if weight_is_turned else k
+    if out_last:
+        multiply(gemm, size, columns, ld[0], not data_last, weight, ldw, not weight_is_turned, out, ld[1], n, m, k)
+    else:
+        multiply(gemm, size, weight, ldw, weight_is_turned, columns, ld[0], data_last, out, ld[1], m, n, k)
+
+
+@generic
+def tile_length(kernel, places):  # type: ignore[no-untyped-def]
+    """The number of positions per tile of gathered columns."""
+    terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
+    return min(places, max(LEAST_PLACES, COLUMNS // max(terms, 1)))
+
+
+@generic
+def multiply_pointwise(data, weight, out, sizes, out_sizes, kernel, gemm, groups, layouts):  # type: ignore[no-untyped-def]
+    """Multiply without gathering: the data are the columns."""
+    kernel_layout, data_last, out_last = layouts
+    size, places = out.itemsize, out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
+    taps = kernel_strides(kernel, kernel_layout)
+    steps, out_steps = strides_of(sizes, data_last), strides_of(out_sizes, out_last)
+    ld = (sizes[CHANNEL] if data_last else places, out_sizes[CHANNEL] if out_last else places)
+    outputs = kernel[0] // groups
+    for b in range(sizes[BATCH]):
+        for g in range(groups):
+            w = weight.ctypes.data + g * outputs * taps[0] * size
+            x = data.ctypes.data + (b * steps[BATCH] + g * kernel[1] * steps[CHANNEL]) * size
+            y = out.ctypes.data + (b * out_steps[BATCH] + g * outputs * out_steps[CHANNEL]) * size
+            multiply_tile(gemm, size, w, x, y, outputs, places, kernel[1], kernel[0], ld, layouts)
+
+
+@generic
+def multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """Tile by tile: gather columns, multiply."""
+    kernel_layout, data_last, out_last = layouts
+    size, places = out.itemsize, out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
+    taps = kernel_strides(kernel, kernel_layout)
+    terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
+    order = (taps[1], 1) if kernel_layout == OUT_IN_SPACE else (1, kernel[1])
+    steps, out_steps = strides_of(sizes, data_last), strides_of(out_sizes, out_last)
+    outputs, tile = kernel[0] // groups, tile_length(kernel, places)
+    for b in range(sizes[BATCH]):
+        for g in range(groups):
+            at = b * steps[BATCH] + g * kernel[1] * steps[CHANNEL]
+            w = weight.ctypes.data + g * outputs * taps[0] * size
+            to = b * out_steps[BATCH] + g * outputs * out_steps[CHANNEL]
+            for begin in range(0, places, tile):
+                n = min(tile, places - begin)
+                if data_last:
+                    gather_by_points(
+                        columns, data, at, begin, n, sizes, steps, out_sizes, kernel, order, stride, before, dilation
+                    )
+                else:
+                    gather_by_rows(columns, data, at, begin, n, sizes, steps, out_sizes, kernel, order, stride, before, dilation)
+                y = out.ctypes.data + (to + begin * out_steps[COLUMN]) * size
+                ld = (terms if data_last else n, out_sizes[CHANNEL] if out_last else places)
+                multiply_tile(gemm, size, w, columns.ctypes.data, y, outputs, n, terms, kernel[0], ld, layouts)
+
+
+@generic
+def convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """``convolve_planes`` (``by_plane``) with the sizes and strides of the layouts."""
+    steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
+    taps = kernel_strides(kernel, layouts[0])
+    convolve_planes(data, weight, out, room, sizes, steps, out_sizes, out_steps, kernel, taps, groups, stride, before, dilation)
+
+
+@generic
+def is_trivial(out, kernel):  # type: ignore[no-untyped-def]
+    """Whether the result is empty or every element is an empty sum; empty sums are stored here."""
+    terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
+    if terms == 0:
+        for i in range(out.size):
+            out[i] = 0
+    return terms == 0 or out.size == 0
+
+
+# ---- kernel bodies ---------------------------------------------------------------------------------------------------
+
+
+@generic
+def pointwise(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """Pointwise convolution by matrix products without gathering: each result position reads one data position."""
+    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
+    kernel = kernel_sizes(weight_dims, layouts[0])
+    if not is_trivial(out, kernel):
+        multiply_pointwise(data, weight, out, sizes, out_sizes, kernel, gemm, groups, layouts)
+    return OK
+
+
+@generic
+def planes(data, data_dims, weight, weight_dims, out, out_dims, room, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """Convolution by planes; ``room``: the buffer of ``convolve_planes``."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
+    if not is_trivial(out, kernel):
+        convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
+    return OK
+
+
+@generic
+def gathered(data, data_dims, weight, weight_dims, out, out_dims, columns, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """Convolution by matrix products over gathered columns; ``columns`` holds ``tile_length`` positions."""
+    sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
+    kernel = kernel_sizes(weight_dims, layouts[0])
+    if not is_trivial(out, kernel):
+        multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
+    return OK
+
+
+@generic
+def directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+    """Direct convolution of any dtypes."""
+    convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts)
+    return OK

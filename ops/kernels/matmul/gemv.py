@@ -1,0 +1,77 @@
+"""Matrix products of few rows, or of one column (gemv): they read a matrix once, bound by memory bandwidth.
+
+A BLAS packs its inputs first, which is profitable only if each element is used often.  Accumulates in the dtype of the tensors,
+as a BLAS does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...native.jit.vector_hints import add_in_any_order, multiply_add
+from ...native.memory import generic
+
+#: Elements of a result row computed together: they stay in the L1 cache, with four rows of the matrix.
+_COLUMNS = 4096
+
+
+@generic
+def dot(a, a_at, b, b_at, count):  # type: ignore[no-untyped-def]
+    """The sum of products of ``count`` elements."""
+    total = a.dtype.type(0)
+    for p in range(count):
+        total = add_in_any_order(total, a[np.uint64(a_at + p)] * b[np.uint64(b_at + p)])
+    return total
+
+
+@generic
+def dots(a, a_at, b, b_at, out, out_at, m, n, k):  # type: ignore[no-untyped-def]
+    """``out[m, n]``: the dot products of the rows of ``a[m, k]`` with the rows of ``b[n, k]``."""
+    for j in range(n):
+        for i in range(m):
+            out[out_at + i * n + j] = dot(a, a_at + i * k, b, b_at + j * k, k)
+
+
+@generic
+def add_four_rows(out, to, factors, at, step, b, b_at, n, count):  # type: ignore[no-untyped-def]
+    """Add four rows of ``b`` (``n`` elements apart), each scaled by its factor; the factors are ``step`` elements apart."""
+    f0, f1, f2, f3 = factors[at], factors[at + step], factors[at + 2 * step], factors[at + 3 * step]
+    for j in range(count):
+        near = multiply_add(f1, b[np.uint64(b_at + n + j)], multiply_add(f0, b[np.uint64(b_at + j)], out[np.uint64(to + j)]))
+        out[np.uint64(to + j)] = multiply_add(
+            f3, b[np.uint64(b_at + 3 * n + j)], multiply_add(f2, b[np.uint64(b_at + 2 * n + j)], near)
+        )
+
+
+@generic
+def combine(a, a_at, a_row, a_step, b, b_at, out, out_at, m, n, k):  # type: ignore[no-untyped-def]
+    """``out[m, n]``: linear combinations of the rows of ``b[k, n]``; factor strides: ``a_step`` per term, ``a_row`` per sum."""
+    for begin in range(0, n, _COLUMNS):
+        count = min(_COLUMNS, n - begin)
+        for i in range(m):
+            for j in range(count):
+                out[out_at + i * n + begin + j] = 0
+        for p in range(0, k - 3, 4):
+            for i in range(m):
+                to = out_at + i * n + begin
+                add_four_rows(out, to, a, a_at + i * a_row + p * a_step, a_step, b, b_at + p * n + begin, n, count)
+        for p in range(k // 4 * 4, k):
+            for i in range(m):
+                factor = a[a_at + i * a_row + p * a_step]
+                for j in range(count):
+                    to = np.uint64(out_at + i * n + begin + j)
+                    out[to] = multiply_add(factor, b[np.uint64(b_at + p * n + begin + j)], out[to])
+
+
+@generic
+def multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+    """``out[m, n] = op(a) @ op(b)`` of float32 or float64, if at most one is transposed, or ``m`` or ``n`` is 1."""
+    if n == 1:
+        if transpose_a:
+            combine(b, b_at, 0, 1, a, a_at, out, out_at, 1, m, k)
+        else:
+            dots(b, b_at, a, a_at, out, out_at, 1, m, k)
+    elif transpose_b:
+        dots(a, a_at, b, b_at, out, out_at, m, n, k)
+    else:
+        combine(a, a_at, 1 if transpose_a else k, m if transpose_a else 1, b, b_at, out, out_at, m, n, k)

@@ -1,0 +1,1 @@
+"""Sampling of regions of interest (ROI)."""

@@ -1,0 +1,261 @@
+"""Regions of an image, with interpolation.
+
+Sample coordinates are computed in float64, separately along rows and columns.  A *mark* is (lower index, upper index, weight of
+the upper one).  Regions come from a network, so their numbers are arbitrary.  Neither a loop bound nor a memory address depends
+on an unchecked number.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...native.memory import alloc, array_float64, array_int64, free, generic  # type: ignore[attr-defined]
+from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK, OUT_OF_MEMORY
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW, sizes_of, strides_of
+
+#: The largest distance of a region's corner in elements: sums of such numbers are exact.
+FARTHEST = 2.0**50
+
+
+@generic
+def region_axis(rois, region, axis, pooled, scale, ratio):  # type: ignore[no-untyped-def]
+    """Along one axis (0: rows, 1: columns): the region's start, the size of a bin, and the samples per bin."""
+    start = np.float64(rois[5 * region + 2 - axis]) * scale
+    end = np.float64(rois[5 * region + 4 - axis]) * scale
+    bin_size = max(end - start, 1.0) / pooled
+    return start, bin_size, np.float64(ratio) if ratio > 0 else math.ceil(bin_size)
+
+
+@generic
+def samples_inside(start, bin_size, samples, number, size):  # type: ignore[no-untyped-def]
+    """Begin and end of the samples of bin ``number`` that may be inside: at most a few per element."""
+    first, step = start + number * bin_size, bin_size / samples
+    low = min(max((-1.0 - first) / step - 1.5, 0.0), samples)
+    high = min(max((size - first) / step + 1.5, 0.0), samples)
+    return math.floor(low), math.ceil(high)
+
+
+@generic
+def is_outside(at, size):  # type: ignore[no-untyped-def]
+    """Whether a sample is more than one element beyond the edge; its value is then 0."""
+    return at < -1.0 or at > size
+
+
+@generic
+def mark_axis(indices, weights, ends, rois, region, axis, size, attrs):  # type: ignore[no-untyped-def]
+    """Fill in the marks of one axis, bin after bin: ``ends[k]`` is the end of bin k.  Returns the number of samples per bin,
+    including those outside."""
+    pooled, scale, ratio = attrs
+    start, bin_size, samples = region_axis(rois, region, axis, pooled, scale, ratio)
+    step, found = bin_size / samples, 0
+    for k in range(pooled):
+        begin, end = samples_inside(start, bin_size, samples, k, size)
+        for i in range(begin, end):
+            at = start + k * bin_size + (i + 0.5) * step
+            if size > 0 and not is_outside(at, size):
+                at = min(max(at, 0.0), size - 1.0)
+                low = math.floor(at)
+                indices[2 * found], indices[2 * found + 1] = low, min(low + 1, size - 1)
+                weights[found] = at - low
+                found += 1
+        ends[k] = found
+    return samples
+
+
+@generic
+def marks_needed(rois, region, axis, size, attrs):  # type: ignore[no-untyped-def]
+    """An upper bound of the number of marks along an axis of a region."""
+    pooled, scale, ratio = attrs
+    start, bin_size, samples = region_axis(rois, region, axis, pooled, scale, ratio)
+    total = 0
+    for k in range(pooled):
+        begin, end = samples_inside(start, bin_size, samples, k, size)
+        total += end - begin
+    return total
+
+
+@generic
+def check_regions(rois, regions, batches, scale):  # type: ignore[no-untyped-def]
+    """OK if every region has finite corners that are not too large, and a batch index in range."""
+    for region in range(regions):
+        for i in range(5 * region + 1, 5 * region + 5):
+            if not abs(np.float64(rois[i]) * scale) <= FARTHEST:
+                return BAD_VALUE
+        batch = rois[5 * region]
+        if not 0 <= batch < batches:
+            return INDEX_OUT_OF_RANGE
+    return OK
+
+
+@generic
+def sample_of(data, at, steps, y0, y1, wy, x0, x1, wx):  # type: ignore[no-untyped-def]
+    """The bilinear interpolation between four elements."""
+    upper, lower = at + y0 * steps[ROW], at + y1 * steps[ROW]
+    left, right = x0 * steps[COLUMN], x1 * steps[COLUMN]
+    a, b = np.float64(data[np.uint64(upper + left)]), np.float64(data[np.uint64(upper + right)])
+    c, d = np.float64(data[np.uint64(lower + left)]), np.float64(data[np.uint64(lower + right)])
+    return (1.0 - wy) * ((1.0 - wx) * a + wx * b) + wy * ((1.0 - wx) * c + wx * d)
+
+
+@generic
+def pool_bin(data, at, steps, indices, weights, rows, columns, is_max, floor):  # type: ignore[no-untyped-def]
+    """The sum, or the maximum starting from ``floor``, of the samples of one bin: ``rows`` and ``columns`` are (begin, end) of
+    its marks."""
+    out = floor
+    for i in range(rows[0], rows[1]):
+        y0, y1, wy = indices[2 * i], indices[2 * i + 1], weights[i]
+        for j in range(columns[0], columns[1]):
+            value = sample_of(data, at, steps, y0, y1, wy, indices[2 * j], indices[2 * j + 1], weights[j])
+            if not is_max:
+                out += value
+            elif value > out or value != value:
+                out = value
+            if out != out:
+                return out
+    return out
+
+
+@generic
+def align_region(data, rois, out, region, indices, weights, ends, room, sizes, layout, pooled, scale, ratio, is_max):  # type: ignore[no-untyped-def]
+    """All bins of one region: marks of rows from 0 on, of columns from ``room`` on."""
+    steps, out_steps = strides_of(sizes, layout), strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
+    row_attrs, column_attrs = (pooled[0], scale, ratio), (pooled[1], scale, ratio)
+    samples_y = mark_axis(indices, weights, ends, rois, region, 0, sizes[ROW], row_attrs)
+    samples_x = mark_axis(indices[2 * room :], weights[room:], ends[pooled[0] :], rois, region, 1, sizes[COLUMN], column_attrs)
+    for c in range(sizes[CHANNEL]):
+        at = np.int64(rois[5 * region]) * steps[BATCH] + c * steps[CHANNEL]
+        to = region * out_steps[BATCH] + c * out_steps[CHANNEL]
+        for k in range(pooled[0]):
+            rows = (ends[k - 1] if k > 0 else 0, ends[k])
+            for m in range(pooled[1]):
+                columns = (room + (ends[pooled[0] + m - 1] if m > 0 else 0), room + ends[pooled[0] + m])
+                # a sample outside is 0, which takes part in the maximum
+                all_inside = rows[1] - rows[0] == samples_y and columns[1] - columns[0] == samples_x
+                floor = -math.inf if is_max and all_inside else 0.0
+                total = pool_bin(data, at, steps, indices, weights, rows, columns, is_max, floor)
+                value = total if is_max else total / (samples_y * samples_x)
+                out[to + k * out_steps[ROW] + m * out_steps[COLUMN]] = value
+
+
+@generic
+def roi_align(data, data_dims, rois, rois_dims, out, out_dims, pooled, scale, ratio, layout, is_max):  # type: ignore[no-untyped-def]
+    """The mean, or maximum, of the interpolated samples of each bin."""
+    sizes, regions = sizes_of(data_dims, layout), rois_dims[0]
+    status = check_regions(rois, regions, sizes[BATCH], scale)
+    if status != OK:
+        return status
+    room = 1
+    for region in range(regions):
+        room = max(room, marks_needed(rois, region, 0, sizes[ROW], (pooled[0], scale, ratio)))
+        room = max(room, marks_needed(rois, region, 1, sizes[COLUMN], (pooled[1], scale, ratio)))
+    block = alloc(8 * (6 * room + pooled[0] + pooled[1]))
+    if block == 0:
+        return OUT_OF_MEMORY
+    indices, weights = array_int64(block, 4 * room), array_float64(block + 32 * room, 2 * room)
+    ends = array_int64(block + 48 * room, pooled[0] + pooled[1])
+    for region in range(regions):
+        align_region(data, rois, out, region, indices, weights, ends, room, sizes, layout, pooled, scale, ratio, is_max)
+    free(block)
+    return OK
+
+
+# ---- elements without interpolation ------------------------------------------------------------------------------
+
+
+@generic
+def bin_ends(rois, region, axis, number, pooled, scale, size):  # type: ignore[no-untyped-def]
+    """Begin and end, clipped to the image, of bin ``number`` of a region along an axis (0: rows, 1: columns)."""
+    low, high = np.float64(rois[5 * region + 2 - axis]) * scale, np.float64(rois[5 * region + 4 - axis]) * scale
+    # round to nearest, halves away from 0
+    low, high = math.copysign(math.floor(abs(low) + 0.5), low), math.copysign(math.floor(abs(high) + 0.5), high)
+    length = max(high - low + 1.0, 1.0)
+    begin, end = low + math.floor(number * length / pooled), low + math.ceil((number + 1) * length / pooled)
+    return np.int64(min(max(begin, 0.0), np.float64(size))), np.int64(min(max(end, 0.0), np.float64(size)))
+
+
+@generic
+def largest_of(data, at, steps, rows, columns):  # type: ignore[no-untyped-def]
+    """The maximum element, NaN if one is NaN; 0 for an empty bin."""
+    if rows[0] >= rows[1] or columns[0] >= columns[1]:
+        return 0.0
+    best = -math.inf
+    for i in range(rows[0], rows[1]):
+        for j in range(columns[0], columns[1]):
+            value = np.float64(data[at + i * steps[ROW] + j * steps[COLUMN]])
+            if value != value:
+                return value
+            best = max(best, value)
+    return best
+
+
+@generic
+def roi_pool(data, data_dims, rois, rois_dims, out, out_dims, pooled, scale, layout):  # type: ignore[no-untyped-def]
+    """The maximum of each bin."""
+    sizes, regions = sizes_of(data_dims, layout), rois_dims[0]
+    status = check_regions(rois, regions, sizes[BATCH], scale)
+    if status != OK:
+        return status
+    steps, out_steps = strides_of(sizes, layout), strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
+    for region in range(regions):
+        for k in range(pooled[0]):
+            rows = bin_ends(rois, region, 0, k, pooled[0], scale, sizes[ROW])
+            for m in range(pooled[1]):
+                columns = bin_ends(rois, region, 1, m, pooled[1], scale, sizes[COLUMN])
+                to = region * out_steps[BATCH] + k * out_steps[ROW] + m * out_steps[COLUMN]
+                for c in range(sizes[CHANNEL]):
+                    at = np.int64(rois[5 * region]) * steps[BATCH] + c * steps[CHANNEL]
+                    out[to + c * out_steps[CHANNEL]] = largest_of(data, at, steps, rows, columns)
+    return OK
+
+
+# ---- crops -----------------------------------------------------------------------------------------------------------
+
+
+@generic
+def crop_place(low, high, i, count, size):  # type: ignore[no-untyped-def]
+    """The image coordinate of row (or column) ``i`` of ``count`` of a crop; the box gives ``low`` and ``high``."""
+    if count == 1:
+        return 0.5 * (np.float64(low) + np.float64(high)) * (size - 1)
+    return np.float64(low) * (size - 1) + i * ((np.float64(high) - np.float64(low)) * (size - 1) / (count - 1))
+
+
+@generic
+def crop_row(data, at, steps, row, columns, out, to, step, is_nearest, outside):  # type: ignore[no-untyped-def]
+    """One row of one channel of a crop.  ``row`` is (its coordinate, rows of the image), ``columns`` (begin and end of the box,
+    columns of the crop, of the image).  Elements outside the image become ``outside``."""
+    place, height = row
+    low, high, count, width = columns
+    for x in range(count):
+        across = crop_place(low, high, x, count, width)
+        if not (0.0 <= place <= height - 1 and 0.0 <= across <= width - 1):
+            out[to + x * step] = outside
+        elif is_nearest:
+            i, j = math.floor(place + 0.5), math.floor(across + 0.5)
+            out[to + x * step] = data[at + i * steps[ROW] + j * steps[COLUMN]]
+        else:
+            y0, x0 = math.floor(place), math.floor(across)
+            y1, x1 = min(y0 + 1, height - 1), min(x0 + 1, width - 1)
+            out[to + x * step] = sample_of(data, at, steps, y0, y1, place - y0, x0, x1, across - x0)
+
+
+@generic
+def crop_and_resize(
+    data, data_dims, boxes, boxes_dims, box_indices, indices_dims, out, out_dims, layout, is_nearest, outside
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Crop each box from its image, and resize it."""
+    sizes, out_sizes = sizes_of(data_dims, layout), sizes_of(out_dims, layout)
+    steps, out_steps = strides_of(sizes, layout), strides_of(out_sizes, layout)
+    for k in range(out_sizes[BATCH]):
+        if not 0 <= box_indices[k] < sizes[BATCH]:
+            return INDEX_OUT_OF_RANGE
+    for k in range(out_sizes[BATCH]):
+        columns = (boxes[4 * k + 1], boxes[4 * k + 3], out_sizes[COLUMN], sizes[COLUMN])
+        for y in range(out_sizes[ROW]):
+            row = (crop_place(boxes[4 * k], boxes[4 * k + 2], y, out_sizes[ROW], sizes[ROW]), sizes[ROW])
+            for c in range(out_sizes[CHANNEL]):
+                at = box_indices[k] * steps[BATCH] + c * steps[CHANNEL]
+                to = k * out_steps[BATCH] + c * out_steps[CHANNEL] + y * out_steps[ROW]
+                crop_row(data, at, steps, row, columns, out, to, out_steps[COLUMN], is_nearest, outside)
+    return OK

@@ -1,0 +1,167 @@
+"""Scatter elements to the positions of an index tensor.  Updates are applied in the order of the indices.
+
+A *place* is the linear index of an element of the result.  A negative index counts from the end if so documented; an
+index out of range stops the kernel before anything is written.
+"""
+
+from __future__ import annotations
+
+from ...native.memory import generic
+from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
+
+UPDATE, ADD, MULTIPLY, MINIMUM, MAXIMUM, MEAN = range(6)
+#: By the name of the mode.
+MODES = {"update": UPDATE, "add": ADD, "mul": MULTIPLY, "min": MINIMUM, "max": MAXIMUM, "mean": MEAN}
+
+
+@generic
+def from_the_end(index, size):  # type: ignore[no-untyped-def]
+    """An index counted from the front; -1 if it is out of range."""
+    if index < 0:
+        index += size
+    return index if 0 <= index < size else -1
+
+
+@generic
+def places_of_elements(places, dims, indices, index_dims, axis):  # type: ignore[no-untyped-def]
+    """The place of each element of ``indices``: its own index, with the element's value along ``axis``."""
+    rank = len(dims)
+    for at in range(len(indices)):
+        rest, place, step = at, 0, 1
+        for k in range(rank - 1, -1, -1):
+            index = rest % index_dims[k]
+            rest //= index_dims[k]
+            if k == axis:
+                index = from_the_end(int(indices[at]), dims[k])
+                if index < 0:
+                    return INDEX_OUT_OF_RANGE
+            place += index * step
+            step *= dims[k]
+        places[at] = place
+    return OK
+
+
+@generic
+def places_of_tuples(places, dims, indices, coordinates, inner):  # type: ignore[no-untyped-def]
+    """The place of each index tuple; the coordinates of a tuple are along the first axis of ``indices``, and a tuple addresses
+    ``inner`` elements."""
+    n = len(places)
+    for at in range(n):
+        place = 0
+        for k in range(coordinates):
+            index = from_the_end(int(indices[k * n + at]), dims[k])
+            if index < 0:
+                return INDEX_OUT_OF_RANGE
+            place = place * dims[k] + index
+        places[at] = place * inner
+    return OK
+
+
+@generic
+def count(to, places, inner, counts):  # type: ignore[no-untyped-def]
+    """Divide each element by the number of its summands; ``counts`` has as many elements."""
+    for i in range(len(to)):
+        counts[i] = 1
+    for u in range(len(places)):
+        for j in range(inner):
+            counts[places[u] + j] += 1
+    for i in range(len(to)):
+        if counts[i] > 1:
+            to[i] /= counts[i]
+
+
+@generic
+def combine(to, places, updates, counts, inner, mode):  # type: ignore[no-untyped-def]
+    """Combine the ``inner`` elements at each place with the updates, in their order; only means need ``counts``."""
+    for u in range(len(places)):
+        for j in range(inner):
+            at, new = places[u] + j, updates[u * inner + j]
+            if mode == MULTIPLY:
+                to[at] *= new
+            elif mode == MINIMUM:
+                if new < to[at] or new != new:
+                    to[at] = new
+            elif mode == MAXIMUM:
+                if new > to[at] or new != new:
+                    to[at] = new
+            else:
+                to[at] += new
+    if mode == MEAN:
+        count(to, places, inner, counts)
+
+
+@generic
+def write(data, places, updates, out, sums, counts, inner, mode):  # type: ignore[no-untyped-def]
+    """``data`` with the updates at their places, into ``out``.  ``sums`` is as long, of the compute dtype; mode ``update`` does
+    not need it."""
+    if mode == UPDATE:
+        for i in range(len(data)):
+            out[i] = data[i]
+        for u in range(len(places)):
+            for j in range(inner):
+                out[places[u] + j] = updates[u * inner + j]
+        return
+    for i in range(len(data)):
+        sums[i] = data[i]
+    combine(sums, places, updates, counts, inner, mode)
+    for i in range(len(data)):
+        out[i] = sums[i]
+
+
+@generic
+def scatter_elements(  # type: ignore[no-untyped-def]
+    data, dims, indices, index_dims, updates, update_dims, out, out_dims, sums, places, counts, axis, mode
+):
+    """Scatter each update to the index of the same position, along ``axis``."""
+    status = places_of_elements(places, dims, indices, index_dims, axis if axis >= 0 else axis + len(dims))
+    if status == OK:
+        write(data, places, updates, out, sums, counts, 1, mode)
+    return status
+
+
+@generic
+def scatter_nd(  # type: ignore[no-untyped-def]
+    data, dims, indices, index_dims, updates, update_dims, out, out_dims, sums, places, counts, mode
+):
+    """Scatter each slice of the updates to the index tuple of the same position."""
+    inner = 1
+    for k in range(index_dims[0], len(dims)):
+        inner *= dims[k]
+    status = places_of_tuples(places, dims, indices, index_dims[0], inner)
+    if status == OK:
+        write(data, places, updates, out, sums, counts, inner, mode)
+    return status
+
+
+@generic
+def sparse_to_dense(indices, index_dims, values, value_dims, default, default_dims, out, dims):  # type: ignore[no-untyped-def]
+    """``values`` (or a single value) at the points of ``indices``, whose last axis holds coordinates; else the default."""
+    coordinates = index_dims[1] if len(index_dims) == 2 else 1
+    n = index_dims[0] if len(index_dims) > 0 else 1
+    for i in range(len(out)):
+        out[i] = default[0]
+    for at in range(n):
+        place = 0
+        for k in range(coordinates):
+            index = int(indices[at * coordinates + k])
+            if index < 0 or index >= dims[k]:
+                return INDEX_OUT_OF_RANGE
+            place = place * dims[k] + index
+        out[place] = values[at if len(value_dims) > 0 else 0]
+    return OK
+
+
+@generic
+def invert_permutation(data, out):  # type: ignore[no-untyped-def]
+    """The inverse of the permutation ``data`` of 0 to n - 1."""
+    n = len(data)
+    for i in range(n):
+        out[i] = -1
+    for i in range(n):
+        at = int(data[i])
+        if at < 0 or at >= n:
+            return INDEX_OUT_OF_RANGE
+        if out[at] >= 0:
+            return BAD_VALUE
+        out[at] = i
+    return OK

@@ -1,0 +1,1 @@
+"""argwhere, unique and searchsorted."""

@@ -1,0 +1,199 @@
+"""argwhere, unique and searchsorted on CUDA."""
+
+from __future__ import annotations
+
+from ....shape_funcs.symbolic.dim import dim, product
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
+from ...codegen.cuda.casts import NUMBER, converted
+from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall
+from ...core.tensor_types import is_float
+from ..compaction.cuda import Compaction, add_compaction
+from ..sort.merge_cuda import Order, add_sort, entry_bytes
+
+_THREADS = 256
+
+
+def _counts(call: OpaqueCall) -> Parameter:
+    """The vector of true sizes."""
+    assert call.counts is not None, f"{call.name} reports no size"
+    return Parameter("int64*", "sizes", Data(call.counts))
+
+
+# ---- argwhere --------------------------------------------------------------------------------------------------------
+
+
+def argwhere(call: OpaqueCall) -> CudaSource:
+    """The index of each element that is not 0, in row-major order."""
+    data, (out,) = call.inputs[0], call.results
+    rank, length = len(data.shape), product(data.shape)
+    index = [f"to[{axis}] = int32(rest % d{axis}); rest /= d{axis};" for axis in range(rank - 1, 0, -1)]
+    if rank:
+        index.append("to[0] = int32(rest);")
+    visit = f"""
+    if (!is_wanted) return;
+    int32* to = out + number * {rank};
+    auto write = [&](auto rest) {{ {" ".join(index)} }};
+    // dividing 64-bit numbers is slow
+    if (length <= 0xffffffffll) write(uint32(at));
+    else write(at);"""
+    dims = [size(f"d{axis}", data.shape[axis]) for axis in range(1, rank)]
+    compaction = Compaction(
+        "elements",
+        (reads("data", data), writes("out", out), _counts(call), size("length", length), *dims),
+        wanted="    return number(data_at(data, at)) != 0;",
+        visit=visit if rank else "",
+        total="    sizes[0] = count;",
+        rows=dim(1),
+        length=length,
+    )
+    assembly = Assembly()
+    assembly.text(NUMBER, element("data_at", data))
+    add_compaction(assembly, compaction)
+    return assembly.source()
+
+
+# ---- unique ----------------------------------------------------------------------------------------------------------
+
+
+def unique(call: OpaqueCall) -> CudaSource:
+    """The distinct values of a vector, the positions of their first occurrences, each element's value number, and counts.
+
+    Equal elements are contiguous in the sorted order, the first one in front.  Groups of equal elements are numbered in order of
+    value; unless ``is_sorted`` they are renumbered in order of their first elements.
+    """
+    return _Unique(call).source()
+
+
+class _Unique:
+    def __init__(self, call: OpaqueCall) -> None:
+        self.call = call
+        self.assembly = assembly = Assembly()
+        (self.data,), (self.length,) = call.inputs, call.inputs[0].shape
+        self.is_sorted, self.has_counts = call.attrs.is_sorted, call.attrs.return_counts
+        names = ("values", "indices", "inverse", "found", "members")
+        self.results = {name: writes(name, tensor) for name, tensor in zip(names, call.results, strict=False)}
+        self.ordered = Parameter("Entry*", "ordered", assembly.scratch(self.length * entry_bytes(self.data.dtype)))
+        self.firsts, self.starts, self.ranks = (
+            Parameter("int64*", name, assembly.scratch(self.length * 8 if wanted else 0))
+            for name, wanted in (("firsts", not self.is_sorted), ("starts", self.has_counts), ("ranks", not self.is_sorted))
+        )
+        self.common = (reads("data", self.data), size("length", self.length))
+
+    def source(self) -> CudaSource:
+        """Sort, number the groups, and renumber them if needed."""
+        self.assembly.text(NUMBER)
+        order = Order(
+            self.data.dtype,
+            is_ascend=True,
+            fields=(*self.common, self.ordered),
+            entry="    return make_entry(key_of(data[at]), at);",
+            put="    ordered[at] = entry;",
+            rows=dim(1),
+            length=self.length,
+            kept=self.length,
+        )
+        add_sort(self.assembly, order)
+        add_compaction(self.assembly, self.groups())
+        if not self.is_sorted:
+            add_compaction(self.assembly, self.first_elements())
+            self.each("renumber", ("inverse",), "inverse[at] = int32(ranks[inverse[at]]);")
+        elif self.has_counts:
+            self.each("measure", ("members",), "if (at < sizes[0]) members[at] = size_of(starts, sizes[0], length, at);")
+        return self.assembly.source()
+
+    def groups(self) -> Compaction:
+        """The compaction of elements that begin a group in the sorted order."""
+        visit = ["int64 group = is_wanted ? number : number - 1, position = position_of(ordered[at]);"]
+        visit += ["inverse[position] = int32(group);", "if (!is_wanted) return;"]
+        if self.has_counts:
+            visit.append("starts[group] = at;")
+            self.assembly.text(
+                "// the size of a group, from where each begins\n"
+                "DEVICE int32 size_of(const int64* starts, int64 groups, int64 length, int64 group) {\n"
+                "  return int32((group + 1 < groups ? starts[group + 1] : length) - starts[group]);\n}\n"
+            )
+        if self.is_sorted:
+            visit += ["values[group] = data[position];", "indices[group] = int32(position);"]
+        else:
+            visit.append("firsts[group] = position;")
+        return Compaction(
+            "groups",
+            self.fields("values", "indices", "inverse", "found"),
+            wanted="    return at == 0 || key_in(ordered[at]) != key_in(ordered[at - 1]);",
+            visit="\n".join(f"    {line}" for line in visit),
+            total="    found[0] = int32(count);\n    sizes[0] = count;",
+            rows=dim(1),
+            length=self.length,
+        )
+
+    def first_elements(self) -> Compaction:
+        """The compaction of elements that are the first of their group, in the order of the data."""
+        visit = ["if (!is_wanted) return;", "int64 group = inverse[at];", "ranks[group] = number;"]
+        visit += ["values[number] = data[at];", "indices[number] = int32(at);"]
+        if self.has_counts:
+            visit.append("members[number] = size_of(starts, sizes[0], length, group);")
+        return Compaction(
+            "firsts",
+            self.fields("values", "indices", "inverse", *(["members"] if self.has_counts else [])),
+            wanted="    return firsts[inverse[at]] == at;",
+            visit="\n".join(f"    {line}" for line in visit),
+            total="",
+            rows=dim(1),
+            length=self.length,
+        )
+
+    def fields(self, *results: str) -> tuple[Parameter, ...]:
+        own = (self.ordered, self.firsts, self.starts, self.ranks, _counts(self.call))
+        return (*self.common, *(self.results[name] for name in results), *own)
+
+    def each(self, name: str, results: tuple[str, ...], line: str) -> None:
+        """Add an elementwise kernel."""
+        body = f"""
+  int64 step = gridDim.x * int64({_THREADS});
+  for (int64 at = blockIdx.x * int64({_THREADS}) + threadIdx.x; at < length; at += step) {{
+    {line}
+  }}"""
+        self.assembly.kernel(name, _THREADS, self.fields(*results), body)
+        self.assembly.launch(name, blocks(self.length, _THREADS))
+
+
+# ---- searchsorted ----------------------------------------------------------------------------------------------------
+
+_SEARCH = """
+  int64 step = gridDim.x * int64({threads});
+  for (int64 at = blockIdx.x * int64({threads}) + threadIdx.x; at < count; at += step) {{
+    const {dtype}* row = sequence + {start};
+    auto value = number(value_at(values, at));
+    int64 low = 0, high = length;
+    while (low < high) {{
+      int64 middle = (low + high) / 2;
+      auto other = number(row[middle]);
+      if ({behind}) low = middle + 1;
+      else high = middle;
+    }}
+    out[at] = {result};
+  }}
+"""
+
+
+def searchsorted(call: OpaqueCall) -> CudaSource:
+    """The insertion index of each value in its row of the sequence, or in the single row.  NaN is the largest value."""
+    (sequence, values), (out,) = call.inputs, call.results
+    before = "({0} < {1} || ({1} != {1} && {0} == {0}))" if is_float(sequence.dtype) else "({0} < {1})"
+    behind = f"!{before.format('value', 'other')}" if call.attrs.right else before.format("other", "value")
+    body = _SEARCH.format(
+        threads=_THREADS,
+        dtype=sequence.dtype,
+        start="at / row_values * length" if len(sequence.shape) > 1 else "0",
+        behind=behind,
+        result=converted("low", "int64", out.dtype),
+    )
+    count = product(values.shape)
+    sizes = (size("count", count), size("length", sequence.shape[-1]))
+    row_values = size("row_values", values.shape[-1] if values.shape else dim(1))
+    assembly = Assembly()
+    assembly.text(NUMBER, element("value_at", values))
+    parameters = (reads("sequence", sequence), reads("values", values), writes("out", out), *sizes, row_values)
+    assembly.kernel("search", _THREADS, parameters, body)
+    assembly.launch("search", blocks(count, _THREADS))
+    return assembly.source()

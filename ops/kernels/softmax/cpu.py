@@ -1,0 +1,231 @@
+"""Softmax along the middle axis of a 3-D view: of rows, or, if that axis is not the last one, of blocks of columns.
+
+Exponentials are in the compute dtype.  Up to RUN of them are added in that dtype, the sums of runs in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...codegen.loop_nest.reduction import RUN
+from ...codegen.loop_nest.vector_math import exp_float32_below, large_exp_float32_below
+from ...native.jit.templates import instantiate
+from ...native.jit.vector_hints import add_in_any_order, larger
+from ...native.memory import generic
+from ...native.status import OK
+
+#: The parameters of each body: ``e ** x`` for x <= 0, and the compute dtype.
+exponential = number = None
+#: Columns that are processed together: memory bandwidth is higher with long contiguous accesses.
+BLOCK = 4096
+
+
+@generic
+def exp_float64(x):  # type: ignore[no-untyped-def]
+    """``e ** x``."""
+    return math.exp(x)
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------------
+
+
+@generic
+def largest(data, o):  # type: ignore[no-untyped-def]
+    """The largest element of a row, NaN if one is NaN."""
+    top = data[o, 0, 0]
+    for j in range(1, data.shape[1]):
+        top = larger(top, data[o, j, 0])
+    return top
+
+
+@generic
+def row_total(data, o, top, exponential, number):  # type: ignore[no-untyped-def]
+    """``sum(exp(row - top))``."""
+    n, total = data.shape[1], 0.0
+    for start in range(0, n, RUN):
+        run = number(0)
+        for k in range(min(RUN, n - start)):
+            run = add_in_any_order(run, exponential(data[o, np.uint64(start + k), 0] - top))
+        total += np.float64(run)
+    return total
+
+
+@generic
+def softmax_rows(data, out):  # type: ignore[no-untyped-def]
+    """Softmax of rows; the result stores exponentials, all scaled by the same factor.
+
+    The maximum of the next row is computed in the same loop as the exponentials of a row, so that memory is never idle.
+    """
+    if data.size == 0:
+        return OK
+    outer, n, _ = data.shape
+    coming = largest(data, 0)
+    for o in range(outer):
+        top, total, ahead = coming, 0.0, min(o + 1, outer - 1)
+        coming = data[ahead, 0, 0]
+        for start in range(0, n, RUN):
+            run = number(0)
+            for k in range(min(RUN, n - start)):
+                j = np.uint64(start + k)
+                power = exponential(data[o, j, 0] - top)
+                out[o, j, 0] = power
+                run = add_in_any_order(run, power)
+                coming = larger(coming, data[ahead, j, 0])
+            total += np.float64(run)
+        # an infinity or a NaN in a row makes all its results NaN
+        share = number(1.0 / total) if top - top == number(0) else number(np.nan)
+        for j in range(n):
+            out[o, j, 0] = out[o, j, 0] * share
+    return OK
+
+
+@generic
+def softmax_rows_over(data, out):  # type: ignore[no-untyped-def]
+    """``softmax_rows`` in place: a row is never read ahead of its store."""
+    if data.size == 0:
+        return OK
+    outer, n, _ = data.shape
+    for o in range(outer):
+        top, total = largest(data, o), 0.0
+        for start in range(0, n, RUN):
+            run = number(0)
+            for k in range(min(RUN, n - start)):
+                j = np.uint64(start + k)
+                power = exponential(data[o, j, 0] - top)
+                out[o, j, 0] = power
+                run = add_in_any_order(run, power)
+            total += np.float64(run)
+        share = number(1.0 / total) if top - top == number(0) else number(np.nan)
+        for j in range(n):
+            out[o, j, 0] = out[o, j, 0] * share
+    return OK
+
+
+@generic
+def softmax_rows_twice(data, out):  # type: ignore[no-untyped-def]
+    """Softmax of rows; exponentials are computed twice, since the result would round them."""
+    if data.shape[1] == 0:
+        return OK
+    outer, n, _ = data.shape
+    for o in range(outer):
+        top = largest(data, o)
+        share = number(1.0 / row_total(data, o, top, exponential, number))
+        for j in range(n):
+            out[o, j, 0] = exponential(data[o, j, 0] - top) * share
+    return OK
+
+
+@generic
+def log_softmax_rows(data, out):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax of rows."""
+    if data.shape[1] == 0:
+        return OK
+    outer, n, _ = data.shape
+    for o in range(outer):
+        top = largest(data, o)
+        shift = number(math.log(row_total(data, o, top, exponential, number)))
+        for j in range(n):
+            out[o, j, 0] = (data[o, j, 0] - top) - shift
+    return OK
+
+
+# ---- columns -------------------------------------------------------------------------------------------------------------
+
+
+@generic
+def column_totals(data, o, first, columns, top, total, exponential):  # type: ignore[no-untyped-def]
+    """``largest`` and ``row_total`` of the columns from ``first`` on, into ``top`` and ``total``."""
+    n = data.shape[1]
+    for c in range(columns):
+        i = np.uint64(first + c)
+        top[i] = data[o, 0, i]
+        total[i] = 0.0
+    for block in range(n // 4):
+        j = 4 * block
+        for c in range(columns):
+            i = np.uint64(first + c)
+            one, two = larger(data[o, j, i], data[o, j + 1, i]), larger(data[o, j + 2, i], data[o, j + 3, i])
+            top[i] = larger(top[i], larger(one, two))
+    for j in range(n // 4 * 4, n):
+        for c in range(columns):
+            i = np.uint64(first + c)
+            top[i] = larger(top[i], data[o, j, i])
+    for block in range(n // 4):
+        j = 4 * block
+        for c in range(columns):
+            i = np.uint64(first + c)
+            one = exponential(data[o, j, i] - top[i]) + exponential(data[o, j + 1, i] - top[i])
+            two = exponential(data[o, j + 2, i] - top[i]) + exponential(data[o, j + 3, i] - top[i])
+            total[i] += np.float64(one + two)
+    for j in range(n // 4 * 4, n):
+        for c in range(columns):
+            i = np.uint64(first + c)
+            total[i] += np.float64(exponential(data[o, j, i] - top[i]))
+
+
+@generic
+def softmax_columns(data, out, top, share, total):  # type: ignore[no-untyped-def]
+    """Softmax of columns.  ``top`` and ``share`` are of the compute dtype, ``total`` is of float64."""
+    if data.shape[1] == 0:
+        return OK
+    outer, n, inner = data.shape
+    for o in range(outer):
+        for first in range(0, inner, BLOCK):
+            columns = min(BLOCK, inner - first)
+            column_totals(data, o, first, columns, top, total, exponential)
+            for c in range(columns):
+                i = np.uint64(first + c)
+                share[i] = 1.0 / total[i]
+            for j in range(n):
+                for c in range(columns):
+                    i = np.uint64(first + c)
+                    out[o, j, i] = exponential(data[o, j, i] - top[i]) * share[i]
+    return OK
+
+
+@generic
+def log_softmax_columns(data, out, top, shift, total):  # type: ignore[no-untyped-def]
+    """The logarithm of softmax of columns, with the same buffers."""
+    if data.shape[1] == 0:
+        return OK
+    outer, n, inner = data.shape
+    for o in range(outer):
+        for first in range(0, inner, BLOCK):
+            columns = min(BLOCK, inner - first)
+            column_totals(data, o, first, columns, top, total, exponential)
+            for c in range(columns):
+                i = np.uint64(first + c)
+                shift[i] = math.log(total[i])
+            for j in range(n):
+                for c in range(columns):
+                    i = np.uint64(first + c)
+                    out[o, j, i] = (data[o, j, i] - top[i]) - shift[i]
+    return OK
+
+
+# ---- bodies by the data's dtype; "" stands for storage-only dtypes and for any other -----------------------------------------
+
+_NUMBERS = {"float64": (exp_float64, np.float64), "": (exp_float32_below, np.float32)}
+#: Exponentials scaled by the same factor, which cancels in the division.
+_LARGE = {"float32": (large_exp_float32_below, np.float32), "float64": (exp_float64, np.float64)}
+
+
+def _bodies(template: Any, numbers: dict[str, Any]) -> dict[str, Any]:
+    return {
+        dtype: instantiate(template, f"{template.__name__}_{dtype or 'float32'}", exponential=e, number=n)
+        for dtype, (e, n) in numbers.items()
+    }
+
+
+_OF_HALVES = _bodies(softmax_rows_twice, {"": _NUMBERS[""]})
+#: ``exp(x - max) / sum(exp(x - max))``
+SOFTMAX_ROWS = _bodies(softmax_rows, _LARGE) | _OF_HALVES
+#: The same in place.
+SOFTMAX_ROWS_OVER = _bodies(softmax_rows_over, _LARGE) | _OF_HALVES
+SOFTMAX_COLUMNS = _bodies(softmax_columns, _NUMBERS)
+#: The logarithm of softmax.
+LOG_SOFTMAX_ROWS = _bodies(log_softmax_rows, _NUMBERS)
+LOG_SOFTMAX_COLUMNS = _bodies(log_softmax_columns, _NUMBERS)

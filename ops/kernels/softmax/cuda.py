@@ -1,0 +1,246 @@
+"""softmax and log_softmax on CUDA, along the middle of three axes.
+
+If that axis is the last one, a short row is held in the registers of a warp and a longer one in those of a block: one read, one
+write.  A still longer row, and a column (neighbouring threads process neighbouring columns), is read twice: the maximum
+and the sum of exponentials are computed together, and the sum is rescaled at each new maximum (online softmax).
+Exponentials and sums are in the dtype of the data, in float32 for the two storage-only dtypes; sums are added as trees.
+"""
+
+from __future__ import annotations
+
+import math
+from string import Template
+
+from ....shape_funcs.symbolic.dim import all_, const, eq, le, lt, not_, where
+from ...codegen.cuda.assembly import Assembly, around, blocks, literal, reads, size, writes
+from ...codegen.cuda.casts import NUMBER, converted
+from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...core.tensor_types import computed_in
+
+#: Elements per thread in registers; threads per block; threads per block with a warp per row.
+HELD, THREADS, WARP_THREADS = 16, 512, 256
+#: The longest row for a warp and for a block.
+WARP_ROW, BLOCK_ROW = 32 * HELD, THREADS * HELD
+#: The number of threads that share a column.
+SHARING = WARP_THREADS // 32
+
+
+def softmax(call: OpaqueCall) -> CudaSource:
+    """``exp(x - max) / sum(exp(x - max))``."""
+    return _source(call, kept="exp(value - top)", power="kept", settled="total", outcome="kept / total")
+
+
+def log_softmax(call: OpaqueCall) -> CudaSource:
+    """``x - max - log(sum(exp(x - max)))``."""
+    return _source(call, kept="value - top", power="exp(kept)", settled="log(total)", outcome="kept - total")
+
+
+_FUNCTIONS = Template("""
+typedef $number Number;
+#define LOWEST ($lowest)
+const int WIDTH = 16 / sizeof($dtype), PACKS = $held / WIDTH;  // a pack: elements of 16 bytes
+struct Largest { DEVICE Number operator()(Number a, Number b) const { return b > a ? b : a; } };
+
+DEVICE Number kept_of(Number value, Number top) { return $kept; }
+DEVICE Number power_of(Number kept) { return $power; }
+DEVICE Number settled(Number total) { return $settled; }
+DEVICE $dtype outcome(Number kept, Number total) { return $outcome; }
+
+// Are the rows at multiples of 16 bytes?
+DEVICE bool packed_rows(const void* data, const void* out, int64 length) {
+  return length % WIDTH == 0 && aligned16(data) && aligned16(out);
+}
+
+// A pack of a row from `at` on, as much of it as there is.
+DEVICE void load_numbers(const $dtype* row, int64 at, int64 length, bool packed, Number* numbers) {
+  if (packed && at < length) {
+    Pack<$dtype> pack = load_pack(row + at);
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) numbers[k] = number(pack.at[k]);
+  } else {
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) numbers[k] = at + k < length ? number(row[at + k]) : Number(0);
+  }
+}
+
+DEVICE void store_outcomes($dtype* row, int64 at, int64 length, bool packed, const Number* kept, Number total) {
+  if (packed && at < length) {
+    Pack<$dtype> pack;
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) pack.at[k] = outcome(kept[k], total);
+    store_pack(row + at, pack);
+  } else {
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) {
+      if (at + k < length) row[at + k] = outcome(kept[k], total);
+    }
+  }
+}
+""")
+
+# Thread `lane` of `lanes` has packs that are `lanes` packs apart; reduce(value, how) combines all of them.
+_HELD = """
+template <class T, class Reduce>
+DEVICE void held_row(const T* data, T* out, int length, int lane, int lanes, bool packed, Reduce reduce) {
+  Number held[PACKS][WIDTH], top = LOWEST, total = 0;
+  int used = (length + lanes * WIDTH - 1) / (lanes * WIDTH);
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) {
+    if (p < used) load_numbers(data, (p * lanes + lane) * WIDTH, length, packed, held[p]);
+  }
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) {
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) {
+      if (p < used && (p * lanes + lane) * WIDTH + k < length && held[p][k] > top) top = held[p][k];
+    }
+  }
+  top = reduce(top, Largest());
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) {
+#pragma unroll
+    for (int k = 0; k < WIDTH; ++k) {
+      if (p < used && (p * lanes + lane) * WIDTH + k < length) {
+        held[p][k] = kept_of(held[p][k], top);
+        total += power_of(held[p][k]);
+      }
+    }
+  }
+  total = settled(reduce(total, Add()));
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) {
+    if (p < used) store_outcomes(out, (p * lanes + lane) * WIDTH, length, packed, held[p], total);
+  }
+}
+"""
+
+_SEEN = """
+// The largest of the elements seen, and the sum of exp(element - largest).
+struct Seen {
+  Number top, total;
+  DEVICE void rise(Number value) {
+    if (value > top) {
+      total *= exp(top - value);
+      top = value;
+    }
+  }
+  // where both are infinite, their difference is not a number: what all elements are divided by is left to `of_all`
+  DEVICE void add(Number value) { total += value == top ? Number(1) : exp(value - top); }
+  DEVICE Number of_all() const { return settled(top == -LOWEST ? top - top : total); }
+};
+struct Join {
+  DEVICE Seen operator()(Seen a, Seen b) const {
+    Number top = b.top > a.top ? b.top : a.top;
+    Number of_a = a.top == top ? a.total : a.total * exp(a.top - top), of_b = b.top == top ? b.total : b.total * exp(b.top - top);
+    return Seen{top, of_a + of_b};
+  }
+};
+"""
+
+_WARP_ROWS = """
+  int lane = threadIdx.x & 31;
+  bool packed = packed_rows(data, out, length);
+  auto reduce = [](Number value, auto how) { return warp_reduce(value, how); };
+  int64 warps = blockDim.x / 32;
+  for (int64 row = blockIdx.x * warps + threadIdx.x / 32; row < rows; row += gridDim.x * warps) {
+    held_row(data + row * length, out + row * length, int(length), lane, 32, packed, reduce);
+  }
+"""
+
+_BLOCK_ROWS = """
+  bool packed = packed_rows(data, out, length);
+  auto reduce = [](Number value, auto how) { return block_reduce(value, how); };
+  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
+    held_row(data + row * length, out + row * length, int(length), threadIdx.x, blockDim.x, packed, reduce);
+  }
+"""
+
+_LONG_ROWS = """
+  bool packed = packed_rows(data, out, length);
+  int64 first = threadIdx.x * int64(WIDTH), step = blockDim.x * int64(WIDTH);
+  Number some[WIDTH];
+  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
+    Seen seen = {LOWEST, Number(0)};
+    for (int64 at = first; at < length; at += step) {
+      load_numbers(data + row * length, at, length, packed, some);
+#pragma unroll
+      for (int k = 0; k < WIDTH; ++k) {
+        if (at + k < length) seen.rise(some[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < WIDTH; ++k) {
+        if (at + k < length) seen.add(some[k]);
+      }
+    }
+    seen = block_reduce(seen, Join());
+    Number total = seen.of_all();
+    for (int64 at = first; at < length; at += step) {
+      load_numbers(data + row * length, at, length, packed, some);
+#pragma unroll
+      for (int k = 0; k < WIDTH; ++k) some[k] = kept_of(some[k], seen.top);
+      store_outcomes(out + row * length, at, length, packed, some, total);
+    }
+  }
+"""
+
+_COLUMNS = Template("""
+  __shared__ Seen shares[$sharing][32];
+  int lane = threadIdx.x & 31, share = threadIdx.x >> 5;
+  int64 columns = outer * inner;
+  for (int64 start = blockIdx.x * int64(32); start < columns; start += gridDim.x * int64(32)) {
+    int64 column = start + lane, before = column / inner * length * inner + column % inner;
+    Seen seen = {LOWEST, Number(0)};
+    if (column < columns) {
+      for (int64 at = share; at < length; at += $sharing) {
+        Number value = number(data[before + at * inner]);
+        seen.rise(value);
+        seen.add(value);
+      }
+    }
+    shares[share][lane] = seen;
+    __syncthreads();
+    seen = shares[0][lane];
+    for (int other = 1; other < $sharing; ++other) seen = Join()(seen, shares[other][lane]);
+    Number total = seen.of_all();
+    if (column < columns) {
+      for (int64 at = share; at < length; at += $sharing) {
+        int64 place = before + at * inner;
+        out[place] = outcome(kept_of(number(data[place]), seen.top), total);
+      }
+    }
+    __syncthreads();
+  }
+""")
+
+
+def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str) -> CudaSource:
+    (data,), (out,) = call.inputs, call.results
+    number = computed_in(data.dtype)
+    outer, length, inner = around(data.shape, call.attrs.axis)
+    functions = _FUNCTIONS.substitute(
+        number=number,
+        dtype=data.dtype,
+        held=HELD,
+        lowest=literal(number, -math.inf),
+        kept=kept,
+        power=power,
+        settled=settled,
+        outcome=converted(f"({outcome})", number, data.dtype),
+    )
+    assembly = Assembly()
+    assembly.text(NUMBER, functions, _HELD, _SEEN)
+    tensors = (reads("data", data), writes("out", out))
+    is_row, is_short, is_held = eq(inner, 1), le(length, WARP_ROW), le(length, BLOCK_ROW)
+    rows = (*tensors, size("rows", outer), size("length", length))
+    for name, threads, body, used, per_block in (
+        ("warp_rows", WARP_THREADS, _WARP_ROWS, all_(is_row, is_short), WARP_THREADS // 32),
+        ("block_rows", THREADS, _BLOCK_ROWS, all_(is_row, not_(is_short), is_held), 1),
+        ("long_rows", THREADS, _LONG_ROWS, all_(is_row, lt(BLOCK_ROW, length)), 1),
+    ):
+        assembly.kernel(name, threads, rows, body)
+        assembly.launch(name, where(used, blocks(outer, per_block), 0))
+    if const(inner) != 1:
+        sizes = (size("outer", outer), size("length", length), size("inner", inner))
+        assembly.kernel("columns", WARP_THREADS, (*tensors, *sizes), _COLUMNS.substitute(sharing=SHARING))
+        assembly.launch("columns", where(is_row, 0, blocks(outer * inner, 32)))
+    return assembly.source()

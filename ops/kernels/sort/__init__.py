@@ -1,0 +1,1 @@
+"""Sorting, argsort and topk."""

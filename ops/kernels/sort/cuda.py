@@ -1,0 +1,55 @@
+"""sort, argsort and topk on CUDA: the sorted tensor and the stored results.  See ``merge_cuda`` for the algorithms."""
+
+from __future__ import annotations
+
+from ...codegen.cuda.assembly import Assembly, around, reads, size, writes
+from ...codegen.cuda.casts import converted
+from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall, Operand
+from .merge_cuda import Order, add_sort
+
+
+def sort(call: OpaqueCall) -> CudaSource:
+    """The sorted values."""
+    return _ordered(call, values=call.results[0])
+
+
+def argsort(call: OpaqueCall) -> CudaSource:
+    """The positions that sort the values."""
+    return _ordered(call, positions=call.results[0])
+
+
+def topk(call: OpaqueCall) -> CudaSource:
+    """The first k values in order, their positions, or both; k is the size of the results."""
+    if call.attrs.ret_type == "values":
+        return _ordered(call, values=call.results[0])
+    if call.attrs.ret_type == "indices":
+        return _ordered(call, positions=call.results[0])
+    return _ordered(call, *call.results)
+
+
+def _ordered(call: OpaqueCall, values: Operand | None = None, positions: Operand | None = None) -> CudaSource:
+    data, attrs = call.inputs[0], call.attrs
+    outer, length, inner = around(data.shape, attrs.axis)
+    kept = around(call.results[0].shape, attrs.axis)[1]
+    fields = [reads("data", data), size("length", length), size("inner", inner), size("kept", kept)]
+    put = ["int64 to = (row / inner * kept + at) * inner + row % inner;"]
+    if values is not None:
+        fields.append(writes("values", values))
+        put.append("values[to] = data[(row / inner * length + position_of(entry)) * inner + row % inner];")
+    if positions is not None:
+        fields.append(writes("positions", positions))
+        put.append(f"positions[to] = {converted('position_of(entry)', 'int64', positions.dtype)};")
+    entry = "    return make_entry(key_of(data[(row / inner * length + at) * inner + row % inner]), at);"
+    order = Order(
+        data.dtype,
+        attrs.is_ascend,
+        fields=tuple(fields),
+        entry=entry,
+        put="\n".join(f"    {line}" for line in put),
+        rows=outer * inner,
+        length=length,
+        kept=kept,
+    )
+    assembly = Assembly()
+    add_sort(assembly, order)
+    return assembly.source()

@@ -1,0 +1,376 @@
+"""Merge sort of rows in CUDA C: stable, any row length, no synchronization with the host.
+
+The sorted items are *entries*: a key, which is an unsigned integer in the requested order, and the position in the row.  No two
+entries of a row are equal, so every sorting algorithm gives the order of a stable sort.
+A row that fits a block's shared memory is sorted there.  A longer row is split into tiles, which are sorted and then merged
+in pairs: each block finds by binary search the parts of the two runs that make up its partition of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, min_, not_, where
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
+from ...codegen.cuda.cuda_program import Argument, Word
+from ...core.tensor_types import HALVES, ITEMSIZE, is_float
+from ...native.status import SIZE_OVERFLOW
+
+THREADS, ITEMS = 256, 8
+#: The number of entries that a block sorts in shared memory.
+TILE = THREADS * ITEMS
+#: A row of at most SHORT elements is sorted by one warp.
+SHORT = 32
+#: The largest number of selected entries; the number of candidates that a block collects between two checks of their count.
+SELECTED, CANDIDATES = 512, 1024
+#: A row of 2**MAX_BITS elements or more fails with SIZE_OVERFLOW.  This bounds the number of merge passes.
+MAX_BITS = 32
+#: The largest number of sections of a row in a selection.
+SECTIONS = 256
+
+
+@dataclass(frozen=True)
+class Order:
+    """The input and output of a sort.
+
+    ``fields``: parameters of every kernel, which the two bodies may read.  ``entry``: the body of ``entry(row, at)``, which
+    returns ``make_entry(key_of(value), at)``, or ``LAST`` for an element that sorts after all others and has no position.
+    ``put``: the body of ``put(row, at, entry)``, called for the first ``kept`` of a row: the element at sorted index ``at`` has
+    the position ``position_of(entry)``.
+    """
+
+    dtype: str
+    is_ascend: bool
+    fields: tuple[Parameter, ...]
+    entry: str
+    put: str
+    rows: Dim
+    length: Dim
+    kept: Dim
+
+
+def entry_bytes(dtype: str) -> int:
+    """The size of an entry."""
+    return 16 if ITEMSIZE[dtype] == 8 else 8
+
+
+# ---- keys and entries ------------------------------------------------------------------------------------------------
+
+_NARROW = r"""
+typedef uint32 Key;
+typedef uint64 Entry;
+#define LAST (~0ull)
+DEVICE Entry make_entry(Key key, int64 at) { return uint64(key) << 32 | uint32(at); }
+DEVICE int64 position_of(Entry entry) { return uint32(entry); }
+DEVICE Key key_in(Entry entry) { return entry >> 32; }
+DEVICE bool before(Entry a, Entry b) { return a < b; }
+"""
+
+_WIDE = r"""
+typedef uint64 Key;
+struct Entry { uint64 key, at; };
+#define LAST (Entry{~0ull, ~0ull})
+DEVICE Entry make_entry(Key key, int64 at) { return Entry{key, uint64(at)}; }
+DEVICE int64 position_of(Entry entry) { return entry.at; }
+DEVICE Key key_in(Entry entry) { return entry.key; }
+DEVICE bool before(Entry a, Entry b) { return a.key < b.key || (a.key == b.key && a.at < b.at); }
+"""
+
+
+def keys(dtype: str, is_ascend: bool) -> str:
+    """The text of entries and of ``key_of(value)``: keys are in the order of the values.  NaN is the largest value, all NaN
+    are equal, and so are the two zeros."""
+    wide = ITEMSIZE[dtype] == 8
+    top = "0x8000000000000000ull" if wide else "0x80000000u"
+    lines = []
+    if is_float(dtype):
+        value = "to_float32(value)" if dtype in HALVES else "value"
+        lines = [
+            f"{'float64' if wide else 'float32'} number = {value};",
+            "if (number != number) return FIRST_OR_LAST(~Key(0));",
+            "Key bits = number == 0 ? Key(0) : same_bits<Key>(number);",
+            f"bits = bits & {top} ? ~bits : bits | {top};",
+        ]
+    elif dtype.startswith("int"):
+        lines = [f"Key bits = Key({'int64' if wide else 'int32'}(value)) ^ {top};"]
+    else:
+        lines = ["Key bits = Key(value);"]
+    body = "\n  ".join([*lines, "return FIRST_OR_LAST(bits);"])
+    turn = "(key)" if is_ascend else "(Key(~(key)))"
+    head = _WIDE if wide else _NARROW
+    return f"{head}#define FIRST_OR_LAST(key) {turn}\nDEVICE Key key_of({dtype} value) {{\n  {body}\n}}\n"
+
+
+# ---- sorting in shared memory ----------------------------------------------------------------------------------------
+
+_TILES = rf"""
+const int THREADS = {THREADS}, ITEMS = {ITEMS}, TILE = {TILE};
+
+// How many of the first `at` of two sorted runs, merged, come from the first run.
+DEVICE int64 merge_path(const Entry* a, int64 n_a, const Entry* b, int64 n_b, int64 at) {{
+  int64 low = at > n_b ? at - n_b : 0, high = at < n_a ? at : n_a;
+  while (low < high) {{
+    int64 middle = (low + high) / 2;
+    if (before(b[at - 1 - middle], a[middle])) high = middle;
+    else low = middle + 1;
+  }}
+  return low;
+}}
+
+// The entries from `at` on of two sorted runs, merged.
+DEVICE void merge_items(const Entry* a, int n_a, const Entry* b, int n_b, int at, Entry* items) {{
+  if (at > n_a + n_b) at = n_a + n_b;
+  int i = int(merge_path(a, n_a, b, n_b, at)), j = at - i;
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {{
+    bool first = i < n_a && (j >= n_b || !before(b[j], a[i]));
+    items[k] = first ? a[i] : j < n_b ? b[j] : LAST;
+    if (first) ++i;
+    else ++j;
+  }}
+}}
+
+// Sorts the TILE entries of a tile, of which those from `count` on are LAST.  All threads of the block call it.
+DEVICE void sort_tile(Entry* tile, int count) {{
+  Entry items[ITEMS];
+  int mine = threadIdx.x * ITEMS;
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) items[k] = tile[mine + k];
+#pragma unroll
+  for (int round = 0; round < ITEMS; ++round) {{
+#pragma unroll
+    for (int k = round & 1; k + 1 < ITEMS; k += 2) {{
+      if (before(items[k + 1], items[k])) {{
+        Entry other = items[k];
+        items[k] = items[k + 1];
+        items[k + 1] = other;
+      }}
+    }}
+  }}
+  for (int run = ITEMS;; run *= 2) {{
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k) tile[mine + k] = items[k];
+    __syncthreads();
+    if (run >= count) return;
+    const Entry* a = tile + mine / (2 * run) * (2 * run);
+    merge_items(a, run, a + run, run, mine % (2 * run), items);
+    __syncthreads();
+  }}
+}}
+"""
+
+_SORT_SHORT = r"""
+  int lane = threadIdx.x & 31;
+  int64 warps = blockDim.x / 32;
+  for (int64 row = blockIdx.x * warps + threadIdx.x / 32; row < rows; row += gridDim.x * warps) {
+    Entry mine = lane < length ? order.entry(row, lane) : LAST;
+    for (int width = 2; width <= 32; width *= 2) {
+      for (int distance = width / 2; distance > 0; distance /= 2) {
+        Entry other = shuffle_xor(mine, distance);
+        bool wants_first = ((lane & width) == 0) == ((lane & distance) == 0);
+        if (wants_first ? before(other, mine) : before(mine, other)) mine = other;
+      }
+    }
+    if (lane < kept) order.put(row, lane, mine);
+  }
+"""
+
+_SORT_TILES = r"""
+  __shared__ Entry tile[TILE];
+  int64 tiles = (length + TILE - 1) / TILE;
+  for (int64 work = blockIdx.x; work < rows * tiles; work += gridDim.x) {
+    int64 row = work / tiles, start = work % tiles * TILE, rest = length - start;
+    int count = rest < TILE ? int(rest) : TILE;
+    for (int at = threadIdx.x; at < TILE; at += THREADS) tile[at] = at < count ? order.entry(row, start + at) : LAST;
+    sort_tile(tile, count);
+    for (int at = threadIdx.x; at < count; at += THREADS) {
+      if (tiles > 1) to[row * length + start + at] = tile[at];
+      else if (at < kept) order.put(row, at, tile[at]);
+    }
+    __syncthreads();
+  }
+"""
+
+_MERGE_RUNS = r"""
+  __shared__ Entry tile[TILE];
+  __shared__ int64 parts[2];
+  int64 tiles = (length + TILE - 1) / TILE;
+  for (int64 work = blockIdx.x; work < rows * tiles; work += gridDim.x) {
+    int64 row = work / tiles, start = work % tiles * TILE, pair = start / (2 * run) * (2 * run);
+    int64 rest = length - pair, n_a = rest < run ? rest : run, n_b = rest - n_a < run ? rest - n_a : run;
+    const Entry *a = from + row * length + pair, *b = a + n_a;
+    int64 first = start - pair, last = first + TILE < n_a + n_b ? first + TILE : n_a + n_b;
+    if (threadIdx.x < 2) parts[threadIdx.x] = merge_path(a, n_a, b, n_b, threadIdx.x ? last : first);
+    __syncthreads();
+    int64 a_at = parts[0], b_at = first - a_at;
+    int in_a = int(parts[1] - a_at), count = int(last - first);
+    for (int at = threadIdx.x; at < count; at += THREADS) tile[at] = at < in_a ? a[a_at + at] : b[b_at + at - in_a];
+    __syncthreads();
+    Entry items[ITEMS];
+    merge_items(tile, in_a, tile + in_a, count - in_a, threadIdx.x * ITEMS, items);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k) tile[threadIdx.x * ITEMS + k] = items[k];
+    __syncthreads();
+    for (int at = threadIdx.x; at < count; at += THREADS) {
+      if (2 * run < length) to[row * length + start + at] = tile[at];
+      else if (start + at < kept) order.put(row, start + at, tile[at]);
+    }
+    __syncthreads();
+  }
+"""
+
+# ---- selection of the first few ----------------------------------------------------------------------------------------
+
+_SELECT = rf"""
+const int CANDIDATES = {CANDIDATES};
+
+// The first `keep` (or all there are) of the entries source(start) to source(end - 1), in order, at the front of `tile`;
+// returns how many.  What would not be among those found so far is passed over; the others gather until the tile is full.
+template <class Source> DEVICE int select_first(Source source, int64 start, int64 end, int keep, Entry* tile) {{
+  __shared__ int filled;
+  int held = 0;
+  Entry limit = LAST;
+  if (threadIdx.x == 0) filled = 0;
+  __syncthreads();
+  for (int64 from = start; from < end; from += CANDIDATES) {{
+    Entry some[CANDIDATES / THREADS];
+#pragma unroll
+    for (int k = 0; k < CANDIDATES / THREADS; ++k) {{
+      int64 at = from + k * THREADS + threadIdx.x;
+      some[k] = at < end ? source(at) : LAST;
+    }}
+#pragma unroll
+    for (int k = 0; k < CANDIDATES / THREADS; ++k) {{
+      if (before(some[k], limit)) tile[atomicAdd(&filled, 1)] = some[k];
+    }}
+    __syncthreads();
+    held = filled;
+    if (held + CANDIDATES > TILE || from + CANDIDATES >= end) {{
+      for (int at = held + threadIdx.x; at < TILE; at += THREADS) tile[at] = LAST;
+      sort_tile(tile, held);
+      if (held >= keep) {{
+        held = keep;
+        limit = tile[keep - 1];
+      }}
+      if (threadIdx.x == 0) filled = held;
+    }}
+    __syncthreads();
+  }}
+  return held;
+}}
+"""
+
+_SELECT_SECTIONS = r"""
+  __shared__ Entry tile[TILE];
+  int64 sections = (length + section - 1) / section;
+  for (int64 work = blockIdx.x; work < rows * sections; work += gridDim.x) {
+    int64 row = work / sections, start = work % sections * section;
+    int64 end = start + section < length ? start + section : length;
+    auto source = [=](int64 at) { return order.entry(row, at); };
+    int held = select_first(source, start, end, int(kept), tile);
+    for (int at = threadIdx.x; at < kept; at += THREADS) found[work * kept + at] = at < held ? tile[at] : LAST;
+    __syncthreads();
+  }
+"""
+
+_SELECT_ROWS = r"""
+  __shared__ Entry tile[TILE];
+  int64 candidates = (length + section - 1) / section * kept;
+  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
+    const Entry* of_row = found + row * candidates;
+    auto source = [=](int64 at) { return of_row[at]; };
+    int held = select_first(source, 0, candidates, int(kept), tile);
+    for (int at = threadIdx.x; at < held; at += THREADS) order.put(row, at, tile[at]);
+    __syncthreads();
+  }
+"""
+
+
+# ---- launches ----------------------------------------------------------------------------------------------------------
+
+
+def add_sort(assembly: Assembly, order: Order) -> None:
+    """Add the kernels and launches that sort rows.
+
+    A row of 2**MAX_BITS - 1 elements or more fails with SIZE_OVERFLOW.
+    """
+    members = "".join(f"  {p.kind} {p.name};\n" for p in order.fields)
+    assembly.text(
+        keys(order.dtype, order.is_ascend),
+        _TILES,
+        f"struct Order {{\n{members}"
+        f"  DEVICE Entry entry(int64 row, int64 at) const {{\n{order.entry.strip(chr(10))}\n  }}\n"
+        f"  DEVICE void put(int64 row, int64 at, Entry entry) const {{\n{order.put.strip(chr(10))}\n  }}\n}};\n",
+    )
+    # the last 32-bit position is that of LAST
+    assembly.require(lt(order.length, 2**MAX_BITS - 1), SIZE_OVERFLOW)
+    plan = _Plan(assembly, order)
+    plan.short_rows()
+    plan.tiles()
+    if order.kept is not order.length:
+        plan.selection()
+
+
+class _Plan:
+    """The kernels and launch conditions of a sort."""
+
+    def __init__(self, assembly: Assembly, order: Order) -> None:
+        self.assembly, self.order = assembly, order
+        self.names = {p.name for p in order.fields}
+        self.begin = f"  Order order = {{{', '.join(p.name for p in order.fields)}}};\n"
+        #: Whether rows are split and only their first entries are needed.
+        few = le(order.kept, SELECTED) if order.kept is not order.length else dim(0)
+        self.selects = all_(lt(TILE, order.length), few)
+
+    def kernel(self, name: str, body: str, *more: Parameter) -> None:
+        order = self.order
+        own = (size("rows", order.rows), size("length", order.length), size("kept", order.kept), *more)
+        self.assembly.kernel(name, THREADS, (*order.fields, *(p for p in own if p.name not in self.names)), self.begin + body)
+
+    def short_rows(self) -> None:
+        """Add the kernel of one warp per row."""
+        self.kernel("sort_short", _SORT_SHORT)
+        self.assembly.launch("sort_short", where(le(self.order.length, SHORT), blocks(self.order.rows, THREADS // 32), 0))
+
+    def tiles(self) -> None:
+        """Add the kernel of one block per tile, then merge passes."""
+        order, assembly = self.order, self.assembly
+        merges = all_(lt(TILE, order.length), not_(self.selects))
+        room = where(merges, order.rows * order.length * entry_bytes(order.dtype), 0)
+        buffers: tuple[Argument, Argument] = (
+            (Word(0), Word(0)) if const(room) == 0 else (assembly.scratch(room), assembly.scratch(room))
+        )
+        to = Parameter("Entry*", "to", buffers[0])
+        self.kernel("sort_tiles", _SORT_TILES, to)
+        tiles = order.rows * ((order.length + (TILE - 1)) // TILE)
+        wanted = all_(lt(SHORT, order.length), not_(self.selects))
+        assembly.launch("sort_tiles", where(wanted, blocks(tiles), 0))
+        self.kernel("merge_runs", _MERGE_RUNS, Parameter("const Entry*", "from", buffers[0]), to, size("run", 0))
+        for number, run in enumerate(self._runs()):
+            source, result = buffers[number % 2], buffers[1 - number % 2]
+            grid = where(all_(lt(run, order.length), not_(self.selects)), blocks(tiles), 0)
+            assembly.launch("merge_runs", grid, {"from": source, "to": result, "run": dim(run)})
+
+    def _runs(self) -> list[int]:
+        """The lengths of the runs to be merged, one per pass."""
+        longest = const(self.order.length)
+        limit = 2**MAX_BITS if longest is None else min(longest, 2**MAX_BITS)
+        return [TILE << k for k in range(MAX_BITS) if TILE << k < limit]
+
+    def selection(self) -> None:
+        """Add the selection of the first entries of each section, then of all sections."""
+        order, assembly = self.order, self.assembly
+        parts = min_(max_(dim(4 * SECTIONS) // order.rows, 1), SECTIONS)
+        section = max_((order.length + (parts - 1)) // parts, 2 * TILE)
+        sections = order.rows * ((order.length + (section - 1)) // section)
+        if const(self.selects) == 0:
+            return
+        found = assembly.scratch(where(self.selects, sections * order.kept * entry_bytes(order.dtype), 0))
+        assembly.text(_SELECT)
+        shares = (Parameter("Entry*", "found", found), size("section", section))
+        self.kernel("select_sections", _SELECT_SECTIONS, *shares)
+        self.kernel("select_rows", _SELECT_ROWS, *shares)
+        assembly.launch("select_sections", where(self.selects, blocks(sections), 0))
+        assembly.launch("select_rows", where(self.selects, blocks(order.rows), 0))

@@ -1,0 +1,1 @@
+"""Spatial tensors in either layout as one canonical shape."""

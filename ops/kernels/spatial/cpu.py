@@ -1,0 +1,47 @@
+"""Data of one to three spatial axes, in either layout, as five axes: batch, channel, depth, row, column.
+
+Absent axes have size 1.  Sizes and strides (in elements) are tuples of five int64.
+"""
+
+from __future__ import annotations
+
+from ...native.memory import generic
+
+BATCH, CHANNEL, DEPTH, ROW, COLUMN = range(5)
+
+
+@generic
+def spatial_size(dims, axis, first):  # type: ignore[no-untyped-def]
+    """The size of spatial axis ``axis`` (0 to 2, the last one always present) of a tensor with spatial axes from ``first`` on."""
+    missing = 5 - len(dims)
+    return 1 if axis < missing else dims[first + axis - missing]
+
+
+@generic
+def sizes_of(dims, channels_last):  # type: ignore[no-untyped-def]
+    """The five sizes of data."""
+    first = 1 if channels_last else 2
+    channels = dims[len(dims) - 1] if channels_last else dims[1]
+    return dims[0], channels, spatial_size(dims, 0, first), spatial_size(dims, 1, first), spatial_size(dims, 2, first)
+
+
+@generic
+def strides_of(sizes, channels_last):  # type: ignore[no-untyped-def]
+    """The five strides of data of these sizes."""
+    column = sizes[CHANNEL] if channels_last else 1
+    row = column * sizes[COLUMN]
+    depth = row * sizes[ROW]
+    channel = 1 if channels_last else depth * sizes[DEPTH]
+    return sizes[CHANNEL] * sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], channel, depth, row, column
+
+
+@generic
+def first_inside(offset, step):  # type: ignore[no-untyped-def]
+    """The first ``i >= 0`` with ``offset + i * step >= 0``."""
+    return max(0, -(offset // step))
+
+
+@generic
+def end_inside(offset, step, size, count):  # type: ignore[no-untyped-def]
+    """The end of the indices ``i`` below ``count`` with ``offset + i * step < size``."""
+    return min(count, (size - 1 - offset) // step + 1)

@@ -1,0 +1,1 @@
+"""Valid counts and non-maximum suppression."""

@@ -1,0 +1,182 @@
+"""Boxes: valid counts, and non-maximum suppression.
+
+Suppression sorts once and compares each box with the kept boxes, stopping at the first that overlaps it.  The kept boxes
+are copied into separate arrays, one per coordinate, so that the comparison with a block of them vectorises.
+Areas and overlaps are computed in the dtype of the data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...native.memory import generic
+from ...native.status import BAD_VALUE, OK
+from ..sort.cpu import sort_positions
+
+#: The number of kept boxes compared before a branch on whether one of them overlaps the box.
+_BLOCK = 32
+#: The rows of ``taken``: the kept boxes, prepared for comparison.
+LEFT, TOP, RIGHT, BOTTOM, AREA, KIND = range(6)
+KEPT_ROWS = 6
+
+
+@generic
+def get_valid_counts(data, score_threshold, valid_count, out, out_indices, id_index, score_index):  # type: ignore[no-untyped-def]
+    """The boxes above the threshold first, their positions, their number; -1 after them."""
+    batches, boxes, fields = data.shape
+    if len(score_threshold) != 1 or id_index >= fields or score_index < 0 or score_index >= fields:
+        return BAD_VALUE
+    for b in range(batches):
+        found = 0
+        for i in range(boxes):
+            if data[b, i, score_index] > score_threshold[0] and (id_index < 0 or data[b, i, id_index] >= 0):
+                for f in range(fields):
+                    out[b, found, f] = data[b, i, f]
+                out_indices[b, found] = i
+                found += 1
+        valid_count[b] = found
+        for i in range(found, boxes):
+            for f in range(fields):
+                out[b, i, f] = -1
+            out_indices[b, i] = -1
+    return OK
+
+
+@generic
+def is_covered(taken, n_taken, x0, y0, x1, y1, size, box_kind, threshold, zero, more):  # type: ignore[no-untyped-def]
+    """Whether one of the ``n_taken`` boxes of the same kind overlaps this box by at least the threshold; by more, if ``more``."""
+    start = 0
+    while start < n_taken:
+        end = min(start + _BLOCK, n_taken)
+        hits = 0
+        for number in range(start, end):
+            q = np.uint64(number)
+            left, right = max(x0, taken[LEFT, q]), min(x1, taken[RIGHT, q])
+            top, bottom = max(y0, taken[TOP, q]), min(y1, taken[BOTTOM, q])
+            width, height = right - left, bottom - top
+            shared = width * height if (width > zero) & (height > zero) else zero
+            union = size + taken[AREA, q] - shared
+            overlap = shared / union if union > zero else zero
+            enough = overlap > threshold if more else overlap >= threshold
+            hits += 1 if enough & (taken[KIND, q] == box_kind) else 0
+        if hits > 0:
+            return True
+        start = end
+    return False
+
+
+@generic
+def suppress(  # type: ignore[no-untyped-def]
+    data, b, valid, limit, threshold, keys, order, spare_keys, spare_order, counters, taken,
+    force_suppress, top_k, coord_start, score_index, id_index,
+):  # fmt: skip
+    """Sort the first ``valid`` boxes of image ``b``, best first; ``order`` receives their positions, -1 for suppressed boxes."""
+    for i in range(valid):
+        keys[i], order[i] = data[b, i, score_index], i
+    sort_positions(keys, order, spare_keys, spare_order, counters, valid, False)
+    considered = min(valid, top_k) if top_k > 0 else valid
+    # a constant of the data's dtype, so that products are not widened
+    spare_keys[0] = 0
+    zero = spare_keys[0]
+    kept, compared = 0, 0
+    for j in range(valid):
+        if j >= considered or kept == limit:
+            order[j] = -1
+            continue
+        i, c = order[j], coord_start
+        x0, x1 = min(data[b, i, c], data[b, i, c + 2]), max(data[b, i, c], data[b, i, c + 2])
+        y0, y1 = min(data[b, i, c + 1], data[b, i, c + 3]), max(data[b, i, c + 1], data[b, i, c + 3])
+        size = (x1 - x0) * (y1 - y0)
+        box_kind = zero if force_suppress or id_index < 0 else data[b, i, id_index]
+        if is_covered(taken, compared, x0, y0, x1, y1, size, box_kind, threshold, zero, False):
+            order[j] = -1
+            continue
+        kept += 1
+        # a box without a class suppresses no other
+        if id_index < 0 or data[b, i, id_index] >= 0:
+            taken[LEFT, compared], taken[TOP, compared] = x0, y0
+            taken[RIGHT, compared], taken[BOTTOM, compared] = x1, y1
+            taken[AREA, compared], taken[KIND, compared] = size, box_kind
+            compared += 1
+
+
+@generic
+def choose_boxes(  # type: ignore[no-untyped-def]
+    data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
+    counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
+):  # fmt: skip
+    """The number of valid boxes of image ``b``; ``order`` as set by ``suppress``."""
+    valid = min(max(valid_count[b], 0), data.shape[1])
+    threshold = iou_threshold[0]
+    if not threshold > 0:
+        for i in range(valid):
+            order[i] = i
+    elif valid > 0:
+        suppress(
+            data, b, valid, max_output_size[0], threshold, keys, order, spare_keys, spare_order,
+            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
+        )  # fmt: skip
+    return valid
+
+
+@generic
+def is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, id_index):  # type: ignore[no-untyped-def]
+    """Whether the attributes name existing fields of a box, and the two scalars have one element."""
+    if len(max_output_size) != 1 or len(iou_threshold) != 1:
+        return False
+    return 0 <= score_index < fields and id_index < fields and coord_start >= 0 and coord_start + 4 <= fields
+
+
+@generic
+def suppressed_indices(  # type: ignore[no-untyped-def]
+    data, valid_count, indices, max_output_size, iou_threshold, out, count, keys, order, spare_keys, spare_order,
+    counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
+):  # fmt: skip
+    """The ``indices`` of the kept boxes, best first, -1 after them; ``count``: their number."""
+    batches, boxes, fields = data.shape
+    if not is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, id_index):
+        return BAD_VALUE
+    for b in range(batches):
+        valid = choose_boxes(
+            data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
+            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
+        )  # fmt: skip
+        kept = 0
+        for j in range(valid):
+            if order[j] >= 0:
+                out[b, kept] = indices[b, order[j]]
+                kept += 1
+        count[b, 0] = kept
+        for j in range(kept, boxes):
+            out[b, j] = -1
+    return OK
+
+
+@generic
+def suppressed_boxes(  # type: ignore[no-untyped-def]
+    data, valid_count, indices, max_output_size, iou_threshold, out, keys, order, spare_keys, spare_order,
+    counters, taken, force_suppress, top_k, coord_start, score_index, id_index, invalid_to_bottom,
+):  # fmt: skip
+    """The boxes, best first; suppressed boxes are filled with -1, and come last if ``invalid_to_bottom``."""
+    batches, boxes, fields = data.shape
+    if not is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, id_index):
+        return BAD_VALUE
+    for b in range(batches):
+        valid = choose_boxes(
+            data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
+            counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
+        )  # fmt: skip
+        filled = 0
+        for j in range(valid):
+            if order[j] >= 0:
+                for f in range(fields):
+                    out[b, filled, f] = data[b, order[j], f]
+                filled += 1
+            elif not invalid_to_bottom:
+                for f in range(fields):
+                    out[b, filled, f] = -1
+                filled += 1
+        for j in range(filled, boxes):
+            for f in range(fields):
+                out[b, j, f] = -1
+    return OK

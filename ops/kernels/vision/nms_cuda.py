@@ -1,0 +1,311 @@
+"""Non-maximum suppression on CUDA.
+
+The valid boxes are sorted, best first.  If memory allows, the whole device computes *masks*: for each box, the later boxes that
+it suppresses, 64 to a word.  One block per image then processes 64 boxes at a time: the first box that is not suppressed is kept,
+the boxes that it overlaps are suppressed, and so on.  Without masks the block compares the 64 with all kept boxes.
+Areas and overlaps are computed in the dtype of the data, in float32 for the two storage-only dtypes.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+from ....shape_funcs.symbolic.dim import Dim, all_, eq, le, lt, min_, not_, product, where
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
+from ...codegen.cuda.casts import NUMBER, converted
+from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
+from ...core.tensor_types import ITEMSIZE, computed_in
+from ...native.status import BAD_VALUE
+from ..sort.merge_cuda import Order, add_sort
+
+#: Threads of a block that selects an image's boxes, and of one that copies results.
+_THREADS = 256
+#: The largest number of boxes of an image with masks, and the largest size of masks in bytes.
+MASKED_BOXES, MASK_BYTES = 2**14, 2**28
+
+
+def non_max_suppression(call: OpaqueCall) -> CudaSource:
+    """The indices of the kept boxes and their number, or the boxes; results equal those of the CPU kernel."""
+    return _Suppression(call).source()
+
+
+BOXES = Template("""
+typedef $number Number;
+struct Box { Number left, top, right, bottom, area, kind, covers; };
+DEVICE Number smaller(Number a, Number b) { return b < a ? b : a; }
+DEVICE Number larger(Number a, Number b) { return b > a ? b : a; }
+
+DEVICE Box box_of(const $dtype* fields) {
+  Number ax = number(fields[$c]), ay = number(fields[$c + 1]), bx = number(fields[$c + 2]), by = number(fields[$c + 3]);
+  Box box = {smaller(ax, bx), smaller(ay, by), larger(ax, bx), larger(ay, by)};
+  box.area = (box.right - box.left) * (box.bottom - box.top);
+  box.kind = $kind;
+  box.covers = $covers ? Number(1) : Number(0);  // a box without a class covers none
+  return box;
+}
+
+template <class T> DEVICE bool covers(const Box& kept, const Box& box, T threshold) {
+  Number width = smaller(box.right, kept.right) - larger(box.left, kept.left);
+  Number height = smaller(box.bottom, kept.bottom) - larger(box.top, kept.top), zero = 0;
+  Number shared = width > zero && height > zero ? width * height : zero;
+  Number both = box.area + kept.area - shared, overlap = both > zero ? shared / both : zero;
+  return kept.covers != zero && overlap $compared threshold && kept.kind == box.kind;
+}
+
+DEVICE int64 valid_of(const int32* valid_count, int64 image, int64 length) {
+  int64 count = valid_count[image];
+  return count < 0 ? 0 : count < length ? count : length;
+}
+""")
+
+# Blocks of 64 threads; each thread computes one word for each of 64 boxes.
+_MASKS = """
+  __shared__ Box others[64];
+  auto threshold = number(threshold_at(threshold_, 0));
+  if (!(threshold > 0)) return;
+  int64 words = (kept + 63) / 64;
+  for (int64 work = blockIdx.x; work < images * words * words; work += gridDim.x) {
+    int64 image = work / (words * words), tile = work / words % words, other = work % words;
+    int64 valid = valid_of(valid_count, image, length), considered = valid < kept ? valid : kept;
+    if (other < tile || other * 64 >= considered) continue;
+    int64 mine = tile * 64 + threadIdx.x;
+    int count = considered - other * 64 < 64 ? int(considered - other * 64) : 64;
+    if (threadIdx.x < count) others[threadIdx.x] = boxes[image * kept + other * 64 + threadIdx.x];
+    __syncthreads();
+    if (mine < considered) {
+      Box box = boxes[image * kept + mine];
+      uint64 mask = 0;
+      for (int at = other == tile ? threadIdx.x + 1 : 0; at < count; ++at) {
+        if (covers(box, others[at], threshold)) mask |= 1ull << at;
+      }
+      masks[(image * kept + mine) * words + other] = mask;
+    }
+    __syncthreads();
+  }
+"""
+
+
+# One block per image.  `slots[at]`: the number of better kept boxes than the one at `at`, -1 if that one is suppressed.
+CHOOSE = Template("""
+template <bool MASKED> DEVICE int64 choose(
+    const Box* boxes, const uint64* masks, int64* taken, int64* slots, int64 considered, int64 words, int64 limit,
+    $threshold threshold) {
+  __shared__ Box of_tile[64];
+  __shared__ uint64 covers_in_tile[64], later[MASKED ? $words : 1], covered, chosen;
+  if (MASKED) {
+    for (int64 at = threadIdx.x; at < words; at += blockDim.x) later[at] = 0;
+  }
+  int64 kept = 0, tile = 0;
+  __syncthreads();
+  for (; tile * 64 < considered && kept != limit; ++tile) {
+    int64 first = tile * 64;
+    int count = considered - first < 64 ? int(considered - first) : 64, own = threadIdx.x;
+    if (own == 0) covered = MASKED ? later[tile] : 0;
+    if (own < 64) covers_in_tile[own] = MASKED && own < count ? masks[(first + own) * words + tile] : 0;
+    if (!MASKED) {
+      if (own < count) of_tile[own] = boxes[first + own];
+      __syncthreads();
+      for (int64 at = own; at < kept; at += blockDim.x) {
+        Box box = boxes[taken[at]];
+        uint64 mask = 0;
+        for (int other = 0; other < count; ++other) mask |= uint64(covers(box, of_tile[other], threshold)) << other;
+        if (mask != 0) atomicOr(&covered, mask);
+      }
+      for (int pair = own; pair < 64 * 64; pair += blockDim.x) {
+        int better = pair / 64, other = pair % 64;
+        if (better < other && other < count && covers(of_tile[better], of_tile[other], threshold)) {
+          atomicOr(&covers_in_tile[better], 1ull << other);
+        }
+      }
+    }
+    __syncthreads();
+    if (own == 0) {
+      uint64 gone = covered, mine = 0;
+      int64 number = kept;
+      for (int at = 0; at < count && number != limit; ++at) {
+        if (gone >> at & 1) continue;
+        mine |= 1ull << at;
+        gone |= covers_in_tile[at];
+        ++number;
+      }
+      chosen = mine;
+    }
+    __syncthreads();
+    uint64 mine = chosen;
+    if (own < count) {
+      int64 slot = kept + __popcll(mine & ((1ull << own) - 1));
+      bool is_kept = mine >> own & 1;
+      slots[first + own] = is_kept ? slot : -1;
+      if (!MASKED && is_kept) taken[slot] = first + own;
+    }
+    if (MASKED) {
+      for (int64 at = tile + 1 + own; at * 64 < considered; at += blockDim.x) {
+        uint64 more = 0;
+        for (uint64 rest = mine; rest != 0; rest &= rest - 1) more |= masks[(first + __ffsll(rest) - 1) * words + at];
+        later[at] |= more;
+      }
+    }
+    kept += __popcll(mine);
+    __syncthreads();
+  }
+  for (int64 at = tile * 64 + threadIdx.x; at < considered; at += blockDim.x) slots[at] = -1;
+  return kept;
+}
+""")
+
+_CHOOSE_IMAGE = Template("""
+  auto threshold = number(threshold_at(threshold_, 0));
+  int64 limit = limit_at(limit_, 0), words = (kept + 63) / 64;
+  for (int64 image = blockIdx.x; image < images; image += gridDim.x) {
+    int64 valid = valid_of(valid_count, image, length), considered = valid < kept ? valid : kept, found = valid;
+    int64 first = image * kept, *slots = all_slots + image * length;
+    if (threshold > 0) {
+      found = choose<$masked>(
+          boxes + first, masks + first * words, taken + first, slots, considered, words, limit, threshold);
+      for (int64 at = considered + threadIdx.x; at < valid; at += blockDim.x) slots[at] = -1;
+    } else {
+      for (int64 at = threadIdx.x; at < valid; at += blockDim.x) slots[at] = at;
+    }
+    if (threadIdx.x == 0) found_in[image] = found;
+    $report
+    __syncthreads();
+  }
+""")
+
+_PLACES = """
+  bool sorted = number(threshold_at(threshold_, 0)) > 0;
+  int64 all = images * length * WIDTH, step = gridDim.x * int64(THREADS_OF_COPIES);
+  for (int64 work = blockIdx.x * int64(THREADS_OF_COPIES) + threadIdx.x; work < all; work += step) {
+    int64 field = work % WIDTH, image = work / WIDTH / length, at = work / WIDTH % length, row = image * length;
+    int64 slot = at < valid_of(valid_count, image, length) ? all_slots[row + at] : -1;
+    int64 place = sorted && slot >= 0 ? positions[image * kept + at] : at;
+"""
+
+_INDICES = """
+    if (slot >= 0) out[row + slot] = indices[row + place];
+    if (at >= found_in[image]) out[row + at] = -1;
+  }
+"""
+
+_ROWS_IN_FRONT = """
+    if (slot >= 0) out[(row + slot) * fields + field] = data[(row + place) * fields + field];
+    if (at >= found_in[image]) out[work] = NOTHING;
+  }
+"""
+
+_ROWS_IN_PLACE = """
+    out[work] = slot >= 0 ? data[(row + place) * fields + field] : NOTHING;
+  }
+"""
+
+
+class _Suppression:
+    def __init__(self, call: OpaqueCall) -> None:
+        self.call, self.attrs, self.assembly = call, call.attrs, Assembly()
+        self.data, self.valid, self.indices, self.limit, self.threshold = call.inputs
+        self.images, self.length, self.fields = self.data.shape
+        #: The number of sorted boxes.
+        self.kept = min_(self.length, self.attrs.top_k) if self.attrs.top_k > 0 else self.length
+        self.words = (self.kept + 63) // 64
+        masks = self.images * self.kept * self.words * 8
+        self.masked = all_(le(self.kept, MASKED_BOXES), le(masks, MASK_BYTES))
+        room, each = self.assembly.scratch, self.images * self.kept
+        number = ITEMSIZE[computed_in(self.data.dtype)]
+        self.scratch = {
+            "boxes": Parameter("Box*", "boxes", room(each * (7 * number))),
+            "positions": Parameter("int64*", "positions", room(each * 8)),
+            "masks": Parameter("uint64*", "masks", room(where(self.masked, masks, 0))),
+            "taken": Parameter("int64*", "taken", room(where(self.masked, 0, each * 8))),
+            "all_slots": Parameter("int64*", "all_slots", room(self.images * self.length * 8)),
+            "found_in": Parameter("int64*", "found_in", room(self.images * 8)),
+        }
+
+    def source(self) -> CudaSource:
+        """Sort, compare, select, copy."""
+        self.require_fields()
+        self.texts()
+        self.sort()
+        self.choose()
+        self.copy()
+        return self.assembly.source()
+
+    def require_fields(self) -> None:
+        """Require that the attributes name existing fields of a box, and that the two scalars have one element."""
+        a, fields = self.attrs, self.fields
+        usable = (le(0, a.score_index), lt(a.score_index, fields), lt(a.id_index, fields), le(0, a.coord_start))
+        scalars = (eq(product(t.shape), 1) for t in (self.limit, self.threshold))
+        self.assembly.require(all_(*usable, le(a.coord_start + 4, fields), *scalars), BAD_VALUE)
+
+    def texts(self) -> None:
+        """Device functions for boxes, and for their comparison."""
+        a, dtype = self.attrs, self.data.dtype
+        kind = f"number(fields[{a.id_index}])"
+        boxes = BOXES.substitute(
+            number=computed_in(dtype),
+            dtype=dtype,
+            compared=">=",
+            c=a.coord_start,
+            kind="Number(0)" if a.force_suppress or a.id_index < 0 else kind,
+            covers="true" if a.id_index < 0 else f"{kind} >= 0",
+        )
+        chosen = CHOOSE.substitute(threshold=computed_in(self.threshold.dtype), words=MASKED_BOXES // 64)
+        scalars = element("threshold_at", self.threshold) + element("limit_at", self.limit)
+        nothing = converted("-1.0f", "float32", dtype)
+        names = f"#define THREADS_OF_COPIES {_THREADS}\n#define NOTHING {nothing}\n"
+        self.assembly.text(NUMBER, boxes, scalars, names, chosen)
+
+    def sizes(self) -> tuple[Parameter, ...]:
+        return size("images", self.images), size("length", self.length), size("kept", self.kept), size("fields", self.fields)
+
+    def inputs(self) -> tuple[Parameter, ...]:
+        valid, threshold, limit = self.valid, self.threshold, self.limit
+        return reads("valid_count", valid), reads("threshold_", threshold), reads("limit_", limit), *self.sizes()
+
+    def sort(self) -> None:
+        """Sort the boxes by score, prepared for comparison, with their original positions."""
+        find = "data + (row * length + {}) * fields"
+        order = Order(
+            self.data.dtype,
+            is_ascend=False,
+            fields=(reads("data", self.data), *self.inputs(), self.scratch["boxes"], self.scratch["positions"]),
+            entry=f"""
+    if (at >= valid_of(valid_count, row, length)) return LAST;
+    return make_entry(key_of(({find.format("at")})[{self.attrs.score_index}]), at);""",
+            put=f"""
+    if (at >= valid_of(valid_count, row, length)) return;
+    positions[row * kept + at] = position_of(entry);
+    boxes[row * kept + at] = box_of({find.format("position_of(entry)")});""",
+            rows=self.images,
+            length=self.length,
+            kept=self.kept,
+        )
+        add_sort(self.assembly, order)
+
+    def choose(self) -> None:
+        """Select the boxes, with masks or without."""
+        names = ("boxes", "masks", "taken", "all_slots", "found_in")
+        parameters = (*self.inputs(), *(self.scratch[name] for name in names))
+        self.assembly.kernel("make_masks", 64, parameters, _MASKS)
+        self.assembly.launch("make_masks", where(self.masked, blocks(self.images * self.words * self.words), 0))
+        report = ""
+        if self.attrs.return_indices:
+            parameters = (*parameters, writes("count", self.call.results[1]))
+            report = "if (threadIdx.x == 0) count[image] = int32(found);"
+        for name, masked, used in (("by_masks", "true", self.masked), ("by_comparing", "false", not_(self.masked))):
+            self.assembly.kernel(f"choose_{name}", _THREADS, parameters, _CHOOSE_IMAGE.substitute(masked=masked, report=report))
+            self.assembly.launch(f"choose_{name}", where(used, blocks(self.images), 0))
+
+    def copy(self) -> None:
+        """Copy the result."""
+        out = self.call.results[0]
+        made = (self.scratch[name] for name in ("positions", "all_slots", "found_in"))
+        parameters = (*self.inputs(), *made, writes("out", out))
+        if self.attrs.return_indices:
+            tensor, body, width = reads("indices", self.indices), _INDICES, "1"
+        else:
+            body = _ROWS_IN_FRONT if self.attrs.invalid_to_bottom else _ROWS_IN_PLACE
+            tensor, width = reads("data", self.data), "fields"
+        text = (_PLACES + body).replace("WIDTH", width)
+        self.assembly.kernel("copy", _THREADS, (*parameters, tensor), text)
+        work: Dim = self.images * self.length * (1 if width == "1" else self.fields)
+        self.assembly.launch("copy", blocks(work, _THREADS))

@@ -1,0 +1,1 @@
+"""BLAS: discovery, calls, threads, matrix products."""

@@ -1,0 +1,73 @@
+"""Call of a BLAS matrix product, as machine code and as a twin."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from ..memory import twin
+
+_INT, _REAL = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p
+_GEMM = ctypes.CFUNCTYPE(
+    None, ctypes.c_char_p, ctypes.c_char_p, _INT, _INT, _INT, _REAL, _REAL, _INT, _REAL, _INT, _REAL, _REAL, _INT
+)
+#: 1.0 as float32 and as float64, by item size.
+_ONE_BITS = {4: 0x3F800000, 8: 0x3FF0000000000000}
+
+
+@twin
+def call_blas(
+    address: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int,
+    a: int, lda: int, b: int, ldb: int, c: int, ldc: int,
+) -> None:  # fmt: skip
+    """Compute ``c = op(a) @ op(b)`` by a BLAS at ``address``: column-major, all arguments int64, m to ldc below 2**31.
+
+    ``a``, ``b`` and ``c`` are addresses of float32 (``itemsize`` 4) or float64 (8) matrices with leading dimensions ``lda``,
+    ``ldb``, ``ldc``; ``op`` transposes if ``transpose_*`` is 1.  The BLAS reads integers of 64 or, on a little-endian machine, of
+    32 bits.
+    """
+    one, zero = ctypes.c_int64(_ONE_BITS[itemsize]), ctypes.c_int64(0)
+    m_, n_, k_, lda_, ldb_, ldc_ = (ctypes.byref(ctypes.c_int64(int(v))) for v in (m, n, k, lda, ldb, ldc))
+    trans_a, trans_b = (b"T" if t else b"N" for t in (transpose_a, transpose_b))
+    alpha, beta = ctypes.addressof(one), ctypes.addressof(zero)
+    _GEMM(address)(trans_a, trans_b, m_, n_, k_, alpha, int(a), lda_, int(b), ldb_, beta, int(c), ldc_)
+
+
+def _call_blas_machine() -> Any:
+    """The machine form of ``call_blas``.  Fortran takes all arguments by pointer: scalars go through the stack."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    byte, word64 = ir.IntType(8), ir.IntType(64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc = args
+
+        def on_stack(value: Any) -> Any:
+            slot: Any = cgutils.alloca_once_value(builder, value)  # type: ignore[no-untyped-call]
+            return builder.ptrtoint(slot, word64)
+
+        def letter(flag: Any) -> Any:
+            is_set = builder.icmp_signed("!=", flag, ir.Constant(word64, 0))
+            return on_stack(builder.select(is_set, ir.Constant(byte, ord("T")), ir.Constant(byte, ord("N"))))
+
+        is_single = builder.icmp_signed("==", itemsize, ir.Constant(word64, 4))
+        one = on_stack(builder.select(is_single, *(ir.Constant(word64, _ONE_BITS[size]) for size in (4, 8))))
+        zero = on_stack(ir.Constant(word64, 0))
+        sizes = [on_stack(m), on_stack(n), on_stack(k)]
+        lda, ldb, ldc = on_stack(lda), on_stack(ldb), on_stack(ldc)
+        pointers = [letter(transpose_a), letter(transpose_b), *sizes, one, a, lda, b, ldb, zero, c, ldc]
+        kind = ir.FunctionType(ir.VoidType(), [word64] * len(pointers))
+        builder.call(builder.inttoptr(address, kind.as_pointer()), pointers)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def call(typing, address, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
+        return types.void(*[types.int64] * 13), generate
+
+    return call
+
+
+call_blas.__machine__ = _call_blas_machine  # type: ignore[attr-defined]

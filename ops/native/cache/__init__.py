@@ -1,0 +1,1 @@
+"""The kernel cache and the tuning records: keys, files, checksums, ownership."""

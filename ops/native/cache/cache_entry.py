@@ -1,0 +1,59 @@
+"""One file of the kernel cache: a key, the machine code stored under it, and a checksum over both.
+
+    magic, SHA-256 of the rest, length of the header (4 bytes, little-endian), header (JSON), code
+
+Reading is slicing and JSON: nothing is ever unpickled, and no part of a damaged file is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import NamedTuple
+
+from .cache_key import CacheKey
+
+_MAGIC = b"relayvm cache 2\n"
+_HEAD = len(_MAGIC) + hashlib.sha256().digest_size
+
+
+class DamagedEntry(Exception):
+    """Bytes that are not a whole entry of the cache."""
+
+
+class Entry(NamedTuple):
+    """Contents of a cache file.
+
+    ``name`` is for people; ``symbol`` is the entry point of the code, where there is a fixed one.
+    """
+
+    key: CacheKey
+    name: str
+    symbol: str
+    payload: bytes
+
+
+def pack(entry: Entry) -> bytes:
+    """Serialize an entry to the bytes of a file."""
+    header = json.dumps({"fields": entry.key.fields, "name": entry.name, "symbol": entry.symbol}).encode()
+    body = len(header).to_bytes(4, "little") + header + entry.payload
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def unpack(blob: bytes) -> Entry:
+    """Parse the bytes of a file.  Raises DamagedEntry."""
+    if not blob.startswith(_MAGIC):
+        raise DamagedEntry("it is not an entry of this cache")
+    body = memoryview(blob)[_HEAD:]
+    if hashlib.sha256(body).digest() != blob[len(_MAGIC) : _HEAD]:
+        raise DamagedEntry("its checksum is wrong")
+    try:
+        end = 4 + int.from_bytes(body[:4], "little")
+        header = json.loads(bytes(body[4:end]))
+        key = CacheKey(tuple((str(name), str(value)) for name, value in header["fields"]))
+        entry = Entry(key, str(header["name"]), str(header["symbol"]), bytes(body[end:]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedEntry("its header cannot be read") from error  # only a crafted file gets here
+    if not key.fields:
+        raise DamagedEntry("its key is empty")
+    return entry

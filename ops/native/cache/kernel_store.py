@@ -1,0 +1,216 @@
+"""The kernel store: compiled machine code in this process and on disk, keyed by everything that determines it.
+
+In the process, each key is compiled once, for any number of threads that ask for it at the same time (``SingleFlight``).
+Different keys compile in parallel if their compiler does.  Nothing is evicted from this level: kernels are compiled for all
+shapes, so their number is the number of kernels in the programs.  The level on disk is ``disk_cache``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ..jit import linker as loader
+from ..jit.native_compiler import ObjectCode, compile_object, fingerprint, toolchain_fields
+from . import disk_cache
+from .cache_entry import Entry
+from .cache_key import CacheKey
+from .disk_cache import CacheWarning, folder
+
+__all__ = [
+    "CacheWarning",
+    "Use",
+    "address_of",
+    "counters",
+    "entry_of",
+    "folder",
+    "get_or_make",
+    "offer",
+    "on_compile",
+    "on_use",
+    "requested",
+    "toolchain",
+    "tracked_keys",
+    "tracked_uses",
+]  # fmt: skip
+
+T = TypeVar("T")
+
+#: Counters of this process.  Every use is one of ``compiles`` (of which ``nvrtc_compiles`` by a CUDA compiler), ``disk_hits`` and
+#: ``memory_hits``; ``bytes_read`` and ``bytes_written`` count files of the cache.
+counters: Counter[str] = Counter()
+
+#: Callbacks before a compilation, with the name of its function (the command line shows progress), in the compiling thread.
+on_compile: list[Callable[[str], None]] = []
+#: Callbacks after every use of the store, in the thread that asked.
+on_use: list[Callable[[Use], None]] = []
+
+_watchers: contextvars.ContextVar[tuple[Callable[[Use, CacheKey], object], ...]] = contextvars.ContextVar("watchers", default=())
+#: Every key that was asked for in this process.
+requested: dict[CacheKey, None] = {}
+#: Entries that an executable brought along (see ``offer``), by their ids.
+_offered: dict[str, Entry] = {}
+_counting = threading.Lock()
+
+
+class Use(NamedTuple):
+    """A use of the store: ``how`` is ``compiles``, ``disk_hits`` or ``memory_hits``; ``ns`` is the time it took."""
+
+    how: str
+    name: str
+    ns: int
+
+
+class SingleFlight(Generic[T]):
+    """Values by key, each made once: a thread that asks for a value in the making waits for it."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, T] = {}
+        self._pending: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str, make: Callable[[], T]) -> tuple[T, bool]:
+        """The value, and whether this call made it.  An exception of ``make`` is raised here, and the next thread tries again."""
+        while True:
+            with self._lock:
+                if key in self._values:
+                    return self._values[key], False
+                done = self._pending.get(key)
+                if done is None:
+                    done = self._pending[key] = threading.Event()
+                    break
+            done.wait()
+        try:
+            value = make()
+            with self._lock:
+                self._values[key] = value
+            return value, True
+        finally:
+            with self._lock:
+                del self._pending[key]
+            done.set()
+
+
+_addresses: SingleFlight[int] = SingleFlight()
+_payloads: SingleFlight[bytes] = SingleFlight()
+_loading = threading.Lock()
+
+
+@functools.cache
+def toolchain() -> dict[str, str]:
+    """The toolchain that compiles functions here, by name (see ``native_compiler.toolchain_fields``)."""
+    return toolchain_fields()
+
+
+def object_key(function: Callable[..., Any], signature: str) -> CacheKey:
+    """The key of the machine code of a ``@native`` function."""
+    return CacheKey.of("object", {"source": fingerprint(function), "signature": signature, **toolchain()})
+
+
+def address_of(function: Callable[..., Any], signature: str, name: str | None = None) -> int:
+    """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
+    name = name or function.__name__
+    key = object_key(function, signature)
+
+    def compiled() -> tuple[str, bytes]:
+        made = compile_object(function, signature)
+        return made.symbol, made.code
+
+    return _get_counted(_addresses, key, name, lambda: _load_or_make(key, name, compiled, _map_code))
+
+
+def get_or_make(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:
+    """The bytes of this key from the process or the disk, else the result of ``make``, which is then stored.
+
+    ``name`` is for people.  Raises the exceptions of ``make``.
+    """
+    return _get_counted(_payloads, key, name, lambda: _load_or_make(key, name, lambda: ("", make()), lambda entry: entry.payload))
+
+
+def _get_counted(level: SingleFlight[T], key: CacheKey, name: str, obtain: Callable[[], tuple[str, T]]) -> T:
+    """The value of ``key`` in the process.  Counts the use and calls the ``on_use`` callbacks."""
+    start, how = time.monotonic_ns(), "memory_hits"
+
+    def make() -> T:
+        nonlocal how
+        how, value = obtain()
+        return value
+
+    value, _ = level.get(key.id, make)
+    with _counting:
+        counters[how] += 1
+        requested.setdefault(key)
+    use = Use(how, name, time.monotonic_ns() - start)
+    for watcher in _watchers.get():
+        watcher(use, key)
+    for listener in tuple(on_use):
+        listener(use)
+    return value
+
+
+def _load_or_make(key: CacheKey, name: str, make: Callable[[], tuple[str, bytes]], usable: Callable[[Entry], T]) -> tuple[str, T]:
+    """Load from the disk, else make and write: the name of the counter, and the result of ``usable`` for the entry."""
+    found = _offered.get(key.id) or disk_cache.read(key)
+    if found is not None:
+        with _counting:
+            counters["bytes_read"] += len(found.payload)
+        try:
+            return "disk_hits", usable(found)
+        except loader.LinkError as error:
+            disk_cache.warn_unusable(key, error)
+    for listener in tuple(on_compile):
+        listener(name)
+    entry = Entry(key, name, *make())
+    written = disk_cache.write(entry)
+    with _counting:
+        counters["bytes_written"] += written
+        counters["nvrtc_compiles"] += key.kind == "cubin"
+    return "compiles", usable(entry)
+
+
+def _map_code(entry: Entry) -> int:
+    """The address of object code, mapped into this process.  Raises LinkError."""
+    with _loading:
+        return loader.load(ObjectCode(entry.symbol, entry.payload))
+
+
+def offer(entry: Entry) -> None:
+    """Store this entry, compiled elsewhere for the same key.  Its origin must be trusted: the entry is executable code."""
+    _offered[entry.key.id] = entry
+    disk_cache.write(entry)
+
+
+def entry_of(key: CacheKey) -> Entry | None:
+    """The entry of a key, to be stored with an executable; None if the store does not have it."""
+    return _offered.get(key.id) or disk_cache.read(key)
+
+
+@contextlib.contextmanager
+def tracked_uses() -> Iterator[list[Use]]:
+    """Record every use of the store in this thread, or on its behalf, in the list that this context manager yields."""
+    uses: list[Use] = []
+    with _tracking(lambda use, key: uses.append(use)):
+        yield uses
+
+
+@contextlib.contextmanager
+def tracked_keys() -> Iterator[dict[CacheKey, None]]:
+    """As ``tracked_uses``, for the keys that are used, each once."""
+    keys: dict[CacheKey, None] = {}
+    with _tracking(lambda use, key: keys.setdefault(key)):
+        yield keys
+
+
+@contextlib.contextmanager
+def _tracking(watcher: Callable[[Use, CacheKey], object]) -> Iterator[None]:
+    token = _watchers.set((*_watchers.get(), watcher))
+    try:
+        yield
+    finally:
+        _watchers.reset(token)

@@ -1,0 +1,1 @@
+"""The compiler from typed Python functions to object code, and the library code that it links."""

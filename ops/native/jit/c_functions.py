@@ -1,0 +1,49 @@
+"""C functions as twins, by address or by name: external calls of machine code, which un-jitted code can make too."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+_WORD = ctypes.c_int64
+
+
+def by_address(n: int) -> Callable[..., int]:
+    """A twin ``call(address, *args)`` of a C function with ``n`` int64 arguments and an int64 result.
+
+    Narrower integers and pointers are passed in 64-bit words, by the calling conventions of x86-64 and AArch64; of a narrower
+    result only the low bits are defined.
+    """
+    prototype = ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)
+
+    def machine() -> object:
+        from . import intrinsics
+
+        return intrinsics.by_address(n)
+
+    def twin(function: int, *args: int) -> int:
+        return prototype(int(function))(*map(int, args))
+
+    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
+    return twin
+
+
+def by_name(name: str, n: int) -> Callable[..., int]:
+    """A twin of the C library's function ``name``, with ``n`` arguments and a result as for ``by_address``."""
+
+    def machine() -> object:
+        from numba import types
+
+        from . import intrinsics
+
+        return intrinsics.external(name, types.int64, intrinsics._I64, n)
+
+    def twin(*args: int) -> int:
+        return ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)((name, ctypes.CDLL(None)))(*map(int, args))
+
+    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
+    return twin
+
+
+call_0, call_1, call_2, call_3, call_4, call_5, call_6 = (by_address(n) for n in range(7))
+call_8, call_11, call_24 = by_address(8), by_address(11), by_address(24)

@@ -1,0 +1,1 @@
+"""The thread team and the partition of a kernel's work."""

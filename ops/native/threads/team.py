@@ -1,0 +1,299 @@
+"""Kernels in several threads: the thread team of this process, as machine code.
+
+A kernel that has enough work asks for threads instead of running.  It is then called once for each part of the work, by the
+asking thread and by workers; each thread takes the next part when it has finished one.  Parts share no result, and each element
+is computed as in a single thread, so results do not depend on the number of threads.
+
+All shared data is in one TEAM record under one mutex.  Workers are started when first needed, sleep on a condition variable and
+take no signals; they never end.  There is one team: a kernel that finds it busy runs in its own thread only.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+
+import numpy as np
+
+from ..jit.c_functions import by_name, call_5
+from ..memory import alloc, call_kernel, clock_ns, copy_bytes, fill_bytes, free, native, record, store_i64
+from ..object_layout import NO_LIMIT, SHARE
+from ..status import OUT_OF_MEMORY
+from .work_partition import PARTS_PER_THREAD, WORTH_A_THREAD, share_at
+
+_WORD = np.int64
+#: Space for a mutex, a condition variable and a signal set of any C library.
+_MUTEX_WORDS, _CONDITION_WORDS, _SIGNALS_BYTES = 8, 8, 128
+
+TEAM = np.dtype(
+    [
+        # the SHARE of a single thread; its limit is the work that is worth a thread
+        ("part", _WORD),
+        ("parts", _WORD),
+        ("limit", _WORD),
+        ("threads", _WORD),  # maximum number of threads, the asking one included
+        # addresses of the machine code of ``divide`` and ``worker``; 0: not compiled yet, and no kernel gets threads
+        ("divide", _WORD),
+        ("worker", _WORD),
+        ("workers", _WORD),  # number of workers started
+        ("busy", _WORD),
+        # the current work
+        ("function", _WORD),
+        ("argv", _WORD),
+        ("n", _WORD),
+        ("end", _WORD),  # number of parts
+        ("next", _WORD),  # the first part not yet taken
+        ("done", _WORD),
+        ("helpers", _WORD),  # workers on the current work, and their maximum
+        ("most_helpers", _WORD),
+        ("failed", _WORD),  # parts that returned a status
+        ("splits", _WORD),  # kernels run in parts so far
+        ("alone_until", _WORD),  # ns: after a wait in vain
+        ("patience", _WORD),
+        ("mutex", _WORD, (_MUTEX_WORDS,)),
+        ("work", _WORD, (_CONDITION_WORDS,)),  # condition: there are parts to take
+        ("finished", _WORD, (_CONDITION_WORDS,)),  # condition: the last part is done
+    ]
+)
+assert TEAM.fields is not None and list(TEAM.names or ())[:3] == list(SHARE.names or ())
+_MUTEX, _WORK, _FINISHED = (TEAM.fields[name][1] for name in ("mutex", "work", "finished"))
+_SHARE_BYTES = SHARE.itemsize
+team_at = record(TEAM)
+
+#: Spinning time in ns of a worker without work, or of a thread that waits for one, before it sleeps: waking a thread takes 5 to
+#: 50 us.  No thread yields instead: beside a busy process, a thread that yields gets its core back after milliseconds.
+SPIN_NS = 20_000
+#: A wait for the last parts is in vain if it is longer than this and than the work before it: another process has the core.
+LATE_NS = 200_000
+#: After a wait in vain, kernels run in one thread for so many times its length: so such waits cost a twentieth of the time.
+PATIENCE = 20
+_SET_MASK = int(signal.SIG_SETMASK)
+
+lock, unlock = by_name("pthread_mutex_lock", 1), by_name("pthread_mutex_unlock", 1)
+wait, wake = by_name("pthread_cond_wait", 2), by_name("pthread_cond_signal", 1)
+create_thread, set_signal_mask = by_name("pthread_create", 4), by_name("pthread_sigmask", 3)
+
+
+# ---- requests for threads ----------------------------------------------------------------------------------------------
+
+
+@native
+def run_kernel(team, function, argv, n):
+    """Call a kernel with the ``n`` tensors and the library table at ``argv``, in several threads if it asks for them; a status.
+
+    ``argv`` has room for another word.
+    """
+    store_i64(argv + 8 * (n + 1), team)
+    status = call_kernel(function, argv, n) + 0
+    if status < 0:
+        # called by address, so that the native loop stays small
+        status = call_5(team_at(team).divide, team, function, argv, n, -status)
+    return status
+
+
+@native
+def divide(team, function, argv, n, wanted):
+    """Run a kernel in at most ``wanted`` threads; a status.
+
+    After a failure of any part the whole kernel runs again in one thread: so its status does not depend on the number of threads.
+    """
+    if not publish_work(team, function, argv, n, wanted):
+        return run_part(function, argv, n, 0, 1)
+    t, start = team_at(team), clock_ns()
+    while t.next < t.end:
+        run_next_part(team)
+    wait_for_parts(team, start)
+    failed = t.failed
+    t.busy = 0
+    unlock(team + _MUTEX)
+    return run_part(function, argv, n, 0, 1) if failed != 0 else 0
+
+
+@native
+def publish_work(team, function, argv, n, wanted):
+    """Publish the work and wake workers; then the mutex is held.  False: no worker can help."""
+    t = team_at(team)
+    lock(team + _MUTEX)
+    threads = min(wanted, t.threads) if t.alone_until == 0 or clock_ns() >= t.alone_until else 1
+    if t.busy == 0 and threads > 1:
+        while t.workers < threads - 1 and start_worker(team):
+            t.workers += 1
+    if t.busy != 0 or threads < 2 or t.workers == 0:
+        unlock(team + _MUTEX)
+        return False
+    t.busy = 1
+    t.function, t.argv, t.n = function, argv, n
+    t.end, t.next, t.done, t.failed = PARTS_PER_THREAD * threads, 0, 0, 0
+    t.helpers, t.most_helpers = 0, threads - 1
+    t.splits += 1
+    for _ in range(min(threads - 1, t.workers)):
+        wake(team + _WORK)
+    return True
+
+
+@native
+def wait_for_parts(team, start):
+    """Wait until all parts are done; the work began at ``start``.  The mutex is held before and after."""
+    t = team_at(team)
+    if t.done == t.end:
+        return
+    unlock(team + _MUTEX)
+    worked_until = clock_ns()
+    while t.done < t.end and clock_ns() < worked_until + SPIN_NS:
+        pass  # a read without the mutex is only a hint; the clock is a call, so memory is read anew each time
+    lock(team + _MUTEX)
+    while t.done < t.end:
+        wait(team + _FINISHED, team + _MUTEX)
+    now = clock_ns()
+    waited = now - worked_until
+    t.alone_until = now + waited * t.patience if waited > max(LATE_NS, worked_until - start) else 0
+
+
+# ---- parts ---------------------------------------------------------------------------------------------------------------
+
+
+@native
+def run_next_part(team):
+    """Run the next part.  The mutex is held before and after."""
+    t = team_at(team)
+    part, function, argv, n, parts = t.next, t.function, t.argv, t.n, t.end
+    t.next = part + 1
+    unlock(team + _MUTEX)
+    status = run_part(function, argv, n, part, parts) + 0
+    lock(team + _MUTEX)
+    t.failed += 1 if status != 0 else 0
+    t.done += 1
+    if t.done == t.end:
+        wake(team + _FINISHED)
+
+
+@native
+def run_part(function, argv, n, part, parts):
+    """Run one part of a kernel; a status."""
+    block = alloc(_SHARE_BYTES + 8 * (n + 2))
+    if block == 0:
+        return OUT_OF_MEMORY
+    share = share_at(block)
+    share.part, share.parts, share.limit = part, parts, NO_LIMIT
+    own = block + _SHARE_BYTES
+    copy_bytes(own, argv, 8 * (n + 1))
+    store_i64(own + 8 * (n + 1), block)
+    status = call_kernel(function, own, n) + 0
+    free(block)
+    return status
+
+
+# ---- workers -------------------------------------------------------------------------------------------------------------
+
+
+@native
+def worker(team):
+    """The start routine of a worker thread."""
+    t = team_at(team)
+    lock(team + _MUTEX)
+    while t.worker != 0:  # always
+        if not has_free_slot(team):
+            unlock(team + _MUTEX)
+            until = clock_ns() + SPIN_NS
+            while not has_free_slot(team) and clock_ns() < until:
+                pass  # as in ``wait_for_parts``
+            lock(team + _MUTEX)
+        while not has_free_slot(team):
+            wait(team + _WORK, team + _MUTEX)
+        t.helpers += 1
+        while t.next < t.end:  # parts of the same work: the work is not over while one of them runs
+            run_next_part(team)
+    return 0
+
+
+@native
+def has_free_slot(team):
+    """Whether there are parts to take, and fewer workers on them than requested.
+
+    More workers may be awake: the first ones take the parts.
+    """
+    t = team_at(team)
+    return t.next < t.end and t.helpers < t.most_helpers
+
+
+@native
+def start_worker(team):
+    """Start a worker with all signals blocked.  False if the system has no thread, or the worker's code is not compiled."""
+    routine = team_at(team).worker
+    block = alloc(2 * _SIGNALS_BYTES + 8) if routine != 0 else 0
+    if block == 0:
+        return False
+    mask, before = block, block + _SIGNALS_BYTES
+    fill_bytes(mask, 255, _SIGNALS_BYTES)
+    set_signal_mask(_SET_MASK, mask, before)
+    failed = create_thread(block + 2 * _SIGNALS_BYTES, 0, routine, team) & 0xFFFFFFFF
+    set_signal_mask(_SET_MASK, before, 0)
+    free(block)
+    return failed == 0
+
+
+# ---- the team of this process ----------------------------------------------------------------------------------------------
+
+_worth = WORTH_A_THREAD
+_block = np.zeros(1, TEAM)
+_team = _block[0]
+
+
+def _reset() -> None:
+    """Reset the team: no work, no workers, free mutex.  Also runs in a forked child, which has none of its parent's workers."""
+    for name in ("workers", "busy", "end", "next", "done", "alone_until", "mutex", "work", "finished"):
+        _team[name] = 0
+    for name, n in (("pthread_mutex_init", _MUTEX), ("pthread_cond_init", _WORK), ("pthread_cond_init", _FINISHED)):
+        by_name(name, 2)(address() + n, 0)
+
+
+def address() -> int:
+    """The TEAM record of this process, which is also the SHARE of a single thread."""
+    return _block.ctypes.data
+
+
+def set_threads(n: int) -> None:
+    """Set the number of threads."""
+    _team["threads"], _team["limit"] = n, _worth if n > 1 else NO_LIMIT
+
+
+def set_worth(work: int = WORTH_A_THREAD) -> None:
+    """Set the amount of work that is worth a thread."""
+    global _worth
+    _worth = work
+    set_threads(int(_team["threads"]))
+
+
+def set_patience(times: int = PATIENCE) -> None:
+    """Set the number of lengths of a wait in vain for which kernels run in one thread.  0: none."""
+    _team["patience"], _team["alone_until"] = times, 0
+
+
+def splits() -> int:
+    """The number of kernels run in parts so far."""
+    return int(_team["splits"])
+
+
+def workers() -> int:
+    """The number of workers this process has started."""
+    return int(_team["workers"])
+
+
+@functools.cache
+def load_workers() -> None:
+    """Get the machine code of workers from the store: without it all kernels run in one thread."""
+    from ..cache import kernel_store
+
+    _team["worker"] = kernel_store.address_of(worker, "int64(int64)", "worker")
+    _team["divide"] = kernel_store.address_of(divide, "int64(int64, int64, int64, int64, int64)", "divide")
+
+
+_team["parts"] = 1
+set_patience()
+set_threads(1)
+_reset()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset)
+#: The SHARE of a kernel that runs in this thread only: all of the work, and no request for threads.
+ALONE = np.array([(0, 1, NO_LIMIT)], SHARE)

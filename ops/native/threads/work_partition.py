@@ -1,0 +1,66 @@
+"""Partition of a kernel's work: machine code that the source of kernels calls.
+
+A *share* is a SHARE record (see ``object_layout``).  In a single thread it is part 0 of 1.
+"""
+
+from __future__ import annotations
+
+from ..memory import native, record
+from ..object_layout import SHARE
+
+share_at = record(SHARE)
+#: Work that is worth a thread, in the units of ``kernels.cost``, of 0.01 to 0.02 ns each: 20 to 40 us, because waking a thread
+#: takes 5 to 50 us.
+WORTH_A_THREAD = 2_000_000
+#: Parts of the work per thread: a delayed thread leaves its last parts to the others.
+PARTS_PER_THREAD = 4
+
+
+@native
+def threads_wanted(share, work, most):
+    """The number of threads to ask for: 0, unless ``work`` units of work, in ``most`` blocks, exceed the limit of the share."""
+    limit = share_at(share).limit
+    if work <= limit or most < 2:
+        return 0
+    return min(min(1 + work // max(limit, 1), most), 1 << 20)
+
+
+@native
+def first_of(share, total, grain):
+    """The first of ``total`` blocks, by the grain, in the share."""
+    s = share_at(share)
+    return 0 if s.parts == 1 else boundary(total, s.part, s.parts, grain)
+
+
+@native
+def end_of(share, total, grain):
+    """The end (exclusive) of the blocks in the share, of ``total`` blocks, by the grain."""
+    s = share_at(share)
+    return total if s.parts == 1 else boundary(total, s.part + 1, s.parts, grain)
+
+
+@native
+def boundary(total, part, parts, grain):
+    """The first block of a part: sizes of parts differ by one grain at most, and only the last part may end within a grain."""
+    grains = (total + grain - 1) // grain
+    return min(total, grains * part // parts * grain)
+
+
+@native
+def is_first(share):
+    """Whether this is the first part, which also does the work that cannot be divided."""
+    return share_at(share).part == 0
+
+
+@native
+def rows_before(share, piece, inside):
+    """The number of rows of ``inside`` blocks before ``piece``, the first block of a share."""
+    return 0 if piece == 0 or inside == 0 else piece // inside
+
+
+@native
+def rows_begun(share, piece, inside, rows):
+    """The number of all ``rows`` of ``inside`` blocks that begin before ``piece``, the end of a share."""
+    if share_at(share).parts == 1:
+        return rows
+    return 0 if inside == 0 else (piece + inside - 1) // inside

@@ -1,0 +1,1 @@
+"""Implementations of an operator, their conditions, and the choice among them."""

@@ -1,0 +1,152 @@
+"""Implementations of convolution, with the conditions under which each is correct and profitable.
+
+===========  ===================================================================================================
+planes       few output channels per group, channels first: sums of shifted planes, no gathering
+pointwise    kernel of size 1, stride 1: a matrix product of the data itself
+im2col       a matrix product over gathered columns
+direct       any convolution
+convolution  on GPUs (``kernels/conv/cuda``)
+===========  ===================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...shape_funcs.symbolic.dim import Dim, Shape, const, max_, min_, product
+from ..kernels.conv import cpu as bodies
+from ..kernels.conv import cuda as cuda
+from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
+from ..kernels.matmul.cpu import BLAS_LIMIT
+from .conditions import Conditions, condition
+from .implementation import Kernel, OpCall, Scratch
+from .matmul_strategy import GEMM, is_one_float
+
+#: Minimum number of output channels per group for which a matrix product pays.
+LEAST_CHANNELS = 4
+#: Number of output channels per group below which ``planes`` pays; with a single tap, little is gathered: LEAST_CHANNELS.
+FEW_CHANNELS = 8
+#: ``(attrs) -> keyword arguments of a kernel body``.
+Geometry = Callable[[Any], dict[str, Any]]
+
+
+def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
+    """The implementations of convolution over ``rank`` spatial axes."""
+    predicates = _Convolution(rank, geometry)
+    given: dict[str, Any] = {"attrs": geometry, "views": ("dims",)}
+    return (
+        Kernel(
+            "planes",
+            bodies.planes,
+            takes=lambda call: is_one_float(call) and not any(geometry(call.attrs)["layouts"][1:]),
+            pays=predicates.few_channels,
+            scratch=(Scratch(length=predicates.plane_elements),),
+            **given,
+        ),
+        Kernel(
+            "pointwise",
+            bodies.pointwise,
+            libraries=GEMM,
+            takes=predicates.has_unit_stride,
+            fits=predicates.is_pointwise,
+            pays=predicates.enough_channels,
+            **given,
+        ),
+        Kernel(
+            "im2col",
+            bodies.gathered,
+            libraries=GEMM,
+            takes=is_one_float,
+            fits=predicates.is_matrix,
+            pays=predicates.enough_channels,
+            scratch=(Scratch(length=predicates.column_elements),),
+            **given,
+        ),
+        Kernel("direct", bodies.directly, scratch=(Scratch("float64", length=predicates.accumulator_elements),), **given),
+        Kernel("convolution", None, cuda=cuda.convolution(geometry), **given),
+    )
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """Predicates of the implementations, and workspace sizes, for a call of convolution."""
+
+    rank: int
+    geometry: Geometry
+
+    def space(self, tensor: Shape, layout: str) -> tuple[Dim, ...]:
+        """The spatial sizes of the data or the result."""
+        return tuple(d for d, letter in zip(tensor, layout, strict=True) if letter not in "NC")
+
+    def sizes(self, call: OpCall) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
+        """The spatial sizes of the data and of the result."""
+        attrs = call.attrs
+        return (
+            self.space(call.inputs[0].shape, attrs.data_layout),
+            self.space(call.outputs[0].shape, attrs.out_layout or attrs.data_layout),
+        )
+
+    def weight(self, call: OpCall) -> tuple[Dim, Dim, tuple[Dim, ...]]:
+        """The output channels, the input channels of a group, and the taps of the weight."""
+        shape, layout = call.inputs[1].shape, self.geometry(call.attrs)["layouts"][0]
+        outputs, inputs = {OUT_IN_SPACE: (0, 1), OUT_SPACE_IN: (0, -1), SPACE_IN_OUT: (-1, -2), SPACE_OUT_IN: (-2, -1)}[layout]
+        first = {OUT_IN_SPACE: 2, OUT_SPACE_IN: 1}.get(layout, 0)
+        return shape[outputs], shape[inputs], shape[first : first + self.rank]
+
+    def few_channels(self, call: OpCall) -> Conditions:
+        """The condition that there are so few output channels per group that gathering does not pay."""
+        outputs, _, taps = self.weight(call)
+        few = LEAST_CHANNELS if const(product(taps)) in (1, None) else FEW_CHANNELS
+        return (condition(outputs, "<", call.attrs.groups * few),)
+
+    def enough_channels(self, call: OpCall) -> Conditions:
+        """The condition that there are enough output channels per group for a matrix product."""
+        return (condition(self.weight(call)[0], ">=", call.attrs.groups * LEAST_CHANNELS),)
+
+    def has_unit_stride(self, call: OpCall) -> bool:
+        """Whether the strides are 1 and there is no leading padding, for tensors of one BLAS dtype."""
+        given = self.geometry(call.attrs)
+        return is_one_float(call) and set(given["stride"]) == {1} and not any(given["before"])
+
+    def is_pointwise(self, call: OpCall) -> Conditions:
+        """The conditions that the kernel has a single tap and the result has the spatial sizes of the data."""
+        _, _, taps = self.weight(call)
+        same = [condition(a, "==", b) for a, b in zip(*self.sizes(call), strict=True)]
+        return (condition(product(taps), "==", 1), *same, *self.fits_blas(call))
+
+    def is_matrix(self, call: OpCall) -> Conditions:
+        """The conditions under which the weight is stored as a matrix."""
+        _, _, taps = self.weight(call)
+        turned = self.geometry(call.attrs)["layouts"][0] == SPACE_OUT_IN
+        return ((condition(product(taps), "==", 1),) if turned else ()) + self.fits_blas(call)
+
+    def fits_blas(self, call: OpCall) -> Conditions:
+        """The conditions that all sizes passed to the BLAS fit its integers."""
+        outputs, inputs, taps = self.weight(call)
+        places = product(self.sizes(call)[1])
+        counted = (places, inputs * product(taps), outputs, inputs * call.attrs.groups)
+        return tuple(condition(d, "<=", BLAS_LIMIT) for d in counted)
+
+    def column_elements(self, call: OpCall) -> Dim:
+        """The number of elements of a tile of columns of ``im2col`` (see ``tile_length`` in its module)."""
+        _, inputs, taps = self.weight(call)
+        terms, places = inputs * product(taps), product(self.sizes(call)[1])
+        at_once = min_(places, max_(bodies.LEAST_PLACES, bodies.COLUMNS // max_(terms, 1)))
+        return at_once * terms
+
+    def plane_elements(self, call: OpCall) -> Dim:
+        """The number of elements of the padded planes, and of the sums of each output channel of a group (see ``padded_sizes``
+        in the module of ``planes``)."""
+        given, (outputs, _, taps) = self.geometry(call.attrs), self.weight(call)
+        missing = 3 - self.rank
+        padded, steps = product(()), given["stride"]
+        for axis, (size, tap) in enumerate(zip(self.sizes(call)[1], taps, strict=True), missing):
+            padded = padded * (size + (tap - 1) * given["dilation"][axis] // steps[axis])
+        planes = steps[0] * steps[1] * steps[2] + outputs // call.attrs.groups
+        return padded * planes
+
+    def accumulator_elements(self, call: OpCall) -> Dim:
+        """The number of sums that ``direct`` accumulates at once."""
+        return max_(self.sizes(call)[1][-1], self.weight(call)[0])

@@ -1,0 +1,131 @@
+"""Implementations of matrix products, with the conditions under which each is correct and profitable.
+
+==========  ====================================================================================================
+rows        few rows, or one column: one pass over a matrix
+blas        float32 or float64
+blocks      float16 and bfloat16: blocks converted to float32, multiplied by the BLAS
+loops       any product
+gemm        on GPUs: cuBLAS, or tiles for dtypes that cuBLAS does not support (``kernels/matmul/cuda``)
+==========  ====================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...shape_funcs.symbolic.dim import Dim, const, min_, product
+from ..core.tensor_types import HALVES, computed_in, is_float
+from ..kernels.matmul import cpu as bodies
+from ..kernels.matmul import cuda as cuda
+from ..kernels.matmul import half as halves
+from .conditions import Conditions, condition
+from .implementation import Kernel, OpCall, Scratch
+
+#: Maximum number of rows for which ``rows`` is faster than a BLAS.
+THIN = 8
+#: Library function by compute dtype.
+GEMM = {"float32": "sgemm", "float64": "dgemm"}
+
+#: ``(attrs) -> (whether a is transposed, whether b is transposed)``.
+Transposed = Callable[[Any], tuple[bool, bool]]
+_Sizes = Callable[[OpCall], tuple[Dim, Dim, Dim]]
+
+
+def tensor_times_matrix(transposed: Transposed) -> tuple[Kernel, ...]:
+    """The implementations of the product of a tensor of matrices with a single matrix."""
+
+    def sizes(call: OpCall) -> tuple[Dim, Dim, Dim]:
+        (a, b), (transpose_a, transpose_b) = (t.shape for t in call.inputs), transposed(call.attrs)
+        n, k = b[::-1] if not transpose_b else b
+        return (a[-1] if transpose_a else product(a[:-1])), n, k
+
+    by_dtype = (bodies.matmul_loops, bodies.matmul_integers)
+    return _kernels(
+        _Product(transposed, sizes), bodies.matmul_rows, bodies.matmul_blas, halves.matmul_halves, by_dtype, cuda.matmul
+    )
+
+
+def batched_products(transposed: Transposed) -> tuple[Kernel, ...]:
+    """The implementations of the batched product of matrices."""
+
+    def sizes(call: OpCall) -> tuple[Dim, Dim, Dim]:
+        _, m, n = call.outputs[0].shape
+        return m, n, call.inputs[0].shape[1 if transposed(call.attrs)[0] else 2]
+
+    by_dtype = (bodies.batch_matmul_loops, bodies.batch_matmul_integers)
+    return _kernels(
+        _Product(transposed, sizes),
+        bodies.batch_matmul_rows,
+        bodies.batch_matmul_blas,
+        halves.batch_matmul_halves,
+        by_dtype,
+        cuda.batch_matmul,
+    )
+
+
+def is_one_float(call: OpCall) -> bool:
+    """Whether all tensors are float32, or all are float64."""
+    return len(set(call.dtypes)) == 1 and call.dtypes[0] in GEMM
+
+
+@dataclass(frozen=True)
+class _Product:
+    """Predicates of the implementations for a call; ``sizes``: ``(m, n, k)`` of each product of the call."""
+
+    transposed: Transposed
+    sizes: _Sizes
+
+    def flags(self, attrs: Any) -> dict[str, bool]:
+        """The attributes as keyword arguments of a kernel body."""
+        a, b = self.transposed(attrs)
+        return {"transpose_a": a, "transpose_b": b}
+
+    def stored_by_rows(self, call: OpCall) -> Conditions:
+        """The conditions under which one of the matrices is stored by rows."""
+        m, n, _ = self.sizes(call)
+        return (condition(min_(m, n), "<=", 1),) if all(self.transposed(call.attrs)) else ()
+
+    def is_thin(self, call: OpCall) -> Conditions:
+        """The condition of few rows, or one column."""
+        m, n, _ = self.sizes(call)
+        columns = const(n)
+        # if there is certainly more than one column, only the rows matter
+        return (condition(m if columns is not None and columns > 1 else min_(m, THIN * n), "<=", THIN),)
+
+    def block_elements(self, call: OpCall) -> Dim:
+        """The number of elements of the scratch blocks of ``blocks`` (see ``kernels/matmul/half``)."""
+        m, n, k = self.sizes(call)
+        rows, columns, inner = min_(m, halves.ROWS), min_(n, halves.COLUMNS), min_(k, halves.INNER)
+        return (rows + columns) * inner + 2 * rows * columns
+
+
+def _is_half(call: OpCall) -> bool:
+    """Whether some tensor is float16 or bfloat16, and all tensors have the same compute dtype."""
+    return bool(set(call.dtypes) & set(HALVES)) and len(set(map(computed_in, call.dtypes))) == 1
+
+
+def _kernels(
+    predicates: _Product, rows: Any, blas: Any, blocks: Any, loops: tuple[Any, Any], on_gpu: Callable[[Transposed], Any]
+) -> tuple[Kernel, ...]:
+    of_floats, of_integers = loops
+
+    def loop(attrs: Any, dtypes: tuple[str, ...]) -> Any:
+        return of_floats if is_float(dtypes[0]) else of_integers
+
+    common: dict[str, Any] = {"attrs": predicates.flags, "views": ("dims",)}
+    return (
+        Kernel("rows", rows, takes=is_one_float, fits=predicates.stored_by_rows, pays=predicates.is_thin, **common),
+        Kernel("blas", blas, takes=is_one_float, libraries=GEMM, **common),
+        Kernel(
+            "blocks",
+            blocks,
+            takes=_is_half,
+            libraries=GEMM,
+            scratch=(Scratch("float32", length=predicates.block_elements),),
+            **common,
+        ),
+        Kernel("loops", of_floats, choose=loop, **common),
+        Kernel("gemm", None, cuda=on_gpu(predicates.transposed), **common),
+    )

@@ -1,0 +1,49 @@
+"""Shapes of neural-network operators: matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..symbolic.dim import Shape
+from ..symbolic.registry import Operand, register_shape_func
+from .argument_checks import need_rank, same_size
+from .broadcast import broadcast_shapes
+
+_INNER = "the inner sizes of the product differ: {} and {}"
+
+
+@register_shape_func("nn.dense")
+def dense(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """``data[..., k]`` times ``weight[n, k]`` transposed: ``[..., n]``."""
+    data, weight = inputs
+    need_rank(data, 1, "the data", 0, at_least=True)
+    need_rank(weight, 2, "the weight", 1)
+    same_size(data.shape[-1], weight.shape[1], _INNER, 1, 1)
+    return (*data.shape[:-1], weight.shape[0])
+
+
+@register_shape_func("nn.matmul")
+def matmul(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """``a[..., m, k]`` times ``b[k, n]``: ``[..., m, n]``; ``transpose_a`` and ``transpose_b`` swap the last two axes."""
+    a, b = inputs
+    need_rank(a, 2, "the first matrix", 0, at_least=True)
+    need_rank(b, 2, "the second matrix", 1)
+    (m, k), (k2, n) = _matrix(a, attrs.transpose_a), _matrix(b, attrs.transpose_b)
+    same_size(k, k2, _INNER, 1)
+    return (*a.shape[:-2], m, n)
+
+
+@register_shape_func("nn.batch_matmul")
+def batch_matmul(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """``a[b, m, k]`` times ``b[b, k, n]``: ``[b, m, n]``.  A batch of 1 is broadcast."""
+    a, b = inputs
+    need_rank(a, 3, "the first batch", 0)
+    need_rank(b, 3, "the second batch", 1)
+    (m, k), (k2, n) = _matrix(a, attrs.transpose_a), _matrix(b, attrs.transpose_b)
+    same_size(k, k2, _INNER, 1)
+    return (*broadcast_shapes(a.shape[:1], b.shape[:1], 1), m, n)
+
+
+def _matrix(x: Operand, transposed: bool) -> Shape:
+    rows, columns = x.shape[-2:]
+    return (columns, rows) if transposed else (rows, columns)

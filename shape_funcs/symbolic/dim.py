@@ -1,0 +1,547 @@
+"""Symbolic dimensions: the values of shape functions.
+
+A :class:`Dim` is an immutable, hash-consed integer expression: an int, a symbol, or arithmetic on Dims.
+Structurally equal expressions are the *same object*, so ``is`` tests whether two dimensions are known to be equal.
+
+Sums and products are kept in a normal form (a polynomial over *atoms*), hence ``n + m is m + n`` and
+``(n * 6) // 3 is n * 2``.  All other operations (division, minimum, comparison, selection) are atoms.
+Comparisons and conditions are Dims with the value 0 or 1.  ``where`` replaces ``if``, because a Dim has no truth value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import struct
+import weakref
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import ClassVar, Union
+
+IntLike = Union["Dim", int]
+
+INT, SYM, POLY, ANY_DIM, RESULT = "int", "sym", "poly", "any", "result"
+ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE, SCALED = (
+    "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled",
+)  # fmt: skip
+
+#: Maximum rank of a tensor.
+MAX_RANK = 8
+#: Maximum number of terms of an expanded product.  A larger product of sums is not expanded: the expansion could be exponential.
+MAX_TERMS = 64
+#: Maximum length of a key in characters.  A longer text is replaced by a digest: texts cannot share subexpressions.
+MAX_KEY = 120
+
+
+class Dim:
+    """A hash-consed integer expression: ``op`` and ``args``.  Construct Dims with the functions of this module.
+
+    ===========  ====================================================================
+    op           args
+    ===========  ====================================================================
+    int          ``(value,)``
+    sym          ``(name, is_size)``; a size is known to be >= 0
+    poly         ``((coefficient, (atom, ...)), ...)``: a sum of products of atoms
+    mul          ``(a, b)``: a product of two long sums, not multiplied out
+    floordiv     ``(a, b)``, rounds towards minus infinity; 0 where ``b`` is 0
+    mod          ``(a, b)``, sign of the divisor; 0 where ``b`` is 0
+    min max      ``(a, b)``
+    eq lt        ``(a, b)``: 1 or 0
+    where        ``(condition, a, b)``
+    arange_length  ``(start, stop, step)``, three *float64 bit patterns*: ``ceil((stop-start)/step)``, at least 0
+    scaled       ``(size, factor)``: the product rounded down; the factor is a *float64 bit pattern*
+    result       ``(bound, index)``: a size reported by the kernel, at most ``bound``
+    any          ``()``: the ``?`` of an annotation, before type inference names it
+    ===========  ====================================================================
+    """
+
+    __slots__ = ("__weakref__", "args", "depth", "key", "nonneg", "op")
+    op: str
+    args: tuple
+    key: str  # text that orders expressions; equal for equal expressions, in every process
+    nonneg: bool  # known to be >= 0
+    depth: int  # of the expression tree: 1 for a symbol or an int
+    _table: ClassVar[weakref.WeakValueDictionary[tuple, Dim]] = weakref.WeakValueDictionary()
+
+    def __new__(cls, op: str, *args: object) -> Dim:
+        interned = cls._table.get((op, args))
+        if interned is None:
+            new = super().__new__(cls)
+            new.op, new.args = op, args
+            new.key = _key_of(new)
+            new.nonneg = _nonneg_of(new)
+            new.depth = 1 + max((c.depth for c in children(new)), default=0)
+            interned = cls._table.setdefault((op, args), new)
+        return interned
+
+    def __repr__(self) -> str:
+        return self.key
+
+    def __add__(self, other: IntLike) -> Dim:
+        return _from_terms(_sum(_terms(self), _terms(dim(other))))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: IntLike) -> Dim:
+        return _from_terms(_sum(_terms(self), {atoms: -c for atoms, c in _terms(dim(other)).items()}))
+
+    def __rsub__(self, other: IntLike) -> Dim:
+        return dim(other) - self
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __mul__(self, other: IntLike) -> Dim:
+        a, b = _terms(self), _terms(dim(other))
+        if len(a) > 1 and len(b) > 1 and len(a) * len(b) > MAX_TERMS:
+            return Dim(MUL, *sorted((self, dim(other)), key=_key))
+        return _from_terms(_product(a, b))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: IntLike) -> Dim:
+        return _floordiv(self, dim(other))
+
+    def __rfloordiv__(self, other: IntLike) -> Dim:
+        return _floordiv(dim(other), self)
+
+    def __mod__(self, other: IntLike) -> Dim:
+        b = dim(other)
+        x, y = const(self), const(b)
+        if x is not None and y is not None:
+            return dim(x % y if y else 0)
+        return dim(0) if y in (1, -1) else Dim(MOD, self, b)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the dimension {self} has no truth value at compile time: use where(), check() or const()")
+
+
+Shape = tuple[Dim, ...]
+
+
+# ---- construction ----------------------------------------------------------------------------------------------
+
+
+def dim(value: IntLike) -> Dim:
+    """``value`` itself if it is a Dim, else the constant Dim."""
+    if isinstance(value, Dim):
+        return value
+    small = _SMALL.get(value)
+    return Dim(INT, int(value)) if small is None else small
+
+
+def sym(name: str, *, is_size: bool = True) -> Dim:
+    """The symbol called ``name``; ``is_size`` declares the value nonnegative."""
+    return Dim(SYM, name, is_size)
+
+
+_fresh = itertools.count()
+
+
+def fresh(hint: str = "") -> Dim:
+    """A new symbol for a size.  Its name starts with ``.``, unlike any name in a program; it prints as ``?``."""
+    return sym(f".{hint}{next(_fresh)}")
+
+
+def result_size(bound: IntLike, index: int = 0) -> Dim:
+    """A size that the kernel reports after it has run (its ``index``-th count); storage is allocated for ``bound``."""
+    return Dim(RESULT, dim(bound), index)
+
+
+def shape(values: Iterable[IntLike]) -> Shape:
+    """The values as a tuple of Dims."""
+    return tuple(dim(v) for v in values)
+
+
+# ---- queries ---------------------------------------------------------------------------------------------------
+
+
+def const(d: IntLike) -> int | None:
+    """The value of ``d`` if it is known, else None."""
+    if isinstance(d, int):
+        return d
+    return d.args[0] if d.op == INT else None
+
+
+def is_static(dims: Iterable[Dim]) -> bool:
+    """Whether all of ``dims`` are constants."""
+    return all(d.op == INT for d in dims)
+
+
+def children(d: Dim) -> tuple[Dim, ...]:
+    """The operands of ``d``."""
+    if d.op == POLY:
+        return tuple(atom for _, atoms in d.args for atom in atoms)
+    return tuple(a for a in d.args if isinstance(a, Dim))
+
+
+def is_nonneg(d: Dim) -> bool:
+    """Whether ``d`` is known to be >= 0."""
+    return d.nonneg
+
+
+def postorder(dims: Iterable[Dim], stop: Container[Dim] = ()) -> list[Dim]:
+    """All subexpressions of ``dims``, each once, operands before their users; subexpressions in ``stop`` are not expanded."""
+    out: list[Dim] = []
+    seen: set[Dim] = set()
+    stack = [(d, False) for d in reversed(list(dims))]
+    while stack:
+        d, ready = stack.pop()
+        if ready:
+            out.append(d)
+        elif d not in seen:
+            seen.add(d)
+            stack.append((d, True))
+            if d not in stop:
+                stack.extend((c, False) for c in reversed(children(d)))
+    return out
+
+
+def symbols(*dims: Dim) -> dict[str, Dim]:
+    """The symbols in ``dims`` by name, in order of first occurrence."""
+    return {d.args[0]: d for d in postorder(dims) if d.op == SYM}
+
+
+# ---- arithmetic beyond + - * // % ------------------------------------------------------------------------------
+
+
+def min_(a: IntLike, b: IntLike) -> Dim:
+    """The minimum."""
+    a, b = dim(a), dim(b)
+    low, high = _gap(a, b)
+    if high is not None and high <= 0:
+        return a
+    return b if low is not None and low >= 0 else _limit(MIN, min, a, b)
+
+
+def max_(a: IntLike, b: IntLike) -> Dim:
+    """The maximum."""
+    a, b = dim(a), dim(b)
+    low, high = _gap(a, b)
+    if low is not None and low >= 0:
+        return a
+    return b if high is not None and high <= 0 else _limit(MAX, max, a, b)
+
+
+def _gap(a: Dim, b: Dim) -> tuple[int | None, int | None]:
+    """Bounds of ``a - b``: lower and upper, each None if unknown."""
+    if a is b:
+        return 0, 0
+    terms = _sum(_terms(a), {atoms: -c for atoms, c in _terms(b).items()})
+    rest = terms.pop((), 0)
+    signs = {c > 0 for c in terms.values() if c}
+    if len(signs) == 2 or not all(x.nonneg for atoms, c in terms.items() if c for x in atoms):
+        return None, None
+    return None if False in signs else rest, None if True in signs else rest
+
+
+def _limit(op: str, choose: Callable[[int, int], int], a: Dim, b: Dim) -> Dim:
+    """A minimum or maximum; ``max(max(x, 2), 3)`` is ``max(x, 3)``."""
+    for nested, limit in ((a, const(b)), (b, const(a))):
+        if nested.op == op and limit is not None:
+            for x, other in (nested.args, nested.args[::-1]):
+                known = const(other)
+                if known is not None:
+                    a, b = x, dim(choose(known, limit))
+    return Dim(op, *sorted((a, b), key=_key))
+
+
+def eq(a: IntLike, b: IntLike) -> Dim:
+    """1 if ``a == b``, else 0."""
+    a, b = dim(a), dim(b)
+    low, high = _gap(a, b)
+    if low == 0 == high:
+        return dim(1)
+    # n + 1 is never 0 if n is a size
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return dim(0)
+    return Dim(EQ, *sorted((a, b), key=_key))
+
+
+def lt(a: IntLike, b: IntLike) -> Dim:
+    """1 if ``a < b``, else 0."""
+    a, b = dim(a), dim(b)
+    low, high = _gap(a, b)
+    if high is not None and high < 0:
+        return dim(1)
+    return dim(0) if low is not None and low >= 0 else Dim(LT, a, b)
+
+
+def le(a: IntLike, b: IntLike) -> Dim:
+    """1 if ``a <= b``, else 0."""
+    # a < b + 1 would overflow if b is the largest int64
+    return not_(lt(b, a))
+
+
+def not_(condition: IntLike) -> Dim:
+    """1 if the condition is 0, else 0."""
+    return 1 - dim(condition)
+
+
+def all_(*conditions: IntLike) -> Dim:
+    """1 if every condition is 1, else 0."""
+    out = dim(1)
+    for c in conditions:
+        out = out * dim(c)
+    return out
+
+
+def any_(*conditions: IntLike) -> Dim:
+    """1 if any condition is 1, else 0."""
+    out = dim(0)
+    for c in conditions:
+        if const(c) == 1:
+            return dim(1)
+        out = max_(out, c)
+    return out
+
+
+def where(condition: IntLike, a: IntLike, b: IntLike) -> Dim:
+    """``a`` if the condition is not 0, else ``b``."""
+    condition, a, b = dim(condition), dim(a), dim(b)
+    known = const(condition)
+    if known is not None:
+        return a if known else b
+    return a if a is b else Dim(WHERE, condition, a, b)
+
+
+def arange_length(start: Dim, stop: Dim, step: Dim) -> Dim:
+    """``max(0, ceil((stop - start) / step))`` of three float64 *bit patterns* held as int64 (see ``Operand.values``)."""
+    known = [const(x) for x in (start, stop, step)]
+    if None not in known:
+        return dim(evaluate(Dim(ARANGE, start, stop, step), {}))
+    return Dim(ARANGE, start, stop, step)
+
+
+def scaled(size: IntLike, factor: IntLike) -> Dim:
+    """``floor(size * factor)`` for a float64 factor held as an int64 *bit pattern*; 0 if the factor is not above 0."""
+    size, factor = dim(size), dim(factor)
+    known = const(factor)
+    if known is None:
+        return Dim(SCALED, size, factor)
+    number = _as_float(known)
+    if number.is_integer() and 0 < number < 2**31:
+        return size * int(number)
+    return Dim(SCALED, size, factor) if const(size) is None else dim(_scaled(size.args[0], known))
+
+
+def product(values: Iterable[IntLike]) -> Dim:
+    """The product of ``values``; 1 if there are none."""
+    out = dim(1)
+    for v in values:
+        out = out * v
+    return out
+
+
+def total(values: Iterable[IntLike]) -> Dim:
+    """The sum of ``values``; 0 if there are none."""
+    terms: _Terms = {}
+    for v in values:
+        for atoms, coefficient in _terms(dim(v)).items():
+            terms[atoms] = terms.get(atoms, 0) + coefficient
+    return _from_terms(terms)
+
+
+# ---- substitution and evaluation -------------------------------------------------------------------------------
+
+
+def substitute(d: Dim, known: Mapping[Dim, Dim]) -> Dim:
+    """``d`` with every key of ``known`` replaced by its value, simplified."""
+    done: dict[Dim, Dim] = {}
+    for part in postorder([d], stop=known):
+        if part in known:
+            done[part] = known[part]
+        elif part.op == POLY:
+            out = dim(0)
+            for coefficient, atoms in part.args:
+                out = out + product([coefficient, *(done[a] for a in atoms)])
+            done[part] = out
+        elif children(part):
+            done[part] = BUILD[part.op](*(done[a] if isinstance(a, Dim) else a for a in part.args))
+        else:
+            done[part] = part
+    return done[d]
+
+
+def evaluate(d: Dim, values: Mapping[str, int]) -> int:
+    """The value of ``d`` under the assignment ``values`` of its symbols: the reference for the native evaluator.
+
+    A ``result`` evaluates to its bound.  Raises KeyError for a symbol without a value.
+    """
+    done: dict[Dim, int] = {}
+    for part in postorder([d]):
+        match part.op:
+            case "int":
+                done[part] = part.args[0]
+            case "sym":
+                done[part] = values[part.args[0]]
+            case "result":
+                done[part] = done[part.args[0]]
+            case "poly":
+                done[part] = sum(c * math.prod(done[a] for a in atoms) for c, atoms in part.args)
+            case _:
+                done[part] = SCALAR[part.op](*(done[a] for a in part.args))
+    return done[d]
+
+
+def _as_float(bits: int) -> float:
+    return struct.unpack("<d", struct.pack("<q", bits))[0]  # type: ignore[no-any-return]
+
+
+def _arange_length(start: int, stop: int, step: int) -> int:
+    a, b, s = map(_as_float, (start, stop, step))
+    if s == 0.0 or math.isnan(a + b + s) or math.isinf(a + b + s):
+        return 0
+    ratio = (b - a) / s
+    if ratio <= 0.0:
+        return 0
+    return 2**63 if ratio >= 4e18 else math.ceil(ratio)  # 2**63 is no valid size: the users report an overflow
+
+
+def _scaled(size: int, factor: int) -> int:
+    number = _as_float(factor)
+    if not number > 0:
+        return 0
+    product = float(size) * number
+    return math.floor(product) if abs(product) < 4e18 else 2**63  # also for NaN: no valid size
+
+
+#: Semantics of each operation on ints; a polynomial is evaluated with ``add`` and ``mul``.
+SCALAR: dict[str, Callable[..., int]] = {
+    ADD: lambda a, b: a + b,
+    MUL: lambda a, b: a * b,
+    FLOORDIV: lambda a, b: a // b if b else 0,
+    MOD: lambda a, b: a % b if b else 0,
+    MIN: min,
+    MAX: max,
+    EQ: lambda a, b: int(a == b),
+    LT: lambda a, b: int(a < b),
+    WHERE: lambda c, a, b: a if c else b,
+    ARANGE: _arange_length,
+    SCALED: _scaled,
+}
+
+#: Constructor of each operation: a simplified Dim from its args.
+BUILD: dict[str, Callable[..., Dim]] = {
+    MUL: lambda a, b: a * b,
+    FLOORDIV: lambda a, b: a // b,
+    MOD: lambda a, b: a % b,
+    MIN: min_,
+    MAX: max_,
+    EQ: eq,
+    LT: lt,
+    WHERE: where,
+    ARANGE: arange_length,
+    SCALED: scaled,
+    RESULT: result_size,
+}
+
+
+# ---- the normal form -------------------------------------------------------------------------------------------
+
+_Terms = dict[tuple[Dim, ...], int]  # product of atoms (sorted) -> coefficient
+
+
+def _key(d: Dim) -> str:
+    return d.key
+
+
+def _terms(d: Dim) -> _Terms:
+    if d.op == INT:
+        return {(): d.args[0]} if d.args[0] else {}
+    if d.op == POLY:
+        return {atoms: coefficient for coefficient, atoms in d.args}
+    return {(d,): 1}
+
+
+def _sum(a: _Terms, b: _Terms) -> _Terms:
+    out = dict(a)
+    for atoms, coefficient in b.items():
+        out[atoms] = out.get(atoms, 0) + coefficient
+    return out
+
+
+def _product(a: _Terms, b: _Terms) -> _Terms:
+    out: _Terms = {}
+    for (p, x), (q, y) in itertools.product(a.items(), b.items()):
+        atoms = tuple(sorted(p + q, key=_key))
+        out[atoms] = out.get(atoms, 0) + x * y
+    return out
+
+
+def _from_terms(terms: _Terms) -> Dim:
+    kept = {atoms: c for atoms, c in terms.items() if c}
+    if not kept:
+        return dim(0)
+    if len(kept) == 1:
+        (atoms, coefficient), *_ = kept.items()
+        if not atoms:
+            return dim(coefficient)
+        if coefficient == 1 and len(atoms) == 1:
+            return atoms[0]
+    ordered = sorted(kept.items(), key=lambda item: (-len(item[0]), [a.key for a in item[0]]))
+    return Dim(POLY, *((coefficient, atoms) for atoms, coefficient in ordered))
+
+
+def _floordiv(a: Dim, b: Dim) -> Dim:
+    x, y = const(a), const(b)
+    if x is not None and y is not None:
+        return dim(SCALAR[FLOORDIV](x, y))
+    if y == 1:
+        return a
+    if x == 0 or y == 0:
+        return dim(0)
+    if y is not None and all(c % y == 0 for c in _terms(a).values()):
+        return _from_terms({atoms: c // y for atoms, c in _terms(a).items()})
+    return Dim(FLOORDIV, a, b)
+
+
+def _nonneg_of(d: Dim) -> bool:
+    match d.op:
+        case "int":
+            return d.args[0] >= 0
+        case "sym":
+            return d.args[1]
+        case "poly":
+            return all(c >= 0 and all(map(is_nonneg, atoms)) for c, atoms in d.args)
+        case "min" | "floordiv" | "mul":
+            return all(map(is_nonneg, d.args))
+        case "scaled":
+            return is_nonneg(d.args[0])
+        case "max":
+            return any(map(is_nonneg, d.args))
+        case "mod":
+            return is_nonneg(d.args[1])
+        case "where":
+            return is_nonneg(d.args[1]) and is_nonneg(d.args[2])
+        case "eq" | "lt" | "arange_length" | "result" | "any":
+            return True
+    return False
+
+
+def _key_of(d: Dim) -> str:
+    text = _text(d)
+    return text if len(text) <= MAX_KEY else f"{d.op}#{hashlib.sha1(text.encode()).hexdigest()[:20]}"
+
+
+def _text(d: Dim) -> str:
+    a = d.args
+    match d.op:
+        case "int":
+            return str(a[0])
+        case "sym":
+            return a[0]
+        case "any":
+            return "?"
+        case "poly":
+            return "(" + " + ".join("*".join([*([str(c)] if c != 1 or not m else []), *map(repr, m)]) for c, m in a) + ")"
+        case "floordiv" | "mod" | "eq" | "lt" | "mul":
+            sign = {"floordiv": "//", "mod": "%", "eq": "==", "lt": "<", "mul": "*"}[d.op]
+            return f"({a[0]!r} {sign} {a[1]!r})"
+    return f"{d.op}({', '.join(map(repr, a))})"
+
+
+#: Small ints, used by nearly every shape function; the table keeps them alive.
+_SMALL = {value: Dim(INT, value) for value in range(-8, 65)}
+#: The nameless ``?`` of an annotation.
+ANY = Dim(ANY_DIM)

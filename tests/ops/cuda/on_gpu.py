@@ -1,0 +1,161 @@
+"""Run the CUDA kernels of one operator call on numpy arrays, on the emulated GPU; and compiles them as for a real one."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from relayvm.ops.codegen.cuda import opaque_cuda
+from relayvm.ops.codegen.cuda.cuda_program import (
+    Address,
+    CudaSource,
+    Data,
+    Extent,
+    Fault,
+    Handle,
+    Launch,
+    LibraryCall,
+    Scratch,
+    Site,
+    Size,
+    Word,
+)
+from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.op import get
+from relayvm.ops.core.tensor_types import Tensor, numpy_dtype
+from relayvm.ops.core.type_relation import build_group, shape_program
+from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
+from relayvm.shape_funcs.symbolic.program import SIZE, Load, assemble
+
+from ...emulator import emulator, proof
+from ...emulator.session import Session, call, word
+
+SITE = 7
+
+
+class Ran(NamedTuple):
+    """The outcome of a call: the allocated results, its status, the size that an upper-bound operator reported."""
+
+    outputs: list[np.ndarray]
+    status: int
+    count: int
+
+
+def group_of(name: str, attrs: Any, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = ()) -> Group:
+    """One call of an operator; dims are unknown unless ``static``; the inputs at ``literals`` are constants of the group."""
+
+    def tensor(array: np.ndarray, k: int) -> Tensor:
+        return Tensor(array.dtype.name, tuple(dim(n) if static else sym(f"d{k}_{i}") for i, n in enumerate(array.shape)))
+
+    given = [k for k in range(len(inputs)) if k not in literals]
+    place = {k: n for n, k in enumerate([*given, *literals])}
+    params = tuple(tensor(inputs[k], k) for k in given)
+    constants = tuple(Literal(inputs[k].dtype.name, inputs[k].item()) for k in literals)
+    n_outputs = len(np.atleast_1d(get(name).dtype(tuple(a.dtype.name for a in inputs), attrs)))
+    node = Node(name, attrs, tuple(place[k] for k in range(len(inputs))), ())
+    return build_group(params, constants, (node,), range(len(inputs), len(inputs) + n_outputs))
+
+
+def source_of(
+    name: str, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = (), **attributes: Any
+) -> CudaSource:
+    """The CUDA program of the call."""
+    return opaque_cuda.source(group_of(name, get(name).attrs(**attributes), inputs, static=static, literals=literals))
+
+
+def run(
+    name: str, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = (), schedule: int = 0, **attributes: Any
+) -> Ran:
+    """Run the operator on arrays on the emulated GPU; ``schedule``: the order in which blocks and threads take turns."""
+    arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
+    group = group_of(name, get(name).attrs(**attributes), arrays, static=static, literals=literals)
+    given = [a for k, a in enumerate(arrays) if k not in literals]
+    shapes = shape_program(group).program.run(given)
+    dtypes = [numpy_dtype(group.values()[r].dtype) for r in group.results]
+    has_counts = get(name).shape_func.upper_bound
+    with Session() as gpu:
+        emulator.set("schedule", schedule)
+        addresses = [gpu.put(a) for a in given]
+        results = [gpu.allocate(max(1, int(np.prod(s)) * d.itemsize)) for s, d in zip(shapes, dtypes, strict=True)]
+        counts = gpu.put(np.full(1, -1, np.int64))
+        dims = [*(t.shape for t in group.params), *(group.values()[r].shape for r in group.results)]
+        tensors = [*addresses, *results, *([counts] if has_counts else [])]
+        status = _Steps(gpu, opaque_cuda.source(group), tensors, dims, [*(a.shape for a in given), *shapes]).run()
+        outputs = [gpu.get(a, s, d) for a, s, d in zip(results, shapes, dtypes, strict=True)]
+        return Ran(outputs, status, int(gpu.get(counts, (1,), np.int64)[0]))
+
+
+class _Steps:
+    """Executes the steps of a CudaSource in Python, as the machine does."""
+
+    def __init__(self, gpu: Session, source: CudaSource, tensors: list[int], dims: list[Any], shapes: list[Any]) -> None:
+        assert source.python is None
+        self.gpu, self.source, self.tensors, self.shapes = gpu, source, tensors, shapes
+        self.loads: dict[Dim, Load] = {}
+        for position, shape in reversed(list(enumerate(dims))):
+            self.loads.update({d: (position, SIZE, axis) for axis, d in enumerate(shape) if const(d) is None})
+        self.fault = gpu.put(np.zeros(1, np.uint64))
+        self.scratch = [gpu.allocate(max(1, self.value(n))) for n in source.scratch]
+        self.handles: dict[str, int] = {}
+        self.kept: list[Any] = []
+
+    def value(self, extent: Extent) -> int:
+        """A size, by a shape program over the tensors' shapes alone."""
+        program = assemble([(dim(extent),)], [], self.loads)
+        return program.run([np.broadcast_to(np.int8(0), shape) for shape in self.shapes])[0][0]
+
+    def run(self) -> int:
+        """Run all steps; the status that a kernel reported, 0 if none."""
+        if self.source.text:
+            proof.prove(self.source.text)
+        image = emulator.compile(self.source.text) if self.source.text else b""
+        for step in self.source.steps:
+            if isinstance(step, Launch):
+                grid = [self.value(e) for e in step.grid]
+                assert min(grid) >= 0
+                if min(grid) > 0:
+                    args = [self.argument(a) for a in step.args]
+                    self.gpu.launch(image, step.entry, grid, step.block, args, self.value(step.shared_bytes))
+            elif self.value(step.unless) != 0:
+                self.library(step)
+        fault = int(self.gpu.get(self.fault, (1,), np.uint64)[0])
+        for handle in self.handles.values():
+            call("cublasDestroy_v2", word(handle))
+        assert fault == 0 or fault >> 8 == SITE
+        return fault & 0xFF
+
+    def library(self, step: LibraryCall) -> None:
+        function = getattr(emulator.library(), step.function)
+        status = function(*(word(self.argument(a)) for a in step.args))
+        assert status == 0, (step.function, status, emulator.text())
+
+    def argument(self, argument: Any) -> int:
+        if isinstance(argument, Data):
+            return self.tensors[argument.position]
+        if isinstance(argument, Size):
+            return self.value(argument.dim)
+        if isinstance(argument, Word):
+            return argument.value
+        if isinstance(argument, Scratch):
+            return self.scratch[argument.index]
+        if isinstance(argument, Fault):
+            return self.fault
+        if isinstance(argument, Site):
+            return SITE
+        if isinstance(argument, Handle):
+            return self.handle(argument.library)
+        assert isinstance(argument, Address)
+        self.kept.append(ctypes.create_string_buffer(argument.content))
+        return ctypes.addressof(self.kept[-1])
+
+    def handle(self, library: str) -> int:
+        assert library == "cublas"
+        if library not in self.handles:
+            made = ctypes.c_uint64()
+            call("cublasCreate_v2", ctypes.byref(made))
+            call("cublasSetStream_v2", made, word(self.gpu.stream))
+            self.handles[library] = made.value
+        return self.handles[library]

@@ -1,0 +1,181 @@
+"""The prose of the repository: paths in pages exist; docstrings and comments of the product follow the style rules."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LAYERS = ("shape_funcs", "ops", "vm", "compiler")
+#: Pages for readers.  CHANGELOG.md is left out: its table has the old names of moved modules.
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: Folders and files whose docstrings and comments follow the rules.
+CLEAN = (
+    "__init__.py",
+    "__main__.py",
+    "compiler",
+    "ops/__init__.py",
+    "ops/analysis",
+    "ops/codegen/cuda",
+    "ops/codegen/loop_nest",
+    "ops/core",
+    "ops/defs",
+    "ops/kernels",
+    "ops/native/cache",
+    "ops/native/threads",
+    "ops/strategy",
+    "shape_funcs",
+    "vm",
+)
+FOLDERS = sorted(f.name for f in ROOT.iterdir() if f.is_dir() and not f.name.startswith("."))
+
+_CODE = re.compile(r"```.*?```|`([^`\n]+)`", re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s#:]*)(?:#([^)]*))?\)")
+_PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)*/?")
+_MODULE = re.compile(rf"relayvm\.({'|'.join(LAYERS)})(\.\w+)+|({'|'.join(LAYERS)})(\.\w+){{2,}}")
+
+
+def broken_paths(text: str) -> Iterator[str]:
+    """Each text in backticks that looks like a file, folder or module of the repository and is none.
+
+    Files: ``*.py``, and texts that begin with a folder of the repository.  The output folder ``build`` is exempt.
+    """
+    for match in _CODE.finditer(text):
+        code = match[1] or ""
+        first = code.partition("/")[0]
+        looks_like_a_path = code.endswith(".py") or ("/" in code and first in FOLDERS)
+        if _PATH.fullmatch(code) and looks_like_a_path and first != "build" and not list(ROOT.glob(code)):
+            yield code
+        if _MODULE.fullmatch(code) and not _is_module(code.removeprefix("relayvm.").split(".")):
+            yield code
+
+
+def _is_module(parts: list[str]) -> bool:
+    """Whether the parts name a module of the product, or at most two names within a module."""
+    heads = (ROOT.joinpath(*parts[:n]) for n in range(len(parts), max(1, len(parts) - 2) - 1, -1))
+    return any(head.with_suffix(".py").is_file() or (head.is_dir() and head.name == parts[-1]) for head in heads)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_in_pages_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not list(broken_paths(text))
+    assert not [link for link in _LINK.findall(text) if not _exists(page, *link)]
+
+
+def _exists(page: Path, path: str, anchor: str) -> bool:
+    """Whether the target of a relative link exists, with the heading that it names."""
+    target = page.parent / path if path else page
+    if not target.exists() or not anchor:
+        return target.exists()
+    headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+    return anchor in [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("`vm/bytecode/isa.py` and `vm/report/export_*.py`, `compiler/text/`", []),
+        ("`vm/isa.py`, `isa.py`, `compiler/sides/`", ["vm/isa.py", "isa.py", "compiler/sides/"]),
+        ("`relayvm.compiler.docs.pages`, `vm.bytecode.size_expressions`, `vm.sync_reasons`", []),
+        ("`ops.native.cache.kernel_store.counters`, `relayvm.ops.dims.Dim`", ["relayvm.ops.dims.Dim"]),
+        ("`a.json`, `int32 kernel(argv, n)`, `build/campaign`, `relayvm.set_num_threads`", []),
+    ],
+)
+def test_a_broken_path_is_found(text: str, broken: list[str]) -> None:
+    assert list(broken_paths(text)) == broken
+
+
+#: First words of free relative clauses and of questions.
+_FIRST_WORDS = frozenset(
+    ("what", "where", "which", "how", "when", "who", "whom", "whose", "whoever", "whatever", "whichever", "that", "those", "why")
+)
+_CODE_SPAN = re.compile(r"``.*?``|`[^`]*`", re.DOTALL)
+_SENTENCE_END = re.compile(r"[.?!:](?=\s|$)|\n\s*\n")
+
+
+def retired_words() -> re.Pattern[str]:
+    """The words in backticks in the first column of the second table of docs/glossary.md."""
+    _, _, table = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Retired words")
+    first_columns = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
+    words = [word for column in first_columns for word in re.findall(r"`([^`]+)`", column)]
+    assert len(words) > 20
+    return re.compile(r"\b(" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words) + r")\b", re.IGNORECASE)
+
+
+RETIRED = retired_words()
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of every docstring."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every block of comments; lines of one block are joined."""
+    block: list[tuple[int, str]] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line = token.start[0]
+            if block and block[-1][0] != line - 1:
+                yield block[0][0], "\n".join(part for _, part in block)
+                block = []
+            block.append((line, token.string.lstrip("#: ")))
+    if block:
+        yield block[0][0], "\n".join(part for _, part in block)
+
+
+def broken_prose(path: str, text: str) -> list[str]:
+    """Violations of the style rules in the file at ``path``, one line each."""
+    bad = []
+    found = list(docstrings(ast.parse(text)))
+    for line, docstring in found:
+        first = re.match(r"\W*(\w+)", _CODE_SPAN.sub("x", docstring))
+        if first and first[1].lower() in _FIRST_WORDS:
+            bad.append(f"{path}:{line}: begins with {first[1]}")
+        end = _SENTENCE_END.search(_CODE_SPAN.sub("x", docstring))
+        if end and end[0] == "?":
+            bad.append(f"{path}:{line}: begins with a question")
+    for line, prose in (*found, *comments(text)):
+        bad += [f"{path}:{line}: {' '.join(m[0].split())}" for m in RETIRED.finditer(_CODE_SPAN.sub("x", prose))]
+    return bad
+
+
+def product_files(folder: str) -> list[Path]:
+    """The Python files of a folder of the product, or a single file."""
+    return [ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("folder", CLEAN)
+def test_docstrings_and_comments_follow_the_rules(folder: str) -> None:
+    files = product_files(folder)
+    assert files
+    bad = [line for f in files for line in broken_prose(f.relative_to(ROOT).as_posix(), f.read_text(encoding="utf-8"))]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaints"),
+    [
+        ('"""What a register holds."""', ["a.py:1: begins with What"]),
+        ('def f():\n    """Those bytes of ``x``."""', ["a.py:2: begins with Those"]),
+        ('"""Is it whole?  Yes."""', ["a.py:1: begins with a question"]),
+        ('"""Forward data flow.  Why not backward?"""', []),
+        ('"""Whether ``what`` is stored in the ``door`` of a table."""', []),
+        ('"""The\nfront\ndoor."""', ["a.py:1: front door"]),
+        ("x = 1  # the host\n# goes on\n", ["a.py:1: the host goes on"]),
+        ('x = "what lies in the card"', []),
+    ],
+)
+def test_broken_prose_is_found(text: str, complaints: list[str]) -> None:
+    assert broken_prose("a.py", text) == complaints

@@ -1,0 +1,73 @@
+"""The tiers of tests together are all tests, and ``make test`` has every operator and every device."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from . import tiers
+from .devices import DEVICES
+from .ops.every_op.recipe import operators
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_test_and_rest_are_all_tests() -> None:
+    for extensive, drawn in itertools.product([False, True], repeat=2):
+        assert tiers.belongs(None, extensive, drawn)
+        assert tiers.belongs("test", extensive, drawn) or tiers.belongs("rest", extensive, drawn)
+        assert tiers.belongs("check", extensive, drawn) == tiers.belongs("test", extensive, drawn) == (not extensive)
+        assert tiers.belongs("rest", extensive, drawn) or not drawn, "a property has all its examples in one tier"
+
+
+def test_parameters_that_are_kept() -> None:
+    def extensive(**parameters: object) -> bool:
+        return tiers.is_extensive([pytest.mark.extensive(dtype=["float32"], jit=[True]).mark], parameters)
+
+    assert not extensive(dtype="float32", jit=True, n=3)
+    assert extensive(dtype="float32", jit=False) and extensive(dtype="int8", jit=True)
+    assert tiers.is_extensive([pytest.mark.extensive.mark], {}) and not tiers.is_extensive([pytest.mark.quick.mark], {})
+
+
+@settings(max_examples=200)
+@given(st.integers())
+def test_a_property(number: int) -> None:
+    pass
+
+
+def test_a_property_draws_a_part_of_its_examples() -> None:
+    assert test_a_property._hypothesis_internal_use_settings.max_examples == tiers.examples(200)
+
+
+def test_make_runs_every_tier() -> None:
+    """``make test-all`` is ``make test`` and the rest, and a continuous-integration service calls it."""
+    makefile = (ROOT / "Makefile").read_text()
+    recipes = {m[1]: (m[2], m[3]) for m in re.finditer(r"^([a-z-]+):([^\n]*)\n((?:\t.*\n)+)", makefile, re.MULTILINE)}
+    assert "--tier check" in recipes["check"][1]
+    assert "--tier test" in recipes["test"][1]
+    assert recipes["test-all"][0].split()[0] == "test" and "--tier rest" in recipes["test-all"][1]
+    assert "make test-all" in (ROOT / ".ci" / "run").read_text()
+
+
+def collected(*options: str) -> set[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+def test_make_test_has_every_operator_and_device() -> None:
+    file = "tests/ops/test_every_op.py"
+    every, test, rest = collected(file), collected(file, "--tier", "test"), collected(file, "--tier", "rest")
+    assert every and test | rest == every and not test & rest, "no test of this file draws examples"
+    for op in (op.name for op in operators()):
+        assert f"{file}::test_first_dtype[{op}]" in test
+        for device in set(DEVICES) & {"cuda"}:
+            assert any(f"{file}::test_on_gpus[{name}]" in test for name in (f"{op}-{device}", f"{device}-{op}"))

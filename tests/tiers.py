@@ -1,0 +1,196 @@
+"""Tiers of tests: ``--tier check``, ``--tier test`` and ``--tier rest``; without the option every test runs.
+
+============  =========================================================================================================
+``check``     the tests of ``test`` that use no kernel and start no process, and those marked ``quick``
+``test``      every test that is not ``extensive``: every operator and every device; properties with a part of their examples
+``rest``      the tests that are ``extensive``, and properties with all their examples: ``test`` and ``rest`` are all tests
+============  =========================================================================================================
+
+No list says which tests use a kernel.  In ``check`` a test that asks for one, starts a process or compiles for the emulated GPU
+is skipped at that point.  The names of the skipped tests are kept in pytest's cache beside a hash of their file, and the next
+``check`` leaves them out from the start, until the file changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+TIERS = ("check", "test", "rest")
+MARKERS = (
+    "extensive(**kept): not in `make test`, but in `make test-all`: beyond one representative for each operator and device; "
+    "with arguments only the cases in which a parameter has another value than those of `kept`",
+    "drawn: draws examples without hypothesis' decorator; their number is `tiers.examples(number)`",
+    "quick(**kept): in `make check`, although it uses kernels or starts a process; with arguments only the cases in which "
+    "parameters have values of `kept`",
+)
+#: ``check`` and ``test`` draw one in so many examples of a property, and not fewer than FEWEST.
+PART, FEWEST = 5, 10
+#: In pytest's cache: for each file a hash of its text, and the tests that were skipped.
+SKIPPED = "relayvm/skipped_by_check"
+#: Audited actions that take a test out of ``check``.
+_ACTIONS = {"os.fork": "starts a process", "subprocess.Popen": "starts a process", "relayvm.emulator": "compiles for the GPU"}
+
+
+_tier: str | None = None
+
+
+def belongs(tier: str | None, extensive: bool, drawn: bool) -> bool:
+    """Whether a test belongs to the tier, as far as markers decide.  ``drawn``: whether it draws examples."""
+    if tier == "rest":
+        return extensive or drawn
+    return tier is None or not extensive
+
+
+def examples(number: int) -> int:
+    """How many of ``number`` examples a property draws in this run."""
+    return number if _tier in (None, "rest") else max(number // PART, min(number, FEWEST))
+
+
+def is_extensive(markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> bool:
+    """Whether a case with these parameters is extensive."""
+    return any(not m.kwargs or not _has(m, parameters) for m in markers if m.name == "extensive")
+
+
+def is_quick(markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> bool:
+    """Whether a case with these parameters is in ``check`` whatever it uses."""
+    return any(_has(m, parameters) for m in markers if m.name == "quick")
+
+
+def _has(marker: pytest.Mark, parameters: Mapping[str, Any]) -> bool:
+    """Whether each parameter that the marker names has one of its values.  An object with a ``name`` is known by it."""
+    return all(getattr(parameters[p], "name", parameters[p]) in values for p, values in marker.kwargs.items())
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """``--tier``; called by ``conftest``, for this plugin is registered after options are read."""
+    parser.addoption("--tier", choices=TIERS, help="run a part of the tests (see tests/tiers.py); default: all")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers; in ``check`` watch for kernels and processes."""
+    global _tier
+    _tier = config.getoption("--tier")
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    if config.getoption("--tier") == "check":
+        config.pluginmanager.register(_Watch(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of other tiers."""
+    tier = config.getoption("--tier")
+    skipped = _known(config) if tier == "check" else set()
+    kept = [i for i in items if _belongs(tier, i) and (i.nodeid not in skipped or _quick(i))]
+    for item in kept:
+        _draw_fewer(item)
+    if len(kept) < len(items):
+        chosen = set(kept)
+        config.hook.pytest_deselected(items=[i for i in items if i not in chosen])
+        items[:] = kept
+
+
+def _belongs(tier: str | None, item: pytest.Item) -> bool:
+    drawn = hasattr(_function(item), "hypothesis") or item.get_closest_marker("drawn") is not None
+    return belongs(tier, is_extensive(item.iter_markers(), _parameters(item)), drawn)
+
+
+def _function(item: pytest.Item) -> Any:
+    function = getattr(item, "obj", None)
+    return getattr(function, "__func__", function)
+
+
+def _draw_fewer(item: pytest.Item) -> None:
+    """Set the number of examples of a property; hypothesis keeps its settings at the function, which cases share."""
+    function = _function(item)
+    if hasattr(function, "hypothesis") and not hasattr(function, "all_examples"):
+        whole = function._hypothesis_internal_use_settings
+        function.all_examples = whole.max_examples
+        if examples(whole.max_examples) < whole.max_examples:
+            function._hypothesis_internal_use_settings = settings(whole, max_examples=examples(whole.max_examples))
+
+
+def _quick(item: pytest.Item) -> bool:
+    return is_quick(item.iter_markers(), _parameters(item))
+
+
+def _parameters(item: pytest.Item) -> Mapping[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file.exists() else ""
+
+
+def _known(config: pytest.Config) -> set[str]:
+    """The tests that an earlier ``check`` skipped, of files that are as they were."""
+    cache = getattr(config, "cache", None)
+    kept = cache.get(SKIPPED, {}) if cache else {}
+    return {name for file, (text, names) in kept.items() if text == _hash(config.rootpath / file) for name in names}
+
+
+class _Watch:
+    """Skips a test that uses a kernel or starts a process, and keeps its name."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from relayvm.ops.native.cache import kernel_store
+
+        self._config = config
+        self._on, self._why = False, ""
+        self._names: list[str] = []
+        sys.addaudithook(self._audit)
+        # a listener of compilations as well: with an empty cache the test is skipped before the compilation
+        kernel_store.on_compile.append(lambda _: self._stop("uses a kernel"))
+        kernel_store.on_use.append(lambda _: self._stop("uses a kernel"))
+
+    def _audit(self, event: str, _: tuple[Any, ...]) -> None:
+        if event in _ACTIONS:
+            self._stop(_ACTIONS[event])
+
+    def _stop(self, why: str) -> None:
+        if self._on:
+            self._why = why
+            raise pytest.skip.Exception(f"{why}: not in `make check`")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._on, self._why = not _quick(item), ""
+        try:
+            return (yield)
+        finally:
+            self._on = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Any:
+        """Skip the test also where code between the test and the kernel caught the exception."""
+        report = yield
+        if self._why:
+            if report.failed or report.when == "call":
+                report.outcome, report.longrepr = "skipped", ("", 0, f"Skipped: {self._why}: not in `make check`")
+            report.user_properties.append(("skipped_by_check", self._why))
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if any(key == "skipped_by_check" for key, _ in report.user_properties):
+            self._names.append(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        """The controller writes; workers have only read."""
+        cache = getattr(self._config, "cache", None)
+        if cache is None or hasattr(self._config, "workerinput"):
+            return
+        kept = cache.get(SKIPPED, {})
+        for name in dict.fromkeys(self._names):
+            file = name.partition("::")[0]
+            text = _hash(self._config.rootpath / file)
+            if file not in kept or kept[file][0] != text:
+                kept[file] = [text, []]
+            if name not in kept[file][1]:
+                kept[file][1].append(name)
+        cache.set(SKIPPED, kept)

@@ -1,0 +1,1 @@
+"""The Python API of the virtual machine: calls, arguments, tensors, errors."""

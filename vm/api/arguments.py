@@ -1,0 +1,65 @@
+"""The general path for arguments of a call: conversion of any accepted type, checks, and error messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ops.core.tensor_types import TensorType, TupleType, Type
+from ...ops.native.status import RESULT_LOST, STATUS
+from ..bytecode.executable import DEVICES
+from ..bytecode.signature import ArgumentChecker, as_array
+from ..bytecode.sync_reason import SyncReason
+from ..devices.sim.simulated_device import is_lost
+from ..diagnostics import codes
+from ..diagnostics.source import VMError
+from .machine_state import MachineState
+from .tensor import Tensor
+
+
+def prepare(machine: MachineState, checker: ArgumentChecker, name: str, ty: Type, value: Any, device: int) -> Any:
+    """Convert an argument to an array, a tensor of this machine, or a tuple of these, and check it against its type.
+
+    An argument of a parameter on the host is on the host.  Raises InputError for an argument that does not fit its parameter,
+    VMError for a result whose work was dropped.
+    """
+    if isinstance(ty, TupleType):
+        fields = tuple(value) if issubclass(type(value), (tuple, list)) else None
+        if fields is None or len(fields) != len(ty.fields):
+            what = f"{len(fields)} values" if fields is not None else type(value).__name__
+            raise VMError(
+                f"@{checker.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}", code=codes.Input.TYPE
+            )
+        return tuple(
+            prepare(machine, checker, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, fields, strict=True))
+        )
+    if not isinstance(ty, TensorType):
+        raise VMError(f"@{checker.function.name} takes a function as %{name}: only the program itself can call it")
+    if type(value) is Tensor:
+        checker.check(name, ty, value.shape, value.dtype.name)
+        if value._vm is machine and value.device in (machine.device, "cpu"):
+            if is_lost(value._address):
+                raise lost(value)
+            return value if device else _on_host(value)
+        value = value.numpy()
+    if device and machine._session is not None and machine._session.is_on_gpu(value):
+        there = machine._session.borrow(value)
+        checker.check(name, ty, there.shape, there.dtype)
+        return there
+    array = as_array(name, value, ty.dtype)
+    checker.check(name, ty, array.shape, array.dtype.name)
+    return array
+
+
+def _on_host(tensor: Tensor) -> Tensor:
+    return tensor if tensor.device == DEVICES[0] else tensor._vm._to_host(tensor, SyncReason.PASSED_ON)
+
+
+def lost(tensor: Tensor) -> VMError:
+    """The error for the use of a result whose work was dropped after a failure."""
+    error = VMError(
+        f"{tensor}: {STATUS[RESULT_LOST]}",
+        help="run the program again; the failure itself was raised before",
+        code=codes.of_status(RESULT_LOST),
+    )
+    error.status = RESULT_LOST
+    return error

@@ -1,0 +1,363 @@
+"""The lock of a machine: one call or request at a time, released on every exit.
+
+A machine is locked and unlocked in native code, inside one built-in function.  Between lock and unlock, Python runs only as a
+callback of that function (kernels in Python, signals, errors, tuple results), and exceptions propagate through the function.
+So no exception, not even Ctrl-C between two Python bytecodes, leaves a machine locked or an object without an owner.  The result
+of a built-in function is a Tensor that owns its object and whose finalizer is native code, too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ops.core.tensor_types import DTYPES, TensorType
+from ...ops.native.cache import kernel_store
+from ...ops.native.jit.c_functions import call_4
+from ...ops.native.memory import load_i64, native, store_i64, tensor
+from ...ops.native.object_layout import TAG_TENSOR
+from ..bytecode.signature import named_dims
+from ..runtime.growable import grow
+from ..runtime.heap import DONATED
+from ..runtime.requests import BUILD, CLOSE, LEAVE, OPEN, OWN, RELEASE, RETAIN, RUN, TRIM
+from ..runtime.state_layout import ARGUMENTS, BUSY, DONE, FREE, NO_RESULT, RUNNING, state_at
+from . import c_api
+from .c_api import (
+    _DATA,
+    _DIMS,
+    c_function,
+    capsule_context,
+    capsule_new,
+    capsule_pointer,
+    py_decref,
+    py_incref,
+    py_long_as,
+    py_long_from,
+    wrap_arguments,
+)
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..bytecode.executable import VMFunction
+
+save_thread = c_function("PyEval_SaveThread", True, 0)
+restore_thread = c_function("PyEval_RestoreThread", False, 1)
+thread_ident = c_function("PyThread_get_thread_ident", True, 0)
+call_no_args = c_function("PyObject_CallNoArgs", True, 1)
+call_one_arg = c_function("PyObject_CallOneArg", True, 2)
+generic_alloc = c_function("PyType_GenericAlloc", True, 2)
+capsule_set_context = c_function("PyCapsule_SetContext", True, 2)
+
+
+#: Words of a machine's handle: its state and its entry point; borrowed references to the machine, its ``_serve``, None, the
+#: handle itself, and the type Tensor.
+(_STATE, _MACHINE, _VM, _SERVE, _NONE, _SELF, _TENSOR) = range(7)
+_MACHINE_WORDS = 7
+#: Words of a function's handle: address of the machine's handle; number of the function; parameter table (see ``signature``)
+#: and number of parameters; the type ndarray; number of named dims; rank and dtype of the result, -1 if it is no tensor.
+(_OF, _FUNCTION, _PARAMETERS, _N_PARAMETERS, _ARRAY_TYPE, _N_NAMED, _RANK, _DTYPE) = range(8)
+_ENTRY_WORDS = 8
+
+
+def _slot(name: str) -> int:
+    """The byte offset of a slot in objects of type Tensor."""
+    probe, mark = object.__new__(Tensor), object()
+    setattr(probe, name, mark)
+    words = [o for o in range(0, Tensor.__basicsize__, 8) if c_api.word_of(probe, o) == id(mark)]
+    delattr(probe, name)
+    assert len(words) == 1, f"no place of {name} in a Tensor"
+    return words[0]
+
+
+_ADDRESS_SLOT, _VM_SLOT, _HANDLE_SLOT = _slot("_address"), _slot("_vm"), _slot("_handle")
+
+
+# ---- results ------------------------------------------------------------------------------------------------------------
+
+
+@native
+def new_tensor(handle, at):
+    """A new Tensor that owns the object ``at``; 0 with an exception set, and the ownership unchanged, on failure."""
+    made = generic_alloc(load_i64(handle + 8 * _TENSOR), 0)
+    if made == 0:
+        return 0
+    number = py_long_from(at)
+    if number == 0:
+        py_decref(made)
+        return 0
+    vm, itself = load_i64(handle + 8 * _VM), load_i64(handle + 8 * _SELF)
+    py_incref(vm)
+    py_incref(itself)
+    store_i64(made + _ADDRESS_SLOT, number)
+    store_i64(made + _VM_SLOT, vm)
+    store_i64(made + _HANDLE_SLOT, itself)
+    return made
+
+
+@native
+def give_up(state, machine, at):
+    """Release an object whose owner was finalized: now, or when the machine is unlocked.
+
+    The function may run in any thread that holds the interpreter lock.
+    """
+    s = state_at(state)
+    if s.busy != RUNNING:
+        call_4(machine, state, RELEASE, at, 0)
+        if s.closed != FREE:
+            call_4(machine, state, TRIM, 0, 0)
+        return
+    if s.n_deferred == s.deferred_words:
+        capacity = 2 * s.deferred_words + 64
+        block = grow(s.deferred, s.n_deferred, capacity)
+        if block == 0:
+            return  # the object is freed with the machine
+        s.deferred = block
+        s.deferred_words = capacity
+    store_i64(s.deferred + 8 * s.n_deferred, at)
+    s.n_deferred += 1
+
+
+@native
+def finalize(self, args, n):
+    """``Tensor.__del__``; a partly initialised Tensor and a second call are allowed."""
+    handle, number = load_i64(self + _HANDLE_SLOT), load_i64(self + _ADDRESS_SLOT)
+    if handle != 0 and number != 0:
+        store_i64(self + _ADDRESS_SLOT, 0)
+        at = py_long_as(number)
+        py_decref(number)
+        handle = load_i64(handle + _DATA)
+        give_up(load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE), at)
+    return py_long_from(0)
+
+
+# ---- locking a machine --------------------------------------------------------------------------------------------------
+
+
+@native
+def take(state):
+    """Lock an unlocked machine for this thread."""
+    s = state_at(state)
+    s.busy = RUNNING
+    s.owner = thread_ident()
+
+
+@native
+def leave(state, machine):
+    """Unlock a machine, after a cleanup of the frames, the result and the deferred releases of the call."""
+    s = state_at(state)
+    if s.base != 0 or s.result != 0 or s.n_deferred != 0:
+        call_4(machine, state, LEAVE, 0, 0)
+    s.busy = s.closed
+
+
+@native
+def serve(handle, why):
+    """Call the machine's ``_serve`` in Python; its result, or 0 with an exception set."""
+    number = py_long_from(why)
+    if number == 0:
+        return 0
+    answer = call_one_arg(load_i64(handle + 8 * _SERVE), number)
+    py_decref(number)
+    return answer
+
+
+@native
+def run_to_end(handle):
+    """Run the opened function to its end; 0 with an exception set on failure."""
+    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    while True:
+        thread = save_thread()
+        reason = call_4(machine, state, RUN, 0, 0)
+        restore_thread(thread)
+        if reason == DONE:
+            return 1
+        answer = serve(handle, reason)  # sets an exception if the run failed
+        if answer == 0:
+            return 0
+        py_decref(answer)
+        state_at(state).deadline_ns = 0
+
+
+@native
+def result_of(entry, handle):
+    """The result of a finished run as a Python object; 0 with an exception set on failure."""
+    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    s = state_at(state)
+    if s.result == 0:
+        return serve(handle, NO_RESULT)
+    t = tensor(s.result)
+    if t.tag != TAG_TENSOR or t.ndim != load_i64(entry + 8 * _RANK) or t.dtype != load_i64(entry + 8 * _DTYPE):
+        return serve(handle, -1 - load_i64(entry + 8 * _FUNCTION))  # a tuple, or a result that differs from its declared type
+    if t.storage == 0 or tensor(t.storage).count == DONATED:
+        s.result = call_4(machine, state, OWN, s.result, 0)
+        if s.result == 0:
+            return serve(handle, NO_RESULT)
+    made = new_tensor(handle, s.result)
+    if made != 0:
+        s.result = 0
+    return made
+
+
+@native
+def run_function(entry, handle, n):
+    """Run a function with the ``n`` arguments in ``argv`` in a locked machine, then unlock the machine."""
+    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    call_4(machine, state, OPEN, load_i64(entry + 8 * _FUNCTION), n)
+    made = run_to_end(handle)
+    if made != 0:
+        made = result_of(entry, handle)
+    leave(state, machine)
+    return made
+
+
+# ---- the built-in functions ---------------------------------------------------------------------------------------------
+
+
+@native
+def enter(self, args, n):
+    """``enter(*arrays)``: run a function on the fast path; None, without a run, if the arguments need ``begin``."""
+    entry = load_i64(self + _DATA)
+    handle = load_i64(entry + 8 * _OF)
+    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    s = state_at(state)
+    if s.busy != FREE:
+        return serve(handle, BUSY)
+    if n == load_i64(entry + 8 * _N_PARAMETERS):
+        take(state)
+        s.status = 0
+        parameters, array_type = load_i64(entry + 8 * _PARAMETERS), load_i64(entry + 8 * _ARRAY_TYPE)
+        if wrap_arguments(state, machine, args, n, parameters, array_type, load_i64(entry + 8 * _N_NAMED)):
+            return run_function(entry, handle, n)
+        leave(state, machine)
+    none = load_i64(handle + 8 * _NONE)
+    py_incref(none)
+    return none
+
+
+@native
+def begin(self, args, n):
+    """``begin(rows, prepared)``: run a function on arguments described by rows (see ``argument_rows``)."""
+    entry = load_i64(self + _DATA)
+    handle = load_i64(entry + 8 * _OF)
+    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    s = state_at(state)
+    if s.busy != FREE:
+        return serve(handle, BUSY)
+    take(state)
+    made = 1
+    if s.gpu != 0:  # arguments may be memory of another library
+        made = call_one_arg(load_i64(handle + 8 * _SERVE), load_i64(args + 8))
+    if made != 0:
+        if s.gpu != 0:
+            py_decref(made)
+        rows = load_i64(args)
+        n_rows = load_i64(load_i64(rows + _DIMS))
+        count = call_4(machine, state, BUILD, load_i64(rows + _DATA), n_rows)
+        if count >= 0:
+            return run_function(entry, handle, count)
+        made = serve(handle, ARGUMENTS)
+    leave(state, machine)
+    return made
+
+
+@native
+def alone(self, args, n):
+    """``alone(function)``: the result of ``function()``, called with the machine locked."""
+    handle = load_i64(self + _DATA)
+    state = load_i64(handle + 8 * _STATE)
+    if state_at(state).busy == RUNNING:
+        return serve(handle, BUSY)
+    take(state)
+    answer = call_no_args(load_i64(args))
+    leave(state, load_i64(handle + 8 * _MACHINE))
+    return answer
+
+
+@native
+def obtain(self, args, n):
+    """``obtain(request, a, b)`` in a locked machine: a Tensor that owns the resulting object; None if the request gives 0.
+
+    With OWN the caller keeps its reference to ``a``.
+    """
+    handle = load_i64(self + _DATA)
+    state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
+    request, a, b = py_long_as(load_i64(args)), py_long_as(load_i64(args + 8)), py_long_as(load_i64(args + 16))
+    if request == OWN:
+        call_4(machine, state, RETAIN, a, 0)
+    at = call_4(machine, state, request, a, b)
+    if at == 0:
+        none = load_i64(handle + 8 * _NONE)
+        py_incref(none)
+        return none
+    made = new_tensor(handle, at)
+    if made == 0:
+        call_4(machine, state, RELEASE, at, 0)
+    return made
+
+
+@native
+def close_capsule(capsule):
+    """The destructor of the capsules of ``make_closer``: close the machine."""
+    handle = capsule_pointer(capsule, 0)
+    call_4(load_i64(handle + 8), load_i64(handle), CLOSE, load_i64(handle + 16), 0)
+    py_decref(capsule_context(capsule))
+
+
+@native
+def make_closer(self, args, n):
+    """``make_closer(handle, memory)``: see ``closer``."""
+    capsule = capsule_new(load_i64(load_i64(args) + _DATA), 0, load_i64(load_i64(self + _DATA)))
+    if capsule != 0:
+        memory = load_i64(args + 8)
+        py_incref(memory)
+        capsule_set_context(capsule, memory)
+    return capsule
+
+
+# ---- making the built-in functions --------------------------------------------------------------------------------------
+
+
+def closer(state: int, n_constants: int, memory: tuple[Any, ...]) -> Any:
+    """An object whose destruction closes a machine; it keeps the ``memory`` that the machine needs alive until then.
+
+    The object is a capsule because of the order of destruction: if the garbage collector finds a machine and its results in one
+    cycle, it first runs all their ``__del__``, in any order, and then destroys capsules.
+    """
+    handle = np.array([state, c_api.machine_address(), n_constants], np.int64)
+    destructor = np.array([kernel_store.address_of(close_capsule, "void(int64)")], np.int64)
+    return c_api.builtin(make_closer, destructor)(handle, (handle, *memory))
+
+
+@functools.cache
+def _finish_tensors() -> None:
+    """Install the native ``Tensor.__del__``, which never handles signals."""
+    Tensor.__del__ = c_api.method(finalize, Tensor)  # type: ignore[attr-defined]
+
+
+class Guard:
+    """The built-in functions of one machine.
+
+    The references to ``machine`` and ``serve`` are borrowed: both must outlive the guard.  The argument of ``serve`` is a reason
+    of ``state_layout``, or -1 - the number of a function whose result needs conversion in Python, or the list of the arguments
+    that a GPU will read.
+    """
+
+    def __init__(self, machine: Any, state: int, serve: Callable[[Any], Any]) -> None:
+        _finish_tensors()
+        self.handle = np.zeros(_MACHINE_WORDS, np.int64)
+        self.handle[:] = state, c_api.machine_address(), id(machine), id(serve), id(None), id(self.handle), id(Tensor)
+        self.alone = c_api.builtin(alone, self.handle)
+        self.obtain = c_api.builtin(obtain, self.handle)
+
+    def entry(self, number: int, function: VMFunction, table: np.ndarray | None) -> tuple[Any, Any, Any]:
+        """The objects to keep alive, ``enter`` (None without a parameter ``table``) and ``begin`` of a function."""
+        words, ty = np.zeros(_ENTRY_WORDS, np.int64), function.result
+        rank, dtype = (ty.rank, DTYPES.index(ty.dtype)) if isinstance(ty, TensorType) else (-1, -1)
+        at = table.ctypes.data if table is not None else 0
+        n, n_named = len(function.params), len(named_dims(function))
+        words[:] = self.handle.ctypes.data, number, at, n, id(np.ndarray), n_named, rank, dtype
+        fast = c_api.builtin(enter, words) if table is not None and c_api.arrays_are_readable() else None
+        return (words, table, self.handle), fast, c_api.builtin(begin, words)

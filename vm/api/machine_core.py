@@ -1,0 +1,491 @@
+"""The virtual machine: an executable, its memory, and calls into the native interpreter loop."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type
+from ...ops.native.cache import kernel_store
+from ...ops.native.memory import ARRAYS, load_i64
+from ...ops.native.memory import tensor as record_at
+from ...ops.native.object_layout import TAG_ADT, TAG_TENSOR
+from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
+from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
+from ..bytecode.signature import ArgumentChecker, parameter_table, positional
+from ..bytecode.sync_reason import SYNC_REASONS, SyncReason, number_of
+from ..bytecode.verify import verify
+from ..devices.sim.simulated_device import is_lost
+from ..diagnostics import codes
+from ..diagnostics.source import ConfigError, VMError
+from ..runtime import poison, requests
+from ..runtime.loaded_program import Tables
+from ..runtime.state_layout import (
+    ARGUMENTS,
+    BUSY,
+    CLOSED,
+    COUNTERS,
+    CUDA,
+    FAILED,
+    FRAME_WORDS,
+    HOST_CALL,
+    NO_RESULT,
+    OUT_OF_FUEL,
+    STATE,
+    TRACE_EVENTS,
+    TRACE_OFF,
+    TRACE_TYPES,
+)
+from ..runtime.trace_events import Event, read_events
+from . import c_api, thread_count
+from .argument_errors import a_text, wrong
+from .argument_rows import rows_of
+from .arguments import lost, prepare
+from .donation import donated
+from .guard import Guard, closer
+from .machine_state import MachineState
+from .python_kernels import call_python
+from .runtime_errors import gpu_failed, memory_help, runtime_error
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..devices.cuda.interop import Export
+    from ..devices.cuda.session import Session
+
+_STACK_WORDS = 1 << 13
+#: Number of bytes that stands for no limit; sums with it fit int64.
+_NO_LIMIT = 1 << 62
+_NO_EXECUTABLE = "relay.compile makes one of a program"
+_T = TypeVar("_T")
+
+
+class Entry:
+    """A callable function of the program: ``vm["main"](x, y)`` or ``vm["main"](x=x, y=y)``.
+
+    ``vm["main"](x, y, donate=["x"])`` lets the program overwrite the array ``x``; its elements are undefined after the run.
+    """
+
+    __slots__ = ("_begin", "_enter", "_kept", "_machine", "function")
+
+    def __init__(self, machine: MachineCore, index: int) -> None:
+        self.function: VMFunction = machine.exe.functions[index]
+        self._machine = machine
+        table = parameter_table(self.function, machine._device)
+        self._kept, self._enter, self._begin = machine._guard.entry(index, self.function, table)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run the function; the result is a Tensor, or a (nested) tuple of Tensors.
+
+        Raises InputError for arguments that do not fit the parameters, VMError for failures during the run.
+        """
+        if named:
+            # a parameter may be called "donate"
+            donations = named.pop("donate", ()) if all(name != "donate" for name, _ in self.function.params) else ()
+            args = positional(self.function, args, named)
+            if donations:
+                return self._call_general(args, donations)
+        if self._enter is not None:
+            result = self._enter(*args)
+            if result is not None:
+                return result
+        return self._call_general(args)
+
+    def __reduce__(self) -> Any:
+        return MachineCore.__getitem__, (self._machine, self.function.name)
+
+    def _call_general(self, args: tuple[Any, ...], donate: Any = ()) -> Any:
+        """Run on the general path: any type of argument, error messages, donated arguments."""
+        machine, function = self._machine, self.function
+        args = positional(function, args, {})
+        checker = ArgumentChecker(function)
+        devices = [function.device_of(i, machine._device) for i in range(len(args))]
+        rows = zip(function.params, args, devices, strict=True)
+        prepared = [prepare(machine, checker, name, ty, value, device) for (name, ty), value, device in rows]
+        donations = donated(function, donate, args, prepared)
+        try:
+            return self._begin(rows_of(prepared, devices, donations), prepared)
+        finally:
+            if machine._session is not None:
+                machine._session.make_owners_wait()
+
+
+class MachineCore(MachineState):
+    """The state of a virtual machine and its calls into the native loop; see ``VirtualMachine``."""
+
+    def __init__(
+        self,
+        exe: ExecutableData,
+        device: str | None = None,
+        *,
+        memory_limit_bytes: int | None = None,
+        stack_limit_bytes: int = 64 << 20,
+        link_bytes_per_s: int = 0,
+    ) -> None:
+        if not isinstance(exe, ExecutableData):
+            help = "VirtualMachine(Executable.load(path))" if isinstance(exe, (str, os.PathLike)) else _NO_EXECUTABLE
+            raise wrong("VirtualMachine: the program", "an Executable", exe, help)
+        name, ordinal = gpu_number(None if device is None else a_text(device, "VirtualMachine: the device"))
+        if name is not None and name != exe.target:
+            known = "" if device in DEVICES else f" (there is no device {device!r}; devices: {', '.join(DEVICES)})"
+            raise ConfigError(
+                f"the executable was compiled for {exe.target!r}, not {device!r}{known}",
+                help="compile for it: target=...",
+                code=codes.Config.DEVICE,
+            )
+        verify(exe)
+        self.exe = exe
+        self.device = exe.target
+        self.memory_limit_bytes = memory_limit_bytes
+        self._options = {
+            "device": device,
+            "memory_limit_bytes": memory_limit_bytes,
+            "stack_limit_bytes": stack_limit_bytes,
+            "link_bytes_per_s": link_bytes_per_s,
+        }
+        self._device = DEVICES.index(exe.target)
+        with kernel_store.tracked_uses() as prepared:
+            self._session, self._tables = _opened(exe, ordinal)
+        thread_count.prepare()
+        #: Kernels that the constructor loaded from the kernel cache or compiled.
+        self.prepared: tuple[kernel_store.Use, ...] = tuple(prepared)
+        self._host_events: list[Event] = []
+        block = np.zeros(1, STATE)
+        self._view = block[0]
+        self._block, self._state = block, block.ctypes.data
+        self._counted = block.view(np.int64)[STATE.fields[COUNTERS[0]][1] // 8 :][: len(COUNTERS)]
+        #: Sends a request to the machine (see ``requests``); the caller must hold the machine's lock.
+        self._request = functools.partial(c_api.machine(), self._state)
+        self._server = self._serve
+        self._guard = Guard(self, self._state, self._server)
+        self._fill_state(stack_limit_bytes, memory_limit_bytes, link_bytes_per_s)
+        self._closer = closer(self._state, len(exe.constants), (block, self._tables))
+        self._make_stack()
+        if self._session is not None:
+            self._session.attach(self._view, self._state)
+        self._export = c_api.exporter()
+        self._as_array = c_api.array_maker()
+        self._entries: dict[str, Entry] = {}
+        #: ``run(*args, **named)`` calls ``main``; see Entry.
+        self.run: Callable[..., Any] = self["main"] if "main" in self.entries else self._no_main
+
+    def _fill_state(self, stack_limit_bytes: int, memory_limit_bytes: int | None, link_bytes_per_s: int) -> None:
+        state, tables = self._view, self._tables
+        for name in (
+            "code", "functions", "packed", "shape_programs", "constants", "libraries", "slots", "argv",
+            "reason_kinds", "sync_counts",
+        ):  # fmt: skip
+            state[name] = getattr(tables, name).ctypes.data
+        # the initial stack has room for the first frame of a run, which is not checked
+        self._first_words = max([_STACK_WORDS, *(f.n_registers + 2 * FRAME_WORDS for f in self.exe.functions)])
+        state["stack_limit"] = max(min(stack_limit_bytes, _NO_LIMIT) // 8, self._first_words)
+        state["limit_bytes"] = _NO_LIMIT if memory_limit_bytes is None else min(memory_limit_bytes, _NO_LIMIT)
+        state["link_bytes_per_s"] = min(link_bytes_per_s, _NO_LIMIT)
+        state["team"] = thread_count.team()
+        state["poison"] = os.environ.get(poison.VARIABLE, "0") != "0"
+        state["error_pc"] = -1
+        config = self.exe.config
+        if config.get("bulk") == "off" or config.get("debug_sync") == "on":
+            state["wait_each"] = 1 + number_of(SyncReason.EACH_LAUNCH)
+        self._starts = tables.starts
+
+    def _make_stack(self) -> None:
+        if not self._request(requests.STACK, self._first_words, 0):
+            raise VMError("out of memory: no room for the stack", help=memory_help(self), code=codes.of_status(OUT_OF_MEMORY))
+
+    # ---- calling ---------------------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the callable functions."""
+        return tuple(f.name for f in self.exe.functions)
+
+    def __getitem__(self, name: str) -> Entry:
+        """The function ``name``.  Raises ConfigError, which lists the functions, for an unknown name."""
+        if not isinstance(name, str) or name not in self._entries:
+            if a_text(name, "the function's name") not in self.entries:
+                raise _unknown_entry(name, self.entries)
+            self._entries[name] = Entry(self, self.exe.function_index(name))
+        return self._entries[name]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Call ``main``, as ``run``."""
+        return self.run(*args, **named)
+
+    def _no_main(self, *args: Any, **named: Any) -> Any:
+        raise _unknown_entry("main", self.entries)
+
+    def _exclusively(self, work: Callable[[], _T]) -> _T:
+        """The result of ``work()``, called with the machine locked.  Raises VMError if the machine is running."""
+        return self._guard.alone(work)  # type: ignore[no-any-return]
+
+    def _serve(self, what: Any) -> Any:
+        """Handle a callback of the native code while a call has the machine locked (see ``guard``)."""
+        if isinstance(what, list):
+            assert self._session is not None
+            self._session.release_borrowed()
+            self._session.keep(what)
+        elif what < 0:
+            return self._unpack(int(self._view["result"]), self.exe.functions[-1 - what].result)
+        elif what == HOST_CALL:
+            call_python(self)
+        elif what == FAILED:
+            raise runtime_error(self)
+        elif what == BUSY:
+            raise self._refusal()
+        elif what == NO_RESULT:
+            raise self._no_memory("the result")
+        elif what == ARGUMENTS:
+            raise self._no_memory("the arguments") if self._view["status"] == OUT_OF_MEMORY else runtime_error(self)
+        else:
+            assert what == OUT_OF_FUEL, what  # the call of this method has handled signals
+
+    def _refusal(self) -> VMError:
+        """The error for the use of a machine that is locked or closed."""
+        if self._view["busy"] == CLOSED:
+            help = "make another VirtualMachine of the executable; results stay readable"
+            return VMError("this VirtualMachine is closed", help=help)
+        if self._view["owner"] != threading.get_ident():
+            return VMError(
+                "this VirtualMachine is running in another thread",
+                help="make one VirtualMachine per thread; they share the executable",
+            )
+        return VMError(
+            "this VirtualMachine is running already, and what it called (a kernel in Python, a signal handler) enters it again",
+            help="make another VirtualMachine for that; they share the executable",
+        )
+
+    def _wait(self, why: SyncReason | None) -> None:
+        """Synchronise with the device; without a reason the wait is not counted.  Raises VMError for a device error."""
+        state = self._view
+        state["pc"] = state["error_pc"] = -1
+        state["status"] = self._request(requests.WAIT, number_of(why) if why else -1, 0)
+        if state["status"]:
+            raise runtime_error(self)
+
+    def _no_memory(self, what: str) -> VMError:
+        if gpu_failed(self):
+            self._view["status"], self._view["pc"] = DEVICE_ERROR, -1
+            return runtime_error(self)
+        error = VMError(f"out of memory: no room for {what}", help=memory_help(self), code=codes.of_status(OUT_OF_MEMORY))
+        error.status = OUT_OF_MEMORY
+        return error
+
+    @property
+    def _ordinal(self) -> int:
+        """The number of the GPU."""
+        assert self._session is not None
+        return self._session.device.ordinal
+
+    @property
+    def _stream(self) -> int:
+        """The driver's handle of the compute stream."""
+        assert self._session is not None
+        return int(self._session.record["compute"])
+
+    def _share_on_stream(self, tensor: Tensor, stream: int | None) -> Export:
+        """The owner object for another library that uses a tensor on its own stream.
+
+        The other stream waits for the work that computes the tensor.
+        """
+        assert self._session is not None
+        return self._session.interop.export(tensor, stream)
+
+    def _check_not_lost(self, tensor: Tensor) -> None:
+        if is_lost(tensor._address):
+            raise lost(tensor)
+
+    def _unpack(self, address: int, ty: Type) -> Any:
+        """Convert the result, or a field of it, to a Python value; the machine keeps its own reference.
+
+        Raises VMError for a function, and for a result that differs from the declared type.
+        """
+        record = record_at(address)
+        if record.tag == TAG_TENSOR and isinstance(ty, TensorType):
+            if (record.ndim, record.dtype) == (ty.rank, DTYPES.index(ty.dtype)):
+                tensor = self._guard.obtain(requests.OWN, address, 0)
+                if tensor is None:
+                    raise self._no_memory("the result")
+                return tensor
+        elif record.tag == TAG_ADT and isinstance(ty, TupleType) and record.count == len(ty.fields):
+            at = record.data
+            return tuple([self._unpack(load_i64(at + 8 * i), t) for i, t in enumerate(ty.fields)])
+        if isinstance(ty, FuncType):
+            raise VMError(f"the result is {ty}: a function has no value outside the program")
+        raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
+
+    def _from_array(self, array: np.ndarray, device: int) -> Tensor:
+        """A new tensor of this machine on a device, with the elements of an array.  Raises VMError if out of memory."""
+        rows = rows_of([array], [device], frozenset())
+        tensor = self._exclusively(functools.partial(self._guard.obtain, requests.TAKE_IN, rows.ctypes.data, 0))
+        if tensor is None:
+            raise self._no_memory("a copy of a tensor")
+        return tensor  # type: ignore[no-any-return]
+
+    def _to_host(self, tensor: Tensor, why: SyncReason = SyncReason.FETCH) -> Tensor:
+        """A copy of a device tensor on the host, counted as a copy.  Raises VMError if queued work fails."""
+        return self._exclusively(functools.partial(self._fetch_to_host, tensor, why))
+
+    def _fetch_to_host(self, tensor: Tensor, why: SyncReason) -> Tensor:
+        """As ``_to_host``, for a caller that has locked the machine between two runs."""
+        state = self._view
+        state["status"] = 0
+        found = self._guard.obtain(requests.TO_HOST, tensor._address, number_of(why))
+        if found is None:
+            status = int(state["status"])
+            if status == OUT_OF_MEMORY and state["error_pc"] < 0:
+                raise self._no_memory(f"a copy of {tensor} on the host")
+            if status == RESULT_LOST:
+                raise lost(tensor)
+            state["pc"] = -1
+            error = runtime_error(self)
+            state["error_pc"] = -1
+            raise error
+        if self._session is not None:
+            self._session.release_borrowed()
+        return found  # type: ignore[no-any-return]
+
+    # ---- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Free all memory except the memory of live results, which stay readable.
+
+        No call may follow; another ``close`` has no effect.  ``with VirtualMachine(exe) as vm`` closes the machine at the end.
+
+        Raises VMError if the machine is running, and if queued work fails; in the latter case the machine is closed, too.
+        """
+        if self._view["busy"] != CLOSED:
+            self._exclusively(self._retire)
+
+    def _retire(self) -> None:
+        state = self._view
+        state["pc"] = state["error_pc"] = -1
+        state["status"] = self._request(requests.RETIRE, len(self.exe.constants), 0)
+        if self._session is not None:
+            self._session.release_borrowed()
+        if state["status"]:
+            raise runtime_error(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"@{n}" for n in self.entries[:3]) + (", ..." if len(self.entries) > 3 else "")
+        closed = ", closed" if self._view["busy"] == CLOSED else ""
+        return f"<VirtualMachine on {self.device}: {names}; {self.memory['live_bytes']} bytes in use{closed}>"
+
+    # ---- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counts of events and bytes since the machine was made, or since ``reset_counters``."""
+        return dict(zip(COUNTERS, self._counted.tolist(), strict=True))
+
+    def count(self) -> np.ndarray:
+        """The counters as an array in the order of ``state_layout.COUNTERS``; ten times faster than ``counters``."""
+        return self._counted.copy()
+
+    def reset_counters(self) -> None:
+        """Set every counter to 0, and ``peak_bytes`` to the bytes in use.  Raises VMError if the machine is running."""
+
+        def reset() -> None:
+            for name in COUNTERS:
+                self._view[name] = 0
+            self._tables.sync_counts[:] = 0
+            self._view["peak_bytes"] = self._view["live_bytes"]
+
+        self._exclusively(reset)
+
+    @property
+    def sync_reasons(self) -> dict[str, int]:
+        """Numbers of host synchronisations by reason, since the counters were reset (see ``sync_reason``)."""
+        return {key: n for key, n in zip(SYNC_REASONS, self._tables.sync_counts.tolist(), strict=True) if n}
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """``live_bytes``: in use; ``pool_bytes``: allocated from the system; ``live_objects``: number of objects."""
+        return {name: int(self._view[name]) for name in ("live_bytes", "pool_bytes", "live_objects")}
+
+    def trim(self) -> int:
+        """Return free memory to the system; the number of bytes.  Raises VMError if the machine is running."""
+        return self._exclusively(functools.partial(self._request, requests.TRIM, 0, 0))
+
+    @property
+    def kernel_compiles(self) -> int:
+        """The number of functions that this process has compiled so far, for all machines; 0 if all were in the kernel cache."""
+        return kernel_store.counters["compiles"]
+
+    def start_trace(self, types: bool = False) -> None:
+        """Start recording kernels, copies, waits, shape functions, allocations and calls of Python kernels.
+
+        ``types``: also record dtypes and shapes of the arguments of kernels and shape functions, and the bytes that kernels
+        access.  Raises VMError if the machine is running.
+        """
+
+        def start() -> None:
+            self._host_events.clear()
+            if self._session is not None:
+                self._request(requests.TRACE, 0, 0)
+            self._view["trace_used"], self._view["tracing"] = 0, TRACE_TYPES if types else TRACE_EVENTS
+
+        self._exclusively(start)
+
+    def stop_trace(self) -> list[Event]:
+        """Stop recording; the events since ``start_trace``, sorted by end.  Raises VMError if the machine is running."""
+
+        def stop() -> list[Event]:
+            if self._session is not None:  # a GPU reports the times of its work after a synchronisation
+                self._wait(None)
+            self._view["tracing"] = TRACE_OFF
+            n = int(self._view["trace_used"])
+            return read_events(ARRAYS["array_int64"](int(self._view["trace"]), n)) if n else []
+
+        events = self._exclusively(stop)
+        return sorted([*events, *self._host_events], key=lambda e: e.end_ns) if self._host_events else events
+
+
+def _opened(exe: ExecutableData, ordinal: int) -> tuple[Session | None, Tables]:
+    """The session on the executable's GPU (None for other devices), and the tables of the program.
+
+    Raises ConfigError if the GPU cannot be used.
+    """
+    if exe.target != DEVICES[CUDA]:
+        return None, Tables(exe)
+    from ...ops.native.jit.nvrtc import NoNvrtc
+    from ..devices.cuda.device import FORKED, FORKED_HELP, CudaError
+    from ..devices.cuda.driver import NoCuda
+    from ..devices.cuda.session import Session
+
+    try:
+        session = Session(ordinal, exe.config.get("graphs", "auto"))
+        return session, Tables(exe, session)
+    except (NoCuda, NoNvrtc, CudaError) as error:
+        forked = isinstance(error, CudaError) and error.number == FORKED
+        help = FORKED_HELP if forked else "`cpu` and `sim` need no GPU; `relayvm env` lists the devices found"
+        raise ConfigError(str(error), help=help) from None
+
+
+def gpu_number(device: str | None) -> tuple[str | None, int]:
+    """Split a device name into name and number of the GPU: ``cuda:1`` is ("cuda", 1)."""
+    if device is not None and device.startswith("cuda:") and device[5:].isdecimal():
+        return "cuda", int(device[5:])
+    return device, 0
+
+
+def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:
+    import difflib
+
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean @{near[0]}?" if near else ""
+    return ConfigError(
+        f"the program has no function @{name}{hint}",
+        help=f"its functions: {', '.join('@' + n for n in names)}",
+        code=codes.Config.FUNCTION,
+    )

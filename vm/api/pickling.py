@@ -1,0 +1,47 @@
+"""Unpickling of results, executables and machines, possibly in another process.
+
+Addresses are not portable: a tensor is pickled as its elements, an executable as the bytes of its file, a machine as its
+executable and the arguments of its constructor.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..bytecode.executable import DEVICES
+from ..bytecode.executable_file import to_bytes
+from .executable import Executable, from_bytes
+from .machine import VirtualMachine
+from .tensor import Tensor
+
+
+@functools.cache
+def _keeper() -> VirtualMachine:
+    """A machine without functions that owns unpickled tensors."""
+    return VirtualMachine(Executable((), (), (), (), (), (), DEVICES[0]))
+
+
+def tensor_of(array: np.ndarray) -> Tensor:
+    """A tensor on the host with the elements of an array.  Raises VMError if out of memory."""
+    return _keeper()._from_array(np.require(array, requirements="CA"), 0)
+
+
+def executable_of(data: bytes) -> Executable:
+    """The executable serialised in ``data``.  Raises ExecutableFormatError for any other bytes."""
+    return from_bytes(data)
+
+
+def machine_of(exe: Executable, options: dict[str, Any]) -> VirtualMachine:
+    """A new machine for an executable.  Raises the same errors as VirtualMachine."""
+    return VirtualMachine(exe, **options)
+
+
+def register() -> None:
+    """Register the pickling of results, executables and machines."""
+    copyreg.pickle(Tensor, lambda tensor: (tensor_of, (tensor.numpy(),)))
+    copyreg.pickle(Executable, lambda exe: (executable_of, (to_bytes(exe),)))
+    copyreg.pickle(VirtualMachine, lambda machine: (machine_of, (machine.exe, machine._options)))

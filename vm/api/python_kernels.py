@@ -1,0 +1,156 @@
+"""Calls of kernels written in Python, between two entries of the native interpreter loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ops.core.group import Group
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
+from ...ops.native import memory
+from ...ops.native.memory import tensor as record_at
+from ...ops.native.status import HOST_KERNEL
+from ...ops.strategy.implementation import HOST
+from ..bytecode.executable import PackedFunc, VMFunction
+from ..bytecode.sync_reason import SyncReason, number_of
+from ..diagnostics import codes
+from ..diagnostics.source import Diagnostic, VMError
+from ..runtime import requests
+from ..runtime.state_layout import CPU, CUDA, TRACE_OFF, TRACE_TYPES
+from ..runtime.trace_events import HOST_CALL, Event
+from .machine_state import MachineState
+from .runtime_errors import locate, operators, runtime_error, span_of
+from .tensor import Tensor
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The kernel call at which the loop stopped: number and kernel, tensors, function and pc."""
+
+    number: int
+    packed: PackedFunc
+    addresses: list[int]
+    function: VMFunction
+    pc: int
+
+
+def call_python(machine: MachineState) -> None:
+    """Run the Python kernel at which the loop stopped, and advance the pc past the instruction.
+
+    Raises VMError for an exception of the kernel, and for a failure of earlier device work.
+    """
+    state = machine._view
+    function, pc = locate(machine.exe, machine._starts, int(state["pc"]))
+    words = function.code[pc:]
+    number, n = int(words[1]), int(words[3])
+    packed = machine.exe.packed[number]
+    # copy the addresses, since queued kernels overwrite argv; only native implementations use a workspace
+    call = _Call(number, packed, machine._tables.argv[: n - packed.group.workspace].tolist(), function, pc)
+    if call.packed.device == CUDA and number in machine._tables.sources:
+        _launch_on_gpu(machine, call)
+    elif call.packed.device == CUDA:
+        _run_on_copies(machine, call)
+    else:
+        _run_in_place(machine, call)
+    state["pc"] += 4 + n
+
+
+def _run_in_place(machine: MachineState, call: _Call) -> None:
+    """Run a kernel on memory that the host can access, after all queued work has finished."""
+    if call.packed.device != CPU:
+        _wait(machine, number_of(SyncReason.PYTHON_KERNEL))
+    arrays = [_host_view(at) for at in call.addresses]
+    with _counted(machine, call):
+        _run(call.packed.group, arrays)
+
+
+def _run_on_copies(machine: MachineState, call: _Call) -> None:
+    """Run a kernel that needs numpy arrays for a GPU, on host copies of its tensors; the copies are counted."""
+    session, n = machine._session, call.packed.n_inputs
+    assert session is not None
+    results = [np.empty(shape, numpy_dtype(dtype)) for _, shape, dtype in map(tensor_fields, call.addresses[n:])]
+    copies = [_copy_to_host(machine, at) for at in call.addresses[:n]]
+    try:
+        with _counted(machine, call):
+            _run(call.packed.group, [*(_host_view(c._address if isinstance(c, Tensor) else c) for c in copies), *results])
+    finally:
+        copies.clear()  # otherwise the traceback of an error would keep them alive
+    for at, array in zip(call.addresses[n:], results, strict=True):
+        session.copy_to_gpu(record_at(at).data, array)
+        machine._view["htod_copies"] += 1
+        machine._view["htod_bytes"] += array.nbytes
+        machine._view["outstanding"] = 1
+
+
+def _copy_to_host(machine: MachineState, at: int) -> int | Tensor:
+    """The address of a tensor on the host, or a host copy of the tensor.  Raises VMError if the copy fails."""
+    if record_at(at).device != CUDA:
+        return at
+    copy = machine._guard.obtain(requests.TO_HOST, at, number_of(SyncReason.PYTHON_KERNEL))
+    if copy is None:
+        raise runtime_error(machine)
+    return copy  # type: ignore[no-any-return]
+
+
+def _launch_on_gpu(machine: MachineState, call: _Call) -> None:
+    """Run a Python kernel that launches work on the GPU asynchronously."""
+    state, session = machine._view, machine._session
+    assert session is not None
+    state["outstanding"] = 1
+    state["n_launched"] += 1
+    with _counted(machine, call, "asking the GPU for its work failed"):
+        session.run_python(machine._tables.sources[call.number], [tensor_fields(at) for at in call.addresses])
+    if state["wait_each"]:
+        _wait(machine, int(state["wait_each"]) - 1)
+
+
+def _run(group: Group, arrays: Sequence[np.ndarray]) -> None:
+    node = group.nodes[0]
+    kernel = group.kernel_on(HOST)
+    assert kernel is not None and kernel.body is not None
+    kernel.body(*arrays, **kernel.attrs(node.attrs))
+
+
+def _wait(machine: MachineState, why: int) -> None:
+    machine._view["status"] = machine._request(requests.WAIT, why, 0)
+    if machine._view["status"]:
+        raise runtime_error(machine)
+
+
+@contextmanager
+def _counted(machine: MachineState, call: _Call, what: str = "its kernel in Python failed") -> Iterator[None]:
+    """Count and trace the call in the ``with`` block, and attach the location in the program to its exception."""
+    state = machine._view
+    state["host_calls"] += 1
+    state["launches"] += 1
+    start = time.monotonic_ns()
+    try:
+        yield
+    except Exception as cause:
+        text = f"{operators(machine.exe, call.number)}: {what}: {type(cause).__name__}: {cause}"
+        error = VMError(Diagnostic(text, span_of(machine.exe, call.function, call.pc), code=codes.of_status(HOST_KERNEL)))
+        error.status = HOST_KERNEL
+        raise error from cause
+    if state["tracing"] != TRACE_OFF:
+        shown = [tensor_fields(at) for at in call.addresses] if state["tracing"] == TRACE_TYPES else []
+        types = tuple((dtype, shape) for _, shape, dtype in shown)
+        nbytes = sum(int(np.prod(shape)) * ITEMSIZE[dtype] for _, shape, dtype in shown)
+        end, live = time.monotonic_ns(), int(state["live_bytes"])
+        machine._host_events.append(Event(HOST_CALL, int(state["pc"]), call.number, start, end, nbytes, start, end, live, types))
+
+
+def tensor_fields(at: int) -> tuple[int, tuple[int, ...], str]:
+    """Data address, shape and dtype of a tensor object."""
+    t = record_at(at)
+    return t.data, tuple(t.shape[i] for i in range(t.ndim)), DTYPES[t.dtype]
+
+
+def _host_view(at: int) -> np.ndarray:
+    """An array over the elements of a tensor object, without ownership."""
+    address, shape, dtype = tensor_fields(at)
+    n = int(np.prod(shape, dtype=np.int64))
+    return memory.ARRAYS[f"array_{dtype}"](address, n).reshape(shape)

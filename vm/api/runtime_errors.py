@@ -1,0 +1,191 @@
+"""Exceptions for run-time failures: the failed operation, its location in the program, and the shapes of its operands."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ops.core.op import REGISTRY
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, TensorType, numpy_dtype
+from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE
+from ...ops.native.memory import load_i64
+from ...ops.native.memory import tensor as record_at
+from ...ops.native.object_layout import TAG_TENSOR
+from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
+from ..bytecode import isa
+from ..bytecode.executable import ExecutableData, VMFunction
+from ..diagnostics import codes
+from ..diagnostics.source import Diagnostic, Span, VMError
+from .machine_state import MachineState
+
+
+def runtime_error(machine: MachineState) -> VMError:
+    """The exception for a machine whose run failed; call it before the frames are unwound."""
+    state = machine._view
+    status, pc = int(state["status"]), int(state["error_pc"])
+    if status == OUT_OF_MEMORY and gpu_failed(machine):
+        status = DEVICE_ERROR  # after an error a GPU refuses allocations
+    if status == DEVICE_ERROR and pc < 0:  # reported between two runs
+        pc = int(state["first_pc"])
+    function, local = locate(machine.exe, machine._starts, pc)
+    instruction = isa.decode(function.code, local)
+    here = pc == int(state["pc"])  # a queued kernel fails later, when its registers have changed
+    registers = _registers(machine) if here else {}
+    reads = [
+        v for name, k in instruction.operands.items() if k.access in ("read", "take") for v in _list(getattr(instruction, name))
+    ]
+    if isinstance(instruction, isa.InvokePacked) and machine.exe.packed[instruction.packed].group.workspace:
+        reads.pop()
+    shown = [_show(registers[r]) for r in reads if r in registers and _is_tensor(registers[r])]
+    message = _message(machine, instruction, status, registers)
+    notes: list[tuple[str, Span | None]] = [(f"in @{function.name} at pc {local}: {instruction}", None)]
+    if status == DEVICE_ERROR:
+        message, extra = _device_error(machine)
+        notes += extra
+    if shown:
+        notes.append((f"operands: {', '.join(shown)}", None))
+    error = VMError(
+        Diagnostic(
+            message, span_of(machine.exe, function, local), tuple(notes), _help(machine, status), code=codes.of_status(status)
+        )
+    )
+    error.status = status
+    return error
+
+
+def gpu_failed(machine: MachineState) -> bool:
+    """Whether the GPU of this machine has reported an error."""
+    return machine._session is not None and bool(machine._session.record["error"])
+
+
+def _device_error(machine: MachineState) -> tuple[str, list[tuple[str, Span | None]]]:
+    """The GPU's error message, and notes on the launches since the last synchronisation, one of which may have failed."""
+    state, session = machine._view, machine._session
+    assert session is not None
+    words = session.describe_error(int(session.record["error"]))
+    n = int(state["n_launched"])
+    if n == 0:
+        return words, []
+    found = []
+    for pc in dict.fromkeys((int(state["first_pc"]), int(state["last_pc"]))):
+        function, local = locate(machine.exe, machine._starts, pc)
+        found.append(f"@{function.name} pc {local}")
+    which = f"the launch at {found[0]}" if n == 1 else f"one of {n} launches, from {found[0]} to {found[-1]}"
+    return words, [(f"it was found while waiting for {which}", None)]
+
+
+def locate(exe: ExecutableData, starts: list[int], pc: int) -> tuple[VMFunction, int]:
+    """The function that contains word ``pc`` of the concatenated code, and the pc in that function."""
+    i = bisect.bisect_right(starts, max(pc, 0)) - 1
+    return exe.functions[i], max(pc, 0) - starts[i]
+
+
+def span_of(exe: ExecutableData, function: VMFunction, pc: int) -> Span | None:
+    """The source span of the instruction at ``pc`` of ``function``; None if it has none."""
+    i = bisect.bisect_right([s[0] for s in function.spans], pc) - 1
+    if i < 0:
+        return None
+    _, source, start, end = function.spans[i]
+    return Span(exe.sources[source], start, end) if source >= 0 else None
+
+
+def _list(value: Any) -> tuple[int, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _registers(machine: MachineState) -> dict[int, int]:
+    state = machine._view
+    base = int(state["stack"]) + 8 * int(state["base"])
+    held = {r: load_i64(base + 8 * r) for r in range(int(state["n_registers"]))}
+    return {r: at for r, at in held.items() if at}
+
+
+def _is_tensor(at: int) -> bool:
+    return record_at(at).tag == TAG_TENSOR
+
+
+def _show(at: int) -> str:
+    t = record_at(at)
+    return str(TensorType.of([t.shape[i] for i in range(t.ndim)], DTYPES[t.dtype]))
+
+
+class _TensorDescriptor:
+    """Descriptor of a tensor for shape programs: its shape, and its data if it is on the host."""
+
+    def __init__(self, at: int) -> None:
+        t = record_at(at)
+        self.shape = tuple(t.shape[i] for i in range(t.ndim))
+        self.at, self.dtype, self.on_host = t.data, DTYPES[t.dtype], t.device == 0
+
+    def reshape(self, n: int) -> np.ndarray:
+        import ctypes
+
+        count = int(np.prod(self.shape, dtype=np.int64))
+        raw = (ctypes.c_char * (count * ITEMSIZE[self.dtype])).from_address(self.at)
+        return np.frombuffer(raw, numpy_dtype(self.dtype), count)
+
+
+def _message(machine: MachineState, instruction: isa.Instruction, status: int, registers: dict[int, int]) -> str:
+    exe, words = machine.exe, STATUS.get(status, f"status {status}")
+    match instruction:
+        case isa.InvokePacked(packed=number) if status == OUT_OF_MEMORY:
+            return f"out of memory: no room for the workspace of {operators(exe, number)}"
+        case isa.InvokePacked(packed=number):
+            return f"{operators(exe, number)}: {words}"
+        case isa.InvokeShapeFunc(func=number, args=args):
+            name = exe.shape_func_names[number]
+            if status == SHAPE_CHECK:
+                text = exe.shape_funcs[number].describe_failure([_TensorDescriptor(registers[r]) for r in args]) or words
+                if name in (ASSERT_SHAPE.name, ASSERT_SAME_SIZE.name):  # inserted by type inference, not part of the program
+                    return text
+                # in a fused kernel the message begins with the operator
+                return text if text.partition(":")[0] in REGISTRY else f"{name}: {text}"
+            return f"{name}: {words}"
+        case isa.ReshapeTensor(src=source, shape=shape) if status == SHAPE_CHECK:
+            wanted = _TensorDescriptor(registers[shape]).reshape(-1).tolist()
+            return f"reshape: a tensor of shape {_TensorDescriptor(registers[source]).shape} cannot be viewed as {tuple(wanted)}"
+        case isa.AllocStorage(nbytes=n) if status == OUT_OF_MEMORY:
+            return f"out of memory: {n} bytes are needed"
+        case isa.TakeStorage(src=source) if status == OUT_OF_MEMORY:
+            like = _TensorDescriptor(registers[source])
+            return _no_room(like.shape, like.dtype)
+        case isa.AllocStorageReg(shape=shape, dtype=dtype) if status == OUT_OF_MEMORY:
+            sizes = tuple(_TensorDescriptor(registers[shape]).reshape(-1).tolist())
+            return _no_room(sizes, DTYPES[dtype])
+    return words
+
+
+def _no_room(sizes: Sequence[int], dtype: str) -> str:
+    return f"out of memory: {math.prod(sizes) * ITEMSIZE[dtype]} bytes are needed for {dtype}{list(sizes)}"
+
+
+def operators(exe: ExecutableData, packed: int) -> str:
+    """The distinct operators of a kernel: ``add, exp``."""
+    return ", ".join(dict.fromkeys(n.op for n in exe.packed[packed].group.nodes))
+
+
+def memory_help(machine: MachineState) -> str:
+    """The help for out of memory: the bytes in use, the limit, and the use of GPU memory."""
+    limit, live = machine.memory_limit_bytes, int(machine._view["live_bytes"])
+    cap = f", the limit is {limit}" if limit is not None else ""
+    text = f"{live} bytes are in use{cap}"
+    return text if machine._session is None else f"{text}; {machine._session.memory_text()}"
+
+
+def _help(machine: MachineState, status: int) -> str | None:
+    state = machine._view
+    if status == OUT_OF_MEMORY:
+        return memory_help(machine)
+    if status == DEVICE_ERROR:
+        assert machine._session is not None
+        return machine._session.help
+    if status == STACK_OVERFLOW:
+        return (
+            f"the stack holds {int(state['stack_limit']) * 8 >> 20} MiB; a call in tail position needs none, "
+            "and VirtualMachine(exe, stack_limit_bytes=...) raises the limit"
+        )
+    return None

@@ -1,0 +1,63 @@
+"""The number of threads for the kernels of this process."""
+
+from __future__ import annotations
+
+import os
+
+from ...ops.native.threads import team as threads
+from ..diagnostics.source import ConfigError
+
+#: Environment variable with the number of threads.
+VARIABLE = "RELAYVM_NUM_THREADS"
+#: Largest number of threads; larger numbers are refused as mistakes.
+MOST = 1024
+
+_HELP = f"a whole number from 1 to {MOST}"
+_chosen: int | None = None
+
+
+def num_threads() -> int:
+    """The largest number of threads of a kernel on the CPU.
+
+    The sources, in this order: ``set_num_threads``, the environment variable RELAYVM_NUM_THREADS, the number of cores available
+    to this process.  Raises ConfigError if the variable is no number of threads.
+    """
+    if _chosen is not None:
+        return _chosen
+    value = os.environ.get(VARIABLE)
+    if value is None:
+        return _cores()
+    if not (value.isascii() and value.isdigit() and 1 <= int(value) <= MOST):
+        raise ConfigError(f"{VARIABLE} is {value!r}, which is no number of threads", help=_HELP)
+    return int(value)
+
+
+def set_num_threads(n: int | None) -> None:
+    """Set the number of threads of kernels on the CPU, for all machines; 1: only the caller's thread; None: the default.
+
+    Results are bit-identical for every ``n``, and nothing is recompiled.  Raises ConfigError if ``n`` is no number of threads.
+    """
+    global _chosen
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MOST):
+        raise ConfigError(f"{n!r} is no number of threads", help=_HELP)
+    _chosen = n
+    prepare()
+
+
+def prepare() -> None:
+    """Set the size of the thread team, and compile or load the code of its workers if there is more than one thread."""
+    n = num_threads()
+    if n > 1:
+        threads.load_workers()
+    threads.set_threads(n)
+
+
+def team() -> int:
+    """The address of this process's thread team record, for the native interpreter loop."""
+    return threads.address()
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), MOST)
+    return min(os.cpu_count() or 1, MOST)

@@ -1,0 +1,1 @@
+"""The instruction set, the executable, its file, its verifier and its disassembly."""

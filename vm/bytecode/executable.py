@@ -1,0 +1,153 @@
+"""Executables: compiled programs as plain data.  Kernels are stored as descriptions, not as machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from ...ops.core.group import Group
+from ...ops.core.tensor_types import Type
+from ...shape_funcs.symbolic.dim import ANY, Dim
+from ...shape_funcs.symbolic.program import ShapeProgram
+from ..api.argument_errors import UnknownName, a_text
+from ..diagnostics import codes
+from ..diagnostics.python_source import here
+from ..diagnostics.source import ConfigError, SourceText
+from . import isa
+from .copy_reason import CopyReason
+
+#: Device names, indexed by the device numbers of instructions.  Number 0 is always the host.
+DEVICES = ("cpu", "sim", "cuda")
+
+
+@dataclass(frozen=True)
+class MemoryNote:
+    """Debug information on the memory of the instruction at ``pc``, which is one of ``isa.NOTED``; for people.
+
+    ``name``: the name of the tensor, or of the value that may be in the storage.  ``nbytes``: the size of the storage, a portable
+    dim (see ``size_expressions``).  ``why``: the reason why no existing storage is reused; "" if reuse was not considered.
+    """
+
+    pc: int
+    name: str = ""
+    nbytes: Dim = ANY
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class VMFunction:
+    """A function in bytecode.
+
+    ``params``: names and types; registers 0, 1, ... hold the arguments on entry.  ``spans``: ``(pc, source, start, end)`` in
+    order of pc: the instructions from ``pc`` up to the next entry come from the characters ``start`` to ``end`` of the source
+    with this number.  ``devices``: the device number of each parameter; () if all parameters are on the target.  ``notes``:
+    debug information on memory, in order of pc.
+    """
+
+    name: str
+    params: tuple[tuple[str, Type], ...]
+    result: Type
+    n_registers: int
+    code: np.ndarray
+    spans: tuple[tuple[int, int, int, int], ...] = ()
+    devices: tuple[int, ...] = ()
+    notes: tuple[MemoryNote, ...] = ()
+
+    def device_of(self, param: int, target: int) -> int:
+        """The device number of a parameter; ``target`` is the number of the executable's target device."""
+        return self.devices[param] if self.devices else target
+
+
+@dataclass(frozen=True)
+class PackedFunc:
+    """A kernel: the description that it is generated from, the number of its device, and its numbers of inputs and outputs.
+
+    ``because``: the reason for the choice of the implementation; "" if the operator has only one implementation.
+    """
+
+    group: Group
+    device: int
+    n_inputs: int
+    n_outputs: int
+    because: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.group.name
+
+
+@dataclass(frozen=True, eq=False)
+class ExecutableData:
+    """The tables of a compiled program; ``api.executable.Executable`` adds the methods of later stages.
+
+    ``shape_funcs``: the integer programs; ``shape_func_names`` has the name of the primitive of each program.
+    ``reasons``: the reasons for the DeviceCopy and CopyBegin instructions.
+    """
+
+    functions: tuple[VMFunction, ...]
+    constants: tuple[np.ndarray, ...]
+    packed: tuple[PackedFunc, ...]
+    shape_funcs: tuple[ShapeProgram, ...]
+    shape_func_names: tuple[str, ...]
+    reasons: tuple[CopyReason, ...]
+    target: str
+    config: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[SourceText, ...] = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"@{f.name}" for f in self.functions[:3]) + (", ..." if len(self.functions) > 3 else "")
+        kernels = f"{len(self.packed)} kernel{'' if len(self.packed) == 1 else 's'}"
+        return f"<Executable for {self.target}: {names}; {kernels}, {sum(c.nbytes for c in self.constants)} bytes of constants>"
+
+    def function_index(self, name: str) -> int:
+        """The number of the function called ``name``.  Raises UnknownName, a KeyError, if there is no such function."""
+        a_text(name, "function_index: the name")
+        for i, f in enumerate(self.functions):
+            if f.name == name:
+                return i
+        listed = ", ".join("@" + f.name for f in self.functions)
+        raise UnknownName(f"the executable has no function {name!r}", here(), help=f"its functions: {listed}")
+
+    @property
+    def inputs(self) -> tuple[tuple[str, Type], ...]:
+        """Names and types of the parameters of ``main``.  Raises ConfigError when there is no ``main``."""
+        for f in self.functions:
+            if f.name == "main":
+                return f.params
+        raise ConfigError(
+            "the executable has no @main",
+            help=f"its functions: {', '.join('@' + f.name for f in self.functions)}",
+            code=codes.Config.FUNCTION,
+        )
+
+    @property
+    def primitive_ops(self) -> tuple[str, ...]:
+        """The names of the kernels, by number."""
+        return tuple(p.name for p in self.packed)
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """Numbers of functions, instructions, kernels, shape functions, constants and copies; bytes of code and constants.
+
+        Device copies are counted statically: one per instruction in the code.
+        """
+        instructions = [i for f in self.functions for _, i in isa.disassemble(f.code)]
+        return {
+            "functions": len(self.functions),
+            "instructions": len(instructions),
+            "kernels": len(self.packed),
+            "shape_funcs": len(self.shape_funcs),
+            "constants": len(self.constants),
+            "device_copies": sum(isinstance(i, (isa.DeviceCopy, isa.CopyBegin)) for i in instructions),
+            "code_bytes": sum(f.code.nbytes for f in self.functions),
+            "constant_bytes": sum(c.nbytes for c in self.constants),
+        }

@@ -1,0 +1,371 @@
+"""The file format of executables (``.rvm``): data without machine code; the reader accepts files from untrusted sources.
+
+::
+
+    magic                                  8 bytes
+    format version                         uint64; all numbers are little-endian
+    bytes of header, code, constants       3 x uint64
+    header                                 JSON, UTF-8: everything but the two sections that follow
+    code                                   the words of all functions, int64
+    constants                              their elements, row-major
+    SHA-256 of all bytes before            32 bytes
+
+Equal executables have equal bytes: ``to_bytes(from_bytes(b))`` equals ``b``.  The checksum detects damage.  ``verify`` detects
+inconsistent numbers, also in a maliciously crafted file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...ops.core.group import Group
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, Type, numpy_dtype
+from ...ops.core.type_relation import group_from_json
+from ...shape_funcs.symbolic.dim import ANY, Dim
+from ...shape_funcs.symbolic.program import INT64_MAX, ShapeProgram
+from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
+from .atomic_file import write_whole
+from .copy_reason import CopyKind, CopyReason
+from .executable import ExecutableData, MemoryNote, PackedFunc, VMFunction
+from .size_expressions import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
+from .types_json import type_from_json, type_to_json
+from .verify import verify
+
+#: Magic bytes as in PNG: no text file begins with them, and a transfer that changes line ends or the eighth bit alters them.
+MAGIC = b"\x89RVM\r\n\x1a\n"
+#: Version of the format, incremented with every incompatible change.
+FORMAT_VERSION = 5
+#: The class of the executable that is read.
+_E = TypeVar("_E", bound=ExecutableData)
+_HEAD = struct.Struct("<8s4Q")
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def to_bytes(exe: ExecutableData) -> bytes:
+    """Serialise the executable to the contents of a file."""
+    # a lone surrogate, valid in a Python str but not in UTF-8, becomes "?": the character offsets of spans stay valid
+    header = json.dumps(_header(exe), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
+    code = b"".join(f.code.astype("<i8").tobytes() for f in exe.functions)
+    constants = b"".join(c.astype(c.dtype.newbyteorder("<")).tobytes() for c in exe.constants)
+    head = _HEAD.pack(MAGIC, FORMAT_VERSION, len(header), len(code), len(constants))
+    body = b"".join((head, header, code, constants))
+    return body + hashlib.sha256(body).digest()
+
+
+def _header(exe: ExecutableData) -> dict[str, Any]:
+    notes = [note for f in exe.functions for note in f.notes]
+    sizes = _numbered((ANY, *(note.nbytes for note in notes)))
+    whys = _numbered(("", *(note.why for note in notes)))
+    return {
+        "target": exe.target,
+        "config": dict(exe.config),
+        "functions": [
+            {
+                "name": f.name,
+                "params": [[name, type_to_json(ty)] for name, ty in f.params],
+                "result": type_to_json(f.result),
+                "registers": f.n_registers,
+                "words": len(f.code),
+                "spans": [list(span) for span in f.spans],
+                "devices": list(f.devices),
+                "notes": [[n.pc, n.name, sizes[n.nbytes], whys[n.why]] for n in f.notes],
+            }
+            for f in exe.functions
+        ],
+        "constants": [[c.dtype.name, list(c.shape)] for c in exe.constants],
+        "packed": [
+            {
+                "group": p.group.to_json(),
+                "device": p.device,
+                "inputs": p.n_inputs,
+                "outputs": p.n_outputs,
+                "because": p.because,
+            }
+            for p in exe.packed
+        ],
+        "shape_funcs": [[name, p.to_json()] for name, p in zip(exe.shape_func_names, exe.shape_funcs, strict=True)],
+        "reasons": [_reason_to_json(r) for r in exe.reasons],
+        "sizes": [dim_to_json(d) for d in sizes],
+        "whys": list(whys),
+        "sources": [[s.name, s.text] for s in exe.sources],
+    }
+
+
+def _numbered(items: Iterable[Any]) -> dict[Any, int]:
+    return {item: number for number, item in enumerate(dict.fromkeys(items))}
+
+
+def _reason_to_json(reason: CopyReason) -> list[Any]:
+    assert reason.type is not None, reason
+    return [reason.kind.key, reason.op, reason.input, *tensor_to_json(reason.type)]
+
+
+def save(exe: ExecutableData, path: str | os.PathLike[str]) -> None:
+    """Write the file atomically.  Raises FileError if the file cannot be written."""
+    write_whole(path, to_bytes(exe))
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str], cls: type[_E]) -> _E:
+    """Load and verify the executable in a file.
+
+    Raises FileError if the file cannot be read.  Raises ExecutableFormatError for a file that is no executable, is of another
+    format version, was truncated, lengthened or altered, or does not verify.
+    """
+    try:
+        with open(path, "rb") as file:
+            # the declared sizes are compared with the size of the file before the sections are read
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(_HEAD.size)
+            _check_size(head, size)
+            data = head + file.read(size - len(head))
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+    except ExecutableFormatError as error:
+        raise _named(error, path) from None
+    return load_bytes(data, str(path), cls)
+
+
+def load_bytes(data: bytes, name: str, cls: type[_E]) -> _E:
+    """Deserialise and verify the contents of the file ``name``.  Raises ExecutableFormatError as ``load``."""
+    try:
+        exe = from_bytes(data, cls)
+        verify(exe)
+    except ExecutableFormatError as error:
+        raise _named(error, name) from None
+    return exe
+
+
+def _named(error: ExecutableFormatError, name: str | os.PathLike[str]) -> ExecutableFormatError:
+    first = error.diagnostics[0]
+    return ExecutableFormatError(f"{name}: {first.message}", help=first.help)
+
+
+def from_bytes(data: bytes, cls: type[_E]) -> _E:
+    """Deserialise the contents of a file without ``verify``.  Raises ExecutableFormatError, see ``load``."""
+    header_bytes, code_bytes, _ = _check_size(data[: _HEAD.size], len(data))
+    if hashlib.sha256(memoryview(data)[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
+        raise ExecutableFormatError("the file is damaged: its checksum does not match its contents", help="compile it again")
+    code_at = _HEAD.size + header_bytes
+    constants_at = code_at + code_bytes
+    try:
+        header = _Fields("the header", _json(data[_HEAD.size : code_at]))
+        return _executable(header, data[code_at:constants_at], data[constants_at:-_CHECKSUM_BYTES], cls)
+    except (ValueError, RecursionError) as error:
+        # RecursionError: deeply nested lists
+        text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ExecutableFormatError(f"the file is damaged: {text}") from None
+
+
+def _check_size(head: bytes, size: int) -> tuple[int, int, int]:
+    """The sizes of the sections declared in ``head``, checked against a file of ``size`` bytes."""
+    if not size:
+        raise ExecutableFormatError("not an executable: the file is empty")
+    if not head.startswith(MAGIC[: max(1, size)]):
+        raise ExecutableFormatError(
+            f"not an executable: the file does not begin as one, but with {head[:8]!r}",
+            help="`relayvm compile` makes executables",
+        )
+    if size < _HEAD.size:
+        raise ExecutableFormatError(f"the file is truncated: it ends after {size} bytes, within its first {_HEAD.size}")
+    _, version, *sizes = _HEAD.unpack(head)
+    if version != FORMAT_VERSION:
+        age = "a newer" if version > FORMAT_VERSION else "an older"
+        raise ExecutableFormatError(
+            f"the file has the format version {version}, made by {age} relayvm; this one reads version {FORMAT_VERSION}",
+            help="compile the program again with this relayvm",
+        )
+    expected = _HEAD.size + sum(sizes) + _CHECKSUM_BYTES
+    if expected > size:
+        raise ExecutableFormatError(f"the file is truncated: it has {size} bytes of {expected}")
+    if expected < size:
+        raise ExecutableFormatError(f"the file is damaged: {size - expected} bytes follow its end")
+    return tuple(sizes)  # type: ignore[return-value]
+
+
+def _json(data: bytes) -> Any:
+    try:
+        header = json.loads(data.decode("utf-8"))
+        if b"\\u" in data:
+            # an escape can encode a lone surrogate, which cannot be printed
+            json.dumps(header, ensure_ascii=False).encode("utf-8")
+    except ValueError as error:
+        raise ValueError(f"its header is no JSON: {error}") from None
+    return header
+
+
+class _Fields:
+    """Typed access to the fields of a JSON object.  ``where`` names the object in messages; errors are ValueErrors."""
+
+    def __init__(self, where: str, data: Any) -> None:
+        if type(data) is not dict:
+            raise ValueError(f"{where} is not a JSON object")
+        self.where, self.data = where, data
+
+    def get(self, name: str, kind: type) -> Any:
+        if name not in self.data:
+            raise ValueError(f"{self.where} has no {name!r}")
+        return _as(kind, self.data[name], f"{name!r} of {self.where}")
+
+    def each(self, name: str, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
+        """The items of a list, each converted by ``read(where, item)``."""
+        return tuple(read(f"{name}[{i}]", item) for i, item in enumerate(self.get(name, list)))
+
+
+def _as(kind: type, value: Any, where: str) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"{where} is {str(value)[:80]!r}, not a {kind.__name__}")
+    if kind is int and not 0 <= value <= INT64_MAX:
+        raise ValueError(f"{where} is out of range: {value}")
+    return value
+
+
+def _row(where: str, value: Any, *kinds: type) -> list[Any]:
+    """Check a list of values of these types."""
+    if len(_as(list, value, where)) != len(kinds):
+        raise ValueError(f"{where} has {len(value)} entries, not {len(kinds)}")
+    return [_as(kind, v, where) for kind, v in zip(kinds, value, strict=True)]
+
+
+# ---- the parts of an executable ------------------------------------------------------------------------------------
+
+
+def _executable(header: _Fields, code: bytes, constants: bytes, cls: type[_E]) -> _E:
+    programs = header.each("shape_funcs", _named_program)
+    config = header.get("config", dict)
+    return cls(
+        functions=_functions(header, code),
+        constants=_constants(header, constants),
+        packed=header.each("packed", _packed),
+        shape_funcs=tuple(program for _, program in programs),
+        shape_func_names=tuple(name for name, _ in programs),
+        reasons=header.each("reasons", _reason),
+        target=header.get("target", str),
+        config={key: _as(str, value, f"the value of {key!r} in 'config'") for key, value in config.items()},
+        sources=header.each("sources", lambda where, row: SourceText(*_row(where, row, str, str))),
+    )
+
+
+def _functions(header: _Fields, code: bytes) -> tuple[VMFunction, ...]:
+    rows = header.each("functions", _Fields)
+    sizes, whys = header.each("sizes", _size), header.each("whys", lambda where, why: _as(str, why, where))
+    lengths = [row.get("words", int) for row in rows]
+    if 8 * sum(lengths) != len(code):
+        raise ValueError(f"the functions have {8 * sum(lengths)} bytes of code, but there are {len(code)}")
+    out, at = [], 0
+    for row, n in zip(rows, lengths, strict=True):
+        words = _read_only(np.frombuffer(code, "<i8", n, 8 * at).astype(np.int64))
+        at += n
+        out.append(
+            VMFunction(
+                name=row.get("name", str),
+                params=row.each("params", lambda where, p, row=row: _param(f"{row.where}.{where}", p)),  # type: ignore[misc]
+                result=_type(f"the result of {row.where}", row.get("result", list)),
+                n_registers=row.get("registers", int),
+                code=words,
+                spans=row.each("spans", lambda where, s, row=row: tuple(_row(f"{row.where}.{where}", s, *[int] * 4))),  # type: ignore[misc]
+                devices=row.each("devices", lambda where, d, row=row: _as(int, d, f"{row.where}.{where}")),  # type: ignore[misc]
+                notes=row.each("notes", lambda where, n, row=row: _note(f"{row.where}.{where}", n, sizes, whys)),  # type: ignore[misc]
+            )
+        )
+    return tuple(out)
+
+
+def _note(where: str, data: Any, sizes: Sequence[Dim], whys: Sequence[str]) -> MemoryNote:
+    pc, name, size, why = _row(where, data, int, str, int, int)
+    if size >= len(sizes) or why >= len(whys):
+        raise ValueError(f"{where} refers to size {size} of {len(sizes)} and reason {why} of {len(whys)}")
+    return MemoryNote(pc, name, sizes[size], whys[why])
+
+
+def _size(where: str, data: Any) -> Dim:
+    try:
+        return dim_from_json(data)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _param(where: str, data: Any) -> tuple[str, Type]:
+    name, ty = _row(where, data, str, list)
+    return name, _type(where, ty)
+
+
+def _type(where: str, data: Any) -> Type:
+    try:
+        return type_from_json(data)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _packed(where: str, data: Any) -> PackedFunc:
+    fields = _Fields(where, data)
+    device, inputs, outputs = (fields.get(name, int) for name in ("device", "inputs", "outputs"))
+    return PackedFunc(_group(where, fields.get("group", dict)), device, inputs, outputs, fields.get("because", str))
+
+
+def _reason(where: str, data: Any) -> CopyReason:
+    key, op, name, dtype, dims = _row(where, data, str, str, str, str, list)
+    try:
+        return CopyReason(CopyKind.of(key), op, name, tensor_from_json(dtype, dims))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _group(where: str, data: Any) -> Group:
+    try:
+        return group_from_json(data)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _named_program(where: str, data: Any) -> tuple[str, ShapeProgram]:
+    name, program = _row(where, data, str, dict)
+    try:
+        return name, ShapeProgram.from_json(program)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray, ...]:
+    rows = [(f"constants[{i}]", *_row(f"constants[{i}]", row, str, list)) for i, row in enumerate(header.get("constants", list))]
+    out, at = [], 0
+    for where, dtype, shape in rows:
+        if dtype not in DTYPES:
+            raise ValueError(f"{where}: unknown dtype {dtype!r}; there are {', '.join(DTYPES)}")
+        if len(shape) > MAX_RANK:
+            raise ValueError(f"{where}: has {len(shape)} dimensions; at most {MAX_RANK} are possible")
+        count = math.prod(_as(int, size, where) for size in shape)
+        end = at + count * ITEMSIZE[dtype]
+        if end > len(data):
+            raise ValueError(f"{where}: ends at byte {end} of the {len(data)} bytes of constants")
+        out.append(_constant(where, data, dtype, shape, count, at))
+        at = end
+    if at != len(data):
+        raise ValueError(f"the constants have {at} bytes, but there are {len(data)}")
+    return tuple(out)
+
+
+def _constant(where: str, data: bytes, dtype: str, shape: list[int], count: int, at: int) -> np.ndarray:
+    if dtype == "bool" and (np.frombuffer(data, np.uint8, count, at) > 1).any():
+        raise ValueError(f"{where}: a bool is neither 0 nor 1")
+    element = numpy_dtype(dtype)
+    stored = np.frombuffer(data, element.newbyteorder("<"), count, at)
+    return _read_only(stored.astype(element).reshape(shape))
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,69 @@
+"""Fingerprints of executables and of the machine that runs them, as named fields."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ...ops.native.cache import fingerprint
+from ...ops.native.cache.fingerprint import NONE
+from ...ops.native.cache.kernel_store import toolchain
+from ...ops.native.jit import nvrtc
+from ..api import thread_count
+from ..devices.cuda import device
+from ..devices.cuda.driver import NoCuda
+from ..runtime.state_layout import CUDA
+from .executable import DEVICES, ExecutableData
+from .types_json import type_to_json
+
+#: Hexadecimal digits of a program's hash.
+_DIGITS = 32
+
+
+def machine_fields(target: str, libraries: Iterable[str] = ()) -> dict[str, str]:
+    """Properties of the machine that affect times measured on the device ``target``.
+
+    ``libraries``: the library functions that may be called.
+    """
+    if target == DEVICES[CUDA]:
+        return {"device": target, **_gpu_fields()}
+    host = {"threads": str(thread_count.num_threads()), **fingerprint.host_fields(), **fingerprint.library_fields(libraries)}
+    return {"device": target, **host}
+
+
+def code_fields(target: str) -> dict[str, str]:
+    """Properties of the machine that affect compiled code for the device ``target``."""
+    return {"device": target, **toolchain(), **(_gpu_fields() if target == DEVICES[CUDA] else {})}
+
+
+def _gpu_fields() -> dict[str, str]:
+    """The first GPU, its driver and the CUDA C compiler."""
+    try:
+        gpu = device.device(0)
+        found = {"card": gpu.name, "architecture": gpu.architecture, "driver": _driver_version()}
+    except NoCuda:
+        found = dict.fromkeys(("card", "architecture", "driver"), NONE)
+    try:
+        return found | {"cuda": nvrtc.compiler.version}
+    except nvrtc.NoNvrtc:
+        return found | {"cuda": NONE}
+
+
+def _driver_version() -> str:
+    version = device.driver().get("cuDriverGetVersion") & 0xFFFFFFFF
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def program_hash(exe: ExecutableData) -> str:
+    """A hash of an executable's function types, kernels and constants.
+
+    The hash leaves out the chosen implementations and the source texts, since both may differ on another machine.
+    """
+    parts = [f"{f.name} {[type_to_json(ty) for _, ty in f.params]} {type_to_json(f.result)}" for f in exe.functions]
+    parts += sorted({replace(p.group, implementation="", workspace=False).key() for p in exe.packed})
+    digest = hashlib.sha256(json.dumps(parts).encode())
+    for c in exe.constants:
+        digest.update(f"{c.dtype.name} {c.shape}".encode() + hashlib.sha256(c.tobytes()).digest())
+    return digest.hexdigest()[:_DIGITS]

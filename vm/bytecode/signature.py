@@ -1,0 +1,153 @@
+"""Checks of a call's arguments against a function's parameters: the table of the C-API fast path, and the errors."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ops.core.tensor_types import DTYPES, MAX_RANK, TensorType, TupleType, Type, dim_text, is_float, is_integer, numpy_dtype
+from ...shape_funcs.symbolic.dim import SYM, Dim, const
+from ..api import dlpack
+from ..diagnostics import codes
+from ..diagnostics.source import InputError, VMError
+from .executable import VMFunction
+
+#: Words of a row of the parameter table: address of the descr object, dtype number, rank, device, then sizes.  A size is
+#: >= 0: fixed, -1: any, -2 - k: equal to every other size with the same k.
+PARAMETER_WORDS = 4 + MAX_RANK
+
+
+def named_dims(function: VMFunction) -> dict[Dim, int]:
+    """The named dims of the parameters, numbered; all sizes of one named dim must be equal."""
+    return {d: i for i, d in enumerate(dict.fromkeys(d for _, t in function.params for d in _dims(t) if d.op == SYM))}
+
+
+def _dims(ty: Type) -> list[Dim]:
+    if isinstance(ty, TupleType):
+        return [d for f in ty.fields for d in _dims(f)]
+    return list(ty.shape) if isinstance(ty, TensorType) else []
+
+
+def parameter_table(function: VMFunction, device: int) -> np.ndarray | None:
+    """The parameter table of the C-API fast path, one row per parameter; None if a parameter is not a tensor."""
+    numbers = named_dims(function)
+    table = np.zeros((len(function.params), PARAMETER_WORDS), np.int64)
+    for i, (row, (_, ty)) in enumerate(zip(table, function.params, strict=True)):
+        if not isinstance(ty, TensorType):
+            return None
+        row[:4] = id(numpy_dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, function.device_of(i, device)
+        for axis, d in enumerate(ty.shape):
+            known = const(d)
+            row[4 + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
+    return table
+
+
+def positional(function: VMFunction, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments in order.  Raises InputError for an excess, missing, unknown or repeated argument."""
+    names = [name for name, _ in function.params]
+    where = f"@{function.name}"
+    listed = ", ".join(f"%{n}: {t}" for n, t in function.params) or "none"
+    if len(args) > len(names):
+        raise InputError(
+            f"{where} takes {len(names)} arguments, {len(args)} were given",
+            help=f"its parameters: {listed}",
+            code=codes.Input.ARGUMENTS,
+        )
+    given = dict(zip(names, args, strict=False))
+    for name, value in named.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(
+                f"{where} has no parameter {name!r}{hint}", help=f"its parameters: {listed}", code=codes.Input.ARGUMENTS
+            )
+        if name in given:
+            raise InputError(f"{where}: %{name} is given twice", code=codes.Input.ARGUMENTS)
+        given[name] = value
+    missing = [n for n in names if n not in given]
+    if missing:
+        what = ", ".join(f"%{n}" for n in missing)
+        raise InputError(f"{where}: no value for {what}", help=f"its parameters: {listed}", code=codes.Input.ARGUMENTS)
+    return tuple(given[n] for n in names)
+
+
+class ArgumentChecker:
+    """Checker of the tensors of one call; all sizes of one named dim must be equal."""
+
+    def __init__(self, function: VMFunction) -> None:
+        self.function = function
+        self.sizes: dict[Dim, tuple[int, str]] = {}
+
+    def check(self, name: str, ty: TensorType, shape: tuple[int, ...], dtype: str) -> None:
+        """Check a tensor's shape and dtype against the parameter's type.  Raises InputError for a mismatch."""
+        where = f"@{self.function.name}: %{name}"
+        got = TensorType.of(shape, dtype)
+        if dtype != ty.dtype:
+            raise InputError(
+                f"{where} has dtype {dtype}, not {ty.dtype}",
+                help=f"%{name} is declared {ty}; convert with .astype",
+                code=codes.Input.TYPE,
+            )
+        if len(shape) != ty.rank:
+            raise InputError(
+                f"{where} has rank {len(shape)}, not {ty.rank}",
+                help=f"%{name} is declared {ty}, the value is {got}",
+                code=codes.Input.TYPE,
+            )
+        for axis, (size, d) in enumerate(zip(shape, ty.shape, strict=True)):
+            known = const(d)
+            if known is not None and known != size:
+                message = f"{where} has size {size} on axis {axis}, not {known}"
+                raise InputError(message, help=f"%{name} is declared {ty}, the value is {got}", code=codes.Input.TYPE)
+            before = self.sizes.setdefault(d, (size, f"%{name} axis {axis}")) if d.op == SYM else (size, "")
+            if before[0] != size:
+                message = f"{where} has size {size} on axis {axis}, but {dim_text(d)} is {before[0]}"
+                raise InputError(
+                    message,
+                    help=f"{dim_text(d)} is {before[0]} because of {before[1]}; equal names are equal sizes",
+                    code=codes.Input.SIZES,
+                )
+
+
+def as_array(name: str, value: Any, dtype: str) -> np.ndarray:
+    """Convert ``value`` to a C-contiguous, aligned ndarray in native byte order, never a subclass.
+
+    Python's numbers and lists have no dtype: they are converted to ``dtype`` if that keeps their values.  Raises InputError for a
+    value that is no tensor, has an unknown dtype or has masked elements; VMError if there is no memory for a copy.
+    """
+    if not issubclass(type(value), np.ndarray):
+        try:
+            value = _converted(value, dtype)
+        except Exception as error:  # converting a foreign object may run its code
+            cause = None if isinstance(error, (TypeError, ValueError, BufferError)) else error
+            raise InputError(f"%{name}: {type(value).__name__} is no tensor: {error}", code=codes.Input.TYPE) from cause
+    if type(value) is not np.ndarray:
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise InputError(f"%{name}: elements are masked, and a tensor has no mask", help="fill them: .filled(0)")
+        value = np.asarray(value)  # a subclass may override shape, dtype and address
+    if value.dtype.name not in DTYPES:
+        raise InputError(f"%{name} has dtype {value.dtype}", help=f"valid dtypes: {', '.join(DTYPES)}", code=codes.Input.TYPE)
+    try:
+        return np.require(value, value.dtype if value.dtype.isnative else value.dtype.newbyteorder("="), ["C", "A"])
+    except MemoryError:
+        raise VMError(f"out of memory: no room for a contiguous copy of %{name}, {value.nbytes} bytes") from None
+
+
+def _converted(value: Any, dtype: str) -> Any:
+    if issubclass(type(value), (bool, int, float, list, tuple)):
+        return _as_dtype(np.asarray(value), numpy_dtype(dtype))
+    return dlpack.as_array(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+
+
+def _as_dtype(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Convert ``value`` to another dtype if every element keeps its value (a float may be rounded); else ``value`` itself."""
+    if value.dtype.kind == "f" and is_float(dtype.name):
+        return value.astype(dtype)
+    if value.dtype.kind in "iu" and (is_integer(dtype.name) or is_float(dtype.name)):
+        with np.errstate(over="ignore"):
+            converted = value.astype(dtype)
+        return converted if converted.astype(object).tolist() == value.tolist() else value
+    return value

@@ -1,0 +1,313 @@
+"""The verifier of executables.  Every executable is verified before it runs, since the interpreter loop does not check operands.
+
+The verifier checks the tables, then each function: decoding, operand ranges, argument counts of calls, jump targets, and the
+kinds of objects in registers (``register_flow``).  The interpreter loop itself checks the properties that depend on values:
+devices of tensors, sizes, functions of closures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, FuncType, TensorType, TupleType, Type
+from ...shape_funcs.symbolic.program import ShapeProgram
+from ..devices.cuda.gpu_layout import GRAPHS
+from ..diagnostics.source import ExecutableFormatError
+from ..runtime.state_layout import MAX_ARGS
+from . import isa
+from .executable import DEVICES, ExecutableData, PackedFunc, VMFunction
+from .register_flow import check_registers, jump_targets
+
+#: Largest number of registers of a function.
+MAX_REGISTERS = 1 << 20
+#: Largest offset into a storage, in bytes: larger than any storage, and the sum with a size never overflows.
+MAX_OFFSET = 1 << 48
+#: Largest number of characters of an instruction in a message.
+_MAX_SHOWN = 160
+
+
+def verify(exe: ExecutableData) -> None:
+    """Check the whole executable.
+
+    Raises ExecutableFormatError; the message has the fault and its location: the table entry, or function, pc and instruction.
+    """
+    _check_tables(exe)
+    tables = _Tables.of(exe)
+    for function in exe.functions:
+        _check_function(tables, function)
+
+
+def _refuse(what: str) -> ExecutableFormatError:
+    return ExecutableFormatError(f"the executable does not verify: {what}")
+
+
+def _need(ok: object, what: str) -> None:
+    if not ok:
+        raise _refuse(what)
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+def _check_tables(exe: ExecutableData) -> None:
+    _need(exe.target in DEVICES, f"its target is {exe.target!r}; devices: {', '.join(DEVICES)}")
+    graphs = exe.config.get("graphs", "auto")
+    _need(graphs in GRAPHS, f"its configuration has graphs={graphs!r}; there are {', '.join(GRAPHS)}")
+    names = [f.name for f in exe.functions]
+    for i, name in enumerate(names):
+        _need(name and name.isprintable(), f"function[{i}] has the name {name!r}")
+    _need(len(set(names)) == len(names), f"two functions have one name: {', '.join(sorted(names))}")
+    for i, constant in enumerate(exe.constants):
+        fits = constant.dtype.name in DTYPES and constant.dtype.isnative
+        _need(fits, f"const[{i}] has the dtype {constant.dtype}; there are {', '.join(DTYPES)}")
+        _need(constant.ndim <= MAX_RANK, f"const[{i}] has {constant.ndim} dimensions; at most {MAX_RANK} are possible")
+    for i, packed in enumerate(exe.packed):
+        _check_packed(exe, f"packed[{i}] ({packed.name})", packed)
+    _check_texts(exe)
+    named = len(exe.shape_func_names) == len(exe.shape_funcs)
+    _need(named, f"there are {len(exe.shape_funcs)} shape functions and {len(exe.shape_func_names)} names for them")
+    for i, program in enumerate(exe.shape_funcs):
+        _check_program(f"shape_func[{i}] ({exe.shape_func_names[i]})", program)
+
+
+def _check_texts(exe: ExecutableData) -> None:
+    """Check that the texts shown in messages and reports are printable."""
+    shown = {
+        "shape_func": exe.shape_func_names,
+        "packed": [p.because for p in exe.packed],
+        "reason": [r.op + r.input for r in exe.reasons],
+        "config": [key + value for key, value in exe.config.items()],
+    }
+    for table, texts in shown.items():
+        for i, text in enumerate(texts):
+            _need(text.isprintable(), f"{table}[{i}] cannot be printed: {text!r}")
+
+
+def _check_packed(exe: ExecutableData, where: str, packed: PackedFunc) -> None:
+    group = packed.group
+    outputs = group.n_outputs
+    target = DEVICES.index(exe.target)
+    _need(packed.device in (0, target), f"{where}: there is no device[{packed.device}] in a program for {exe.target}")
+    _need(packed.n_inputs == len(group.params), f"{where}: has {packed.n_inputs} inputs, but its group {len(group.params)}")
+    _need(packed.n_outputs == outputs, f"{where}: has {packed.n_outputs} outputs, but its group {outputs}")
+    _need(
+        packed.n_inputs + outputs <= MAX_ARGS,
+        f"{where}: has {packed.n_inputs + outputs} arguments; at most {MAX_ARGS} are possible",
+    )
+
+
+def _check_program(where: str, program: ShapeProgram) -> None:
+    try:
+        program.verify(MAX_ARGS)
+    except ValueError as error:
+        raise _refuse(f"{where}: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Tables that instructions refer to.
+
+    ``sizes``: sizes of the tables by name.  ``inputs``: numbers of inputs that the shape programs read.
+    """
+
+    exe: ExecutableData
+    sizes: dict[str, int]
+    inputs: tuple[int, ...]
+
+    @staticmethod
+    def of(exe: ExecutableData) -> _Tables:
+        sizes = {
+            "function": len(exe.functions),
+            "packed": len(exe.packed),
+            "shape_func": len(exe.shape_funcs),
+            "const": len(exe.constants),
+            "dtype": len(DTYPES),
+            "device": len(DEVICES),
+            "reason": len(exe.reasons),
+        }
+        return _Tables(exe, sizes, tuple(max((i + 1 for i, _, _ in p.loads), default=0) for p in exe.shape_funcs))
+
+
+# ---- functions -----------------------------------------------------------------------------------------------------
+
+
+def _check_function(tables: _Tables, function: VMFunction) -> None:
+    where, n = f"@{function.name}", function.n_registers
+    _need(0 <= n <= MAX_REGISTERS, f"{where}: has {n} registers; at most {MAX_REGISTERS} are possible")
+    _need(len(function.params) <= min(n, MAX_ARGS), f"{where}: has {len(function.params)} parameters and {n} registers")
+    for name, ty in function.params:
+        _need(name and name.isprintable(), f"{where}: a parameter has the name {name!r}")
+        _check_type(f"{where}: %{name}", ty)
+    _check_type(f"{where}: its result", function.result)
+    _check_devices(tables.exe, function)
+    code = _decoded(function)
+
+    def fail(pc: int, instruction: isa.Instruction, what: str) -> ExecutableFormatError:
+        text = " ".join(str(instruction).split())
+        shown = text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + " ..."
+        return _refuse(f"{where}, pc {pc}, {shown}: {what}")
+
+    for pc, instruction in code.items():
+        _check_operands(tables, function, instruction, lambda what, pc=pc, i=instruction: fail(pc, i, what))  # type: ignore[misc]
+        for target in jump_targets(pc, instruction):
+            if target not in code:
+                raise fail(pc, instruction, f"jumps to {target}, where no instruction starts")
+    last = max(code)
+    if type(code[last]) not in isa.LEAVING:
+        raise fail(last, code[last], "the function ends here without returning")
+    check_registers(code, len(function.params), n, fail)
+    _check_spans(tables.exe, function, code)
+    _check_notes(function, code)
+
+
+def _check_devices(exe: ExecutableData, function: VMFunction) -> None:
+    where, devices = f"@{function.name}", function.devices
+    n = len(function.params)
+    _need(len(devices) in (0, n), f"{where}: has devices for {len(devices)} of {n} parameters")
+    target = DEVICES.index(exe.target)
+    for (name, ty), device in zip(function.params, devices, strict=False):
+        valid = (0, target) if isinstance(ty, TensorType) else (target,)
+        _need(device in valid, f"{where}: %{name} cannot be taken on device[{device}]")
+
+
+def _check_type(where: str, ty: Type) -> None:
+    waiting = [ty]
+    while waiting:
+        ty = waiting.pop()
+        if isinstance(ty, TupleType):
+            waiting += ty.fields
+        elif isinstance(ty, FuncType):
+            waiting += [*ty.params, ty.result]
+        else:
+            _need(isinstance(ty, TensorType), f"{where} has the type {ty!r}")
+            _need(ty.dtype in DTYPES, f"{where} has the dtype {ty.dtype!r}; there are {', '.join(DTYPES)}")  # type: ignore[attr-defined]
+            _need(ty.rank <= MAX_RANK, f"{where} has {ty.rank} dimensions; at most {MAX_RANK} are possible")  # type: ignore[attr-defined]
+
+
+def _decoded(function: VMFunction) -> dict[int, isa.Instruction]:
+    """The instructions by pc."""
+    where = f"@{function.name}"
+    flat = isinstance(function.code, np.ndarray) and function.code.dtype == np.int64 and function.code.ndim == 1
+    _need(flat and len(function.code), f"{where}: its code is not a sequence of int64 words")
+    words, out, pc = function.code.tolist(), {}, 0
+    while pc < len(words):
+        try:
+            out[pc] = isa.decode(words, pc)
+        except isa.EncodingError as error:
+            raise _refuse(f"{where}, pc {pc}: {error}") from None
+        pc += out[pc].length
+    return out
+
+
+def _check_spans(exe: ExecutableData, function: VMFunction, code: dict[int, isa.Instruction]) -> None:
+    before = -1
+    for pc, source, start, end in function.spans:
+        where = f"@{function.name}: the place in the source of pc {pc}"
+        _need(pc in code and pc > before, f"{where} is out of order, or of no instruction")
+        _need(0 <= source < len(exe.sources), f"{where} is in source {source} of {len(exe.sources)}")
+        _need(0 <= start <= end <= len(exe.sources[source].text), f"{where} is outside of {exe.sources[source].name}")
+        before = pc
+
+
+def _check_notes(function: VMFunction, code: dict[int, isa.Instruction]) -> None:
+    before = -1
+    for note in function.notes:
+        where = f"@{function.name}: the note on memory of pc {note.pc}"
+        _need(
+            isinstance(code.get(note.pc), isa.NOTED) and note.pc > before,
+            f"{where} is out of order, or of no instruction that makes one",
+        )
+        _need((note.name + note.why).isprintable(), f"{where} cannot be printed: {note.name!r}, {note.why!r}")
+        before = note.pc
+
+
+# ---- operands ------------------------------------------------------------------------------------------------------
+
+_Fail = Callable[[str], Exception]
+
+
+def _check_operands(tables: _Tables, function: VMFunction, instruction: isa.Instruction, fail: _Fail) -> None:
+    """Check each operand alone, then the relations between operands of some instructions (``_RULES``)."""
+    for name, kind in instruction.operands.items():
+        value = getattr(instruction, name)
+        numbers = value if kind.many else (value,)
+        if kind.many and kind.access != "kill" and len(numbers) > MAX_ARGS:
+            raise fail(f"{name} has {len(numbers)} entries; at most {MAX_ARGS} are possible")
+        size = function.n_registers if kind.table == "register" else tables.sizes.get(kind.table or "")
+        for number in numbers:
+            if size is not None and not 0 <= number < size:
+                raise fail(f"there is no {kind.table} {number}; the {_holder(kind, function)} has {size}")
+            if kind.table == "device" and number not in (0, DEVICES.index(tables.exe.target)):
+                raise fail(f"there is no device {number} in a program for {tables.exe.target}")
+            if kind.low is not None and number < kind.low:
+                raise fail(f"{name} is {number}; it must be at least {kind.low}")
+            if kind.high is not None and number > kind.high:
+                raise fail(f"{name} is {number}; it must be at most {kind.high}")
+    rule = _RULES.get(type(instruction))
+    wrong = rule(tables, instruction) if rule else None
+    if wrong:
+        raise fail(wrong)
+
+
+def _holder(kind: isa.Kind, function: VMFunction) -> str:
+    return f"function @{function.name}" if kind.table == "register" else "table"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
+def _call(tables: _Tables, i: Any) -> str | None:
+    callee = tables.exe.functions[i.func]
+    if len(i.args) == len(callee.params):
+        return None
+    return f"@{callee.name} takes {_count(len(callee.params), 'argument')}, not {len(i.args)}"
+
+
+def _closure(tables: _Tables, i: isa.AllocClosure) -> str | None:
+    callee = tables.exe.functions[i.func]
+    if len(i.captured) <= len(callee.params):
+        return None
+    return f"@{callee.name} has {_count(len(callee.params), 'parameter')}, {len(i.captured)} are captured"
+
+
+def _kernel(tables: _Tables, i: isa.InvokePacked) -> str | None:
+    packed = tables.exe.packed[i.packed]
+    if (len(i.args), i.n_outputs) == (packed.n_inputs + packed.n_outputs, packed.n_outputs):
+        return None
+    given = f"{_count(len(i.args), 'argument')}, {i.n_outputs} of them outputs"
+    return f"{packed.name} takes {_count(packed.n_inputs, 'input')} and {_count(packed.n_outputs, 'output')}, not {given}"
+
+
+def _shape_func(tables: _Tables, i: isa.InvokeShapeFunc) -> str | None:
+    needed, outputs = tables.inputs[i.func], len(tables.exe.shape_funcs[i.func].outputs)
+    if needed > len(i.args):
+        return f"the shape function reads {_count(needed, 'argument')}, {len(i.args)} are given"
+    if len(i.args) + outputs > MAX_ARGS:
+        return f"it has {len(i.args) + outputs} arguments and results; at most {MAX_ARGS} are possible"
+    return None if outputs == len(i.dsts) else f"the shape function has {_count(outputs, 'result')}, not {len(i.dsts)}"
+
+
+def _tensor(tables: _Tables, i: Any) -> str | None:
+    if i.offset > MAX_OFFSET:
+        return f"the offset {i.offset} is too large; at most {MAX_OFFSET} is possible"
+    if i.offset % ITEMSIZE[DTYPES[i.dtype]]:
+        return f"the offset {i.offset} is no multiple of the size of a {DTYPES[i.dtype]}"
+    rank = len(i.dims) if isinstance(i, isa.AllocTensor) else 0
+    return None if rank <= MAX_RANK else f"the tensor has {rank} dimensions; at most {MAX_RANK} are possible"
+
+
+_RULES: dict[type[isa.Instruction], Callable[[_Tables, Any], str | None]] = {
+    isa.Invoke: _call,
+    isa.InvokeTail: _call,
+    isa.InvokeTaking: _call,
+    isa.AllocClosure: _closure,
+    isa.InvokePacked: _kernel,
+    isa.InvokeShapeFunc: _shape_func,
+    isa.AllocTensor: _tensor,
+    isa.AllocTensorReg: _tensor,
+}

@@ -1,1 +1,0 @@
-"""CUDA devices: the driver by address, memory, kernels and graphs.  Nothing is imported or opened until a machine asks."""

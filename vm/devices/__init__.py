@@ -1,0 +1,1 @@
+"""Devices: the simulated device and CUDA."""

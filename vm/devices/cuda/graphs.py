@@ -1,0 +1,325 @@
+"""Launches of a GPU, as machine code: one by one, or a region of launches as a CUDA graph.
+
+A launch is encoded as a queue *entry*: function, grid and every argument word, addresses included.  With graphs off it goes to
+the driver at once.  With graphs on, entries are held back until the region ends (the host reads, copies, or returns to Python)
+and are then compared with earlier regions.  A region with the same words as an earlier one is captured, and later replayed by one
+call.  Equal words mean equal functions, shapes and memory, so a replay has the effect of the launches.  A graph needs no memory
+of its own: it is replayed only if its addresses are those just allocated.
+"""
+
+from __future__ import annotations
+
+from ....ops.native.jit.c_functions import call_24
+from ....ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native, store_i64
+from ....ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
+from ...runtime.growable import grow
+from ...runtime.state_layout import state_at
+from .driver_calls import (
+    CAPTURE_BEGIN,
+    CAPTURE_END,
+    EVENT_QUERY,
+    EVENT_RECORD,
+    GRAPH_DESTROY,
+    GRAPH_EXEC_DESTROY,
+    GRAPH_LAUNCH,
+    GRAPH_MAKE,
+    LAUNCH_KERNEL,
+    checked,
+    drive_1,
+    drive_2,
+    drive_3,
+    drive_11,
+)
+from .events import acquire_timed_event, begin_timing, elapsed_ns, release_timed_event
+from .gpu_layout import (
+    CAPTURED,
+    ENTRY_ARGS,
+    ENTRY_BLOCK,
+    ENTRY_FUNCTION,
+    ENTRY_GRID,
+    ENTRY_KIND,
+    ENTRY_N_ARGS,
+    ENTRY_SHARED,
+    ENTRY_WORDS,
+    GRAPH,
+    GRAPHS_AUTO,
+    GRAPHS_OFF,
+    KERNEL_ENTRY,
+    MAX_LAUNCH_WORDS,
+    MAX_QUEUED,
+    MET,
+    NEVER,
+    gpu_at,
+    graph_at,
+)
+
+_ROW = GRAPH.itemsize
+#: CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE: arguments of cuLaunchKernel as a block of words.
+_BUFFER, _SIZE = 1, 2
+#: CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads do not interfere with a capture.
+_THREAD_LOCAL = 1
+#: Upper bound of the time from a launch to the end of a small kernel on an idle GPU.
+_LATENCY_NS = 20_000
+_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
+
+
+# ---- entries ------------------------------------------------------------------------------------------------------------
+
+
+@native
+def reserve_entry(gpu, words):
+    """Reserve a queue entry of ``words`` words; its address, 0: no memory."""
+    c = gpu_at(gpu)
+    if c.queue_used + words > c.queue_words:
+        capacity = max(2 * c.queue_words, c.queue_used + words + MAX_LAUNCH_WORDS)
+        block = grow(c.queue, c.queue_used, capacity)
+        if block == 0:
+            return 0
+        c.queue = block
+        c.queue_words = capacity
+    return c.queue + 8 * c.queue_used
+
+
+@native
+def launch_entry(gpu, at):
+    """Launch one entry; a status."""
+    c = gpu_at(gpu)
+    n = load_i64(at + 8 * ENTRY_N_ARGS)
+    args = at + 8 * ENTRY_ARGS
+    function = load_i64(at + 8 * ENTRY_FUNCTION)
+    if load_i64(at + 8 * ENTRY_KIND) != KERNEL_ENTRY:
+        return call_library(gpu, function, args, n)
+    extra = c.out + 8
+    store_i64(c.out, 8 * n)
+    store_i64(extra, _BUFFER)
+    store_i64(extra + 8, args)
+    store_i64(extra + 16, _SIZE)
+    store_i64(extra + 24, c.out)
+    store_i64(extra + 32, 0)
+    g, b = at + 8 * ENTRY_GRID, at + 8 * ENTRY_BLOCK
+    gx, gy, gz = load_i64(g), load_i64(g + 8), load_i64(g + 16)
+    bx, by, bz = load_i64(b), load_i64(b + 8), load_i64(b + 16)
+    shared = load_i64(at + 8 * ENTRY_SHARED)
+    return checked(gpu, drive_11(gpu, LAUNCH_KERNEL, function, gx, gy, gz, bx, by, bz, shared, c.compute, 0, extra))
+
+
+@native
+def call_library(gpu, function, args, n):
+    """Call a library's function with up to 24 words; a status."""
+    if n > 24:
+        return INTERNAL
+    w = gpu_at(gpu).out
+    for i in range(n):
+        store_i64(w + 8 * i, load_i64(args + 8 * i))
+    error = call_24(
+        function, load_i64(w), load_i64(w + 8), load_i64(w + 16), load_i64(w + 24), load_i64(w + 32), load_i64(w + 40),
+        load_i64(w + 48), load_i64(w + 56), load_i64(w + 64), load_i64(w + 72), load_i64(w + 80), load_i64(w + 88),
+        load_i64(w + 96), load_i64(w + 104), load_i64(w + 112), load_i64(w + 120), load_i64(w + 128), load_i64(w + 136),
+        load_i64(w + 144), load_i64(w + 152), load_i64(w + 160), load_i64(w + 168), load_i64(w + 176), load_i64(w + 184),
+    )  # fmt: skip
+    if error & 0xFFFFFFFF != 0:
+        # a library's error numbers are stored negated, apart from the driver's
+        gpu_at(gpu).error = -(error & 0xFFFFFFFF)
+        return DEVICE_ERROR
+    return OK
+
+
+@native
+def launch_entries(gpu, at, end):
+    """Launch the entries from ``at`` to ``end``; a status."""
+    while at < end:
+        status = launch_entry(gpu, at) + 0
+        if status != 0:
+            return status
+        at += 8 * load_i64(at + 8 * ENTRY_WORDS)
+    return OK
+
+
+@native
+def commit_entry(gpu, words):
+    """Launch the filled entry of ``words`` words at the end of the queue, or hold it back; a status."""
+    c = gpu_at(gpu)
+    at = c.queue + 8 * c.queue_used
+    if c.graphs == GRAPHS_OFF:
+        return launch_entry(gpu, at)
+    if c.n_queued == 0:
+        c.queued_ns = clock_ns()
+    c.queue_used += words
+    c.n_queued += 1
+    return flush(gpu) if c.n_queued >= MAX_QUEUED else OK
+
+
+# ---- regions --------------------------------------------------------------------------------------------------------------
+
+
+@native
+def hash_words(at, words):
+    """A hash of words."""
+    h = words * _ODD
+    for i in range(words):
+        h = (h ^ load_i64(at + 8 * i)) * _ODD
+        h ^= (h >> 29) & 0x7FFFFFFFF
+    return h
+
+
+@native
+def are_equal(a, b, words):
+    """Whether the words at two addresses are equal."""
+    i = 0
+    while i < words and load_i64(a + 8 * i) == load_i64(b + 8 * i):
+        i += 1
+    return i == words
+
+
+@native
+def flush(gpu):
+    """End the region: replay it, capture it, or launch its entries; a status."""
+    c = gpu_at(gpu)
+    words, n = c.queue_used, c.n_queued
+    if words == 0:
+        return OK
+    c.queue_used = 0
+    c.n_queued = 0
+    end = c.queue + 8 * words
+    if n < 2:
+        return launch_entries(gpu, c.queue, end)
+    h = hash_words(c.queue, words)
+    row = find_region(gpu, h, words)
+    g = graph_at(row)
+    c.graph_clock += 1
+    g.met = c.graph_clock
+    if g.state == CAPTURED:
+        if are_equal(g.entries, c.queue, words):
+            state_at(c.state).replays += 1
+            return checked(gpu, drive_2(gpu, GRAPH_LAUNCH, g.exec, c.compute))
+        return launch_entries(gpu, c.queue, end)  # another region with the same hash
+    if g.state == NEVER:
+        return launch_entries(gpu, c.queue, end)
+    if g.words == 0:
+        g.words = words
+        return launch_first(gpu, row, end)
+    if c.graphs == GRAPHS_AUTO and not is_faster(gpu, row):
+        return launch_entries(gpu, c.queue, end)
+    return capture(gpu, row, words)
+
+
+@native
+def find_region(gpu, h, words):
+    """The row of a region; for a new region a new row, or the least recently used one."""
+    c = gpu_at(gpu)
+    oldest, met = 0, c.graph_clock + 1
+    for i in range(c.n_graphs):
+        g = graph_at(c.graph_rows + _ROW * i)
+        if g.hash == h and g.words == words:
+            return c.graph_rows + _ROW * i
+        if g.met < met:
+            oldest, met = i, g.met
+    if c.n_graphs < c.graph_limit:
+        row = c.graph_rows + _ROW * c.n_graphs
+        c.n_graphs += 1
+    else:
+        row = c.graph_rows + _ROW * oldest
+        free_region(gpu, row)
+        state_at(c.state).evictions += 1
+    g = graph_at(row)
+    g.hash = h
+    g.words = 0
+    g.entries = 0
+    g.exec = 0
+    g.host_ns = 0
+    g.device_ns = -1
+    g.start_event = 0
+    g.end_event = 0
+    g.state = MET
+    return row
+
+
+@native
+def free_region(gpu, row):
+    """Free a region's resources.  The driver destroys a running graph when it has completed."""
+    g = graph_at(row)
+    if g.exec != 0:
+        drive_1(gpu, GRAPH_EXEC_DESTROY, g.exec)
+    if g.entries != 0:
+        free(g.entries)
+    if g.start_event != 0:
+        release_timed_event(gpu, g.start_event)
+    if g.end_event != 0:
+        release_timed_event(gpu, g.end_event)
+    g.exec = 0
+    g.entries = 0
+    g.start_event = 0
+    g.end_event = 0
+
+
+@native
+def launch_first(gpu, row, end):
+    """Launch a region for the first time, and time it in mode ``auto``; a status."""
+    c, g = gpu_at(gpu), graph_at(row)
+    if c.graphs != GRAPHS_AUTO:
+        return launch_entries(gpu, c.queue, end)
+    # the host's time includes only the launches: its time before them is spent with a graph, too
+    start = clock_ns()
+    g.start_event = begin_timing(gpu, c.compute)
+    status = launch_entries(gpu, c.queue, end) + 0
+    g.end_event = acquire_timed_event(gpu)
+    if status == 0 and g.end_event != 0:
+        status = checked(gpu, drive_2(gpu, EVENT_RECORD, g.end_event, c.compute))
+    g.host_ns = clock_ns() - start
+    return status
+
+
+@native
+def is_faster(gpu, row):
+    """Whether the host took longer to launch the region than the GPU to run it; False until it has run.
+
+    A GPU that is faster waits for each launch: between the events around the region it then takes as long as the host, and a
+    little more for the last launch.  If the GPU takes clearly longer, the host is ahead of it and a graph saves nothing.
+    """
+    g = graph_at(row)
+    if g.device_ns < 0:
+        if g.start_event == 0 or g.end_event == 0:
+            g.state = NEVER
+            return False
+        if drive_1(gpu, EVENT_QUERY, g.end_event) != 0:
+            return False
+        g.device_ns = elapsed_ns(gpu, g.start_event, g.end_event)
+        release_timed_event(gpu, g.start_event)
+        release_timed_event(gpu, g.end_event)
+        g.start_event = 0
+        g.end_event = 0
+    if g.device_ns < 0 or g.device_ns > g.host_ns + g.host_ns // 4 + _LATENCY_NS:
+        g.state = NEVER
+        return False
+    return True
+
+
+@native
+def capture(gpu, row, words):
+    """Capture the queued region in a graph and launch it; if that fails, never try again and launch separately.  A status."""
+    c, g = gpu_at(gpu), graph_at(row)
+    entries = alloc(8 * words)
+    if entries == 0:
+        return OUT_OF_MEMORY
+    copy_bytes(entries, c.queue, 8 * words)
+    made = 0
+    if drive_2(gpu, CAPTURE_BEGIN, c.compute, _THREAD_LOCAL) == 0:
+        before = c.error
+        status = launch_entries(gpu, entries, entries + 8 * words) + 0
+        ended = drive_2(gpu, CAPTURE_END, c.compute, c.out)
+        graph = load_i64(c.out) if ended == 0 else 0
+        c.error = before  # launches that failed under capture have not run
+        if status == 0 and graph != 0 and drive_3(gpu, GRAPH_MAKE, c.out, graph, 0) == 0:
+            made = load_i64(c.out)
+        if graph != 0:
+            drive_1(gpu, GRAPH_DESTROY, graph)
+    if made == 0:
+        free(entries)
+        g.state = NEVER
+        state_at(c.state).graph_failures += 1
+        return launch_entries(gpu, c.queue, c.queue + 8 * words)
+    g.entries = entries
+    g.exec = made
+    g.state = CAPTURED
+    state_at(c.state).captures += 1
+    return checked(gpu, drive_2(gpu, GRAPH_LAUNCH, made, c.compute))

@@ -1,0 +1,131 @@
+"""Provider of a GPU's driver, libraries and arrays: the system and cupy, or (in tests) an emulated GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .driver import NoCuda, load_library
+
+
+@dataclass(frozen=True)
+class Borrowed:
+    """A contiguous array on a GPU, owned by another library; ``owner`` keeps it alive."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+    owner: Any
+
+
+class Provider(Protocol):
+    """Source of the driver, the libraries and the arrays of a GPU.  Nothing is loaded before it is needed."""
+
+    def driver(self) -> ctypes.CDLL:
+        """The driver's library.  Raises NoCuda."""
+
+    def library(self, name: str) -> ctypes.CDLL:
+        """A CUDA library such as ``cublas``.  Raises NoCuda."""
+
+    @property
+    def xp(self) -> Any:
+        """The module with numpy's interface over arrays of the GPU.  Raises NoCuda."""
+
+    def array(self, address: int, shape: tuple[int, ...], dtype: str, ordinal: int) -> Any:
+        """An array of ``xp`` over device memory of another owner."""
+
+    def on_stream(self, stream: int, ordinal: int) -> contextlib.AbstractContextManager[Any]:
+        """Let ``xp`` work on a stream of the driver's on GPU ``ordinal`` inside the block."""
+
+    def is_on_gpu(self, value: Any, ordinal: int) -> bool:
+        """Whether ``value`` is another library's array on GPU ``ordinal``."""
+
+    def borrow(self, value: Any) -> Borrowed:
+        """Borrow another library's array, in place; the current stream of ``xp`` waits for its producer."""
+
+    def stream_of(self, value: Any, ordinal: int) -> int | None:
+        """The current stream of the array's owner in this thread; None if the owner never writes to such arrays."""
+
+
+#: The driver's handle of the legacy default stream.
+DEFAULT_STREAM = 1
+#: DLPack's number for CUDA devices.
+_DL_CUDA = 2
+
+
+class CupyProvider:
+    """The system's driver; cupy, and the libraries that come with it."""
+
+    def driver(self) -> ctypes.CDLL:
+        return load_library()
+
+    def library(self, name: str) -> ctypes.CDLL:
+        # libraries installed with cupy match the driver and cupy; a toolkit of the system may have any version
+        problems = []
+        try:
+            from cuda.pathfinder import load_nvidia_dynamic_lib
+
+            return ctypes.CDLL(str(load_nvidia_dynamic_lib(name).abs_path))
+        except Exception as error:  # any exception there means that the library is not available
+            problems.append(str(error).strip().partition("\n")[0] or type(error).__name__)
+        for file in (f"lib{name}.so.13", f"lib{name}.so.12"):
+            try:
+                return ctypes.CDLL(file)
+            except OSError as error:
+                problems.append(str(error))
+        raise NoCuda(f"{name} cannot be loaded ({'; '.join(problems)}); pip install 'relayvm[cuda13]' or '[cuda12]'")
+
+    @property
+    def xp(self) -> Any:
+        try:
+            import cupy
+        except ImportError as error:
+            raise NoCuda(f"cupy cannot be imported ({error}); pip install 'relayvm[cuda13]' or '[cuda12]'") from None
+        return cupy
+
+    def array(self, address: int, shape: tuple[int, ...], dtype: str, ordinal: int) -> Any:
+        import math
+
+        from ....ops.core.tensor_types import ITEMSIZE, numpy_dtype
+
+        cupy = self.xp
+        nbytes = math.prod(shape) * ITEMSIZE[dtype]
+        memory = cupy.cuda.UnownedMemory(address, max(nbytes, 1), None, ordinal)
+        return cupy.ndarray(shape, numpy_dtype(dtype), cupy.cuda.MemoryPointer(memory, 0))
+
+    @contextlib.contextmanager
+    def on_stream(self, stream: int, ordinal: int) -> Any:
+        cuda = self.xp.cuda
+        with cuda.Device(ordinal), cuda.ExternalStream(stream, ordinal):
+            yield
+
+    def is_on_gpu(self, value: Any, ordinal: int) -> bool:
+        where = getattr(value, "__dlpack_device__", None)
+        if where is None:
+            return hasattr(value, "__cuda_array_interface__")
+        return tuple(where()) == (_DL_CUDA, ordinal)
+
+    def borrow(self, value: Any) -> Borrowed:
+        cupy = self.xp
+        array = cupy.from_dlpack(value) if hasattr(value, "__dlpack__") else cupy.asarray(value)
+        array = cupy.ascontiguousarray(array)
+        return Borrowed(int(array.data.ptr), tuple(array.shape), array.dtype.name, (value, array))
+
+    def stream_of(self, value: Any, ordinal: int) -> int | None:
+        library = type(value).__module__.partition(".")[0]
+        if library in ("jax", "jaxlib"):
+            return None
+        if library == "torch":
+            return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream) or DEFAULT_STREAM
+        if library == "cupy":
+            with self.xp.cuda.Device(ordinal):
+                return int(self.xp.cuda.get_current_stream().ptr) or DEFAULT_STREAM
+        described = getattr(value, "__cuda_array_interface__", None) or {}
+        return int(described.get("stream") or DEFAULT_STREAM)
+
+
+#: The provider of all GPUs of this process.
+provider: Provider = CupyProvider()

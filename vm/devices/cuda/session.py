@@ -1,0 +1,319 @@
+"""A machine's session on a GPU: streams, memory pool, tables, and work that goes through Python."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....ops.codegen.cuda import cuda_source
+from ....ops.codegen.cuda.cuda_program import CudaSource, Launch
+from ....ops.core.group import Group
+from ....ops.native.cache import kernel_store
+from ....ops.native.jit import nvrtc
+from ...diagnostics.source import VMError
+from . import provider as providers
+from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
+from .driver import NoCuda
+from .gpu import gpu
+from .gpu_layout import GPU, GRAPH, GRAPHS, OUT_WORDS
+from .interop import StreamInterop
+from .launch_table import Plan, Symbols, plan
+from .provider import Borrowed
+
+#: Most regions of launches that are remembered.
+_GRAPH_LIMIT = 64
+#: CU_STREAM_NON_BLOCKING: streams that do not synchronize with the legacy default stream.
+_NON_BLOCKING = 1
+_PORTABLE, _MAPPED = 1, 2
+_RELEASE_THRESHOLD = 4
+_KEEP_ALL = (1 << 63) - 1
+#: Workspace for cuBLAS, in bytes, so that it allocates nothing itself (the size that its guide recommends for the newest GPUs).
+_CUBLAS_WORKSPACE_BYTES = 32 << 20
+#: CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums are not rounded to a 16-bit result before they are added.
+_FULL_SUMS = 16
+
+
+#: Every session of this process, for reports of memory use.
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _disable_all() -> None:
+    """Disable all launches in a forked process."""
+    for each in list(_open):
+        each.record["error"] = FORKED
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disable_all)
+
+
+@functools.cache
+def gpu_address() -> int:
+    """The address of the GPU's request handler."""
+    return kernel_store.address_of(gpu, "int64(int64, int64, int64, int64, int64, int64)", "the machine's side of a GPU")
+
+
+class Session:
+    """A machine's session on a GPU.  Raises NoCuda with the reason in one line.
+
+    ``record``: the GPU record that machine code works with.
+    """
+
+    def __init__(self, ordinal: int, graphs: str = "auto") -> None:
+        self.device: Device = device(ordinal)
+        self._provider, self._driver = providers.provider, self.device.driver
+        self._handles: dict[str, int] = {}
+        self._finalizers: list[Callable[[], None]] = []
+        self._plans: list[Plan] = []
+        self._borrowed: list[Borrowed] = []
+        self._owners: set[int] = set()
+        self._block = np.zeros(1, GPU)
+        self.record = self._block[0]
+        self.address = self._block.ctypes.data
+        self._out = np.zeros(OUT_WORDS, np.int64)
+        self._rows = np.zeros(_GRAPH_LIMIT, GRAPH)
+        self._scratch = np.zeros(1, np.int64)
+        self._slots = np.zeros(1, np.int64)
+        self.interop = StreamInterop(self.device, self.record)
+        with self.device.as_current():
+            self._open(graphs)
+
+    def _open(self, graphs: str) -> None:
+        record, driver = self.record, self._driver
+        record["driver"], record["context"] = driver.table(), self.device.context
+        record["out"], record["graph_rows"], record["graph_limit"] = self._out.ctypes.data, self._rows.ctypes.data, _GRAPH_LIMIT
+        record["graphs"] = GRAPHS[graphs]
+        for stream in ("compute", "copies"):
+            record[stream] = driver.get("cuStreamCreate", _NON_BLOCKING)
+            self._on_close("cuStreamDestroy", int(record[stream]))
+        record["pool"] = self._new_pool()
+        self._on_close("cuMemPoolDestroy", int(record["pool"]))
+        record["fault"] = driver.get("cuMemHostAlloc", 8, _PORTABLE | _MAPPED)
+        self._on_close("cuMemFreeHost", int(record["fault"]))
+        ctypes.memset(int(record["fault"]), 0, 8)
+
+    def _on_close(self, function: str, argument: int) -> None:
+        """Call a function of the driver when the session closes."""
+        # no reference to the session here: a cycle would keep its memory until the garbage collector runs
+        self._finalizers.append(functools.partial(self._driver.call, function, argument))
+
+    def _new_pool(self) -> int:
+        """A memory pool that keeps its memory: returning it at every synchronization would cost more than the work."""
+        properties = np.zeros(11, np.int64)
+        properties.view(np.int32)[[0, 2, 3]] = 1, 1, self.device.ordinal  # plain memory, on a device, this one
+        pool = self._driver.get("cuMemPoolCreate", properties.ctypes.data)
+        keep = np.array([_KEEP_ALL], np.int64)
+        self._driver.call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, keep.ctypes.data)
+        return pool
+
+    def close(self) -> None:
+        """Destroy streams, pool and handles.  After an error of the GPU they are lost with its context."""
+        with contextlib.suppress(CudaError), self.device.as_current():
+            for finalize in reversed(self._finalizers):
+                with contextlib.suppress(CudaError, NoCuda):
+                    finalize()
+        self._finalizers.clear()
+
+    def __del__(self) -> None:
+        if getattr(self, "_finalizers", None):
+            self.close()
+
+    # ---- launches --------------------------------------------------------------------------------------------------
+
+    def attach(self, state: Any, address: int) -> None:
+        """Attach the machine with this STATE record to the GPU."""
+        state["gpu"], state["gpu_record"] = gpu_address(), self.address
+        self.record["state"] = address
+        self._state = state
+        _open.add(self)
+
+    def plans(self, groups: Iterable[Group]) -> list[tuple[int, CudaSource]]:
+        """For each group the address of its launches' words (0: launches through Python), and its source."""
+        sources = [(group, cuda_source(group)) for group in groups]
+        nvrtc.compile_all(
+            [(s.text, self.device.architecture) for _, s in sources if s.text], [g.name for g, s in sources if s.text]
+        )
+        with self.device.as_current():
+            found = [(0 if source.python else self._plan(group, source), source) for group, source in sources]
+        self._slots = np.zeros(max([p.n_slots for p in self._plans] + [1]), np.int64)
+        self._scratch = np.zeros(max([p.n_scratch for p in self._plans] + [1]), np.int64)
+        self.record["slots"], self.record["workspaces"] = self._slots.ctypes.data, self._scratch.ctypes.data
+        return found
+
+    def _plan(self, group: Group, source: CudaSource) -> int:
+        launches = [s for s in source.steps if isinstance(s, Launch)]
+        functions = self.device.functions(source.text, {s.entry: s.shared_bytes != 0 for s in launches}) if launches else {}
+        made = plan(group, source, Symbols(functions.__getitem__, self._library_function, self._handle))
+        self._plans.append(made)
+        return made.words.ctypes.data
+
+    def _library_function(self, name: str) -> int:
+        assert name.startswith("cublas"), name
+        return library_function("cublas", name)
+
+    def _handle(self, library: str) -> int:
+        """The handle of a library on this session's stream, made once.  Raises NoCuda."""
+        assert library == "cublas", library
+        if library not in self._handles:
+            self._handles[library] = self._new_cublas()
+        return self._handles[library]
+
+    def _new_cublas(self) -> int:
+        handle = ctypes.c_int64(0)
+        _cublas("cublasCreate_v2", ctypes.addressof(handle))
+        _cublas("cublasSetStream_v2", handle.value, int(self.record["compute"]))
+        _cublas("cublasSetMathMode", handle.value, _FULL_SUMS)
+        stream, pool = int(self.record["compute"]), int(self.record["pool"])
+        workspace = self._driver.get("cuMemAllocFromPoolAsync", _CUBLAS_WORKSPACE_BYTES, pool, stream)
+        # freed in reverse order
+        self._finalizers.append(functools.partial(self._driver.call, "cuMemFreeAsync", workspace, stream))
+        self._finalizers.append(functools.partial(_cublas, "cublasDestroy_v2", handle.value))
+        _cublas("cublasSetWorkspace_v2", handle.value, workspace, _CUBLAS_WORKSPACE_BYTES)
+        return handle.value
+
+    # ---- arrays of other libraries ---------------------------------------------------------------------------------------------
+
+    def is_on_gpu(self, value: Any) -> bool:
+        """Whether ``value`` is another library's array on this GPU."""
+        return self._provider.is_on_gpu(value, self.device.ordinal)
+
+    def borrow(self, value: Any) -> Borrowed:
+        """Borrow another library's array, in place and contiguous, for a call that keeps it: see ``keep``.
+
+        Raises VMError while its owner's stream is under capture, and for an invalid stream.
+        """
+        owner = self._provider.stream_of(value, self.device.ordinal)
+        with self.device.as_current():
+            if owner is not None and self._is_capturing(owner):
+                raise VMError(
+                    "an argument's owner captures a graph: what the machine launches cannot become a part of it",
+                    help="run the program before the capture, or pass a numpy array",
+                )
+            with self._provider.on_stream(int(self.record["compute"]), self.device.ordinal):
+                found = self._provider.borrow(value)
+        if owner is not None:
+            self._owners.add(owner)
+        return found
+
+    def keep(self, arguments: Any) -> None:
+        """Keep the borrowed arrays among the arguments of a call alive, in tuples too, until ``release_borrowed``."""
+        for value in arguments:
+            if isinstance(value, Borrowed):
+                self._borrowed.append(value)
+            elif isinstance(value, tuple):
+                self.keep(value)
+
+    def _is_capturing(self, owner: int) -> bool:
+        try:
+            return self.interop.is_capturing(owner)
+        except CudaError as error:
+            raise VMError(f"the stream of an argument's owner cannot be used: {error}") from None
+
+    def make_owners_wait(self) -> None:
+        """Make the streams of owners of borrowed arrays wait for all launches so far: owners may then overwrite the arrays."""
+        owners, self._owners = self._owners, set()
+        if not int(self.record["error"]):
+            with contextlib.suppress(CudaError):  # the next wait for results reports the error
+                for stream in owners:
+                    self.interop.make_wait(stream)
+
+    def release_borrowed(self) -> None:
+        """Drop borrowed arrays, between two calls, once the host has waited for the work that may read them."""
+        self.interop.record_uses()
+        if not int(self._state["outstanding"]):
+            self._borrowed.clear()
+
+    # ---- work that goes through Python -------------------------------------------------------------------------------------
+
+    def run_python(self, source: CudaSource, tensors: Sequence[tuple[int, tuple[int, ...], str]]) -> None:
+        """Let ``source.python`` enqueue its work on tensors, given as address, shape and dtype."""
+        assert source.python is not None
+        ordinal, stream = self.device.ordinal, int(self.record["compute"])
+        with self.device.as_current(), self._provider.on_stream(stream, ordinal):
+            arrays = [self._provider.array(*t, ordinal) for t in tensors]
+            source.python(Tools(self, source.text), *arrays, **dict(source.attributes))
+
+    def copy_to_gpu(self, address: int, array: np.ndarray) -> None:
+        """Copy a host array to the GPU, in stream order.  Raises CudaError."""
+        if array.nbytes:
+            with self.device.as_current():
+                self._driver.call("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, int(self.record["compute"]))
+
+    def memory_text(self) -> str:
+        """Describe the use of the GPU's memory: by this machine, by other machines of this process, by everything else."""
+        mine = int(self._state["pool_bytes"])
+        others = sum(int(s._state["pool_bytes"]) for s in _open if s is not self and s.device is self.device)
+        free, total = self.device.free_bytes()
+        rest = max(0, total - free - mine - others)
+        return (
+            f"of the {total} bytes of {self.device.name} this machine holds {mine}, other machines of this process {others}, "
+            f"everything else {rest}; {free} are free"
+        )
+
+    @property
+    def help(self) -> str:
+        """The help for an error of the GPU."""
+        if int(self.record["error"]) == FORKED:
+            return FORKED_HELP
+        return (
+            "nothing on the GPU can be trusted after this: make a new VirtualMachine, after an illegal address in a new "
+            "process; compile with debug_sync=on to learn which launch it is"
+        )
+
+    def describe_error(self, number: int) -> str:
+        """The meaning of an error number of the GPU's record, in a sentence."""
+        if number == FORKED:
+            return FORKED_TEXT
+        return f"the GPU reports {f'cuBLAS status {-number}' if number < 0 else self._driver.describe(number)}"
+
+
+def _cublas(function: str, *args: int) -> None:
+    """Call a function of cuBLAS.  Raises NoCuda."""
+    error = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * len(args))(library_function("cublas", function))(*args)
+    if error:
+        raise NoCuda(f"{function} failed with cuBLAS status {error}")
+
+
+class Tools:
+    """Tools of a kernel in Python: ``xp``, and launches of the kernels of its source."""
+
+    def __init__(self, session: Session, text: str) -> None:
+        self._session, self._text = session, text
+
+    @property
+    def xp(self) -> Any:
+        """numpy's interface over arrays of the GPU, on the machine's stream."""
+        return self._session._provider.xp
+
+    @property
+    def fault(self) -> int:
+        """The address of the fault words: see the prelude's ``fail``."""
+        return int(self._session.record["fault"])
+
+    def launch(self, entry: str, grid: Sequence[int], block: Sequence[int], *args: Any, shared_bytes: int = 0) -> None:
+        """Launch a kernel of the source on arrays and integers.  Raises CudaError.  With an empty grid nothing is launched."""
+        grid, block = [*map(int, grid), 1, 1][:3], [*map(int, block), 1, 1][:3]
+        if 0 in grid:
+            return
+        session = self._session
+        function = session.device.functions(self._text, {entry: shared_bytes != 0})[entry]
+        words = np.array([a if isinstance(a, (int, np.integer)) else _address(a) for a in args], np.int64)
+        size = np.array([8 * len(words)], np.int64)
+        extra = np.array([1, words.ctypes.data, 2, size.ctypes.data, 0], np.int64)
+        stream = int(session.record["compute"])
+        session._driver.call("cuLaunchKernel", function, *grid, *block, shared_bytes, stream, 0, extra.ctypes.data)
+
+
+def _address(array: Any) -> int:
+    """The address of the elements of a cupy or numpy array."""
+    return int(array.data.ptr) if hasattr(array.data, "ptr") else int(array.ctypes.data)
+
+
+__all__ = ["GRAPHS", "NoCuda", "Session", "gpu_address"]

@@ -1,0 +1,1 @@
+"""The simulated device: a queue in host memory."""

@@ -1,0 +1,1 @@
+"""Source text, spans, error codes and diagnostics."""

@@ -1,0 +1,1 @@
+"""Explanations of an executable: transfers, storages, kernels."""

@@ -1,0 +1,186 @@
+"""Analysis of bytecode: the storages of functions and the tensors stored in them, named by the notes on memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...shape_funcs.symbolic.dim import Dim, dim
+from ..api.runtime_errors import span_of
+from ..bytecode import isa
+from ..bytecode.executable import DEVICES, ExecutableData, MemoryNote, VMFunction
+from ..bytecode.register_flow import jump_targets
+from ..diagnostics.source import Span
+
+
+@dataclass
+class StorageUse:
+    """A storage defined by the instruction at ``pc``.
+
+    ``values``: the names of the tensors stored in it, in order, or their registers (``$3``).  ``parts``: the names of views of
+    them.  ``arena``: whether several tensors are stored at different offsets.  ``nbytes``: a portable dim.  ``over``: the value
+    whose storage is reused if it has no other reference at run time, else "".  ``why``: the reason why no existing storage is
+    reused.  ``released``: whether the rows kept of an upper bound may move to a smaller storage.
+    """
+
+    pc: int
+    device: str
+    nbytes: Dim
+    values: list[str]
+    arena: bool
+    over: str
+    why: str
+    span: Span | None
+    parts: list[str] = field(default_factory=list)
+    released: bool = False
+
+
+@dataclass(frozen=True)
+class InPlaceResult:
+    """In-place reuse by the kernel launched at ``pc``: the result ``value`` overwrites the dead input ``over``."""
+
+    value: str
+    over: str
+    kernel: str
+    pc: int
+
+
+@dataclass(frozen=True)
+class KernelOutput:
+    """Output of the kernel launched at ``pc``: ``value``, its argument ``position``, in the storage defined at ``storage``."""
+
+    pc: int
+    position: int
+    value: str
+    storage: int
+
+
+@dataclass
+class FunctionMemory:
+    """Memory use of one function, on all paths."""
+
+    function: str
+    storages: list[StorageUse] = field(default_factory=list)
+    in_place: list[InPlaceResult] = field(default_factory=list)
+    outputs: list[KernelOutput] = field(default_factory=list)
+
+
+def memory_of(exe: ExecutableData, function: VMFunction) -> FunctionMemory:
+    """The storages of a function in the order of its code, its in-place results and its kernel outputs."""
+    return _StorageAnalysis(exe, function).memory
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """Contents of a register: the value ``name`` ("": unknown), defined at ``pc``, in the storage defined at ``storage``.
+
+    -1 for ``storage``: not in a storage of this function.
+    """
+
+    name: str
+    storage: int = -1
+    pc: int = -1
+
+
+_Registers = dict[int, _Contents]
+
+
+class _StorageAnalysis:
+    """Forward data flow over the code; the join is set intersection."""
+
+    def __init__(self, exe: ExecutableData, function: VMFunction) -> None:
+        self.exe, self.function = exe, function
+        self.memory = FunctionMemory(function.name)
+        self.notes = {note.pc: note for note in function.notes}
+        self.storages: dict[int, StorageUse] = {}
+        #: Definitions of in-place results: pc of the tensor, and the name of the overwritten value.
+        self.overwritten: set[tuple[int, str]] = set()
+        jumped: dict[int, _Registers] = {}
+        state: _Registers | None = {number: _Contents(name) for number, (name, _) in enumerate(function.params)}
+        for pc, instruction in isa.disassemble(function.code):
+            here = _join(jumped.get(pc), state)
+            self.step(pc, instruction, here)
+            for target in jump_targets(pc, instruction):
+                jumped[target] = _join(jumped.get(target), here)
+            state = None if type(instruction) in isa.LEAVING else here
+
+    def step(self, pc: int, instruction: isa.Instruction, state: _Registers) -> None:
+        """Transfer function: record the instruction's storages, tensors and launches, and update the registers."""
+        written: dict[int, _Contents] = {}
+        match instruction:
+            case isa.AllocStorage(dst=dst) | isa.AllocStorageReg(dst=dst) | isa.TakeStorage(dst=dst):
+                self.storage(pc, instruction, state)
+                written[dst] = _Contents("", pc)
+            case isa.AllocTensor(dst=dst, storage=storage) | isa.AllocTensorReg(dst=dst, storage=storage):
+                written[dst] = self.tensor(pc, instruction, state.get(storage))
+            case isa.SliceTensor(dst=dst, src=src):
+                written[dst] = self.part(pc, instruction, state.get(src))
+            case isa.Move(dst=dst, src=src) | isa.ReshapeTensor(dst=dst, src=src) | isa.TrimTensor(dst=dst, src=src):
+                written[dst] = state.get(src, _Contents(""))
+                if isinstance(instruction, isa.TrimTensor) and instruction.release and written[dst].storage >= 0:
+                    self.storages[written[dst].storage].released = True
+            case isa.InvokePacked():
+                self.launch(pc, instruction, state)
+        for name, kind in instruction.operands.items():
+            if kind.access in ("write", "kill", "take"):
+                registers = getattr(instruction, name)
+                for r in registers if kind.many else (registers,):
+                    state.pop(r, None)
+        state |= written
+
+    def storage(self, pc: int, instruction: Any, state: _Registers) -> None:
+        note, over = self.notes.get(pc, MemoryNote(pc)), ""
+        nbytes = dim(instruction.nbytes) if isinstance(instruction, isa.AllocStorage) else note.nbytes
+        if isinstance(instruction, isa.TakeStorage):
+            over = note.name or _name(state.get(instruction.src), instruction.src)
+        device, span = DEVICES[instruction.device], span_of(self.exe, self.function, pc)
+        self.storages[pc] = StorageUse(pc, device, nbytes, [], False, over, note.why, span)
+        self.memory.storages.append(self.storages[pc])
+
+    def tensor(self, pc: int, instruction: Any, storage: _Contents | None) -> _Contents:
+        name = self.named(pc, instruction)
+        if storage is None or storage.storage < 0:
+            return _Contents(name, pc=pc)
+        use = self.storages[storage.storage]
+        use.values.append(name)
+        use.arena = use.arena or instruction.offset > 0
+        return _Contents(name, storage.storage, pc)
+
+    def part(self, pc: int, instruction: isa.SliceTensor, whole: _Contents | None) -> _Contents:
+        name, storage = self.named(pc, instruction), whole.storage if whole is not None else -1
+        if storage >= 0:
+            self.storages[storage].parts.append(name)
+        return _Contents(name, storage, pc)
+
+    def named(self, pc: int, instruction: Any) -> str:
+        return self.notes[pc].name if pc in self.notes else f"${instruction.dst}"
+
+    def launch(self, pc: int, instruction: isa.InvokePacked, state: _Registers) -> None:
+        packed, args = self.exe.packed[instruction.packed], instruction.args
+        for position in range(packed.n_inputs, len(args)):
+            output = state.get(args[position])
+            if output is not None and output.storage >= 0:
+                self.memory.outputs.append(KernelOutput(pc, position, output.name, output.storage))
+        for k, position in packed.group.in_place:
+            register = args[packed.n_inputs + position]
+            value, over = state.get(register), _name(state.get(args[k]), args[k])
+            # the multi-version kernels of one primitive write the same value
+            written = value.pc if value is not None else pc, over
+            if written not in self.overwritten:
+                self.memory.in_place.append(InPlaceResult(_name(value, register), over, packed.name, pc))
+            self.overwritten.add(written)
+
+
+def _name(contents: _Contents | None, register: int) -> str:
+    return contents.name if contents is not None and contents.name else f"${register}"
+
+
+def _join(one: _Registers | None, other: _Registers | None) -> _Registers:
+    """The join of two states; None is the state of an unreachable predecessor."""
+    if one is None or other is None:
+        return dict(one or other or {})
+    return {r: _join_contents(h, other[r]) for r, h in one.items() if r in other}
+
+
+def _join_contents(one: _Contents, other: _Contents) -> _Contents:
+    return one if one == other else _Contents("", one.storage if one.storage == other.storage else -1)

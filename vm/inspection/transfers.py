@@ -1,0 +1,154 @@
+"""Analysis of bytecode: all transfers between the host and the device of an executable."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...ops.core.op import REGISTRY
+from ...ops.core.tensor_types import TensorType
+from ...shape_funcs.symbolic.dim import Dim
+from ..api.runtime_errors import span_of
+from ..bytecode import isa
+from ..bytecode.copy_reason import CopyKind, CopyReason
+from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
+from ..bytecode.size_expressions import nbytes, parameter_sizes, portable, tensor_params
+from ..diagnostics.source import Span
+
+_HOST = 0
+#: Directions; the same names as the kinds of trace events.
+DTOH, HTOD = "dtoh", "htod"
+#: Kinds of transfers: a copy instruction, a constant, an argument of the entry, a result of the entry.
+COPY, CONSTANT, ARGUMENT, RESULT = "copy", "constant", "argument", "result"
+#: Folder of the package's own files.
+_PACKAGE = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One transfer in the program.
+
+    ``what``: ``copy``, ``constant``, ``argument`` or ``result``.  ``name``: the name of the constant, argument or result.
+    ``pc``: the pc in the function's code; -1: no instruction.  ``number``: the number of the reason; -1: no reason.  Trace events
+    have the same pc and number.  ``type``: the type of the value, with portable dims.
+    """
+
+    what: str
+    direction: str
+    function: str
+    type: TensorType
+    name: str = ""
+    pc: int = -1
+    number: int = -1
+    reason: CopyReason | None = None
+    span: Span | None = None
+
+    @property
+    def nbytes(self) -> Dim:
+        """The bytes of the value, an expression over the sizes of the function's parameters."""
+        return nbytes(self.type)
+
+    @property
+    def host_waits(self) -> bool:
+        """Whether the host waits for the device.
+
+        A synchronous copy waits for all queued work.  A copy started early waits for the work that computes the value.
+        """
+        return self.direction == DTOH
+
+    @property
+    def once(self) -> bool:
+        """Whether the transfer happens only in the first run."""
+        return self.what == CONSTANT
+
+    @property
+    def text(self) -> str:
+        """The reason for the transfer, as a sentence; a transfer without an instruction has its name in profiles."""
+        if self.reason is not None:
+            return self.reason.text
+        return {CONSTANT: "a constant", ARGUMENT: "an argument", RESULT: "a result, read on the host"}[self.what]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Declaration of an operator's shape function, which makes the host read inputs: its location and its flags."""
+
+    op: str
+    place: str
+    flagged: tuple[str, ...]
+    upper_bound: bool
+    doc: str
+
+
+def registration(reason: CopyReason) -> Registration | None:
+    """The declaration of the shape function that causes a copy.
+
+    None if the reason is not a shape function, or if this process has no such operator.
+    """
+    if reason.kind not in (CopyKind.FLAGGED, CopyKind.PER_OP, CopyKind.COUNT):
+        return None
+    known = [REGISTRY[name] for name in reason.op.split(", ") if name in REGISTRY]
+    found = [op for op in known if reason.kind is not CopyKind.COUNT or op.shape_func.upper_bound]
+    if not found:
+        return None
+    op, func = found[0], found[0].shape_func
+    code = inspect.unwrap(func.body).__code__
+    file = Path(code.co_filename)
+    if file.is_relative_to(_PACKAGE):
+        file = "relayvm" / file.relative_to(_PACKAGE)
+    flagged = tuple(n.rstrip("*") for n, flag in zip(op.inputs, op.data_dependent, strict=True) if flag)
+    return Registration(op.name, f"{file.as_posix()}:{code.co_firstlineno}", flagged, func.upper_bound, op.doc)
+
+
+# ---- the analysis ----------------------------------------------------------------------------------------------------
+
+
+def reachable(exe: ExecutableData, entry: str) -> list[VMFunction]:
+    """The functions reachable from ``entry``, ``entry`` first.  Raises UnknownName, a KeyError, for an unknown function."""
+    pending, found = [exe.function_index(entry)], []
+    while pending:
+        number = pending.pop(0)
+        if number in found:
+            continue
+        found.append(number)
+        pending += [i.func for _, i in isa.disassemble(exe.functions[number].code) if isinstance(i, _CALLS)]
+    return [exe.functions[n] for n in found]
+
+
+_CALLS = (isa.Invoke, isa.InvokeTail, isa.InvokeTaking, isa.AllocClosure)
+
+
+def transfers(exe: ExecutableData, entry: str = "main") -> tuple[Transfer, ...]:
+    """All possible transfers of a run of ``entry``: arguments, instructions in order, results."""
+    if DEVICES[_HOST] == exe.target:
+        return ()
+    first = exe.functions[exe.function_index(entry)]
+    inside = [transfer for f in reachable(exe, entry) for transfer in _in_function(exe, f)]
+    target, names = DEVICES.index(exe.target), parameter_sizes(first.params)
+    taken = [p for i, p in enumerate(first.params) if first.device_of(i, target) != _HOST]
+    arguments = [Transfer(ARGUMENT, HTOD, first.name, portable(ty, names), f"%{path}") for path, ty in tensor_params(taken)]
+    results = [
+        Transfer(RESULT, DTOH, first.name, portable(ty, names), path) for path, ty in tensor_params([("result", first.result)])
+    ]
+    return (*arguments, *inside, *results)
+
+
+def _in_function(exe: ExecutableData, f: VMFunction) -> Iterator[Transfer]:
+    for pc, instruction in isa.disassemble(f.code):
+        span = span_of(exe, f, pc)
+        match instruction:
+            case isa.DeviceCopy(src_device=src, dst_device=dst, reason=number) if src != dst:
+                reason = exe.reasons[number]
+                assert reason.type is not None, reason
+                direction = DTOH if dst == _HOST else HTOD
+                yield Transfer(COPY, direction, f.name, reason.type, "", pc, number, reason, span)
+            case isa.CopyBegin(reason=number):
+                reason = exe.reasons[number]
+                assert reason.type is not None, reason
+                yield Transfer(COPY, DTOH, f.name, reason.type, "", pc, number, reason, span)
+            case isa.LoadConst(const=number, device=device) if device != _HOST:
+                data = exe.constants[number]
+                ty = TensorType.of(data.shape, data.dtype.name)
+                yield Transfer(CONSTANT, HTOD, f.name, ty, f"const[{number}]", pc, span=span)

@@ -1,0 +1,1 @@
+"""The native loop: state, heap, frames, handlers, shape evaluation, streams, trace."""

@@ -1,0 +1,108 @@
+"""The trace, as machine code: rows of words, one per event, appended to one buffer (``state_layout.EVENT_WORDS``)."""
+
+from __future__ import annotations
+
+from ...ops.native.memory import clock_ns, load_i64, native, store_i64, tensor
+from .growable import grow
+from .heap import n_bytes
+from .state_layout import EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_WORDS, PACKED_WORDS, TRACE_EVENTS, state_at
+
+
+@native
+def trace_room(state, words):
+    """Reserve ``words`` more words in the trace; False if there is no memory."""
+    s = state_at(state)
+    if s.trace_used + words > s.trace_words:
+        capacity = max(2 * s.trace_words, s.trace_used + words + 4096 * EVENT_WORDS)
+        block = grow(s.trace, s.trace_used, capacity)
+        if block == 0:
+            return False
+        s.trace = block
+        s.trace_words = capacity
+    return True
+
+
+@native
+def record_event(state, kind, pc, subject, start, end, nbytes):
+    """Append an event of the host."""
+    s = state_at(state)
+    if not trace_room(state, EVENT_WORDS):
+        return
+    at = s.trace + 8 * s.trace_used
+    store_i64(at, EVENT_WORDS)
+    store_i64(at + 8, kind)
+    store_i64(at + 16, pc)
+    store_i64(at + 24, subject)
+    store_i64(at + 32, start)
+    store_i64(at + 40, end)
+    store_i64(at + 48, nbytes)
+    store_i64(at + 56, start)
+    store_i64(at + 64, end)
+    store_i64(at + 72, s.live_bytes)
+    s.trace_used += EVENT_WORDS
+
+
+@native
+def record_types(state, argv, n):
+    """Append the types of the ``n`` tensors at ``argv`` to the last row, and set its bytes to theirs."""
+    s = state_at(state)
+    words = 0
+    for i in range(n):
+        words += 2 + tensor(load_i64(argv + 8 * i)).ndim
+    if s.trace_used < EVENT_WORDS or not trace_room(state, words):
+        return
+    row = s.trace + 8 * (s.trace_used - EVENT_WORDS)
+    at = s.trace + 8 * s.trace_used
+    nbytes = 0
+    for i in range(n):
+        source = load_i64(argv + 8 * i)
+        t = tensor(source)
+        store_i64(at, t.dtype)
+        store_i64(at + 8, t.ndim)
+        for axis in range(t.ndim):
+            store_i64(at + 16 + 8 * axis, t.shape[axis])
+        at += 16 + 8 * t.ndim
+        nbytes += n_bytes(source)
+    s.trace_used += words
+    store_i64(row, EVENT_WORDS + words)
+    store_i64(row + 48, nbytes)
+
+
+@native
+def record_kernel(state, pc, packed, start, argv, n, asked_start, asked_end):
+    """Append the event of a finished kernel on the ``n`` tensors at ``argv``; ``asked_start`` is 0 for a kernel on the host."""
+    s = state_at(state)
+    used = s.trace_used
+    record_event(state, EVENT_KERNEL, pc, packed, start, clock_ns(), 0)
+    if s.trace_used == used:
+        return
+    if asked_start != 0:
+        store_i64(s.trace + 8 * used + 56, asked_start)
+        store_i64(s.trace + 8 * used + 64, asked_end)
+    if s.tracing > TRACE_EVENTS:
+        record_types(state, argv, n - load_i64(s.packed + 8 * (PACKED_WORDS * packed + 4)))
+
+
+@native
+def begin_kernel(state, pc, packed, argv, n):
+    """Append the event of a launch on a GPU, without its times: first word of the row; -1: no memory."""
+    s = state_at(state)
+    used = s.trace_used
+    now = clock_ns()
+    record_event(state, EVENT_KERNEL, pc, packed, now, now, 0)
+    if s.trace_used == used:
+        return -1
+    if s.tracing > TRACE_EVENTS:
+        record_types(state, argv, n)
+    return used
+
+
+@native
+def record_shape_func(state, pc, number, start, argv, n):
+    """Append the event of a finished shape function on the ``n`` tensors at ``argv``, with 0 bytes."""
+    s = state_at(state)
+    used = s.trace_used
+    record_event(state, EVENT_SHAPE_FUNC, pc, number, start, clock_ns(), 0)
+    if s.tracing > TRACE_EVENTS and s.trace_used != used:
+        record_types(state, argv, n)
+        store_i64(s.trace + 8 * used + 48, 0)

@@ -1,0 +1,154 @@
+"""The stack of the machine, as machine code: frames, calls, returns and unwinding.
+
+A frame is a header (return address, caller's frame, destination register) and the registers of a function.  Frames are addressed
+by their offset in the stack, so the stack may move when it grows.
+"""
+
+from __future__ import annotations
+
+from ...ops.native.memory import load_i64, native, store_i64, tensor
+from ...ops.native.status import INTERNAL, OK, STACK_OVERFLOW
+from .growable import grow
+from .heap import release, retain
+from .state_layout import FRAME_WORDS, FUNCTION_WORDS, state_at
+
+
+@native
+def set_register(state, at, value):
+    """Store an owned object in the register at an address, and release the previous object."""
+    old = load_i64(at)
+    store_i64(at, value)
+    if old != 0:
+        release(state, old)
+
+
+@native
+def reserve_stack(state, top):
+    """Grow the stack to ``top`` words; False if the limit is exceeded or there is no memory."""
+    s = state_at(state)
+    if top <= s.stack_words:
+        return True
+    if top > s.stack_limit:
+        return False
+    words = min(max(2 * s.stack_words, top), s.stack_limit)
+    block = grow(s.stack, s.stack_words, words)
+    if block == 0:
+        return False
+    s.stack = block
+    s.stack_words = words
+    return True
+
+
+@native
+def gather(regs, operands, n, captured, to):
+    """Store owned references to the captured values of a closure (0: none), then to ``n`` registers; their number."""
+    count = 0
+    if captured != 0:
+        c = tensor(captured)
+        for i in range(c.count):
+            store_i64(to + 8 * i, retain(load_i64(c.data + 8 * i)))
+        count = c.count
+    for i in range(n):
+        store_i64(to + 8 * (count + i), retain(load_i64(regs + 8 * load_i64(operands + 8 * i))))
+    return count + n
+
+
+@native
+def release_frame(state, regs, n):
+    for i in range(n):
+        held = load_i64(regs + 8 * i)
+        if held != 0:
+            store_i64(regs + 8 * i, 0)
+            release(state, held)
+
+
+@native
+def fill_frame(state, function, base, given):
+    """Move ``given`` gathered arguments to a frame at ``base`` and clear its other registers; False on stack overflow."""
+    s = state_at(state)
+    row = s.functions + 8 * FUNCTION_WORDS * function
+    n_registers = load_i64(row + 8)
+    if not reserve_stack(state, base + n_registers + FRAME_WORDS):
+        for i in range(given):
+            release(state, load_i64(s.argv + 8 * i))
+        return False
+    regs = s.stack + 8 * base
+    for i in range(given):
+        store_i64(regs + 8 * i, load_i64(s.argv + 8 * i))
+    for i in range(given, n_registers):
+        store_i64(regs + 8 * i, 0)
+    s.base = base
+    s.n_registers = n_registers
+    s.pc = load_i64(row)
+    return True
+
+
+@native
+def call(state, function, captured, regs, operands, n, dst, return_pc, dead):
+    """Enter a function in a new frame; a status.  ``dead``: the address of a list of registers to clear, or 0."""
+    s = state_at(state)
+    given = gather(regs, operands, n, captured, s.argv)
+    if given != load_i64(s.functions + 8 * (FUNCTION_WORDS * function + 2)):
+        for i in range(given):
+            release(state, load_i64(s.argv + 8 * i))
+        return INTERNAL
+    base, n_registers = s.base, s.n_registers
+    top = base + n_registers
+    if not fill_frame(state, function, top + FRAME_WORDS, given):
+        return STACK_OVERFLOW
+    if dead != 0:
+        for i in range(load_i64(dead)):
+            set_register(state, s.stack + 8 * (base + load_i64(dead + 8 + 8 * i)), 0)
+    header = s.stack + 8 * top
+    store_i64(header, return_pc)
+    store_i64(header + 8, base)
+    store_i64(header + 16, n_registers)
+    store_i64(header + 24, dst)
+    return OK
+
+
+@native
+def call_tail(state, function, captured, regs, operands, n):
+    """Enter a function in place of the current frame; a status."""
+    s = state_at(state)
+    given = gather(regs, operands, n, captured, s.argv)
+    if given != load_i64(s.functions + 8 * (FUNCTION_WORDS * function + 2)):
+        for i in range(given):
+            release(state, load_i64(s.argv + 8 * i))
+        return INTERNAL
+    release_frame(state, regs, s.n_registers)
+    s.n_registers = 0
+    return OK if fill_frame(state, function, s.base, given) else STACK_OVERFLOW
+
+
+@native
+def unwind(state):
+    """Release every register of every frame."""
+    s = state_at(state)
+    while s.base > 0:
+        release_frame(state, s.stack + 8 * s.base, s.n_registers)
+        header = s.stack + 8 * (s.base - FRAME_WORDS)
+        s.n_registers = load_i64(header + 16)
+        s.base = load_i64(header + 8)
+
+
+@native
+def open_frame(state, function, n):
+    """Open the first frame of a run, with the ``n`` arguments at the state's ``argv``."""
+    s = state_at(state)
+    row = s.functions + 8 * FUNCTION_WORDS * function
+    for i in range(FRAME_WORDS):
+        store_i64(s.stack + 8 * i, 0)
+    registers = s.stack + 8 * FRAME_WORDS
+    n_registers = load_i64(row + 8)
+    for i in range(n):
+        store_i64(registers + 8 * i, load_i64(s.argv + 8 * i))
+    for i in range(n, n_registers):
+        store_i64(registers + 8 * i, 0)
+    s.base = FRAME_WORDS
+    s.n_registers = n_registers
+    s.pc = load_i64(row)
+    s.status = 0
+    s.error_pc = -1
+    s.result = 0
+    s.deadline_ns = 0

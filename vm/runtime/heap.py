@@ -1,0 +1,476 @@
+"""Memory of the machine, as machine code: objects, reference counts, pooled storage.
+
+Objects are records (``ops.native.object_layout.TENSOR``) from a free list.  A freed storage keeps its block and goes to the free
+list of its size class, so a repeated run allocates nothing.  Sizes are in bytes.
+"""
+
+from __future__ import annotations
+
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE
+from ...ops.native.jit.c_functions import call_6
+from ...ops.native.memory import alloc, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
+from ...ops.native.object_layout import OBJECT_BYTES, TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR, TENSOR
+from ...ops.native.status import OUT_OF_MEMORY, SIZE_OVERFLOW
+from ..devices.sim.device_queue import queue_poison
+from .poison import NBYTES, link_tensor, unlink_tensor
+from .state_layout import (
+    CLASSES_PER_POWER,
+    CPU,
+    CUDA,
+    FIRST_POWER,
+    GPU_ALLOC,
+    GPU_AWAIT,
+    GPU_COPY_ON_DEVICE,
+    GPU_COPY_WAIT,
+    GPU_FLUSH,
+    GPU_FREE,
+    GPU_TRIM,
+    N_CLASSES,
+    N_POOLS,
+    POISON,
+    SIM,
+    SMALL_CLASSES,
+    state_at,
+)
+
+#: Objects per allocated chunk.
+OBJECTS_PER_CHUNK = 256
+_PAYLOAD = TENSOR.fields["payload"][1]
+_SHAPE = TENSOR.fields["shape"][1]
+#: Fields of a tuple or closure that are stored in the object itself (shape and payload words).
+INLINE_FIELDS = (OBJECT_BYTES - _SHAPE) // 8
+_ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
+_MAX_BYTES = 1 << 46
+#: The limit for a tensor without elements, with its empty axes counted as 1: loops over it then take seconds at most.
+_MAX_EMPTY = 1 << 36
+#: In ``ndim`` of a storage: the launch that should have written it was dropped, because work before it failed.
+LOST = -1
+#: In ``shape`` of a storage on a GPU, behind its size: the list of foreign streams that used it (see ``cuda.interop``), 0: none.
+USERS = 1
+#: Word of the payload of a storage on ``sim``: the serial number of its allocation.
+SERIAL = 1
+#: In ``count`` of a storage, in place of its size class: a caller's array, donated for one run (see ``api.donation``).
+DONATED = -1
+
+
+# ---- objects -------------------------------------------------------------------------------------------------------
+
+
+@native
+def refill_objects(state):
+    """Refill the free list.  False if there is no memory."""
+    chunk = alloc(64 + OBJECTS_PER_CHUNK * OBJECT_BYTES)
+    if chunk == 0:
+        return False
+    s = state_at(state)
+    store_i64(chunk, s.object_chunks)
+    s.object_chunks = chunk
+    head = s.free_objects
+    for i in range(OBJECTS_PER_CHUNK):
+        at = chunk + 64 + i * OBJECT_BYTES
+        tensor(at).refcount = head
+        head = at
+    s.free_objects = head
+    return True
+
+
+@native
+def new_object(state, tag):
+    """A new object, owned by the caller; 0 if there is no memory."""
+    s = state_at(state)
+    if s.free_objects == 0 and not refill_objects(state):
+        return 0
+    at = s.free_objects
+    o = tensor(at)
+    s.free_objects = o.refcount
+    s.live_objects += 1
+    o.refcount = 1
+    o.tag = tag
+    o.storage = 0
+    return at
+
+
+@native
+def retain(at):
+    """Increment the reference count; the object."""
+    tensor(at).refcount += 1
+    return at
+
+
+@native
+def release(state, at):
+    """Decrement the reference count; free dead objects, deep structures without recursion."""
+    if at == 0:
+        return
+    o = tensor(at)
+    o.refcount -= 1
+    if o.refcount != 0:
+        return
+    head = at  # dead objects, linked through ``refcount`` (which is 0 for the last)
+    while head != 0:
+        at = head
+        o = tensor(at)
+        head = o.refcount
+        tag = o.tag
+        if tag == TAG_TENSOR:
+            if o.storage != 0 and state_at(state).poison != 0:
+                unlink_tensor(state, at)
+            head = release_field(o.storage, head)
+        elif tag == TAG_STORAGE:
+            free_storage(state, at)
+            continue
+        elif tag == TAG_ADT or tag == TAG_CLOSURE:
+            for i in range(o.count):
+                head = release_field(load_i64(o.data + 8 * i), head)
+            if o.device != 0:
+                free(o.data)
+        elif tag == TAG_PENDING:
+            # the copy is dropped, but the GPU may still be writing to it
+            if o.device == CUDA:
+                call_6(state_at(state).gpu, state, GPU_COPY_WAIT, o.count, 0, 0, 0)
+            head = release_field(o.storage, release_field(o.data, head))
+        free_object(state, at)
+
+
+@native
+def release_field(at, head):
+    """Decrement the reference count of a field; the new head of the list of dead objects."""
+    if at == 0:
+        return head
+    o = tensor(at)
+    o.refcount -= 1
+    if o.refcount != 0:
+        return head
+    o.refcount = head
+    return at
+
+
+@native
+def free_object(state, at):
+    s = state_at(state)
+    o = tensor(at)
+    o.tag = 0
+    o.refcount = s.free_objects
+    s.free_objects = at
+    s.live_objects -= 1
+
+
+@native
+def new_record(state, tag, number, n_fields):
+    """A tuple (``number``: constructor tag) or closure (function number) of ``n_fields`` fields; 0: no memory."""
+    at = new_object(state, tag)
+    if at == 0:
+        return 0
+    o = tensor(at)
+    o.dtype = number
+    o.count = n_fields
+    o.device = 0
+    o.data = at + _SHAPE
+    if n_fields > INLINE_FIELDS:
+        o.data = alloc(8 * n_fields)
+        o.device = 1
+        if o.data == 0:
+            o.device = 0
+            o.count = 0
+            release(state, at)
+            return 0
+    for i in range(n_fields):
+        store_i64(o.data + 8 * i, 0)
+    return at
+
+
+# ---- storage --------------------------------------------------------------------------------------------------------
+
+
+@native
+def size_class(nbytes):
+    """The size class of ``nbytes``."""
+    if nbytes <= 64 * SMALL_CLASSES:
+        return max(0, (nbytes + 63) // 64 - 1)
+    power = FIRST_POWER
+    while (2 << power) < nbytes:
+        power += 1
+    step = (1 << power) // CLASSES_PER_POWER
+    return SMALL_CLASSES + CLASSES_PER_POWER * (power - FIRST_POWER) + (nbytes - (1 << power) + step - 1) // step - 1
+
+
+@native
+def class_bytes(c):
+    """The block size of a size class."""
+    if c < SMALL_CLASSES:
+        return 64 * (c + 1)
+    power = FIRST_POWER + (c - SMALL_CLASSES) // CLASSES_PER_POWER
+    return (1 << power) + ((c - SMALL_CLASSES) % CLASSES_PER_POWER + 1) * ((1 << power) // CLASSES_PER_POWER)
+
+
+@native
+def new_block(state, pool, size):
+    """The address of a new block; 0 if there is no memory."""
+    if pool >= CUDA:
+        return call_6(state_at(state).gpu, state, GPU_ALLOC, pool, size, 0, 0)
+    return alloc(size)
+
+
+@native
+def free_block(state, pool, block):
+    """Free a block."""
+    if pool >= CUDA:
+        call_6(state_at(state).gpu, state, GPU_FREE, pool, block, 0, 0)
+    else:
+        free(block)
+
+
+@native
+def new_storage(state, nbytes, device):
+    """A storage object with a block of at least ``nbytes``; 0 if there is no memory or the limit is reached."""
+    s = state_at(state)
+    if nbytes > _MAX_BYTES:
+        return 0
+    c = size_class(nbytes)
+    slot = device * N_CLASSES + c
+    at = s.free_storage[slot]
+    if at != 0:
+        s.free_storage[slot] = tensor(at).refcount
+        tensor(at).refcount = 1
+    else:
+        at = allocate_storage(state, class_bytes(c), device, c)
+        if at == 0:
+            return 0
+    tensor(at).ndim = 0
+    if device == SIM:
+        s.handed_out += 1
+        tensor(at).payload[SERIAL] = s.handed_out
+    size = tensor(at).shape[0]
+    s.allocs += 1
+    s.alloc_bytes += nbytes
+    s.live_bytes += size
+    s.peak_bytes = max(s.peak_bytes, s.live_bytes)
+    return at
+
+
+@native
+def allocate_storage(state, size, device, c):
+    """A storage with a new block from the system or the GPU."""
+    s = state_at(state)
+    if s.pool_bytes + size > s.limit_bytes:
+        trim(state)
+        if s.pool_bytes + size > s.limit_bytes:
+            return 0
+    block = new_block(state, device, size)
+    if block == 0:
+        trim(state)
+        block = new_block(state, device, size)
+        if block == 0:
+            return 0
+    at = new_object(state, TAG_STORAGE)
+    if at == 0:
+        free_block(state, device, block)
+        return 0
+    if device == SIM or (device == CPU and s.poison != 0):
+        fill_bytes(block, POISON, size)
+    o = tensor(at)
+    o.payload[0] = 0
+    o.data = block
+    o.shape[0] = size
+    o.shape[USERS] = 0
+    o.device = device
+    o.count = c
+    s.pool_bytes += size
+    return at
+
+
+@native
+def free_storage(state, at):
+    """Return a storage to the pool.
+
+    On ``sim`` the block is poisoned after the work queued so far.  A GPU works in stream order: the next user of the block is
+    launched after the last one, and waits for the foreign streams that used the block.
+    """
+    s = state_at(state)
+    o = tensor(at)
+    size = o.shape[0]
+    if o.count == DONATED:
+        if s.poison != 0:
+            fill_bytes(o.data, POISON, size)
+        free_object(state, at)
+        return
+    if o.device == SIM:
+        queue_poison(state, o.data, size)
+    elif o.device == CPU and s.poison != 0:
+        fill_bytes(o.data, POISON, size)
+    elif o.device == CUDA and o.shape[USERS] != 0:
+        call_6(s.gpu, state, GPU_AWAIT, o.shape[USERS], 0, 0, 0)
+        o.shape[USERS] = 0
+    slot = o.device * N_CLASSES + o.count
+    o.refcount = s.free_storage[slot]
+    s.free_storage[slot] = at
+    s.live_bytes -= size
+
+
+@native
+def trim(state):
+    """Return the pool's free blocks to the system; blocks that queued work may use stay.  The number of bytes returned."""
+    s = state_at(state)
+    given = 0
+    if s.gpu != 0:
+        call_6(s.gpu, state, GPU_FLUSH, 0, 0, 0, 0)  # the next wait reports the status again
+    for device in range(N_POOLS):
+        if device == SIM and s.queue_used != 0:
+            continue
+        for c in range(N_CLASSES):
+            at = s.free_storage[device * N_CLASSES + c]
+            while at != 0:
+                following = tensor(at).refcount
+                free_block(state, device, tensor(at).data)
+                given += tensor(at).shape[0]
+                free_object(state, at)
+                at = following
+            s.free_storage[device * N_CLASSES + c] = 0
+    s.pool_bytes -= given
+    if s.gpu != 0:
+        call_6(s.gpu, state, GPU_TRIM, 0, 0, 0, 0)
+    return given
+
+
+# ---- tensors --------------------------------------------------------------------------------------------------------
+
+
+@native
+def itemsize(dtype):
+    """Bytes of one element."""
+    return _ITEMSIZES[dtype]
+
+
+@native
+def n_elements(at):
+    """Number of elements of a tensor."""
+    o = tensor(at)
+    n = 1
+    for i in range(o.ndim):
+        n *= o.shape[i]
+    return n
+
+
+@native
+def n_bytes(at):
+    """Number of bytes of a tensor's elements."""
+    return n_elements(at) * itemsize(tensor(at).dtype)
+
+
+@native
+def checked_bytes(shape, ndim, dtype):
+    """The number of bytes of a tensor with the ``ndim`` sizes at address ``shape``; -1 for a negative size or an overflow.
+
+    The other sizes of a tensor without elements count, too: loops iterate over them.
+    """
+    total = itemsize(dtype)
+    size = total * 1.0  # beside the integer, because a float does not wrap
+    for i in range(ndim):
+        d = load_i64(shape + 8 * i)
+        if d < 0:
+            return -1
+        total *= d
+        size *= max(d, 1)
+    return -1 if size > (_MAX_BYTES if total != 0 else _MAX_EMPTY) else total
+
+
+@native
+def vector(state, n):
+    """A host int64 vector of ``n <= 8`` elements, stored in the object itself; 0: no memory."""
+    at = new_object(state, TAG_TENSOR)
+    if at != 0:
+        o = tensor(at)
+        o.ndim = 1
+        o.shape[0] = n
+        o.dtype = 5  # int64
+        o.device = 0
+        o.data = at + _PAYLOAD
+    return at
+
+
+@native
+def scalar(state, value):
+    """A host int64 scalar; 0: no memory."""
+    at = vector(state, 1)
+    if at != 0:
+        tensor(at).ndim = 0
+        tensor(at).payload[0] = value
+    return at
+
+
+@native
+def is_inline(at):
+    """Whether the tensor stores its elements in the object itself."""
+    return tensor(at).data == at + _PAYLOAD
+
+
+@native
+def view(state, source, dtype):
+    """A view of a tensor's elements, whose shape the caller sets; 0: no memory."""
+    at = new_object(state, TAG_TENSOR)
+    if at == 0:
+        return 0
+    o = tensor(at)
+    s = tensor(source)
+    o.dtype = dtype
+    o.device = s.device
+    if is_inline(source):
+        copy_bytes(at + _PAYLOAD, source + _PAYLOAD, OBJECT_BYTES - _PAYLOAD)
+        o.data = at + _PAYLOAD
+        return at
+    o.data = s.data
+    o.storage = s.storage
+    if s.storage != 0:
+        retain(s.storage)
+        if state_at(state).poison != 0:
+            link_tensor(at, s.payload[NBYTES])
+    return at
+
+
+@native
+def like(state, source, device):
+    """A tensor of the same shape and dtype with a new storage on ``device`` (PINNED: on the host); 0: no memory."""
+    storage = new_storage(state, n_bytes(source), device)
+    if storage == 0:
+        return 0
+    at = new_object(state, TAG_TENSOR)
+    if at == 0:
+        release(state, storage)
+        return 0
+    o = tensor(at)
+    s = tensor(source)
+    o.ndim = s.ndim
+    o.dtype = s.dtype
+    o.device = device if device <= CUDA else 0
+    o.storage = storage
+    o.data = tensor(storage).data
+    for i in range(s.ndim):
+        o.shape[i] = s.shape[i]
+    if state_at(state).poison != 0:
+        link_tensor(at, n_bytes(at))
+    return at
+
+
+@native
+def owned(state, at):
+    """The tensor, or a copy if the machine does not own its elements (an input, donated too, a constant); 0: no memory.
+
+    Takes over the caller's reference.
+    """
+    storage = tensor(at).storage
+    if is_inline(at) or (storage != 0 and tensor(storage).count != DONATED):
+        return at
+    device = tensor(at).device
+    copy = like(state, at, device)
+    if copy != 0 and device == CUDA:
+        call_6(state_at(state).gpu, state, GPU_COPY_ON_DEVICE, tensor(copy).data, tensor(at).data, n_bytes(at), 0)
+    elif copy != 0:
+        copy_bytes(tensor(copy).data, tensor(at).data, n_bytes(at))
+    release(state, at)
+    return copy
+
+
+@native
+def status_of_bytes(nbytes):
+    """The status of a failed allocation of this size."""
+    return SIZE_OVERFLOW if nbytes < 0 else OUT_OF_MEMORY

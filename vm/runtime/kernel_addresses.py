@@ -1,0 +1,60 @@
+"""Kernels of an executable: from their description to an address, through the kernel store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ops.codegen import kernel_source
+from ...ops.codegen.cpu.kernel_source import KernelSource
+from ...ops.core.group import Group
+from ...ops.native import memory
+from ...ops.native.cache import kernel_store
+from ...ops.native.jit import library_calls
+from ...ops.native.jit.halves import scalar_types
+from ...ops.native.memory import native
+from ...ops.strategy.implementation import HOST
+from ..bytecode.executable import PackedFunc
+from .state_layout import CUDA
+
+SIGNATURE = "int32(int64, int64)"
+
+#: Names available to the source of a kernel, besides the bodies it calls.
+_NAMES: dict[str, Any] = {
+    "math": math,
+    **{name: value for name, value in vars(memory).items() if hasattr(value, "__native__")},
+    **scalar_types(),
+}
+
+
+def kernel_function(source: KernelSource) -> Callable[[int, int], int]:
+    """The kernel as a plain Python function, which runs un-jitted too."""
+    namespace = {**_NAMES, **{body.__name__: body for body in source.bodies}}
+    exec(compile(source.text, "<kernel>", "exec"), namespace)
+    return native(namespace[source.entry])
+
+
+def kernel_address(group: Group) -> int:
+    """The address of a group's machine code; 0 for a kernel in Python."""
+    if in_python(group):
+        return 0
+    return kernel_store.address_of(kernel_function(kernel_source(group)), SIGNATURE, group.name)
+
+
+def in_python(group: Group) -> bool:
+    """Whether the group's kernel on the host is in Python."""
+    kernel = group.kernel_on(HOST)
+    return kernel is not None and kernel.in_python
+
+
+def library_table(packed: Sequence[PackedFunc]) -> np.ndarray:
+    """The addresses of the library functions that kernels call (0: not needed)."""
+    by_host = [p.group for p in packed if p.device != CUDA and not in_python(p.group)]
+    names = {name for group in by_host for name in kernel_source(group).libraries}
+    table = np.zeros(len(library_calls.TABLE), np.int64)
+    for name, address in library_calls.addresses(sorted(names)).items():
+        table[library_calls.TABLE[name].index] = address
+    return table

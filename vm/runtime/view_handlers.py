@@ -1,0 +1,139 @@
+"""Handlers of instructions that make views of a tensor, as machine code: see ``handlers``."""
+
+from __future__ import annotations
+
+from ...ops.native.memory import clock_ns, copy_bytes, load_i64, native, tensor
+from ...ops.native.object_layout import TAG_TENSOR
+from ...ops.native.status import INTERNAL, OK, OUT_OF_MEMORY, SHAPE_CHECK
+from .event_trace import record_event
+from .frames import set_register
+from .handlers import shape_vector
+from .heap import checked_bytes, is_inline, itemsize, like, n_bytes, release, status_of_bytes, view
+from .poison import NBYTES
+from .state_layout import EVENT_ALLOC, TRACE_OFF, state_at
+from .stream import copy_on_device
+
+#: Rows are moved out of a buffer sized by an upper bound only if the bound has at least so many bytes (a page), and so many times
+#: the bytes of the rows: the memory saved is never less than the memory copied.  A copy takes 40 ns; of many rows, a twentieth of
+#: the kernel that finds them.
+LEAST_BOUND, LEAST_TIMES = 4096, 2
+
+
+@native
+def reshape_tensor(state, at, regs):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    shape = load_i64(regs + 8 * load_i64(at + 24))
+    t, to = tensor(source), tensor(shape)
+    if t.tag != TAG_TENSOR:
+        return INTERNAL
+    status = shape_vector(shape)
+    if status != OK:
+        return status
+    ndim = to.shape[0]
+    if checked_bytes(to.data, ndim, t.dtype) != n_bytes(source):
+        return SHAPE_CHECK
+    made = view(state, source, t.dtype)
+    if made == 0:
+        return OUT_OF_MEMORY
+    tensor(made).ndim = ndim
+    for i in range(ndim):
+        tensor(made).shape[i] = load_i64(to.data + 8 * i)
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def slice_tensor(state, at, regs):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    shape = load_i64(regs + 8 * load_i64(at + 24))
+    first = load_i64(regs + 8 * load_i64(at + 32))
+    t, to, where = tensor(source), tensor(shape), tensor(first)
+    if t.tag != TAG_TENSOR:
+        return INTERNAL
+    status = max(shape_vector(shape), shape_vector(first))
+    if status != OK or where.shape[0] != 1:
+        return INTERNAL if status == OK else status
+    nbytes, size = checked_bytes(to.data, to.shape[0], t.dtype), itemsize(t.dtype)
+    if nbytes < 0:
+        return status_of_bytes(nbytes)
+    offset = load_i64(where.data) if nbytes > 0 else 0
+    if offset < 0 or nbytes > n_bytes(source) or offset > (n_bytes(source) - nbytes) // size:
+        return INTERNAL
+    made = view(state, source, t.dtype)
+    if made == 0:
+        return OUT_OF_MEMORY
+    o = tensor(made)
+    if is_inline(made):
+        # an inline tensor stores its elements from its first byte on: its views are copies
+        copy_bytes(o.data, t.data + offset * size, nbytes)
+    else:
+        o.data += offset * size
+        if o.storage != 0 and state_at(state).poison != 0:
+            o.payload[NBYTES] = nbytes
+    o.ndim = to.shape[0]
+    for i in range(to.shape[0]):
+        o.shape[i] = load_i64(to.data + 8 * i)
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def trim_tensor(state, at, regs, pc):
+    source = load_i64(regs + 8 * load_i64(at + 16))
+    counts = load_i64(regs + 8 * load_i64(at + 24))
+    index = load_i64(at + 32)
+    t, c = tensor(source), tensor(counts)
+    if t.tag != TAG_TENSOR or t.ndim == 0:
+        return INTERNAL
+    status = shape_vector(counts)
+    if status != OK:
+        return status
+    if index >= c.shape[0]:
+        return INTERNAL
+    count = load_i64(c.data + 8 * index)
+    if count < 0 or count > t.shape[0]:
+        return INTERNAL
+    made = view(state, source, t.dtype)
+    if made == 0:
+        return OUT_OF_MEMORY
+    tensor(made).ndim = t.ndim
+    for i in range(t.ndim):
+        tensor(made).shape[i] = t.shape[i]
+    tensor(made).shape[0] = count
+    if load_i64(at + 40) != 0 and is_worth_moving(n_bytes(source), n_bytes(made)):
+        made = move_out(state, made, pc)
+        if made == 0:
+            return state_at(state).status
+    set_register(state, regs + 8 * load_i64(at + 8), made)
+    return OK
+
+
+@native
+def is_worth_moving(bound, nbytes):
+    """Whether freeing ``bound`` bytes is worth a copy of the ``nbytes`` in use."""
+    if nbytes == 0:
+        return bound > 0
+    return bound >= LEAST_BOUND and nbytes <= bound // LEAST_TIMES
+
+
+@native
+def move_out(state, rows, pc):
+    """Copy ``rows``, a view that this takes over, to its own storage; ``rows`` itself if there is no memory.
+
+    0 if the device failed (see the state's status).
+    """
+    s = state_at(state)
+    device, nbytes = tensor(rows).device, n_bytes(rows)
+    made = like(state, rows, device)
+    if made == 0:
+        return rows
+    if s.tracing != TRACE_OFF:
+        now = clock_ns()
+        record_event(state, EVENT_ALLOC, pc, device, now, now, nbytes)
+    status = copy_on_device(state, made, rows) + 0
+    release(state, rows)
+    if status != 0:
+        release(state, made)
+        s.status = status
+        return 0
+    return made
