@@ -31,17 +31,19 @@ OF_NUMPY = pytest.param(NUMPY, marks=pytest.mark.skipif(not NUMPY_HAS_ONE, reaso
 #: In a process of its own: nothing has imported scipy yet.
 SCIPYS_ALONE = """
 import sys
-from relayvm.ops.native import libraries
-from relayvm.ops.native.blas_sources import SOURCES
-libraries.SOURCES = SOURCES[1:]
-found = libraries.addresses(libraries.TABLE)
-assert all(found.values()) and len(set(found.values())) == len(libraries.TABLE), found
+from relayvm.ops.native.blas.blas_sources import SOURCES
+from relayvm.ops.native.jit import library_calls
+library_calls.SOURCES = SOURCES[1:]
+found = library_calls.blas()
+assert found.package == "scipy" and all(found.addresses.values()), found
 assert "scipy.linalg" not in sys.modules
+entries = library_calls.addresses(library_calls.TABLE)
+assert all(entries.values()) and len(set(entries.values())) == len(library_calls.TABLE), entries
 import scipy.linalg.cython_blas
 assert "sgemm" in scipy.linalg.cython_blas.__pyx_capi__
 assert scipy.linalg.solve([[2.0]], [4.0]) == [2.0]
-libraries.blas.cache_clear()
-assert libraries.addresses(libraries.TABLE) == found
+library_calls.blas.cache_clear()
+assert library_calls.addresses(library_calls.TABLE) == entries
 """
 
 NUMPYS_ALONE = """
@@ -52,8 +54,8 @@ import numpy
 def mapped():
     return {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
 before = mapped()
-from relayvm.ops.native import libraries
-assert libraries.blas().package == "numpy"
+from relayvm.ops.native.jit import library_calls
+assert library_calls.blas().package == "numpy"
 assert not {path for path in mapped() - before if "blas" in path} and "scipy" not in sys.modules
 """
 
