@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..ops.core.similar_names import nearest
 from ..ops.core.tensor_types import DTYPES, TensorType, dim_text
 from ..shape_funcs.symbolic.dim import SYM, Dim, const
 from ..vm.api.argument_errors import a_mapping, wrong
@@ -81,8 +81,7 @@ def check_target(target: str) -> None:
     if isinstance(target, str) and target in DEVICES:
         return
     is_gpu = str(target).lower() in _GPU_NAMES
-    near = difflib.get_close_matches(str(target), DEVICES, 1)
-    hint = f"; a GPU is called {DEVICES[CUDA]} here" if is_gpu else f"; did you mean {near[0]}?" if near else ""
+    hint = f"; a GPU is called {DEVICES[CUDA]} here" if is_gpu else nearest(str(target), DEVICES)
     raise ConfigError(f"unknown target {target!r}{hint}", help=f"valid targets: {', '.join(DEVICES)}", code=codes.Config.DEVICE)
 
 

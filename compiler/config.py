@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
 from ..ops.core.op import REGISTRY
+from ..ops.core.similar_names import alternatives
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import ConfigError
 
@@ -106,7 +106,7 @@ class Config:
             if key not in known:
                 raise ConfigError(
                     f"there is no configuration key {key!r}",
-                    help=_alternatives(key, [*known, _FORCED_KEY]),
+                    help=alternatives(key, [*known, _FORCED_KEY]),
                     code=codes.Config.KEY,
                 )
         read = {key: _read(known[key], value) for key, value in values.items()}
@@ -133,10 +133,10 @@ def _implementation(op: str, name: Any) -> str:
     several = {name: o.implementations for name, o in REGISTRY.items() if len(o.implementations) > 1}
     key = FORCE + op
     if op not in REGISTRY:
-        raise ConfigError(f"configuration key {key!r}: there is no operator {op!r}", help=_alternatives(op, sorted(several)))
+        raise ConfigError(f"configuration key {key!r}: there is no operator {op!r}", help=alternatives(op, sorted(several)))
     valid = REGISTRY[op].implementations
     if name not in valid:
-        raise ConfigError(f"configuration key {key!r} cannot be {name!r}", help=_alternatives(str(name), list(valid)))
+        raise ConfigError(f"configuration key {key!r} cannot be {name!r}", help=alternatives(str(name), list(valid)))
     return str(name)
 
 
@@ -152,7 +152,7 @@ def _read(field: dataclasses.Field[Any], value: Any) -> Any:
             return candidate
     if field.metadata["number"] and type(value) in (int, str) and str(value).isdecimal():
         return int(value)
-    help_ = _alternatives(str(value), list(_valid(field)))
+    help_ = alternatives(str(value), list(_valid(field)))
     raise ConfigError(f"configuration key {field.name!r} cannot be {value!r}", help=help_)
 
 
@@ -160,9 +160,3 @@ def _valid(field: dataclasses.Field[Any]) -> tuple[str, ...]:
     """The texts of a key's allowed values."""
     number = field.metadata["number"]
     return (*map(_text, field.metadata["allowed"]), *([number] if number else []))
-
-
-def _alternatives(given: str, valid: list[str]) -> str:
-    near = difflib.get_close_matches(given, valid, 1)
-    guess = f"did you mean {near[0]!r}? " if near else ""
-    return f"{guess}valid: {', '.join(valid)}"

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ...ops.core.op import Op, TypeRelError
+from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import DTYPES, TensorType, Type, is_float, numpy_dtype
 from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, dim
 from ...vm.api.argument_errors import a_count, a_sequence, a_text, described, wrong
@@ -20,7 +21,6 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir
 from ..ir.expr import Constant, Expr, Var
-from ..text.attributes import did_you_mean
 from ..text.infix import MINUS, SIGNS
 
 __all__ = ["Any", "a_dtype", "a_name", "a_shape", "as_expr", "const", "make_call", "var"]

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.op import REGISTRY, Op, OpPattern
+from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Constant, Expr, Var
-from ..text.attributes import AttributeProblem, attribute_names, did_you_mean, make_attrs
+from ..text.attributes import AttributeProblem, attribute_names, make_attrs
 from .build import as_expr, const, known_dtype, make_call
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import DTYPES, numpy_dtype
 from ...vm.diagnostics.source import FileError, InputError
-from ..text.attributes import did_you_mean
 
 
 def read_array(option: str, where: str) -> np.ndarray:

@@ -14,11 +14,11 @@ from typing import Any
 
 import click
 
+from ...ops.core.similar_names import did_you_mean
 from ...vm.diagnostics.printable import printable
 from ...vm.diagnostics.source import FileError, InputError
 from ..config import Config
 from ..pipeline import STAGES, stages
-from ..text.attributes import did_you_mean
 from ..tuning.remember import remembered
 from .cache_command import cache_command
 from .compare_command import compare_command

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import (
     DTYPES,
     TensorType,
@@ -26,7 +27,6 @@ from ...shape_funcs.symbolic.dim import SYM, Dim, const
 from ...vm.bytecode.executable import VMFunction
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, InputError
-from ..text.attributes import did_you_mean
 from .array_files import read_array
 from .random_inputs import Range, allocated, draw
 

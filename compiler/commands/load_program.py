@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...ops.core.similar_names import did_you_mean
 from ...vm.api.argument_errors import a_text
 from ...vm.api.executable import Executable, load_bytes
 from ...vm.bytecode.executable import DEVICES, VMFunction
@@ -15,7 +16,6 @@ from ...vm.diagnostics.source import FileError, InputError, SourceText
 from ..compile import as_module, check_target, compile
 from ..config import Config
 from ..ir.expr import IRModule
-from ..text.attributes import did_you_mean
 from ..text.parser import decode_source
 
 #: The suffix of a stored executable.

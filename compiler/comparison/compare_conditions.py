@@ -11,10 +11,10 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ...ops.core.similar_names import did_you_mean
 from ...vm.diagnostics.source import InputError
 from ...vm.report.profile_report import Profile
 from ...vm.runtime.state_layout import COUNTERS
-from ..text.attributes import did_you_mean
 from .compare import Comparison
 from .compare_rows import RUN, Difference
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from typing import Any
 
 from ...ops.core.op import REGISTRY, Op, OpPattern
+from ...ops.core.similar_names import question, similar
 from ...ops.strategy.implementation import Kernel
 from ...vm.diagnostics.source import InputError
 from ..text.attributes import value_text
@@ -43,10 +43,9 @@ def operator(name: str) -> Op:
         why = reason(name)
         if why is not None:
             raise InputError(f"there is no operator {name}, and none is planned", help=why)
-        near = difflib.get_close_matches(name, known, 3, 0.5)
+        near = similar(name, known, 3, 0.5)
         near += [n for n in known if n.rpartition(".")[2] == name and n not in near]
-        help = f"did you mean {', '.join(near)}?" if near else "`relayvm ops` lists them"
-        raise InputError(f"there is no operator {name}", help=help)
+        raise InputError(f"there is no operator {name}", help=question(near, ", ") or "`relayvm ops` lists them")
     return known[name]
 
 

@@ -11,10 +11,10 @@ decide, its versions and their conditions.  A choice that the program states its
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 from ...ops.core.group import Group
+from ...ops.core.similar_names import alternatives
 from ...ops.core.tensor_types import TensorType
 from ...ops.strategy.choice import Preferred, Rejection, choose, force
 from ...ops.strategy.conditions import Choice
@@ -106,8 +106,7 @@ def _help(call: OpCall, error: Rejection) -> str:
         except Rejection:
             continue
         valid.append(kernel.name)
-    near = difflib.get_close_matches(error.name, valid, 1)
-    return (f"did you mean {near[0]!r}? " if near else "") + f"valid here: {', '.join(valid)}"
+    return alternatives(error.name, valid, "valid here")
 
 
 def _place(mod: IRModule, name: str) -> Span | None:

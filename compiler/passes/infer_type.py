@@ -12,8 +12,7 @@ Raises TypeCheckError with every independent mistake of the module.
 
 from __future__ import annotations
 
-import difflib
-
+from ...ops.core.similar_names import question, similar
 from ...ops.core.tensor_types import MAX_FIELDS, TypeTooLarge
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
@@ -102,11 +101,10 @@ class _ModuleTyper:
         found = self.signatures.get(name.name)
         if found is not None:
             return found
-        near = difflib.get_close_matches(name.name, self.signatures, 1)
         return Diagnostic(
             f"there is no function @{name.name}",
             name.span,
-            help=f"did you mean @{near[0]}?" if near else None,
+            help=question(f"@{n}" for n in similar(name.name, self.signatures)) or None,
             code=codes.Type.UNKNOWN,
         )
 

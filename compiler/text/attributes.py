@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import math
 import operator
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ...ops.core.op import Op
+from ...ops.core.similar_names import did_you_mean
 from ...shape_funcs.symbolic.program import INT64_MAX
 
 
@@ -70,12 +70,6 @@ def _unknown(op: Op, name: str) -> AttributeProblem:
     names = attribute_names(op)
     valid = f"{op.name} takes {', '.join(names)}" if names else f"{op.name} takes no attributes"
     return AttributeProblem(f"{op.name}: there is no attribute {name}{did_you_mean(name, names)}", name, valid)
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """``; did you mean `x`?`` for similar names, else nothing."""
-    near = difflib.get_close_matches(name, list(names), 2, 0.7)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 @functools.cache

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...ops.core import op as registry
 from ...ops.core.op import Op
+from ...ops.core.similar_names import did_you_mean, question
 from ...ops.core.tensor_types import (
     DTYPES,
     MAX_DEPTH,
@@ -31,7 +32,7 @@ from ...vm.diagnostics.codes import Code
 from ...vm.diagnostics.source import Diagnostic, SourceText, Span
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, make_lets
 from ..ir.visitor import Steps, run
-from .attributes import AttributeProblem, did_you_mean, make_attrs
+from .attributes import AttributeProblem, make_attrs
 from .header import CONSTANTS
 from .infix import MINUS, SIGNS
 from .literals import MAX_DIGITS, LiteralError, read_attribute_number, read_literal, read_size
@@ -302,7 +303,7 @@ class Elaborator:
             )
         else:
             same_end = sorted(n for n in registry.REGISTRY if n.rpartition(".")[2] == name.rpartition(".")[2])
-            meant = f"; did you mean {' or '.join(same_end)}?" if same_end else did_you_mean(name, registry.REGISTRY)
+            meant = f"; {question(same_end)}" if same_end else did_you_mean(name, registry.REGISTRY)
             self.mistake(f"unknown operator {name}{meant}", name, code=codes.Syntax.UNKNOWN_OPERATOR)
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
 from ..strategy.implementation import Kernel
 from .compute import Compute, Reduction
+from .similar_names import question, similar
 
 
 class OpPattern(enum.IntEnum):
@@ -145,6 +145,6 @@ class Op:
 def get(name: str) -> Op:
     """The operator called ``name``.  Raises KeyError with suggestions of similar names."""
     if name not in REGISTRY:
-        near = difflib.get_close_matches(name, REGISTRY, 3)
-        raise KeyError(f"unknown operator {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+        asked = question(similar(name, REGISTRY, 3), ", ")
+        raise KeyError(f"unknown operator {name!r}" + (asked and f"; {asked}"))
     return REGISTRY[name]

@@ -6,12 +6,12 @@ copied out at the end of the run.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import TensorType
 from ..bytecode.executable import VMFunction
 from ..diagnostics import codes
@@ -34,8 +34,7 @@ def donated(function: VMFunction, names: Any, args: Sequence[Any], prepared: Seq
     numbers: list[int] = []
     for name in names:
         if name not in params:
-            near = difflib.get_close_matches(name, params, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = nearest(name, params, "{!r}")
             listed = ", ".join(f"%{p}" for p in params) or "none"
             raise InputError(
                 f"{where} has no parameter {name!r} to donate{hint}", help=f"its parameters: {listed}", code=codes.Input.DONATION

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type
 from ...ops.native.cache import kernel_store
 from ...ops.native.memory import ARRAYS, load_i64
@@ -480,12 +481,8 @@ def gpu_number(device: str | None) -> tuple[str | None, int]:
 
 
 def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:
-    import difflib
-
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"; did you mean @{near[0]}?" if near else ""
     return ConfigError(
-        f"the program has no function @{name}{hint}",
+        f"the program has no function @{name}{nearest(name, names, '@{}')}",
         help=f"its functions: {', '.join('@' + n for n in names)}",
         code=codes.Config.FUNCTION,
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...ops.core.similar_names import alternatives
 from ...ops.native.cache import kernel_store
 from ...ops.native.cache import tuning_records as records
 from ...ops.native.cache.cache_entry import Entry
@@ -46,9 +46,7 @@ class Loaded:
 def check_kind(kind: str) -> None:
     """Check a kind of saved cache.  Raises ConfigError for an unknown kind."""
     if kind not in KINDS:
-        near = difflib.get_close_matches(str(kind), KINDS, 1)
-        guess = f"did you mean {near[0]!r}? " if near else ""
-        raise ConfigError(f"there is no kind of cache {kind!r}", help=f"{guess}valid: {', '.join(KINDS)}")
+        raise ConfigError(f"there is no kind of cache {kind!r}", help=alternatives(str(kind), KINDS))
 
 
 # ---- saving ------------------------------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import DTYPES, MAX_RANK, TensorType, TupleType, Type, dim_text, is_float, is_integer, numpy_dtype
 from ...shape_funcs.symbolic.dim import SYM, Dim, const
 from ..api import dlpack
@@ -59,8 +59,7 @@ def positional(function: VMFunction, args: Sequence[Any], named: Mapping[str, An
     given = dict(zip(names, args, strict=False))
     for name, value in named.items():
         if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = nearest(name, names, "{!r}")
             raise InputError(
                 f"{where} has no parameter {name!r}{hint}", help=f"its parameters: {listed}", code=codes.Input.ARGUMENTS
             )

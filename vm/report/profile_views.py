@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...ops.core.similar_names import nearest
 from ..api.argument_errors import a_text
 from ..diagnostics.source import InputError
 from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
@@ -35,9 +35,7 @@ class Table:
 def view(profile: ProfileData, name: str) -> str:
     """The text of the view ``name`` of VIEWS.  Raises InputError for another name."""
     if a_text(name, "view: the name", f"views: {', '.join(VIEWS)}") not in VIEWS:
-        near = difflib.get_close_matches(name, VIEWS, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise InputError(f"there is no view {name!r}{hint}", help=f"views: {', '.join(VIEWS)}")
+        raise InputError(f"there is no view {name!r}{nearest(name, VIEWS)}", help=f"views: {', '.join(VIEWS)}")
     return VIEWS[name](profile)
 
 
