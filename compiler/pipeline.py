@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..ops.strategy.choice import Preferred
+from ..ops.strategy.implementation import HOST
 from ..vm.bytecode.executable import DEVICES
 from ..vm.bytecode.trusted import checks_enabled
 from ..vm.runtime.state_layout import CUDA
 from .config import Config
-from .device_placement.value_location import HOST
 from .ir.expr import IRModule
 from .ir.well_formed import check, check_bindings
 from .lowering.check_kernels import check_kernels

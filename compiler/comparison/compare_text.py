@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -180,10 +180,6 @@ def _page_figures(row: Difference) -> dict[int, str]:
     if len(row.values) == 2 and row.change:
         found[2] = ("+" if row.change > 0 else "-") + bytes_short(abs(row.change))
     return found
-
-
-def _page_cells(cells: Sequence[str], figures: Mapping[int, str]) -> list[str]:
-    return [figures.get(i, cell) for i, cell in enumerate(cells[:-1])]
 
 
 def _page_values(row: Difference, columns: int) -> list[float]:

@@ -24,12 +24,12 @@ from typing import Any
 from ...ops.analysis.uses import reads
 from ...ops.core.group import Group
 from ...ops.core.op import Op, OpPattern
-from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type
+from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, array_bytes
 from ...ops.core.type_relation import Need, build_group, data_dependent, shape_program
 from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
 from ...ops.defs.transform import ShapeOfAttrs
+from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import MIN, Dim, const
-from ...vm.bytecode.executable import DEVICES
 from ..ir.anf import values
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
@@ -40,7 +40,6 @@ from .cut import ON_HOST, ON_TARGET, CutProblem, Region, Value
 SMALL_BYTES = 1024
 #: The assumed value of an unbounded size.
 LARGE = 1 << 20
-HOST = DEVICES[0]
 
 #: The value of a tensor; for a tuple, the slots of its fields; None for a constant or a non-tensor.
 Slot = Value | tuple[Any, ...] | None
@@ -432,19 +431,12 @@ def _is_small(ty: Type | None) -> bool:
     if not isinstance(ty, (TensorType, TupleType)):
         return False
     for t in _tensors(ty):
-        n = ITEMSIZE[t.dtype]
-        for d in t.shape:
-            bound = _bound(d)
-            if bound is None:
-                return False
-            n *= bound
-        total += n
+        sizes = [n for n in map(_bound, t.shape) if n is not None]
+        if len(sizes) < len(t.shape):
+            return False
+        total += array_bytes(sizes, t.dtype)
     return total <= SMALL_BYTES
 
 
 def _nbytes(ty: TensorType) -> int:
-    n = ITEMSIZE[ty.dtype]
-    for d in ty.shape:
-        bound = _bound(d)
-        n *= LARGE if bound is None else bound
-    return n
+    return array_bytes([LARGE if n is None else n for n in map(_bound, ty.shape)], ty.dtype)

@@ -14,19 +14,16 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type
+from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes
 from ...ops.defs import machine_ops
+from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, fresh
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.bytecode.copy_reason import CopyReason
-from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ..ir.anf import Names
 from ..ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, Var, make_lets, replace
-
-#: The device of shape functions and of branch conditions.
-HOST = DEVICES[0]
 
 
 @dataclass(frozen=True)
@@ -181,7 +178,7 @@ class Scope:
         """
         base = name.name if isinstance(name, Var) else name
         if shape is None:
-            nbytes = nbytes_of(ty)
+            nbytes = _static_bytes(ty)
             if nbytes > INT64_MAX:
                 message = f"this takes {nbytes} bytes of memory, more than can be addressed"
                 raise TypeCheckError(message, self.span, code=codes.Type.SIZE)
@@ -247,11 +244,8 @@ class Scope:
         return out
 
 
-def nbytes_of(ty: TensorType) -> int:
+def _static_bytes(ty: TensorType) -> int:
     """The size in bytes of a tensor of static shape."""
-    n = ITEMSIZE[ty.dtype]
-    for d in ty.shape:
-        known = const(d)
-        assert known is not None, ty
-        n *= known
-    return n
+    sizes = [n for n in map(const, ty.shape) if n is not None]
+    assert len(sizes) == len(ty.shape), ty
+    return array_bytes(sizes, ty.dtype)

@@ -39,9 +39,10 @@ from ...ops.core.type_relation import Need, build_group
 from ...ops.defs import machine_ops
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.conditions import Choice
+from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, fresh, is_static
 from ...vm.bytecode.copy_reason import CopyKind, CopyReason
-from ..device_placement.value_location import HOST, Frame, Scope, ValueLocation, vector_type
+from ..device_placement.value_location import Frame, Scope, ValueLocation, vector_type
 from ..ir.anf import Names
 from ..ir.expr import (
     Call,

@@ -17,17 +17,15 @@ tensor can use its register.  Arguments that die at a call are killed beside the
 from __future__ import annotations
 
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType
+from ...ops.core.tensor_types import TensorType, TupleType, tensor_bytes
 from ...ops.defs import machine_ops
-from ...shape_funcs.symbolic.dim import const, product
+from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import operands
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, make_lets, replace
 from ..ir.multi_version import is_launch
 
 #: The largest size in bytes of a value that may wait for the next kill.
 SMALL_BYTES = 4096
-#: The most values that wait for the next kill.
-MAX_WAITING = 8
 
 
 def manifest_lifetimes(mod: IRModule) -> IRModule:
@@ -187,8 +185,8 @@ _KILLED_OTHERWISE = (machine_ops.KILL, machine_ops.SHAPE_FUNC, machine_ops.SIZES
 def _is_small(var: Var) -> bool:
     if not isinstance(var.ty, TensorType):
         return False
-    n = const(product(var.ty.shape))
-    return n is not None and n * ITEMSIZE[var.ty.dtype] <= SMALL_BYTES
+    n = const(tensor_bytes(var.ty))
+    return n is not None and n <= SMALL_BYTES
 
 
 def _in_order(value: Expr, dying: set[Var]) -> list[Var]:

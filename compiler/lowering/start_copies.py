@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ...ops.core.op import Op
 from ...ops.defs import machine_ops
-from ..device_placement.value_location import HOST
+from ...ops.strategy.implementation import HOST
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, values
 from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from ...ops.core.tensor_types import TensorType
 from ...ops.defs import machine_ops
+from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import const
 from ...vm.bytecode.copy_reason import CopyKind, CopyReason
 from ...vm.bytecode.size_expressions import nbytes, parameter_sizes, portable, shape_text, size_text
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
-from ..device_placement.value_location import HOST
 from ..ir.expr import Call, Expr, Function, If, IRModule, let_chain
 
 _HELP = "`relayvm explain` shows what removes a copy; strict_copies=N allows N bytes, strict_copies=off any number"

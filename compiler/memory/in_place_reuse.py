@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...ops.analysis.aliasing import Pair
-from ...ops.core.tensor_types import ITEMSIZE, TensorType
-from ...shape_funcs.symbolic.dim import Dim, const, product
+from ...ops.core.tensor_types import TensorType, tensor_bytes
+from ...shape_funcs.symbolic.dim import Dim, const
 from ..ir.expr import Expr, GlobalVar, Var
 from .liveness import EXTERNAL, LIVE_OUT, Launch, Liveness, Storage
 
@@ -71,11 +71,6 @@ def plan_in_place_reuse(liveness: Liveness, pairs_of: Callable[[GlobalVar], tupl
     return planner.plan
 
 
-def nbytes_of(ty: TensorType) -> Dim:
-    """The size of a tensor in bytes; equal expressions are the same object."""
-    return product(ty.shape) * ITEMSIZE[ty.dtype]
-
-
 class _ReusePlanner:
     """The plan of one function under construction."""
 
@@ -87,10 +82,10 @@ class _ReusePlanner:
     def place(self, storage: Storage) -> None:
         """Add a storage to the block of an input, or to a new block."""
         assert storage.tensor is not None and isinstance(storage.tensor.ty, TensorType)
-        size, why, donor = nbytes_of(storage.tensor.ty), "", None
+        size, why, donor = tensor_bytes(storage.tensor.ty), "", None
         writers = self.liveness.writers(storage.tensor)
         for value in writers[0].inputs if writers else ():
-            if not isinstance(value.ty, TensorType) or nbytes_of(value.ty) is not size:
+            if not isinstance(value.ty, TensorType) or tensor_bytes(value.ty) is not size:
                 continue
             refusal = self._refusal(storage, writers, value)
             if not refusal:
@@ -121,7 +116,7 @@ class _ReusePlanner:
         Whether another value aliases its memory is checked at run time.  A value known to be small is not worth the check.
         """
         assert isinstance(value, Var) and isinstance(value.ty, TensorType)
-        known = const(nbytes_of(value.ty))
+        known = const(tensor_bytes(value.ty))
         if (
             EXTERNAL not in self.liveness.storages_of(value)
             or value.ty.rank == 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import ChainMap
 
 from ...ops.defs import machine_ops
+from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, is_static
-from ..device_placement.value_location import HOST, vector_constant, vector_type
+from ..device_placement.value_location import vector_constant, vector_type
 from ..ir.anf import Names
 from ..ir.expr import Call, Expr, Function, If, TupleGetItem, Var, let_chain, make_lets, replace
 from .known_sizes import KnownSizes

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ops.core.tensor_types import TensorType
+from ...ops.core.tensor_types import TensorType, tensor_bytes
 from ...shape_funcs.symbolic.dim import const
 from ..ir.expr import Call, Var
-from .in_place_reuse import MIN_REUSE_BYTES, nbytes_of
+from .in_place_reuse import MIN_REUSE_BYTES
 from .liveness import EXTERNAL, LIVE_OUT, Liveness, Storage
 
 
@@ -56,5 +56,5 @@ def _lives_on(liveness: Liveness, at: int, bound: Storage) -> bool:
 
 def _is_small(storage: Storage) -> bool:
     assert storage.tensor is not None and isinstance(storage.tensor.ty, TensorType)
-    known = const(nbytes_of(storage.tensor.ty))
+    known = const(tensor_bytes(storage.tensor.ty))
     return known is not None and known < MIN_REUSE_BYTES

@@ -27,10 +27,9 @@ from dataclasses import dataclass, field
 
 from ...ops.analysis.views import Part, joined, parts
 from ...ops.core.group import Group
-from ...ops.core.tensor_types import ITEMSIZE
+from ...ops.core.tensor_types import ITEMSIZE, tensor_bytes
 from ...shape_funcs.symbolic.dim import POLY, Dim, Shape, const, dim, is_nonneg, substitute, total
 from ..ir.expr import Expr, GlobalVar, Var
-from .in_place_reuse import nbytes_of
 from .known_sizes import KnownSizes
 from .liveness import EXTERNAL, LIVE_OUT, Launch, Liveness, Storage
 
@@ -98,7 +97,7 @@ class _ViewPlanner:
         self.plan = ViewPlan()
         storages = liveness.storages.values()
         self.start, self.last = {s.var: s.at for s in storages}, {s.var: s.last for s in storages}
-        self.size = {s.var: nbytes_of(s.tensor.ty) for s in storages if s.tensor is not None}  # type: ignore[arg-type]
+        self.size = {s.var: tensor_bytes(s.tensor.ty) for s in storages if s.tensor is not None}  # type: ignore[arg-type]
         #: The storage before which a concatenation is allocated, and the storages that replace each eliminated storage.
         self.anchor = {s.var: s for s in storages}
         self.forwarded: dict[Var, frozenset[Var]] = {}
@@ -127,7 +126,7 @@ class _ViewPlanner:
         storage = self.liveness.storages.get(next(iter(held))) if len(held) == 1 else None
         if storage is None or storage.tensor is None or storage.var in self.plan.eliminated or value in self.liveness.shifted:
             return None
-        return storage if nbytes_of(value.ty) is self.size[storage.var] else None  # type: ignore[arg-type]
+        return storage if tensor_bytes(value.ty) is self.size[storage.var] else None  # type: ignore[arg-type]
 
     def _view(self, launch: Launch, group: Group, part: Part, result: Storage) -> View:
         whole = launch.inputs[part.param]
@@ -169,7 +168,7 @@ class _ViewPlanner:
         last = max([at, *self.liveness.uses_of(whole), *(self.last[r] for r in own)])
         if whole in self.held or last >= until:
             return True
-        other = nbytes_of(whole.ty) if EXTERNAL in held else dim(0)  # type: ignore[arg-type]
+        other = tensor_bytes(whole.ty) if EXTERNAL in held else dim(0)  # type: ignore[arg-type]
         size = total(self.size[r] for r in own) + other
 
         def before(t: int) -> Dim:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.op import Op, OpPattern, TypeRelError
-from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, numpy_dtype, tensors
+from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes, numpy_dtype, tensors
 from ...ops.core.type_relation import relate
 from ...ops.defs.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import const
@@ -209,11 +209,8 @@ def _is_large(ty: Type | None, input_bytes: int) -> bool:
     assert ty is not None
     total = 0
     for t in tensors(ty):
-        count = 1
-        for d in t.shape:
-            # an unknown size is at most a few times the input
-            count *= 1 if const(d) is None else const(d)  # type: ignore[operator]
-        total += count * ITEMSIZE[t.dtype]
+        # an unknown size is at most a few times the input
+        total += array_bytes([n for n in map(const, t.shape) if n is not None], t.dtype)
     return total > MAX_BYTES and total > input_bytes
 
 

@@ -23,10 +23,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ops.defs.machine_ops import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
+from ...ops.strategy.implementation import HOST
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
-from ..device_placement.placement_graph import HOST, PlacementGraph, is_placed
+from ..device_placement.placement_graph import PlacementGraph, is_placed
 from ..ir.anf import rebuild, rebuild_lets, values
 from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
 

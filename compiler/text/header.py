@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
+from ...ops.core.tensor_types import DTYPES, array_bytes, numpy_dtype
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, SourceText, Span
 
@@ -181,10 +180,9 @@ def _read_constant(entry: Any) -> np.ndarray:
         raw = base64.b64decode(entry["data"], validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         raise ValueError(f"its data is no base64: {error}") from error
-    if len(raw) != math.prod(shape) * ITEMSIZE[dtype]:
-        raise ValueError(
-            f"its data has {len(raw)} bytes, but {dtype} of shape {tuple(shape)} has {math.prod(shape) * ITEMSIZE[dtype]}"
-        )
+    needed = array_bytes(shape, dtype)
+    if len(raw) != needed:
+        raise ValueError(f"its data has {len(raw)} bytes, but {dtype} of shape {tuple(shape)} has {needed}")
     if dtype == "bool" and raw.translate(None, b"\0\1"):
         raise ValueError("a bool is a byte 0 or 1")
     return np.frombuffer(raw, numpy_dtype(dtype)).reshape(shape)

@@ -249,7 +249,7 @@ def _measured(call: OpCall, bucket: Bucket, before: Callable[[OpCall], object], 
     """One trial, or a second one to confirm ``first``; its finding is saved.  None, with a warning, if the call cannot run."""
     before(call)
     try:
-        finding = trial(call, DEVICES[0] if call.device == HOST else DEVICES[CUDA])
+        finding = trial(call, HOST if call.device == HOST else DEVICES[CUDA])
     except RelayError as error:
         why = error.diagnostics[0].message
         warnings.warn(f"{call.op.name} {bucket_text(bucket)} was not measured: {why}", CacheWarning, stacklevel=3)

@@ -17,7 +17,6 @@ from .op import Op, get
 from .tensor_types import Tensor
 
 Ref = int  # number of a value of the group: parameters, then literals, then the outputs of the nodes in order
-Arg = "Ref | tuple[Ref, ...]"
 
 
 @dataclass(frozen=True)

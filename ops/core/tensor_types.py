@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ...shape_funcs.symbolic.dim import INT, SYM, Dim, IntLike, Shape, const, dim, is_static
+from ...shape_funcs.symbolic.dim import INT, SYM, Dim, IntLike, Shape, const, dim, is_static, product
 from ...shape_funcs.symbolic.dim import MAX_RANK as MAX_RANK
 
 #: All dtypes, in the order of their codes in tensor descriptors.  The names are numpy's; bfloat16 comes from ml_dtypes.
@@ -169,8 +169,18 @@ def known_extent(shape: Shape, dtype: str) -> tuple[int, int]:
 
     A tensor for which either exceeds int64 cannot exist, even if another axis is empty: numpy rejects such arrays, too.
     """
-    elements = math.prod(filter(None, map(const, shape)))
-    return elements, elements * ITEMSIZE[dtype]
+    known = [*filter(None, map(const, shape))]
+    return math.prod(known), array_bytes(known, dtype)
+
+
+def array_bytes(shape: Iterable[int], dtype: str) -> int:
+    """The size in bytes of an array of these sizes."""
+    return math.prod(shape) * ITEMSIZE[dtype]
+
+
+def tensor_bytes(ty: TensorType) -> Dim:
+    """The size in bytes of a tensor; equal expressions are the same object."""
+    return product(ty.shape) * ITEMSIZE[ty.dtype]
 
 
 def scalar(dtype: str) -> TensorType:

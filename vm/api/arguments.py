@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ops.core.tensor_types import TensorType, TupleType, Type
 from ...ops.native.status import RESULT_LOST, STATUS
-from ..bytecode.executable import DEVICES
+from ...ops.strategy.implementation import HOST
 from ..bytecode.signature import ArgumentChecker, as_array
 from ..bytecode.sync_reason import SyncReason
 from ..devices.sim.simulated_device import is_lost
@@ -51,7 +51,7 @@ def prepare(machine: MachineState, checker: ArgumentChecker, name: str, ty: Type
 
 
 def _on_host(tensor: Tensor) -> Tensor:
-    return tensor if tensor.device == DEVICES[0] else tensor._vm._to_host(tensor, SyncReason.PASSED_ON)
+    return tensor if tensor.device == HOST else tensor._vm._to_host(tensor, SyncReason.PASSED_ON)
 
 
 def lost(tensor: Tensor) -> VMError:

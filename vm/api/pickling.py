@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bytecode.executable import DEVICES
+from ...ops.strategy.implementation import HOST
 from ..bytecode.executable_file import to_bytes
 from .executable import Executable, from_bytes
 from .machine import VirtualMachine
@@ -22,7 +22,7 @@ from .tensor import Tensor
 @functools.cache
 def _keeper() -> VirtualMachine:
     """A machine without functions that owns unpickled tensors."""
-    return VirtualMachine(Executable((), (), (), (), (), (), DEVICES[0]))
+    return VirtualMachine(Executable((), (), (), (), (), (), HOST))
 
 
 def tensor_of(array: np.ndarray) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ops.core.group import Group
-from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
+from ...ops.core.tensor_types import DTYPES, array_bytes, numpy_dtype
 from ...ops.native import memory
 from ...ops.native.memory import tensor as record_at
 from ...ops.native.status import HOST_KERNEL
@@ -138,7 +138,7 @@ def _counted(machine: MachineState, call: _Call, what: str = "its kernel in Pyth
     if state["tracing"] != TRACE_OFF:
         shown = [tensor_fields(at) for at in call.addresses] if state["tracing"] == TRACE_TYPES else []
         types = tuple((dtype, shape) for _, shape, dtype in shown)
-        nbytes = sum(int(np.prod(shape)) * ITEMSIZE[dtype] for _, shape, dtype in shown)
+        nbytes = sum(array_bytes(shape, dtype) for _, shape, dtype in shown)
         end, live = time.monotonic_ns(), int(state["live_bytes"])
         machine._host_events.append(Event(HOST_CALL, int(state["pc"]), call.number, start, end, nbytes, start, end, live, types))
 

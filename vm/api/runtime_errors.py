@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import bisect
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...ops.core.op import REGISTRY
-from ...ops.core.tensor_types import DTYPES, ITEMSIZE, TensorType, numpy_dtype
+from ...ops.core.tensor_types import DTYPES, TensorType, array_bytes, numpy_dtype
 from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE
 from ...ops.native.memory import load_i64
 from ...ops.native.memory import tensor as record_at
@@ -125,7 +124,7 @@ class _TensorDescriptor:
         import ctypes
 
         count = int(np.prod(self.shape, dtype=np.int64))
-        raw = (ctypes.c_char * (count * ITEMSIZE[self.dtype])).from_address(self.at)
+        raw = (ctypes.c_char * array_bytes(self.shape, self.dtype)).from_address(self.at)
         return np.frombuffer(raw, numpy_dtype(self.dtype), count)
 
 
@@ -160,7 +159,7 @@ def _message(machine: MachineState, instruction: isa.Instruction, status: int, r
 
 
 def _no_room(sizes: Sequence[int], dtype: str) -> str:
-    return f"out of memory: {math.prod(sizes) * ITEMSIZE[dtype]} bytes are needed for {dtype}{list(sizes)}"
+    return f"out of memory: {array_bytes(sizes, dtype)} bytes are needed for {dtype}{list(sizes)}"
 
 
 def operators(exe: ExecutableData, packed: int) -> str:

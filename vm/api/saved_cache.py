@@ -19,7 +19,7 @@ from ...ops.native.jit.library_calls import TABLE
 from ...ops.strategy.implementation import GPU, HOST
 from ...ops.strategy.measured import Preferences, libraries_of
 from ..bytecode.atomic_file import write_whole
-from ..bytecode.executable import DEVICES, ExecutableData
+from ..bytecode.executable import ExecutableData
 from ..bytecode.executable_fingerprint import code_fields, machine_fields, program_hash
 from ..diagnostics.source import CacheMismatch, ConfigError, FileError, RelayError
 from ..runtime.kernel_addresses import SIGNATURE
@@ -161,7 +161,7 @@ def _without_program(key: CacheKey) -> CacheKey:
 def _foreign(key: CacheKey) -> str | None:
     """The reason why a tuning record does not fit this machine; None if it fits."""
     fields = dict(key.fields)
-    device = fields.get("device", DEVICES[0])
+    device = fields.get("device", HOST)
     if key.kind != TUNING or device not in (HOST, GPU):
         return explain_miss(fingerprint(TUNING, {}, {}), [key])
     ours = dict(fingerprint(TUNING, {}, machine_fields(device, TABLE)).fields)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import Type
+from ...ops.strategy.implementation import GPU, HOST
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ..api.argument_errors import UnknownName, a_text
@@ -20,7 +21,7 @@ from . import isa
 from .copy_reason import CopyReason
 
 #: Device names, indexed by the device numbers of instructions.  Number 0 is always the host.
-DEVICES = ("cpu", "sim", "cuda")
+DEVICES = (HOST, "sim", GPU)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type
+from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, tensor_bytes
 from ...shape_funcs.symbolic.dim import (
     ANY,
     BUILD,
@@ -83,7 +83,7 @@ def nbytes(ty: TensorType) -> Dim:
     """The bytes of a tensor of this type; ANY if a dim is ANY, or if a number of the expression does not fit int64."""
     if any(d is ANY for d in ty.shape):
         return ANY
-    total = product(ty.shape) * ITEMSIZE[ty.dtype]
+    total = tensor_bytes(ty)
     return total if all(map(_numbers_fit, postorder([total]))) else ANY
 
 

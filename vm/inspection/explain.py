@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ops.core.tensor_types import TensorType, dim_text
+from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, dim
 from ..api.argument_errors import a_count, a_mapping, a_sequence, a_text
 from ..api.runtime_errors import span_of
@@ -232,7 +233,7 @@ def _remedy(transfer: Transfer, config: Mapping[str, str]) -> str:
 def _title(e: Explanation) -> str:
     settings = ", ".join(f"{k}={v}" for k, v in sorted(e.config.items()))
     first = f"@{e.entry} on {e.device}" + (f" ({settings})" if settings else "")
-    if e.device == DEVICES[0]:
+    if e.device == HOST:
         return f"{first}\nno copies: the host is the device"
     lines = [first]
     for direction, words in ((HTOD, "to the device"), (DTOH, "to the host")):
@@ -247,7 +248,7 @@ def _places(n: int) -> str:
 
 
 def _transfer_text(e: Explanation, number: int, transfer: Transfer) -> str:
-    arrow = f"{e.device} -> {DEVICES[0]}" if transfer.direction == DTOH else f"{DEVICES[0]} -> {e.device}"
+    arrow = f"{e.device} -> {HOST}" if transfer.direction == DTOH else f"{HOST} -> {e.device}"
     what = f"{transfer.name}, " if transfer.name else ""
     notes = [f"{what}{shape_text(transfer.type)}", _bytes(e, transfer)]
     notes += ["the host waits for the device"] * transfer.host_waits + ["in the first run only"] * transfer.once
@@ -285,7 +286,7 @@ def _calls_text(e: Explanation) -> str:
     ]
     table = align([("In", "At", "On", "Kernel", "Implementation", "Source"), *rows], left=(0, 2, 3, 4, 5))
     heading = "on the host instead of the device:" + (" nothing" if not moved else "")
-    host = [heading, *moved, ""] if e.device != DEVICES[0] else []
+    host = [heading, *moved, ""] if e.device != HOST else []
     return "\n".join([*host, "kernels:" + (" none" if not rows else ""), *([table] if rows else [])])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...ops.core.op import REGISTRY
 from ...ops.core.tensor_types import TensorType
+from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Dim
 from ..api.runtime_errors import span_of
 from ..bytecode import isa
@@ -16,8 +17,8 @@ from ..bytecode.copy_reason import CopyKind, CopyReason
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.size_expressions import nbytes, parameter_sizes, portable, tensor_params
 from ..diagnostics.source import Span
+from ..runtime.state_layout import CPU
 
-_HOST = 0
 #: Directions; the same names as the kinds of trace events.
 DTOH, HTOD = "dtoh", "htod"
 #: Kinds of transfers: a copy instruction, a constant, an argument of the entry, a result of the entry.
@@ -122,12 +123,12 @@ _CALLS = (isa.Invoke, isa.InvokeTail, isa.InvokeTaking, isa.AllocClosure)
 
 def transfers(exe: ExecutableData, entry: str = "main") -> tuple[Transfer, ...]:
     """All possible transfers of a run of ``entry``: arguments, instructions in order, results."""
-    if DEVICES[_HOST] == exe.target:
+    if exe.target == HOST:
         return ()
     first = exe.functions[exe.function_index(entry)]
     inside = [transfer for f in reachable(exe, entry) for transfer in _in_function(exe, f)]
     target, names = DEVICES.index(exe.target), parameter_sizes(first.params)
-    taken = [p for i, p in enumerate(first.params) if first.device_of(i, target) != _HOST]
+    taken = [p for i, p in enumerate(first.params) if first.device_of(i, target) != CPU]
     arguments = [Transfer(ARGUMENT, HTOD, first.name, portable(ty, names), f"%{path}") for path, ty in tensor_params(taken)]
     results = [
         Transfer(RESULT, DTOH, first.name, portable(ty, names), path) for path, ty in tensor_params([("result", first.result)])
@@ -142,13 +143,13 @@ def _in_function(exe: ExecutableData, f: VMFunction) -> Iterator[Transfer]:
             case isa.DeviceCopy(src_device=src, dst_device=dst, reason=number) if src != dst:
                 reason = exe.reasons[number]
                 assert reason.type is not None, reason
-                direction = DTOH if dst == _HOST else HTOD
+                direction = DTOH if dst == CPU else HTOD
                 yield Transfer(COPY, direction, f.name, reason.type, "", pc, number, reason, span)
             case isa.CopyBegin(reason=number):
                 reason = exe.reasons[number]
                 assert reason.type is not None, reason
                 yield Transfer(COPY, DTOH, f.name, reason.type, "", pc, number, reason, span)
-            case isa.LoadConst(const=number, device=device) if device != _HOST:
+            case isa.LoadConst(const=number, device=device) if device != CPU:
                 data = exe.constants[number]
                 ty = TensorType.of(data.shape, data.dtype.name)
                 yield Transfer(CONSTANT, HTOD, f.name, ty, f"const[{number}]", pc, span=span)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...ops.strategy.implementation import HOST
 from ..bytecode.executable import DEVICES
 from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
 from .profile_data import Moment, ProfileData, Site
@@ -58,7 +59,7 @@ def _events(name: str, profile: ProfileData, first_pid: int, number: int) -> Ite
 def _track(site: Site, host: int, device: int) -> tuple[int, int]:
     if site.kind not in _ON_DEVICE:
         return host, HOST_THREAD
-    return (host if site.device == DEVICES[0] else device), _ON_DEVICE[site.kind]
+    return (host if site.device == HOST else device), _ON_DEVICE[site.kind]
 
 
 def _moment(profile: ProfileData, site: Site, moment: Moment, host: int, device: int, number: str) -> Iterator[dict[str, Any]]:

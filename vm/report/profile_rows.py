@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...ops.strategy.implementation import HOST
 from ..api.runtime_errors import locate, operators, span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData
@@ -53,7 +54,7 @@ def _device(event: Event, exe: ExecutableData) -> str:
         return DEVICES[exe.packed[event.subject].device]
     if event.kind == ALLOC:
         return DEVICES[event.subject]
-    return exe.target if event.kind == SYNC or event.kind in COPY_NAMES else DEVICES[0]
+    return exe.target if event.kind == SYNC or event.kind in COPY_NAMES else HOST
 
 
 def _name(event: Event, exe: ExecutableData) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..bytecode.executable import DEVICES
+from ...ops.strategy.implementation import HOST
 from .profile_data import CopyRow, ProfileData, Row
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
@@ -55,7 +55,7 @@ def profile_text(profile: ProfileData, title: str = "") -> str:
     """A profile in the format of nvprof, then the copies by reason.  Times, calls and bytes are sums over all runs."""
     lines: list[Sequence[str]] = [HEADER]
     # a program for the host never copies: leave out its copy rows without calls
-    happened = [row for row in profile.activities if row.calls or profile.device != DEVICES[0]]
+    happened = [row for row in profile.activities if row.calls or profile.device != HOST]
     lines += _section(f"{profile.device} activities:", happened)
     lines += _section("host:", profile.host)
     return "\n".join([heading(profile, title), align(lines, left=(len(HEADER) - 1,)), *_copies(profile.copies)])

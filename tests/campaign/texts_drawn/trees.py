@@ -170,9 +170,6 @@ def _wrap(r: Random, text: str) -> str:
     return _put(text, span, r.choice(forms))
 
 
-_NESTS = [("(", ",)"), ("-", ""), ("exp(", ")"), ("{", "}"), ("", ".0"), ("fn () {", "}"), ("if (True) {", "} else {1f}")]
-
-
 def _deep(r: Random, text: str) -> str:
     """An expression within many others of one kind."""
     span = _span(r, text, "expression")
