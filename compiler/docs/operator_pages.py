@@ -74,9 +74,6 @@ def _kernel_data(op: Op, kernel: Kernel) -> dict[str, Any]:
         "devices": list(kernel.devices),
         "in_place": [[op.inputs[i], k] for i, k in kernel.in_place],
         "aliases": [[op.inputs[i], k] for i, k in kernel.aliases],
-        "deterministic": kernel.deterministic,
-        "tf32": kernel.tf32,
-        "capture_safe": kernel.capture_safe,
     }
 
 
@@ -84,7 +81,6 @@ def _kernel_text(data: dict[str, Any]) -> str:
     notes = [f"on {' and '.join(data['devices'])}"]
     notes += [f"in place of {name}" for name, _ in data["in_place"]]
     notes += [f"its result is {name}'s memory" for name, _ in data["aliases"]]
-    notes += ["not deterministic"] * (not data["deterministic"]) + ["rounds factors to tf32"] * data["tf32"]
     return f"    {data['name']}: {', '.join(notes)}"
 
 

@@ -180,12 +180,6 @@ class Kernel:
     aliases: tuple[tuple[int, int], ...] = ()
     #: Whether the kernel may reject input values even if all results are empty.  Other kernels are not called for empty results.
     refuses: bool = False
-    #: Whether equal inputs give equal bits for every number of threads and in every run.
-    deterministic: bool = True
-    #: Whether float32 factors may be rounded to 10 bits of mantissa (TF32 tensor cores, where TF32 is enabled).
-    tf32: bool = False
-    #: Whether the launches may be captured in a CUDA graph.
-    capture_safe: bool = True
 
     @property
     def devices(self) -> tuple[str, ...]:

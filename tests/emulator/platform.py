@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 
 from relayvm.ops.native.jit import nvrtc
@@ -25,13 +24,6 @@ class EmulatedProvider:
 
     def library(self, name: str) -> ctypes.CDLL:
         return emulator.library()
-
-    @property
-    def xp(self) -> Any:
-        return np
-
-    def array(self, address: int, shape: tuple[int, ...], dtype: str, ordinal: int) -> Any:
-        return emulator.array(address, shape, dtype)
 
     @contextlib.contextmanager
     def on_stream(self, stream: int, ordinal: int) -> Iterator[None]:

@@ -50,9 +50,7 @@ def call_python(machine: MachineState) -> None:
     packed = machine.exe.packed[number]
     # copy the addresses, since queued kernels overwrite argv; only native implementations use a workspace
     call = _Call(number, packed, machine._tables.argv[: n - packed.group.workspace].tolist(), function, pc)
-    if call.packed.device == CUDA and number in machine._tables.sources:
-        _launch_on_gpu(machine, call)
-    elif call.packed.device == CUDA:
+    if call.packed.device == CUDA:
         _run_on_copies(machine, call)
     else:
         _run_in_place(machine, call)
@@ -96,18 +94,6 @@ def _copy_to_host(machine: MachineState, at: int) -> int | Tensor:
     return copy  # type: ignore[no-any-return]
 
 
-def _launch_on_gpu(machine: MachineState, call: _Call) -> None:
-    """Run a Python kernel that launches work on the GPU asynchronously."""
-    state, session = machine._view, machine._session
-    assert session is not None
-    state["outstanding"] = 1
-    state["n_launched"] += 1
-    with _counted(machine, call, "asking the GPU for its work failed"):
-        session.run_python(machine._tables.sources[call.number], [tensor_fields(at) for at in call.addresses])
-    if state["wait_each"]:
-        _wait(machine, int(state["wait_each"]) - 1)
-
-
 def _run(group: Group, arrays: Sequence[np.ndarray]) -> None:
     node = group.nodes[0]
     kernel = group.kernel_on(HOST)
@@ -122,7 +108,7 @@ def _wait(machine: MachineState, why: int) -> None:
 
 
 @contextmanager
-def _counted(machine: MachineState, call: _Call, what: str = "its kernel in Python failed") -> Iterator[None]:
+def _counted(machine: MachineState, call: _Call) -> Iterator[None]:
     """Count and trace the call in the ``with`` block, and attach the location in the program to its exception."""
     state = machine._view
     state["host_calls"] += 1
@@ -131,7 +117,7 @@ def _counted(machine: MachineState, call: _Call, what: str = "its kernel in Pyth
     try:
         yield
     except Exception as cause:
-        text = f"{operators(machine.exe, call.number)}: {what}: {type(cause).__name__}: {cause}"
+        text = f"{operators(machine.exe, call.number)}: its kernel in Python failed: {type(cause).__name__}: {cause}"
         error = VMError(Diagnostic(text, span_of(machine.exe, call.function, call.pc), code=codes.of_status(HOST_KERNEL)))
         error.status = HOST_KERNEL
         raise error from cause

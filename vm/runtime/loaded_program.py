@@ -27,7 +27,6 @@ from .kernel_addresses import library_table
 from .state_layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
 
 if TYPE_CHECKING:
-    from ...ops.codegen.cuda.cuda_program import CudaSource
     from ..devices.cuda.session import Session
 
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
@@ -119,17 +118,13 @@ class Tables:
         return int(self._rows[-1].ctypes.data)
 
     def _on_gpu(self, exe: ExecutableData) -> dict[int, int]:
-        """For each packed function of a GPU the address of its launches, 0 for launches through Python."""
-        #: The CUDA sources of the packed functions of a GPU, by number.
-        self.sources: dict[int, CudaSource] = {}
+        """For each packed function of a GPU the address of its launches."""
         # a user's kernel in numpy works on copies (see ``python_kernels``)
         numbers = [i for i, p in enumerate(exe.packed) if p.device == CUDA and has_kernel(p.group)]
         if self.session is None or not numbers:
             assert not numbers
             return {}
-        plans = self.session.plans([exe.packed[i].group for i in numbers])
-        self.sources = {i: source for i, (_, source) in zip(numbers, plans, strict=True)}
-        return {i: address for i, (address, _) in zip(numbers, plans, strict=True)}
+        return dict(zip(numbers, self.session.plans([exe.packed[i].group for i in numbers]), strict=True))
 
     def _constants(self, exe: ExecutableData) -> None:
         objects = np.zeros(max(1, len(exe.constants)), TENSOR)

@@ -6,7 +6,6 @@ int64 vector of counts.  Every kernel argument is a 64-bit word: an address or a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,20 +105,13 @@ class LibraryCall:
 class CudaSource:
     """``text``: CUDA C without the prelude; its kernels are ``extern "C" __global__ void entry(...)``.
 
-    ``steps`` run one after another on one stream.  ``scratch``: the size in bytes of each workspace.  ``capture_safe``: the
+    ``steps`` run one after another on one stream.  ``scratch``: the size in bytes of each workspace.  The
     steps may be captured in a CUDA graph.  Equal groups have equal sources.
-
-    ``python``: instead of ``steps``, ordinary Python that enqueues work, ``python(tools, *arrays, **attributes)``:
-    ``tools.xp`` is cupy on the machine's stream (numpy over the emulated device), ``tools.launch(entry, grid, block, *args)``
-    runs a kernel of the text on arrays and ints.  It must not wait for the device.  ``attributes`` are fixed.
     """
 
     text: str = ""
     steps: tuple[Launch | LibraryCall, ...] = ()
     scratch: tuple[Extent, ...] = ()
-    capture_safe: bool = True
-    python: Callable[..., None] | None = None
-    attributes: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)

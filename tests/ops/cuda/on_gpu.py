@@ -92,7 +92,6 @@ class _Steps:
     """Executes the steps of a CudaSource in Python, as the machine does."""
 
     def __init__(self, gpu: Session, source: CudaSource, tensors: list[int], dims: list[Any], shapes: list[Any]) -> None:
-        assert source.python is None
         self.gpu, self.source, self.tensors, self.shapes = gpu, source, tensors, shapes
         self.loads: dict[Dim, Load] = {}
         for position, shape in reversed(list(enumerate(dims))):

@@ -85,7 +85,6 @@ from .gpu_layout import (
     PLAN_N_SCRATCH,
     PLAN_N_STEPS,
     PLAN_PROGRAM,
-    PLAN_SAFE,
     STEP_ARGS,
     STEP_BLOCK,
     STEP_FUNCTION,
@@ -260,13 +259,7 @@ def launch(state, gpu, packed, argv, n, n_outputs, pc):
     if s.tracing != TRACE_OFF:
         status = launch_traced(state, gpu, plan, packed, argv, n, pc) + 0
     else:
-        held_back = load_i64(plan + 8 * PLAN_SAFE) != 0
-        if not held_back:
-            status = flush(gpu) + 0
-        if status == 0:
-            status = launch_steps(state, gpu, plan, argv, pc) + 0
-        if status == 0 and not held_back:
-            status = flush(gpu) + 0
+        status = launch_steps(state, gpu, plan, argv, pc) + 0
     release_workspaces(state, gpu, load_i64(plan + 8 * PLAN_N_SCRATCH))
     return status
 

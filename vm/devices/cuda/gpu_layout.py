@@ -83,9 +83,9 @@ MET, NEVER, CAPTURED = range(3)
 )  # fmt: skip
 KERNEL_ENTRY, LIBRARY_ENTRY = 0, 1
 
-#: The launches of a packed function: address of the integer program over the tensors' sizes, whether they can be captured, number
-#: of workspaces, number of steps; then the slot of each workspace's bytes; then the steps.
-(PLAN_PROGRAM, PLAN_SAFE, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(5)
+#: The launches of a packed function: address of the integer program over the tensors' sizes, number of workspaces,
+#: number of steps; then the slot of each workspace's bytes; then the steps.
+(PLAN_PROGRAM, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(4)
 #: A step: kind, function, slots of the grid (a library call: three times the slot of ``unless``), block, slot of the shared
 #: bytes, number of arguments; then two words for each: its kind and its value.
 (STEP_KIND, STEP_FUNCTION, STEP_GRID, STEP_BLOCK, STEP_SHARED, STEP_N_ARGS, STEP_ARGS) = (0, 1, 2, 5, 8, 9, 10)

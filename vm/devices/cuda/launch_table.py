@@ -85,7 +85,7 @@ class _Encoder:
         self.slot = dict(zip(self.sizes, program.outputs[0], strict=True))
         words = np.array(program.words(), np.int64)
         self.buffers.append(words)
-        head = [words.ctypes.data, int(source.capture_safe), len(source.scratch), len(source.steps)]
+        head = [words.ctypes.data, len(source.scratch), len(source.steps)]
         head += [self.slot[dim(n)] for n in source.scratch]
         body = [w for step in source.steps for w in self.step(step)]
         return Plan(np.array(head + body, np.int64), len(program.loads) + len(program.rows), len(source.scratch), self.buffers)

@@ -30,21 +30,14 @@ class Provider(Protocol):
     def library(self, name: str) -> ctypes.CDLL:
         """A CUDA library such as ``cublas``.  Raises NoCuda."""
 
-    @property
-    def xp(self) -> Any:
-        """The module with numpy's interface over arrays of the GPU.  Raises NoCuda."""
-
-    def array(self, address: int, shape: tuple[int, ...], dtype: str, ordinal: int) -> Any:
-        """An array of ``xp`` over device memory of another owner."""
-
     def on_stream(self, stream: int, ordinal: int) -> contextlib.AbstractContextManager[Any]:
-        """Let ``xp`` work on a stream of the driver's on GPU ``ordinal`` inside the block."""
+        """Let the arrays' library work on a stream of the driver's on GPU ``ordinal`` inside the block."""
 
     def is_on_gpu(self, value: Any, ordinal: int) -> bool:
         """Whether ``value`` is another library's array on GPU ``ordinal``."""
 
     def borrow(self, value: Any) -> Borrowed:
-        """Borrow another library's array, in place; the current stream of ``xp`` waits for its producer."""
+        """Borrow another library's array, in place; the current stream of the library waits for its producer."""
 
     def stream_of(self, value: Any, ordinal: int) -> int | None:
         """The current stream of the array's owner in this thread; None if the owner never writes to such arrays."""
@@ -85,16 +78,6 @@ class CupyProvider:
         except ImportError as error:
             raise NoCuda(f"cupy cannot be imported ({error}); pip install 'relayvm[cuda13]' or '[cuda12]'") from None
         return cupy
-
-    def array(self, address: int, shape: tuple[int, ...], dtype: str, ordinal: int) -> Any:
-        import math
-
-        from ....ops.core.tensor_types import ITEMSIZE, numpy_dtype
-
-        cupy = self.xp
-        nbytes = math.prod(shape) * ITEMSIZE[dtype]
-        memory = cupy.cuda.UnownedMemory(address, max(nbytes, 1), None, ordinal)
-        return cupy.ndarray(shape, numpy_dtype(dtype), cupy.cuda.MemoryPointer(memory, 0))
 
     @contextlib.contextmanager
     def on_stream(self, stream: int, ordinal: int) -> Any:

@@ -1,4 +1,4 @@
-"""A machine's session on a GPU: streams, memory pool, tables, and work that goes through Python."""
+"""A machine's session on a GPU: streams, memory pool, tables of launches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ctypes
 import functools
 import os
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -134,14 +134,14 @@ class Session:
         self._state = state
         _open.add(self)
 
-    def plans(self, groups: Iterable[Group]) -> list[tuple[int, CudaSource]]:
-        """For each group the address of its launches' words (0: launches through Python), and its source."""
+    def plans(self, groups: Iterable[Group]) -> list[int]:
+        """The address of the words of each group's launches."""
         sources = [(group, cuda_source(group)) for group in groups]
         nvrtc.compile_all(
             [(s.text, self.device.architecture) for _, s in sources if s.text], [g.name for g, s in sources if s.text]
         )
         with self.device.as_current():
-            found = [(0 if source.python else self._plan(group, source), source) for group, source in sources]
+            found = [self._plan(group, source) for group, source in sources]
         self._slots = np.zeros(max([p.n_slots for p in self._plans] + [1]), np.int64)
         self._scratch = np.zeros(max([p.n_scratch for p in self._plans] + [1]), np.int64)
         self.record["slots"], self.record["workspaces"] = self._slots.ctypes.data, self._scratch.ctypes.data
@@ -230,15 +230,7 @@ class Session:
         if not int(self._state["outstanding"]):
             self._borrowed.clear()
 
-    # ---- work that goes through Python -------------------------------------------------------------------------------------
-
-    def run_python(self, source: CudaSource, tensors: Sequence[tuple[int, tuple[int, ...], str]]) -> None:
-        """Let ``source.python`` enqueue its work on tensors, given as address, shape and dtype."""
-        assert source.python is not None
-        ordinal, stream = self.device.ordinal, int(self.record["compute"])
-        with self.device.as_current(), self._provider.on_stream(stream, ordinal):
-            arrays = [self._provider.array(*t, ordinal) for t in tensors]
-            source.python(Tools(self, source.text), *arrays, **dict(source.attributes))
+    # ---- copies and messages -----------------------------------------------------------------------------------------------
 
     def copy_to_gpu(self, address: int, array: np.ndarray) -> None:
         """Copy a host array to the GPU, in stream order.  Raises CudaError."""
@@ -279,41 +271,6 @@ def _cublas(function: str, *args: int) -> None:
     error = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * len(args))(library_function("cublas", function))(*args)
     if error:
         raise NoCuda(f"{function} failed with cuBLAS status {error}")
-
-
-class Tools:
-    """Tools of a kernel in Python: ``xp``, and launches of the kernels of its source."""
-
-    def __init__(self, session: Session, text: str) -> None:
-        self._session, self._text = session, text
-
-    @property
-    def xp(self) -> Any:
-        """numpy's interface over arrays of the GPU, on the machine's stream."""
-        return self._session._provider.xp
-
-    @property
-    def fault(self) -> int:
-        """The address of the fault words: see the prelude's ``fail``."""
-        return int(self._session.record["fault"])
-
-    def launch(self, entry: str, grid: Sequence[int], block: Sequence[int], *args: Any, shared_bytes: int = 0) -> None:
-        """Launch a kernel of the source on arrays and integers.  Raises CudaError.  With an empty grid nothing is launched."""
-        grid, block = [*map(int, grid), 1, 1][:3], [*map(int, block), 1, 1][:3]
-        if 0 in grid:
-            return
-        session = self._session
-        function = session.device.functions(self._text, {entry: shared_bytes != 0})[entry]
-        words = np.array([a if isinstance(a, (int, np.integer)) else _address(a) for a in args], np.int64)
-        size = np.array([8 * len(words)], np.int64)
-        extra = np.array([1, words.ctypes.data, 2, size.ctypes.data, 0], np.int64)
-        stream = int(session.record["compute"])
-        session._driver.call("cuLaunchKernel", function, *grid, *block, shared_bytes, stream, 0, extra.ctypes.data)
-
-
-def _address(array: Any) -> int:
-    """The address of the elements of a cupy or numpy array."""
-    return int(array.data.ptr) if hasattr(array.data, "ptr") else int(array.ctypes.data)
 
 
 __all__ = ["GRAPHS", "NoCuda", "Session", "gpu_address"]
