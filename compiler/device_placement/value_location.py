@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.core.copy_reason import CopyReason
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes
 from ...ops.defs import machine_ops
 from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, fresh
 from ...shape_funcs.symbolic.program import INT64_MAX
-from ...vm.bytecode.copy_reason import CopyReason
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ..ir.anf import Names
@@ -233,7 +233,7 @@ class Scope:
             return var
         hint = f"{var.name}_host" if dst == HOST else f"{var.name}_{dst}"
         assert reason is not None, var
-        attrs = machine_ops.DeviceCopyAttrs(src, dst, reason.kind.key, reason.op, reason.input)
+        attrs = machine_ops.DeviceCopyAttrs(src, dst, reason)
         return self.call(hint, machine_ops.DEVICE_COPY, (var,), attrs, var.ty)
 
     def _narrowed(self, vector: Var, dtype: str, device: str) -> Var:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from typing import Any
 
+from ...ops.core.copy_reason import CopyReason
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ...vm.bytecode import isa
-from ...vm.bytecode.copy_reason import CopyKind, CopyReason
 from ...vm.bytecode.size_expressions import parameter_sizes, portable
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
@@ -96,9 +97,9 @@ class CodeBuilder:
 
     def reason(self, call: Call) -> int:
         """The number of a copy's reason."""
-        ty, a = call.args[0].ty, call.attrs
-        assert isinstance(ty, TensorType), call
-        return self.tables.reason(CopyReason(CopyKind.of(a.reason), a.op, a.input, portable(ty, self.sizes)))
+        ty, reason = call.args[0].ty, call.attrs.reason
+        assert isinstance(ty, TensorType) and isinstance(reason, CopyReason), call
+        return self.tables.reason(replace(reason, type=portable(ty, self.sizes)))
 
     def assertion(self, var: Var, call: Call, program: ShapeProgram) -> None:
         """Check the shapes of the arguments; the value is the first argument."""

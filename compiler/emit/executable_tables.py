@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.core.copy_reason import CopyReason
 from ...shape_funcs.symbolic.program import ShapeProgram
-from ...vm.bytecode.copy_reason import CopyReason
 from ...vm.bytecode.executable import DEVICES, PackedFunc
 from ...vm.diagnostics.python_source import Brief, PythonSource
 from ...vm.diagnostics.source import Span

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.group import Node
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type, numpy_dtype, tensors
@@ -41,7 +42,6 @@ from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.conditions import Choice
 from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, fresh, is_static
-from ...vm.bytecode.copy_reason import CopyKind, CopyReason
 from ..device_placement.value_location import Frame, Scope, ValueLocation, vector_type
 from ..ir.anf import Names
 from ..ir.expr import (
@@ -177,10 +177,10 @@ class _AllocationInserter:
             return
         if value.op is machine_ops.ON_DEVICE:
             scope.frame.alias[var] = value.args[0]
-            scope.on(value.attrs.device, value.args[0], CopyReason(CopyKind.ON_DEVICE))
+            scope.on(value.attrs.device, value.args[0], machine_ops.ASKED_FOR)
             return
         if value.op is machine_ops.DEVICE_COPY:
-            there = scope.on(value.attrs.src, value.args[0], CopyReason(CopyKind.ON_DEVICE))
+            there = scope.on(value.attrs.src, value.args[0], machine_ops.ASKED_FOR)
             if value.attrs.src == value.attrs.dst:
                 scope.frame.alias[var] = value.args[0]
             else:
@@ -288,8 +288,8 @@ class _AllocationInserter:
     ) -> None:
         """Trim the results to the sizes that the kernel reported."""
         assert isinstance(call.op, GlobalVar)
-        names = ", ".join(n.op for n in primitive(self.mod[call.op.name], self.dependence, self.target).group.nodes)
-        on_host = scope.on_host(counts, CopyReason(CopyKind.COUNT, names))
+        nodes = primitive(self.mod[call.op.name], self.dependence, self.target).group.nodes
+        on_host = scope.on_host(counts, CopyReason.count(n.op for n in nodes))
         for k, index in trimmed.items():
             name = f"{var.name}_{k}" if len(outs) > 1 else var
             outs[k] = scope.call(name, machine_ops.TRIM, (outs[k], on_host), machine_ops.TrimAttrs(index), types[k])

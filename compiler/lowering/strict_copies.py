@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...ops.core.copy_reason import CopyKind
 from ...ops.core.tensor_types import TensorType
 from ...ops.defs import machine_ops
 from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import const
-from ...vm.bytecode.copy_reason import CopyKind, CopyReason
 from ...vm.bytecode.size_expressions import nbytes, parameter_sizes, portable, shape_text, size_text
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
@@ -37,7 +37,7 @@ def _refused(function: Function, limit: int) -> Iterator[Diagnostic]:
     for call in _copies(function.body):
         assert isinstance(call.args[0].ty, TensorType), call
         ty = portable(call.args[0].ty, names)
-        size, reason = nbytes(ty), CopyReason(CopyKind.of(call.attrs.reason), call.attrs.op, call.attrs.input)
+        size, reason = nbytes(ty), call.attrs.reason
         known = const(size)
         if reason.kind is CopyKind.ON_DEVICE or (known is not None and known <= limit):
             continue

@@ -1,14 +1,20 @@
-"""Operator attributes from user input: names checked, values converted to the types of the attrs dataclass."""
+"""Operator attributes from user input: names checked, values converted to the types of the attrs dataclass.
+
+A field that is itself a dataclass is written as its fields, the first of them under the field's own name.  A member of an enum is
+written as its ``key``.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import math
 import operator
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...ops.core.op import Op
@@ -33,9 +39,28 @@ class _TooLarge(TypeError):
         super().__init__(f"{shown} is out of range: int64 holds {-INT64_MAX - 1} to {INT64_MAX}")
 
 
+@dataclass(frozen=True)
+class _Attribute:
+    """An attribute as it is written: its name, its type and its default (``MISSING``: it is required).
+
+    ``field``: the field of the attrs dataclass.  ``inner``: the field within a field that is a dataclass, else "".
+    """
+
+    name: str
+    hint: Any
+    default: Any
+    field: str
+    inner: str = ""
+
+    def value(self, attrs: Any) -> Any:
+        """The value in ``attrs``."""
+        value = getattr(attrs, self.field)
+        return getattr(value, self.inner) if self.inner else value
+
+
 def attribute_names(op: Op) -> tuple[str, ...]:
     """The operator's attributes in order."""
-    return tuple(field.name for field in dataclasses.fields(op.attrs))
+    return tuple(_attributes(op.attrs))
 
 
 def make_attrs(op: Op, values: Mapping[str, Any]) -> Any:
@@ -43,27 +68,34 @@ def make_attrs(op: Op, values: Mapping[str, Any]) -> Any:
 
     Raises AttributeProblem for an unknown name, a value of another type, or a missing required attribute.
     """
-    hints = _hints(op.attrs)
-    converted = {}
+    attributes = _attributes(op.attrs)
+    converted: dict[str, Any] = {}
+    inside: dict[str, dict[str, Any]] = {}  # of each field that is a dataclass
     for name, value in values.items():
-        if name not in hints:
+        if name not in attributes:
             raise _unknown(op, name)
-        try:
-            converted[name] = _convert(value, hints[name])
-        except _TooLarge as error:
-            raise AttributeProblem(f"{op.name}: attribute {name}: {error}", name) from None
-        except TypeError:
-            message = f"{op.name}: attribute {name} takes {type_text(hints[name])}, not {value_text(value)}"
-            raise AttributeProblem(message, name) from None
-    for field in dataclasses.fields(op.attrs):
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and field.name not in converted:
-            takes = type_text(hints[field.name])
-            raise AttributeProblem(f"{op.name}: attribute {field.name} is missing", help=f"{field.name} takes {takes}")
+        attribute = attributes[name]
+        fields = inside.setdefault(attribute.field, {}) if attribute.inner else converted
+        fields[attribute.inner or name] = _converted(op, attribute, value)
+    for name, attribute in attributes.items():
+        if attribute.default is dataclasses.MISSING and name not in converted:
+            raise AttributeProblem(f"{op.name}: attribute {name} is missing", help=f"{name} takes {type_text(attribute.hint)}")
     try:
-        return op.attrs(**converted)
+        defaults = {f.name: f.default for f in dataclasses.fields(op.attrs)} if inside else {}
+        nested = {name: dataclasses.replace(defaults[name], **new) for name, new in inside.items()}
+        return op.attrs(**converted, **nested)
     except (ValueError, TypeError) as error:
         raise AttributeProblem(f"{op.name}: {error}") from error
+
+
+def _converted(op: Op, attribute: _Attribute, value: Any) -> Any:
+    try:
+        return _convert(value, attribute.hint)
+    except _TooLarge as error:
+        raise AttributeProblem(f"{op.name}: attribute {attribute.name}: {error}", attribute.name) from None
+    except TypeError:
+        message = f"{op.name}: attribute {attribute.name} takes {type_text(attribute.hint)}, not {value_text(value)}"
+        raise AttributeProblem(message, attribute.name) from None
 
 
 def _unknown(op: Op, name: str) -> AttributeProblem:
@@ -73,8 +105,25 @@ def _unknown(op: Op, name: str) -> AttributeProblem:
 
 
 @functools.cache
-def _hints(attrs: type) -> dict[str, Any]:
-    return {f.name: typing.get_type_hints(attrs)[f.name] for f in dataclasses.fields(attrs)}
+def _attributes(attrs: type) -> dict[str, _Attribute]:
+    return {attribute.name: attribute for attribute in _written(attrs)}
+
+
+def _written(attrs: Any) -> Iterator[_Attribute]:
+    """The attributes of a dataclass.  A field that is a dataclass has a default."""
+    hints = typing.get_type_hints(attrs)
+    for field in dataclasses.fields(attrs):
+        if not field.metadata.get("written", True):
+            continue
+        hint, default = hints[field.name], field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if not dataclasses.is_dataclass(hint):
+            yield _Attribute(field.name, hint, default, field.name)
+            continue
+        for k, inner in enumerate(_written(hint)):
+            name = inner.name if k else field.name
+            yield _Attribute(name, inner.hint, inner.value(default), field.name, inner.field)
 
 
 def _convert(value: Any, hint: Any) -> Any:
@@ -124,6 +173,8 @@ def _to_tuple(value: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _to_scalar(value: Any, hint: Any) -> Any:
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
+    if isinstance(hint, enum.EnumType):
+        value = next((member for member in hint if member.key == value), value)
     if hint is bool:
         if isinstance(value, bool) or value in (0, 1):
             return bool(value)
@@ -156,8 +207,8 @@ def type_text(hint: Any) -> str:
         return words[hint]
     if origin in (typing.Union, types.UnionType):
         return " or ".join(type_text(a) for a in args)
-    if origin is typing.Literal:
-        return " or ".join(value_text(a) for a in args)
+    if origin is typing.Literal or isinstance(hint, enum.EnumType):
+        return " or ".join(value_text(a) for a in args or hint)
     if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
         plural = {int: "integers", float: "numbers", bool: "bools", str: "strings"}
         return f"a list of {plural.get(args[0], 'lists')}"
@@ -170,6 +221,8 @@ def value_text(value: Any) -> str:
     """An attribute value in the text format, which reads back to the same value."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(value_text, value)) + "]"
+    if isinstance(value, enum.Enum):
+        value = value.key  # type: ignore[attr-defined]
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
@@ -181,9 +234,8 @@ def value_text(value: Any) -> str:
 def shown_attrs(attrs: Any) -> list[tuple[str, Any]]:
     """The attributes that differ from their defaults, in order."""
     out = []
-    for field in dataclasses.fields(attrs) if dataclasses.is_dataclass(attrs) else ():
-        value = getattr(attrs, field.name)
-        default = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+    for attribute in _attributes(type(attrs)).values() if dataclasses.is_dataclass(attrs) else ():
+        value, default = attribute.value(attrs), attribute.default
         if type(value) is not type(default) or value != default:
-            out.append((field.name, value))
+            out.append((attribute.name, value))
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.copy_reason import CopyKind, CopyReason
 from ..core.op import NoAttrs, Op, OpPattern, TypeRelError
 
 
@@ -62,6 +63,10 @@ ALLOC_CLOSURE = Op(
 )
 
 # ---- inserted by device placement, or written in the program -------------------------------------------------------
+
+
+#: Reason of a copy that is written in the program.
+ASKED_FOR = CopyReason(CopyKind.ON_DEVICE)
 
 
 @dataclass(frozen=True)
@@ -134,13 +139,11 @@ class LoadConstAttrs:
 
 @dataclass(frozen=True)
 class DeviceCopyAttrs:
-    """A copy from ``src`` to ``dst`` and its cause: the key of the reason, the operator that needs the copy, and its input."""
+    """A copy from ``src`` to ``dst`` and its reason."""
 
     src: str
     dst: str
-    reason: str = "on_device"
-    op: str = ""
-    input: str = ""
+    reason: CopyReason = ASKED_FOR
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import relayvm as relay
 from relayvm.compiler.commands.inputs import Wanted, make_inputs
 from relayvm.compiler.commands.load_program import function_of
+from relayvm.ops.core.copy_reason import CopyKind
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode import isa
-from relayvm.vm.bytecode.copy_reason import CopyKind
 from relayvm.vm.bytecode.sync_reason import SyncReason
 from relayvm.vm.devices.sim import simulated_device
 from relayvm.vm.runtime import stream

@@ -7,6 +7,7 @@ import functools
 import numpy as np
 
 from relayvm.compiler.compile import compile
+from relayvm.ops.core.copy_reason import CopyKind, CopyReason
 from relayvm.ops.core.group import Group, Node
 from relayvm.ops.core.op import NoAttrs
 from relayvm.ops.core.tensor_types import DTYPES, FuncType, Tensor, TensorType, TupleType, scalar
@@ -14,7 +15,6 @@ from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.shape_funcs.symbolic.dim import fresh, sym
 from relayvm.vm.api.executable import Executable
 from relayvm.vm.bytecode import isa
-from relayvm.vm.bytecode.copy_reason import CopyKind, CopyReason
 from relayvm.vm.bytecode.executable import MemoryNote, PackedFunc, VMFunction
 from relayvm.vm.diagnostics.source import SourceText
 

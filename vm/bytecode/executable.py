@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...ops.core.copy_reason import CopyReason
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import Type
 from ...ops.strategy.implementation import GPU, HOST
@@ -18,7 +19,6 @@ from ..diagnostics import codes
 from ..diagnostics.python_source import here
 from ..diagnostics.source import ConfigError, SourceText
 from . import isa
-from .copy_reason import CopyReason
 
 #: Device names, indexed by the device numbers of instructions.  Number 0 is always the host.
 DEVICES = (HOST, "sim", GPU)

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, Type, numpy_dtype
 from ...ops.core.type_relation import group_from_json
@@ -33,7 +34,6 @@ from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import INT64_MAX, ShapeProgram
 from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
 from .atomic_file import write_whole
-from .copy_reason import CopyKind, CopyReason
 from .executable import ExecutableData, MemoryNote, PackedFunc, VMFunction
 from .size_expressions import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
 from .types_json import type_from_json, type_to_json

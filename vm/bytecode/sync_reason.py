@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from .copy_reason import CopyKind, CopyReason
+from ...ops.core.copy_reason import CopyKind, CopyReason
 
 
 class SyncReason(enum.Enum):

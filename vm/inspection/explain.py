@@ -7,20 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.tensor_types import TensorType, dim_text
 from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, dim
 from ..api.argument_errors import a_count, a_mapping, a_sequence, a_text
 from ..api.runtime_errors import span_of
 from ..bytecode import isa
-from ..bytecode.copy_reason import CopyKind, CopyReason
 from ..bytecode.executable import DEVICES, ExecutableData, PackedFunc, VMFunction
 from ..bytecode.size_expressions import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
 from ..diagnostics import codes
 from ..diagnostics.source import InputError, Span
 from ..report.tables import align
+from ..runtime.trace_events import DTOH, HTOD
 from .storage import FunctionMemory, InPlaceResult, StorageUse, memory_of
-from .transfers import ARGUMENT, CONSTANT, DTOH, HTOD, RESULT, Transfer, reachable, registration, transfers
+from .transfers import ARGUMENT, CONSTANT, RESULT, Transfer, reachable, registration, transfers
 
 #: Version of the JSON form.
 SCHEMA = 1

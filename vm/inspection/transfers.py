@@ -7,22 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.op import REGISTRY
 from ...ops.core.tensor_types import TensorType
 from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Dim
 from ..api.runtime_errors import span_of
 from ..bytecode import isa
-from ..bytecode.copy_reason import CopyKind, CopyReason
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.size_expressions import nbytes, parameter_sizes, portable, tensor_params
 from ..diagnostics.source import Span
 from ..runtime.state_layout import CPU
+from ..runtime.trace_events import DTOH, HTOD
 
-#: Directions; the same names as the kinds of trace events.
-DTOH, HTOD = "dtoh", "htod"
 #: Kinds of transfers: a copy instruction, a constant, an argument of the entry, a result of the entry.
 COPY, CONSTANT, ARGUMENT, RESULT = "copy", "constant", "argument", "result"
+#: Texts for transfers without a reason.
+TEXTS = {CONSTANT: "a constant", ARGUMENT: "an argument", RESULT: "a result, read on the host"}
 #: Folder of the package's own files.
 _PACKAGE = Path(__file__).parents[2]
 
@@ -69,7 +70,7 @@ class Transfer:
         """The reason for the transfer, as a sentence; a transfer without an instruction has its name in profiles."""
         if self.reason is not None:
             return self.reason.text
-        return {CONSTANT: "a constant", ARGUMENT: "an argument", RESULT: "a result, read on the host"}[self.what]
+        return TEXTS[self.what]
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def registration(reason: CopyReason) -> Registration | None:
     """
     if reason.kind not in (CopyKind.FLAGGED, CopyKind.PER_OP, CopyKind.COUNT):
         return None
-    known = [REGISTRY[name] for name in reason.op.split(", ") if name in REGISTRY]
+    known = [REGISTRY[name] for name in reason.operators if name in REGISTRY]
     found = [op for op in known if reason.kind is not CopyKind.COUNT or op.shape_func.upper_bound]
     if not found:
         return None

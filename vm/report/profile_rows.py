@@ -12,6 +12,7 @@ from ..api.runtime_errors import locate, operators, span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData
 from ..bytecode.sync_reason import SYNC_REASONS
+from ..inspection.transfers import ARGUMENT, CONSTANT, RESULT, TEXTS
 from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, KERNEL, SHAPE_FUNC, SYNC, Event, types_text
 from .profile_data import COPY_NAMES, HOST_NAMES, CopyRow, Moment, Row, Site
 from .series import Key, Sample
@@ -81,8 +82,8 @@ def _reason(event: Event, exe: ExecutableData) -> str:
     if event.subject >= 0:
         return exe.reasons[event.subject].text
     if event.pc >= 0:
-        return "a constant"
-    return "a result, read on the host" if event.kind == DTOH else "an argument"
+        return TEXTS[CONSTANT]
+    return TEXTS[RESULT] if event.kind == DTOH else TEXTS[ARGUMENT]
 
 
 # ---- by instruction ------------------------------------------------------------------------------------------------------

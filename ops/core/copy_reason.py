@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
-from ...ops.core.tensor_types import TensorType
+from .tensor_types import TensorType
+
+#: Separator of several operators in one reason.
+_SEPARATOR = ", "
 
 
 class CopyKind(enum.Enum):
@@ -53,13 +57,23 @@ class CopyReason:
 
     ``op``: the operator (COUNT: operators), primitive (INPUT) or function (ARGUMENT, with its ``@`` or ``%``) that needs the
     value.  ``input``: the name of its input.  Both are "" if the kind needs no further detail.  ``type``: the type of the value,
-    with portable dims (see ``size_expressions``); the compiler sets it when it emits the copy.
+    with portable dims (see ``size_expressions``); the compiler sets it when it emits the copy, and texts do not have it.
     """
 
     kind: CopyKind
     op: str = ""
     input: str = ""
-    type: TensorType | None = None
+    type: TensorType | None = field(default=None, metadata={"written": False})
+
+    @staticmethod
+    def count(operators: Iterable[str]) -> CopyReason:
+        """The reason of a kernel's count that these operators report."""
+        return CopyReason(CopyKind.COUNT, _SEPARATOR.join(operators))
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The names in ``op``."""
+        return tuple(self.op.split(_SEPARATOR))
 
     @property
     def text(self) -> str:
