@@ -32,6 +32,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import relayvm as relay
 from relayvm.ops.native.threads import team
+from relayvm.vm.report.interleaved import in_turn
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -134,14 +135,11 @@ def busy(n: int) -> Iterator[None]:
 def timed(sides: dict[str, Run], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each call, all sides in turn: A B C, C B A, ..."""
     took: dict[str, list[float]] = {name: [] for name in sides}
-    order = list(sides)
-    for _ in range(rounds):
-        for name in order:
-            time.sleep(PAUSE_S)
-            began = time.perf_counter()
-            sides[name]()
-            took[name].append((time.perf_counter() - began) * 1e3)
-        order.reverse()
+    for name in in_turn(sides, rounds):
+        time.sleep(PAUSE_S)
+        began = time.perf_counter()
+        sides[name]()
+        took[name].append((time.perf_counter() - began) * 1e3)
     return took
 
 

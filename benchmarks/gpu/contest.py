@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from relayvm.vm.report.interleaved import in_turn
+
 from .figures import Spread
 
 
@@ -39,18 +41,15 @@ class Samples:
 def contest(
     contestants: Mapping[str, Contestant], rounds: int, *, calls: int | None = None, burst_ns: float = 2e7
 ) -> dict[str, Samples]:
-    """The samples of each contestant by name: a burst a round, in the order A B C, C B A, A B C, ...
+    """The samples of each contestant by name: a burst a round, in turn.
 
-    What disturbs the machine for a while then hits all of them.  A burst is ``calls`` calls, or as many as take ``burst_ns``.
+    A burst is ``calls`` calls, or as many as take ``burst_ns``.
     Each contestant runs three times before, so that what is compiled, captured or allocated at first is.
     """
     bursts = {name: _calls(one, calls, burst_ns) for name, one in contestants.items()}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
-    order = list(contestants)
-    for _ in range(rounds):
-        for name in order:
-            found[name].append(_burst(contestants[name], bursts[name]))
-        order.reverse()
+    for name in in_turn(contestants, rounds):
+        found[name].append(_burst(contestants[name], bursts[name]))
     return {name: Samples(*(tuple(column) for column in zip(*pairs, strict=True))) for name, pairs in found.items()}
 
 

@@ -7,9 +7,10 @@ syntax tree, and resumes after each error; ``elaborate`` converts the tree to IR
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ...vm.api.argument_errors import a_text, wrong
 from ...vm.diagnostics import codes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lark import Lark, Token, Tree
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
+T = TypeVar("T")
 
 #: Suffixes of programs and executables, and the longest text that may be a path.
 _PROGRAM, _EXECUTABLE, _LONGEST_NAME = ".relay", ".rvm", 1024
@@ -50,13 +52,7 @@ def decode_source(data: bytes, name: str) -> SourceText:
 
 def parse(text: str | SourceText | Path, source_name: str = "<string>") -> IRModule:
     """The module of a text, or of the file at a Path.  Raises ParseError with every error, in order of place."""
-    source = as_source(text, "parse", source_name)
-    problems: list[Diagnostic] = []
-    header = split_header(source, problems, need_version=True)
-    tree = _syntax(source, header, "module", problems)
-    module = Elaborator(source, problems, header.constants).module(tree)
-    _raise(problems)
-    return module
+    return _parsed(as_source(text, "parse", source_name), "module", Elaborator.module, need_version=True)
 
 
 def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> Expr:
@@ -64,13 +60,17 @@ def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> 
 
     Free variables are declared: ``free_var %x: Tensor[(?,), float32]; %x``.  Raises ParseError.
     """
-    source = as_source(text, "parse_expr", source_name)
+    return _parsed(as_source(text, "parse_expr", source_name), "expression", Elaborator.expression, need_version=False)
+
+
+def _parsed(source: SourceText, start: str, elaborate: Callable[[Elaborator, Tree], T], need_version: bool) -> T:
+    """The meaning of a source whose grammar begins with the rule ``start``."""
     problems: list[Diagnostic] = []
-    header = split_header(source, problems, need_version=False)
-    tree = _syntax(source, header, "expression", problems)
-    expr = Elaborator(source, problems, header.constants).expression(tree)
+    header = split_header(source, problems, need_version=need_version)
+    tree = _syntax(source, header, start, problems)
+    found = elaborate(Elaborator(source, problems, header.constants), tree)
     _raise(problems)
-    return expr
+    return found
 
 
 def as_source(text: str | SourceText | Path, who: str, source_name: str = "<string>") -> SourceText:

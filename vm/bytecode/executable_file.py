@@ -44,6 +44,7 @@ MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Version of the format, incremented with every incompatible change.
 FORMAT_VERSION = 5
 #: The class of the executable that is read.
+_T = TypeVar("_T")
 _E = TypeVar("_E", bound=ExecutableData)
 _HEAD = struct.Struct("<8s4Q")
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
@@ -291,11 +292,16 @@ def _note(where: str, data: Any, sizes: Sequence[Dim], whys: Sequence[str]) -> M
     return MemoryNote(pc, name, sizes[size], whys[why])
 
 
-def _size(where: str, data: Any) -> Dim:
+def _converted(where: str, convert: Callable[..., _T], *data: Any) -> _T:
+    """``convert(*data)``.  Raises ValueError that begins with ``where``."""
     try:
-        return dim_from_json(data)
+        return convert(*data)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
+
+
+def _size(where: str, data: Any) -> Dim:
+    return _converted(where, dim_from_json, data)
 
 
 def _param(where: str, data: Any) -> tuple[str, Type]:
@@ -304,10 +310,7 @@ def _param(where: str, data: Any) -> tuple[str, Type]:
 
 
 def _type(where: str, data: Any) -> Type:
-    try:
-        return type_from_json(data)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+    return _converted(where, type_from_json, data)
 
 
 def _packed(where: str, data: Any) -> PackedFunc:
@@ -318,25 +321,17 @@ def _packed(where: str, data: Any) -> PackedFunc:
 
 def _reason(where: str, data: Any) -> CopyReason:
     key, op, name, dtype, dims = _row(where, data, str, str, str, str, list)
-    try:
-        return CopyReason(CopyKind.of(key), op, name, tensor_from_json(dtype, dims))
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+    kind, ty = _converted(where, CopyKind.of, key), _converted(where, tensor_from_json, dtype, dims)
+    return _converted(where, CopyReason, kind, op, name, ty)
 
 
 def _group(where: str, data: Any) -> Group:
-    try:
-        return group_from_json(data)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+    return _converted(where, group_from_json, data)
 
 
 def _named_program(where: str, data: Any) -> tuple[str, ShapeProgram]:
     name, program = _row(where, data, str, dict)
-    try:
-        return name, ShapeProgram.from_json(program)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+    return name, _converted(where, ShapeProgram.from_json, program)
 
 
 def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray, ...]:

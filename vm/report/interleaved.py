@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import timeit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 Contestants = Mapping[str, Callable[[], object]]
@@ -36,20 +36,27 @@ def calls_for(run: Callable[[], object], seconds: float) -> int:
     return calls
 
 
-def measure(contestants: Contestants, rounds: int = 15, sample_seconds: float = 0.02) -> dict[str, Timing]:
-    """Time each function ``rounds`` times, in the order A B C, C B A, A B C, ...; the timings by name.
+def in_turn(names: Iterable[str], rounds: int) -> Iterator[str]:
+    """Each name once a round, in the order A B C, C B A, A B C, ...
 
-    A sample is a batch of calls of at least ``sample_seconds``.  A temporary disturbance of the machine affects all functions,
-    and no function is always first.
+    A temporary disturbance of the machine affects all names, and no name is always first.
+    """
+    order = list(names)
+    for _ in range(rounds):
+        yield from order
+        order.reverse()
+
+
+def measure(contestants: Contestants, rounds: int = 15, sample_seconds: float = 0.02) -> dict[str, Timing]:
+    """Time each function ``rounds`` times, in turn; the timings by name.
+
+    A sample is a batch of calls of at least ``sample_seconds``.
     """
     timers = {name: timeit.Timer(run) for name, run in contestants.items()}
     calls = {name: calls_for(run, sample_seconds) for name, run in contestants.items()}
     samples: dict[str, list[float]] = {name: [] for name in contestants}
-    order = list(contestants)
-    for _ in range(rounds):
-        for name in order:
-            samples[name].append(timers[name].timeit(calls[name]) / calls[name] * 1e9)
-        order.reverse()
+    for name in in_turn(contestants, rounds):
+        samples[name].append(timers[name].timeit(calls[name]) / calls[name] * 1e9)
     return {name: _timing(s, calls[name]) for name, s in samples.items()}
 
 
