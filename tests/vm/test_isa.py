@@ -95,7 +95,43 @@ def test_the_loop_handles_every_instruction_and_nothing_else() -> None:
 def test_the_loop_calls_each_opcode_by_the_name_of_its_instruction() -> None:
     for name in opcodes_in_loop():
         cls = isa.INSTRUCTIONS[getattr(loop, name)]
-        assert name == re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+        assert name == constant(cls)
+
+
+# ---- mentions in the product -----------------------------------------------------------------------------------------
+
+#: Most product files that name an instruction: the declaration, the body, and the emitter's choices.
+MOST_FILES = 4
+
+
+def constant(cls: type[isa.Instruction]) -> str:
+    """The name of an instruction as a constant: ``ALLOC_STORAGE_REG``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+
+
+def files_that_name_instructions() -> dict[str, set[str]]:
+    """The product files that name each instruction: as a class of ``isa``, or in the runtime as a constant."""
+    files: dict[str, set[str]] = {cls.__name__: {"vm/bytecode/isa.py"} for cls in CLASSES}
+    for path in sorted(f for layer in ("shape_funcs", "ops", "vm", "compiler") for f in (ROOT / layer).rglob("*.py")):
+        where = path.relative_to(ROOT).as_posix()
+        named: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "isa":
+                named.add(node.attr)
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").endswith("isa"):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.Name) and where.startswith("vm/runtime/"):
+                named.add(node.id)
+        for cls in CLASSES:
+            if named & {cls.__name__, constant(cls)}:
+                files[cls.__name__].add(where)
+    return files
+
+
+def test_few_files_name_an_instruction() -> None:
+    files = files_that_name_instructions()
+    assert files["AllocStorage"] > {"vm/bytecode/isa.py"}
+    assert not {name: sorted(where) for name, where in files.items() if len(where) > MOST_FILES}
 
 
 # ---- texts ---------------------------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +15,7 @@ from ...ops.native.object_layout import TAG_TENSOR
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, SHAPE_CHECK, STACK_OVERFLOW, STATUS
 from ..bytecode import isa
 from ..bytecode.executable import ExecutableData, VMFunction
+from ..bytecode.operand_kinds import Role
 from ..diagnostics import codes
 from ..diagnostics.source import Diagnostic, Span, VMError
 from .machine_state import MachineState
@@ -34,10 +33,8 @@ def runtime_error(machine: MachineState) -> VMError:
     instruction = isa.decode(function.code, local)
     here = pc == int(state["pc"])  # a queued kernel fails later, when its registers have changed
     registers = _registers(machine) if here else {}
-    reads = [
-        v for name, k in instruction.operands.items() if k.access in ("read", "take") for v in _list(getattr(instruction, name))
-    ]
-    if isinstance(instruction, isa.InvokePacked) and machine.exe.packed[instruction.packed].group.workspace:
+    reads, kernel = instruction.registers("read", "take"), instruction.get(Role.KERNEL)
+    if kernel is not None and machine.exe.packed[kernel].group.workspace:
         reads.pop()
     shown = [_show(registers[r]) for r in reads if r in registers and _is_tensor(registers[r])]
     message = _message(machine, instruction, status, registers)
@@ -92,10 +89,6 @@ def span_of(exe: ExecutableData, function: VMFunction, pc: int) -> Span | None:
     return Span(exe.sources[source], start, end) if source >= 0 else None
 
 
-def _list(value: Any) -> tuple[int, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
 def _registers(machine: MachineState) -> dict[int, int]:
     state = machine._view
     base = int(state["stack"]) + 8 * int(state["base"])
@@ -130,35 +123,40 @@ class _TensorDescriptor:
 
 def _message(machine: MachineState, instruction: isa.Instruction, status: int, registers: dict[int, int]) -> str:
     exe, words = machine.exe, STATUS.get(status, f"status {status}")
-    match instruction:
-        case isa.InvokePacked(packed=number) if status == OUT_OF_MEMORY:
-            return f"out of memory: no room for the workspace of {operators(exe, number)}"
-        case isa.InvokePacked(packed=number):
-            return f"{operators(exe, number)}: {words}"
-        case isa.InvokeShapeFunc(func=number, args=args):
-            name = exe.shape_func_names[number]
-            if status == SHAPE_CHECK:
-                text = exe.shape_funcs[number].describe_failure([_TensorDescriptor(registers[r]) for r in args]) or words
-                if name in (ASSERT_SHAPE.name, ASSERT_SAME_SIZE.name):  # inserted by type inference, not part of the program
-                    return text
-                # in a fused kernel the message begins with the operator
-                return text if text.partition(":")[0] in REGISTRY else f"{name}: {text}"
-            return f"{name}: {words}"
-        case isa.ReshapeTensor(src=source, shape=shape) if status == SHAPE_CHECK:
-            wanted = _TensorDescriptor(registers[shape]).reshape(-1).tolist()
-            return f"reshape: a tensor of shape {_TensorDescriptor(registers[source]).shape} cannot be viewed as {tuple(wanted)}"
-        case isa.AllocStorage(nbytes=n) if status == OUT_OF_MEMORY:
-            return f"out of memory: {n} bytes are needed"
-        case isa.TakeStorage(src=source) if status == OUT_OF_MEMORY:
-            like = _TensorDescriptor(registers[source])
-            return _no_room(like.shape, like.dtype)
-        case isa.AllocStorageReg(shape=shape, dtype=dtype) if status == OUT_OF_MEMORY:
-            sizes = tuple(_TensorDescriptor(registers[shape]).reshape(-1).tolist())
-            return _no_room(sizes, DTYPES[dtype])
+    kernel, shape_func = instruction.get(Role.KERNEL), instruction.get(Role.SHAPE_FUNC)
+    if kernel is not None and status == OUT_OF_MEMORY:
+        return f"out of memory: no room for the workspace of {operators(exe, kernel)}"
+    if kernel is not None:
+        return f"{operators(exe, kernel)}: {words}"
+    if shape_func is not None:
+        name = exe.shape_func_names[shape_func]
+        if status == SHAPE_CHECK:
+            args = [_TensorDescriptor(registers[r]) for r in instruction.get(Role.ARGS)]
+            text = exe.shape_funcs[shape_func].describe_failure(args) or words
+            if name in (ASSERT_SHAPE.name, ASSERT_SAME_SIZE.name):  # inserted by type inference, not part of the program
+                return text
+            # in a fused kernel the message begins with the operator
+            return text if text.partition(":")[0] in REGISTRY else f"{name}: {text}"
+        return f"{name}: {words}"
+    if Role.ALIASED in instruction.roles and status == SHAPE_CHECK:
+        shape = _TensorDescriptor(registers[instruction.get(Role.ALIASED)]).shape
+        wanted = _TensorDescriptor(registers[instruction.get(Role.SHAPE)]).reshape(-1).tolist()
+        return f"reshape: a tensor of shape {shape} cannot be viewed as {tuple(wanted)}"
+    if instruction.defines("storage") and status == OUT_OF_MEMORY:
+        return _no_room(instruction, registers)
     return words
 
 
-def _no_room(sizes: Sequence[int], dtype: str) -> str:
+def _no_room(instruction: isa.Instruction, registers: dict[int, int]) -> str:
+    nbytes, donor = instruction.get(Role.NBYTES), instruction.get(Role.DONOR)
+    if nbytes is not None:
+        return f"out of memory: {nbytes} bytes are needed"
+    if donor is not None:
+        like = _TensorDescriptor(registers[donor])
+        sizes, dtype = like.shape, like.dtype
+    else:
+        sizes = tuple(_TensorDescriptor(registers[instruction.get(Role.SHAPE)]).reshape(-1).tolist())
+        dtype = DTYPES[instruction.get(Role.DTYPE)]
     return f"out of memory: {array_bytes(sizes, dtype)} bytes are needed for {dtype}{list(sizes)}"
 
 

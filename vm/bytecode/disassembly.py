@@ -12,6 +12,7 @@ from ...ops.core.tensor_types import dim_text
 from ...shape_funcs.symbolic.dim import ANY
 from . import isa
 from .executable import DEVICES, ExecutableData, MemoryNote, VMFunction
+from .operand_kinds import Role
 from .register_flow import jump_targets
 from .size_expressions import size_text
 
@@ -67,7 +68,7 @@ def _comment(exe: ExecutableData, pc: int, instruction: isa.Instruction) -> list
                 parts.append(exe.shape_func_names[number])
             case "const":
                 parts.append(_constant(exe.constants[number]))
-            case "device" if name != "src_device":
+            case "device" if instruction.roles.get(Role.SOURCE_DEVICE) != name:
                 parts.append(f"on {DEVICES[number]}")
             case "reason":
                 parts.append(_one_line(exe.reasons[number].text))
@@ -81,7 +82,7 @@ def _note(note: MemoryNote | None, instruction: isa.Instruction) -> list[str]:
     """The note on the instruction's storage (tensor, bytes, reason), or the name of its tensor."""
     if note is None:
         return []
-    if isinstance(instruction, isa.TakeStorage):
+    if Role.DONOR in instruction.roles:
         return [f"%{note.name}'s"] if note.name else []
     size = "" if note.nbytes is ANY else f"{size_text(note.nbytes)} bytes"
     return [part for part in (f"%{note.name}" * bool(note.name), size, note.why) if part]

@@ -19,6 +19,7 @@ from ..diagnostics import codes
 from ..diagnostics.python_source import here
 from ..diagnostics.source import ConfigError, SourceText
 from . import isa
+from .operand_kinds import Role
 
 #: Device names, indexed by the device numbers of instructions.  Number 0 is always the host.
 DEVICES = (HOST, "sim", GPU)
@@ -26,7 +27,7 @@ DEVICES = (HOST, "sim", GPU)
 
 @dataclass(frozen=True)
 class MemoryNote:
-    """Debug information on the memory of the instruction at ``pc``, which is one of ``isa.NOTED``; for people.
+    """Debug information on the memory of the instruction at ``pc``, which defines memory; for people.
 
     ``name``: the name of the tensor, or of the value that may be in the storage.  ``nbytes``: the size of the storage, a portable
     dim (see ``size_expressions``).  ``why``: the reason why no existing storage is reused; "" if reuse was not considered.
@@ -148,7 +149,7 @@ class ExecutableData:
             "kernels": len(self.packed),
             "shape_funcs": len(self.shape_funcs),
             "constants": len(self.constants),
-            "device_copies": sum(isinstance(i, (isa.DeviceCopy, isa.CopyBegin)) for i in instructions),
+            "device_copies": sum(Role.REASON in i.roles for i in instructions),
             "code_bytes": sum(f.code.nbytes for f in self.functions),
             "constant_bytes": sum(c.nbytes for c in self.constants),
         }

@@ -1,4 +1,5 @@
-"""Declarations of the instruction set: encoder, decoder, disassembler, verifier and the reference page derive from them.
+"""Declarations of the instruction set: encoder, decoder, disassembler, verifier, analyses, dispatch and the reference page derive
+from them.
 
 An instruction is a row of int64 words: its opcode, then its operands in order.  A list operand is its length, then its
 items.  Opcodes 0 to 20 are those of the Relay VM; the docstrings explain differences in operands.  Opcodes are never reused.
@@ -6,220 +7,81 @@ items.  Opcodes 0 to 20 are those of the Relay VM; the docstrings explain differ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, dataclass_transform, get_type_hints
+from typing import Annotated
 
-import numpy as np
-
-from ...ops.core.tensor_types import DTYPES
-
-# ---- operand kinds -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Kind of an operand: its text, its table and its limits.
-
-    ``show``: formats the number.  ``table``: the table that the number indexes (``register``, ``function``, ``packed``,
-    ``shape_func``, ``const``, ``dtype``, ``device``, ``reason``; ``code`` for a jump) or None.  ``access``: ``read``, ``take``
-    (read and emptied), ``write`` or ``kill`` for registers.  ``many``: whether the operand is a list.  ``holds``: the kind of
-    object that a register must hold when read, or holds when written: ``tensor``, ``storage``, ``record`` (a tuple or
-    constructor), ``closure``, ``value`` (any of these but a storage), ``any`` (a value or a storage), or ``pending`` (a copy that
-    was begun; it is neither value nor storage).  ``low``, ``high``: the smallest and the largest number allowed.
-    """
-
-    name: str
-    show: Callable[[int], str] = str
-    table: str | None = None
-    access: str | None = None
-    many: bool = False
-    holds: str = "any"
-    low: int | None = None
-    high: int | None = None
-
-
-def _register(n: int) -> str:
-    return f"${n}"
-
-
-def _dtype(n: int) -> str:
-    return DTYPES[n] if 0 <= n < len(DTYPES) else f"dtype[{n}]"
-
-
-def _to(holds: str, many: bool = False) -> Kind:
-    return Kind("dsts" if many else "dst", _register, "register", "write", many, holds)
-
-
-def _from(holds: str, many: bool = False) -> Kind:
-    return Kind("srcs" if many else "src", _register, "register", "read", many, holds)
-
-
-Dst = Annotated[int, _to("value")]
-AnyDst = Annotated[int, _to("any")]
-TensorDst = Annotated[int, _to("tensor")]
-TensorDsts = Annotated[tuple[int, ...], _to("tensor", many=True)]
-StorageDst = Annotated[int, _to("storage")]
-RecordDst = Annotated[int, _to("record")]
-ClosureDst = Annotated[int, _to("closure")]
-PendingDst = Annotated[int, _to("pending")]
-Src = Annotated[int, _from("value")]
-Srcs = Annotated[tuple[int, ...], _from("value", many=True)]
-AnySrc = Annotated[int, _from("any")]
-TensorSrc = Annotated[int, _from("tensor")]
-TensorSrcs = Annotated[tuple[int, ...], _from("tensor", many=True)]
-StorageSrc = Annotated[int, _from("storage")]
-RecordSrc = Annotated[int, _from("record")]
-ClosureSrc = Annotated[int, _from("closure")]
-PendingSrc = Annotated[int, Kind("src", _register, "register", "take", holds="pending")]
-Dead = Annotated[tuple[int, ...], Kind("dead", _register, "register", "kill", many=True)]
-Int = Annotated[int, Kind("int")]
-Imm = Annotated[int, Kind("imm", low=0)]
-Flag = Annotated[int, Kind("flag", low=0, high=1)]
-Imms = Annotated[tuple[int, ...], Kind("imms", many=True, low=0)]
-Func = Annotated[int, Kind("func", "function[{}]".format, "function")]
-Packed = Annotated[int, Kind("packed", "packed[{}]".format, "packed")]
-ShapeFn = Annotated[int, Kind("shape_func", "shape_func[{}]".format, "shape_func")]
-Const = Annotated[int, Kind("const", "const[{}]".format, "const")]
-DType = Annotated[int, Kind("dtype", _dtype, "dtype")]
-Device = Annotated[int, Kind("device", "device[{}]".format, "device")]
-Reason = Annotated[int, Kind("reason", "reason[{}]".format, "reason")]
-#: Jumps, in words from the start of the jumping instruction; a Label until assembled.  A Forward jump is always positive.
-Offset = Annotated[Any, Kind("offset", "{:+d}".format, "code")]
-Forward = Annotated[Any, Kind("forward", "{:+d}".format, "code", low=1)]
-
-
-class Label:
-    """A jump target in code that is being assembled."""
-
-
-# ---- the base class ------------------------------------------------------------------------------------------------
-
-INSTRUCTIONS: dict[int, type[Instruction]] = {}
-
-
-@dataclass_transform(frozen_default=True)
-class Instruction:
-    """Base class of instructions.  Subclasses declare operands as annotated fields.
-
-    The first paragraph of a subclass's docstring is the meaning of the instruction.
-    """
-
-    opcode: ClassVar[int]
-    operands: ClassVar[dict[str, Kind]]
-
-    def __init_subclass__(cls, opcode: int) -> None:
-        dataclass(frozen=True)(cls)
-        if opcode in INSTRUCTIONS:
-            raise ValueError(f"opcode {opcode} is already {INSTRUCTIONS[opcode].__name__}")
-        hints = get_type_hints(cls, include_extras=True)
-        cls.opcode = opcode
-        cls.operands = {f.name: hints[f.name].__metadata__[0] for f in fields(cls)}  # type: ignore[arg-type]
-        INSTRUCTIONS[opcode] = cls
-
-    @property
-    def length(self) -> int:
-        """The size of the instruction in words."""
-        return 1 + sum(1 + len(getattr(self, n)) if k.many else 1 for n, k in self.operands.items())
-
-    def words(self) -> list[int]:
-        """The encoding of the instruction."""
-        out = [self.opcode]
-        for name, kind in self.operands.items():
-            value = getattr(self, name)
-            out += [len(value), *value] if kind.many else [value]
-        return out
-
-    def __str__(self) -> str:
-        shown = []
-        for name, kind in self.operands.items():
-            value = getattr(self, name)
-            text = "(" + ", ".join(map(kind.show, value)) + ")" if kind.many else kind.show(value)
-            shown.append(text if kind.table in ("register", "packed", "function", "shape_func", "const") else f"{name}={text}")
-        return f"{type(self).__name__:<15} {' '.join(shown)}"
-
-
-class EncodingError(ValueError):
-    """Words that are no instruction."""
-
-
-def decode(words: Sequence[int], pc: int) -> Instruction:
-    """Decode the instruction at word ``pc``.  Raises EncodingError for an unknown opcode and for a truncated instruction."""
-    cls = INSTRUCTIONS.get(int(words[pc]))
-    if cls is None:
-        raise EncodingError(f"no instruction has opcode {int(words[pc])}")
-    at, values = pc + 1, []
-
-    def take(n: int) -> list[int]:
-        nonlocal at
-        if n < 0 or at + n > len(words):
-            raise EncodingError(f"{cls.__name__} at {pc} runs off the end of the code")
-        at += n
-        return [int(w) for w in words[at - n : at]]
-
-    for kind in cls.operands.values():
-        values.append(tuple(take(take(1)[0])) if kind.many else take(1)[0])
-    return cls(*values)
-
-
-def assemble(items: Iterable[Instruction | Label]) -> tuple[np.ndarray, list[int]]:
-    """Assemble instructions to code (int64 words) and the pc of each instruction.  A Label marks the next instruction."""
-    items = list(items)
-    at, pc, starts = {}, 0, []
-    for item in items:
-        if isinstance(item, Label):
-            at[id(item)] = pc
-        else:
-            starts.append(pc)
-            pc += item.length
-    words: list[int] = []
-    for item in items:
-        if not isinstance(item, Label):
-            here = len(words)
-            words += [at[id(w)] - here if isinstance(w, Label) else w for w in item.words()]
-    return np.array(words, np.int64), starts
-
-
-def disassemble(words: Sequence[int]) -> list[tuple[int, Instruction]]:
-    """Decode a whole function to ``(pc, instruction)`` pairs.  Raises EncodingError as ``decode``."""
-    out, pc = [], 0
-    while pc < len(words):
-        instruction = decode(words, pc)
-        out.append((pc, instruction))
-        pc += instruction.length
-    return out
-
-
-# ---- the instructions ------------------------------------------------------------------------------------------------
+from .instruction import INSTRUCTIONS as INSTRUCTIONS
+from .instruction import Control as Control
+from .instruction import EncodingError as EncodingError
+from .instruction import Instruction as Instruction
+from .instruction import Label as Label
+from .instruction import assemble as assemble
+from .instruction import decode as decode
+from .instruction import disassemble as disassemble
+from .operand_kinds import (
+    AnyDst,
+    AnySrc,
+    ClosureDst,
+    ClosureSrc,
+    Const,
+    Dead,
+    Device,
+    Dst,
+    DType,
+    Flag,
+    Forward,
+    Func,
+    Imm,
+    Imms,
+    Int,
+    Offset,
+    Packed,
+    PendingDst,
+    PendingSrc,
+    Reason,
+    RecordDst,
+    RecordSrc,
+    Role,
+    ShapeFn,
+    ShapeSrc,
+    Src,
+    Srcs,
+    StorageDst,
+    StorageSrc,
+    TensorDst,
+    TensorDsts,
+    TensorSrc,
+    TensorSrcs,
+)
+from .operand_kinds import Kind as Kind
 
 
 class Move(Instruction, opcode=0):
     """``dst := src``: both registers refer to the same object."""
 
     dst: AnyDst
-    src: AnySrc
+    src: Annotated[AnySrc, Role.ALIASED]
 
 
-class Ret(Instruction, opcode=1):
+class Ret(Instruction, opcode=1, control=Control.RETURN):
     """Return ``src`` to the caller.  Every register of the frame is released."""
 
     src: Src
 
 
-class Invoke(Instruction, opcode=2):
+class Invoke(Instruction, opcode=2, control=Control.CALL):
     """``dst := function(args)``."""
 
     dst: Dst
     func: Func
-    args: Srcs
+    args: Annotated[Srcs, Role.ARGS]
 
 
-class InvokeClosure(Instruction, opcode=3):
+class InvokeClosure(Instruction, opcode=3, control=Control.CALL):
     """``dst := closure(args)``; the captured values are passed before ``args``."""
 
     dst: Dst
     closure: ClosureSrc
-    args: Srcs
+    args: Annotated[Srcs, Role.ARGS]
 
 
 class InvokePacked(Instruction, opcode=4):
@@ -231,8 +93,8 @@ class InvokePacked(Instruction, opcode=4):
     """
 
     packed: Packed
-    n_outputs: Imm
-    args: TensorSrcs
+    n_outputs: Annotated[Imm, Role.N_OUTPUTS]
+    args: Annotated[TensorSrcs, Role.ARGS]
 
 
 class AllocTensor(Instruction, opcode=5):
@@ -243,9 +105,9 @@ class AllocTensor(Instruction, opcode=5):
 
     dst: TensorDst
     storage: StorageSrc
-    offset: Imm
+    offset: Annotated[Imm, Role.OFFSET]
     dtype: DType
-    dims: Imms
+    dims: Annotated[Imms, Role.DIMS]
 
 
 class AllocTensorReg(Instruction, opcode=6):
@@ -253,8 +115,8 @@ class AllocTensorReg(Instruction, opcode=6):
 
     dst: TensorDst
     storage: StorageSrc
-    offset: Imm
-    shape: TensorSrc
+    offset: Annotated[Imm, Role.OFFSET]
+    shape: ShapeSrc
     dtype: DType
 
 
@@ -270,8 +132,8 @@ class AllocClosure(Instruction, opcode=8):
     """``dst := closure`` of a function and its captured values."""
 
     dst: ClosureDst
-    func: Func
-    captured: Srcs
+    func: Annotated[Func, Role.BODY]
+    captured: Annotated[Srcs, Role.CAPTURED]
 
 
 class GetField(Instruction, opcode=9):
@@ -282,7 +144,7 @@ class GetField(Instruction, opcode=9):
     index: Imm
 
 
-class If(Instruction, opcode=10):
+class If(Instruction, opcode=10, control=Control.JUMP):
     """Jump to ``on_true`` if ``test`` is not zero, else to ``on_false``.
 
     ``test`` is a scalar on the host.  Relay's If compares two registers and contains an implicit copy from the device.  Both
@@ -302,7 +164,7 @@ class LoadConst(Instruction, opcode=11):
     device: Device
 
 
-class Goto(Instruction, opcode=12):
+class Goto(Instruction, opcode=12, control=Control.JUMP):
     """Jump to ``offset``."""
 
     offset: Offset
@@ -322,7 +184,7 @@ class LoadConsti(Instruction, opcode=14):
     val: Int
 
 
-class Fatal(Instruction, opcode=15):
+class Fatal(Instruction, opcode=15, control=Control.STOP):
     """Stop the run with an error: no case of a match applies."""
 
 
@@ -333,7 +195,7 @@ class AllocStorage(Instruction, opcode=16):
     """
 
     dst: StorageDst
-    nbytes: Imm
+    nbytes: Annotated[Imm, Role.NBYTES]
     device: Device
 
 
@@ -348,8 +210,8 @@ class ReshapeTensor(Instruction, opcode=18):
     """``dst := reshape(src, shape)``, a view: ``shape`` is an int64 vector on the host with as many elements in total."""
 
     dst: TensorDst
-    src: TensorSrc
-    shape: TensorSrc
+    src: Annotated[TensorSrc, Role.ALIASED]
+    shape: ShapeSrc
 
 
 class DeviceCopy(Instruction, opcode=19):
@@ -360,7 +222,7 @@ class DeviceCopy(Instruction, opcode=19):
 
     dst: TensorDst
     src: TensorSrc
-    src_device: Device
+    src_device: Annotated[Device, Role.SOURCE_DEVICE]
     dst_device: Device
     reason: Reason
 
@@ -382,15 +244,15 @@ class InvokeShapeFunc(Instruction, opcode=21):
     """
 
     func: ShapeFn
-    args: TensorSrcs
-    dsts: TensorDsts
+    args: Annotated[TensorSrcs, Role.ARGS]
+    dsts: Annotated[TensorDsts, Role.RESULTS]
 
 
 class AllocStorageReg(Instruction, opcode=22):
     """``dst := storage`` on ``device`` for a tensor of ``shape`` (an int64 vector on the host) and ``dtype``."""
 
     dst: StorageDst
-    shape: TensorSrc
+    shape: ShapeSrc
     dtype: DType
     device: Device
 
@@ -403,24 +265,24 @@ class TrimTensor(Instruction, opcode=23):
     """
 
     dst: TensorDst
-    src: TensorSrc
+    src: Annotated[TensorSrc, Role.ALIASED]
     count: TensorSrc
     index: Imm
-    release: Flag
+    release: Annotated[Flag, Role.RELEASE]
 
 
-class InvokeTail(Instruction, opcode=24):
+class InvokeTail(Instruction, opcode=24, control=Control.TAIL_CALL):
     """Return ``function(args)``: a tail call.  The callee reuses this frame, so a loop runs in constant space."""
 
     func: Func
-    args: Srcs
+    args: Annotated[Srcs, Role.ARGS]
 
 
-class InvokeClosureTail(Instruction, opcode=25):
+class InvokeClosureTail(Instruction, opcode=25, control=Control.TAIL_CALL):
     """Return ``closure(args)``: a tail call that reuses this frame."""
 
     closure: ClosureSrc
-    args: Srcs
+    args: Annotated[Srcs, Role.ARGS]
 
 
 class CopyBegin(Instruction, opcode=26):
@@ -431,7 +293,7 @@ class CopyBegin(Instruction, opcode=26):
 
     dst: PendingDst
     src: TensorSrc
-    src_device: Device
+    src_device: Annotated[Device, Role.SOURCE_DEVICE]
     reason: Reason
 
 
@@ -452,11 +314,11 @@ class TakeStorage(Instruction, opcode=28):
     """
 
     dst: StorageDst
-    src: TensorSrc
+    src: Annotated[TensorSrc, Role.DONOR]
     device: Device
 
 
-class InvokeTaking(Instruction, opcode=29):
+class InvokeTaking(Instruction, opcode=29, control=Control.CALL):
     """``dst := function(args)``: the registers ``dead`` are emptied before the function begins.
 
     The callee frees or reuses (TakeStorage) the storage of such an argument after its last use.
@@ -464,7 +326,7 @@ class InvokeTaking(Instruction, opcode=29):
 
     dst: Dst
     func: Func
-    args: Srcs
+    args: Annotated[Srcs, Role.ARGS]
     dead: Dead
 
 
@@ -476,15 +338,6 @@ class SliceTensor(Instruction, opcode=30):
     """
 
     dst: TensorDst
-    src: TensorSrc
-    shape: TensorSrc
+    src: Annotated[TensorSrc, Role.WHOLE]
+    shape: ShapeSrc
     offset: TensorSrc
-
-
-#: Terminators: instructions after which execution never continues with the next instruction.
-LEAVING = (Ret, Goto, If, Fatal, InvokeTail, InvokeClosureTail)
-#: Instructions that define a tensor in a storage, and instructions that define an alias or a view of ``src``.
-IN_STORAGE = (AllocTensor, AllocTensorReg)
-OVER_ANOTHER = (Move, ReshapeTensor, TrimTensor, SliceTensor)
-#: Instructions that may have a MemoryNote: definitions of storages, of tensors in them, and of slices.
-NOTED = (AllocStorage, AllocStorageReg, TakeStorage, AllocTensor, AllocTensorReg, SliceTensor)

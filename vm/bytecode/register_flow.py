@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE
 from . import isa
+from .operand_kinds import Role
 
 #: Most registers times join points of a function: states are bit masks, so this bounds their memory.
 MAX_STATE_BITS = 1 << 29
@@ -129,7 +130,7 @@ def _walk(code: Mapping[int, isa.Instruction], pc: int, entered: _State, meets: 
     while True:
         instruction = code[pc]
         _step(state, pc, instruction, fail)
-        if type(instruction) in isa.LEAVING:
+        if instruction.leaves():
             return [(target, state) for target in jump_targets(pc, instruction)]
         pc += instruction.length
         if pc in meets:
@@ -148,20 +149,20 @@ def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> N
         if kind.access in ("read", "take"):
             for r in registers:
                 _check_read(state, r, kind.holds, lambda what: fail(pc, instruction, what))
-    if isinstance(instruction, isa.InvokePacked):
+    if Role.KERNEL in instruction.roles:
         _check_outputs(state, instruction, lambda what: fail(pc, instruction, what))
-    moved = state.kind(instruction.src) if isinstance(instruction, isa.Move) else None
+    source = instruction.get(Role.ALIASED)
+    aliased = state.kind(source) if source is not None else None
     own = _is_own(state, instruction)
     size = _storage_size(state, instruction)
-    if isinstance(instruction, isa.AllocTensor):
+    if Role.STORAGE in instruction.roles and Role.DIMS in instruction.roles:
         _check_room(state, instruction, lambda what: fail(pc, instruction, what))
-    for kind, registers in operands:
-        for r in registers if kind.access in ("kill", "take") else ():
-            state.empty(r)
+    for r in instruction.registers("kill", "take"):
+        state.empty(r)
     for kind, registers in operands:
         for r in registers:
             if kind.access == "write":
-                state.put(r, moved or kind.holds)
+                state.put(r, aliased if kind.holds == "any" and aliased else kind.holds)
                 state.own |= own << r
                 if size is not None:
                     state.sizes[r] = size
@@ -183,32 +184,32 @@ def _is_value(actual: str, wanted: str) -> bool:
 
 def _is_own(state: _State, instruction: isa.Instruction) -> bool:
     """Whether the instruction defines a tensor that is stored in a storage of this frame."""
-    if isinstance(instruction, isa.OVER_ANOTHER):
-        return bool(state.own >> instruction.src & 1)
-    return isinstance(instruction, isa.IN_STORAGE)
+    source = instruction.get(Role.ALIASED, Role.WHOLE)
+    return Role.STORAGE in instruction.roles if source is None else bool(state.own >> source & 1)
 
 
-def _check_outputs(state: _State, instruction: isa.InvokePacked, fail: Callable[[str], Exception]) -> None:
+def _check_outputs(state: _State, instruction: isa.Instruction, fail: Callable[[str], Exception]) -> None:
     """Check that a kernel writes only tensors allocated by this frame.
 
     A kernel never writes an argument, a constant, a small vector or a tensor that a caller holds.
     """
-    for r in instruction.args[len(instruction.args) - instruction.n_outputs :]:
+    args, n_outputs = instruction.get(Role.ARGS), instruction.get(Role.N_OUTPUTS)
+    for r in args[len(args) - n_outputs :]:
         if not state.own >> r & 1:
             raise fail(f"${r} is written, but on some path to here it holds a tensor that this function has not allocated")
 
 
 def _storage_size(state: _State, instruction: isa.Instruction) -> int | None:
     """Bytes of the storage that the instruction defines, if known."""
-    if isinstance(instruction, isa.AllocStorage):
-        return instruction.nbytes
-    return state.sizes.get(instruction.src) if isinstance(instruction, isa.Move) else None
+    nbytes: int | None = instruction.get(Role.NBYTES)
+    return state.sizes.get(instruction.get(Role.ALIASED)) if nbytes is None else nbytes
 
 
-def _check_room(state: _State, instruction: isa.AllocTensor, fail: Callable[[str], Exception]) -> None:
-    room = state.sizes.get(instruction.storage)
-    needed = ITEMSIZE[DTYPES[instruction.dtype]]
-    for d in instruction.dims:
+def _check_room(state: _State, instruction: isa.Instruction, fail: Callable[[str], Exception]) -> None:
+    storage, offset = instruction.get(Role.STORAGE), instruction.get(Role.OFFSET)
+    room = state.sizes.get(storage)
+    needed = ITEMSIZE[DTYPES[instruction.get(Role.DTYPE)]]
+    for d in instruction.get(Role.DIMS):
         needed *= d
-    if room is not None and instruction.offset + needed > room:
-        raise fail(f"{instruction.offset} + {needed} bytes do not fit the {room} bytes of the storage in ${instruction.storage}")
+    if room is not None and offset + needed > room:
+        raise fail(f"{offset} + {needed} bytes do not fit the {room} bytes of the storage in ${storage}")

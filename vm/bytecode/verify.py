@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ..diagnostics.source import ExecutableFormatError
 from ..runtime.state_layout import MAX_ARGS
 from . import isa
 from .executable import DEVICES, ExecutableData, PackedFunc, VMFunction
+from .operand_kinds import Role
 from .register_flow import check_registers, jump_targets
 
 #: Largest number of registers of a function.
@@ -157,7 +157,7 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
             if target not in code:
                 raise fail(pc, instruction, f"jumps to {target}, where no instruction starts")
     last = max(code)
-    if type(code[last]) not in isa.LEAVING:
+    if not code[last].leaves():
         raise fail(last, code[last], "the function ends here without returning")
     check_registers(code, len(function.params), n, fail)
     _check_spans(tables.exe, function, code)
@@ -218,7 +218,7 @@ def _check_notes(function: VMFunction, code: dict[int, isa.Instruction]) -> None
     for note in function.notes:
         where = f"@{function.name}: the note on memory of pc {note.pc}"
         _need(
-            isinstance(code.get(note.pc), isa.NOTED) and note.pc > before,
+            note.pc in code and code[note.pc].may_have_note() and note.pc > before,
             f"{where} is out of order, or of no instruction that makes one",
         )
         _need((note.name + note.why).isprintable(), f"{where} cannot be printed: {note.name!r}, {note.why!r}")
@@ -231,7 +231,7 @@ _Fail = Callable[[str], Exception]
 
 
 def _check_operands(tables: _Tables, function: VMFunction, instruction: isa.Instruction, fail: _Fail) -> None:
-    """Check each operand alone, then the relations between operands of some instructions (``_RULES``)."""
+    """Check each operand alone, then the relations between operands (``_RULES``)."""
     for name, kind in instruction.operands.items():
         value = getattr(instruction, name)
         numbers = value if kind.many else (value,)
@@ -247,10 +247,11 @@ def _check_operands(tables: _Tables, function: VMFunction, instruction: isa.Inst
                 raise fail(f"{name} is {number}; it must be at least {kind.low}")
             if kind.high is not None and number > kind.high:
                 raise fail(f"{name} is {number}; it must be at most {kind.high}")
-    rule = _RULES.get(type(instruction))
-    wrong = rule(tables, instruction) if rule else None
-    if wrong:
-        raise fail(wrong)
+    for role in instruction.roles:
+        rule = _RULES.get(role)
+        wrong = rule(tables, instruction) if rule else None
+        if wrong:
+            raise fail(wrong)
 
 
 def _holder(kind: isa.Kind, function: VMFunction) -> str:
@@ -261,53 +262,56 @@ def _count(n: int, what: str) -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
-def _call(tables: _Tables, i: Any) -> str | None:
-    callee = tables.exe.functions[i.func]
-    if len(i.args) == len(callee.params):
+def _call(tables: _Tables, i: isa.Instruction) -> str | None:
+    callee, args = tables.exe.functions[i.get(Role.CALLEE)], i.get(Role.ARGS)
+    if len(args) == len(callee.params):
         return None
-    return f"@{callee.name} takes {_count(len(callee.params), 'argument')}, not {len(i.args)}"
+    return f"@{callee.name} takes {_count(len(callee.params), 'argument')}, not {len(args)}"
 
 
-def _closure(tables: _Tables, i: isa.AllocClosure) -> str | None:
-    callee = tables.exe.functions[i.func]
-    if len(i.captured) <= len(callee.params):
+def _closure(tables: _Tables, i: isa.Instruction) -> str | None:
+    callee, captured = tables.exe.functions[i.get(Role.BODY)], i.get(Role.CAPTURED)
+    if len(captured) <= len(callee.params):
         return None
-    return f"@{callee.name} has {_count(len(callee.params), 'parameter')}, {len(i.captured)} are captured"
+    return f"@{callee.name} has {_count(len(callee.params), 'parameter')}, {len(captured)} are captured"
 
 
-def _kernel(tables: _Tables, i: isa.InvokePacked) -> str | None:
-    packed = tables.exe.packed[i.packed]
-    if (len(i.args), i.n_outputs) == (packed.n_inputs + packed.n_outputs, packed.n_outputs):
+def _kernel(tables: _Tables, i: isa.Instruction) -> str | None:
+    packed, args, n_outputs = tables.exe.packed[i.get(Role.KERNEL)], i.get(Role.ARGS), i.get(Role.N_OUTPUTS)
+    if (len(args), n_outputs) == (packed.n_inputs + packed.n_outputs, packed.n_outputs):
         return None
-    given = f"{_count(len(i.args), 'argument')}, {i.n_outputs} of them outputs"
+    given = f"{_count(len(args), 'argument')}, {n_outputs} of them outputs"
     return f"{packed.name} takes {_count(packed.n_inputs, 'input')} and {_count(packed.n_outputs, 'output')}, not {given}"
 
 
-def _shape_func(tables: _Tables, i: isa.InvokeShapeFunc) -> str | None:
-    needed, outputs = tables.inputs[i.func], len(tables.exe.shape_funcs[i.func].outputs)
-    if needed > len(i.args):
-        return f"the shape function reads {_count(needed, 'argument')}, {len(i.args)} are given"
-    if len(i.args) + outputs > MAX_ARGS:
-        return f"it has {len(i.args) + outputs} arguments and results; at most {MAX_ARGS} are possible"
-    return None if outputs == len(i.dsts) else f"the shape function has {_count(outputs, 'result')}, not {len(i.dsts)}"
+def _shape_func(tables: _Tables, i: isa.Instruction) -> str | None:
+    number, args, results = i.get(Role.SHAPE_FUNC), i.get(Role.ARGS), i.get(Role.RESULTS)
+    needed, outputs = tables.inputs[number], len(tables.exe.shape_funcs[number].outputs)
+    if needed > len(args):
+        return f"the shape function reads {_count(needed, 'argument')}, {len(args)} are given"
+    if len(args) + outputs > MAX_ARGS:
+        return f"it has {len(args) + outputs} arguments and results; at most {MAX_ARGS} are possible"
+    return None if outputs == len(results) else f"the shape function has {_count(outputs, 'result')}, not {len(results)}"
 
 
-def _tensor(tables: _Tables, i: Any) -> str | None:
-    if i.offset > MAX_OFFSET:
-        return f"the offset {i.offset} is too large; at most {MAX_OFFSET} is possible"
-    if i.offset % ITEMSIZE[DTYPES[i.dtype]]:
-        return f"the offset {i.offset} is no multiple of the size of a {DTYPES[i.dtype]}"
-    rank = len(i.dims) if isinstance(i, isa.AllocTensor) else 0
+def _offset(tables: _Tables, i: isa.Instruction) -> str | None:
+    offset, dtype = i.get(Role.OFFSET), DTYPES[i.get(Role.DTYPE)]
+    if offset > MAX_OFFSET:
+        return f"the offset {offset} is too large; at most {MAX_OFFSET} is possible"
+    return f"the offset {offset} is no multiple of the size of a {dtype}" if offset % ITEMSIZE[dtype] else None
+
+
+def _rank(tables: _Tables, i: isa.Instruction) -> str | None:
+    rank = len(i.get(Role.DIMS))
     return None if rank <= MAX_RANK else f"the tensor has {rank} dimensions; at most {MAX_RANK} are possible"
 
 
-_RULES: dict[type[isa.Instruction], Callable[[_Tables, Any], str | None]] = {
-    isa.Invoke: _call,
-    isa.InvokeTail: _call,
-    isa.InvokeTaking: _call,
-    isa.AllocClosure: _closure,
-    isa.InvokePacked: _kernel,
-    isa.InvokeShapeFunc: _shape_func,
-    isa.AllocTensor: _tensor,
-    isa.AllocTensorReg: _tensor,
+#: The rule for the operand of each role, which may relate it to others.
+_RULES: dict[Role, Callable[[_Tables, isa.Instruction], str | None]] = {
+    Role.CALLEE: _call,
+    Role.BODY: _closure,
+    Role.KERNEL: _kernel,
+    Role.SHAPE_FUNC: _shape_func,
+    Role.OFFSET: _offset,
+    Role.DIMS: _rank,
 }

@@ -15,6 +15,7 @@ from ..api.argument_errors import a_count, a_mapping, a_sequence, a_text
 from ..api.runtime_errors import span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData, PackedFunc, VMFunction
+from ..bytecode.operand_kinds import Role
 from ..bytecode.size_expressions import known_value, parameter_sizes, portable, shape_text, size_text, tensor_params
 from ..diagnostics import codes
 from ..diagnostics.source import InputError, Span
@@ -125,19 +126,14 @@ def explain(
         )
     functions = reachable(exe, entry)
     sizes = _sizes(functions[0], dict(shapes or {}), dict(dims or {}))
-    called = {
-        i.func
-        for f in functions
-        for _, i in isa.disassemble(f.code)
-        if isinstance(i, (isa.Invoke, isa.InvokeTail, isa.InvokeTaking))
-    }
+    called = {i.get(Role.CALLEE) for f in functions for _, i in isa.disassemble(f.code) if Role.CALLEE in i.roles}
     if exe.function_index(entry) in called:
         sizes = {}  # a recursive function: its calls may have any sizes
     calls = tuple(
-        _call(exe, f, pc, exe.packed[i.packed])
+        _call(exe, f, pc, exe.packed[i.get(Role.KERNEL)])
         for f in functions
         for pc, i in isa.disassemble(f.code)
-        if isinstance(i, isa.InvokePacked)
+        if Role.KERNEL in i.roles
     )
     memory = tuple(found for f in functions if (found := memory_of(exe, f)).storages)
     return Explanation(entry, exe.target, dict(exe.config), transfers(exe, entry), calls, memory, sizes)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...shape_funcs.symbolic.dim import Dim, dim
 from ..api.runtime_errors import span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData, MemoryNote, VMFunction
+from ..bytecode.operand_kinds import Role
 from ..bytecode.register_flow import jump_targets
 from ..diagnostics.source import Span
 
@@ -102,61 +102,66 @@ class _StorageAnalysis:
             self.step(pc, instruction, here)
             for target in jump_targets(pc, instruction):
                 jumped[target] = _join(jumped.get(target), here)
-            state = None if type(instruction) in isa.LEAVING else here
+            state = None if instruction.leaves() else here
 
     def step(self, pc: int, instruction: isa.Instruction, state: _Registers) -> None:
         """Transfer function: record the instruction's storages, tensors and launches, and update the registers."""
-        written: dict[int, _Contents] = {}
-        match instruction:
-            case isa.AllocStorage(dst=dst) | isa.AllocStorageReg(dst=dst) | isa.TakeStorage(dst=dst):
-                self.storage(pc, instruction, state)
-                written[dst] = _Contents("", pc)
-            case isa.AllocTensor(dst=dst, storage=storage) | isa.AllocTensorReg(dst=dst, storage=storage):
-                written[dst] = self.tensor(pc, instruction, state.get(storage))
-            case isa.SliceTensor(dst=dst, src=src):
-                written[dst] = self.part(pc, instruction, state.get(src))
-            case isa.Move(dst=dst, src=src) | isa.ReshapeTensor(dst=dst, src=src) | isa.TrimTensor(dst=dst, src=src):
-                written[dst] = state.get(src, _Contents(""))
-                if isinstance(instruction, isa.TrimTensor) and instruction.release and written[dst].storage >= 0:
-                    self.storages[written[dst].storage].released = True
-            case isa.InvokePacked():
-                self.launch(pc, instruction, state)
-        for name, kind in instruction.operands.items():
-            if kind.access in ("write", "kill", "take"):
-                registers = getattr(instruction, name)
-                for r in registers if kind.many else (registers,):
-                    state.pop(r, None)
-        state |= written
+        written = self.defined(pc, instruction, state)
+        if Role.KERNEL in instruction.roles:
+            self.launch(pc, instruction, state)
+        for r in instruction.registers("write", "kill", "take"):
+            state.pop(r, None)
+        if written is not None:
+            (dst,) = instruction.registers("write")
+            state[dst] = written
 
-    def storage(self, pc: int, instruction: Any, state: _Registers) -> None:
+    def defined(self, pc: int, instruction: isa.Instruction, state: _Registers) -> _Contents | None:
+        """The contents of the register that the instruction defines; None if they are in no storage of this function."""
+        roles = instruction.roles
+        if instruction.defines("storage"):
+            self.storage(pc, instruction, state)
+            return _Contents("", pc)
+        if Role.STORAGE in roles:
+            return self.tensor(pc, instruction, state.get(instruction.get(Role.STORAGE)))
+        if Role.WHOLE in roles:
+            return self.part(pc, instruction, state.get(instruction.get(Role.WHOLE)))
+        if Role.ALIASED not in roles:
+            return None
+        aliased = state.get(instruction.get(Role.ALIASED), _Contents(""))
+        if instruction.get(Role.RELEASE) and aliased.storage >= 0:
+            self.storages[aliased.storage].released = True
+        return aliased
+
+    def storage(self, pc: int, instruction: isa.Instruction, state: _Registers) -> None:
         note, over = self.notes.get(pc, MemoryNote(pc)), ""
-        nbytes = dim(instruction.nbytes) if isinstance(instruction, isa.AllocStorage) else note.nbytes
-        if isinstance(instruction, isa.TakeStorage):
-            over = note.name or _name(state.get(instruction.src), instruction.src)
-        device, span = DEVICES[instruction.device], span_of(self.exe, self.function, pc)
+        nbytes = dim(instruction.get(Role.NBYTES)) if Role.NBYTES in instruction.roles else note.nbytes
+        if Role.DONOR in instruction.roles:
+            donor = instruction.get(Role.DONOR)
+            over = note.name or _name(state.get(donor), donor)
+        device, span = DEVICES[instruction.get(Role.DEVICE)], span_of(self.exe, self.function, pc)
         self.storages[pc] = StorageUse(pc, device, nbytes, [], False, over, note.why, span)
         self.memory.storages.append(self.storages[pc])
 
-    def tensor(self, pc: int, instruction: Any, storage: _Contents | None) -> _Contents:
+    def tensor(self, pc: int, instruction: isa.Instruction, storage: _Contents | None) -> _Contents:
         name = self.named(pc, instruction)
         if storage is None or storage.storage < 0:
             return _Contents(name, pc=pc)
         use = self.storages[storage.storage]
         use.values.append(name)
-        use.arena = use.arena or instruction.offset > 0
+        use.arena = use.arena or instruction.get(Role.OFFSET) > 0
         return _Contents(name, storage.storage, pc)
 
-    def part(self, pc: int, instruction: isa.SliceTensor, whole: _Contents | None) -> _Contents:
+    def part(self, pc: int, instruction: isa.Instruction, whole: _Contents | None) -> _Contents:
         name, storage = self.named(pc, instruction), whole.storage if whole is not None else -1
         if storage >= 0:
             self.storages[storage].parts.append(name)
         return _Contents(name, storage, pc)
 
-    def named(self, pc: int, instruction: Any) -> str:
-        return self.notes[pc].name if pc in self.notes else f"${instruction.dst}"
+    def named(self, pc: int, instruction: isa.Instruction) -> str:
+        return self.notes[pc].name if pc in self.notes else f"${instruction.registers('write')[0]}"
 
-    def launch(self, pc: int, instruction: isa.InvokePacked, state: _Registers) -> None:
-        packed, args = self.exe.packed[instruction.packed], instruction.args
+    def launch(self, pc: int, instruction: isa.Instruction, state: _Registers) -> None:
+        packed, args = self.exe.packed[instruction.get(Role.KERNEL)], instruction.get(Role.ARGS)
         for position in range(packed.n_inputs, len(args)):
             output = state.get(args[position])
             if output is not None and output.storage >= 0:

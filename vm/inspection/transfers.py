@@ -15,6 +15,7 @@ from ...shape_funcs.symbolic.dim import Dim
 from ..api.runtime_errors import span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
+from ..bytecode.operand_kinds import Role
 from ..bytecode.size_expressions import nbytes, parameter_sizes, portable, tensor_params
 from ..diagnostics.source import Span
 from ..runtime.state_layout import CPU
@@ -115,11 +116,9 @@ def reachable(exe: ExecutableData, entry: str) -> list[VMFunction]:
         if number in found:
             continue
         found.append(number)
-        pending += [i.func for _, i in isa.disassemble(exe.functions[number].code) if isinstance(i, _CALLS)]
+        called = (i.get(Role.CALLEE, Role.BODY) for _, i in isa.disassemble(exe.functions[number].code))
+        pending += [callee for callee in called if callee is not None]
     return [exe.functions[n] for n in found]
-
-
-_CALLS = (isa.Invoke, isa.InvokeTail, isa.InvokeTaking, isa.AllocClosure)
 
 
 def transfers(exe: ExecutableData, entry: str = "main") -> tuple[Transfer, ...]:
@@ -140,17 +139,14 @@ def transfers(exe: ExecutableData, entry: str = "main") -> tuple[Transfer, ...]:
 def _in_function(exe: ExecutableData, f: VMFunction) -> Iterator[Transfer]:
     for pc, instruction in isa.disassemble(f.code):
         span = span_of(exe, f, pc)
-        match instruction:
-            case isa.DeviceCopy(src_device=src, dst_device=dst, reason=number) if src != dst:
-                reason = exe.reasons[number]
-                assert reason.type is not None, reason
-                direction = DTOH if dst == CPU else HTOD
-                yield Transfer(COPY, direction, f.name, reason.type, "", pc, number, reason, span)
-            case isa.CopyBegin(reason=number):
-                reason = exe.reasons[number]
-                assert reason.type is not None, reason
-                yield Transfer(COPY, DTOH, f.name, reason.type, "", pc, number, reason, span)
-            case isa.LoadConst(const=number, device=device) if device != CPU:
-                data = exe.constants[number]
-                ty = TensorType.of(data.shape, data.dtype.name)
-                yield Transfer(CONSTANT, HTOD, f.name, ty, f"const[{number}]", pc, span=span)
+        device = instruction.get(Role.DEVICE) or CPU
+        reason_number, constant = instruction.get(Role.REASON), instruction.get(Role.CONST)
+        if reason_number is not None and instruction.get(Role.SOURCE_DEVICE) != device:
+            reason = exe.reasons[reason_number]
+            assert reason.type is not None, reason
+            direction = DTOH if device == CPU else HTOD
+            yield Transfer(COPY, direction, f.name, reason.type, "", pc, reason_number, reason, span)
+        if constant is not None and device != CPU:
+            data = exe.constants[constant]
+            ty = TensorType.of(data.shape, data.dtype.name)
+            yield Transfer(CONSTANT, HTOD, f.name, ty, f"const[{constant}]", pc, span=span)

@@ -1,0 +1,172 @@
+"""Instructions: encoding, decoding and the effects that derive from a declaration (see ``isa``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum, auto
+from typing import Any, ClassVar, dataclass_transform, get_type_hints
+
+import numpy as np
+
+from .operand_kinds import Kind, Role
+
+
+class Label:
+    """A jump target in code that is being assembled."""
+
+
+class Control(Enum):
+    """The instruction that runs after an instruction."""
+
+    NEXT = auto()  # the one that follows
+    CALL = auto()  # the first one of a callee, which returns to the one that follows
+    TAIL_CALL = auto()  # the first one of a callee, which returns to the caller
+    JUMP = auto()  # the target of a jump
+    RETURN = auto()  # the one that follows the call
+    STOP = auto()  # none
+
+
+# ---- the base class --------------------------------------------------------------------------------------------------
+
+INSTRUCTIONS: dict[int, type[Instruction]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+class Instruction:
+    """Base class of instructions.  Subclasses declare operands as annotated fields.
+
+    The first paragraph of a subclass's docstring is the meaning of the instruction.
+
+    ``opcode``: the first word.  ``control``: the instruction that runs next.  ``operands``: the kinds of the operands by name, in
+    order.  ``roles``: the names of the operands with a role.
+    """
+
+    opcode: ClassVar[int]
+    control: ClassVar[Control]
+    operands: ClassVar[dict[str, Kind]]
+    roles: ClassVar[dict[Role, str]]
+
+    def __init_subclass__(cls, opcode: int, control: Control = Control.NEXT) -> None:
+        dataclass(frozen=True)(cls)
+        if opcode in INSTRUCTIONS:
+            raise ValueError(f"opcode {opcode} is already {INSTRUCTIONS[opcode].__name__}")
+        hints = get_type_hints(cls, include_extras=True)
+        cls.opcode, cls.control, cls.operands, cls.roles = opcode, control, {}, {}
+        for f in fields(cls):  # type: ignore[arg-type]
+            kind, *role = hints[f.name].__metadata__
+            cls.operands[f.name] = kind
+            for r in role or [kind.role] * (kind.role is not None):
+                if cls.roles.setdefault(r, f.name) != f.name:
+                    raise ValueError(f"{cls.__name__} has two operands with the role {r.name}")
+        INSTRUCTIONS[opcode] = cls
+
+    # ---- effects ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def leaves(cls) -> bool:
+        """Whether execution never continues with the next instruction: a terminator."""
+        return cls.control not in (Control.NEXT, Control.CALL)
+
+    @classmethod
+    def defines(cls, holds: str) -> bool:
+        """Whether the instruction defines a register with an object of the kind ``holds``."""
+        return any(k.access == "write" and k.holds == holds for k in cls.operands.values())
+
+    @classmethod
+    def may_have_note(cls) -> bool:
+        """Whether it may have a MemoryNote: it defines a storage, a tensor in a storage, or a tensor in a part of another one."""
+        return cls.defines("storage") or Role.STORAGE in cls.roles or Role.WHOLE in cls.roles
+
+    @classmethod
+    def may_take_long(cls) -> bool:
+        """Whether it may take long, or begin an iteration of a loop: it calls, launches or jumps backward."""
+        backward = any(k.table == "code" and k.low is None for k in cls.operands.values())
+        return cls.control in (Control.CALL, Control.TAIL_CALL) or Role.KERNEL in cls.roles or backward
+
+    def get(self, *roles: Role) -> Any:
+        """The operand with the first of the roles that the instruction has, or None."""
+        name = next((self.roles[r] for r in roles if r in self.roles), None)
+        return None if name is None else getattr(self, name)
+
+    def registers(self, *access: str) -> list[int]:
+        """The registers of the operands with one of these kinds of access, in order."""
+        out: list[int] = []
+        for name, kind in self.operands.items():
+            if kind.access in access:
+                out += getattr(self, name) if kind.many else [getattr(self, name)]
+        return out
+
+    # ---- encoding --------------------------------------------------------------------------------------------------
+
+    @property
+    def length(self) -> int:
+        """The size of the instruction in words."""
+        return 1 + sum(1 + len(getattr(self, n)) if k.many else 1 for n, k in self.operands.items())
+
+    def words(self) -> list[int]:
+        """The encoding of the instruction."""
+        out = [self.opcode]
+        for name, kind in self.operands.items():
+            value = getattr(self, name)
+            out += [len(value), *value] if kind.many else [value]
+        return out
+
+    def __str__(self) -> str:
+        shown = []
+        for name, kind in self.operands.items():
+            value = getattr(self, name)
+            text = "(" + ", ".join(map(kind.show, value)) + ")" if kind.many else kind.show(value)
+            shown.append(text if kind.table in ("register", "packed", "function", "shape_func", "const") else f"{name}={text}")
+        return f"{type(self).__name__:<15} {' '.join(shown)}"
+
+
+class EncodingError(ValueError):
+    """Words that are no instruction."""
+
+
+def decode(words: Sequence[int], pc: int) -> Instruction:
+    """Decode the instruction at word ``pc``.  Raises EncodingError for an unknown opcode and for a truncated instruction."""
+    cls = INSTRUCTIONS.get(int(words[pc]))
+    if cls is None:
+        raise EncodingError(f"no instruction has opcode {int(words[pc])}")
+    at, values = pc + 1, []
+
+    def take(n: int) -> list[int]:
+        nonlocal at
+        if n < 0 or at + n > len(words):
+            raise EncodingError(f"{cls.__name__} at {pc} runs off the end of the code")
+        at += n
+        return [int(w) for w in words[at - n : at]]
+
+    for kind in cls.operands.values():
+        values.append(tuple(take(take(1)[0])) if kind.many else take(1)[0])
+    return cls(*values)
+
+
+def assemble(items: Iterable[Instruction | Label]) -> tuple[np.ndarray, list[int]]:
+    """Assemble instructions to code (int64 words) and the pc of each instruction.  A Label marks the next instruction."""
+    items = list(items)
+    at, pc, starts = {}, 0, []
+    for item in items:
+        if isinstance(item, Label):
+            at[id(item)] = pc
+        else:
+            starts.append(pc)
+            pc += item.length
+    words: list[int] = []
+    for item in items:
+        if not isinstance(item, Label):
+            here = len(words)
+            words += [at[id(w)] - here if isinstance(w, Label) else w for w in item.words()]
+    return np.array(words, np.int64), starts
+
+
+def disassemble(words: Sequence[int]) -> list[tuple[int, Instruction]]:
+    """Decode a whole function to ``(pc, instruction)`` pairs.  Raises EncodingError as ``decode``."""
+    out, pc = [], 0
+    while pc < len(words):
+        instruction = decode(words, pc)
+        out.append((pc, instruction))
+        pc += instruction.length
+    return out
