@@ -15,7 +15,7 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,23 +24,43 @@ from .object_layout import TENSOR
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Types of native functions, for their readers and for mypy; numba infers its own.  All else is a word, ``int`` or ``bool``.
+
+#: A word or an index: numpy's integers where a function converts to a width.
+Word: TypeAlias = int | np.integer[Any]
+#: The elements of a tensor or of a scratch buffer, of any dtype.
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+#: Sizes, strides, positions or layouts, one for each axis.
+Axes: TypeAlias = tuple[int, ...]
+#: One element: its type is that of the array at compile time.
+Element: TypeAlias = Any
+
+
+def _mark(value: Callable[..., Any], kind: str, **properties: Any) -> None:
+    vars(value).update(__native__=kind, **properties)
+
 
 def native(function: F) -> F:
     """Mark a function as machine code: nopython numba, called by other machine code or through an entry point."""
-    function.__native__ = "function"  # type: ignore[attr-defined]
+    _mark(function, "function")
     return function
 
 
 def generic(function: F) -> F:
     """As ``native``, for functions of arrays (the bodies of kernels): compiled for the types of its arguments."""
-    function.__native__ = "generic"  # type: ignore[attr-defined]
+    _mark(function, "generic")
     return function
 
 
 def twin(function: F) -> F:
     """Mark the Python form of an intrinsic: ``intrinsics`` has the machine form under the same name."""
-    function.__native__ = "twin"  # type: ignore[attr-defined]
+    _mark(function, "twin")
     return function
+
+
+def set_machine_form(function: Callable[..., Any], provider: Callable[[], Any]) -> None:
+    """Let ``provider`` make the machine form of a twin that is declared outside this module."""
+    vars(function)["__machine__"] = provider
 
 
 # ---- range checking (tests only) ---------------------------------------------------------------------------------
@@ -138,23 +158,25 @@ _SCALARS = {name: getattr(ctypes, f"c_{_C_NAMES.get(name, name)}") for name in D
 @twin
 def float_bits(value: float) -> int:
     """The bit pattern of a float64, as an int64."""
-    return struct.unpack("<q", struct.pack("<d", value))[0]
+    (bits,) = struct.unpack("<q", struct.pack("<d", value))
+    return int(bits)
 
 
 @twin
 def bits_float(bits: int) -> float:
     """The float64 with this bit pattern."""
-    return struct.unpack("<d", struct.pack("<q", bits))[0]
+    (value,) = struct.unpack("<d", struct.pack("<q", bits))
+    return float(value)
 
 
 @twin
-def float32_bits(value: Any) -> int:
+def float32_bits(value: Element) -> int:
     """The bit pattern of a float32, as a non-negative int64."""
     return int(np.float32(value).view(np.uint32))
 
 
 @twin
-def bits_float32(bits: int) -> Any:
+def bits_float32(bits: Word) -> Element:
     """The float32 whose bit pattern is the low 32 bits."""
     return np.uint32(int(bits) & 0xFFFFFFFF).view(np.float32)
 
@@ -202,8 +224,7 @@ def record(dtype: np.dtype) -> Callable[[int], Any]:
         self.address = int(address)
         return self
 
-    view.__native__ = "record"  # type: ignore[attr-defined]
-    view.dtype = dtype  # type: ignore[attr-defined]
+    _mark(view, "record", dtype=dtype)
     return view
 
 
@@ -234,8 +255,7 @@ def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
         array = np.frombuffer((scalar * n).from_address(int(address)), numpy_dtype(dtype)).reshape(dims)
         return array.view(_Halves) if dtype in HALVES else array
 
-    view.__native__ = "array"  # type: ignore[attr-defined]
-    view.dtype, view.rank = dtype, rank  # type: ignore[attr-defined]
+    _mark(view, "array", dtype=dtype, rank=rank)
     return view
 
 
@@ -244,6 +264,9 @@ def _array(dtype: str, rank: int) -> Callable[[int, Any], np.ndarray]:
 #: when they are written (``halves``).
 ARRAYS = {f"array_{d}" + ("" if r == 1 else f"_{r}d"): _array(d, r) for d in DTYPES for r in range(1, 9)}
 globals().update(ARRAYS)
+#: Those that functions written here use by name; generated code uses all.
+array_int64, array_float32, array_float64 = (ARRAYS[f"array_{d}"] for d in ("int64", "float32", "float64"))
+array_uint8, array_uint16, array_uint32 = (ARRAYS[f"array_{d}"] for d in ("uint8", "uint16", "uint32"))
 
 
 #: Huge pages of Linux, used on request (MADV_HUGEPAGE, as numpy does), instead of pages of 4 KiB.
@@ -267,7 +290,7 @@ def alloc(nbytes: int) -> int:
     accesses are prefetched across pages.
     """
     rounded = max(64, (int(nbytes) + 63) // 64 * 64)
-    address = _libc.aligned_alloc(64, rounded)
+    address: int = _libc.aligned_alloc(64, rounded)
     if _watch is not None and address:
         _watch.add(address, rounded)
     return address
@@ -310,4 +333,5 @@ _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)
 @twin
 def call_kernel(function: int, argv: int, n: int) -> int:
     """Call a kernel by address; its status."""
-    return _KERNEL(function)(argv, n)
+    status: int = _KERNEL(function)(argv, n)
+    return status

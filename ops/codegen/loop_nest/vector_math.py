@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...native.jit.vector_hints import multiply_add
-from ...native.memory import bits_float32, float32_bits, generic
+from ...native.memory import Element, bits_float32, float32_bits, generic
 
 f32 = np.float32
 
 
 @generic
-def exp_float32(x):  # type: ignore[no-untyped-def]
+def exp_float32(x: Element) -> Element:
     """``e ** x``; subnormal results too."""
     x = f32(89.0) if x > f32(89.0) else x
     x = f32(-104.5) if x < f32(-104.5) else x
@@ -38,14 +38,14 @@ def exp_float32(x):  # type: ignore[no-untyped-def]
 
 
 @generic
-def exp_float32_below(x):  # type: ignore[no-untyped-def]
+def exp_float32_below(x: Element) -> Element:
     """``e ** x`` for x <= 0 or NaN, in two thirds of the operations of ``exp_float32``."""
     y = large_exp_float32_below(x) * f32(5.421010862427522e-20)
     return y if x == x else x
 
 
 @generic
-def large_exp_float32_below(x):  # type: ignore[no-untyped-def]
+def large_exp_float32_below(x: Element) -> Element:
     """``e ** x * 2 ** 64`` for x <= 0, a normal number; the result for NaN is undefined."""
     x = f32(-104.5) if x < f32(-104.5) else x
     # as in ``exp_float32``, but the last bits of the sum are k + 64
@@ -65,7 +65,7 @@ def large_exp_float32_below(x):  # type: ignore[no-untyped-def]
 
 
 @generic
-def log_float32(x):  # type: ignore[no-untyped-def]
+def log_float32(x: Element) -> Element:
     """The natural logarithm: -inf at 0, NaN below."""
     small = x < f32(1.17549435e-38)
     y = x * f32(33554432.0) if small else x
@@ -92,7 +92,7 @@ def log_float32(x):  # type: ignore[no-untyped-def]
 
 
 @generic
-def tanh_float32(x):  # type: ignore[no-untyped-def]
+def tanh_float32(x: Element) -> Element:
     """The hyperbolic tangent."""
     s = x * x
     p = multiply_add(f32(0.0021309), s, f32(-0.00816503))  # within 2e-10 of (tanh(x) / x - 1) / x ** 2 up to 0.63
@@ -108,7 +108,7 @@ def tanh_float32(x):  # type: ignore[no-untyped-def]
 
 
 @generic
-def erf_float32(x):  # type: ignore[no-untyped-def]
+def erf_float32(x: Element) -> Element:
     """The error function."""
     # below 1.2 the polynomial is within 2e-8 of erf(x) / x - 1; above, p ** 8 within 2e-8 of 1 - erf(x); from 3.925 on it is 0
     t = abs(x)

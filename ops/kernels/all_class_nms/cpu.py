@@ -6,30 +6,17 @@ order of boxes with equal scores is stable.
 
 from __future__ import annotations
 
-from ...native.memory import generic
+from ...native.memory import Array, Axes, Element, generic
 from ...native.status import BAD_VALUE, OK
 from ..sort.cpu import merge_sort, sort_positions
 from ..vision.cpu import AREA, BOTTOM, KIND, LEFT, RIGHT, TOP, is_covered
 
 
 @generic
-def keep_of_class(  # type: ignore[no-untyped-def]
-    boxes,
-    b,
-    scores,
-    start,
-    step,
-    at_least,
-    score_threshold,
-    iou_threshold,
-    limit,
-    keys,
-    order,
-    spare_keys,
-    spare_order,
-    counters,
-    taken,
-):
+def keep_of_class(
+    boxes: Array, b: int, scores: Array, start: int, step: int, at_least: int, score_threshold: Element, iou_threshold: Element,
+    limit: int, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, taken: Array,
+) -> int:  # fmt: skip
     """The number of kept boxes of image ``b``; ``order`` receives their positions, ``keys`` their scores, best first.
 
     The score of box i is ``scores[start + i * step]``; it must be above the threshold, or not below it if ``at_least``.
@@ -62,10 +49,11 @@ def keep_of_class(  # type: ignore[no-untyped-def]
 
 
 @generic
-def suppress_classes(  # type: ignore[no-untyped-def]
-    boxes, scores, dims, limit, iou_threshold, score_threshold, selected, total, counts,
-    keys, order, spare_keys, spare_order, counters, taken, all_keys, all_order, more_keys, more_order,
-):  # fmt: skip
+def suppress_classes(
+    boxes: Array, scores: Array, dims: Axes, limit: Array, iou_threshold: Array, score_threshold: Array, selected: Array,
+    total: Array, counts: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, taken: Array,
+    all_keys: Array, all_order: Array, more_keys: Array, more_order: Array,
+) -> int:  # fmt: skip
     """Image, class and box of each kept box, image by image, class by class, and their number."""
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
         return BAD_VALUE
@@ -84,10 +72,11 @@ def suppress_classes(  # type: ignore[no-untyped-def]
 
 
 @generic
-def gather_classes(  # type: ignore[no-untyped-def]
-    boxes, scores, b, classes, start, class_step, step, at_least, score_threshold, iou_threshold, limit, all_keys, all_order,
-    keys, order, spare_keys, spare_order, counters, taken,
-):  # fmt: skip
+def gather_classes(
+    boxes: Array, scores: Array, b: int, classes: int, start: int, class_step: int, step: int, at_least: int,
+    score_threshold: Element, iou_threshold: Element, limit: int, all_keys: Array, all_order: Array, keys: Array, order: Array,
+    spare_keys: Array, spare_order: Array, counters: Array, taken: Array,
+) -> int:  # fmt: skip
     """All kept boxes of an image, class by class: scores, and class * number of boxes + box; returns their number."""
     done, n = 0, boxes.shape[1]
     for c in range(classes if n > 0 else 0):
@@ -102,10 +91,11 @@ def gather_classes(  # type: ignore[no-untyped-def]
 
 
 @generic
-def suppress_classes_of_images(  # type: ignore[no-untyped-def]
-    boxes, scores, dims, limit, iou_threshold, score_threshold, selected, selected_scores, total, counts,
-    keys, order, spare_keys, spare_order, counters, taken, all_keys, all_order, more_keys, more_order,
-):  # fmt: skip
+def suppress_classes_of_images(
+    boxes: Array, scores: Array, dims: Axes, limit: Array, iou_threshold: Array, score_threshold: Array, selected: Array,
+    selected_scores: Array, total: Array, counts: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
+    counters: Array, taken: Array, all_keys: Array, all_order: Array, more_keys: Array, more_order: Array,
+) -> int:  # fmt: skip
     """Class and box of the kept boxes of each image, best first, and their scores; -1 after them; their number."""
     if len(limit) != 1 or len(iou_threshold) != 1 or len(score_threshold) != 1:
         return BAD_VALUE
@@ -128,10 +118,11 @@ def suppress_classes_of_images(  # type: ignore[no-untyped-def]
 
 
 @generic
-def suppress_regularly(  # type: ignore[no-untyped-def]
-    boxes, scores, dims, out_boxes, out_classes, out_scores, total, keys, order, spare_keys, spare_order, counters, taken,
-    all_keys, all_order, more_keys, more_order, classes, per_class, iou_threshold, score_threshold,
-):  # fmt: skip
+def suppress_regularly(
+    boxes: Array, scores: Array, dims: Axes, out_boxes: Array, out_classes: Array, out_scores: Array, total: Array, keys: Array,
+    order: Array, spare_keys: Array, spare_order: Array, counters: Array, taken: Array, all_keys: Array, all_order: Array,
+    more_keys: Array, more_order: Array, classes: int, per_class: int, iou_threshold: Element, score_threshold: Element,
+) -> int:  # fmt: skip
     """The best boxes of each image over all classes, their classes and scores; 0 after them; their number."""
     n, fields, most = dims[1], dims[2], out_classes.shape[1]
     for b in range(dims[0]):

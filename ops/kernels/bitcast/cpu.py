@@ -11,12 +11,12 @@ import numpy as np
 
 from ...core.tensor_types import HALVES
 from ...native.jit.halves import bfloat16_bits, bfloat16_value, float16_bits, float16_value
-from ...native.memory import generic
+from ...native.memory import Array, generic
 from ...native.status import OK
 
 
 @generic
-def reinterpret(x, out):  # type: ignore[no-untyped-def]
+def reinterpret(x: Array, out: Array) -> int:
     """Bit cast between compute dtypes."""
     words = x.view(out.dtype)
     for i in range(words.shape[0]):
@@ -25,7 +25,7 @@ def reinterpret(x, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def reinterpret_alike(x, out):  # type: ignore[no-untyped-def]
+def reinterpret_alike(x: Array, out: Array) -> int:
     """Copy of the same dtype."""
     for i in range(x.shape[0]):
         out[i] = x[i]
@@ -33,7 +33,7 @@ def reinterpret_alike(x, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def reinterpret_float16(x, out):  # type: ignore[no-untyped-def]
+def reinterpret_float16(x: Array, out: Array) -> int:
     """Bit cast of float16 to an integer."""
     words = out.view(np.uint16)
     for i in range(words.shape[0]):
@@ -42,7 +42,7 @@ def reinterpret_float16(x, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def reinterpret_as_float16(x, out):  # type: ignore[no-untyped-def]
+def reinterpret_as_float16(x: Array, out: Array) -> int:
     """Bit cast of an integer to float16."""
     words = x.view(np.uint16)
     for i in range(words.shape[0]):
@@ -51,7 +51,7 @@ def reinterpret_as_float16(x, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def reinterpret_bfloat16(x, out):  # type: ignore[no-untyped-def]
+def reinterpret_bfloat16(x: Array, out: Array) -> int:
     """Bit cast of bfloat16 to an integer."""
     words = out.view(np.uint16)
     for i in range(words.shape[0]):
@@ -60,7 +60,7 @@ def reinterpret_bfloat16(x, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def reinterpret_as_bfloat16(x, out):  # type: ignore[no-untyped-def]
+def reinterpret_as_bfloat16(x: Array, out: Array) -> int:
     """Bit cast of an integer to bfloat16."""
     words = x.view(np.uint16)
     for i in range(words.shape[0]):
@@ -69,7 +69,7 @@ def reinterpret_as_bfloat16(x, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def reinterpret_float16_as_bfloat16(x, out):  # type: ignore[no-untyped-def]
+def reinterpret_float16_as_bfloat16(x: Array, out: Array) -> int:
     """Bit cast of float16 to bfloat16."""
     for i in range(x.shape[0]):
         out[i] = bfloat16_value(float16_bits(x[i]))
@@ -77,7 +77,7 @@ def reinterpret_float16_as_bfloat16(x, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def reinterpret_bfloat16_as_float16(x, out):  # type: ignore[no-untyped-def]
+def reinterpret_bfloat16_as_float16(x: Array, out: Array) -> int:
     """Bit cast of bfloat16 to float16."""
     for i in range(x.shape[0]):
         out[i] = float16_value(bfloat16_bits(x[i]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...native.jit.vector_hints import multiply_add
-from ...native.memory import generic
+from ...native.memory import Array, Axes, Element, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 
 #: The number of sums computed together: they stay in the L1 cache while the taps are added.
@@ -18,7 +18,7 @@ _SUMS = 4096
 
 
 @generic
-def padded_sizes(out_sizes, kernel, stride, dilation):  # type: ignore[no-untyped-def]
+def padded_sizes(out_sizes: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> tuple[int, int, int]:
     """Depth, rows and columns of one phase of a padded plane."""
     return (
         out_sizes[DEPTH] + (kernel[2] - 1) * dilation[0] // stride[0],
@@ -28,7 +28,7 @@ def padded_sizes(out_sizes, kernel, stride, dilation):  # type: ignore[no-untype
 
 
 @generic
-def fill_plane(room, padded, data, at, sizes, steps, stride, before):  # type: ignore[no-untyped-def]
+def fill_plane(room: Array, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes) -> None:
     """Copy the channel that starts at ``at`` into phases; the borders stay 0."""
     length = padded[0] * padded[1] * padded[2]
     for number in range(stride[0] * stride[1] * padded[0] * padded[1]):
@@ -51,7 +51,7 @@ def fill_plane(room, padded, data, at, sizes, steps, stride, before):  # type: i
 
 
 @generic
-def tap_start(tap, padded, stride, dilation):  # type: ignore[no-untyped-def]
+def tap_start(tap: Axes, padded: Axes, stride: Axes, dilation: Axes) -> int:
     """The offset in the padded plane at which the operands of a tap (depth, row, column) begin."""
     z, y, x = tap[0] * dilation[0], tap[1] * dilation[1], tap[2] * dilation[2]
     phase = (z % stride[0] * stride[1] + y % stride[1]) * stride[2] + x % stride[2]
@@ -60,7 +60,7 @@ def tap_start(tap, padded, stride, dilation):  # type: ignore[no-untyped-def]
 
 
 @generic
-def add_three_taps(room, to, count, starts, factors):  # type: ignore[no-untyped-def]
+def add_three_taps(room: Array, to: int, count: int, starts: Axes, factors: tuple[Element, Element, Element]) -> None:
     """Add three products to each ``room[to + i]``."""
     a, b, c = starts
     for i in range(count):
@@ -70,7 +70,10 @@ def add_three_taps(room, to, count, starts, factors):  # type: ignore[no-untyped
 
 
 @generic
-def add_taps(room, to, begin, count, weight, w_at, w_step, kernel, padded, stride, dilation):  # type: ignore[no-untyped-def]
+def add_taps(
+    room: Array, to: int, begin: int, count: int, weight: Array, w_at: int, w_step: int, kernel: Axes, padded: Axes,
+    stride: Axes, dilation: Axes,
+) -> None:  # fmt: skip
     """Add all taps of one channel's plane to ``count`` sums at ``to``, for the positions from ``begin`` on."""
     for z in range(kernel[2]):
         for y in range(kernel[3]):
@@ -89,7 +92,7 @@ def add_taps(room, to, begin, count, weight, w_at, w_step, kernel, padded, strid
 
 
 @generic
-def store_sums(out, to, room, at, out_sizes, out_steps, padded):  # type: ignore[no-untyped-def]
+def store_sums(out: Array, to: int, room: Array, at: int, out_sizes: Axes, out_steps: Axes, padded: Axes) -> None:
     """Store the sums of a channel, without those past the end of each row."""
     for z in range(out_sizes[DEPTH]):
         for y in range(out_sizes[ROW]):
@@ -99,7 +102,10 @@ def store_sums(out, to, room, at, out_sizes, out_steps, padded):  # type: ignore
 
 
 @generic
-def convolve_planes(data, weight, out, room, sizes, steps, out_sizes, out_steps, kernel, taps, groups, stride, before, dilation):  # type: ignore[no-untyped-def]
+def convolve_planes(
+    data: Array, weight: Array, out: Array, room: Array, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes,
+    kernel: Axes, taps: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
     """Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap; ``room``:
     buffer for a padded plane, and for the sums of each output channel of a group."""
     padded = padded_sizes(out_sizes, kernel, stride, dilation)

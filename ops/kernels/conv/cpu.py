@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...native.blas.gemm import call_gemm
-from ...native.memory import generic
+from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 from .by_plane import convolve_planes
 from .direct import convolve_directly
-from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, kernel_sizes, kernel_strides
+from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, kernel_sizes, kernel_strides
 
 #: The number of gathered elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the result.
 COLUMNS, LEAST_PLACES = 2**18, 16
@@ -28,7 +28,7 @@ COLUMNS, LEAST_PLACES = 2**18, 16
 
 
 @generic
-def gather_run(columns, to, count, data, at, step, first, end):  # type: ignore[no-untyped-def]
+def gather_run(columns: Array, to: int, count: int, data: Array, at: int, step: int, first: int, end: int) -> None:
     """``columns[to + i] = data[at + i * step]`` from ``first`` to ``end`` of ``count``, 0 before and after."""
     for i in range(first):
         columns[to + i] = 0
@@ -43,7 +43,10 @@ def gather_run(columns, to, count, data, at, step, first, end):  # type: ignore[
 
 
 @generic
-def gather_tap(columns, to, data, at, tap, place, count, sizes, steps, out_sizes, stride, before, dilation):  # type: ignore[no-untyped-def]
+def gather_tap(
+    columns: Array, to: int, data: Array, at: int, tap: Axes, place: Axes, count: int, sizes: Axes, steps: Axes, out_sizes: Axes,
+    stride: Axes, before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
     """Gather operands of a tap (depth, row, column) at ``count`` positions from ``place`` on; the channel starts at ``at``."""
     step, offset = stride[2] * steps[COLUMN], tap[2] * dilation[2] - before[2]
     # bounds within a whole row of the result
@@ -69,7 +72,10 @@ def gather_tap(columns, to, data, at, tap, place, count, sizes, steps, out_sizes
 
 
 @generic
-def gather_by_rows(columns, data, at, begin, count, sizes, steps, out_sizes, kernel, order, stride, before, dilation):  # type: ignore[no-untyped-def]
+def gather_by_rows(
+    columns: Array, data: Array, at: int, begin: int, count: int, sizes: Axes, steps: Axes, out_sizes: Axes, kernel: Axes,
+    order: Axes, stride: Axes, before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
     """``columns[k, j]``: the operand of kernel element k at position ``begin + j`` of the result; the input starts at ``at``.
 
     ``order``: the strides of k per input channel and per tap.
@@ -88,7 +94,10 @@ def gather_by_rows(columns, data, at, begin, count, sizes, steps, out_sizes, ker
 
 
 @generic
-def gather_by_points(columns, data, at, begin, count, sizes, steps, out_sizes, kernel, order, stride, before, dilation):  # type: ignore[no-untyped-def]
+def gather_by_points(
+    columns: Array, data: Array, at: int, begin: int, count: int, sizes: Axes, steps: Axes, out_sizes: Axes, kernel: Axes,
+    order: Axes, stride: Axes, before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
     """``columns[j, k]``: ``gather_by_rows``, transposed."""
     inputs, taps = kernel[1], kernel[2] * kernel[3] * kernel[4]
     for j in range(count):
@@ -109,13 +118,18 @@ def gather_by_points(columns, data, at, begin, count, sizes, steps, out_sizes, k
 
 
 @generic
-def multiply(gemm, size, a, lda, a_is_turned, b, ldb, b_is_turned, c, ldc, m, n, k):  # type: ignore[no-untyped-def]
+def multiply(
+    gemm: int, size: int, a: int, lda: int, a_is_turned: bool, b: int, ldb: int, b_is_turned: bool, c: int, ldc: int, m: int,
+    n: int, k: int,
+) -> None:  # fmt: skip
     """Row-major ``c[m, n] = op(a) @ op(b)`` at addresses."""
     call_gemm(gemm, size, 1 if b_is_turned else 0, 1 if a_is_turned else 0, n, m, k, b, ldb, a, lda, c, ldc)
 
 
 @generic
-def multiply_tile(gemm, size, weight, columns, out, m, n, k, outputs, ld, layouts):  # type: ignore[no-untyped-def]
+def multiply_tile(
+    gemm: int, size: int, weight: int, columns: int, out: int, m: int, n: int, k: int, outputs: int, ld: Axes, layouts: Layouts
+) -> None:
     """The product of one group for ``n`` positions: weight and columns in their layouts, into channels of the result.
 
     ``m`` of the ``outputs`` channels are computed; ``ld``: the leading dimensions of columns and result.
@@ -130,14 +144,16 @@ def multiply_tile(gemm, size, weight, columns, out, m, n, k, outputs, ld, layout
 
 
 @generic
-def tile_length(kernel, places):  # type: ignore[no-untyped-def]
+def tile_length(kernel: Axes, places: int) -> int:
     """The number of positions per tile of gathered columns."""
     terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
     return min(places, max(LEAST_PLACES, COLUMNS // max(terms, 1)))
 
 
 @generic
-def multiply_pointwise(data, weight, out, sizes, out_sizes, kernel, gemm, groups, layouts):  # type: ignore[no-untyped-def]
+def multiply_pointwise(
+    data: Array, weight: Array, out: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, gemm: int, groups: int, layouts: Layouts
+) -> None:
     """Multiply without gathering: the data are the columns."""
     kernel_layout, data_last, out_last = layouts
     size, places = out.itemsize, out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
@@ -154,7 +170,10 @@ def multiply_pointwise(data, weight, out, sizes, out_sizes, kernel, gemm, groups
 
 
 @generic
-def multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def multiply_gathered(
+    data: Array, weight: Array, out: Array, columns: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, gemm: int, groups: int,
+    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+) -> None:  # fmt: skip
     """Tile by tile: gather columns, multiply."""
     kernel_layout, data_last, out_last = layouts
     size, places = out.itemsize, out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
@@ -182,7 +201,10 @@ def multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm
 
 
 @generic
-def convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def convolve_by_planes(
+    data: Array, weight: Array, out: Array, room: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, groups: int, stride: Axes,
+    before: Axes, dilation: Axes, layouts: Layouts,
+) -> None:  # fmt: skip
     """``convolve_planes`` (``by_plane``) with the sizes and strides of the layouts."""
     steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
     taps = kernel_strides(kernel, layouts[0])
@@ -190,7 +212,7 @@ def convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups
 
 
 @generic
-def is_trivial(out, kernel):  # type: ignore[no-untyped-def]
+def is_trivial(out: Array, kernel: Axes) -> bool:
     """Whether the result is empty or every element is an empty sum; empty sums are stored here."""
     terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
     if terms == 0:
@@ -203,7 +225,10 @@ def is_trivial(out, kernel):  # type: ignore[no-untyped-def]
 
 
 @generic
-def pointwise(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def pointwise(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, gemm: int, groups: int,
+    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+) -> int:  # fmt: skip
     """Pointwise convolution by matrix products without gathering: each result position reads one data position."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
@@ -213,7 +238,10 @@ def pointwise(data, data_dims, weight, weight_dims, out, out_dims, gemm, groups,
 
 
 @generic
-def planes(data, data_dims, weight, weight_dims, out, out_dims, room, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def planes(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, room: Array, groups: int,
+    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+) -> int:  # fmt: skip
     """Convolution by planes; ``room``: the buffer of ``convolve_planes``."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
     if not is_trivial(out, kernel):
@@ -222,7 +250,10 @@ def planes(data, data_dims, weight, weight_dims, out, out_dims, room, groups, st
 
 
 @generic
-def gathered(data, data_dims, weight, weight_dims, out, out_dims, columns, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def gathered(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, columns: Array, gemm: int,
+    groups: int, stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+) -> int:  # fmt: skip
     """Convolution by matrix products over gathered columns; ``columns`` holds ``tile_length`` positions."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
@@ -232,7 +263,10 @@ def gathered(data, data_dims, weight, weight_dims, out, out_dims, columns, gemm,
 
 
 @generic
-def directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def directly(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, totals: Array, groups: int,
+    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+) -> int:  # fmt: skip
     """Direct convolution of any dtypes."""
     convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts)
     return OK

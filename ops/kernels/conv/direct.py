@@ -1,21 +1,24 @@
 """Convolution without a library, for any dtypes and layouts; accumulates in float64.
 
-``geometry``: groups, stride, padding before, dilation.
-
 Indices in inner loops are unsigned: numba then omits the check for negative indices, and LLVM vectorises the loops.
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
-from ...native.memory import generic
+from ...native.memory import Array, Axes, Element, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
-from .weight_layout import kernel_sizes, kernel_strides
+from .weight_layout import Layouts, kernel_sizes, kernel_strides
+
+#: Groups, stride, padding before, dilation.
+Geometry: TypeAlias = tuple[int, Axes, Axes, Axes]
 
 
 @generic
-def add_row(totals, data, at, step, first, end, factor):  # type: ignore[no-untyped-def]
+def add_row(totals: Array, data: Array, at: int, step: int, first: int, end: int, factor: Element) -> None:
     """``totals[i] += factor * data[at + i * step]`` from ``first`` to ``end``."""
     if step == 1:
         for i in range(first, end):
@@ -26,7 +29,10 @@ def add_row(totals, data, at, step, first, end, factor):  # type: ignore[no-unty
 
 
 @generic
-def direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel, taps, stride, before, dilation):  # type: ignore[no-untyped-def]
+def direct_row(
+    data: Array, weight: Array, totals: Array, at: int, w_at: int, inputs: int, row: Axes, sizes: Axes, steps: Axes,
+    kernel: Axes, taps: Axes, stride: Axes, before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
     """Add one row of one output channel to ``totals``: its group's first input channel starts at ``at``, its kernel at ``w_at``;
     ``row`` is (depth, row, number of columns) of the result, ``taps`` the kernel's strides of input channel and tap."""
     for x in range(row[2]):
@@ -48,7 +54,10 @@ def direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel
 
 
 @generic
-def direct_by_rows(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, data_last, geometry):  # type: ignore[no-untyped-def]
+def direct_by_rows(
+    data: Array, weight: Array, out: Array, totals: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, taps: Axes,
+    out_last: bool, data_last: bool, geometry: Geometry,
+) -> None:  # fmt: skip
     """Compute each row of each channel separately: for layouts with channels before space."""
     groups, stride, before, dilation = geometry
     steps, out_steps = strides_of(sizes, data_last), strides_of(out_sizes, out_last)
@@ -68,7 +77,9 @@ def direct_by_rows(data, weight, out, totals, sizes, out_sizes, kernel, taps, ou
 
 
 @generic
-def add_channels(totals, data, at, weight, w_at, inputs, outputs, groups, taps):  # type: ignore[no-untyped-def]
+def add_channels(
+    totals: Array, data: Array, at: int, weight: Array, w_at: int, inputs: int, outputs: int, groups: int, taps: Axes
+) -> None:
     """Add one tap of all output channels; the input channels are contiguous in ``data`` from ``at`` on."""
     if outputs == 1 and inputs == 1 and taps[0] == 1:
         for g in range(groups):
@@ -82,7 +93,10 @@ def add_channels(totals, data, at, weight, w_at, inputs, outputs, groups, taps):
 
 
 @generic
-def direct_by_points(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, geometry):  # type: ignore[no-untyped-def]
+def direct_by_points(
+    data: Array, weight: Array, out: Array, totals: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, taps: Axes,
+    out_last: bool, geometry: Geometry,
+) -> None:  # fmt: skip
     """Compute all channels of one position together: for layouts with channels last."""
     groups, stride, before, dilation = geometry
     steps, out_steps = strides_of(sizes, True), strides_of(out_sizes, out_last)
@@ -106,7 +120,10 @@ def direct_by_points(data, weight, out, totals, sizes, out_sizes, kernel, taps, 
 
 
 @generic
-def convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def convolve_directly(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, totals: Array, groups: int,
+    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+) -> None:  # fmt: skip
     """Direct convolution of any dtypes and layouts; ``totals``: one per column of a result row, and at least one per channel."""
     kernel_layout, data_last, out_last = layouts
     sizes, out_sizes = sizes_of(data_dims, data_last), sizes_of(out_dims, out_last)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from ...native.memory import generic
+from typing import TypeAlias
+
+from ...native.memory import Axes, generic
 from ..spatial.cpu import spatial_size
 
 #: The kernel layouts, by the order of output channels, input channels and space.  The last one (space, output, input) is that of
 #: depthwise kernels for data with channels last.
 OUT_IN_SPACE, SPACE_IN_OUT, OUT_SPACE_IN, SPACE_OUT_IN = range(4)
+#: Layout of the kernel, whether the channels of the data are last, whether those of the result are last.
+Layouts: TypeAlias = tuple[int, bool, bool]
 
 
 @generic
-def kernel_sizes(dims, layout):  # type: ignore[no-untyped-def]
+def kernel_sizes(dims: Axes, layout: int) -> tuple[int, int, int, int, int]:
     """Sizes of a kernel: output channels, input channels of a group, depth, rows, columns."""
     first = 2 if layout == OUT_IN_SPACE else (1 if layout == OUT_SPACE_IN else 0)
     last = len(dims) - 1
@@ -21,7 +25,7 @@ def kernel_sizes(dims, layout):  # type: ignore[no-untyped-def]
 
 
 @generic
-def kernel_strides(sizes, layout):  # type: ignore[no-untyped-def]
+def kernel_strides(sizes: Axes, layout: int) -> tuple[int, int, int]:
     """Strides of a kernel: output channel, input channel, tap (its taps are in row-major order)."""
     outputs, inputs, taps = sizes[0], sizes[1], sizes[2] * sizes[3] * sizes[4]
     if layout == OUT_IN_SPACE:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...native.memory import generic
+from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
 from ..conv.cpu import multiply
 from ..matmul.cpu import BLAS_LIMIT
@@ -36,7 +36,7 @@ LEAST_CHANNELS = 4
 
 
 @generic
-def kernel_sizes(dims, space_first):  # type: ignore[no-untyped-def]
+def kernel_sizes(dims: Axes, space_first: bool) -> tuple[int, int, int, int, int]:
     """Sizes of a kernel: channels of the data, output channels of a group, depth, rows, columns."""
     last = len(dims) - 1
     first = 0 if space_first else 2
@@ -45,7 +45,7 @@ def kernel_sizes(dims, space_first):  # type: ignore[no-untyped-def]
 
 
 @generic
-def kernel_strides(kernel, space_first):  # type: ignore[no-untyped-def]
+def kernel_strides(kernel: Axes, space_first: bool) -> tuple[int, int, int]:
     """Strides of a kernel: data channel, result channel, tap."""
     inputs, outputs, taps = kernel[0], kernel[1], kernel[2] * kernel[3] * kernel[4]
     return (1, inputs, inputs * outputs) if space_first else (outputs * taps, taps, 1)
@@ -55,7 +55,7 @@ def kernel_strides(kernel, space_first):  # type: ignore[no-untyped-def]
 
 
 @generic
-def source_of(place, tap, stride, before, dilation, size):  # type: ignore[no-untyped-def]
+def source_of(place: int, tap: int, stride: int, before: int, dilation: int, size: int) -> int:
     """The data index from which the tap contributes to ``place`` of the result; -1 for none."""
     away = place + before - tap * dilation
     if away < 0 or away % stride != 0 or away // stride >= size:
@@ -64,7 +64,9 @@ def source_of(place, tap, stride, before, dilation, size):  # type: ignore[no-un
 
 
 @generic
-def spread_row(totals, data, at, step, first, end, factor, offset, stride):  # type: ignore[no-untyped-def]
+def spread_row(
+    totals: Array, data: Array, at: int, step: int, first: int, end: int, factor: Element, offset: int, stride: int
+) -> None:
     """``totals[i * stride + offset] += factor * data[at + i * step]`` from ``first`` to ``end``."""
     if step == 1 and stride == 1:
         for i in range(first, end):
@@ -75,7 +77,10 @@ def spread_row(totals, data, at, step, first, end, factor, offset, stride):  # t
 
 
 @generic
-def direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel, taps, stride, before, dilation):  # type: ignore[no-untyped-def]
+def direct_row(
+    data: Array, weight: Array, totals: Array, at: int, w_at: int, inputs: int, row: Axes, sizes: Axes, steps: Axes,
+    kernel: Axes, taps: Axes, stride: Axes, before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
     """Add one row of one channel of the result to ``totals``: its group's first input channel starts at ``at``, the kernel of the
     channel pair at ``w_at``; ``row`` is (depth, row, number of columns) of the result."""
     for x in range(row[2]):
@@ -98,8 +103,9 @@ def direct_row(data, weight, totals, at, w_at, inputs, row, sizes, steps, kernel
 
 @generic
 def transposed_directly(
-    data, data_dims, weight, weight_dims, out, out_dims, columns, totals, gemm, groups, stride, before, dilation, layouts
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, columns: Array, totals: Array,
+    gemm: int, groups: int, stride: Axes, before: Axes, dilation: Axes, layouts: tuple[bool, ...],
+) -> int:  # fmt: skip
     """Direct transposed convolution of any dtypes and layouts; ``totals``: one per column of a result row."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
@@ -124,7 +130,10 @@ def transposed_directly(
 
 
 @generic
-def spread_products(columns, out, to, begin, count, tap, sizes, out_sizes, out_steps, kernel, stride, before, dilation):  # type: ignore[no-untyped-def]
+def spread_products(
+    columns: Array, out: Array, to: int, begin: int, count: int, tap: int, sizes: Axes, out_sizes: Axes, out_steps: Axes,
+    kernel: Axes, stride: Axes, before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
     """Add ``columns``, the products of one tap at ``count`` data positions from ``begin`` on, to the channel at ``to``."""
     kz, ky, kx = tap // (kernel[3] * kernel[4]), tap // kernel[4] % kernel[3], tap % kernel[4]
     offset, done = kx * dilation[2] - before[2], 0
@@ -150,7 +159,10 @@ def spread_products(columns, out, to, begin, count, tap, sizes, out_sizes, out_s
 
 
 @generic
-def add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def add_products(
+    data: Array, weight: Array, out: Array, columns: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, gemm: int, groups: int,
+    stride: Axes, before: Axes, dilation: Axes, layouts: tuple[bool, ...],
+) -> None:  # fmt: skip
     """Tile by tile: multiply, scatter; ``columns`` holds a tile."""
     space_first, data_last, out_last = layouts
     size, places = out.itemsize, sizes[DEPTH] * sizes[ROW] * sizes[COLUMN]
@@ -178,7 +190,7 @@ def add_products(data, weight, out, columns, sizes, out_sizes, kernel, gemm, gro
 
 
 @generic
-def takes_products(sizes, kernel, gemm, groups):  # type: ignore[no-untyped-def]
+def takes_products(sizes: Axes, kernel: Axes, gemm: int, groups: int) -> bool:
     """Whether matrix products are possible and profitable.  A BLAS counts to BLAS_LIMIT and rejects sizes of 0."""
     places, terms = sizes[DEPTH] * sizes[ROW] * sizes[COLUMN], kernel[1] * kernel[2] * kernel[3] * kernel[4]
     largest = max(max(places, terms), max(kernel[0], sizes[CHANNEL]))
@@ -187,8 +199,9 @@ def takes_products(sizes, kernel, gemm, groups):  # type: ignore[no-untyped-def]
 
 @generic
 def transposed(
-    data, data_dims, weight, weight_dims, out, out_dims, columns, totals, gemm, groups, stride, before, dilation, layouts
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, columns: Array, totals: Array,
+    gemm: int, groups: int, stride: Axes, before: Axes, dilation: Axes, layouts: tuple[bool, ...],
+) -> int:  # fmt: skip
     """Transposed convolution of tensors that are all float32 or all float64; ``columns`` holds a tile of products."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])

@@ -6,13 +6,16 @@ import math
 
 import numpy as np
 
-from ...native.memory import generic
+from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW, sizes_of, strides_of
 
 
 @generic
-def largest_sum(data, at, weight, w_at, y, x, sizes, steps, window, taps, dilation):  # type: ignore[no-untyped-def]
+def largest_sum(
+    data: Array, at: int, weight: Array, w_at: int, y: int, x: int, sizes: Axes, steps: Axes, window: Axes, taps: Axes,
+    dilation: Axes,
+) -> float:  # fmt: skip
     """The maximum over the window whose first element is at row ``y``, column ``x`` of the channel that starts at ``at``; NaN if
     an element is NaN, -inf for a window without elements."""
     best = -math.inf
@@ -32,7 +35,10 @@ def largest_sum(data, at, weight, w_at, y, x, sizes, steps, window, taps, dilati
 
 
 @generic
-def dilate(data, data_dims, weight, weight_dims, out, out_dims, stride, before, dilation, channels_last, weights_last):  # type: ignore[no-untyped-def]
+def dilate(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, stride: Axes, before: Axes,
+    dilation: Axes, channels_last: bool, weights_last: bool,
+) -> int:  # fmt: skip
     """Dilate each channel with its own weights; ``weights_last``: the channels of the weight are its last axis."""
     sizes, out_sizes = sizes_of(data_dims, channels_last), sizes_of(out_dims, channels_last)
     steps, out_steps = strides_of(sizes, channels_last), strides_of(out_sizes, channels_last)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 
-from ...native.memory import generic
+from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 
 
 @generic
-def length_of(n):  # type: ignore[no-untyped-def]
+def length_of(n: int) -> int:
     """The power of 2 that transforms of ``n`` elements compute with: ``n``, or enough for the convolution."""
     m = 1
     while m < n:
@@ -25,7 +25,7 @@ def length_of(n):  # type: ignore[no-untyped-def]
 
 
 @generic
-def plan_length(n, m):  # type: ignore[no-untyped-def]
+def plan_length(n: int, m: int) -> int:
     """The number of elements of a plan for ``n`` elements, given ``m = length_of(n)``."""
     return 3 * m if m == n else 3 * m + 2 * n + 2 * m
 
@@ -35,7 +35,7 @@ MOST_FOR_EACH = 22
 
 
 @generic
-def transform_power(plan, at, m):  # type: ignore[no-untyped-def]
+def transform_power(plan: Array, at: int, m: int) -> None:
     """Transform the ``m`` elements at ``at`` (real parts, then imaginary parts) of a plan, in place."""
     other = 0
     for i in range(m):
@@ -62,7 +62,7 @@ def transform_power(plan, at, m):  # type: ignore[no-untyped-def]
 
 
 @generic
-def prepare(plan, n, m):  # type: ignore[no-untyped-def]
+def prepare(plan: Array, n: int, m: int) -> None:
     """Fill in the parts of the plan that all transforms of ``n`` elements share."""
     for k in range(m // 2):
         plan[2 * m + k], plan[2 * m + m // 2 + k] = math.cos(2 * math.pi * k / m), math.sin(2 * math.pi * k / m)
@@ -82,7 +82,7 @@ def prepare(plan, n, m):  # type: ignore[no-untyped-def]
 
 
 @generic
-def transform(plan, n, m):  # type: ignore[no-untyped-def]
+def transform(plan: Array, n: int, m: int) -> None:
     """Transform the first ``n`` elements of the plan's data (imaginary parts ``m`` after the real parts), in place."""
     if m == n:
         transform_power(plan, 0, m)
@@ -106,7 +106,10 @@ def transform(plan, n, m):  # type: ignore[no-untyped-def]
 
 
 @generic
-def dft(real, dims, imaginary, imaginary_dims, out_real, out_real_dims, out_imaginary, out_dims, plan, inverse):  # type: ignore[no-untyped-def]
+def dft(
+    real: Array, dims: Axes, imaginary: Array, imaginary_dims: Axes, out_real: Array, out_real_dims: Axes, out_imaginary: Array,
+    out_dims: Axes, plan: Array, inverse: bool,
+) -> int:  # fmt: skip
     """Transform each row."""
     n = dims[len(dims) - 1]
     if len(real) == 0:
@@ -125,7 +128,10 @@ def dft(real, dims, imaginary, imaginary_dims, out_real, out_real_dims, out_imag
 
 
 @generic
-def stft(data, dims, window, window_dims, out, out_dims, plan, n, hop, before, factor):  # type: ignore[no-untyped-def]
+def stft(
+    data: Array, dims: Axes, window: Array, window_dims: Axes, out: Array, out_dims: Axes, plan: Array, n: int, hop: int,
+    before: int, factor: float,
+) -> int:  # fmt: skip
     """Transform each frame of each row; ``before``: the zeros of a frame before the window."""
     size, frequencies, frames = dims[len(dims) - 1], out_dims[len(out_dims) - 3], out_dims[len(out_dims) - 2]
     if len(out) == 0:

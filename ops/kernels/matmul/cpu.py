@@ -6,12 +6,13 @@ result's dtype; the float loops accumulate in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...native.blas.gemm import call_gemm, call_gemms
-from ...native.memory import generic
+from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
 from .gemv import multiply_thin
 
@@ -29,7 +30,7 @@ def leading(dims: Any, kept: int) -> int:
 
 
 @generic
-def add_integer_row(out, to, factor, b, b_at, n):  # type: ignore[no-untyped-def]
+def add_integer_row(out: Array, to: int, factor: Element, b: Array, b_at: int, n: int) -> None:
     """``out[to + j] += factor * b[b_at + j]``, wrapped."""
     for j in range(n):
         at = np.uint64(to + j)
@@ -37,7 +38,10 @@ def add_integer_row(out, to, factor, b, b_at, n):  # type: ignore[no-untyped-def
 
 
 @generic
-def multiply_integers(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def multiply_integers(
+    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool,
+) -> None:  # fmt: skip
     """``out[m, n] = op(a) @ op(b)`` of the matrices that start at element ``*_at``."""
     row, step = (1, m) if transpose_a else (k, 1)
     for i in range(m):
@@ -56,7 +60,10 @@ def multiply_integers(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, trans
 
 
 @generic
-def multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def multiply_by_loop(
+    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool,
+) -> None:  # fmt: skip
     """``multiply_integers`` for floats."""
     for i in range(m):
         for j in range(n):
@@ -69,25 +76,37 @@ def multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transp
 
 
 @generic
-def by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+def by_loop(
+    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool, gemm: int,
+) -> None:  # fmt: skip
     """``multiply_by_loop``; ``gemm`` is unused."""
     multiply_by_loop(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
 
 
 @generic
-def of_integers(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+def of_integers(
+    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool, gemm: int,
+) -> None:  # fmt: skip
     """``multiply_integers``; ``gemm`` is unused."""
     multiply_integers(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
 
 
 @generic
-def by_rows(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+def by_rows(
+    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool, gemm: int,
+) -> None:  # fmt: skip
     """``multiply_thin``; ``gemm`` is unused."""
     multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b)
 
 
 @generic
-def by_blas(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+def by_blas(
+    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool, gemm: int,
+) -> None:  # fmt: skip
     """``multiply_integers`` for float32 or float64, by the BLAS at ``gemm``; rows beyond its limit are split into several calls.
 
     Other sizes beyond the limit fall back to loops in this function: a separate kernel would be compiled for every program.
@@ -112,7 +131,10 @@ def by_blas(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, ge
 
 
 @generic
-def batches_by_blas(a, a_step, b, b_step, out, count, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+def batches_by_blas(
+    a: Array, a_step: int, b: Array, b_step: int, out: Array, count: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool, gemm: int,
+) -> None:  # fmt: skip
     """``count`` products by ``by_blas`` with inputs ``a_step`` and ``b_step`` elements apart, partitioned between threads."""
     if count < 2 or k == 0 or max(max(m, n), k) > BLAS_LIMIT:
         for batch in range(count):
@@ -131,7 +153,10 @@ def batches_by_blas(a, a_step, b, b_step, out, count, m, n, k, transpose_a, tran
 
 
 @generic
-def matmul(multiply, a, a_dims, b, b_dims, out, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def matmul(
+    multiply: Callable[..., Any], a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, gemm: int, transpose_a: bool,
+    transpose_b: bool,
+) -> int:  # fmt: skip
     """``op(a) @ op(b)`` of ``a[..., m, k]`` and one matrix ``b``: a single product unless ``a`` is transposed."""
     n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
     if not transpose_a:
@@ -144,7 +169,10 @@ def matmul(multiply, a, a_dims, b, b_dims, out, gemm, transpose_a, transpose_b):
 
 
 @generic
-def batch_matmul(multiply, a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def batch_matmul(
+    multiply: Callable[..., Any], a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, gemm: int,
+    transpose_a: bool, transpose_b: bool,
+) -> int:  # fmt: skip
     """``op(a[i]) @ op(b[i])`` for each i; a batch of 1 is broadcast."""
     m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
     a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
@@ -158,13 +186,17 @@ def batch_matmul(multiply, a, a_dims, b, b_dims, out, out_dims, gemm, transpose_
 
 
 @generic
-def matmul_rows(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def matmul_rows(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
+) -> int:
     """A product of few rows, or one column."""
     return matmul(by_rows, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
 
 
 @generic
-def matmul_blas(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def matmul_blas(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, gemm: int, transpose_a: bool, transpose_b: bool
+) -> int:
     """A product by BLAS."""
     if not transpose_a:
         return matmul(by_blas, a, a_dims, b, b_dims, out, gemm, transpose_a, transpose_b)
@@ -174,25 +206,33 @@ def matmul_blas(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpos
 
 
 @generic
-def matmul_loops(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def matmul_loops(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
+) -> int:
     """A product of floats of any dtype."""
     return matmul(by_loop, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
 
 
 @generic
-def matmul_integers(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def matmul_integers(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
+) -> int:
     """A product of integers."""
     return matmul(of_integers, a, a_dims, b, b_dims, out, 0, transpose_a, transpose_b)
 
 
 @generic
-def batch_matmul_rows(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def batch_matmul_rows(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
+) -> int:
     """Batched products of few rows, or one column."""
     return batch_matmul(by_rows, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)
 
 
 @generic
-def batch_matmul_blas(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def batch_matmul_blas(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, gemm: int, transpose_a: bool, transpose_b: bool
+) -> int:
     """Batched products by BLAS."""
     m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
     a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)
@@ -201,12 +241,16 @@ def batch_matmul_blas(a, a_dims, b, b_dims, out, out_dims, gemm, transpose_a, tr
 
 
 @generic
-def batch_matmul_loops(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def batch_matmul_loops(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
+) -> int:
     """Batched products of floats of any dtype."""
     return batch_matmul(by_loop, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)
 
 
 @generic
-def batch_matmul_integers(a, a_dims, b, b_dims, out, out_dims, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def batch_matmul_integers(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, transpose_a: bool, transpose_b: bool
+) -> int:
     """Batched products of integers."""
     return batch_matmul(of_integers, a, a_dims, b, b_dims, out, out_dims, 0, transpose_a, transpose_b)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from ...native.jit.vector_hints import add_in_any_order, multiply_add
-from ...native.memory import generic
+from ...native.memory import Array, Element, generic
 
 #: Elements of a result row computed together: they stay in the L1 cache, with four rows of the matrix.
 _COLUMNS = 4096
 
 
 @generic
-def dot(a, a_at, b, b_at, count):  # type: ignore[no-untyped-def]
+def dot(a: Array, a_at: int, b: Array, b_at: int, count: int) -> Element:
     """The sum of products of ``count`` elements."""
     total = a.dtype.type(0)
     for p in range(count):
@@ -25,7 +25,7 @@ def dot(a, a_at, b, b_at, count):  # type: ignore[no-untyped-def]
 
 
 @generic
-def dots(a, a_at, b, b_at, out, out_at, m, n, k):  # type: ignore[no-untyped-def]
+def dots(a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int) -> None:
     """``out[m, n]``: the dot products of the rows of ``a[m, k]`` with the rows of ``b[n, k]``."""
     for j in range(n):
         for i in range(m):
@@ -33,7 +33,7 @@ def dots(a, a_at, b, b_at, out, out_at, m, n, k):  # type: ignore[no-untyped-def
 
 
 @generic
-def add_four_rows(out, to, factors, at, step, b, b_at, n, count):  # type: ignore[no-untyped-def]
+def add_four_rows(out: Array, to: int, factors: Array, at: int, step: int, b: Array, b_at: int, n: int, count: int) -> None:
     """Add four rows of ``b`` (``n`` elements apart), each scaled by its factor; the factors are ``step`` elements apart."""
     f0, f1, f2, f3 = factors[at], factors[at + step], factors[at + 2 * step], factors[at + 3 * step]
     for j in range(count):
@@ -44,7 +44,9 @@ def add_four_rows(out, to, factors, at, step, b, b_at, n, count):  # type: ignor
 
 
 @generic
-def combine(a, a_at, a_row, a_step, b, b_at, out, out_at, m, n, k):  # type: ignore[no-untyped-def]
+def combine(
+    a: Array, a_at: int, a_row: int, a_step: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int
+) -> None:
     """``out[m, n]``: linear combinations of the rows of ``b[k, n]``; factor strides: ``a_step`` per term, ``a_row`` per sum."""
     for begin in range(0, n, _COLUMNS):
         count = min(_COLUMNS, n - begin)
@@ -59,12 +61,15 @@ def combine(a, a_at, a_row, a_step, b, b_at, out, out_at, m, n, k):  # type: ign
             for i in range(m):
                 factor = a[a_at + i * a_row + p * a_step]
                 for j in range(count):
-                    to = np.uint64(out_at + i * n + begin + j)
-                    out[to] = multiply_add(factor, b[np.uint64(b_at + p * n + begin + j)], out[to])
+                    place = np.uint64(out_at + i * n + begin + j)
+                    out[place] = multiply_add(factor, b[np.uint64(b_at + p * n + begin + j)], out[place])
 
 
 @generic
-def multiply_thin(a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def multiply_thin(
+    a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool,
+) -> None:  # fmt: skip
     """``out[m, n] = op(a) @ op(b)`` of float32 or float64, if at most one is transposed, or ``m`` or ``n`` is 1."""
     if n == 1:
         if transpose_a:

@@ -7,7 +7,7 @@ sum, and one of the sum.
 from __future__ import annotations
 
 from ...native.blas.gemm import call_gemm
-from ...native.memory import array_float32, generic  # type: ignore[attr-defined]
+from ...native.memory import Array, Axes, array_float32, generic
 from ...native.status import OK
 from .cpu import leading
 
@@ -16,7 +16,7 @@ ROWS, COLUMNS, INNER = 512, 1024, 1024
 
 
 @generic
-def pack(to, source, at, rows, columns, step):  # type: ignore[no-untyped-def]
+def pack(to: Array, source: Array, at: int, rows: int, columns: int, step: int) -> None:
     """``to[i, j] = source[at + i * step + j]``, as float32."""
     for i in range(rows):
         for j in range(columns):
@@ -24,16 +24,17 @@ def pack(to, source, at, rows, columns, step):  # type: ignore[no-untyped-def]
 
 
 @generic
-def add(total, part, count):  # type: ignore[no-untyped-def]
+def add(total: Array, part: Array, count: int) -> None:
     """``total += part``."""
     for i in range(count):
         total[i] += part[i]
 
 
 @generic
-def multiply_block(  # type: ignore[no-untyped-def]
-    work, a, a_at, a_step, b, b_at, b_step, out, out_at, n, rows, columns, k, transpose_a, transpose_b, gemm
-):
+def multiply_block(
+    work: int, a: Array, a_at: int, a_step: int, b: Array, b_at: int, b_step: int, out: Array, out_at: int, n: int, rows: int,
+    columns: int, k: int, transpose_a: bool, transpose_b: bool, gemm: int,
+) -> None:  # fmt: skip
     """One block of the product; ``a_step`` and ``b_step``: the row strides of ``a`` and ``b``."""
     most = min(INNER, k)
     right_at = work + 4 * rows * most
@@ -64,7 +65,10 @@ def multiply_block(  # type: ignore[no-untyped-def]
 
 
 @generic
-def multiply_halves(work, a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, transpose_b, gemm):  # type: ignore[no-untyped-def]
+def multiply_halves(
+    work: int, a: Array, a_at: int, b: Array, b_at: int, out: Array, out_at: int, m: int, n: int, k: int, transpose_a: bool,
+    transpose_b: bool, gemm: int,
+) -> None:  # fmt: skip
     """``out[m, n] = op(a) @ op(b)`` of the matrices that start at element ``*_at``; ``work``: the address of the blocks."""
     a_step, b_step = m if transpose_a else k, k if transpose_b else n
     for column in range(0, n, COLUMNS):
@@ -77,7 +81,10 @@ def multiply_halves(work, a, a_at, b, b_at, out, out_at, m, n, k, transpose_a, t
 
 
 @generic
-def matmul_halves(a, a_dims, b, b_dims, out, out_dims, room, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def matmul_halves(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, room: Array, gemm: int, transpose_a: bool,
+    transpose_b: bool,
+) -> int:  # fmt: skip
     """``matmul_blas`` if one of the dtypes is float16 or bfloat16."""
     n, k = b_dims[0 if transpose_b else 1], b_dims[1 if transpose_b else 0]
     m = a_dims[len(a_dims) - 1] if transpose_a else leading(a_dims, 1)
@@ -91,7 +98,10 @@ def matmul_halves(a, a_dims, b, b_dims, out, out_dims, room, gemm, transpose_a, 
 
 
 @generic
-def batch_matmul_halves(a, a_dims, b, b_dims, out, out_dims, room, gemm, transpose_a, transpose_b):  # type: ignore[no-untyped-def]
+def batch_matmul_halves(
+    a: Array, a_dims: Axes, b: Array, b_dims: Axes, out: Array, out_dims: Axes, room: Array, gemm: int, transpose_a: bool,
+    transpose_b: bool,
+) -> int:  # fmt: skip
     """``batch_matmul_blas`` if one of the dtypes is float16 or bfloat16."""
     m, n, k = out_dims[1], out_dims[2], a_dims[1 if transpose_a else 2]
     a_step, b_step = (m * k if a_dims[0] > 1 else 0), (n * k if b_dims[0] > 1 else 0)

@@ -10,13 +10,13 @@ import math
 import numpy as np
 
 from ...native.jit.vector_hints import add_in_any_order
-from ...native.memory import generic
+from ...native.memory import Array, Axes, Element, generic
 from ...native.status import EMPTY_REDUCTION, OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 
 
 @generic
-def largest_of_window(data, at, steps, window, dilation):  # type: ignore[no-untyped-def]
+def largest_of_window(data: Array, at: int, steps: Axes, window: Axes, dilation: Axes) -> Element:
     """The maximum of a non-empty window, NaN if an element is NaN; ``window``: (begin, end) along depth, row, column."""
     out = data[at + window[0] * steps[DEPTH] + window[2] * steps[ROW] + window[4] * steps[COLUMN]]
     for z in range(window[0], window[1], dilation[0]):
@@ -32,7 +32,7 @@ def largest_of_window(data, at, steps, window, dilation):  # type: ignore[no-unt
 
 
 @generic
-def sum_of_window(data, at, steps, window, dilation):  # type: ignore[no-untyped-def]
+def sum_of_window(data: Array, at: int, steps: Axes, window: Axes, dilation: Axes) -> float:
     """The sum of a window as a float64."""
     total = 0.0
     for z in range(window[0], window[1], dilation[0]):
@@ -44,26 +44,26 @@ def sum_of_window(data, at, steps, window, dilation):  # type: ignore[no-untyped
 
 
 @generic
-def taken(begin, end, dilation):  # type: ignore[no-untyped-def]
+def taken(begin: int, end: int, dilation: int) -> int:
     """The number of positions of a window along an axis."""
     return (max(end - begin, 0) + dilation - 1) // dilation
 
 
 @generic
-def elements(window, dilation):  # type: ignore[no-untyped-def]
+def elements(window: Axes, dilation: Axes) -> int:
     """The number of elements of a window."""
     rows = taken(window[2], window[3], dilation[1])
     return taken(window[0], window[1], dilation[0]) * rows * taken(window[4], window[5], dilation[2])
 
 
 @generic
-def begin_of(start, dilation):  # type: ignore[no-untyped-def]
+def begin_of(start: int, dilation: int) -> int:
     """The first position inside the data of a window that starts at ``start``."""
     return start if start >= 0 else start % dilation
 
 
 @generic
-def moved_window(sizes, place, pool_size, stride, before, dilation):  # type: ignore[no-untyped-def]
+def moved_window(sizes: Axes, place: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes) -> tuple[Axes, int]:
     """The part inside the data of the window at ``place`` (depth, row, column), and its number of positions with padding.
 
     Positions beyond the padding, which ``ceil_mode`` may cause, count as padding.
@@ -81,7 +81,7 @@ def moved_window(sizes, place, pool_size, stride, before, dilation):  # type: ig
 
 
 @generic
-def shared_window(sizes, place, out_sizes):  # type: ignore[no-untyped-def]
+def shared_window(sizes: Axes, place: Axes, out_sizes: Axes) -> Axes:
     """The adaptive window at ``place``: each axis is divided into as many windows as results; neighbours may overlap by one."""
     return (
         place[0] * sizes[DEPTH] // out_sizes[DEPTH],
@@ -94,13 +94,13 @@ def shared_window(sizes, place, out_sizes):  # type: ignore[no-untyped-def]
 
 
 @generic
-def place_of(number, sizes):  # type: ignore[no-untyped-def]
+def place_of(number: int, sizes: Axes) -> tuple[int, int, int]:
     """Depth, row and column of spatial element ``number``."""
     return number // (sizes[ROW] * sizes[COLUMN]), number // sizes[COLUMN] % sizes[ROW], number % sizes[COLUMN]
 
 
 @generic
-def lane_of(number, out_sizes, out_steps, last):  # type: ignore[no-untyped-def]
+def lane_of(number: int, out_sizes: Axes, out_steps: Axes, last: bool) -> tuple[Axes, int]:
     """The position of a lane, in the form of ``tap_lane``, and the offset of its results within a batch and channel."""
     columns = out_sizes[COLUMN] if last else 1
     z, y, x = number // columns // out_sizes[ROW], number // columns % out_sizes[ROW], number % columns
@@ -109,7 +109,9 @@ def lane_of(number, out_sizes, out_steps, last):  # type: ignore[no-untyped-def]
 
 
 @generic
-def tap_lane(tap, place, sizes, steps, stride, before, dilation, last):  # type: ignore[no-untyped-def]
+def tap_lane(
+    tap: Axes, place: Axes, sizes: Axes, steps: Axes, stride: Axes, before: Axes, dilation: Axes, last: bool
+) -> tuple[int, int, int, int]:
     """The operands of one tap (depth, row, column) for a lane: start in the data, step, first and end index of the lane.
 
     A lane is one row of results of a channel, and ``place`` is (depth, row, number of results).  If the channels of the data are
@@ -130,7 +132,7 @@ def tap_lane(tap, place, sizes, steps, stride, before, dilation, last):  # type:
 
 
 @generic
-def take_larger(out, to, to_step, data, at, step, first, end):  # type: ignore[no-untyped-def]
+def take_larger(out: Array, to: int, to_step: int, data: Array, at: int, step: int, first: int, end: int) -> None:
     """``out[to + i * to_step] = max(itself, data[at + i * step])`` from ``first`` to ``end``; NaN propagates."""
     # strides 1 and 2 as constants, so that the loops vectorise
     if to_step == 1 and step == 1:
@@ -148,7 +150,10 @@ def take_larger(out, to, to_step, data, at, step, first, end):  # type: ignore[n
 
 
 @generic
-def max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, lowest):  # type: ignore[no-untyped-def]
+def max_pool(
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
+    layouts: tuple[bool, ...], lowest: Element,
+) -> int:  # fmt: skip
     """The maximum of each window; ``lowest`` for an empty window."""
     last = layouts[0]
     sizes, out_sizes = sizes_of(data_dims, last), sizes_of(out_dims, layouts[1])
@@ -172,26 +177,35 @@ def max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation
 
 
 @generic
-def max_pool_floats(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def max_pool_floats(
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
+    layouts: tuple[bool, ...],
+) -> int:  # fmt: skip
     """``max_pool`` of floats."""
     return max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, -math.inf)
 
 
 @generic
-def max_pool_signed(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def max_pool_signed(
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
+    layouts: tuple[bool, ...],
+) -> int:  # fmt: skip
     """``max_pool`` of signed integers."""
     lowest = -1 << (8 * out.itemsize - 1)
     return max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, lowest)
 
 
 @generic
-def max_pool_unsigned(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts):  # type: ignore[no-untyped-def]
+def max_pool_unsigned(
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
+    layouts: tuple[bool, ...],
+) -> int:  # fmt: skip
     """``max_pool`` of unsigned integers."""
     return max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, 0)
 
 
 @generic
-def add_lane(totals, data, at, step, first, end):  # type: ignore[no-untyped-def]
+def add_lane(totals: Array, data: Array, at: int, step: int, first: int, end: int) -> None:
     """``totals[i] += data[at + i * step]`` from ``first`` to ``end``."""
     if step == 1:
         for i in range(first, end):
@@ -205,7 +219,7 @@ def add_lane(totals, data, at, step, first, end):  # type: ignore[no-untyped-def
 
 
 @generic
-def count_columns(counts, sizes, pool_size, stride, before, dilation):  # type: ignore[no-untyped-def]
+def count_columns(counts: Array, sizes: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes) -> None:
     """The number of data elements per row in the window of each result column."""
     for x in range(len(counts)):
         start = x * stride[2] - before[2]
@@ -214,7 +228,7 @@ def count_columns(counts, sizes, pool_size, stride, before, dilation):  # type: 
 
 
 @generic
-def store_means(out, to, to_step, totals, lines, counts, column, count):  # type: ignore[no-untyped-def]
+def store_means(out: Array, to: int, to_step: int, totals: Array, lines: float, counts: Array, column: int, count: int) -> None:
     """Store a lane of means of ``totals``; a window has ``lines`` rows of ``counts`` elements.
 
     ``column``: the index in ``counts`` for all results; -1 if each result has its own.
@@ -225,7 +239,10 @@ def store_means(out, to, to_step, totals, lines, counts, column, count):  # type
 
 
 @generic
-def average(data, out, totals, counts, sizes, out_sizes, pool_size, stride, before, dilation, layouts, count_include_pad):  # type: ignore[no-untyped-def]
+def average(
+    data: Array, out: Array, totals: Array, counts: Array, sizes: Axes, out_sizes: Axes, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, layouts: tuple[bool, ...], count_include_pad: bool,
+) -> None:  # fmt: skip
     """``avg_pool`` with a buffer for a lane of sums, and the ``counts`` of ``count_columns``; ones with ``count_include_pad``."""
     last = layouts[0]
     steps, out_steps = strides_of(sizes, last), strides_of(out_sizes, layouts[1])
@@ -251,7 +268,10 @@ def average(data, out, totals, counts, sizes, out_sizes, pool_size, stride, befo
 
 
 @generic
-def avg_pool(data, data_dims, out, out_dims, counts, totals, pool_size, stride, before, dilation, layouts, count_include_pad):  # type: ignore[no-untyped-def]
+def avg_pool(
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, counts: Array, totals: Array, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, layouts: tuple[bool, ...], count_include_pad: bool,
+) -> int:  # fmt: skip
     """The mean of each window: over its elements, or its positions with ``count_include_pad``; 0 for an empty window.
 
     ``counts`` and ``totals``: one per column of a result row; ``totals`` also at least one per channel.
@@ -267,7 +287,7 @@ def avg_pool(data, data_dims, out, out_dims, counts, totals, pool_size, stride, 
 
 
 @generic
-def adaptive_max_pool(data, data_dims, out, out_dims, layouts):  # type: ignore[no-untyped-def]
+def adaptive_max_pool(data: Array, data_dims: Axes, out: Array, out_dims: Axes, layouts: tuple[bool, ...]) -> int:
     """The maximum of each adaptive window."""
     sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
     steps, out_steps = strides_of(sizes, layouts[0]), strides_of(out_sizes, layouts[1])
@@ -285,7 +305,7 @@ def adaptive_max_pool(data, data_dims, out, out_dims, layouts):  # type: ignore[
 
 
 @generic
-def adaptive_avg_pool(data, data_dims, out, out_dims, layouts):  # type: ignore[no-untyped-def]
+def adaptive_avg_pool(data: Array, data_dims: Axes, out: Array, out_dims: Axes, layouts: tuple[bool, ...]) -> int:
     """The mean of each adaptive window; NaN for an empty window."""
     sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
     steps, out_steps = strides_of(sizes, layouts[0]), strides_of(out_sizes, layouts[1])

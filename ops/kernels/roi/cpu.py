@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ...native.memory import alloc, array_float64, array_int64, free, generic  # type: ignore[attr-defined]
+from ...native.memory import Array, Axes, Element, Word, alloc, array_float64, array_int64, free, generic
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK, OUT_OF_MEMORY
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW, sizes_of, strides_of
 
@@ -20,7 +20,7 @@ FARTHEST = 2.0**50
 
 
 @generic
-def region_axis(rois, region, axis, pooled, scale, ratio):  # type: ignore[no-untyped-def]
+def region_axis(rois: Array, region: int, axis: int, pooled: int, scale: float, ratio: int) -> tuple[float, float, float]:
     """Along one axis (0: rows, 1: columns): the region's start, the size of a bin, and the samples per bin."""
     start = np.float64(rois[5 * region + 2 - axis]) * scale
     end = np.float64(rois[5 * region + 4 - axis]) * scale
@@ -29,7 +29,7 @@ def region_axis(rois, region, axis, pooled, scale, ratio):  # type: ignore[no-un
 
 
 @generic
-def samples_inside(start, bin_size, samples, number, size):  # type: ignore[no-untyped-def]
+def samples_inside(start: float, bin_size: float, samples: float, number: int, size: int) -> tuple[int, int]:
     """Begin and end of the samples of bin ``number`` that may be inside: at most a few per element."""
     first, step = start + number * bin_size, bin_size / samples
     low = min(max((-1.0 - first) / step - 1.5, 0.0), samples)
@@ -38,13 +38,15 @@ def samples_inside(start, bin_size, samples, number, size):  # type: ignore[no-u
 
 
 @generic
-def is_outside(at, size):  # type: ignore[no-untyped-def]
+def is_outside(at: float, size: int) -> bool:
     """Whether a sample is more than one element beyond the edge; its value is then 0."""
     return at < -1.0 or at > size
 
 
 @generic
-def mark_axis(indices, weights, ends, rois, region, axis, size, attrs):  # type: ignore[no-untyped-def]
+def mark_axis(
+    indices: Array, weights: Array, ends: Array, rois: Array, region: int, axis: int, size: int, attrs: tuple[int, float, int]
+) -> float:
     """Fill in the marks of one axis, bin after bin: ``ends[k]`` is the end of bin k.  Returns the number of samples per bin,
     including those outside."""
     pooled, scale, ratio = attrs
@@ -65,7 +67,7 @@ def mark_axis(indices, weights, ends, rois, region, axis, size, attrs):  # type:
 
 
 @generic
-def marks_needed(rois, region, axis, size, attrs):  # type: ignore[no-untyped-def]
+def marks_needed(rois: Array, region: int, axis: int, size: int, attrs: tuple[int, float, int]) -> int:
     """An upper bound of the number of marks along an axis of a region."""
     pooled, scale, ratio = attrs
     start, bin_size, samples = region_axis(rois, region, axis, pooled, scale, ratio)
@@ -77,7 +79,7 @@ def marks_needed(rois, region, axis, size, attrs):  # type: ignore[no-untyped-de
 
 
 @generic
-def check_regions(rois, regions, batches, scale):  # type: ignore[no-untyped-def]
+def check_regions(rois: Array, regions: int, batches: int, scale: float) -> int:
     """OK if every region has finite corners that are not too large, and a batch index in range."""
     for region in range(regions):
         for i in range(5 * region + 1, 5 * region + 5):
@@ -90,7 +92,7 @@ def check_regions(rois, regions, batches, scale):  # type: ignore[no-untyped-def
 
 
 @generic
-def sample_of(data, at, steps, y0, y1, wy, x0, x1, wx):  # type: ignore[no-untyped-def]
+def sample_of(data: Array, at: Word, steps: Axes, y0: int, y1: int, wy: float, x0: int, x1: int, wx: float) -> float:
     """The bilinear interpolation between four elements."""
     upper, lower = at + y0 * steps[ROW], at + y1 * steps[ROW]
     left, right = x0 * steps[COLUMN], x1 * steps[COLUMN]
@@ -100,7 +102,9 @@ def sample_of(data, at, steps, y0, y1, wy, x0, x1, wx):  # type: ignore[no-untyp
 
 
 @generic
-def pool_bin(data, at, steps, indices, weights, rows, columns, is_max, floor):  # type: ignore[no-untyped-def]
+def pool_bin(
+    data: Array, at: Word, steps: Axes, indices: Array, weights: Array, rows: Axes, columns: Axes, is_max: bool, floor: float
+) -> float:
     """The sum, or the maximum starting from ``floor``, of the samples of one bin: ``rows`` and ``columns`` are (begin, end) of
     its marks."""
     out = floor
@@ -118,7 +122,10 @@ def pool_bin(data, at, steps, indices, weights, rows, columns, is_max, floor):  
 
 
 @generic
-def align_region(data, rois, out, region, indices, weights, ends, room, sizes, layout, pooled, scale, ratio, is_max):  # type: ignore[no-untyped-def]
+def align_region(
+    data: Array, rois: Array, out: Array, region: int, indices: Array, weights: Array, ends: Array, room: int, sizes: Axes,
+    layout: bool, pooled: Axes, scale: float, ratio: int, is_max: bool,
+) -> None:  # fmt: skip
     """All bins of one region: marks of rows from 0 on, of columns from ``room`` on."""
     steps, out_steps = strides_of(sizes, layout), strides_of((1, sizes[CHANNEL], 1, pooled[0], pooled[1]), layout)
     row_attrs, column_attrs = (pooled[0], scale, ratio), (pooled[1], scale, ratio)
@@ -140,7 +147,10 @@ def align_region(data, rois, out, region, indices, weights, ends, room, sizes, l
 
 
 @generic
-def roi_align(data, data_dims, rois, rois_dims, out, out_dims, pooled, scale, ratio, layout, is_max):  # type: ignore[no-untyped-def]
+def roi_align(
+    data: Array, data_dims: Axes, rois: Array, rois_dims: Axes, out: Array, out_dims: Axes, pooled: Axes, scale: float,
+    ratio: int, layout: bool, is_max: bool,
+) -> int:  # fmt: skip
     """The mean, or maximum, of the interpolated samples of each bin."""
     sizes, regions = sizes_of(data_dims, layout), rois_dims[0]
     status = check_regions(rois, regions, sizes[BATCH], scale)
@@ -165,8 +175,10 @@ def roi_align(data, data_dims, rois, rois_dims, out, out_dims, pooled, scale, ra
 
 
 @generic
-def bin_ends(rois, region, axis, number, pooled, scale, size):  # type: ignore[no-untyped-def]
+def bin_ends(rois: Array, region: int, axis: int, number: int, pooled: int, scale: float, size: int) -> tuple[Word, Word]:
     """Begin and end, clipped to the image, of bin ``number`` of a region along an axis (0: rows, 1: columns)."""
+    low: float
+    high: float
     low, high = np.float64(rois[5 * region + 2 - axis]) * scale, np.float64(rois[5 * region + 4 - axis]) * scale
     # round to nearest, halves away from 0
     low, high = math.copysign(math.floor(abs(low) + 0.5), low), math.copysign(math.floor(abs(high) + 0.5), high)
@@ -176,7 +188,7 @@ def bin_ends(rois, region, axis, number, pooled, scale, size):  # type: ignore[n
 
 
 @generic
-def largest_of(data, at, steps, rows, columns):  # type: ignore[no-untyped-def]
+def largest_of(data: Array, at: Word, steps: Axes, rows: tuple[Word, Word], columns: tuple[Word, Word]) -> float:
     """The maximum element, NaN if one is NaN; 0 for an empty bin."""
     if rows[0] >= rows[1] or columns[0] >= columns[1]:
         return 0.0
@@ -191,7 +203,10 @@ def largest_of(data, at, steps, rows, columns):  # type: ignore[no-untyped-def]
 
 
 @generic
-def roi_pool(data, data_dims, rois, rois_dims, out, out_dims, pooled, scale, layout):  # type: ignore[no-untyped-def]
+def roi_pool(
+    data: Array, data_dims: Axes, rois: Array, rois_dims: Axes, out: Array, out_dims: Axes, pooled: Axes, scale: float,
+    layout: bool,
+) -> int:  # fmt: skip
     """The maximum of each bin."""
     sizes, regions = sizes_of(data_dims, layout), rois_dims[0]
     status = check_regions(rois, regions, sizes[BATCH], scale)
@@ -214,7 +229,7 @@ def roi_pool(data, data_dims, rois, rois_dims, out, out_dims, pooled, scale, lay
 
 
 @generic
-def crop_place(low, high, i, count, size):  # type: ignore[no-untyped-def]
+def crop_place(low: Element, high: Element, i: int, count: int, size: int) -> float:
     """The image coordinate of row (or column) ``i`` of ``count`` of a crop; the box gives ``low`` and ``high``."""
     if count == 1:
         return 0.5 * (np.float64(low) + np.float64(high)) * (size - 1)
@@ -222,7 +237,10 @@ def crop_place(low, high, i, count, size):  # type: ignore[no-untyped-def]
 
 
 @generic
-def crop_row(data, at, steps, row, columns, out, to, step, is_nearest, outside):  # type: ignore[no-untyped-def]
+def crop_row(
+    data: Array, at: int, steps: Axes, row: tuple[float, int], columns: tuple[Element, Element, int, int], out: Array, to: int,
+    step: int, is_nearest: bool, outside: float,
+) -> None:  # fmt: skip
     """One row of one channel of a crop.  ``row`` is (its coordinate, rows of the image), ``columns`` (begin and end of the box,
     columns of the crop, of the image).  Elements outside the image become ``outside``."""
     place, height = row
@@ -242,8 +260,9 @@ def crop_row(data, at, steps, row, columns, out, to, step, is_nearest, outside):
 
 @generic
 def crop_and_resize(
-    data, data_dims, boxes, boxes_dims, box_indices, indices_dims, out, out_dims, layout, is_nearest, outside
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    data: Array, data_dims: Axes, boxes: Array, boxes_dims: Axes, box_indices: Array, indices_dims: Axes, out: Array,
+    out_dims: Axes, layout: bool, is_nearest: bool, outside: float,
+) -> int:  # fmt: skip
     """Crop each box from its image, and resize it."""
     sizes, out_sizes = sizes_of(data_dims, layout), sizes_of(out_dims, layout)
     steps, out_steps = strides_of(sizes, layout), strides_of(out_sizes, layout)

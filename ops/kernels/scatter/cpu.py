@@ -6,7 +6,7 @@ index out of range stops the kernel before anything is written.
 
 from __future__ import annotations
 
-from ...native.memory import generic
+from ...native.memory import Array, Axes, generic
 from ...native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
 
 UPDATE, ADD, MULTIPLY, MINIMUM, MAXIMUM, MEAN = range(6)
@@ -15,7 +15,7 @@ MODES = {"update": UPDATE, "add": ADD, "mul": MULTIPLY, "min": MINIMUM, "max": M
 
 
 @generic
-def from_the_end(index, size):  # type: ignore[no-untyped-def]
+def from_the_end(index: int, size: int) -> int:
     """An index counted from the front; -1 if it is out of range."""
     if index < 0:
         index += size
@@ -23,7 +23,7 @@ def from_the_end(index, size):  # type: ignore[no-untyped-def]
 
 
 @generic
-def places_of_elements(places, dims, indices, index_dims, axis):  # type: ignore[no-untyped-def]
+def places_of_elements(places: Array, dims: Axes, indices: Array, index_dims: Axes, axis: int) -> int:
     """The place of each element of ``indices``: its own index, with the element's value along ``axis``."""
     rank = len(dims)
     for at in range(len(indices)):
@@ -42,7 +42,7 @@ def places_of_elements(places, dims, indices, index_dims, axis):  # type: ignore
 
 
 @generic
-def places_of_tuples(places, dims, indices, coordinates, inner):  # type: ignore[no-untyped-def]
+def places_of_tuples(places: Array, dims: Axes, indices: Array, coordinates: int, inner: int) -> int:
     """The place of each index tuple; the coordinates of a tuple are along the first axis of ``indices``, and a tuple addresses
     ``inner`` elements."""
     n = len(places)
@@ -58,7 +58,7 @@ def places_of_tuples(places, dims, indices, coordinates, inner):  # type: ignore
 
 
 @generic
-def count(to, places, inner, counts):  # type: ignore[no-untyped-def]
+def count(to: Array, places: Array, inner: int, counts: Array) -> None:
     """Divide each element by the number of its summands; ``counts`` has as many elements."""
     for i in range(len(to)):
         counts[i] = 1
@@ -71,7 +71,7 @@ def count(to, places, inner, counts):  # type: ignore[no-untyped-def]
 
 
 @generic
-def combine(to, places, updates, counts, inner, mode):  # type: ignore[no-untyped-def]
+def combine(to: Array, places: Array, updates: Array, counts: Array, inner: int, mode: int) -> None:
     """Combine the ``inner`` elements at each place with the updates, in their order; only means need ``counts``."""
     for u in range(len(places)):
         for j in range(inner):
@@ -91,7 +91,7 @@ def combine(to, places, updates, counts, inner, mode):  # type: ignore[no-untype
 
 
 @generic
-def write(data, places, updates, out, sums, counts, inner, mode):  # type: ignore[no-untyped-def]
+def write(data: Array, places: Array, updates: Array, out: Array, sums: Array, counts: Array, inner: int, mode: int) -> None:
     """``data`` with the updates at their places, into ``out``.  ``sums`` is as long, of the compute dtype; mode ``update`` does
     not need it."""
     if mode == UPDATE:
@@ -109,9 +109,10 @@ def write(data, places, updates, out, sums, counts, inner, mode):  # type: ignor
 
 
 @generic
-def scatter_elements(  # type: ignore[no-untyped-def]
-    data, dims, indices, index_dims, updates, update_dims, out, out_dims, sums, places, counts, axis, mode
-):
+def scatter_elements(
+    data: Array, dims: Axes, indices: Array, index_dims: Axes, updates: Array, update_dims: Axes, out: Array, out_dims: Axes,
+    sums: Array, places: Array, counts: Array, axis: int, mode: int,
+) -> int:  # fmt: skip
     """Scatter each update to the index of the same position, along ``axis``."""
     status = places_of_elements(places, dims, indices, index_dims, axis if axis >= 0 else axis + len(dims))
     if status == OK:
@@ -120,9 +121,10 @@ def scatter_elements(  # type: ignore[no-untyped-def]
 
 
 @generic
-def scatter_nd(  # type: ignore[no-untyped-def]
-    data, dims, indices, index_dims, updates, update_dims, out, out_dims, sums, places, counts, mode
-):
+def scatter_nd(
+    data: Array, dims: Axes, indices: Array, index_dims: Axes, updates: Array, update_dims: Axes, out: Array, out_dims: Axes,
+    sums: Array, places: Array, counts: Array, mode: int,
+) -> int:  # fmt: skip
     """Scatter each slice of the updates to the index tuple of the same position."""
     inner = 1
     for k in range(index_dims[0], len(dims)):
@@ -134,7 +136,9 @@ def scatter_nd(  # type: ignore[no-untyped-def]
 
 
 @generic
-def sparse_to_dense(indices, index_dims, values, value_dims, default, default_dims, out, dims):  # type: ignore[no-untyped-def]
+def sparse_to_dense(
+    indices: Array, index_dims: Axes, values: Array, value_dims: Axes, default: Array, default_dims: Axes, out: Array, dims: Axes
+) -> int:
     """``values`` (or a single value) at the points of ``indices``, whose last axis holds coordinates; else the default."""
     coordinates = index_dims[1] if len(index_dims) == 2 else 1
     n = index_dims[0] if len(index_dims) > 0 else 1
@@ -152,7 +156,7 @@ def sparse_to_dense(indices, index_dims, values, value_dims, default, default_di
 
 
 @generic
-def invert_permutation(data, out):  # type: ignore[no-untyped-def]
+def invert_permutation(data: Array, out: Array) -> int:
     """The inverse of the permutation ``data`` of 0 to n - 1."""
     n = len(data)
     for i in range(n):

@@ -5,13 +5,13 @@ The rest of a result is left uninitialised: it is trimmed off afterwards.
 
 from __future__ import annotations
 
-from ...native.memory import generic
+from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..sort.cpu import comes_before, merge_sort
 
 
 @generic
-def argwhere(data, dims, out, sizes):  # type: ignore[no-untyped-def]
+def argwhere(data: Array, dims: Axes, out: Array, sizes: Array) -> int:
     """The index of each element that is not 0, in row-major order."""
     found = 0
     rank = len(dims)
@@ -29,7 +29,9 @@ def argwhere(data, dims, out, sizes):  # type: ignore[no-untyped-def]
 
 
 @generic
-def number_groups(data, inverse, keys, order, spare_keys, spare_order, is_sorted):  # type: ignore[no-untyped-def]
+def number_groups(
+    data: Array, inverse: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, is_sorted: bool
+) -> int:
     """Number the distinct values, store the number of each element in ``inverse``, and return how many numbers there are.
 
     Numbers are in order of the values, or, unless ``is_sorted``, of first occurrence.
@@ -58,7 +60,10 @@ def number_groups(data, inverse, keys, order, spare_keys, spare_order, is_sorted
 
 
 @generic
-def unique(data, values, indices, inverse, number, sizes, keys, order, spare_keys, spare_order, is_sorted):  # type: ignore[no-untyped-def]
+def unique(
+    data: Array, values: Array, indices: Array, inverse: Array, number: Array, sizes: Array, keys: Array, order: Array,
+    spare_keys: Array, spare_order: Array, is_sorted: bool,
+) -> int:  # fmt: skip
     """The distinct values, the position of their first occurrences, the number of each element's value, and their count."""
     groups = number_groups(data, inverse, keys, order, spare_keys, spare_order, is_sorted)
     for i in range(len(data) - 1, -1, -1):
@@ -70,9 +75,10 @@ def unique(data, values, indices, inverse, number, sizes, keys, order, spare_key
 
 
 @generic
-def unique_with_counts(  # type: ignore[no-untyped-def]
-    data, values, indices, inverse, number, counts, sizes, keys, order, spare_keys, spare_order, is_sorted
-):
+def unique_with_counts(
+    data: Array, values: Array, indices: Array, inverse: Array, number: Array, counts: Array, sizes: Array, keys: Array,
+    order: Array, spare_keys: Array, spare_order: Array, is_sorted: bool,
+) -> int:  # fmt: skip
     """``unique``, and the number of occurrences of each value."""
     status = unique(data, values, indices, inverse, number, sizes, keys, order, spare_keys, spare_order, is_sorted)
     for group in range(sizes[0]):

@@ -6,6 +6,7 @@ Exponentials are in the compute dtype.  Up to RUN of them are added in that dtyp
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,18 @@ from ...codegen.loop_nest.reduction import RUN
 from ...codegen.loop_nest.vector_math import exp_float32_below, large_exp_float32_below
 from ...native.jit.templates import instantiate
 from ...native.jit.vector_hints import add_in_any_order, larger
-from ...native.memory import generic
+from ...native.memory import Array, Element, generic
 from ...native.status import OK
 
 #: The parameters of each body: ``e ** x`` for x <= 0, and the compute dtype.
-exponential = number = None
+exponential: Any = None
+number: Any = None
 #: Columns that are processed together: memory bandwidth is higher with long contiguous accesses.
 BLOCK = 4096
 
 
 @generic
-def exp_float64(x):  # type: ignore[no-untyped-def]
+def exp_float64(x: Element) -> float:
     """``e ** x``."""
     return math.exp(x)
 
@@ -33,7 +35,7 @@ def exp_float64(x):  # type: ignore[no-untyped-def]
 
 
 @generic
-def largest(data, o):  # type: ignore[no-untyped-def]
+def largest(data: Array, o: int) -> Element:
     """The largest element of a row, NaN if one is NaN."""
     top = data[o, 0, 0]
     for j in range(1, data.shape[1]):
@@ -42,7 +44,7 @@ def largest(data, o):  # type: ignore[no-untyped-def]
 
 
 @generic
-def row_total(data, o, top, exponential, number):  # type: ignore[no-untyped-def]
+def row_total(data: Array, o: int, top: Element, exponential: Callable[..., Any], number: Callable[..., Any]) -> float:
     """``sum(exp(row - top))``."""
     n, total = data.shape[1], 0.0
     for start in range(0, n, RUN):
@@ -54,7 +56,7 @@ def row_total(data, o, top, exponential, number):  # type: ignore[no-untyped-def
 
 
 @generic
-def softmax_rows(data, out):  # type: ignore[no-untyped-def]
+def softmax_rows(data: Array, out: Array) -> int:
     """Softmax of rows; the result stores exponentials, all scaled by the same factor.
 
     The maximum of the next row is computed in the same loop as the exponentials of a row, so that memory is never idle.
@@ -77,13 +79,13 @@ def softmax_rows(data, out):  # type: ignore[no-untyped-def]
             total += np.float64(run)
         # an infinity or a NaN in a row makes all its results NaN
         share = number(1.0 / total) if top - top == number(0) else number(np.nan)
-        for j in range(n):
-            out[o, j, 0] = out[o, j, 0] * share
+        for i in range(n):
+            out[o, i, 0] = out[o, i, 0] * share
     return OK
 
 
 @generic
-def softmax_rows_over(data, out):  # type: ignore[no-untyped-def]
+def softmax_rows_over(data: Array, out: Array) -> int:
     """``softmax_rows`` in place: a row is never read ahead of its store."""
     if data.size == 0:
         return OK
@@ -99,13 +101,13 @@ def softmax_rows_over(data, out):  # type: ignore[no-untyped-def]
                 run = add_in_any_order(run, power)
             total += np.float64(run)
         share = number(1.0 / total) if top - top == number(0) else number(np.nan)
-        for j in range(n):
-            out[o, j, 0] = out[o, j, 0] * share
+        for i in range(n):
+            out[o, i, 0] = out[o, i, 0] * share
     return OK
 
 
 @generic
-def softmax_rows_twice(data, out):  # type: ignore[no-untyped-def]
+def softmax_rows_twice(data: Array, out: Array) -> int:
     """Softmax of rows; exponentials are computed twice, since the result would round them."""
     if data.shape[1] == 0:
         return OK
@@ -119,7 +121,7 @@ def softmax_rows_twice(data, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def log_softmax_rows(data, out):  # type: ignore[no-untyped-def]
+def log_softmax_rows(data: Array, out: Array) -> int:
     """The logarithm of softmax of rows."""
     if data.shape[1] == 0:
         return OK
@@ -136,7 +138,9 @@ def log_softmax_rows(data, out):  # type: ignore[no-untyped-def]
 
 
 @generic
-def column_totals(data, o, first, columns, top, total, exponential):  # type: ignore[no-untyped-def]
+def column_totals(
+    data: Array, o: int, first: int, columns: int, top: Array, total: Array, exponential: Callable[..., Any]
+) -> None:
     """``largest`` and ``row_total`` of the columns from ``first`` on, into ``top`` and ``total``."""
     n = data.shape[1]
     for c in range(columns):
@@ -167,7 +171,7 @@ def column_totals(data, o, first, columns, top, total, exponential):  # type: ig
 
 
 @generic
-def softmax_columns(data, out, top, share, total):  # type: ignore[no-untyped-def]
+def softmax_columns(data: Array, out: Array, top: Array, share: Array, total: Array) -> int:
     """Softmax of columns.  ``top`` and ``share`` are of the compute dtype, ``total`` is of float64."""
     if data.shape[1] == 0:
         return OK
@@ -187,7 +191,7 @@ def softmax_columns(data, out, top, share, total):  # type: ignore[no-untyped-de
 
 
 @generic
-def log_softmax_columns(data, out, top, shift, total):  # type: ignore[no-untyped-def]
+def log_softmax_columns(data: Array, out: Array, top: Array, shift: Array, total: Array) -> int:
     """The logarithm of softmax of columns, with the same buffers."""
     if data.shape[1] == 0:
         return OK

@@ -6,11 +6,12 @@ elements, by radix sort.  ``spare_*`` have the same length.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...native.memory import generic
+from ...native.memory import Array, Axes, Element, generic
 from ...native.status import OK
 from .radix import sort_by_digits
 
@@ -26,7 +27,7 @@ _BLOCK = 64
 
 
 @generic
-def comes_before(a, b, is_ascend):  # type: ignore[no-untyped-def]
+def comes_before(a: float, b: float, is_ascend: bool) -> bool:
     """Whether key ``a`` must precede key ``b``.  False for equal keys, and for two NaN."""
     if is_ascend:
         return a < b or (b != b and a == a)
@@ -34,7 +35,7 @@ def comes_before(a, b, is_ascend):  # type: ignore[no-untyped-def]
 
 
 @generic
-def insertion_sort(keys, order, start, end, is_ascend):  # type: ignore[no-untyped-def]
+def insertion_sort(keys: Array, order: Array, start: int, end: int, is_ascend: bool) -> None:
     """Sort positions ``start`` to ``end``, stably."""
     for i in range(start + 1, end):
         key, position, j = keys[i], order[i], i
@@ -45,7 +46,7 @@ def insertion_sort(keys, order, start, end, is_ascend):  # type: ignore[no-untyp
 
 
 @generic
-def merge(keys, order, to_keys, to_order, start, middle, end, is_ascend):  # type: ignore[no-untyped-def]
+def merge(keys: Array, order: Array, to_keys: Array, to_order: Array, start: int, middle: int, end: int, is_ascend: bool) -> None:
     """Merge the sorted runs ``start:middle`` and ``middle:end`` into ``to_*``."""
     left, right = start, middle
     in_order = middle >= end or not comes_before(keys[middle], keys[middle - 1], is_ascend)
@@ -59,7 +60,7 @@ def merge(keys, order, to_keys, to_order, start, middle, end, is_ascend):  # typ
 
 
 @generic
-def merge_sort(keys, order, spare_keys, spare_order, n, is_ascend):  # type: ignore[no-untyped-def]
+def merge_sort(keys: Array, order: Array, spare_keys: Array, spare_order: Array, n: int, is_ascend: bool) -> None:
     """Sort the first ``n`` of ``keys``, ``order`` with them, stably."""
     for start in range(0, n, _RUN):
         insertion_sort(keys, order, start, min(start + _RUN, n), is_ascend)
@@ -78,13 +79,17 @@ def merge_sort(keys, order, spare_keys, spare_order, n, is_ascend):  # type: ign
 
 
 @generic
-def by_merging(keys, order, spare_keys, spare_order, counters, n, is_ascend):  # type: ignore[no-untyped-def]
+def by_merging(
+    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
+) -> None:
     """``merge_sort``; ``counters`` is unused."""
     merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
 
 
 @generic
-def sort_positions(keys, order, spare_keys, spare_order, counters, n, is_ascend):  # type: ignore[no-untyped-def]
+def sort_positions(
+    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
+) -> None:
     """Sort the first ``n`` positions in ``order`` by their keys, stably; the keys are lost."""
     if DIGITS_FROM <= n <= DIGITS_TO:
         sort_by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)
@@ -93,7 +98,10 @@ def sort_positions(keys, order, spare_keys, spare_order, counters, n, is_ascend)
 
 
 @generic
-def sort_column(arrange, data, o, i, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def sort_column(
+    arrange: Callable[..., Any], data: Array, o: int, i: int, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
+    counters: Array, is_ascend: bool,
+) -> None:  # fmt: skip
     """The permutation that sorts ``data[o, :, i]``, into ``order``; ``arrange`` sorts."""
     n = data.shape[1]
     for j in range(n):
@@ -102,7 +110,10 @@ def sort_column(arrange, data, o, i, keys, order, spare_keys, spare_order, count
 
 
 @generic
-def sort(arrange, data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def sort(
+    arrange: Callable[..., Any], data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
+    counters: Array, is_ascend: bool,
+) -> int:  # fmt: skip
     """The sorted values."""
     outer, n, inner = data.shape
     for o in range(outer):
@@ -114,7 +125,10 @@ def sort(arrange, data, out, keys, order, spare_keys, spare_order, counters, is_
 
 
 @generic
-def argsort(arrange, data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def argsort(
+    arrange: Callable[..., Any], data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
+    counters: Array, is_ascend: bool,
+) -> int:  # fmt: skip
     """The positions that sort the values."""
     outer, n, inner = data.shape
     for o in range(outer):
@@ -126,31 +140,41 @@ def argsort(arrange, data, out, keys, order, spare_keys, spare_order, counters, 
 
 
 @generic
-def sort_by_radix(data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def sort_by_radix(
+    data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, is_ascend: bool
+) -> int:
     """``sort`` by radix sort."""
     return sort(sort_by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
 
 
 @generic
-def sort_by_merging(data, out, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+def sort_by_merging(
+    data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, is_ascend: bool
+) -> int:
     """``sort`` by merge sort."""
     return sort(by_merging, data, out, keys, order, spare_keys, spare_order, order, is_ascend)
 
 
 @generic
-def argsort_by_radix(data, out, keys, order, spare_keys, spare_order, counters, is_ascend):  # type: ignore[no-untyped-def]
+def argsort_by_radix(
+    data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, is_ascend: bool
+) -> int:
     """``argsort`` by radix sort."""
     return argsort(sort_by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
 
 
 @generic
-def argsort_by_merging(data, out, keys, order, spare_keys, spare_order, is_ascend):  # type: ignore[no-untyped-def]
+def argsort_by_merging(
+    data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, is_ascend: bool
+) -> int:
     """``argsort`` by merge sort."""
     return argsort(by_merging, data, out, keys, order, spare_keys, spare_order, order, is_ascend)
 
 
 @generic
-def searchsorted(sequence, sequence_dims, values, values_dims, out, out_dims, right):  # type: ignore[no-untyped-def]
+def searchsorted(
+    sequence: Array, sequence_dims: Axes, values: Array, values_dims: Axes, out: Array, out_dims: Axes, right: bool
+) -> int:
     """The insertion index of each value in its row of ``sequence``, or in the single row; after equal elements if ``right``."""
     n = sequence_dims[len(sequence_dims) - 1]
     for at in range(len(values)):
@@ -168,7 +192,7 @@ def searchsorted(sequence, sequence_dims, values, values_dims, out, out_dims, ri
 
 
 @generic
-def cumulate(data, out, exclusive, is_product):  # type: ignore[no-untyped-def]
+def cumulate(data: Array, out: Array, exclusive: bool, is_product: bool) -> int:
     """The sum (or product) of all elements up to each, without itself if ``exclusive``; accumulates in the result's dtype."""
     outer, n, inner = data.shape
     behind = 1 if exclusive else 0
@@ -186,7 +210,7 @@ def cumulate(data, out, exclusive, is_product):  # type: ignore[no-untyped-def]
 
 
 @generic
-def cumulate_to_halves(data, out, exclusive, is_product):  # type: ignore[no-untyped-def]
+def cumulate_to_halves(data: Array, out: Array, exclusive: bool, is_product: bool) -> int:
     """``cumulate`` into a storage-only dtype: accumulates in float64, and rounds each result separately."""
     outer, n, inner = data.shape
     for o in range(outer):
@@ -208,7 +232,7 @@ def cumulate_to_halves(data, out, exclusive, is_product):  # type: ignore[no-unt
 
 
 @generic
-def is_worse(keys, order, a, b, is_ascend):  # type: ignore[no-untyped-def]
+def is_worse(keys: Array, order: Array, a: int, b: int, is_ascend: bool) -> bool:
     """Whether the entry at ``a`` comes after the one at ``b``.  Equal keys are ordered by position."""
     if comes_before(keys[b], keys[a], is_ascend):
         return True
@@ -216,7 +240,7 @@ def is_worse(keys, order, a, b, is_ascend):  # type: ignore[no-untyped-def]
 
 
 @generic
-def sift_down(keys, order, root, end, is_ascend):  # type: ignore[no-untyped-def]
+def sift_down(keys: Array, order: Array, root: int, end: int, is_ascend: bool) -> None:
     """Sift the entry at ``root`` down until no child in ``:end`` is worse: the worst entry is at the top of the heap."""
     while True:
         child = 2 * root + 1
@@ -233,7 +257,7 @@ def sift_down(keys, order, root, end, is_ascend):  # type: ignore[no-untyped-def
 
 
 @generic
-def any_before(data, o, i, begin, end, key, is_ascend):  # type: ignore[no-untyped-def]
+def any_before(data: Array, o: int, i: int, begin: int, end: int, key: Element, is_ascend: bool) -> bool:
     """Whether an element of ``data[o, begin:end, i]`` must precede ``key``."""
     found = 0
     for j in range(begin, end):
@@ -242,7 +266,7 @@ def any_before(data, o, i, begin, end, key, is_ascend):  # type: ignore[no-untyp
 
 
 @generic
-def select_by_heap(data, o, i, k, keys, order, is_ascend):  # type: ignore[no-untyped-def]
+def select_by_heap(data: Array, o: int, i: int, k: int, keys: Array, order: Array, is_ascend: bool) -> bool:
     """The first ``k`` (at least 1) of ``data[o, :, i]`` in order, into ``order``.  False if that takes too long."""
     n, replaced = data.shape[1], 0
     for j in range(k):
@@ -273,7 +297,10 @@ BY_HEAP, BY_SORTING, BY_EITHER = range(3)
 
 
 @generic
-def select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters, is_ascend, way):  # type: ignore[no-untyped-def]
+def select_column(
+    data: Array, o: int, i: int, k: int, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array,
+    is_ascend: bool, way: int,
+) -> None:  # fmt: skip
     """``select_by_heap``, or a sort, which is also the fallback if the heap takes too long."""
     by_heap = way == BY_HEAP or (way == BY_EITHER and k * HEAP_SHARE <= data.shape[1])
     if not (by_heap and k > 0 and select_by_heap(data, o, i, k, keys, order, is_ascend)):
@@ -281,7 +308,10 @@ def select_column(data, o, i, k, keys, order, spare_keys, spare_order, counters,
 
 
 @generic
-def topk(data, values, indices, keys, order, spare_keys, spare_order, counters, is_ascend, way):  # type: ignore[no-untyped-def]
+def topk(
+    data: Array, values: Array, indices: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array,
+    counters: Array, is_ascend: bool, way: int,
+) -> int:  # fmt: skip
     """The first k values in order and their positions; k is the result's size."""
     outer, k, inner = values.shape
     for o in range(outer):
@@ -293,7 +323,10 @@ def topk(data, values, indices, keys, order, spare_keys, spare_order, counters, 
 
 
 @generic
-def topk_values(data, values, keys, order, spare_keys, spare_order, counters, is_ascend, way):  # type: ignore[no-untyped-def]
+def topk_values(
+    data: Array, values: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array,
+    is_ascend: bool, way: int,
+) -> int:  # fmt: skip
     """``topk``, values only."""
     outer, k, inner = values.shape
     for o in range(outer):
@@ -305,7 +338,10 @@ def topk_values(data, values, keys, order, spare_keys, spare_order, counters, is
 
 
 @generic
-def topk_indices(data, indices, keys, order, spare_keys, spare_order, counters, is_ascend, way):  # type: ignore[no-untyped-def]
+def topk_indices(
+    data: Array, indices: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array,
+    is_ascend: bool, way: int,
+) -> int:  # fmt: skip
     """``topk``, positions only."""
     outer, k, inner = indices.shape
     for o in range(outer):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...native.memory import array_int64, array_uint8, array_uint16, array_uint32, fill_bytes, generic
+from ...native.memory import Array, Axes, Element, array_int64, array_uint8, array_uint16, array_uint32, fill_bytes, generic
 
 #: Kinds of keys.
 UNSIGNED, SIGNED, FLOAT = range(3)
@@ -21,7 +21,7 @@ _BITS_64 = (-(2**63), -1, 0x7FF0000000000000)
 
 
 @generic
-def kind_of(keys):  # type: ignore[no-untyped-def]
+def kind_of(keys: Array) -> int:
     """The kind of an array, whose first element is overwritten: it becomes NaN, negative, or neither."""
     fill_bytes(keys.ctypes.data, 255, keys.itemsize)
     if keys[0] != keys[0]:
@@ -30,7 +30,7 @@ def kind_of(keys):  # type: ignore[no-untyped-def]
 
 
 @generic
-def in_order(bits, limits, kind, is_ascend):  # type: ignore[no-untyped-def]
+def in_order(bits: Element, limits: Axes, kind: int, is_ascend: bool) -> Element:
     """The bits of a key as an unsigned number in the requested order: NaN is the largest, both zeros are equal."""
     sign, most, infinity = limits
     if kind == FLOAT:
@@ -47,7 +47,7 @@ def in_order(bits, limits, kind, is_ascend):  # type: ignore[no-untyped-def]
 
 
 @generic
-def pack_words(words, bits, n, limits, kind, is_ascend):  # type: ignore[no-untyped-def]
+def pack_words(words: Array, bits: Array, n: int, limits: Axes, kind: int, is_ascend: bool) -> None:
     """Pack each key above the position, which is already in the word."""
     for i in range(n):
         at = np.uint64(i)
@@ -55,7 +55,7 @@ def pack_words(words, bits, n, limits, kind, is_ascend):  # type: ignore[no-unty
 
 
 @generic
-def count_digits(words, counters, n, lowest, digits):  # type: ignore[no-untyped-def]
+def count_digits(words: Array, counters: Array, n: int, lowest: int, digits: int) -> None:
     """Count the values of each of the ``digits`` from bit ``lowest`` on."""
     for i in range(256 * digits):
         counters[i] = 0
@@ -66,7 +66,7 @@ def count_digits(words, counters, n, lowest, digits):  # type: ignore[no-untyped
 
 
 @generic
-def begin_digits(counters, at):  # type: ignore[no-untyped-def]
+def begin_digits(counters: Array, at: int) -> None:
     """Replace the counts of a digit's values by the start of each value (exclusive scan)."""
     total = np.int64(0)
     for value in range(256):
@@ -76,7 +76,7 @@ def begin_digits(counters, at):  # type: ignore[no-untyped-def]
 
 
 @generic
-def sort_words(words, spare, counters, n, digits):  # type: ignore[no-untyped-def]
+def sort_words(words: Array, spare: Array, counters: Array, n: int, digits: int) -> bool:
     """Sort by the upper 32 bits, of which the lowest ``digits`` bytes differ.  Returns whether the result is in ``spare``."""
     count_digits(words, counters, n, 32, digits)
     in_spare = False
@@ -96,7 +96,7 @@ def sort_words(words, spare, counters, n, digits):  # type: ignore[no-untyped-de
 
 
 @generic
-def sort_pairs(keys, order, spare_keys, spare_order, counters, n):  # type: ignore[no-untyped-def]
+def sort_pairs(keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int) -> bool:
     """Sort ``order`` by all bits of ``keys``.  Returns whether the result is in ``spare_order``."""
     count_digits(keys, counters, n, 0, 8)
     in_spare = False
@@ -118,7 +118,9 @@ def sort_pairs(keys, order, spare_keys, spare_order, counters, n):  # type: igno
 
 
 @generic
-def sort_by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend):  # type: ignore[no-untyped-def]
+def sort_by_digits(
+    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
+) -> None:
     """Sort the first ``n`` (at least 1) of ``order``, each below 2**32, by their keys; the keys are lost."""
     first = keys[0]
     kind = kind_of(keys)

@@ -5,20 +5,20 @@ Absent axes have size 1.  Sizes and strides (in elements) are tuples of five int
 
 from __future__ import annotations
 
-from ...native.memory import generic
+from ...native.memory import Axes, generic
 
 BATCH, CHANNEL, DEPTH, ROW, COLUMN = range(5)
 
 
 @generic
-def spatial_size(dims, axis, first):  # type: ignore[no-untyped-def]
+def spatial_size(dims: Axes, axis: int, first: int) -> int:
     """The size of spatial axis ``axis`` (0 to 2, the last one always present) of a tensor with spatial axes from ``first`` on."""
     missing = 5 - len(dims)
     return 1 if axis < missing else dims[first + axis - missing]
 
 
 @generic
-def sizes_of(dims, channels_last):  # type: ignore[no-untyped-def]
+def sizes_of(dims: Axes, channels_last: bool) -> tuple[int, int, int, int, int]:
     """The five sizes of data."""
     first = 1 if channels_last else 2
     channels = dims[len(dims) - 1] if channels_last else dims[1]
@@ -26,7 +26,7 @@ def sizes_of(dims, channels_last):  # type: ignore[no-untyped-def]
 
 
 @generic
-def strides_of(sizes, channels_last):  # type: ignore[no-untyped-def]
+def strides_of(sizes: Axes, channels_last: bool) -> tuple[int, int, int, int, int]:
     """The five strides of data of these sizes."""
     column = sizes[CHANNEL] if channels_last else 1
     row = column * sizes[COLUMN]
@@ -36,12 +36,12 @@ def strides_of(sizes, channels_last):  # type: ignore[no-untyped-def]
 
 
 @generic
-def first_inside(offset, step):  # type: ignore[no-untyped-def]
+def first_inside(offset: int, step: int) -> int:
     """The first ``i >= 0`` with ``offset + i * step >= 0``."""
     return max(0, -(offset // step))
 
 
 @generic
-def end_inside(offset, step, size, count):  # type: ignore[no-untyped-def]
+def end_inside(offset: int, step: int, size: int, count: int) -> int:
     """The end of the indices ``i`` below ``count`` with ``offset + i * step < size``."""
     return min(count, (size - 1 - offset) // step + 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...native.memory import generic
+from ...native.memory import Array, Element, generic
 from ...native.status import BAD_VALUE, OK
 from ..sort.cpu import sort_positions
 
@@ -21,7 +21,9 @@ KEPT_ROWS = 6
 
 
 @generic
-def get_valid_counts(data, score_threshold, valid_count, out, out_indices, id_index, score_index):  # type: ignore[no-untyped-def]
+def get_valid_counts(
+    data: Array, score_threshold: Array, valid_count: Array, out: Array, out_indices: Array, id_index: int, score_index: int
+) -> int:
     """The boxes above the threshold first, their positions, their number; -1 after them."""
     batches, boxes, fields = data.shape
     if len(score_threshold) != 1 or id_index >= fields or score_index < 0 or score_index >= fields:
@@ -43,7 +45,10 @@ def get_valid_counts(data, score_threshold, valid_count, out, out_indices, id_in
 
 
 @generic
-def is_covered(taken, n_taken, x0, y0, x1, y1, size, box_kind, threshold, zero, more):  # type: ignore[no-untyped-def]
+def is_covered(
+    taken: Array, n_taken: int, x0: Element, y0: Element, x1: Element, y1: Element, size: Element, box_kind: Element,
+    threshold: Element, zero: Element, more: bool,
+) -> bool:  # fmt: skip
     """Whether one of the ``n_taken`` boxes of the same kind overlaps this box by at least the threshold; by more, if ``more``."""
     start = 0
     while start < n_taken:
@@ -66,10 +71,11 @@ def is_covered(taken, n_taken, x0, y0, x1, y1, size, box_kind, threshold, zero, 
 
 
 @generic
-def suppress(  # type: ignore[no-untyped-def]
-    data, b, valid, limit, threshold, keys, order, spare_keys, spare_order, counters, taken,
-    force_suppress, top_k, coord_start, score_index, id_index,
-):  # fmt: skip
+def suppress(
+    data: Array, b: int, valid: int, limit: int, threshold: Element, keys: Array, order: Array, spare_keys: Array,
+    spare_order: Array, counters: Array, taken: Array, force_suppress: bool, top_k: int, coord_start: int, score_index: int,
+    id_index: int,
+) -> None:  # fmt: skip
     """Sort the first ``valid`` boxes of image ``b``, best first; ``order`` receives their positions, -1 for suppressed boxes."""
     for i in range(valid):
         keys[i], order[i] = data[b, i, score_index], i
@@ -101,12 +107,13 @@ def suppress(  # type: ignore[no-untyped-def]
 
 
 @generic
-def choose_boxes(  # type: ignore[no-untyped-def]
-    data, b, valid_count, max_output_size, iou_threshold, keys, order, spare_keys, spare_order,
-    counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
-):  # fmt: skip
+def choose_boxes(
+    data: Array, b: int, valid_count: Array, max_output_size: Array, iou_threshold: Array, keys: Array, order: Array,
+    spare_keys: Array, spare_order: Array, counters: Array, taken: Array, force_suppress: bool, top_k: int, coord_start: int,
+    score_index: int, id_index: int,
+) -> int:  # fmt: skip
     """The number of valid boxes of image ``b``; ``order`` as set by ``suppress``."""
-    valid = min(max(valid_count[b], 0), data.shape[1])
+    valid: int = min(max(valid_count[b], 0), data.shape[1])
     threshold = iou_threshold[0]
     if not threshold > 0:
         for i in range(valid):
@@ -120,7 +127,9 @@ def choose_boxes(  # type: ignore[no-untyped-def]
 
 
 @generic
-def is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, id_index):  # type: ignore[no-untyped-def]
+def is_usable(
+    fields: int, max_output_size: Array, iou_threshold: Array, coord_start: int, score_index: int, id_index: int
+) -> bool:
     """Whether the attributes name existing fields of a box, and the two scalars have one element."""
     if len(max_output_size) != 1 or len(iou_threshold) != 1:
         return False
@@ -128,10 +137,11 @@ def is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, 
 
 
 @generic
-def suppressed_indices(  # type: ignore[no-untyped-def]
-    data, valid_count, indices, max_output_size, iou_threshold, out, count, keys, order, spare_keys, spare_order,
-    counters, taken, force_suppress, top_k, coord_start, score_index, id_index,
-):  # fmt: skip
+def suppressed_indices(
+    data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array, out: Array, count: Array,
+    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, taken: Array, force_suppress: bool,
+    top_k: int, coord_start: int, score_index: int, id_index: int,
+) -> int:  # fmt: skip
     """The ``indices`` of the kept boxes, best first, -1 after them; ``count``: their number."""
     batches, boxes, fields = data.shape
     if not is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, id_index):
@@ -153,10 +163,11 @@ def suppressed_indices(  # type: ignore[no-untyped-def]
 
 
 @generic
-def suppressed_boxes(  # type: ignore[no-untyped-def]
-    data, valid_count, indices, max_output_size, iou_threshold, out, keys, order, spare_keys, spare_order,
-    counters, taken, force_suppress, top_k, coord_start, score_index, id_index, invalid_to_bottom,
-):  # fmt: skip
+def suppressed_boxes(
+    data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array, out: Array, keys: Array,
+    order: Array, spare_keys: Array, spare_order: Array, counters: Array, taken: Array, force_suppress: bool, top_k: int,
+    coord_start: int, score_index: int, id_index: int, invalid_to_bottom: bool,
+) -> int:  # fmt: skip
     """The boxes, best first; suppressed boxes are filled with -1, and come last if ``invalid_to_bottom``."""
     batches, boxes, fields = data.shape
     if not is_usable(fields, max_output_size, iou_threshold, coord_start, score_index, id_index):

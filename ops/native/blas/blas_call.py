@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ..memory import twin
+from ..memory import set_machine_form, twin
 
 _INT, _REAL = ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p
 _GEMM = ctypes.CFUNCTYPE(
@@ -38,7 +38,8 @@ def _call_blas_machine() -> Any:
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
-    from numba.extending import intrinsic
+
+    from ..jit.intrinsics import of_words
 
     byte, word64 = ir.IntType(8), ir.IntType(64)
 
@@ -46,7 +47,7 @@ def _call_blas_machine() -> Any:
         address, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc = args
 
         def on_stack(value: Any) -> Any:
-            slot: Any = cgutils.alloca_once_value(builder, value)  # type: ignore[no-untyped-call]
+            slot: Any = cgutils.alloca_once_value(builder, value)
             return builder.ptrtoint(slot, word64)
 
         def letter(flag: Any) -> Any:
@@ -63,11 +64,7 @@ def _call_blas_machine() -> Any:
         builder.call(builder.inttoptr(address, kind.as_pointer()), pointers)
         return context.get_dummy_value()
 
-    @intrinsic
-    def call(typing, address, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
-        return types.void(*[types.int64] * 13), generate
-
-    return call
+    return of_words(types.void(*[types.int64] * 13), generate, 13)
 
 
-call_blas.__machine__ = _call_blas_machine  # type: ignore[attr-defined]
+set_machine_form(call_blas, _call_blas_machine)

@@ -36,7 +36,7 @@ _lock, _unlock = by_name("pthread_mutex_lock", 1), by_name("pthread_mutex_unlock
 
 
 @native
-def enter(scope):
+def enter(scope: int) -> None:
     """Restrict the BLAS to the caller's thread."""
     s = scope_at(scope)
     if s.set == 0:
@@ -51,7 +51,7 @@ def enter(scope):
 
 
 @native
-def leave(scope):
+def leave(scope: int) -> None:
     """Undo ``enter`` when the last user leaves."""
     s = scope_at(scope)
     if s.set == 0:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..jit.c_functions import call_5
-from ..memory import alloc, free, load_i64, native, record, store_i64, twin
+from ..memory import alloc, free, load_i64, native, record, set_machine_form, store_i64, twin
 from ..status import OK
 from ..threads.team import team_at
 from ..threads.work_partition import end_of, first_of
@@ -55,7 +55,7 @@ WORTH = 8_000_000
 
 
 @native
-def block_length(side, work, shortest):
+def block_length(side: int, work: int, shortest: int) -> int:
     """The length of the blocks of a side, for ``work`` in all."""
     blocks = min(work // BLOCK_WORK, MOST)
     if blocks < 2 or side < 2 * shortest:
@@ -65,8 +65,9 @@ def block_length(side, work, shortest):
 
 @native
 def multiply(
-    gemm, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc, count, a_step, b_step, c_step
-):  # fmt: skip
+    gemm: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int, a: int, lda: int, b: int, ldb: int,
+    c: int, ldc: int, count: int, a_step: int, b_step: int, c_step: int,
+) -> int:  # fmt: skip
     """Compute ``count`` products as ``call_gemms``, in several threads if they have enough work."""
     work = m * n * k * itemsize
     rows = block_length(m, work, SHORTEST) if m >= n else m
@@ -107,9 +108,9 @@ def multiply(
 
 @native
 def multiply_block(
-    blas, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc, a_step, b_step, c_step,
-    rows, columns, across, each, piece,
-):  # fmt: skip
+    blas: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int, a: int, lda: int, b: int, ldb: int,
+    c: int, ldc: int, a_step: int, b_step: int, c_step: int, rows: int, columns: int, across: int, each: int, piece: int,
+) -> None:  # fmt: skip
     """Compute one block of one product."""
     product, block = piece // each, piece % each
     row, column = block % across * rows, block // across * columns
@@ -120,7 +121,7 @@ def multiply_block(
 
 
 @native
-def multiply_part(argv, n):
+def multiply_part(argv: int, n: int) -> int:
     """Compute the blocks of a share: called like a kernel (see ``object_layout``), with a JOB as its only tensor."""
     j, share = job_at(load_i64(argv)), load_i64(argv + 16)
     for piece in range(first_of(share, j.blocks_in_all, 1), end_of(share, j.blocks_in_all, 1)):
@@ -155,7 +156,8 @@ def call_gemms(
 def _call_gemms_machine() -> Any:
     from llvmlite import ir
     from numba import types
-    from numba.extending import intrinsic
+
+    from ..jit.intrinsics import of_words
 
     word = ir.IntType(64)
 
@@ -164,18 +166,17 @@ def _call_gemms_machine() -> Any:
         builder.call(builder.inttoptr(function, ir.FunctionType(word, [word] * _WORDS).as_pointer()), args)
         return context.get_dummy_value()
 
-    @intrinsic
-    def call(typing, gemm, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc, count, a_step, b_step, c_step):  # type: ignore[no-untyped-def]
-        return types.void(*[types.int64] * _WORDS), generate
-
-    return call
+    return of_words(types.void(*[types.int64] * _WORDS), generate, _WORDS)
 
 
-call_gemms.__machine__ = _call_gemms_machine  # type: ignore[attr-defined]
+set_machine_form(call_gemms, _call_gemms_machine)
 
 
 @native
-def call_gemm(gemm, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc):
+def call_gemm(
+    gemm: int, itemsize: int, transpose_a: int, transpose_b: int, m: int, n: int, k: int, a: int, lda: int, b: int, ldb: int,
+    c: int, ldc: int,
+) -> None:  # fmt: skip
     """Compute one product, as ``call_gemms``."""
     call_gemms(gemm, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc, 1, 0, 0, 0)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..memory import generic, twin
+from ..memory import Array, generic, set_machine_form, twin
 from .non_temporal import LINE_BYTES, NON_TEMPORAL_BYTES, is_line_aligned, make_non_temporal
 
 
@@ -43,7 +43,9 @@ def transpose_block_non_temporal(source: Any, at: int, stride: int, target: Any,
 
 
 @generic
-def transpose_into_result(source, at, stride, rows, columns, target, to, to_stride, side):  # type: ignore[no-untyped-def]
+def transpose_into_result(
+    source: Array, at: int, stride: int, rows: int, columns: int, target: Array, to: int, to_stride: int, side: int
+) -> None:
     """As ``transpose_tile``, into a tensor that may be too large for the caches."""
     item = target.itemsize
     whole_lines = side * item == LINE_BYTES and (to_stride * item) % LINE_BYTES == 0 and is_line_aligned(target, to)
@@ -58,7 +60,9 @@ def transpose_into_result(source, at, stride, rows, columns, target, to, to_stri
 
 
 @generic
-def transpose_tile(source, at, stride, rows, columns, target, to, to_stride, side):  # type: ignore[no-untyped-def]
+def transpose_tile(
+    source: Array, at: int, stride: int, rows: int, columns: int, target: Array, to: int, to_stride: int, side: int
+) -> None:
     """As ``transpose_block`` for ``r`` below ``rows`` and ``c`` below ``columns``; ``side`` is the side of a block."""
     whole_rows, whole_columns = rows - rows % side, columns - columns % side
     for c in range(0, whole_columns, side):
@@ -68,7 +72,9 @@ def transpose_tile(source, at, stride, rows, columns, target, to, to_stride, sid
 
 
 @generic
-def transpose_remainder(source, at, stride, rows, columns, target, to, to_stride, side):  # type: ignore[no-untyped-def]
+def transpose_remainder(
+    source: Array, at: int, stride: int, rows: int, columns: int, target: Array, to: int, to_stride: int, side: int
+) -> None:
     """Transpose the remainder of a tile: below the blocks, then right of them."""
     whole_rows, whole_columns = rows - rows % side, columns - columns % side
     for r in range(rows):
@@ -80,7 +86,8 @@ def _machine(whole_lines: bool) -> Any:
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
-    from numba.extending import intrinsic
+
+    from .intrinsics import intrinsic
 
     def pointers(context: Any, builder: Any, kind: Any, array: Any, first: Any, step: Any, side: int) -> list[Any]:
         """Pointers to the vectors of a block."""
@@ -90,15 +97,15 @@ def _machine(whole_lines: bool) -> Any:
         return [builder.bitcast(builder.gep(data, [offset]), vector) for offset in offsets]
 
     @intrinsic
-    def block(typing, source, at, stride, target, to, to_stride):  # type: ignore[no-untyped-def]
+    def block(typing: Any, source: Any, at: Any, stride: Any, target: Any, to: Any, to_stride: Any) -> Any:
         side = block_side(source.dtype.bitwidth // 8)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             item = source.dtype.bitwidth // 8
-            rows = [builder.load(p, align=item) for p in pointers(context, builder, source, *args[:3], side)]
-            for row, p in zip(
-                _transpose_registers(builder, rows), pointers(context, builder, target, *args[3:], side), strict=True
-            ):
+            read = pointers(context, builder, source, args[0], args[1], args[2], side)
+            written = pointers(context, builder, target, args[3], args[4], args[5], side)
+            rows = [builder.load(p, align=item) for p in read]
+            for row, p in zip(_transpose_registers(builder, rows), written, strict=True):
                 if whole_lines:
                     make_non_temporal(builder, builder.store(row, p, align=min(LINE_BYTES, side * item)))
                 else:
@@ -132,5 +139,5 @@ def _transpose_registers(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-transpose_block.__machine__ = lambda: _machine(False)  # type: ignore[attr-defined]
-transpose_block_non_temporal.__machine__ = lambda: _machine(True)  # type: ignore[attr-defined]
+set_machine_form(transpose_block, lambda: _machine(False))
+set_machine_form(transpose_block_non_temporal, lambda: _machine(True))

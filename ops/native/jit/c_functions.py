@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
+from ..memory import set_machine_form, twin
+
 _WORD = ctypes.c_int64
 
 
@@ -21,11 +23,13 @@ def by_address(n: int) -> Callable[..., int]:
 
         return intrinsics.by_address(n)
 
-    def twin(function: int, *args: int) -> int:
-        return prototype(int(function))(*map(int, args))
+    @twin
+    def call(function: int, *args: int) -> int:
+        result: int = prototype(int(function))(*map(int, args))
+        return result
 
-    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
-    return twin
+    set_machine_form(call, machine)
+    return call
 
 
 def by_name(name: str, n: int) -> Callable[..., int]:
@@ -38,11 +42,13 @@ def by_name(name: str, n: int) -> Callable[..., int]:
 
         return intrinsics.external(name, types.int64, intrinsics._I64, n)
 
-    def twin(*args: int) -> int:
-        return ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)((name, ctypes.CDLL(None)))(*map(int, args))
+    @twin
+    def call(*args: int) -> int:
+        result: int = ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)((name, ctypes.CDLL(None)))(*map(int, args))
+        return result
 
-    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
-    return twin
+    set_machine_form(call, machine)
+    return call
 
 
 call_0, call_1, call_2, call_3, call_4, call_5, call_6 = (by_address(n) for n in range(7))

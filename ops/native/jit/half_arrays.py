@@ -11,7 +11,7 @@ from typing import Any
 import numba
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, make_attribute_wrapper, models, overload, overload_attribute, register_model
+from numba.extending import make_attribute_wrapper, models, overload, overload_attribute, register_model
 
 from . import intrinsics
 
@@ -43,47 +43,61 @@ def array(dtype: str, rank: int, value: Any, bits: Any) -> Any:
     """As ``intrinsics.array``; ``value`` and ``bits``: machine forms of the conversions of ``halves.CONVERSIONS``."""
     kind, words = Halves(dtype, rank, value, bits), intrinsics.array("uint16", rank)
 
-    @intrinsic
-    def wrapped(typing, bits):
-        def generate(context, builder, signature, args):
+    @intrinsics.intrinsic
+    def wrapped(typing: Any, bits: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             out = cgutils.create_struct_proxy(kind)(context, builder)
             out.words = args[0]
             return out._getvalue()
 
         return kind(kind.words), generate
 
-    @numba.njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    def view(address, shape):
+    def view(address: int, shape: Any) -> Any:
         return wrapped(words(address, shape))
 
-    return view
+    return numba.njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(view)
 
 
-@overload(operator.getitem, jit_options=_OPTIONS)
-def _get(array, index):
-    if isinstance(array, Halves):
-        value = array.value
-        return lambda array, index: value(array.words[index])
-    return None
+# numba compares the signatures of a rule and of its implementation, annotations included.
 
 
-@overload(operator.setitem, jit_options=_OPTIONS)
-def _set(array, index, element):
-    if isinstance(array, Halves):
-        bits = array.bits
+def _get(array: Any, index: Any) -> Any:
+    if not isinstance(array, Halves):
+        return None
+    value = array.value
 
-        def put(array, index, element):
-            array.words[index] = bits(element)
+    def get(array: Any, index: Any) -> Any:
+        return value(array.words[index])
 
-        return put
-    return None
-
-
-@overload(len, jit_options=_OPTIONS)
-def _len(array):
-    return (lambda array: len(array.words)) if isinstance(array, Halves) else None
+    return get
 
 
-@overload_attribute(Halves, "shape", jit_options=_OPTIONS)
-def _shape(array):
-    return lambda array: array.words.shape
+def _set(array: Any, index: Any, element: Any) -> Any:
+    if not isinstance(array, Halves):
+        return None
+    bits = array.bits
+
+    def put(array: Any, index: Any, element: Any) -> Any:
+        array.words[index] = bits(element)
+
+    return put
+
+
+def _len(array: Any) -> Any:
+    def length(array: Any) -> Any:
+        return len(array.words)
+
+    return length if isinstance(array, Halves) else None
+
+
+def _shape(array: Any) -> Any:
+    def shape(array: Any) -> Any:
+        return array.words.shape
+
+    return shape
+
+
+overload(operator.getitem, jit_options=_OPTIONS)(_get)
+overload(operator.setitem, jit_options=_OPTIONS)(_set)
+overload(len, jit_options=_OPTIONS)(_len)
+overload_attribute(Halves, "shape", jit_options=_OPTIONS)(_shape)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor_types import DTYPES
-from ..memory import bits_float32, float32_bits, generic
+from ..memory import Element, bits_float32, float32_bits, generic
 
 # A float16 has 5 bits of exponent and 10 of fraction, a float32 has 8 and 23.
 _REST, _SIGN = 0x7FFF, 0x8000
@@ -24,7 +24,7 @@ _NORMAL_16, _HALF_32, _INFINITE_32, _TOO_LARGE_16 = (127 - 14) << 23, 126 << 23,
 
 
 @generic
-def float16_value(bits):  # type: ignore[no-untyped-def]
+def float16_value(bits: Element) -> Element:
     """The float32 with the value of a float16."""
     word = np.int64(bits)
     rest = (word & _REST) << 13
@@ -35,7 +35,7 @@ def float16_value(bits):  # type: ignore[no-untyped-def]
 
 
 @generic
-def float16_bits(value):  # type: ignore[no-untyped-def]
+def float16_bits(value: Element) -> np.uint16:
     """The float16 nearest to a number, as its bits."""
     word = float32_bits(np.float32(value))
     rest = word & 0x7FFFFFFF
@@ -49,13 +49,13 @@ def float16_bits(value):  # type: ignore[no-untyped-def]
 
 
 @generic
-def bfloat16_value(bits):  # type: ignore[no-untyped-def]
+def bfloat16_value(bits: Element) -> Element:
     """The float32 with the value of a bfloat16, which is its upper half."""
     return bits_float32(np.int64(bits) << 16)
 
 
 @generic
-def bfloat16_bits(value):  # type: ignore[no-untyped-def]
+def bfloat16_bits(value: Element) -> np.uint16:
     """The bfloat16 nearest to a number, as its bits."""
     word = float32_bits(np.float32(value))
     rounded = (word + 0x7FFF + (word >> 16 & 1)) >> 16
@@ -65,13 +65,13 @@ def bfloat16_bits(value):  # type: ignore[no-untyped-def]
 
 
 @generic
-def float16(value):  # type: ignore[no-untyped-def]
+def float16(value: Element) -> Element:
     """Round a number to float16, as a float32."""
     return float16_value(float16_bits(value))
 
 
 @generic
-def bfloat16(value):  # type: ignore[no-untyped-def]
+def bfloat16(value: Element) -> Element:
     """Round a number to bfloat16, as a float32."""
     return bfloat16_value(bfloat16_bits(value))
 

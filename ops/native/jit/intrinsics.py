@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic as numba_intrinsic
 
 from ..memory import HAS_HUGE_PAGES, HUGE_PAGE_BYTES, MADV_HUGEPAGE
 
 _I8, _I32, _I64, _F64 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.DoubleType()
 _VOID = ir.VoidType()
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def intrinsic(define: Callable[..., Any]) -> Any:
+    """A machine form by its rule ``define(typing, *argument_types)``: its signature, and the function that generates its code."""
+    return numba_intrinsic(define)
+
 
 def _load(result: types.Type, llvm: ir.Type) -> Any:
     @intrinsic
-    def load(typing, address):
-        def generate(context, builder, signature, args):
+    def load(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.load(builder.inttoptr(args[0], llvm.as_pointer()))
 
         return result(types.int64), generate
@@ -30,8 +38,8 @@ def _load(result: types.Type, llvm: ir.Type) -> Any:
 
 def _store(value_type: types.Type, llvm: ir.Type) -> Any:
     @intrinsic
-    def store(typing, address, value):
-        def generate(context, builder, signature, args):
+    def store(typing: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             builder.store(args[1], builder.inttoptr(args[0], llvm.as_pointer()))
             return context.get_dummy_value()
 
@@ -47,8 +55,8 @@ load_u8, store_u8 = _load(types.uint8, _I8), _store(types.uint8, _I8)
 
 def _bitcast(result: types.Type, argument: types.Type, llvm: ir.Type) -> Any:
     @intrinsic
-    def cast(typing, value):
-        def generate(context, builder, signature, args):
+    def cast(typing: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.bitcast(args[0], llvm)
 
         return result(argument), generate
@@ -61,16 +69,16 @@ bits_float = _bitcast(types.float64, types.int64, _F64)
 
 
 @intrinsic
-def float32_bits(typing, value):
-    def generate(context, builder, signature, args):
+def float32_bits(typing: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.zext(builder.bitcast(args[0], _I32), _I64)
 
     return types.int64(types.float32), generate
 
 
 @intrinsic
-def bits_float32(typing, bits):
-    def generate(context, builder, signature, args):
+def bits_float32(typing: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(builder.trunc(args[0], _I32), ir.FloatType())
 
     return types.float32(types.int64), generate
@@ -81,8 +89,8 @@ def record(dtype: np.dtype) -> Any:
     kind = numba.from_dtype(dtype)
 
     @intrinsic
-    def view(typing, address):
-        def generate(context, builder, signature, args):
+    def view(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             llvm = context.get_value_type(kind)
             pointer = llvm if isinstance(llvm, ir.PointerType) else context.get_data_type(kind).as_pointer()
             return builder.inttoptr(args[0], pointer)
@@ -98,14 +106,15 @@ def array(dtype: str, rank: int) -> Any:
     kind = types.Array(element, rank, "C")
 
     @intrinsic
-    def view(typing, address, shape):
-        def generate(context, builder, signature, args):
+    def view(typing: Any, address: Any, shape: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             from numba.np.arrayobj import make_array, populate_array
 
             out = make_array(kind)(context, builder)
             item = context.get_abi_sizeof(context.get_data_type(element))
             dims = cgutils.unpack_tuple(builder, args[1], rank) if rank > 1 else [args[1]]
-            strides, step = [], ir.Constant(_I64, item)
+            step = ir.Constant(_I64, item)
+            strides: list[Any] = []
             for d in reversed(dims):
                 strides.insert(0, step)
                 step = builder.mul(step, d)
@@ -120,35 +129,35 @@ def array(dtype: str, rank: int) -> Any:
     return view
 
 
+def of_words(signature: Any, generate: Callable[..., Any], n: int) -> Any:
+    """A machine form with ``n`` arguments; numba takes their number from the rule, which is therefore made from text."""
+    namespace: dict[str, Any] = {"signature": signature, "generate": generate}
+    names = "".join(f", a{i}" for i in range(n))
+    exec(f"def rule(typing{names}):\n    return signature, generate\n", namespace)
+    return intrinsic(namespace["rule"])
+
+
 def external(name: str, result: types.Type, llvm_result: ir.Type, n: int, widths: dict[int, ir.Type] | None = None) -> Any:
     """A C function by its symbol, with int64 arguments (narrowed according to ``widths``)."""
     parameters = [(widths or {}).get(i, _I64) for i in range(n)]
 
-    def generate(context, builder, signature, args):
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         narrowed = [builder.trunc(a, p) if p is not _I64 else a for a, p in zip(args, parameters, strict=True)]
         function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(llvm_result, parameters), name)
         out = builder.call(function, narrowed)
         return context.get_dummy_value() if llvm_result is _VOID else out
 
-    signature = result(*[types.int64] * n)
-    namespace: dict[str, Any] = {"signature": signature, "generate": generate}
-    names = ", ".join(f"a{i}" for i in range(n))
-    exec(f"def external(typing{', ' if names else ''}{names}):\n    return signature, generate\n", namespace)
-    return intrinsic(namespace["external"])
+    return of_words(result(*[types.int64] * n), generate, n)
 
 
 def by_address(n: int) -> Any:
     """``call(address, *args)`` of a C function with ``n`` int64 arguments and an int64 result."""
     kind = ir.FunctionType(_I64, [_I64] * n)
 
-    def generate(context, builder, signature, args):
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
-    signature = types.int64(*[types.int64] * (n + 1))
-    namespace: dict[str, Any] = {"signature": signature, "generate": generate}
-    names = ", ".join(f"a{i}" for i in range(n + 1))
-    exec(f"def call(typing, {names}):\n    return signature, generate\n", namespace)
-    return intrinsic(namespace["call"])
+    return of_words(types.int64(*[types.int64] * (n + 1)), generate, n + 1)
 
 
 _aligned_alloc = external("aligned_alloc", types.int64, _I64, 2)
@@ -164,34 +173,40 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-@numba.njit(**_OPTIONS)
-def alloc(nbytes):
+def _compiled(function: F) -> F:
+    dispatcher: F = numba.njit(**_OPTIONS)(function)
+    return dispatcher
+
+
+@_compiled
+def alloc(nbytes: int) -> int:
     if HAS_HUGE_PAGES and nbytes >= 2 * HUGE_PAGE_BYTES:
         rounded = (nbytes + 4095) // 4096 * 4096
-        address = _aligned_alloc(HUGE_PAGE_BYTES, rounded)
+        address: int = _aligned_alloc(HUGE_PAGE_BYTES, rounded)
         if address != 0:
             _madvise(address, rounded, MADV_HUGEPAGE)
         return address
-    return _aligned_alloc(64, max(64, (nbytes + 63) // 64 * 64))
+    address = _aligned_alloc(64, max(64, (nbytes + 63) // 64 * 64))
+    return address
 
 
-@numba.njit(**_OPTIONS)
-def copy_bytes(to, source, nbytes):
+@_compiled
+def copy_bytes(to: int, source: int, nbytes: int) -> None:
     if nbytes > 0:
         _memcpy(to, source, nbytes)
 
 
-@numba.njit(**_OPTIONS)
-def fill_bytes(address, byte, nbytes):
+@_compiled
+def fill_bytes(address: int, byte: int, nbytes: int) -> None:
     if nbytes > 0:
         _memset(address, byte, nbytes)
 
 
 @intrinsic
-def _stack_words(typing):
+def _stack_words(typing: Any) -> Any:
     """The address of two int64 on the stack."""
 
-    def generate(context, builder, signature, args):
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(_I64, 2)), _I64)
 
     return types.int64(), generate
@@ -200,16 +215,17 @@ def _stack_words(typing):
 _CLOCK_MONOTONIC = 1
 
 
-@numba.njit(**_OPTIONS)
-def clock_ns():
+@_compiled
+def clock_ns() -> int:
     spec = _stack_words()
     _clock_gettime(_CLOCK_MONOTONIC, spec)
-    return load_i64(spec) * 1_000_000_000 + load_i64(spec + 8)
+    nanoseconds: int = load_i64(spec) * 1_000_000_000 + load_i64(spec + 8)
+    return nanoseconds
 
 
 @intrinsic
-def call_kernel(typing, function, argv, n):
-    def generate(context, builder, signature, args):
+def call_kernel(typing: Any, function: Any, argv: Any, n: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(_I32, [_I64, _I64])
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 

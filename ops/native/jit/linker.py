@@ -72,7 +72,7 @@ def load(object_code: ObjectCode) -> int:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
     engine.add_object_file(llvm.ObjectFileRef.from_data(object_code.code))
     engine.finalize_object()
-    address = engine.get_function_address(object_code.symbol)
+    address: int = engine.get_function_address(object_code.symbol)
     if not address:
         raise LinkError(f"object code has no function {object_code.symbol}")
     _alive.append(engine)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..memory import twin
+from ..memory import Array, set_machine_form, twin
 
 #: Bytes of a cache line.
 LINE_BYTES = 64
@@ -17,7 +17,7 @@ NON_TEMPORAL_BYTES = 32 << 20
 
 
 @twin
-def is_line_aligned(array: Any, at: int) -> bool:
+def is_line_aligned(array: Array, at: int) -> bool:
     """Whether element ``at`` of a C-contiguous array is the first one of a cache line."""
     return (array.ctypes.data + int(at) * array.itemsize) % LINE_BYTES == 0
 
@@ -33,10 +33,11 @@ def _is_line_aligned() -> Any:
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
-    from numba.extending import intrinsic
+
+    from .intrinsics import intrinsic
 
     @intrinsic
-    def begins(typing, array, at):  # type: ignore[no-untyped-def]
+    def begins(typing: Any, array: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             word, data = ir.IntType(64), cgutils.create_struct_proxy(array)(context, builder, args[0]).data
             address = builder.ptrtoint(builder.gep(data, [args[1]]), word)
@@ -47,4 +48,4 @@ def _is_line_aligned() -> Any:
     return begins
 
 
-is_line_aligned.__machine__ = _is_line_aligned  # type: ignore[attr-defined]
+set_machine_form(is_line_aligned, _is_line_aligned)

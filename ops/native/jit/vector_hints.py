@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..memory import twin
+from ..memory import set_machine_form, twin
 
 
 @twin
@@ -48,7 +48,8 @@ def _machine(arguments: int, generate: Callable[[Any, list[Any]], Any]) -> Calla
 
     def provider() -> Any:
         from numba import types
-        from numba.extending import intrinsic
+
+        from .intrinsics import intrinsic
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             values = [context.cast(builder, a, t, signature.return_type) for a, t in zip(args, signature.args, strict=True)]
@@ -62,13 +63,13 @@ def _machine(arguments: int, generate: Callable[[Any, list[Any]], Any]) -> Calla
         if arguments == 2:
 
             @intrinsic
-            def two(typing, a, b):  # type: ignore[no-untyped-def]
+            def two(typing: Any, a: Any, b: Any) -> Any:
                 return signature_of(a, b), emit
 
             return two
 
         @intrinsic
-        def three(typing, a, b, c):  # type: ignore[no-untyped-def]
+        def three(typing: Any, a: Any, b: Any, c: Any) -> Any:
             return signature_of(a, b, c), emit
 
         return three
@@ -93,8 +94,8 @@ def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
     return generate
 
 
-multiply_add.__machine__ = _machine(3, _library("fmuladd"))  # type: ignore[attr-defined]
-add_in_any_order.__machine__ = _machine(2, lambda builder, v: builder.fadd(*v, flags=("reassoc",)))  # type: ignore[attr-defined]
-multiply_in_any_order.__machine__ = _machine(2, lambda builder, v: builder.fmul(*v, flags=("reassoc",)))  # type: ignore[attr-defined]
-larger.__machine__ = _machine(2, _library("maximum", "nsz"))  # type: ignore[attr-defined]
-smaller.__machine__ = _machine(2, _library("minimum", "nsz"))  # type: ignore[attr-defined]
+set_machine_form(multiply_add, _machine(3, _library("fmuladd")))
+set_machine_form(add_in_any_order, _machine(2, lambda builder, v: builder.fadd(*v, flags=("reassoc",))))
+set_machine_form(multiply_in_any_order, _machine(2, lambda builder, v: builder.fmul(*v, flags=("reassoc",))))
+set_machine_form(larger, _machine(2, _library("maximum", "nsz")))
+set_machine_form(smaller, _machine(2, _library("minimum", "nsz")))

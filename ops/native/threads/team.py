@@ -79,7 +79,7 @@ create_thread, set_signal_mask = by_name("pthread_create", 4), by_name("pthread_
 
 
 @native
-def run_kernel(team, function, argv, n):
+def run_kernel(team: int, function: int, argv: int, n: int) -> int:
     """Call a kernel with the ``n`` tensors and the library table at ``argv``, in several threads if it asks for them; a status.
 
     ``argv`` has room for another word.
@@ -93,7 +93,7 @@ def run_kernel(team, function, argv, n):
 
 
 @native
-def divide(team, function, argv, n, wanted):
+def divide(team: int, function: int, argv: int, n: int, wanted: int) -> int:
     """Run a kernel in at most ``wanted`` threads; a status.
 
     After a failure of any part the whole kernel runs again in one thread: so its status does not depend on the number of threads.
@@ -111,7 +111,7 @@ def divide(team, function, argv, n, wanted):
 
 
 @native
-def publish_work(team, function, argv, n, wanted):
+def publish_work(team: int, function: int, argv: int, n: int, wanted: int) -> bool:
     """Publish the work and wake workers; then the mutex is held.  False: no worker can help."""
     t = team_at(team)
     lock(team + _MUTEX)
@@ -133,7 +133,7 @@ def publish_work(team, function, argv, n, wanted):
 
 
 @native
-def wait_for_parts(team, start):
+def wait_for_parts(team: int, start: int) -> None:
     """Wait until all parts are done; the work began at ``start``.  The mutex is held before and after."""
     t = team_at(team)
     if t.done == t.end:
@@ -154,7 +154,7 @@ def wait_for_parts(team, start):
 
 
 @native
-def run_next_part(team):
+def run_next_part(team: int) -> None:
     """Run the next part.  The mutex is held before and after."""
     t = team_at(team)
     part, function, argv, n, parts = t.next, t.function, t.argv, t.n, t.end
@@ -169,7 +169,7 @@ def run_next_part(team):
 
 
 @native
-def run_part(function, argv, n, part, parts):
+def run_part(function: int, argv: int, n: int, part: int, parts: int) -> int:
     """Run one part of a kernel; a status."""
     block = alloc(_SHARE_BYTES + 8 * (n + 2))
     if block == 0:
@@ -188,7 +188,7 @@ def run_part(function, argv, n, part, parts):
 
 
 @native
-def worker(team):
+def worker(team: int) -> int:
     """The start routine of a worker thread."""
     t = team_at(team)
     lock(team + _MUTEX)
@@ -208,17 +208,18 @@ def worker(team):
 
 
 @native
-def has_free_slot(team):
+def has_free_slot(team: int) -> bool:
     """Whether there are parts to take, and fewer workers on them than requested.
 
     More workers may be awake: the first ones take the parts.
     """
     t = team_at(team)
-    return t.next < t.end and t.helpers < t.most_helpers
+    has_work: bool = t.next < t.end
+    return has_work and bool(t.helpers < t.most_helpers)
 
 
 @native
-def start_worker(team):
+def start_worker(team: int) -> bool:
     """Start a worker with all signals blocked.  False if the system has no thread, or the worker's code is not compiled."""
     routine = team_at(team).worker
     block = alloc(2 * _SIGNALS_BYTES + 8) if routine != 0 else 0

@@ -17,49 +17,50 @@ PARTS_PER_THREAD = 4
 
 
 @native
-def threads_wanted(share, work, most):
+def threads_wanted(share: int, work: int, most: int) -> int:
     """The number of threads to ask for: 0, unless ``work`` units of work, in ``most`` blocks, exceed the limit of the share."""
-    limit = share_at(share).limit
+    limit: int = share_at(share).limit
     if work <= limit or most < 2:
         return 0
     return min(min(1 + work // max(limit, 1), most), 1 << 20)
 
 
 @native
-def first_of(share, total, grain):
+def first_of(share: int, total: int, grain: int) -> int:
     """The first of ``total`` blocks, by the grain, in the share."""
     s = share_at(share)
     return 0 if s.parts == 1 else boundary(total, s.part, s.parts, grain)
 
 
 @native
-def end_of(share, total, grain):
+def end_of(share: int, total: int, grain: int) -> int:
     """The end (exclusive) of the blocks in the share, of ``total`` blocks, by the grain."""
     s = share_at(share)
     return total if s.parts == 1 else boundary(total, s.part + 1, s.parts, grain)
 
 
 @native
-def boundary(total, part, parts, grain):
+def boundary(total: int, part: int, parts: int, grain: int) -> int:
     """The first block of a part: sizes of parts differ by one grain at most, and only the last part may end within a grain."""
     grains = (total + grain - 1) // grain
     return min(total, grains * part // parts * grain)
 
 
 @native
-def is_first(share):
+def is_first(share: int) -> bool:
     """Whether this is the first part, which also does the work that cannot be divided."""
-    return share_at(share).part == 0
+    part: int = share_at(share).part
+    return part == 0
 
 
 @native
-def rows_before(share, piece, inside):
+def rows_before(share: int, piece: int, inside: int) -> int:
     """The number of rows of ``inside`` blocks before ``piece``, the first block of a share."""
     return 0 if piece == 0 or inside == 0 else piece // inside
 
 
 @native
-def rows_begun(share, piece, inside, rows):
+def rows_begun(share: int, piece: int, inside: int, rows: int) -> int:
     """The number of all ``rows`` of ``inside`` blocks that begin before ``piece``, the end of a share."""
     if share_at(share).parts == 1:
         return rows
