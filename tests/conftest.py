@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,10 @@ EMULATED = "RELAYVM_EMULATED"
 
 # Compiling a kernel takes tenths of a second: all workers, and the processes that tests start, share one store.
 os.environ.setdefault("RELAYVM_CACHE_DIR", str(ROOT / ".cache" / "relayvm"))
+
+# Workers and processes of tests import the same modules: keep their bytecode, even where the environment forbids it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Every pass checks what it made.
 os.environ.setdefault("RELAYVM_CHECK", "1")

@@ -41,6 +41,11 @@ _ACTIONS = {"os.fork": "starts a process", "subprocess.Popen": "starts a process
 _tier: str | None = None
 
 
+def tier() -> str | None:
+    """The tier of this run; None without ``--tier``."""
+    return _tier
+
+
 def belongs(tier: str | None, extensive: bool, drawn: bool) -> bool:
     """Whether a test belongs to the tier, as far as markers decide.  ``drawn``: whether it draws examples."""
     if tier == "rest":

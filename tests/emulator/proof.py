@@ -1,16 +1,23 @@
 """Every CUDA text that a test runs on the emulated GPU is compiled by NVRTC as well, for real architectures.
 
-Registered as a plugin by ``conftest``: the run ends with how many there were.
+In ``make test`` for one architecture (``architectures``); the text is kept for ``rest``, which compiles it for the others
+(tests/ops/cuda/test_architectures.py).  Registered as a plugin by ``conftest``: the run ends with the number of texts.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from relayvm.ops.native.jit import nvrtc
 
+from .. import tiers
 from . import real
 
 ARCHITECTURES = ("sm_80", "sm_90")
@@ -21,18 +28,55 @@ _proven: dict[str, int] = {}
 _why_not: list[str] = []
 
 
+def architectures() -> tuple[str, ...]:
+    """The architectures for which this run compiles a text: the newest in ``make test``, all otherwise."""
+    return ARCHITECTURES[-1:] if tiers.tier() == "test" else ARCHITECTURES
+
+
 def prove(text: str) -> None:
-    """Compile a text with kernels (without the prelude) for all ARCHITECTURES, once in a process.  Raises CudaCompileError."""
+    """Compile a text with kernels (without the prelude) for ``architectures()``, once in a process.  Raises CudaCompileError."""
     if real.gpu is not None or text in _proven or _why_not or "__global__" not in text:
         return  # a real GPU compiles for itself
     try:
-        for arch in ARCHITECTURES:
-            image = CUBIN(text, arch, by=_COMPILER)
-            assert image[:4] == b"\x7fELF" and len(image) >= nvrtc.image_bytes(image), "a part of the image is missing"
+        for arch in architectures():
+            check_image(text, arch)
     except nvrtc.NoNvrtc as error:
         _why_not.append(str(error))
         return
+    if len(architectures()) < len(ARCHITECTURES):
+        _keep(text)
     _proven[text] = text.count("__global__")
+
+
+def check_image(text: str, arch: str) -> None:
+    """Compile a text by NVRTC and check that the image is whole.  Raises CudaCompileError and NoNvrtc."""
+    image = CUBIN(text, arch, by=_COMPILER)
+    assert image[:4] == b"\x7fELF" and len(image) >= nvrtc.image_bytes(image), "a part of the image is missing"
+
+
+def _folder() -> Path:
+    return Path(os.environ["RELAYVM_CACHE_DIR"]) / "texts_of_test"
+
+
+def _keep(text: str) -> None:
+    """Keep a text for ``kept_texts``, under the hash of its content."""
+    path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.cu"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(text)
+        part.replace(path)
+
+
+def kept_texts() -> Iterator[str]:
+    """The texts that the last ``make test`` compiled for one architecture, in the order of their hashes."""
+    return (path.read_text() for path in sorted(_folder().glob("*.cu")))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Forget the texts of an earlier ``make test``."""
+    if tiers.tier() == "test" and not hasattr(session.config, "workerinput"):
+        shutil.rmtree(_folder(), ignore_errors=True)
+    _folder().mkdir(parents=True, exist_ok=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -56,5 +100,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     elif _proven:
         kernels, texts = sum(_proven.values()), len(_proven)
         terminalreporter.write_line(
-            f"{kernels} CUDA kernels in {texts} texts compiled with NVRTC for {' and '.join(ARCHITECTURES)}"
+            f"{kernels} CUDA kernels in {texts} texts compiled with NVRTC for {' and '.join(architectures())}"
         )
