@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from pathlib import Path
@@ -56,6 +57,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["RELAYVM_TEST_DEVICES"] = ",".join(dict.fromkeys(filter(None, named)))
     if "cuda" in named and _shall_emulate():
         _plug_in(config)
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and test items out of garbage collections: each full collection takes 0.2 s otherwise."""
+    gc.collect()
+    gc.freeze()
 
 
 def _testable() -> list[str]:

@@ -191,6 +191,7 @@ def test_every_implementation_is_right(case: Case, name: str) -> None:
         agree(case, sizes, flat(VirtualMachine(relay.compile(case.program(sizes), **forced)).run(*case.inputs(sizes))))
 
 
+@pytest.mark.extensive
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.text}-{c.dtype}")
 def test_what_is_chosen_is_right(case: Case) -> None:
     machine = VirtualMachine(relay.compile(case.program()))

@@ -107,6 +107,7 @@ def test_all_classes(
     check_regular(boxes, scores, limit, 1 + seed % 9, iou, least)
 
 
+@pytest.mark.extensive(dtype=("float32", "bfloat16"))
 @pytest.mark.parametrize(("onnx", "dtype"), [(True, "float32"), (False, "float64"), (True, "bfloat16")])
 def test_suppression_as_machine_code(onnx: bool, dtype: str) -> None:
     rng = np.random.default_rng(7)

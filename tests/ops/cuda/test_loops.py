@@ -114,6 +114,7 @@ def values(dtype):
     return np.array([0, 1, 2, 3, info.max, info.min, info.max - 1, 100], dtype)
 
 
+@pytest.mark.extensive(dtype=("float32", "int8"))
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "uint16", "uint64", "bool"])
 def test_scalar_functions(dtype):
     """All of a dtype in one group each, every pair of values, against the CPU's kernels; a GPU's float functions are within
@@ -210,6 +211,7 @@ def test_parts_of_tensors_are_not_taken_for_the_whole():
 # ---- float16 and bfloat16 ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extensive(dtype=("bfloat16",))
 @pytest.mark.parametrize("dtype", HALVES)
 def test_halves(dtype):
     x, y = data(7, 24, dtype=dtype), data(24, dtype=dtype, seed=1)

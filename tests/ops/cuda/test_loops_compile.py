@@ -99,6 +99,7 @@ def fused():
             yield f"add tanh {name} {axis}", group_of(params, [add, tanh, Node(name, ReduceAttrs(axis), (3,), ())])
 
 
+@pytest.mark.extensive
 def test_all_compile():
     groups = dict([*(g for d in DTYPES for g in together(d)), *with_attributes(), *fused()])
     covered = {n.op for g in groups.values() for n in g.nodes}

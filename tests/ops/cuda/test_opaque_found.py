@@ -31,6 +31,7 @@ def test_argwhere_finds_what_is_not_zero_in_order(shape: tuple[int, ...]) -> Non
         np.testing.assert_array_equal(result[:count], expected)
 
 
+@pytest.mark.extensive(dtype=("float32", "uint8"))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_argwhere_of_every_dtype(dtype: str) -> None:
     data = numbers(np.random.default_rng(2), (5, 50), dtype)
@@ -72,6 +73,7 @@ def test_unique_of_any_length(n: int, dtype: str, is_sorted: bool, return_counts
     check_unique(numbers(np.random.default_rng(n), (n,), dtype), is_sorted, return_counts, schedule)
 
 
+@pytest.mark.extensive(dtype=("float32", "int64"))
 @pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.extensive(dtype=["float32", "int64"])
 def test_unique_of_every_dtype(dtype: str) -> None:
@@ -79,6 +81,7 @@ def test_unique_of_every_dtype(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("right", [False, True])
+@pytest.mark.extensive(dtype=("float32", "int64"))
 @pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.extensive(dtype=["float32", "int64"])
 def test_searchsorted(dtype: str, right: bool) -> None:

@@ -36,6 +36,7 @@ def wide(data: np.ndarray) -> np.ndarray:
     return data + np.float32(0) if data.dtype.name.endswith("float16") else data + data.dtype.type(0)
 
 
+@pytest.mark.extensive(dtype=("float32", "uint8"))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_is_sorted_stably_both_ways(dtype: str) -> None:
     rng = np.random.default_rng(0)
@@ -122,6 +123,7 @@ def test_cumsum(dtype: str, out: str, exclusive: bool) -> None:
             np.testing.assert_array_equal(result, expected.astype(result_dtype))
 
 
+@pytest.mark.extensive(dtype=("float32", "bfloat16"))
 @pytest.mark.parametrize("dtype", [d for d in NUMBERS if "float" in d])
 def test_sums_of_floats_are_near_and_what_is_not_finite_stays_behind(dtype: str) -> None:
     data = np.random.default_rng(1).random((2, 4500)).astype(numpy_dtype(dtype))

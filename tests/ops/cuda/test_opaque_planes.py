@@ -72,6 +72,7 @@ def test_convolution_of_every_layout(geometry: str, kernel_layout: str) -> None:
 
 
 @pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.extensive(dtype=("float32",))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_convolution_over_other_axes(rank: int, dtype: str) -> None:
     rng = np.random.default_rng(rank)
@@ -92,6 +93,7 @@ def test_every_way_to_convolve_gives_the_same(layout: int, monkeypatch: pytest.M
         convolutions.check(data, weight, padding=1, **names)
 
 
+@pytest.mark.extensive(dtype=("bfloat16",))
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_halves_are_added_up_in_float32(dtype: str) -> None:
     rng = np.random.default_rng(3)
@@ -131,6 +133,7 @@ def test_pooling_by_windows(last: bool, out_last: bool) -> None:
             pools.check(f"nn.adaptive_{kind}_pool2d", data, expected, last, out_last, output_size=(3, 4))
 
 
+@pytest.mark.extensive(dtype=("int8", "float16"))
 @pytest.mark.parametrize("dtype", ["int8", "uint64", "float64", "float16"])
 def test_the_least_number_is_what_a_window_without_elements_has(dtype: str) -> None:
     data = np.arange(2).reshape(1, 1, 2).astype(numpy_dtype(dtype))
@@ -156,6 +159,7 @@ def test_global_pooling(layout: str) -> None:
 
 
 @pytest.mark.parametrize(("last", "mode", "ratio"), [(False, "avg", -1), (True, "max", 2), (False, "max", -1)])
+@pytest.mark.extensive(dtype=("float32",))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_roi_align(last: bool, mode: str, ratio: int, dtype: str) -> None:
     rng = np.random.default_rng(6)

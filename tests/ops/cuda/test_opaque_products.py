@@ -23,6 +23,7 @@ def small(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.nd
     return rng.integers(0 if dtype[0] == "u" else -4, 5, shape).astype(numpy_dtype(dtype))
 
 
+@pytest.mark.extensive(dtype=("float32", "bfloat16", "int8"))
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_dense_at_every_size(dtype: str) -> None:
     rng = np.random.default_rng(1)
@@ -104,6 +105,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.extensive(dtype=("float32", "bfloat16"))
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_softmax_along_every_axis(dtype: str) -> None:
     rng = np.random.default_rng(6)

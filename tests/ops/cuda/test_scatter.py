@@ -38,6 +38,7 @@ def test_more_updates_than_a_tile():
         same("scatter_elements", [data, indices, updates], schedules=(3,), reduction=reduction)
 
 
+@pytest.mark.extensive(dtype=("int8", "float16"))
 @pytest.mark.parametrize("dtype", ["int8", "uint64", "float16", "bool"])
 def test_other_dtypes(dtype):
     rng = np.random.default_rng(3)
