@@ -369,6 +369,7 @@ def test_memory_as_data() -> None:
     assert (fixed["storages"][0]["arena"], len(fixed["storages"][0]["values"])) == (True, 4)
 
 
+@pytest.mark.extensive(target=("sim",))
 @pytest.mark.parametrize("target", DEVICES)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 def test_every_storage_that_a_run_takes_is_listed_with_its_bytes(path: Path, target: str) -> None:
