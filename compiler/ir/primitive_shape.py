@@ -15,7 +15,7 @@ from ...ops.core.type_relation import PrimitiveShape, as_size, shape_program
 from ...ops.strategy.choice import FORCED, force
 from ...ops.strategy.conditions import Choice
 from ...ops.strategy.implementation import HOST
-from ...shape_funcs.symbolic.dim import Dim, const, dim, fresh, max_, substitute, symbols, where
+from ...shape_funcs.symbolic.dim import UNKNOWNS, Dim, const, dim, fresh, max_, postorder, substitute, where
 from ...shape_funcs.symbolic.registry import Check
 from .expr import Call, Function
 from .primitive import choice_of, group_of, machine_of
@@ -102,6 +102,6 @@ def workspace_type(call: Call, prim: Primitive) -> TensorType:
     for a, tensor in zip(call.args, prim.group.params, strict=True):
         assert isinstance(a.ty, TensorType), a
         known |= dict(zip(tensor.shape, a.ty.shape, strict=True))
-    is_known = all(d in known for d in symbols(prim.workspace).values())
+    is_known = all(d in known for d in postorder([prim.workspace]) if d.op in UNKNOWNS)
     # the size may also depend on values
     return TensorType((as_size(substitute(prim.workspace, known)) if is_known else fresh(),), "uint8")

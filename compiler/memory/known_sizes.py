@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ...ops.core.tensor_types import TensorType, TupleType
 from ...ops.defs import machine_ops
-from ...shape_funcs.symbolic.dim import ANY_DIM, RESULT, SYM, Dim, Shape, const, postorder
+from ...shape_funcs.symbolic.dim import ANY_DIM, RESULT, UNKNOWNS, Dim, Shape, const, postorder
 from ...shape_funcs.symbolic.program import SIZE, assemble
 from ..device_placement.value_location import vector_type
 from ..ir.expr import Call, Var
@@ -27,7 +27,7 @@ class KnownSizes:
     def are_known(self, dims: Iterable[Dim], at: int, path: Path) -> bool:
         """Whether ``dims`` are computable before number ``at``."""
         scope = _SizesInScope(self, at, path)
-        return all(d in scope or d.op not in (SYM, RESULT, ANY_DIM) for d in postorder(dims, stop=scope))
+        return all(d in scope or d.op not in (*UNKNOWNS, RESULT, ANY_DIM) for d in postorder(dims, stop=scope))
 
     def compute(self, vectors: Sequence[Shape], at: int, path: Path) -> Call:
         """The call, of ``vm.bytecode.size_expressions``, that computes ``vectors``, which are computable before number ``at``."""

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from ...ops.core.op import NoAttrs, Op
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
 from ...ops.defs.machine_ops import ALLOC_CLOSURE
-from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, sym
+from ...shape_funcs.symbolic.dim import ANY, Dim, const, name_of, sym
 from ..ir.anf import Names, inner_chains, operands, rebuild
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, let_chain, make_lets, replace
 from ..type_inference.type_match import dims_of
@@ -199,8 +199,8 @@ class _Annotations:
 
     def __init__(self, types: list[Type]) -> None:
         dims = [d for t in types for d in dims_of(t) if const(d) is None]
-        written = {d for d in dims if d.op == SYM and not d.args[0].startswith(".")}
-        names = Names({d.args[0] for d in written})
+        written = {d: name for d in dims if (name := name_of(d)) is not None}
+        names = Names(set(written.values()))
         self._known: dict[Dim, Dim] = {d: d for d in written}
         for d in dims:
             if d not in self._known and dims.count(d) > 1:

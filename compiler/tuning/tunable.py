@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ...ops.core.op import OpPattern
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type
 from ...ops.strategy.implementation import GPU, HOST, OpCall
-from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, substitute, symbols
+from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, name_of, substitute, symbols
 from ...vm.bytecode.executable import DEVICES
 from ...vm.bytecode.size_expressions import known_value, parameter_sizes
 from ...vm.runtime.state_layout import CUDA
@@ -106,8 +106,8 @@ def _tensors(ty: Type | None) -> Iterator[TensorType]:
 
 
 def _names(d: Dim) -> Iterator[str]:
-    for name in symbols(d):
-        yield "" if name.startswith(".") else name
+    for symbol in symbols(d).values():
+        yield name_of(symbol) or ""
 
 
 def _sized(tensors: tuple[Tensor, ...], sizes: Mapping[str, int]) -> tuple[Tensor, ...] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, known_extent
-from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, fresh, sym
+from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, sym
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic
@@ -101,9 +101,9 @@ def declare(ty: Type, names: dict[str, Dim], taken: Collection[str] | None, unkn
     def change(d: Dim) -> Dim:
         if d.op == INT:
             return d
-        if d.op != SYM or d.args[0].startswith("."):
+        name = name_of(d)
+        if name is None:
             return unknown()
-        name = d.args[0]
         if name not in names:
             names[name] = fresh(name) if taken is None or name in taken else sym(name)
         return names[name]

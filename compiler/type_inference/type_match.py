@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
-from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, const, fresh, substitute, symbols
+from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, const, fresh, name_of, substitute, symbols
 from ..ir.expr import Expr
 
 
@@ -147,7 +147,8 @@ class Binder:
         if size is have:
             return have
         if const(size) is not None and const(have) is not None:
-            named = f" (?{want.args[0]})" if want.op == SYM and not want.args[0].startswith(".") else ""
+            name = name_of(want)
+            named = "" if name is None else f" (?{name})"
             raise TypeMismatch(f"its axis {place.axis} is {const(have)}, not {const(size)}{named}")
         assert want.op in (INT, SYM), want
         self.checks.append(SizeCheck(place, size, None if const(size) is not None else self.places[want]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, const, dim, eq, sym
+from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, axis_size, const, dim, eq
 from ...shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ..core.group import Group
@@ -120,7 +120,7 @@ class _SizeConditions:
         elif load is None and d.op == SYM:
             self.known[d] = (number, SIZE, axis)
         else:
-            here = sym(f".t{number}.{axis}")
+            here = axis_size(number, axis)
             self.known[here] = (number, SIZE, axis)
             self.checks.append(Check(eq(here, d), ""))
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-from ...shape_funcs.symbolic.dim import SYM, Dim, postorder
+from ...shape_funcs.symbolic.dim import ELEMENT, Dim, postorder
 from ..codegen.cpu.loop_plan import plans
 from ..codegen.loop_nest.expression import LOAD, SIZE
 from ..codegen.loop_nest.inlining import Nest, TooComplex
 from ..core.group import Group
 from ..strategy.implementation import Kernel
-
-#: Symbol of a size that is an element of a parameter: the numbers of the parameter and of the element.
-RUN_TIME_VALUE = re.compile(r"\.p(\d+)\.(\d+)")
 
 
 def reads(group: Group) -> tuple[bool, ...]:
@@ -52,5 +47,4 @@ def sizes_read(group: Group, nest: Nest) -> set[int]:
 
 def _read_for(size: Dim, known: set[Dim]) -> set[int]:
     """The parameters that must be read to compute ``size`` from the sizes ``known``."""
-    names = (d.args[0] for d in postorder([size], known) if d.op == SYM and d not in known)
-    return {int(match[1]) for match in map(RUN_TIME_VALUE.fullmatch, names) if match}
+    return {d.args[0] for d in postorder([size], known) if d.op == ELEMENT and d not in known}

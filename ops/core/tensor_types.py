@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...shape_funcs.symbolic.dim import INT, SYM, Dim, IntLike, Shape, const, dim, is_static, product
+from ...shape_funcs.symbolic.dim import INT, Dim, IntLike, Shape, const, dim, is_static, name_of, product
 from ...shape_funcs.symbolic.dim import MAX_RANK as MAX_RANK
 
 #: All dtypes, in the order of their codes in tensor descriptors.  The names are numpy's; bfloat16 comes from ml_dtypes.
@@ -161,7 +161,7 @@ def dim_text(d: Dim) -> str:
     """Text of a dimension: ``4``, ``?n`` for a dimension named in the program, ``?`` for any other."""
     if d.op == INT:
         return str(const(d))
-    return f"?{d.args[0]}" if d.op == SYM and not d.args[0].startswith(".") else "?"
+    return f"?{name_of(d) or ''}"
 
 
 def known_extent(shape: Shape, dtype: str) -> tuple[int, int]:

@@ -23,11 +23,12 @@ from ...shape_funcs.symbolic.dim import (
     Shape,
     const,
     dim,
+    element_of,
     is_nonneg,
     postorder,
     product,
     substitute,
-    sym,
+    unnamed,
 )
 from ...shape_funcs.symbolic.program import (
     DATA,
@@ -140,8 +141,8 @@ class PrimitiveShape:
 def build_group(params: Iterable[Tensor], literals: Iterable[Literal], nodes: Iterable[Node], results: Iterable[int]) -> Group:
     """The group with these fields; the ``outputs`` of ``nodes`` are derived, not read.
 
-    An output dim may be an expression over the parameters' dims, ``.p<param>.<element>`` (a run-time value) or a
-    ``result_size``.  Raises TypeRelError.
+    An output dim may be an expression over the parameters' dims and elements (``element_of``), or a ``result_size``.
+    Raises TypeRelError.
     """
     inference = _infer(Group(tuple(params), tuple(literals), tuple(nodes), ()))
     return Group(inference.params, inference.literals, tuple(inference.nodes), tuple(results))
@@ -218,7 +219,7 @@ class _Inference:
         if literal >= 0:
             value = self.literals[literal].value
             return Operand((), tensor.dtype, (dim(as_word(float(value) if is_float(tensor.dtype) else value)),))
-        named = {sym(f".p{ref}.{k}", is_size=False): (ref, DATA, k) for k in range(_n_values(tensor.shape))}
+        named = {element_of(ref, k): (ref, DATA, k) for k in range(_n_values(tensor.shape))}
         self.loads.update(named)
         return Operand(tensor.shape, tensor.dtype, tuple(named))
 
@@ -255,7 +256,7 @@ def _operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None) -> 
     """The operands of the shape function for arguments of these types; ``constants``: the known values, or None."""
     _check_arity(op, types)
     known = list(constants) if constants is not None else [None] * len(types)
-    prefix, count = f".v{next(_calls)}", itertools.count()
+    prefix, count = f"v{next(_calls)}", itertools.count()
 
     def operand(i: int, ty: Any, value: Any) -> Operand:
         if not isinstance(ty, TensorType):
@@ -269,7 +270,7 @@ def _operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None) -> 
             n = _n_values(ty.shape)
         except TypeRelError as error:
             raise TypeRelError(f"{op.name}: {_input(op, i)} {error.message}", input=i) from None
-        return Operand(ty.shape, ty.dtype, tuple(sym(f"{prefix}.{next(count)}", is_size=False) for _ in range(n)))
+        return Operand(ty.shape, ty.dtype, tuple(unnamed(f"{prefix}.{next(count)}", is_size=False) for _ in range(n)))
 
     out: list[Any] = []
     for i, (ty, value) in enumerate(zip(types, known, strict=True)):
@@ -344,7 +345,7 @@ def _as_size(d: Dim, named: dict[Dim, Dim]) -> Dim:
     """``as_size`` after replacing the kernel's counts in ``d`` by symbols, recorded in ``named``."""
     for part in postorder([d]):
         if part.op == RESULT and part not in named:
-            named[part] = sym(f".r{next(_calls)}")
+            named[part] = unnamed(f"r{next(_calls)}")
     return as_size(substitute(d, named))
 
 
@@ -353,7 +354,7 @@ def as_size(d: Dim) -> Dim:
     if is_nonneg(d) and d.depth <= MAX_DEPTH:
         return d
     # named after the expression, so that equal expressions get the same symbol
-    return sym(f".({d.key})")
+    return unnamed(f"({d.key})")
 
 
 # ---- deserialisation of untrusted executables ----------------------------------------------------------------------

@@ -20,10 +20,13 @@ from typing import ClassVar, Union
 
 IntLike = Union["Dim", int]
 
-INT, SYM, POLY, ANY_DIM, RESULT = "int", "sym", "poly", "any", "result"
+INT, SYM, POLY, ANY_DIM, RESULT, ELEMENT, AXIS = "int", "sym", "poly", "any", "result", "element", "axis"
 ADD, MUL, FLOORDIV, MOD, MIN, MAX, EQ, LT, WHERE, ARANGE, SCALED = (
     "add", "mul", "floordiv", "mod", "min", "max", "eq", "lt", "where", "arange_length", "scaled",
 )  # fmt: skip
+
+#: The leaves without a value at compile time.
+UNKNOWNS = (SYM, ELEMENT, AXIS)
 
 #: Maximum rank of a tensor.
 MAX_RANK = 8
@@ -51,6 +54,8 @@ class Dim:
     arange_length  ``(start, stop, step)``, three *float64 bit patterns*: ``ceil((stop-start)/step)``, at least 0
     scaled       ``(size, factor)``: the product rounded down; the factor is a *float64 bit pattern*
     result       ``(bound, index)``: a size reported by the kernel, at most ``bound``
+    element      ``(param, index)``: the value of an element of a primitive's parameter
+    axis         ``(tensor, axis)``: the size of an axis of a primitive's tensor, for which no dim is known
     any          ``()``: the ``?`` of an annotation, before type inference names it
     ===========  ====================================================================
     """
@@ -135,12 +140,36 @@ def sym(name: str, *, is_size: bool = True) -> Dim:
     return Dim(SYM, name, is_size)
 
 
+#: First character of the names that no program has.
+_UNNAMED = "."
+
+
+def unnamed(text: str, *, is_size: bool = True) -> Dim:
+    """The symbol of ``text`` that has no name in a program; it prints as ``?``."""
+    return sym(_UNNAMED + text, is_size=is_size)
+
+
+def name_of(d: Dim) -> str | None:
+    """The name of a symbol of a program; None for any other dim."""
+    return d.args[0] if d.op == SYM and not d.args[0].startswith(_UNNAMED) else None
+
+
 _fresh = itertools.count()
 
 
 def fresh(hint: str = "") -> Dim:
-    """A new symbol for a size.  Its name starts with ``.``, unlike any name in a program; it prints as ``?``."""
-    return sym(f".{hint}{next(_fresh)}")
+    """A new unnamed symbol for a size."""
+    return unnamed(f"{hint}{next(_fresh)}")
+
+
+def element_of(param: int, index: int) -> Dim:
+    """The value of element ``index`` of a primitive's parameter ``param``, known at run time."""
+    return Dim(ELEMENT, param, index)
+
+
+def axis_size(tensor: int, axis: int) -> Dim:
+    """The size of an axis of a primitive's tensor, numbered as in the argv of a kernel."""
+    return Dim(AXIS, tensor, axis)
 
 
 def result_size(bound: IntLike, index: int = 0) -> Dim:
@@ -375,6 +404,8 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
                 done[part] = part.args[0]
             case "sym":
                 done[part] = values[part.args[0]]
+            case "element" | "axis":
+                done[part] = values[part.key]
             case "result":
                 done[part] = done[part.args[0]]
             case "poly":
@@ -514,7 +545,7 @@ def _nonneg_of(d: Dim) -> bool:
             return is_nonneg(d.args[1])
         case "where":
             return is_nonneg(d.args[1]) and is_nonneg(d.args[2])
-        case "eq" | "lt" | "arange_length" | "result" | "any":
+        case "eq" | "lt" | "arange_length" | "result" | "axis" | "any":
             return True
     return False
 
@@ -531,6 +562,10 @@ def _text(d: Dim) -> str:
             return str(a[0])
         case "sym":
             return a[0]
+        case "element":
+            return f".p{a[0]}.{a[1]}"
+        case "axis":
+            return f".t{a[0]}.{a[1]}"
         case "any":
             return "?"
         case "poly":

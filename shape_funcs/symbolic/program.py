@@ -28,7 +28,7 @@ from .dim import (
     POLY,
     RESULT,
     SCALAR,
-    SYM,
+    UNKNOWNS,
     WHERE,
     Dim,
     Shape,
@@ -203,7 +203,7 @@ class _Builder:
         """Assign a slot to ``d``; its operands have slots already."""
         if d in self.slots:
             return
-        assert d.op not in (SYM, ANY_DIM), f"nothing says where {d} is read"
+        assert d.op not in (*UNKNOWNS, ANY_DIM), f"nothing says where {d} is read"
         if d.op == INT:
             self.slots[d] = self._const(d.args[0])
         elif d.op == RESULT:

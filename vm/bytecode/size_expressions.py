@@ -21,6 +21,7 @@ from ...shape_funcs.symbolic.dim import (
     const,
     dim,
     evaluate,
+    name_of,
     postorder,
     product,
     substitute,
@@ -51,7 +52,7 @@ def parameter_sizes(params: Iterable[tuple[str, Type]]) -> dict[Dim, Dim]:
     out: dict[Dim, Dim] = {}
     for path, ty in tensor_params(params):
         for axis, d in enumerate(ty.shape):
-            if d.op == SYM and d.args[0].startswith("."):
+            if d.op == SYM and name_of(d) is None:
                 out.setdefault(d, sym(f"{path}.shape[{axis}]"))
     return out
 

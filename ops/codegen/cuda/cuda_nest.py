@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ....shape_funcs.symbolic.dim import SYM, Dim, const, product
+from ....shape_funcs.symbolic.dim import SYM, Dim, axis_size, const, product
 from ...core.group import Group
 from ...core.tensor_types import computed_in, is_float
 from ..loop_nest.expression_text import indented
@@ -13,7 +13,7 @@ from ..loop_nest.linear_index import Lowered
 from ..loop_nest.size_prologue import Sizes
 from ..loop_nest.statements import KernelContext, Writer
 from .assembly import Assembly, Parameter, Parameters, size
-from .cuda_program import Data, Extent, Fault, Launch, Site, axis_size
+from .cuda_program import Data, Extent, Fault, Launch, Site
 from .cuda_text import CudaC
 from .vector_access import Packed
 

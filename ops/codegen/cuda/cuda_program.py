@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, Shape, sym
+from ....shape_funcs.symbolic.dim import Dim, Shape
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,6 @@ class Size:
     """
 
     dim: Dim | int
-
-
-def axis_size(position: int, axis: int) -> Dim:
-    """The size of an axis of the tensor at ``position``, if it has no dim: an unknown ``.t3.1``."""
-    return sym(f".t{position}.{axis}")
 
 
 @dataclass(frozen=True)

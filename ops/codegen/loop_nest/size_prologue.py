@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 
-from ....shape_funcs.symbolic.dim import SYM, Dim, const, postorder
-from ...analysis.uses import RUN_TIME_VALUE
+from ....shape_funcs.symbolic.dim import ELEMENT, UNKNOWNS, Dim, const, postorder
 from ...core.group import Group
 from .expression_text import Language
 
@@ -52,10 +51,9 @@ class Sizes(ABC):
     def _size_text(self, d: Dim) -> str:
         if d in self._sizes:
             return self.axis(*self._sizes[d])
-        if d.op == SYM:
-            found = RUN_TIME_VALUE.fullmatch(d.args[0])
-            assert found, f"unknown size {d}"
-            return self.element(*map(int, found.groups()))
+        if d.op == ELEMENT:
+            return self.element(*d.args)
+        assert d.op not in UNKNOWNS, f"unknown size {d}"
         if d.op == "poly":
             terms = [[*([] if c == 1 and atoms else [str(c)]), *map(self.size, atoms)] for c, atoms in d.args]
             return " + ".join(map(" * ".join, terms))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from relayvm.ops.codegen.cuda import cuda_source
-from relayvm.ops.codegen.cuda.cuda_program import Extent, axis_size
+from relayvm.ops.codegen.cuda.cuda_program import Extent
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.core.type_relation import shape_program
+from relayvm.shape_funcs.symbolic.dim import axis_size
 from relayvm.shape_funcs.symbolic.program import SIZE
 
 from ...emulator.session import Session

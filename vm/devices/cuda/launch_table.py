@@ -21,10 +21,9 @@ from ....ops.codegen.cuda.cuda_program import (
     Site,
     Size,
     Word,
-    axis_size,
 )
 from ....ops.core.group import Group
-from ....shape_funcs.symbolic.dim import Dim, dim
+from ....shape_funcs.symbolic.dim import Dim, axis_size, dim
 from ....shape_funcs.symbolic.program import SIZE, Load, assemble
 from .gpu_layout import (
     ARG_DATA,
