@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from . import tiers
+pytest.register_assert_rewrite(f"{__package__}.golden_texts")
+
+from . import golden_texts, tiers  # noqa: E402  after the registration
+
+golden = golden_texts.golden
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -39,8 +43,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "relayvm")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--device cuda``: a device more, for every test that runs on all of them (see ``devices``); ``--tier`` (see ``tiers``)."""
+    """``--device cuda``: a device more, for every test that runs on all of them (see ``devices``); ``--tier`` (see ``tiers``);
+    ``--update`` (see ``golden_texts``)."""
     tiers.add_option(parser)
+    golden_texts.add_option(parser)
     parser.addoption("--device", action="append", default=[], help="a device to test besides those of RELAYVM_TEST_DEVICES")
 
 

@@ -1,7 +1,7 @@
 """Every mistake has one text with a place and what would be valid, kept in ``tests/bad_input``; the machine lives on.
 
 A case is a file: a command line after ``$`` or Python after ``>>>``, then how it ends, then the whole text.  After a
-change of words, ``python tests/compiler/test_bad_input.py`` writes the texts anew; read the difference.
+change of words, ``pytest --update`` writes the texts anew; read the difference.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
-import os
 import shlex
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +29,7 @@ from relayvm.vm.diagnostics.source import RelayError, VMError
 from relayvm.vm.report.profiling import finish
 
 from ..devices import DEVICES
+from ..golden_texts import Golden
 
 FOLDER = Path(__file__).resolve().parents[1] / "bad_input"
 CASES = sorted(FOLDER.glob("*.txt"))
@@ -84,12 +83,11 @@ def outcome(case: str) -> str:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_bad_input(path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input(path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     monkeypatch.chdir(workspace)
     monkeypatch.setenv("COLUMNS", "100")
-    want = path.read_text()
-    got = outcome(want)
-    assert got == want
+    got = outcome(path.read_text())
+    golden.check(path, got)
     assert "Traceback" not in got and "internal error" not in got
 
 
@@ -136,20 +134,3 @@ def settled(machine: VirtualMachine) -> dict[str, int]:
     finish(machine)
     machine.trim()
     return machine.memory
-
-
-def write_anew() -> None:
-    """Write every case's text as it is now."""
-    os.environ["COLUMNS"] = "100"
-    with tempfile.TemporaryDirectory() as folder:
-        make_workspace(Path(folder))
-        os.chdir(folder)
-        for path in sorted(FOLDER.glob("*.txt")):
-            text = outcome(path.read_text())
-            if text != path.read_text():
-                path.write_text(text)
-                print(f"written: {path}")
-
-
-if __name__ == "__main__":
-    write_anew()

@@ -24,7 +24,9 @@ from relayvm.vm.bytecode.executable import DEVICES, VMFunction
 from relayvm.vm.bytecode.trusted import VARIABLE as CHECK_VARIABLE
 from relayvm.vm.diagnostics.source import TypeCheckError
 
-VERSION = '#[version = "0.0.5"]\n'
+from ..golden_texts import Golden, read_case
+from ..programs import HEADER
+
 CASES = sorted(Path(__file__).with_name("emit").glob("*.relay"))
 HOST, SIM = DEVICES.index("cpu"), DEVICES.index("sim")
 
@@ -39,7 +41,7 @@ def checked_passes() -> Iterator[None]:
 
 def executable(program: str, target: str, **config: object) -> Executable:
     """The compiled program; without optimisations that change the tested instructions, unless requested."""
-    return compile(VERSION + program, target, **{"opt_level": 2, "place": "off", **config})
+    return compile(HEADER + program, target, **{"opt_level": 2, "place": "off", **config})
 
 
 def disassembly(exe: Executable) -> str:
@@ -56,18 +58,15 @@ def disassembly(exe: Executable) -> str:
     return "\n".join(out) + "\n"
 
 
-def split(path: Path) -> tuple[dict[str, str], str, str]:
-    """Options, program and expected text of a case; unless memory is its subject, each value has a storage of its own."""
-    before, _, after = path.read_text().partition("// -----\n")
-    first, _, program = before.partition("\n")
-    said = dict(item.strip().split(": ") for item in first.removeprefix("//").split(","))
-    return {"plan": "off", **said}, program, after
+def compiled_case(path: Path) -> Executable:
+    """The executable of a case; unless memory is its subject, each value has a storage of its own."""
+    case = read_case(path)
+    return executable(case.program, **{"plan": "off", **case.options})
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_bytecode(path: Path) -> None:
-    options, program, expected = split(path)
-    assert disassembly(executable(program, **options)) == expected
+def test_bytecode(path: Path, golden: Golden) -> None:
+    golden.check_case(path, disassembly(compiled_case(path)))
 
 
 def test_spans_lead_back_to_the_source() -> None:

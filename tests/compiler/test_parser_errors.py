@@ -9,15 +9,17 @@ import pytest
 from relayvm.compiler.text.parser import parse, parse_expr, read_source
 from relayvm.vm.diagnostics.source import FileError, ParseError, SourceText
 
+from ..golden_texts import Golden
+
 FOLDER = Path(__file__).with_name("errors")
 PROGRAMS = sorted(FOLDER.glob("*.relay"))
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
-def test_mistake(path: Path) -> None:
+def test_mistake(path: Path, golden: Golden) -> None:
     with pytest.raises(ParseError) as raised:
         parse(SourceText(path.name, path.read_text()))
-    assert str(raised.value) + "\n" == path.with_suffix(".txt").read_text()
+    golden.check(path.with_suffix(".txt"), f"{raised.value}\n")
 
 
 def test_every_text_has_its_program() -> None:

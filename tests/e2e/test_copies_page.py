@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from ..golden_texts import Golden
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "copies.py"
 
 
@@ -22,10 +24,10 @@ def copies() -> ModuleType:
     return module
 
 
-def test_the_page_and_the_program_are_fresh(copies: ModuleType) -> None:
+def test_the_page_and_the_program_are_fresh(copies: ModuleType, golden: Golden) -> None:
     found = copies.measure()
-    assert copies.PROGRAM.read_text(encoding="utf-8") == copies.program(), "run `python benchmarks/copies.py`"
-    assert copies.PAGE.read_text(encoding="utf-8") == copies.page(found), "run `python benchmarks/copies.py`"
+    golden.check(copies.PROGRAM, copies.program())
+    golden.check(copies.PAGE, copies.page(found))
     numbers = [found[name].dtoh_copies for name in ("op", "relay", "input", "input + place")]
     assert numbers == sorted(numbers, reverse=True) and len(set(numbers)) == 4
     assert numbers[2] >= 4 * copies.LAYERS and numbers[3] == 0

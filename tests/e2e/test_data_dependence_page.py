@@ -12,6 +12,8 @@ import pytest
 
 from relayvm.shape_funcs.relay_flags import RELAY_FLAGS
 
+from ..golden_texts import Golden
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "data_dependence.py"
 
 
@@ -46,5 +48,5 @@ def test_relays_flags_bring_the_data(script: ModuleType, found: dict[str, Any]) 
         assert found[name].relays >= script.BYTES, name
 
 
-def test_the_page_is_fresh(script: ModuleType, found: dict[str, Any]) -> None:
-    assert script.PAGE.read_text(encoding="utf-8") == script.page(found), "run `python benchmarks/data_dependence.py`"
+def test_the_page_is_fresh(script: ModuleType, found: dict[str, Any], golden: Golden) -> None:
+    golden.check(script.PAGE, script.page(found))

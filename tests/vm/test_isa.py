@@ -16,6 +16,7 @@ from relayvm.vm.bytecode.disassembly import instruction_markdown, isa_markdown
 from relayvm.vm.bytecode.verify import verify
 from relayvm.vm.runtime import loop
 
+from ..golden_texts import Golden
 from .executables import by_hand
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,13 +144,12 @@ def test_the_executable_by_hand_has_every_instruction() -> None:
     verify(by_hand())
 
 
-def test_the_disassembly_is_as_recorded() -> None:
-    recorded = Path(__file__).with_name("golden") / "disassembly.txt"
-    assert by_hand().disassembly == recorded.read_text()
+def test_the_disassembly_is_as_recorded(golden: Golden) -> None:
+    golden.check(Path(__file__).with_name("golden") / "disassembly.txt", by_hand().disassembly)
 
 
-def test_the_page_is_fresh() -> None:
-    assert (ROOT / "docs" / "isa.md").read_text() == isa_markdown()
+def test_the_page_is_fresh(golden: Golden) -> None:
+    golden.check(ROOT / "docs" / "isa.md", isa_markdown())
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)

@@ -13,6 +13,7 @@ from relayvm.compiler.docs.pages import PAGES
 from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
 from relayvm.vm.bytecode.isa import INSTRUCTIONS
 
+from ...golden_texts import Golden
 from .answers import answer, data
 
 
@@ -47,6 +48,5 @@ def test_env(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
-def test_the_pages_are_fresh(name: str) -> None:
-    page = PAGES_FOLDER / name
-    assert page.read_text(encoding="utf-8") == PAGES[name](), "run `python -m relayvm.compiler.docs.pages`"
+def test_the_pages_are_fresh(name: str, golden: Golden) -> None:
+    golden.check(PAGES_FOLDER / name, PAGES[name]())

@@ -24,7 +24,9 @@ from relayvm.compiler.text.printer import astext
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 
-VERSION = '#[version = "0.0.5"]\n'
+from ...golden_texts import Golden, read_case
+from ...programs import HEADER
+
 CASES = sorted(Path(__file__).with_name("manifest_alloc").glob("*.relay"))
 
 
@@ -54,32 +56,24 @@ def full_of():
     del REGISTRY["full_of"], SHAPE_FUNCS["full_of"]
 
 
-def split(path: Path) -> tuple[dict[str, str], str, str]:
-    """Options, program and expected text of a case."""
-    before, _, after = path.read_text().partition("// -----\n")
-    first, _, program = before.partition("\n")
-    return dict(item.strip().split(": ") for item in first.removeprefix("//").split(",")), VERSION + program, after
-
-
-def allocated(options: dict[str, str], program: str) -> IRModule:
-    """The program with explicit allocation."""
-    mod = infer_type(to_a_normal_form(parse(program)))
+def allocated(path: Path) -> IRModule:
+    """The program of a case with explicit allocation."""
+    case = read_case(path)
+    options, mod = case.options, infer_type(to_a_normal_form(parse(HEADER + case.program)))
     mod = fuse_ops(mod, enabled=options.get("fuse", "on") == "on")
     return manifest_alloc(mod, options["target"], options.get("data_dependence", "input"))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_before_and_after(path: Path) -> None:
-    options, program, expected = split(path)
-    mod = allocated(options, program)
+def test_before_and_after(path: Path, golden: Golden) -> None:
+    mod = allocated(path)
     check(mod, "manifest_alloc", typed=True)
-    assert astext(mod).removeprefix(VERSION) == expected
-    assert structural_equal(parse(VERSION + expected), mod)
+    golden.check_case(path, astext(mod).removeprefix(HEADER))
+    assert structural_equal(parse(astext(mod)), mod)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_lifetimes_are_well_formed_and_print(path: Path) -> None:
-    options, program, _ = split(path)
-    mod = manifest_lifetimes(start_copies(allocated(options, program)))
+    mod = manifest_lifetimes(start_copies(allocated(path)))
     check(mod, "manifest_lifetimes", typed=True)
     assert structural_equal(parse(astext(mod)), mod)

@@ -21,39 +21,38 @@ from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
 
-VERSION = '#[version = "0.0.5"]\n'
+from ...golden_texts import Golden, read_case
+from ...programs import HEADER
+
 CASES = sorted(Path(__file__).with_name("place").glob("*.relay"))
 
 
-def placed(path: Path) -> tuple[IRModule, str, dict[str, str]]:
-    """The case's program after the pass, the text that is expected, and the options."""
-    before, _, after = path.read_text().partition("// -----\n")
-    first, _, program = before.partition("\n")
-    options = dict(item.strip().split(": ") for item in first.removeprefix("//").split(","))
-    mod = lambda_lift(infer_type(to_a_normal_form(parse(VERSION + program))))
-    entries = tuple(parse(VERSION + program).functions)
-    return run(mod, options, entries), after, options
+def placed(path: Path) -> IRModule:
+    """The program of a case after the pass."""
+    mod = parse(HEADER + read_case(path).program)
+    return run(path, lambda_lift(infer_type(to_a_normal_form(mod))))
 
 
-def run(mod: IRModule, options: dict[str, str], entries: tuple[str, ...]) -> IRModule:
-    return place(mod, options["target"], entries, enabled=options.get("place", "on") == "on")
+def run(path: Path, mod: IRModule) -> IRModule:
+    """The pass with the options of a case."""
+    case = read_case(path)
+    entries = tuple(parse(HEADER + case.program).functions)
+    return place(mod, case.options["target"], entries, enabled=case.options.get("place", "on") == "on")
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_before_and_after(path: Path) -> None:
-    mod, expected, options = placed(path)
+def test_before_and_after(path: Path, golden: Golden) -> None:
+    mod = placed(path)
     check(mod, "place", typed=True)
-    assert astext(mod).removeprefix(VERSION) == expected
-    assert structural_equal(parse(VERSION + expected), mod)
-    entries = tuple(parse(VERSION + path.read_text().partition("// -----\n")[0].partition("\n")[2]).functions)
-    assert structural_equal(run(mod, options, entries), mod), "a second run changes it again"
+    golden.check_case(path, astext(mod).removeprefix(HEADER))
+    assert structural_equal(parse(astext(mod)), mod)
+    assert structural_equal(run(path, mod), mod), "a second run changes it again"
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_fusion_keeps_host_and_target_apart(path: Path) -> None:
-    mod, _, options = placed(path)
-    fused = fuse_ops(mod)
+    fused = fuse_ops(placed(path))
     check(fused, "fuse_ops", typed=True)
     assert structural_equal(parse(astext(fused)), fused)
-    devices = {f.attrs.get("device", options["target"]) for f in fused.functions.values() if f.is_primitive}
-    assert devices <= {"cpu", options["target"]}
+    target = read_case(path).options["target"]
+    assert {f.attrs.get("device", target) for f in fused.functions.values() if f.is_primitive} <= {"cpu", target}
