@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, max_, min_, product
 from ..codegen.cpu.loop_plan import plans
@@ -109,7 +110,7 @@ def _segment_offset(indices: Sequence[_Index | None], shape: Shape, loops: Seque
 # ---- a join --------------------------------------------------------------------------------------------------------
 
 
-def _leaves(nest: Nest, number: int, low: Dim, high: Dim | None, axis: int | None = None) -> Iterator[tuple]:
+def _leaves(nest: Nest, number: int, low: Dim, high: Dim | None, axis: int | None = None) -> Iterator[tuple[Any, ...]]:
     """``(cell, axis, low, high)`` of each element selected by comparing one loop variable, ``axis``, with bounds; high None: the
     end of the loop."""
     cell = nest.cells[number]

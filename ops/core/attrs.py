@@ -15,14 +15,15 @@ def check_attrs(op: Op, attrs: Any) -> None:
     """Raise TypeRelError if ``attrs`` is not an instance of ``op.attrs``, or a field has a value of another type."""
     if type(attrs) is not op.attrs:
         raise TypeRelError(f"{op.name}: the attributes must be {op.attrs.__name__}, not {type(attrs).__name__}")
-    for name, expected in _hints(op.attrs).items():
+    attrs_class: Any = op.attrs
+    for name, expected in _hints(attrs_class).items():
         value = getattr(attrs, name)
         if not _fits(value, expected):
             raise TypeRelError(f"{op.name}: attribute {name} must be {_text(expected)}, not {value!r}")
 
 
 @functools.cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 

@@ -47,19 +47,19 @@ class Term:
         return self.operand.rank
 
     def __add__(self, other: Term | float) -> CallTerm:
-        return call(ADD, self, self._as_term(other))
+        return _call_term(ADD, self, self._as_term(other))
 
     def __sub__(self, other: Term | float) -> CallTerm:
-        return call(SUBTRACT, self, self._as_term(other))
+        return _call_term(SUBTRACT, self, self._as_term(other))
 
     def __mul__(self, other: Term | float) -> CallTerm:
-        return call(MULTIPLY, self, self._as_term(other))
+        return _call_term(MULTIPLY, self, self._as_term(other))
 
     def __truediv__(self, other: Term | float) -> CallTerm:
-        return call(DIVIDE, self, self._as_term(other))
+        return _call_term(DIVIDE, self, self._as_term(other))
 
     def __neg__(self) -> CallTerm:
-        return call(NEGATIVE, self)
+        return _call_term(NEGATIVE, self)
 
     def _as_term(self, other: Term | float) -> Term:
         return other if isinstance(other, Term) else number(other, self.dtype)
@@ -112,7 +112,8 @@ def composite(
 def expansion(op: Op, operands: tuple[Any, ...], attrs: Any) -> Expansion:
     """The terms of a call of the composite ``op`` on ``operands`` (a tuple of operands for a tuple input)."""
     assert op.expand is not None, op
-    return op.expand(_input_terms(operands), attrs)  # type: ignore[no-any-return]
+    expanded: Expansion = op.expand(_input_terms(operands), attrs)
+    return expanded
 
 
 def _input_terms(operands: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -123,6 +124,12 @@ def _input_terms(operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 # ---- building terms --------------------------------------------------------------------------------------------------
+
+
+def _call_term(op: Op, *args: Term) -> CallTerm:
+    term = call(op, *args)
+    assert isinstance(term, CallTerm)
+    return term
 
 
 def call(op: Op, *args: Any, attrs: Any = None) -> Any:

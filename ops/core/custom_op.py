@@ -25,8 +25,9 @@ from ..defs.broadcast import broadcast
 from ..native.memory import generic
 from ..strategy.implementation import Kernel
 from .compute import Compute, Scalar, Value
-from .dtype_rules import DTYPES, like_inputs
+from .dtype_rules import like_inputs
 from .op import REGISTRY, DTypeRule, NoAttrs, Op, OpPattern
+from .tensor_types import DTYPES
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 #: Names of the operators declared by `register_op`.

@@ -69,7 +69,8 @@ def like_first(name: str, names: Sequence[str], others: dict[int, Sequence[str]]
     def rule(inputs: tuple[Any, ...], attrs: Any) -> str:
         for n, supported in (others or {}).items():
             require(name, inputs[n], supported, n, names[n])
-        return inputs[0]
+        dtype: str = inputs[0]
+        return dtype
 
     return rule
 
@@ -88,7 +89,8 @@ def like_fields(name: str) -> DTypeRule:
                     input=0,
                     help="convert one of them with `cast`",
                 )
-        return fields[0]
+        first: str = fields[0]
+        return first
 
     return rule
 

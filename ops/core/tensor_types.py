@@ -38,7 +38,7 @@ def numpy_dtype(dtype: str) -> np.dtype:
     if dtype == "bfloat16":
         import ml_dtypes  # registers the name; takes 4 ms, hence only on demand
 
-        return np.dtype(ml_dtypes.bfloat16)
+        dtype = ml_dtypes.bfloat16
     return np.dtype(dtype)
 
 

@@ -433,7 +433,7 @@ def _implementation(name: Any, nodes: Sequence[Node]) -> str:
 
 def _ref(value: Any, n_values: int) -> int:
     _need(type(value) is int and 0 <= value < n_values, f"value {value!r} does not exist here")
-    return value
+    return int(value)
 
 
 def _need(ok: object, what: str) -> None:

@@ -56,7 +56,7 @@ def _boxes_by_class(call: OpCall) -> Dim:
 
 
 def _boxes_by_regular_class(call: OpCall) -> Dim:
-    return call.inputs[1].shape[1] * call.attrs.num_classes
+    return call.inputs[1].shape[1] * int(call.attrs.num_classes)
 
 
 def _all_class_rule(dtypes: tuple[Any, ...], attrs: Any) -> tuple[str, ...]:

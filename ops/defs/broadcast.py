@@ -8,9 +8,9 @@ from typing import Any
 
 from ...shape_funcs.symbolic.dim import const
 from ..core.compute import Cast, Guard, Scalar, Value, apply, index
-from ..core.dtype_rules import BOOL, DTYPES, FLOATS, INTEGERS, INTEGRAL, NUMBERS, like_first, like_inputs, require_same
+from ..core.dtype_rules import BOOL, FLOATS, INTEGERS, INTEGRAL, NUMBERS, like_first, like_inputs, require_same
 from ..core.op import DTypeRule, Op, OpPattern, TypeRelError
-from ..core.tensor_types import is_float
+from ..core.tensor_types import DTYPES, is_float
 from ..native.status import DIVISION_BY_ZERO
 from .elementwise import floor, trunc, zero
 

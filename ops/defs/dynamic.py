@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.compute import Scalar, Value, apply, index
+from ..core.compute import Literal, Scalar, Value, apply, index
 from ..core.dtype_rules import INDICES, known_dtype, like_first, require
 from ..core.op import DTypeRule, NoAttrs, Op, OpPattern
 from .broadcast import BroadcastToAttrs, first_broadcast
@@ -134,7 +134,8 @@ def _slice(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Value) -> 
 
 def _length(vector: Value) -> int:
     size = vector.size(0)
-    return size.value  # type: ignore[attr-defined]  # the shape function takes only vectors of known length
+    assert isinstance(size, Literal)  # the shape function takes only vectors of known length
+    return int(size.value)
 
 
 def _declare(

@@ -185,10 +185,10 @@ def _clip(x: Scalar, attrs: ClipAttrs) -> Scalar:
 
 def _clip_dtype(inputs: tuple[Any, ...], attrs: ClipAttrs) -> str:
     dtype = like_inputs("clip", ["data"], NUMBERS)(inputs, attrs)
+    assert isinstance(dtype, str)
     for name, bound in (("a_min", attrs.a_min), ("a_max", attrs.a_max)):
         if math.isnan(bound) and not is_float(dtype):
             raise TypeRelError(f"{name} is NaN, which is no bound of {dtype}")
-    assert isinstance(dtype, str)
     return dtype
 
 

@@ -165,14 +165,15 @@ def _sum(data: Value, at: list[Scalar], taps: list[Any], counts: Scalar | None, 
     if not taps:
         element = as_number(data(*at), number)
         return element if counts is None else choose(counts, element, Number(0.0, number))
-    total: Any = None
+    total: Scalar | None = None
     for tap, own in taps[0]:
         both = own if counts is None else counts if own is None else apply("and", counts, own)
         part = _sum(data, [*at, tap.index], taps[1:], both, number)
         if tap.weight is not None:
             part = as_number(tap.weight, number) * part
         total = part if total is None else total + part
-    return total  # type: ignore[no-any-return]
+    assert total is not None, "a sample has taps"
+    return total
 
 
 def _sample_rule(dtypes: tuple[Any, ...], attrs: GridSampleAttrs) -> str:

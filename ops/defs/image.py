@@ -12,10 +12,10 @@ import numpy as np
 from ...shape_funcs.defs.conv import SPATIAL, data_layouts
 from ...shape_funcs.defs.image import CROP_MODE
 from ..core.compute import Scalar, Value, apply
-from ..core.dtype_rules import DTYPES, FLOATS, INDICES, NUMBERS, one_of, require
+from ..core.dtype_rules import FLOATS, INDICES, NUMBERS, one_of, require
 from ..core.op import DTypeRule, Op, OpPattern, TypeRelError
 from ..core.scalar_attrs import element, require_element
-from ..core.tensor_types import is_float
+from ..core.tensor_types import DTYPES, is_float
 from .conv import Numbers
 from .dynamic import ints
 from .interpolation import (

@@ -78,7 +78,8 @@ def _limited(mode: str, at: Scalar, size: Scalar, element: Any, data: Value) -> 
     limited = apply("floormod", at, size) if mode == "wrap" else apply("minimum", apply("maximum", at, index(0)), size - 1)
     # an empty axis has no valid index
     if all(const(d) not in (None, 0) for d in data.shape):
-        return element(limited)
+        loaded: Scalar = element(limited)
+        return loaded
     return Guard(apply("greater", size, index(0), dtype="bool"), INDEX_OUT_OF_RANGE, element(limited))
 
 
@@ -130,7 +131,7 @@ def _adv_index(inputs: tuple[Any, ...], axes: Axes, attrs: Any, output: Value) -
     common = replace(output, shape=output.shape[:n])
     given = [as_index(broadcast(x, axes[:n], common)) for x in indices]
     at = [_from_the_end(i, data.size(k)) for k, i in enumerate(given)]
-    element = data(*at, *axes[n:])
+    element: Scalar = data(*at, *axes[n:])
     for k in reversed(range(len(at))):
         element = Guard(inside(at[k], data.size(k)), INDEX_OUT_OF_RANGE, element)
     return element

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..core.compute import Cast, Literal, Scalar, Value, apply
 from ..core.tensor_types import ITEMSIZE, is_integer
@@ -137,14 +136,15 @@ def between(data: Value, at: Sequence[Scalar], taps: dict[int, tuple[Tap, ...]],
     def along(axes: list[int]) -> Scalar:
         if not axes:
             return as_number(data(*indices), dtype)
-        total: Any = None
+        total: Scalar | None = None
         for tap in taps[axes[0]]:
             indices[axes[0]] = tap.index
             part = along(axes[1:])
             if tap.weight is not None:
                 part = as_number(tap.weight, dtype) * part
             total = part if total is None else total + part
-        return total  # type: ignore[no-any-return]
+        assert total is not None, "a sample has taps"
+        return total
 
     return along(sorted(taps))
 

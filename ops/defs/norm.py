@@ -11,8 +11,9 @@ from ...shape_funcs.defs.conv import data_layouts
 from ...shape_funcs.symbolic.dim import eq
 from ...shape_funcs.symbolic.registry import ShapeError, check
 from ..core.composite import Term, along, call, cast, composite, equal_sizes, number, widened
-from ..core.dtype_rules import DTYPES, FLOATS, like_inputs
+from ..core.dtype_rules import FLOATS, like_inputs
 from ..core.op import DTypeRule, get
+from ..core.tensor_types import DTYPES
 from .broadcast import MAXIMUM, POWER
 from .elementwise import ONES_LIKE, RSQRT, SQRT
 from .pool import AvgPool1dAttrs
@@ -88,7 +89,8 @@ def _normalised(x: Term, axes: tuple[int, ...], epsilon: float) -> Term:
     """``(x - mean) / sqrt(variance + epsilon)`` with mean and variance over ``axes``."""
     over = ReduceAttrs(axes, keepdims=True)
     away = x - call(MEAN, x, attrs=over)
-    return away * call(RSQRT, call(VARIANCE, x, attrs=over) + epsilon)  # type: ignore[no-any-return]
+    normalised: Term = away * call(RSQRT, call(VARIANCE, x, attrs=over) + epsilon)
+    return normalised
 
 
 def _scaled(op: str, x: Term, inputs: Inputs, attrs: LayerNormAttrs | GroupNormAttrs) -> Term:
@@ -194,7 +196,7 @@ def _three_axes(x: Term, axis: int) -> Term:
         x, axis = call(reshape, x, attrs=ReshapeAttrs((-3, -2))), axis - 1
     while x.rank > 3:
         x = call(reshape, x, attrs=ReshapeAttrs((0, 0, -3, -2)))
-    return x if x.rank == 3 else call(expand, x, attrs=ExpandDimsAttrs(2))  # type: ignore[no-any-return]
+    return x if x.rank == 3 else call(expand, x, attrs=ExpandDimsAttrs(2))
 
 
 def _dropout(inputs: Inputs, attrs: DropoutAttrs) -> tuple[Term, ...]:
@@ -205,7 +207,8 @@ def _dropout(inputs: Inputs, attrs: DropoutAttrs) -> tuple[Term, ...]:
 
 
 def _fast_softmax(inputs: Inputs, attrs: Any) -> Term:
-    return call(get("nn.softmax"), *inputs, attrs=attrs)  # type: ignore[no-any-return]
+    softmax: Term = call(get("nn.softmax"), *inputs, attrs=attrs)
+    return softmax
 
 
 def _norm(name: str, doc: str, expand: Callable[..., Any], attrs: type) -> None:
@@ -215,7 +218,13 @@ def _norm(name: str, doc: str, expand: Callable[..., Any], attrs: type) -> None:
 
 def _several(rule: DTypeRule, count: int) -> DTypeRule:
     """Rule for a tuple of ``count`` results, each with the dtype of ``rule``."""
-    return lambda dtypes, attrs: (rule(dtypes, attrs),) * count  # type: ignore[return-value]
+
+    def each(dtypes: tuple[Any, ...], attrs: Any) -> tuple[str, ...]:
+        dtype = rule(dtypes, attrs)
+        assert isinstance(dtype, str)
+        return (dtype,) * count
+
+    return each
 
 
 _norm(

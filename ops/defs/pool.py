@@ -130,7 +130,8 @@ def _columns_or_channels(call: OpCall) -> Dim:
 
 def _result(call: OpCall, letter: str) -> Dim:
     """The size of the result along the axis ``letter``."""
-    return call.outputs[0].shape[(call.attrs.out_layout or call.attrs.layout).index(letter)]
+    layout: str = call.attrs.out_layout or call.attrs.layout
+    return call.outputs[0].shape[layout.index(letter)]
 
 
 def _largest(attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
@@ -143,7 +144,8 @@ def _pool(
     name: str, doc: str, attrs: type, rank: int, body: Callable[..., int], on_cuda: Any, constants: Any, dtypes: Any, **more: Any
 ) -> Op:
     def given(attrs: Any) -> dict[str, Any]:
-        return constants(attrs, rank)  # type: ignore[no-any-return]
+        found: dict[str, Any] = constants(attrs, rank)
+        return found
 
     return Op(
         name=name,

@@ -256,7 +256,7 @@ class ShapeOfAttrs:
 
 def view(name: str, doc: str, attrs: type | None, inputs: tuple[str, ...] = ("data",), **more: Any) -> Op:
     """Declare a RESHAPE operator: the result is a view of the first input."""
-    given = {} if attrs is None else {"attrs": attrs}
+    given: dict[str, Any] = {} if attrs is None else {"attrs": attrs}
     return Op(
         name=name, doc=doc, inputs=inputs, pattern=OpPattern.RESHAPE, **given, **{"dtype": like_first(name, inputs), **more}
     )

@@ -63,7 +63,8 @@ class Upsampling3dAttrs(DynUpsampling3dAttrs):
 def _mode(attrs: Any) -> Mode:
     if hasattr(attrs, "align_corners"):
         return "align_corners" if attrs.align_corners else "asymmetric"
-    return attrs.coordinate_transformation_mode  # type: ignore[no-any-return]
+    mode: Mode = attrs.coordinate_transformation_mode
+    return mode
 
 
 def _compute(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
@@ -92,7 +93,7 @@ def _upsampling(name: str, doc: str, attrs: type, dyn_attrs: type, scales: tuple
         return name, attrs(**numbers, **vars(given))
 
     data, result = example.split(" = ")
-    shared = {"pattern": OpPattern.INJECTIVE, "compute": _compute}
+    shared: dict[str, Any] = {"pattern": OpPattern.INJECTIVE, "compute": _compute}
     ones = ["1.0"] * (len(scales) - 1) + ["2.0"]
     given = ", ".join(f"{what}={one}" for what, one in zip(scales, ones, strict=True))
     Op(

@@ -144,7 +144,7 @@ class _Convolution:
         padded, steps = product(()), given["stride"]
         for axis, (size, tap) in enumerate(zip(self.sizes(call)[1], taps, strict=True), missing):
             padded = padded * (size + (tap - 1) * given["dilation"][axis] // steps[axis])
-        planes = steps[0] * steps[1] * steps[2] + outputs // call.attrs.groups
+        planes: Dim = steps[0] * steps[1] * steps[2] + outputs // call.attrs.groups
         return padded * planes
 
     def accumulator_elements(self, call: OpCall) -> Dim:

@@ -85,7 +85,8 @@ class Finding:
 def _are_times(times: Any) -> bool:
     if type(times) is not list or len(times) != 3 or any(type(t) not in (int, float) for t in times):
         return False
-    return 0 < times[0] <= times[1] <= times[2] < math.inf
+    low, median, high = times
+    return bool(0 < low <= median <= high < math.inf)
 
 
 # ---- calls and their keys ----------------------------------------------------------------------------------------------------
@@ -108,8 +109,13 @@ def bucket_text(bucket: Bucket) -> str:
 
 def static_shapes(call: OpCall) -> tuple[tuple[int, ...], ...] | None:
     """The shapes of a call's inputs; None if a size is unknown."""
-    shapes = tuple(tuple(const(d) for d in t.shape) for t in call.inputs)
-    return None if any(d is None for shape in shapes for d in shape) else shapes  # type: ignore[return-value]
+    shapes = []
+    for t in call.inputs:
+        sizes = [n for d in t.shape if (n := const(d)) is not None]
+        if len(sizes) < len(t.shape):
+            return None
+        shapes.append(tuple(sizes))
+    return tuple(shapes)
 
 
 def implementations(call: OpCall) -> tuple[Kernel, ...]:

@@ -17,7 +17,7 @@ PICTURES = {"NCHW": (1, 2, 3), "NHWC": (3, 1, 2)}
 def _block(attrs: Any) -> int:
     if attrs.block_size < 1:
         raise ShapeError(f"block_size is {attrs.block_size}; it must be at least 1")
-    return attrs.block_size
+    return int(attrs.block_size)
 
 
 @register_shape_func("nn.depth_to_space")

@@ -42,7 +42,7 @@ def _channels(channels: Dim, given: Dim, taken: Dim, attrs: Any) -> Dim:
         raise ShapeError(f"groups must be at least 1, not {groups}")
     same_size(channels, taken, "the data has {} channels, the weight takes {}", 1)
     check(eq(channels % groups, 0), f"{{}} channels of the data do not make {groups} groups", channels, input=0)
-    out_channels = given * groups
+    out_channels: Dim = given * groups
     if attrs.channels is not None:
         out_channels = same_size(dim(attrs.channels), out_channels, "channels says {}, the weight gives {}", 1)
     return out_channels

@@ -207,7 +207,7 @@ def _new_axes(attrs: Any, rank: int) -> int:
     if not 0 <= attrs.num_newaxis <= MAX_RANK - rank:
         valid = f"0 to {MAX_RANK - rank}, for a tensor has at most {dimensions(MAX_RANK)}"
         raise ShapeError(f"num_newaxis is {attrs.num_newaxis}; valid: {valid}")
-    return attrs.num_newaxis
+    return int(attrs.num_newaxis)
 
 
 def _view(data: Shape, out: Shape) -> Shape:

@@ -16,7 +16,7 @@ import math
 import struct
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import ClassVar, Union
+from typing import Any, ClassVar, Union
 
 IntLike = Union["Dim", int]
 
@@ -62,11 +62,11 @@ class Dim:
 
     __slots__ = ("__weakref__", "args", "depth", "key", "nonneg", "op")
     op: str
-    args: tuple
+    args: tuple[Any, ...]
     key: str  # text that orders expressions; equal for equal expressions, in every process
     nonneg: bool  # known to be >= 0
     depth: int  # of the expression tree: 1 for a symbol or an int
-    _table: ClassVar[weakref.WeakValueDictionary[tuple, Dim]] = weakref.WeakValueDictionary()
+    _table: ClassVar[weakref.WeakValueDictionary[tuple[Any, ...], Dim]] = weakref.WeakValueDictionary()
 
     def __new__(cls, op: str, *args: object) -> Dim:
         interned = cls._table.get((op, args))
@@ -416,7 +416,8 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
 
 
 def _as_float(bits: int) -> float:
-    return struct.unpack("<d", struct.pack("<q", bits))[0]  # type: ignore[no-any-return]
+    (value,) = struct.unpack("<d", struct.pack("<q", bits))
+    return float(value)
 
 
 def _arange_length(start: int, stop: int, step: int) -> int:
@@ -530,9 +531,9 @@ def _floordiv(a: Dim, b: Dim) -> Dim:
 def _nonneg_of(d: Dim) -> bool:
     match d.op:
         case "int":
-            return d.args[0] >= 0
+            return bool(d.args[0] >= 0)
         case "sym":
-            return d.args[1]
+            return bool(d.args[1])
         case "poly":
             return all(c >= 0 and all(map(is_nonneg, atoms)) for c, atoms in d.args)
         case "min" | "floordiv" | "mul":
@@ -561,7 +562,7 @@ def _text(d: Dim) -> str:
         case "int":
             return str(a[0])
         case "sym":
-            return a[0]
+            return str(a[0])
         case "element":
             return f".p{a[0]}.{a[1]}"
         case "axis":

@@ -248,7 +248,8 @@ class _Builder:
 def as_word(value: Any) -> int:
     """A Python number as the int64 word of a load: a float becomes the bit pattern of its float64 value."""
     if isinstance(value, float):
-        return struct.unpack("<q", struct.pack("<d", value))[0]
+        (bits,) = struct.unpack("<q", struct.pack("<d", value))
+        return int(bits)
     number = int(value)
     return number - 2**64 if number > INT64_MAX else number
 

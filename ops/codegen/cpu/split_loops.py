@@ -75,7 +75,8 @@ def _size(cells: Cells, number: int) -> Dim | None:
     if cell.kind == LITERAL and cell.dtype == "int64":
         return dim(int(cell.what))
     if cell.kind == SIZE:
-        return cell.what  # type: ignore[no-any-return]
+        size: Dim = cell.what
+        return size
     if cell.kind == APPLY and cell.what == "add" and cell.dtype == "int64":
         a, b = (_size(cells, n) for n in cell.args)
         return None if a is None or b is None else a + b

@@ -23,4 +23,5 @@ def source(group: Group) -> CudaSource:
     node, tensors = group.nodes[0], [Operand(place, t.dtype, t.shape, value) for place, t, value in operands(group)]
     split = len(tensors) - len(node.outputs)
     counts = len(group.params) + len(node.outputs) if group.counts else None
-    return kernel.cuda(OpaqueCall(operator.name, node.attrs, tuple(tensors[:split]), tuple(tensors[split:]), counts))
+    found: CudaSource = kernel.cuda(OpaqueCall(operator.name, node.attrs, tuple(tensors[:split]), tuple(tensors[split:]), counts))
+    return found

@@ -177,7 +177,8 @@ class Cells:
 
 def substituted(cells: Cells, substitution: dict[int, int], roots: Sequence[int]) -> tuple[Cells, list[int]]:
     """A new table of the cells that ``roots`` reach, and the new roots; each key of ``substitution`` is replaced by its value."""
-    out, new = Cells(), {}
+    out = Cells()
+    new: dict[int, int] = {}
     stack = [(r, False) for r in reversed(roots)]
     while stack:
         number, ready = stack.pop()

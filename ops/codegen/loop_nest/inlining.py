@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,15 +78,16 @@ def nest_of(group: Group, ref: int, columns: bool = False) -> Nest:
     return Nest(ref, tuple(source[a] for a in order), len(folded), cells, element, tuple(kept), node, columns)
 
 
+def _loads(ref: int, dtype: str) -> Callable[[tuple[Scalar, ...]], Scalar]:
+    return lambda at: Load(ref, at, dtype)
+
+
 class Inliner:
     """Runs each operator's ``compute`` once per distinct element that is needed of its value."""
 
     def __init__(self, group: Group) -> None:
         self.group, self.cells = group, Cells()
-        self.values = [
-            Value(t.dtype, t.shape, ref, lambda at, ref=ref, dtype=t.dtype: Load(ref, at, dtype))
-            for ref, t in enumerate(group.values())
-        ]
+        self.values = [Value(t.dtype, t.shape, ref, _loads(ref, t.dtype)) for ref, t in enumerate(group.values())]
         self.first_output = len(group.params) + len(group.literals)
         self.substitution: dict[int, int] = {}  # the cell that replaces an element of an inner value
         self._producers = [(n, k) for n in group.nodes for k in range(len(n.outputs))]

@@ -161,13 +161,14 @@ def _required_equalities(group: Group, nest: Nest, load: Cell) -> list[tuple[Dim
     shape = group.params[load.what].shape
     if len(shape) != len(nest.dims):
         return None
-    pairs = []
+    pairs: list[tuple[Dim, Dim]] = []
     for loop, (number, own, extent) in enumerate(zip(load.args, shape, nest.dims, strict=True)):
         index = nest.cells[number]
         if index.kind == APPLY and index.what == "multiply":
             # broadcasting multiplies the index by whether the size is not 1
             index = nest.cells[index.args[0]]
-            if own is extent or _broadcast_size(nest.cells, nest.cells[number].args[1]) is not own:
+            broadcast = _broadcast_size(nest.cells, nest.cells[number].args[1])
+            if own is extent or broadcast is None or broadcast is not own:
                 return None
             pairs.append((own, extent))
         elif own is not extent and not (const(own) is not None and const(own) == const(extent)):

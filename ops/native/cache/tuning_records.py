@@ -55,7 +55,10 @@ def parse(data: bytes, first: int = 1) -> tuple[list[Record], list[RejectedLine]
     rejected: list[RejectedLine] = []
     for line in checked_lines.unpack(data, first):
         found = line if isinstance(line, RejectedLine) else _record(line)
-        (rejected if isinstance(found, RejectedLine) else records).append(found)  # type: ignore[arg-type]
+        if isinstance(found, RejectedLine):
+            rejected.append(found)
+        else:
+            records.append(found)
     return records, rejected
 
 
