@@ -17,9 +17,9 @@ import numpy as np
 
 import relayvm as relay
 
+from ..programs import HEADER
 from .part import Part
 
-_HEADER = '#[version = "0.0.5"]\n'
 X = np.linspace(0, 1, 48, dtype=np.float32)
 _PLAIN = "def @main(%x: Tensor[(?n), float32]) { exp(%x) + %x }"
 _TUPLES = "def @main(%p: (Tensor[(?n), float32], int64)) { (exp(%p.0) + %p.0, (%p.1, %p.0)) }"
@@ -51,7 +51,7 @@ class Case:
 
 @functools.cache
 def _executable(text: str, target: str) -> relay.Executable:
-    return relay.compile(_HEADER + text, target=target)
+    return relay.compile(HEADER + text, target=target)
 
 
 def _call(vm: relay.VirtualMachine, value: Any) -> np.ndarray:
@@ -196,7 +196,7 @@ class Interrupts(Part[Case]):
 def _run_for_ever(case: Case) -> None:
     text, make = FORMS[case.form]
     while True:
-        vm = relay.VirtualMachine(relay.compile(_HEADER + text, target=case.target))
+        vm = relay.VirtualMachine(relay.compile(HEADER + text, target=case.target))
         for _ in range(50):
             _call(vm, make())
 

@@ -33,9 +33,9 @@ from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD
 
 from ..devices import DEVICES
 from ..example_programs import PROGRAMS, sizes_of
+from ..programs import HEADER
 from .crossing_programs import MAT, VEC, drawn_programs, flat, modes, sizes
 
-VERSION = '#[version = "0.0.5"]\n'
 ROOT = Path(__file__).resolve().parents[2]
 SLICE = (
     "def @main(%x: Tensor[(?n, ?), float32], %b: Tensor[(2), int64]) {\n"
@@ -47,7 +47,7 @@ SLICE = (
 
 def program(text: str, **config: Any) -> Executable:
     """Compiled; without placement, which would remove what the texts are about, unless asked for."""
-    return compile(VERSION + text, "sim", **{"place": "off", **config})
+    return compile(HEADER + text, "sim", **{"place": "off", **config})
 
 
 # ---- the list and the events -------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_only_what_the_entry_may_enter_is_explained() -> None:
 
 
 def test_where_device_and_host_are_one_nothing_is_listed() -> None:
-    explained = compile(VERSION + SLICE, "cpu").explain()
+    explained = compile(HEADER + SLICE, "cpu").explain()
     assert explained.transfers == () and "no copies: the host is the device" in str(explained)
     assert {c.device for c in explained.calls} == {"cpu"} and explained.on_host == ()
 
@@ -246,7 +246,7 @@ def test_each_version_says_its_own_condition() -> None:
         rows = call.inputs[0].shape[0]
         return (("rows", (condition(rows, ">=", 64), condition(rows, "<=", 96))),)
 
-    module = parse(VERSION + "def @main(%x: Tensor[(?n, 6), float32], %w: Tensor[(5, 6), float32]) { nn.dense(%x, %w) }")
+    module = parse(HEADER + "def @main(%x: Tensor[(?n, 6), float32], %w: Tensor[(5, 6), float32]) { nn.dense(%x, %w) }")
     settings_ = Config.of()
     exe = emit(lower(module, settings_, "cpu", preferred), "cpu", settings_.texts())
     assert [(c.implementation, c.because) for c in exe.explain().calls] == [
@@ -325,7 +325,7 @@ def memory_text(explained: Explanation, function: str) -> str:
 
 
 def test_the_memory_of_a_function_is_what_its_plan_says() -> None:
-    exe = compile(VERSION + PLANNED, "cpu", fuse="off")
+    exe = compile(HEADER + PLANNED, "cpu", fuse="off")
     assert memory_text(exe.explain(dims={"n": 10}), "main") == MAIN
     assert memory_text(exe.explain(entry="fixed"), "fixed") == FIXED
     assert memory_text(exe.explain(entry="last"), "last") == LAST
@@ -333,13 +333,13 @@ def test_the_memory_of_a_function_is_what_its_plan_says() -> None:
 
 
 def test_what_the_code_says_of_memory_needs_no_notes() -> None:
-    exe = compile(VERSION + PLANNED, "cpu", fuse="off")
+    exe = compile(HEADER + PLANNED, "cpu", fuse="off")
     bare = replace(exe, functions=tuple(replace(f, notes=()) for f in exe.functions))
     assert memory_text(bare.explain(), "main") == BARE
 
 
 def test_memory_as_data() -> None:
-    exe = compile(VERSION + PLANNED, "cpu", fuse="off")
+    exe = compile(HEADER + PLANNED, "cpu", fuse="off")
     (memory,) = exe.explain(dims={"n": 10}).as_data()["memory"]
     assert {k: v for k, v in memory.items() if k not in ("storages", "in_place")} == {
         "function": "main",

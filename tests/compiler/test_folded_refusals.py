@@ -8,13 +8,13 @@ import pytest
 import relayvm as relay
 from relayvm.ops.native.status import SHAPE_CHECK
 
-HEAD = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
 
 
 @pytest.mark.parametrize("target", ["cpu", "sim"])
 @pytest.mark.parametrize("opt_level", [0, 3])
 def test_a_step_of_zero_in_a_branch_that_is_not_taken(opt_level: int, target: str) -> None:
-    text = HEAD + "def @main(%b: bool, %x: float32) { if (%b) { arange(%x, %x, std(0f)) } else { arange(0f, 2f, 1f) } }"
+    text = HEADER + "def @main(%b: bool, %x: float32) { if (%b) { arange(%x, %x, std(0f)) } else { arange(0f, 2f, 1f) } }"
     machine = relay.VirtualMachine(relay.compile(text, target, opt_level=opt_level))
     assert machine.run(False, np.float32(1)).shape == (2,)
     with pytest.raises(relay.VMError, match="arange: step is 0") as raised:
@@ -24,7 +24,7 @@ def test_a_step_of_zero_in_a_branch_that_is_not_taken(opt_level: int, target: st
 
 @pytest.mark.parametrize("target", ["cpu", "sim"])
 def test_more_elements_than_can_be_counted_beside_an_axis_of_zero(target: str) -> None:
-    text = HEAD + f"def @main(%x: float32) {{ (ones(shape=[{2**63 - 1}, 0]), %x) }}"
+    text = HEADER + f"def @main(%x: float32) {{ (ones(shape=[{2**63 - 1}, 0]), %x) }}"
     try:
         exe = relay.compile(text, target=target)
     except relay.TypeCheckError as error:
@@ -48,7 +48,7 @@ NARROWED = {
 @pytest.mark.parametrize("opt_level", [0, 2, 3])
 @pytest.mark.parametrize("name", NARROWED)
 def test_sizes_that_folding_finds_and_a_use_refuses(name: str, opt_level: int, target: str) -> None:
-    text = f"{HEAD}def @main(%b: bool, %x: Tensor[(3, 3), float32]) {{ {NARROWED[name]} }}"
+    text = f"{HEADER}def @main(%b: bool, %x: Tensor[(3, 3), float32]) {{ {NARROWED[name]} }}"
     machine = relay.VirtualMachine(relay.compile(text, target, opt_level=opt_level))
     x = np.ones((3, 3), "float32")
     assert machine.run(False, x).shape[0] in (3, 9)

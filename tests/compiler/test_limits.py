@@ -10,12 +10,13 @@ import pytest
 import relayvm as relay
 from relayvm.ops.core.tensor_types import MAX_DEPTH, MAX_FIELDS, MAX_PARTS, FuncType, Type, TypeTooLarge
 
-VERSION = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
+
 LARGE = 1 << 62
 
 
 def _main(body: str, params: str = "%x: float32") -> str:
-    return f"{VERSION}def @main({params}) {{ {body} }}"
+    return f"{HEADER}def @main({params}) {{ {body} }}"
 
 
 def _nested(n: int, inner: str = "%x") -> str:

@@ -19,9 +19,9 @@ from relayvm.ops.core.op import Op
 from relayvm.ops.defs import machine_ops
 from relayvm.vm.runtime.poison import VARIABLE
 
+from ..programs import HEADER
 from .overlaps import dead_reads
 
-HEADER = '#[version = "0.0.5"]\n'
 #: A row is a line of memory.
 ROWS = "Tensor[(?{n}, 16), float32]"
 X, Y, W = ROWS.format(n="n"), ROWS.format(n="m"), "Tensor[(16, 16), float32]"

@@ -13,12 +13,12 @@ from relayvm.ops.core import op
 from relayvm.ops.core.tensor_types import FuncType, TensorType, TupleType, scalar
 from relayvm.shape_funcs.symbolic.dim import ANY, sym
 
-HEAD = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
 
 
 def test_a_program() -> None:
     module = parse(
-        HEAD
+        HEADER
         + """
         /* a comment /* in a comment */ "and a quote */
         def @main(%x: Tensor[(?n, 4), float32], %c: bool) -> Tensor[(?, 4), float32] {
@@ -121,7 +121,7 @@ def test_scopes_and_recursion() -> None:
 
 
 def test_spans() -> None:
-    module = parse(HEAD + "def @main(%x: int32) {\n  %x + 12\n}")
+    module = parse(HEADER + "def @main(%x: int32) {\n  %x + 12\n}")
     body = module["main"].body
     assert body.span is not None and body.span.place == "<string>:3:3"
     assert module.source is not None and module.source.text[body.span.start : body.span.end] == "%x + 12"
@@ -129,7 +129,7 @@ def test_spans() -> None:
 
 def test_constants_of_the_metadata() -> None:
     text = (
-        HEAD + "def @main() { (meta[relay.Constant][0], meta[relay.Constant][1], meta[relay.Constant][0]) }\n"
+        HEADER + "def @main() { (meta[relay.Constant][0], meta[relay.Constant][1], meta[relay.Constant][0]) }\n"
         '#[metadata]\n{"relay.Constant": [{"dtype": "uint8", "shape": [2, 1], "data": "//8="},'
         ' {"dtype": "float32", "shape": [0], "data": ""}]}'
     )

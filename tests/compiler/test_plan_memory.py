@@ -20,10 +20,10 @@ from relayvm.ops.defs import machine_ops
 from relayvm.vm.bytecode import trusted
 from relayvm.vm.runtime.poison import VARIABLE
 
+from ..programs import HEADER
 from .memory_programs import COLUMNS, KINDS, ROWS, memory_programs
 from .overlaps import dead_reads
 
-HEADER = '#[version = "0.0.5"]\n'
 #: The number of random programs; so few take seconds.
 PROGRAMS = int(os.environ.get("RELAYVM_MEMORY_PROGRAMS", "40"))
 

@@ -15,7 +15,8 @@ from relayvm.compiler.pipeline import lowering
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.defs import machine_ops
 
-HEADER = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
+
 FOUND = "let %r = argwhere(greater(%x, 0f));"
 
 

@@ -10,7 +10,8 @@ from relayvm.compiler.compile import compile
 from relayvm.vm.api.executable import Executable
 from relayvm.vm.diagnostics.source import TypeCheckError
 
-HEADER = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
+
 SMALL = "def @main(%x: Tensor[(?, ?), float32], %r: Tensor[(2), int64]) { dyn.tile(%x, %r) }"
 
 

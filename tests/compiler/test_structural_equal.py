@@ -7,7 +7,7 @@ import pytest
 from relayvm.compiler.ir.structural_equal import structural_equal, structural_hash
 from relayvm.compiler.text.parser import parse, parse_expr
 
-HEAD = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_free_variables() -> None:
 
 def test_order_of_functions_does_not_count() -> None:
     a, b = "def @a() { 1 }\n", "def @b() { @a() }\n"
-    assert structural_equal(parse(HEAD + a + b), parse(HEAD + b + a))
-    assert not structural_equal(parse(HEAD + a), parse(HEAD + a + b))
+    assert structural_equal(parse(HEADER + a + b), parse(HEADER + b + a))
+    assert not structural_equal(parse(HEADER + a), parse(HEADER + a + b))

@@ -15,11 +15,11 @@ import relayvm as relay
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, If, IRModule, Let
 from relayvm.compiler.ir.primitive_shape import SMALL_WORKSPACE, primitive
-from relayvm.compiler.memory.in_place_reuse import nbytes_of
 from relayvm.compiler.pipeline import stages
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.dtype_rules import like_inputs
 from relayvm.ops.core.op import REGISTRY, Op, OpPattern
+from relayvm.ops.core.tensor_types import tensor_bytes
 from relayvm.ops.defs import machine_ops
 from relayvm.ops.native.memory import generic
 from relayvm.ops.native.threads import team as team
@@ -32,9 +32,9 @@ from relayvm.vm.bytecode.executable_file import to_bytes
 from relayvm.vm.runtime import fallback
 from relayvm.vm.runtime.poison import VARIABLE
 
+from ..programs import HEADER
 from .overlaps import dead_reads
 
-HEADER = '#[version = "0.0.5"]\n'
 SORTS = HEADER + "def @main(%x: Tensor[(?n), float32]) { sort(sort(%x), is_ascend=False) }"
 CONVOLUTION = HEADER + (
     "def @main(%x: Tensor[(1, 8, 30, 30), float32], %k: Tensor[(8, 8, 3, 3), float32]) {"
@@ -83,7 +83,7 @@ def test_the_workspace_of_a_convolution_lies_over_dead_values() -> None:
     ((storage, offset),) = workspaces(mod).values()
     ((room, launch),) = [(c.args[-1], c) for _, c in calls(mod, machine_ops.INVOKE_OP) if c.attrs.workspace]
     tensors = {v.name: (c.args[0], c.attrs.offset, v) for v, c in calls(mod, machine_ops.ALLOC_TENSOR)}
-    nbytes = {name: const(nbytes_of(v.ty)) or 0 for name, (_, _, v) in tensors.items()}
+    nbytes = {name: const(tensor_bytes(v.ty)) or 0 for name, (_, _, v) in tensors.items()}
 
     def overlaps(name: str) -> bool:
         its, at, _ = tensors[name]

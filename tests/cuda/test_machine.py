@@ -27,10 +27,10 @@ from relayvm.vm.devices.cuda.graphs import are_equal, is_faster
 
 from ..emulator import emulator
 from ..emulator.platform import Foreign, forget, plugged_in
+from ..programs import HEADER
 
 pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
 
-HEADER = '#[version = "0.0.5"]\n'
 CHAIN = "def @main(%x: Tensor[(?n), float32]) {{ {} }}".format(
     " ".join(["let %y0 = %x;", *(f"let %y{i} = nn.relu(%y{i - 1}) * 1.5f;" for i in range(1, 9)), "%y8"])
 )

@@ -25,9 +25,8 @@ from relayvm.vm.runtime.trace_events import DTOH
 from ..compiler.crossing_programs import drawn_programs, flat, modes, sizes
 from ..devices import HOST, TARGETS
 from ..example_programs import PROGRAMS, sizes_of
+from ..programs import HEADER
 from ..vm.plain import plain_machine
-
-HEADER = '#[version = "0.0.5"]\n'
 
 
 def check_waits(exe: relay.Executable, args: list[Any]) -> int:

@@ -10,8 +10,8 @@ import pytest
 import relayvm as relay
 
 from ..devices import DEVICES, HOST
+from ..programs import HEADER
 
-HEADER = '#[version = "0.0.5"]\n'
 ON_EACH = pytest.mark.parametrize("target", DEVICES)
 
 

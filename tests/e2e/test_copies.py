@@ -10,8 +10,8 @@ import pytest
 import relayvm as relay
 
 from ..devices import TARGETS
+from ..programs import HEADER
 
-HEADER = '#[version = "0.0.5"]\n'
 SIDE = 4096  # a float32 square of this side is 64 MiB
 BIG = SIDE * SIDE * 4
 

@@ -10,8 +10,8 @@ import pytest
 import relayvm as relay
 
 from ..devices import DEVICES
+from ..programs import HEADER
 
-HEADER = '#[version = "0.0.5"]\n'
 EXP = HEADER + "def @main(%x: Tensor[(?n), float32]) { exp(%x) }"
 ADD = HEADER + "def @main(%x: Tensor[(?n), float32], %y: Tensor[(?n), float32]) { add(exp(%x), %y) }"
 LOOP = HEADER + (

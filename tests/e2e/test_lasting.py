@@ -15,8 +15,8 @@ import relayvm as relay
 from relayvm.ops.native.cache import kernel_store
 
 from ..devices import DEVICES
+from ..programs import HEADER
 
-HEADER = '#[version = "0.0.5"]\n'
 MIXED = """
 def @main(%x: Tensor[(?n, ?m), float32], %y: Tensor[(?m), float32], %k: int64) {
   let %a = nn.relu(%x + %y);

@@ -13,8 +13,7 @@ import relayvm as relay
 from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
 
 from ..devices import HOST, TARGETS
-
-HEADER = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
 
 
 def ints(*values: int) -> np.ndarray:

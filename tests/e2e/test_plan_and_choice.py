@@ -24,8 +24,8 @@ from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_fu
 from relayvm.vm.bytecode import trusted
 
 from ..devices import DEVICES
+from ..programs import HEADER
 
-HEADER = '#[version = "0.0.5"]\n'
 NAME = "test.turn"
 LARGE = 100
 

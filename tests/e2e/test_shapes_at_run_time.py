@@ -9,8 +9,8 @@ import relayvm as relay
 from relayvm.shape_funcs.symbolic.program import OPERATIONS
 
 from ..devices import DEVICES, HOST
+from ..programs import HEADER
 
-HEADER = '#[version = "0.0.5"]\n'
 VEC, MAT = "Tensor[(?n), float32]", "Tensor[(?n, ?m), float32]"
 
 

@@ -24,9 +24,9 @@ from relayvm.ops.native.threads import team
 from relayvm.vm.runtime.kernel_addresses import kernel_function
 
 from ..devices import TARGETS
+from ..programs import HEADER
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADER = '#[version = "0.0.5"]\n'
 X, Y, V = "%x: Tensor[(?n, ?m), float32]", "%y: Tensor[(?, ?), float32]", "%v: Tensor[(2), int64]"
 #: Parameters, what is computed of them, and which of the parameters of its one kernel that kernel reads.
 CASES = {

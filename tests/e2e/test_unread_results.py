@@ -10,8 +10,8 @@ import pytest
 import relayvm as relay
 
 from ..devices import TARGETS
+from ..programs import HEADER
 
-HEADER = '#[version = "0.0.5"]\n'
 ADD = "def @main(%x: Tensor[(?n), float32]) { %x + 1f }"
 
 

@@ -18,9 +18,9 @@ from relayvm.vm.runtime.trace_events import ALLOC
 from relayvm.vm.runtime.view_handlers import LEAST_BOUND, LEAST_TIMES
 
 from ..devices import DEVICES
+from ..programs import HEADER
 from ..vm.plain import plain_machine
 
-HEADER = '#[version = "0.0.5"]\n'
 FOUND = HEADER + "def @main(%x: Tensor[(?n), float32]) { argwhere(greater(%x, 0f)) }"
 N = 20_000
 ITEM = 4  # bytes of an index

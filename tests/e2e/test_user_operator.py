@@ -14,8 +14,7 @@ from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Operand, register_shape_func
 
 from ..devices import DEVICES
-
-HEADER = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
 
 
 def grid_shape(inputs: tuple[Operand, tuple[Operand, ...]], attrs: NoAttrs) -> tuple[Any, ...]:

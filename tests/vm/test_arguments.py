@@ -9,7 +9,7 @@ import pytest
 
 import relayvm as relay
 
-HEADER = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
 
 
 def machine(ty: str) -> relay.VirtualMachine:

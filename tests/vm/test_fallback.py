@@ -20,7 +20,8 @@ from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_fu
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.runtime import fallback
 
-HEADER = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
+
 DENSE = HEADER + "def @main(%x: Tensor[(20, 6), float32], %w: Tensor[(5, 6), float32]) { nn.dense(%x, %w) }"
 X, W = np.arange(120, dtype=np.float32).reshape(20, 6), np.ones((5, 6), np.float32)
 

@@ -13,7 +13,8 @@ import pytest
 
 import relayvm as relay
 
-HEADER = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
+
 TEXT = "def @main(%x: Tensor[(?n), float32], %p: (Tensor[(?n), float32], int64)) { (exp(%x) + %p.0, (%p.1, %x)) }"
 PLAIN = "def @main(%x: Tensor[(?n), float32]) { exp(%x) + %x }"
 X = np.linspace(0, 1, 48, dtype=np.float32)

@@ -18,9 +18,9 @@ from relayvm.vm.runtime import growable
 from relayvm.vm.runtime.state_layout import RUNNING, STATE
 
 from ..devices import DEVICES
+from ..programs import HEADER
 from .executables import executable, function
 
-HEADER = '#[version = "0.0.5"]\n'
 X, K = np.ones(30, np.float32), np.array(3)
 VECTOR = "Tensor[(?), float32]"
 PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {

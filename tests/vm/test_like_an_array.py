@@ -10,7 +10,8 @@ import pytest
 
 import relayvm as relay
 
-HEADER = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
+
 X = np.array([[1.5, -2.0], [0.25, 4.0]], np.float32)
 
 

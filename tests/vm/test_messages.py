@@ -13,7 +13,8 @@ from relayvm.compiler.text.parser import parse
 from relayvm.vm.diagnostics.printable import LINE, MESSAGE, printable, shortened
 from relayvm.vm.diagnostics.source import Diagnostic, ParseError, RelayError, SourceText, Span, VMError
 
-VERSION = '#[version = "0.0.5"]\n'
+from ..programs import HEADER
+
 MOST = 64 << 10
 #: Control characters of terminals, and invisible characters.
 BAD = "\x1b\x07\x00\x7f\x9b\r\u202e\u2066\u200f\u2028\u2029\ufeff\u200b\xad\ud800\U000e0041\xa0"
@@ -38,7 +39,7 @@ def test_no_character_that_a_terminal_obeys(bad: str) -> None:
 
 def test_a_program_with_an_escape_sequence() -> None:
     with pytest.raises(ParseError) as raised:
-        parse(VERSION + "def @main() { \x1b[31m }")
+        parse(HEADER + "def @main() { \x1b[31m }")
     assert str(raised.value) == (
         "error: unexpected character '\\x1b'\n --> <string>:2:15\n  |\n2 | def @main() { \\x1b[31m }\n  |               ^^^^"
     )
@@ -63,7 +64,7 @@ def test_of_a_long_line_the_surroundings() -> None:
 
 def test_a_thousand_mistakes_on_one_line() -> None:
     with pytest.raises(ParseError) as raised:
-        parse(VERSION + "def @main() { (" + ", ".join(f"%x{i}" for i in range(1000)) + ") }")
+        parse(HEADER + "def @main() { (" + ", ".join(f"%x{i}" for i in range(1000)) + ") }")
     assert len(raised.value.diagnostics) == 1000
     text = str(raised.value)
     assert len(text) < 16_000 and text.endswith("\n\nerror: 980 more mistakes are not shown")

@@ -15,9 +15,8 @@ from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode import isa
 from relayvm.vm.runtime import heap, requests, stream
 
+from ..programs import HEADER
 from .plain import plain_machine
-
-HEADER = '#[version = "0.0.5"]\n'
 
 PROGRAMS = {
     "elementwise": (

@@ -11,9 +11,8 @@ from relayvm.ops.native.object_layout import TAG_TENSOR
 from relayvm.vm.runtime import heap, poison
 from relayvm.vm.runtime.state_layout import CPU, POISON
 
+from ..programs import HEADER
 from .plain import plain_machine
-
-HEADER = '#[version = "0.0.5"]\n'
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import functools
 import relayvm as relay
 from relayvm.vm.bytecode.executable_file import to_bytes
 
-_HEADER = '#[version = "0.0.5"]\n'
+from ...programs import HEADER
+
 PROGRAMS = {
     "elementwise": "def @main(%x: Tensor[(?n, 3), float32], %y: Tensor[(?n, 3), float32]) { nn.relu(%x - %y) * 2f + exp(%x) }",
     "broadcast": """def @main(%x: Tensor[(?, 4), float32], %y: Tensor[(?, ?), float32]) {
@@ -53,4 +54,4 @@ def base(name: str, target: str) -> bytes:
 
         shape = (5, 8) if name == "dense" else (3, 2, 3, 3)
         params = {"w": np.arange(np.prod(shape), dtype=np.float32).reshape(shape)}
-    return to_bytes(relay.compile(_HEADER + text, target, params))
+    return to_bytes(relay.compile(HEADER + text, target, params))

@@ -16,9 +16,9 @@ from relayvm.compiler.passes.fold_constant import fold_constant
 from relayvm.compiler.passes.fold_scale_axis import fold_scale_axis
 
 from ...devices import DEVICES
+from ...programs import HEADER
 from .generated_programs import run, typed
 
-HEADER = '#[version = "0.0.5"]\n'
 BATCH_NORM = """def @main(%x: Tensor[(?n, ?h, ?w, 3), float32], %w: Tensor[(4, 2, 2, 3), float32], %b: Tensor[(4), float32],
     %gamma: Tensor[(4), float32], %beta: Tensor[(4), float32], %mean: Tensor[(4), float32], %var: Tensor[(4), float32]) {
   let %c = nn.conv2d(%x, %w, data_layout="NHWC", kernel_layout="OHWI", padding=[1, 0]);

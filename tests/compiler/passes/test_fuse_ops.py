@@ -20,7 +20,8 @@ from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.op import OpPattern
 from relayvm.shape_funcs.defs.reduce import reduced_axes
 
-HEADER = '#[version = "0.0.5"]\n'
+from ...programs import HEADER
+
 UNARY = ["exp(%{})", "nn.softmax(%{})", "reshape(%{}, newshape=[-1, 3])", "add(%{}, 1.5f)", "transpose(transpose(%{}))"]
 BINARY = ["add(%{}, %{})", "concatenate((%{}, %{}), axis=1)", "sum(%{}, axis=[1], keepdims=True)"]
 

@@ -15,7 +15,7 @@ from relayvm.compiler.text.printer import astext
 from relayvm.ops.core.tensor_types import FuncType, TensorType, TupleType
 from relayvm.vm.diagnostics.source import TypeCheckError
 
-HEADER = '#[version = "0.0.5"]\n'
+from ...programs import HEADER
 
 
 def _typed(text: str) -> IRModule:

@@ -16,7 +16,8 @@ from relayvm.compiler.pipeline import lower, stages
 from relayvm.compiler.text.parser import parse
 from relayvm.vm.api.machine import VirtualMachine
 
-HEADER = '#[version = "0.0.5"]\n'
+from ...programs import HEADER
+
 DENSE = HEADER + "def @main(%x: Tensor[(?n, 6), float32], %w: Tensor[(5, 6), float32]) {\n  nn.dense(%x, %w)\n}\n"
 
 
