@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -28,6 +29,10 @@ os.environ.setdefault("RELAYVM_CACHE_DIR", str(ROOT / ".cache" / "relayvm"))
 # Workers and processes of tests import the same modules: keep their bytecode, even where the environment forbids it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell's background jobs ignore Ctrl-C; tests send it to themselves, and would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every pass checks what it made.
 os.environ.setdefault("RELAYVM_CHECK", "1")
