@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 PROGRAMS = sorted(EXAMPLES.rglob("*.relay"))
@@ -14,3 +17,12 @@ _SIZES = {"mask_rcnn_tail": {"n": 5, "h": 8, "w": 6}, "transformer_encoder": {"b
 def sizes_of(program: Path) -> dict[str, int]:
     """A size for each named dimension of the program's ``@main``."""
     return _SIZES.get(program.stem, _USUAL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def example_modules() -> Iterator[None]:
+    """Let the examples import the modules beside them, as any script does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        patch.syspath_prepend(str(EXAMPLES / "digits"))
+        yield

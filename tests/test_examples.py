@@ -13,18 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .devices import DEVICES, HOST
+from .example_programs import example_modules  # noqa: F401  a fixture
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def example_modules() -> None:
-    """The examples import what lies beside them, as any script does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXAMPLES))
-        patch.syspath_prepend(str(EXAMPLES / "digits"))
-        yield
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:

@@ -9,26 +9,20 @@ import numpy as np
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.anf import values
-from relayvm.compiler.ir.expr import Call, IRModule
+from relayvm.compiler.ir.expr import Call
 from relayvm.compiler.memory import liveness, materialise_views
-from relayvm.compiler.pipeline import stages
-from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.op import Op
 from relayvm.ops.defs import machine_ops
 from relayvm.vm.runtime.poison import VARIABLE
 
 from ..programs import HEADER
 from .overlaps import dead_reads
+from .planned import planned
 
 #: A row is a line of memory.
 ROWS = "Tensor[(?{n}, 16), float32]"
 X, Y, W = ROWS.format(n="n"), ROWS.format(n="m"), "Tensor[(16, 16), float32]"
-
-
-def planned(text: str, **config: Any) -> IRModule:
-    return stages(parse(HEADER + text), Config.of(**config), "cpu")["planned"]
 
 
 def count(text: str, op: Op, name: str = "main", **config: Any) -> int:

@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, If, IRModule, Let
 from relayvm.compiler.memory import arena, in_place_reuse, liveness
-from relayvm.compiler.pipeline import stages
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.defs import machine_ops
 from relayvm.vm.bytecode import trusted
@@ -23,14 +21,15 @@ from relayvm.vm.runtime.poison import VARIABLE
 from ..programs import HEADER
 from .memory_programs import COLUMNS, KINDS, ROWS, memory_programs
 from .overlaps import dead_reads
+from .planned import planned
 
 #: The number of random programs; so few take seconds.
 PROGRAMS = int(os.environ.get("RELAYVM_MEMORY_PROGRAMS", "40"))
 
 
-def planned(text: str, target: str = "cpu", **config: Any) -> IRModule:
+def planned_unfused(text: str, target: str = "cpu", **config: Any) -> IRModule:
     """The program after ``plan_memory``; each operator is a kernel of its own."""
-    return stages(parse(text if text.startswith("#") else HEADER + text), Config.of(fuse="off", **config), target)["planned"]
+    return planned(text, target, fuse="off", **config)
 
 
 def storages(mod: IRModule, name: str = "main") -> list[Call]:
@@ -52,7 +51,7 @@ def storages(mod: IRModule, name: str = "main") -> list[Call]:
 
 def whys(text: str) -> list[str]:
     """Per storage the reason why it reuses no other, or that reuse is decided at run time."""
-    return ["at run time" if s.op is machine_ops.TAKE_STORAGE else s.attrs.why for s in storages(planned(text))]
+    return ["at run time" if s.op is machine_ops.TAKE_STORAGE else s.attrs.why for s in storages(planned_unfused(text))]
 
 
 # ---- laws ----------------------------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ def whys(text: str) -> list[str]:
 @settings(max_examples=PROGRAMS)
 @given(memory_programs("fixed"), st.sampled_from(["cpu", "sim"]))
 def test_nobody_reads_dead_bytes(text: str, target: str) -> None:
-    assert dead_reads(planned(text, target)) == []
+    assert dead_reads(planned_unfused(text, target)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -139,12 +138,12 @@ def test_a_storage_of_the_same_size_is_used_again() -> None:
     text = (
         "def @main(%x: Tensor[(?n, 4), float32]) { reverse(reverse(reverse(reverse(sin(%x), axis=0), axis=0), axis=0), axis=0) }"
     )
-    assert len(storages(planned(text))) == 2
+    assert len(storages(planned_unfused(text))) == 2
 
 
 def test_one_arena_where_sizes_are_known() -> None:
     text = "def @main(%x: Tensor[(64, 4), float32]) { sum(reverse(reverse(reverse(sin(%x), axis=0), axis=0), axis=0)) }"
-    sizes = [s.attrs.nbytes for s in storages(planned(text))]
+    sizes = [s.attrs.nbytes for s in storages(planned_unfused(text))]
     assert sizes == [2048, 4]
 
 
@@ -153,12 +152,12 @@ def test_what_lives_through_a_call_is_in_no_arena() -> None:
         "def @f(%x: Tensor[(64), float32]) -> Tensor[(64), float32] { exp(%x) }\n"
         "def @main(%x: Tensor[(64), float32]) { let %a = sin(%x); let %b = @f(%x); sum(add(reverse(%a, axis=0), %b)) }"
     )
-    names = [s.attrs.nbytes for s in storages(planned(text))]
+    names = [s.attrs.nbytes for s in storages(planned_unfused(text))]
     assert names == [256, 256, 4]
 
 
 def test_a_function_of_its_own_kernel_for_each_pair() -> None:
-    mod = planned("def @main(%x: Tensor[(?n), float32]) { exp(sin(%x)) }")
+    mod = planned_unfused("def @main(%x: Tensor[(?n), float32]) { exp(sin(%x)) }")
     assert mod["exp_over_p0"].attrs["in_place"] == ((0, 0),)
     again = parse(mod.astext())
     assert again.astext() == mod.astext()
@@ -172,16 +171,16 @@ TWO = (
 
 
 def test_a_storage_that_is_given_up_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dead_reads(planned(TWO)) == []
+    assert dead_reads(planned_unfused(TWO)) == []
     true_last = liveness.Storage.last.fget
     assert true_last is not None
     monkeypatch.setattr(liveness.Storage, "last", property(lambda s: min(true_last(s), s.at + 3)))
-    assert dead_reads(planned(TWO)) != []
+    assert dead_reads(planned_unfused(TWO)) != []
 
 
 def test_a_result_over_an_input_that_is_read_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_place_reuse.Block, "used_after", lambda block, at: set())
-    assert dead_reads(planned("def @main(%x: Tensor[(4), float32]) { let %a = sin(%x); sum(add(exp(%a), %a)) }")) != []
+    assert dead_reads(planned_unfused("def @main(%x: Tensor[(4), float32]) { let %a = sin(%x); sum(add(exp(%a), %a)) }")) != []
 
 
 def test_a_kernel_reads_poison_where_a_plan_gives_up_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,17 +34,13 @@ from relayvm.vm.runtime.poison import VARIABLE
 
 from ..programs import HEADER
 from .overlaps import dead_reads
+from .planned import planned
 
 SORTS = HEADER + "def @main(%x: Tensor[(?n), float32]) { sort(sort(%x), is_ascend=False) }"
 CONVOLUTION = HEADER + (
     "def @main(%x: Tensor[(1, 8, 30, 30), float32], %k: Tensor[(8, 8, 3, 3), float32]) {"
     " let %y = reverse(exp(%x), axis=2); (sum(nn.conv2d(%y, %k)), sum(%x)) }"
 )
-
-
-def planned(text: str, target: str = "cpu", **config: Any) -> IRModule:
-    """The program after ``plan_memory``."""
-    return stages(parse(text), Config.of(**config), target)["planned"]
 
 
 def calls(mod: IRModule, *ops: Op) -> Iterator[tuple[Any, Call]]:

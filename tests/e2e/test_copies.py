@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import relayvm as relay
 
+from ..arrays import ints
 from ..devices import TARGETS
-from ..programs import HEADER
+from ..programs import machine_on
 
 SIDE = 4096  # a float32 square of this side is 64 MiB
 BIG = SIDE * SIDE * 4
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
-def machine(target: str, text: str, **config: Any) -> relay.VirtualMachine:
-    """The program for ``target``, which its text calls ``sim``."""
-    return relay.VirtualMachine(relay.compile(HEADER + text.replace('"sim"', f'"{target}"'), target=target, **config))
 
 
 MATRIX = "%x: Tensor[(?, ?), float32]"
@@ -53,7 +43,7 @@ def test_only_flagged_inputs_cross(target: str, name: str) -> None:
     x = np.zeros(SIDE * SIDE, np.int32) if name == "dyn.one_hot" else np.zeros((SIDE, SIDE), np.float32)
     crossed = {}
     for mode in ("op", "input"):
-        vm = machine(target, text, data_dependence=mode)
+        vm = machine_on(target, text, data_dependence=mode)
         vm.run(x, *rest)
         crossed[mode] = vm.counters["dtoh_bytes"]
     assert crossed["op"] >= BIG
@@ -62,7 +52,7 @@ def test_only_flagged_inputs_cross(target: str, name: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_argwhere_reads_eight_bytes_besides_the_result(target: str) -> None:
-    vm = machine(target, f"def @main({MATRIX}) {{ argwhere(%x) }}")
+    vm = machine_on(target, f"def @main({MATRIX}) {{ argwhere(%x) }}")
     x = np.zeros((SIDE, SIDE), np.float32)
     x[[3, 100, 4095], [4, 5, 0]] = 1
     result = vm.run(x)
@@ -76,7 +66,7 @@ def test_argwhere_reads_eight_bytes_besides_the_result(target: str) -> None:
 def test_one_value_as_data_and_as_shape(target: str) -> None:
     text = "def @main(%s: Tensor[(2), int64]) { dyn.reshape(%s, %s) }"
     for mode in ("op", "input"):
-        vm = machine(target, text, data_dependence=mode)
+        vm = machine_on(target, text, data_dependence=mode)
         assert vm.run(ints(1, 2)).numpy().tolist() == [[1, 2]]
         with pytest.raises(relay.VMError, match="cannot view 2 elements"):
             vm.run(ints(3, 2))
@@ -96,7 +86,7 @@ def test_a_constant_vector_as_a_flagged_input_costs_no_copy() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_host_values_that_are_flagged_are_not_copied(target: str) -> None:
-    vm = machine(target, "def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?), float32]) { dyn.reshape(%y, shape_of(%x)) }")
+    vm = machine_on(target, "def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?), float32]) { dyn.reshape(%y, shape_of(%x)) }")
     result = vm.run(np.zeros((2, 3), np.float32), np.arange(6, dtype=np.float32))
     assert vm.counters["dtoh_copies"] == 0
     assert result.shape == (2, 3)
@@ -105,7 +95,7 @@ def test_host_values_that_are_flagged_are_not_copied(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_condition_on_the_device_is_one_byte(target: str) -> None:
     text = "def @main(%c: bool, %x: Tensor[(?), float32]) { if (%c) { %x + 1f } else { %x - 1f } }"
-    vm = machine(target, text, place="off")
+    vm = machine_on(target, text, place="off")
     x = np.arange(3, dtype=np.float32)
     for condition in (True, False):
         np.testing.assert_array_equal(vm.run(np.array(condition), x).numpy(), x + 1 if condition else x - 1)

@@ -10,7 +10,7 @@ import pytest
 import relayvm as relay
 
 from ..devices import DEVICES
-from ..programs import HEADER
+from ..programs import HEADER, machine
 
 EXP = HEADER + "def @main(%x: Tensor[(?n), float32]) { exp(%x) }"
 ADD = HEADER + "def @main(%x: Tensor[(?n), float32], %y: Tensor[(?n), float32]) { add(exp(%x), %y) }"
@@ -21,10 +21,6 @@ LOOP = HEADER + (
     "{ if (less(%i, 1i64)) { %x } else { @step(subtract(%i, 1i64), exp(negative(%x))) } }\n"
     "def @main(%i: int64, %x: Tensor[(?n), float32]) { @step(%i, %x) }"
 )
-
-
-def machine(text: str, target: str = "cpu") -> relay.VirtualMachine:
-    return relay.VirtualMachine(relay.compile(text, target=target))
 
 
 def numbers(n: int = 1000, seed: int = 0) -> np.ndarray:

@@ -22,6 +22,7 @@ from relayvm.vm.api.executable import from_bytes
 from relayvm.vm.bytecode.disassembly import disassembly
 from relayvm.vm.bytecode.executable_file import to_bytes
 
+from ..arrays import wide
 from ..devices import DEVICES
 
 BOTH = pytest.mark.parametrize("dtype", HALVES)
@@ -41,10 +42,6 @@ def @main(%x: Tensor[({n}, 4), {dtype}], %w: Tensor[(3, 4), {dtype}]) {{
 
 def text(program: str, dtype: str, **names: Any) -> str:
     return program.format(dtype=dtype, suffix=SUFFIX[dtype], **names)
-
-
-def wide(x: Any) -> np.ndarray:
-    return np.asarray(x).astype(np.float32)
 
 
 def drawn(dtype: str, *shape: int) -> np.ndarray:

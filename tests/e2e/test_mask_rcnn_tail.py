@@ -14,17 +14,10 @@ import relayvm as relay
 from relayvm.compiler.commands.cli import main
 
 from ..devices import DEVICES, HOST
+from ..example_programs import example_modules  # noqa: F401  a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples" / "mask_rcnn_tail.relay"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def example_modules() -> None:
-    """The example imports what lies beside it, as any script does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(PROGRAM.parent))
-        yield
 
 
 def test_rounding_cannot_decide_what_is_found() -> None:

@@ -12,17 +12,9 @@ from hypothesis import strategies as st
 import relayvm as relay
 from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
 
+from ..arrays import ints
 from ..devices import HOST, TARGETS
-from ..programs import HEADER
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
-def machine(target: str, text: str, **config: Any) -> relay.VirtualMachine:
-    """The program for ``target``, which its text calls ``sim``."""
-    return relay.VirtualMachine(relay.compile(HEADER + text.replace('"sim"', f'"{target}"'), target=target, **config))
+from ..programs import HEADER, machine_on
 
 
 def crossed(vm: relay.VirtualMachine) -> tuple[int, int]:
@@ -35,7 +27,7 @@ def crossed(vm: relay.VirtualMachine) -> tuple[int, int]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_chain_from_a_shape_to_a_shape_crosses_nowhere(target: str) -> None:
-    vm = machine(target,
+    vm = machine_on(target,
         "def @main(%x: Tensor[(?n, ?m), float32]) { let %s = shape_of(%x, dtype=\"int64\");"
         " dyn.reshape(%x, concatenate((expand_dims(take(%s, 0i64) * 2i64, axis=0), expand_dims(-1i64, axis=0)), axis=0)) }"
     )  # fmt: skip
@@ -52,16 +44,16 @@ def test_a_narrow_shape_is_narrow_on_the_host(target: str) -> None:
         ' let %t = shape_of(%y, dtype="int32"); dyn.broadcast_to(%y, {0}) }}'
     )
     x, y = np.zeros((3, 2), np.float32), np.ones(4, np.float32)
-    vm = machine(target, text.format("concatenate((%s, %t), axis=0)"))
+    vm = machine_on(target, text.format("concatenate((%s, %t), axis=0)"))
     assert vm.run(x, y).shape == (3, 2, 4)
-    vm = machine(target, text.format('cast(minimum(concatenate((%s, %t), axis=0) - 2, 3 * 30000000) + 2, dtype="int64")'))
+    vm = machine_on(target, text.format('cast(minimum(concatenate((%s, %t), axis=0) - 2, 3 * 30000000) + 2, dtype="int64")'))
     assert vm.run(x, y).shape == (3, 2, 4)
     assert vm.counters["dtoh_copies"] == 0
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_parameter_that_only_decides_shapes_stays_on_the_host(target: str) -> None:
-    vm = machine(target, "def @main(%x: Tensor[(?), float32], %s: Tensor[(2), int64]) { dyn.reshape(%x, %s + 1i64) }")
+    vm = machine_on(target, "def @main(%x: Tensor[(?), float32], %s: Tensor[(2), int64]) { dyn.reshape(%x, %s + 1i64) }")
     result = vm.run(np.arange(6, dtype=np.float32), ints(1, 2))
     assert result.shape == (2, 3)
     assert crossed(vm) == (0, 1)
@@ -69,7 +61,7 @@ def test_a_parameter_that_only_decides_shapes_stays_on_the_host(target: str) -> 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_result_goes_back_in_where_it_is_wanted(target: str) -> None:
-    vm = machine(
+    vm = machine_on(
         target,
         "def @vector(%a: int64) { stack((%a, 2i64), axis=0) }\n"
         "def @main(%x: Tensor[(?), float32], %s: Tensor[(2), int64]) { dyn.reshape(%x, %s) }",
@@ -82,14 +74,14 @@ def test_a_result_goes_back_in_where_it_is_wanted(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_parameter_of_which_only_the_shape_is_used_is_never_copied(target: str) -> None:
-    vm = machine(target, 'def @main(%x: Tensor[(?, ?), float32]) { dyn.zeros(shape_of(%x, dtype="int64"), dtype="float32") }')
+    vm = machine_on(target, 'def @main(%x: Tensor[(?, ?), float32]) { dyn.zeros(shape_of(%x, dtype="int64"), dtype="float32") }')
     assert vm.run(np.ones((2, 3), np.float32)).numpy().tolist() == [[0] * 3] * 2
     assert crossed(vm) == (1, 0)  # the result
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_value_for_both_sides_never_comes_back_from_the_device(target: str) -> None:
-    vm = machine(target, "def @main(%s: Tensor[(2), int64], %x: Tensor[(?), float32]) { (dyn.reshape(%x, %s), %s * 2i64) }")
+    vm = machine_on(target, "def @main(%s: Tensor[(2), int64], %x: Tensor[(?), float32]) { (dyn.reshape(%x, %s), %s * 2i64) }")
     result = vm.run(ints(1, 2), np.zeros(2, np.float32))
     assert crossed(vm) == (0, 2)
     assert result[0].shape == (1, 2) and result[1].numpy().tolist() == [2, 4]
@@ -102,7 +94,7 @@ def test_shapes_of_several_lengths_are_narrowed_each(target: str, place: str) ->
         "def @main(%x: Tensor[(?, ?, ?), float32], %y: Tensor[(?), float32]) "
         '{ (shape_of(%y, dtype="int32"), shape_of(%x, dtype="int32")) }'
     )
-    result = machine(target, text, place=place).run(np.zeros((2, 3, 4), np.float32), np.zeros(5, np.float32))
+    result = machine_on(target, text, place=place).run(np.zeros((2, 3, 4), np.float32), np.zeros(5, np.float32))
     assert [r.numpy().tolist() for r in result] == [[5], [2, 3, 4]]
 
 
@@ -116,7 +108,7 @@ def @main(%n: int64, %x: Tensor[(?, 2), float32]) { @loop(0i64, %n, %x) }
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_loop_counter_lives_on_the_host(target: str) -> None:
-    vms = {place: machine(target, LOOP, place=place) for place in ("off", "on")}
+    vms = {place: machine_on(target, LOOP, place=place) for place in ("off", "on")}
     results = [vm.run(np.array(5), np.ones((1, 2), np.float32)).numpy() for vm in vms.values()]
     np.testing.assert_array_equal(*results)
     copies = {place: vm.counters["dtoh_copies"] - 1 for place, vm in vms.items()}  # less the result's
@@ -131,7 +123,7 @@ def test_a_device_value_that_a_loop_reads_is_copied_before_it(target: str) -> No
     }
     def @main(%x: Tensor[(?), float32]) { @loop(0i64, cast(sum(%x), dtype="int64"), %x) }
     """
-    vm = machine(target, text)
+    vm = machine_on(target, text)
     result = vm.run(np.array([1, 2], np.float32))
     assert vm.counters["dtoh_copies"] == 1
     assert result.numpy().tolist() == [4, 5]
@@ -156,7 +148,7 @@ def test_on_device_is_obeyed(target: str) -> None:
     text = 'def @main(%x: Tensor[(?n, 4), float32]) {{ let %big = on_device(exp(%x), device="{0}"); %big + 1f }}'
     x = np.ones((3, 4), np.float32)
     for place in ("on", "off"):
-        there, here = (machine(target, text.format(d), place=place) for d in (target, HOST))
+        there, here = (machine_on(target, text.format(d), place=place) for d in (target, HOST))
         # a device's exponential is not the host's to the last bit
         np.testing.assert_allclose(here.run(x).numpy(), there.run(x).numpy(), rtol=1e-6)
         number = ALL_DEVICES.index(target)
@@ -166,7 +158,7 @@ def test_on_device_is_obeyed(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_on_device_of_a_parameter_brings_it_there(target: str) -> None:
-    vm = machine(target, 'def @main(%x: Tensor[(?), int64]) { let %h = on_device(%x, device="cpu"); %h + 1i64 }', place="off")
+    vm = machine_on(target, 'def @main(%x: Tensor[(?), int64]) { let %h = on_device(%x, device="cpu"); %h + 1i64 }', place="off")
     assert vm.run(ints(1, 2)).numpy().tolist() == [2, 3]
     assert vm.counters["dtoh_copies"] == 2  # with the result
 
@@ -178,7 +170,7 @@ def test_on_device_of_an_if(target: str) -> None:
         'let %k = on_device(if (%c) {{ 2i64 }} else {{ 3i64 }}, device="{0}"); dyn.tile(%x, reshape(%k, newshape=[1])) }}'
     )
     for device, copies in (("cpu", 0), ("sim", 1)):
-        vm = machine(target, text.format(device))
+        vm = machine_on(target, text.format(device))
         assert [vm.run(np.array(c), np.zeros(2, np.float32)).shape for c in (True, False)] == [(4,), (6,)]
         assert vm.counters["dtoh_copies"] == 2 * copies
 
@@ -190,7 +182,7 @@ def test_device_copy_is_obeyed(target: str) -> None:
         'let %h = device_copy(%x, src="sim", dst="cpu"); device_copy(%h, src="cpu", dst="sim") }'
     )
     for place in ("on", "off"):
-        vm = machine(target, text, place=place)
+        vm = machine_on(target, text, place=place)
         result = vm.run(ints(1, 2))
         assert crossed(vm) == (1, 2)
         assert result.numpy().tolist() == [1, 2]
@@ -320,7 +312,7 @@ def test_what_runs_differs_only_in_where(target: str, program: str, dependence: 
     found = []
     for place in ("off", "on"):
         try:
-            vm = machine(target, program, place=place, data_dependence=dependence, opt_level=level)
+            vm = machine_on(target, program, place=place, data_dependence=dependence, opt_level=level)
         except relay.TypeCheckError as error:
             found.append((str(error), 0, 0, 0))
             continue

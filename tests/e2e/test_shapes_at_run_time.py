@@ -8,6 +8,7 @@ import pytest
 import relayvm as relay
 from relayvm.shape_funcs.symbolic.program import OPERATIONS
 
+from ..arrays import floats
 from ..devices import DEVICES, HOST
 from ..programs import HEADER
 
@@ -16,10 +17,6 @@ VEC, MAT = "Tensor[(?n), float32]", "Tensor[(?n, ?m), float32]"
 
 def compiled(target: str, program: str, **config: object) -> relay.Executable:
     return relay.compile(HEADER + program, target=target, place="off", **config)
-
-
-def floats(*shape: int) -> np.ndarray:
-    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
 @pytest.mark.parametrize("target", DEVICES)

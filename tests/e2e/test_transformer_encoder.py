@@ -13,19 +13,12 @@ import pytest
 import relayvm as relay
 
 from ..devices import DEVICES
+from ..example_programs import example_modules  # noqa: F401  a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples" / "transformer_encoder.relay"
 #: Kernels that do not differ are one; what 12 layers need is what one layer needs.
 MOST_KERNELS = 40
-
-
-@pytest.fixture(scope="module", autouse=True)
-def example_modules() -> None:
-    """The example imports what lies beside it, as any script does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(PROGRAM.parent))
-        yield
 
 
 @pytest.mark.parametrize("device", DEVICES)

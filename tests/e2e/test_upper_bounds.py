@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,16 +17,12 @@ from relayvm.vm.runtime.trace_events import ALLOC
 from relayvm.vm.runtime.view_handlers import LEAST_BOUND, LEAST_TIMES
 
 from ..devices import DEVICES
-from ..programs import HEADER
+from ..programs import HEADER, machine
 from ..vm.plain import plain_machine
 
 FOUND = HEADER + "def @main(%x: Tensor[(?n), float32]) { argwhere(greater(%x, 0f)) }"
 N = 20_000
 ITEM = 4  # bytes of an index
-
-
-def machine(text: str, target: str = "cpu", **config: Any) -> relay.VirtualMachine:
-    return relay.VirtualMachine(relay.compile(text, target=target, **config))
 
 
 def vector(n: int, found: int) -> np.ndarray:

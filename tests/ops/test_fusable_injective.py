@@ -14,6 +14,7 @@ from relayvm.ops.defs.indexing import GatherNdAttrs, OneHotAttrs, TakeAttrs
 from relayvm.ops.defs.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
 from relayvm.ops.native.status import INDEX_OUT_OF_RANGE
 
+from ..arrays import same
 from .run_group import call, compiled, evaluate, one_call
 
 BOTH = pytest.mark.parametrize("static", [False, True])
@@ -21,10 +22,6 @@ BOTH = pytest.mark.parametrize("static", [False, True])
 
 def data(*shape, dtype="float32"):
     return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
-
-
-def same(ours, expected):
-    np.testing.assert_array_equal(ours, expected, strict=True)
 
 
 @BOTH

@@ -17,6 +17,7 @@ from relayvm.ops.defs.indexing import OneHotAttrs, TakeAttrs
 from relayvm.ops.defs.reduce import ArgReduceAttrs, ReduceAttrs
 from relayvm.ops.defs.transform import AxisAttrs, SliceAttrs, TransposeAttrs
 
+from ..arrays import wide
 from .opaque_kernels import run
 from .run_group import call, compiled
 from .test_fusable_elements import BINARY, PAIRS, TRANSCENDENTAL, UNARY
@@ -32,10 +33,6 @@ def sample(shape: tuple[int, ...], dtype: str, seed: int = 0, special: bool = Tr
     if special:
         out = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), out)
     return np.asarray(out).astype(numpy_dtype(dtype))
-
-
-def wide(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x).astype(np.float32)
 
 
 def ordered(x: np.ndarray) -> np.ndarray:

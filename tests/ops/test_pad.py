@@ -8,27 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
 from relayvm.ops.defs.pad import DilateAttrs, DynPadAttrs, MirrorPadAttrs, PadAttrs
 from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 
+from ..arrays import counted, same
 from ..tiers import examples
+from .refusals import refused
 from .run_group import call, compiled, evaluate, one_call
 
 BOTH = pytest.mark.parametrize("static", [False, True])
 #: Relay's names and numpy's.
 MODES = {"constant": "constant", "edge": "edge", "reflect": "reflect"}
-
-
-def data(*shape, dtype="float32"):
-    return (np.arange(int(np.prod(shape))).reshape(shape) + 1).astype(dtype)
-
-
-def same(ours, expected):
-    np.testing.assert_array_equal(ours, expected, strict=True)
 
 
 def padded(x, width, mode, value):
@@ -40,7 +34,7 @@ def padded(x, width, mode, value):
 def paddings(draw, least):
     shape = draw(st.lists(st.integers(least, 4), min_size=1, max_size=3))
     width = [(draw(st.integers(0, max(0, n - 1))), draw(st.integers(0, max(0, n - 1)))) for n in shape]
-    return data(*shape), tuple(width)
+    return counted(*shape), tuple(width)
 
 
 @pytest.mark.drawn
@@ -61,9 +55,9 @@ def test_pad_is_numpys(mode):
 
 @BOTH
 def test_more_may_be_added_than_there_is(static):
-    x, width = data(0, 2), ((1, 2), (0, 5))
+    x, width = counted(0, 2), ((1, 2), (0, 5))
     same(call("nn.pad", [x, np.float32(3)], PadAttrs(width), static), np.full((3, 7), 3, "float32"))
-    same(call("nn.pad", [data(1), np.float32(0)], PadAttrs(((3, 2),), "edge"), static), np.full(6, 1, "float32"))
+    same(call("nn.pad", [counted(1), np.float32(0)], PadAttrs(((3, 2),), "edge"), static), np.full(6, 1, "float32"))
     # a scalar has nothing to put elements at
     same(call("dyn.nn.pad", [np.float32(4), np.zeros((0, 2), int), np.float32(3)], DynPadAttrs(), static), np.array(4, "float32"))
 
@@ -72,16 +66,16 @@ def test_more_may_be_added_than_there_is(static):
 @pytest.mark.parametrize(("mode", "numpys"), [("SYMMETRIC", "symmetric"), ("REFLECT", "reflect")])
 def test_mirror_pad(mode, numpys, static):
     for shape, width in [((3,), ((2, 2),)), ((2, 4), ((1, 0), (3, 2))), ((1, 3), ((0, 0), (2, 1)))]:
-        x = data(*shape)
+        x = counted(*shape)
         same(call("nn.mirror_pad", [x], MirrorPadAttrs(width, mode), static), np.pad(x, width, numpys))
     # the whole axis once more
     if mode == "SYMMETRIC":
-        same(call("nn.mirror_pad", [data(3)], MirrorPadAttrs(((3, 3),)), static), np.pad(data(3), 3, "symmetric"))
+        same(call("nn.mirror_pad", [counted(3)], MirrorPadAttrs(((3, 3),)), static), np.pad(counted(3), 3, "symmetric"))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint64", "bool", "float16", ml_dtypes.bfloat16])
 def test_every_dtype_is_padded_as_machine_code(dtype):
-    x = data(2, 3, dtype=dtype)
+    x = counted(2, 3, dtype=dtype)
     wanted = np.pad(x, ((1, 0), (0, 2)), constant_values=np.asarray(1, dtype))
     same(call("nn.pad", [x, np.asarray(1, dtype)], PadAttrs(((1, 0), (0, 2))), run=compiled), wanted)
     same(call("nn.dilate", [x], DilateAttrs((1, 2), 1.0), run=compiled)[:, ::2], x)
@@ -90,7 +84,7 @@ def test_every_dtype_is_padded_as_machine_code(dtype):
 @BOTH
 def test_dilate(static):
     for shape, strides in [((3,), (2,)), ((2, 3), (1, 3)), ((0, 2), (2, 2)), ((1,), (5,)), ((), ())]:
-        x = data(*shape)
+        x = counted(*shape)
         wanted = np.full([max(0, (n - 1) * s + 1) for n, s in zip(shape, strides, strict=True)], 9, "float32")
         wanted[tuple(slice(None, None, s) for s in strides)] = x
         same(call("nn.dilate", [x], DilateAttrs(strides, 9.0), static), wanted)
@@ -104,12 +98,6 @@ def test_the_static_form():
 
 
 N = sym("n")
-
-
-def refused(name, types, attrs):
-    with pytest.raises(TypeRelError) as error:
-        relate(get(name), [TensorType.of(shape, dtype) for shape, dtype in types], attrs)
-    return error.value.message
 
 
 def test_wrong_calls():
@@ -151,7 +139,7 @@ def test_wrong_calls():
     ],
 )
 def test_wrong_widths_at_run_time(shape, width, mode, message):
-    arrays = [data(*shape), np.array(width), np.float32(0)]
+    arrays = [counted(*shape), np.array(width), np.float32(0)]
     with pytest.raises(ShapeError) as error:
         evaluate(one_call("dyn.nn.pad", arrays, DynPadAttrs(mode)), arrays)
     assert error.value.message == message

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm
-from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
 from relayvm.ops.defs.blocks import BatchToSpaceAttrs, DepthToSpaceAttrs, SpaceToBatchAttrs, SpaceToDepthAttrs
@@ -26,28 +26,11 @@ from relayvm.ops.native.status import BAD_VALUE
 from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.vm.inspection.transfers import RESULT, transfers
 
+from ..arrays import counted, same
+from .refusals import refused
 from .run_group import call, compiled, evaluate, one_call
 
 BOTH = pytest.mark.parametrize("static", [False, True])
-
-
-def data(*shape, dtype="float32"):
-    return (np.arange(int(np.prod(shape))).reshape(shape) + 1).astype(dtype)
-
-
-def same(ours, expected):
-    np.testing.assert_array_equal(ours, expected, strict=True)
-
-
-def refused(name, types, attrs):
-    """The text of the error; a tuple input is a list of types."""
-
-    def ty(t):
-        return tuple(map(ty, t)) if isinstance(t, list) else TensorType.of(*t)
-
-    with pytest.raises(TypeRelError) as error:
-        relate(get(name), [ty(t) for t in types], attrs)
-    return error.value.message
 
 
 F = "float32"
@@ -57,7 +40,7 @@ F = "float32"
 def test_reverse(static):
     for shape in [(0,), (1,), (5,), (2, 3), (0, 2)]:
         for axis in range(-len(shape), len(shape)):
-            same(call("reverse", [data(*shape)], AxisAttrs(axis), static), np.flip(data(*shape), axis))
+            same(call("reverse", [counted(*shape)], AxisAttrs(axis), static), np.flip(counted(*shape), axis))
     assert "axis 1 is out of range" in refused("reverse", [((3,), F)], AxisAttrs(1))
 
 
@@ -70,7 +53,7 @@ def test_sequences(draw):
     lengths = np.array(
         draw.draw(st.lists(st.integers(0, shape[sequence]), min_size=shape[batch], max_size=shape[batch])), "int64"
     )
-    x = data(*shape)
+    x = counted(*shape)
     wanted = np.moveaxis(x.copy(), (batch, sequence), (0, 1))
     for b, n in enumerate(lengths):
         wanted[b, :n] = wanted[b, :n][::-1]
@@ -86,7 +69,7 @@ def test_sequences(draw):
 
 def test_a_length_beyond_the_sequence_is_a_status():
     for length in (-1, 4, -(2**63), 2**63 - 1):
-        arrays = [data(1, 3), np.array([length])]
+        arrays = [counted(1, 3), np.array([length])]
         assert evaluate(one_call("reverse_sequence", arrays, ReverseSequenceAttrs()), arrays)[0] == BAD_VALUE
     two, one = ((2, 3), F), ((2,), "int64")
     assert (
@@ -104,10 +87,10 @@ def test_a_length_beyond_the_sequence_is_a_status():
 
 @BOTH
 def test_slice_like(static):
-    x = data(4, 5, 3)
-    same(call("slice_like", [x, data(2, 5, 0)], SliceLikeAttrs(), static), x[:2, :5, :0])
-    same(call("slice_like", [x, data(9, 2)], SliceLikeAttrs((1,)), static), x[:, :2])
-    same(call("slice_like", [x, data(9, 9, 1)], SliceLikeAttrs((-1,)), static), x[:, :, :1])
+    x = counted(4, 5, 3)
+    same(call("slice_like", [x, counted(2, 5, 0)], SliceLikeAttrs(), static), x[:2, :5, :0])
+    same(call("slice_like", [x, counted(9, 2)], SliceLikeAttrs((1,)), static), x[:, :2])
+    same(call("slice_like", [x, counted(9, 9, 1)], SliceLikeAttrs((-1,)), static), x[:, :, :1])
     assert refused("slice_like", [((2, 3), F), ((2, 4), F)], SliceLikeAttrs()) == (
         "slice_like: axis 1 of the data has size 3, less than the 4 of shape_like"
     )
@@ -120,12 +103,12 @@ def test_slice_like(static):
 @pytest.mark.parametrize("indexing", ["ij", "xy"])
 def test_meshgrid(static, indexing):
     for sizes in [(3,), (2, 3), (2, 0, 4), (1, 2, 3)]:
-        fields = tuple(data(n) for n in sizes)
+        fields = tuple(counted(n) for n in sizes)
         ours = call("meshgrid", [fields], MeshgridAttrs(indexing), static)
         for a, b in zip(ours if isinstance(ours, list) else [ours], np.meshgrid(*fields, indexing=indexing), strict=True):
             same(a, b)
-    ours = call("meshgrid", [(np.float32(5), data(2, dtype="int8"))], MeshgridAttrs(indexing), static)
-    for a, b in zip(ours, np.meshgrid(np.float32(5), data(2, dtype="int8"), indexing=indexing), strict=True):
+    ours = call("meshgrid", [(np.float32(5), counted(2, dtype="int8"))], MeshgridAttrs(indexing), static)
+    for a, b in zip(ours, np.meshgrid(np.float32(5), counted(2, dtype="int8"), indexing=indexing), strict=True):
         same(a, b)
     assert "a grid is made of vectors" in refused("meshgrid", [[((2, 2), F)]], MeshgridAttrs())
     assert refused("meshgrid", [[]], MeshgridAttrs()) == "meshgrid: the tuple is empty; it needs at least one tensor"
@@ -134,7 +117,7 @@ def test_meshgrid(static, indexing):
 @BOTH
 def test_sliding_window(static):
     for shape, axis, window, strides in [((7,), 0, (3,), (2,)), ((2, 5, 4), 1, (2, 4), (1, 3)), ((3, 3), -1, (3,), (1,))]:
-        x, n = data(*shape), len(window)
+        x, n = counted(*shape), len(window)
         wanted = np.lib.stride_tricks.sliding_window_view(x, window, range(x.ndim - n, x.ndim))
         wanted = wanted[(..., *(slice(None, None, s) for s in strides), *[slice(None)] * n)]
         same(call("sliding_window", [x], SlidingWindowAttrs(axis, window, strides), static), wanted)
@@ -149,7 +132,7 @@ def test_sliding_window(static):
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_depth_and_space(layout, static):
     for n, c, h, w, b in [(2, 8, 3, 2, 2), (1, 9, 1, 2, 3), (1, 3, 2, 2, 1), (0, 4, 2, 2, 2), (1, 4, 0, 1, 2)]:
-        x = data(n, c, h, w)
+        x = counted(n, c, h, w)
         deep = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(n, c // b**2, h * b, w * b)
         crossed = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // b**2, h * b, w * b)
 
@@ -208,7 +191,7 @@ def test_batch_and_space(static):
         ((3, 2, 1), (1, 3), ((0, 0), (0, 2))),
         ((2, 0), (2,), ((1, 1),)),
     ]:
-        x = data(*shape)
+        x = counted(*shape)
         batch = to_batch(x, block, paddings, 7)
         same(call("nn.space_to_batch_nd", [x], SpaceToBatchAttrs(block, paddings, 7.0), static), batch)
         same(call("nn.batch_to_space_nd", [batch], BatchToSpaceAttrs(block, paddings), static), x)
@@ -216,7 +199,7 @@ def test_batch_and_space(static):
 
 @BOTH
 def test_layouts(static):
-    x = data(2, 6, 3, 4)
+    x = counted(2, 6, 3, 4)
     for source, result, wanted in [
         ("NCHW", "NHWC", x.transpose(0, 2, 3, 1)),
         ("NCHW", "NCHW3c", x.reshape(2, 2, 3, 3, 4).transpose(0, 1, 3, 4, 2)),
@@ -230,12 +213,12 @@ def test_layouts(static):
     packed = np.ascontiguousarray(x.reshape(2, 2, 3, 3, 4).transpose(0, 1, 3, 4, 2))
     other = np.ascontiguousarray(x.reshape(2, 3, 2, 3, 4).transpose(0, 1, 3, 4, 2))
     same(call("layout_transform", [packed], LayoutTransformAttrs("NCHW3c", "NCHW2c"), static), other)
-    kernel = data(4, 6)
+    kernel = counted(4, 6)
     cut = kernel.reshape(2, 2, 2, 3).transpose(0, 2, 3, 1)
     same(call("layout_transform", [kernel], LayoutTransformAttrs("OI", "OI3i2o"), static), np.ascontiguousarray(cut))
     twice = kernel.reshape(4, 1, 3, 2)
     same(call("layout_transform", [kernel], LayoutTransformAttrs("OI", "OI3i2i"), static), np.ascontiguousarray(twice))
-    same(call("layout_transform", [data(0, 4)], LayoutTransformAttrs("NC", "CN"), static), data(4, 0))
+    same(call("layout_transform", [counted(0, 4)], LayoutTransformAttrs("NC", "CN"), static), counted(4, 0))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +243,7 @@ def test_wrong_layouts(source, result, message):
 def test_ndarray_size(shape):
     text = '#[version = "0.0.5"]\ndef @main(%x: T) { (ndarray_size(%x), ndarray_size(%x, dtype="int64")) }'
     exe = relayvm.compile(text.replace("T", f"Tensor[{shape}, float32]" if shape else "float32"), target="sim")
-    x = data(*(5 if d == "?" else int(d) for d in shape.strip("()").split(", ") if d))
+    x = counted(*(5 if d == "?" else int(d) for d in shape.strip("()").split(", ") if d))
     machine = relayvm.VirtualMachine(exe)
     for ours, dtype in zip(machine.run(x), ("int32", "int64"), strict=True):
         same(np.asarray(ours), np.array(x.size, dtype))
@@ -271,7 +254,7 @@ def test_a_number_of_elements_is_known_on_the_host():
     text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, ?), float32]) { dyn.zeros(reshape(ndarray_size(%x), newshape=[1])) }'
     exe = relayvm.compile(text, target="sim")
     assert [t.what for t in transfers(exe)] == [RESULT]
-    assert np.asarray(relayvm.VirtualMachine(exe).run(data(2, 3))).shape == (6,)
+    assert np.asarray(relayvm.VirtualMachine(exe).run(counted(2, 3))).shape == (6,)
 
 
 def test_sizes_that_are_named_stay_named():
@@ -289,7 +272,7 @@ def test_sizes_that_are_named_stay_named():
 
 @pytest.mark.parametrize("name", ["reverse_sequence", "layout_transform", "nn.batch_to_space_nd", "sliding_window", "meshgrid"])
 def test_machine_code(name):
-    x = data(4, 6)
+    x = counted(4, 6)
     arrays, attrs, wanted = {
         "reverse_sequence": (
             [x, np.array([0, 6, 3, 1])],

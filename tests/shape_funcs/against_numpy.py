@@ -22,10 +22,6 @@ def f32(shape: Any) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
 
-def i64(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
 def scalar(value: Any, dtype: str = "int64") -> np.ndarray:
     return np.array(value, dtype)
 

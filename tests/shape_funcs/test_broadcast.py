@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from .against_numpy import FULL_SHAPES, SHAPES, axis, case, f32, i64, near, one, scalar
+from ..arrays import ints
+from .against_numpy import FULL_SHAPES, SHAPES, axis, case, f32, near, one, scalar
 
 
 @case
@@ -41,7 +42,7 @@ def test_broadcast_to(agree: Any, draw: Any) -> None:
 
     agree("broadcast_to", [f32(a)], oracle, shape=target)
     agree("broadcast_to_like", [f32(a), f32(target)], oracle)
-    agree("dyn.broadcast_to", [f32(a), i64(*target)], oracle)
+    agree("dyn.broadcast_to", [f32(a), ints(*target)], oracle)
 
 
 @case
@@ -85,9 +86,9 @@ def test_filled(agree: Any, draw: Any) -> None:
     agree("full", [f32(())], oracle, shape=target)
     agree("zeros", [], oracle, shape=target)
     agree("ones", [], oracle, shape=target)
-    agree("dyn.full", [f32(()), i64(*target)], oracle)
-    agree("dyn.zeros", [i64(*target)], oracle)
-    agree("dyn.ones", [i64(*target)], oracle)
+    agree("dyn.full", [f32(()), ints(*target)], oracle)
+    agree("dyn.zeros", [ints(*target)], oracle)
+    agree("dyn.ones", [ints(*target)], oracle)
 
 
 @case

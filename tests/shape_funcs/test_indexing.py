@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from .against_numpy import FULL_SHAPES, SHAPES, SIZES, axis, case, f32, i64, one, scalar
+from ..arrays import ints
+from .against_numpy import FULL_SHAPES, SHAPES, SIZES, axis, case, f32, one, scalar
 
 LIMITS = st.integers(-8, 8) | st.sampled_from([2**63 - 1, 2**31 - 1, -(2**63), -(2**31)])
 
@@ -24,7 +25,7 @@ def test_strided_slice(agree: Any, draw: Any) -> None:
         return one(f32(a)[tuple(slice(*x) for x in zip(begin, end, strides, strict=True))].shape)
 
     agree("strided_slice", [f32(a)], oracle, begin=begin, end=end, strides=strides, axes=None, slice_mode="end")
-    agree("dyn.strided_slice", [f32(a), i64(*begin), i64(*end), i64(*strides)], oracle)
+    agree("dyn.strided_slice", [f32(a), ints(*begin), ints(*end), ints(*strides)], oracle)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
@@ -47,7 +48,7 @@ def test_limits_at_the_ends_of_int64(shapes_of: Any, begin: int, end: int, strid
     wanted = [f32(5)[begin:end:stride].shape]
     attrs = {"begin": (begin,), "end": (end,), "strides": (stride,), "axes": None, "slice_mode": "end"}
     assert shapes_of("strided_slice", [f32(5)], **attrs).unknown() == wanted
-    assert shapes_of("dyn.strided_slice", [f32(5), i64(begin), i64(end), i64(stride)]).unknown() == wanted
+    assert shapes_of("dyn.strided_slice", [f32(5), ints(begin), ints(end), ints(stride)]).unknown() == wanted
 
 
 @case
@@ -64,7 +65,7 @@ def test_slice_by_axes_and_size(agree: Any, draw: Any) -> None:
 
     agree("strided_slice", [f32(a)], oracle, begin=(begin,), end=(size,), strides=(1,), axes=(k,), slice_mode="size")
     if k == 0:
-        agree("dyn.strided_slice", [f32(a), i64(begin), i64(size), i64(1)], oracle, slice_mode="size")
+        agree("dyn.strided_slice", [f32(a), ints(begin), ints(size), ints(1)], oracle, slice_mode="size")
 
 
 @case

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from .against_numpy import FULL_SHAPES, SIZES, axis, case, f32, i64, one, scalar
+from ..arrays import ints
+from .against_numpy import FULL_SHAPES, SIZES, axis, case, f32, one, scalar
 
 
 @case
@@ -202,7 +203,7 @@ def test_points(agree: Any, draw: Any) -> None:
 
     inputs = [np.zeros((n, len(shape)), np.int64), f32((n + off,)), f32(())]
     agree("sparse_to_dense", inputs, oracle, output_shape=shape)
-    agree("dyn.sparse_to_dense", [*inputs, i64(*shape)], oracle)
+    agree("dyn.sparse_to_dense", [*inputs, ints(*shape)], oracle)
     agree("invert_permutation", [np.zeros(n, np.int64)], lambda: one((n,)))
 
 
@@ -221,7 +222,7 @@ def test_picking(agree: Any, draw: Any) -> None:
     indices = [np.zeros(draw(st.lists(st.sampled_from([1, 1, 3]), max_size=2)), np.int64) for _ in range(n)]
     agree("adv_index", [[f32(a), *indices]], lambda: one(f32(a)[tuple(indices)].shape))
     b = draw(FULL_SHAPES)
-    agree("unravel_index", [np.zeros(b, np.int64), i64(*a)], lambda: one((len(a), *b)), fixed=((1, 0),))
+    agree("unravel_index", [np.zeros(b, np.int64), ints(*a)], lambda: one((len(a), *b)), fixed=((1, 0),))
     agree("cumprod", [f32(b)], lambda: one(np.cumprod(f32(b)).shape), axis=None)
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from relayvm.shape_funcs.defs.conv import data_layouts
 from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
 
-from .against_numpy import SIZES, case, f32, i64, one, scalar
+from ..arrays import ints
+from .against_numpy import SIZES, case, f32, one, scalar
 
 SOME = st.integers(0, 3)
 
@@ -58,7 +59,7 @@ def test_dynamic_resize(agree: Any, draw: Any) -> None:
         return resized(sizes, wanted, layout)
 
     attrs = {"layout": layout, "scales": (), "coordinate_transformation_mode": mode}
-    agree("dyn.image.resize2d", [f32(shape), i64(*wanted), f32(roi)], oracle, **attrs)
+    agree("dyn.image.resize2d", [f32(shape), ints(*wanted), f32(roi)], oracle, **attrs)
 
 
 @case

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from .against_numpy import FULL_SHAPES, SHAPES, SIZES, axis, case, f32, i64, one, scalar
+from ..arrays import ints
+from .against_numpy import FULL_SHAPES, SHAPES, SIZES, axis, case, f32, one, scalar
 
 
 @case
@@ -20,7 +21,7 @@ def test_reshape_to_sizes(agree: Any, draw: Any) -> None:
 
     agree("reshape", [f32(a)], oracle, newshape=b, allowzero=True)
     agree("reshape_like", [f32(a), f32(b)], oracle, lhs_begin=0, lhs_end=None, rhs_begin=0, rhs_end=None)
-    agree("dyn.reshape", [f32(a), i64(*b)], oracle, allowzero=True)
+    agree("dyn.reshape", [f32(a), ints(*b)], oracle, allowzero=True)
 
 
 @case
@@ -48,7 +49,7 @@ def test_reshape_infers_and_copies(agree: Any, draw: Any) -> None:
         return one(f32(a).reshape(sizes).shape)
 
     agree("reshape", [f32(a)], oracle, newshape=tuple(new), allowzero=False)
-    agree("dyn.reshape", [f32(a), i64(*new)], oracle, allowzero=False)
+    agree("dyn.reshape", [f32(a), ints(*new)], oracle, allowzero=False)
 
 
 @case
@@ -66,7 +67,7 @@ def test_squeeze(agree: Any, draw: Any) -> None:
         return one(np.squeeze(f32(a), np.lib.array_utils.normalize_axis_tuple(axes, len(a))).shape)
 
     agree("squeeze", [f32(a)], oracle, axis=axes)
-    agree("dyn.squeeze", [f32(a), i64(*axes)], oracle)
+    agree("dyn.squeeze", [f32(a), ints(*axes)], oracle)
 
 
 @case
@@ -114,6 +115,6 @@ def test_split(agree: Any, draw: Any) -> None:
 def test_tile_and_repeat(agree: Any, draw: Any) -> None:
     a, reps = draw(FULL_SHAPES), tuple(draw(st.lists(SIZES, max_size=4)))
     agree("tile", [f32(a)], lambda: one(np.tile(f32(a), reps).shape), reps=reps)
-    agree("dyn.tile", [f32(a), i64(*reps)], lambda: one(np.tile(f32(a), reps).shape))
+    agree("dyn.tile", [f32(a), ints(*reps)], lambda: one(np.tile(f32(a), reps).shape))
     k, n = draw(st.none() | st.integers(-len(a), len(a) - 1)), draw(SIZES)
     agree("repeat", [f32(a)], lambda: one(np.repeat(f32(a), n, k).shape), repeats=n, axis=k)

@@ -13,15 +13,11 @@ import pytest
 
 import relayvm as relay
 
-from ..programs import HEADER
+from ..programs import machine
 
 TEXT = "def @main(%x: Tensor[(?n), float32], %p: (Tensor[(?n), float32], int64)) { (exp(%x) + %p.0, (%p.1, %x)) }"
 PLAIN = "def @main(%x: Tensor[(?n), float32]) { exp(%x) + %x }"
 X = np.linspace(0, 1, 48, dtype=np.float32)
-
-
-def machine(text: str, target: str = "cpu") -> relay.VirtualMachine:
-    return relay.VirtualMachine(relay.compile(HEADER + text, target=target))
 
 
 FORMS: dict[str, tuple[str, Callable[[], tuple[Any, ...]]]] = {

@@ -17,6 +17,7 @@ from relayvm.vm.bytecode import isa
 from relayvm.vm.runtime import growable
 from relayvm.vm.runtime.state_layout import RUNNING, STATE
 
+from ..arrays import leaves
 from ..devices import DEVICES
 from ..programs import HEADER
 from .executables import executable, function
@@ -39,10 +40,6 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
 @functools.cache
 def compiled(name: str, target: str) -> relay.Executable:
     return relay.compile(HEADER + PROGRAMS[name][0], target=target)
-
-
-def leaves(result: Any) -> list[np.ndarray]:
-    return [a for r in result for a in leaves(r)] if isinstance(result, tuple) else [result.numpy().copy()]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

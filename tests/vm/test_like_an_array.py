@@ -10,13 +10,9 @@ import pytest
 
 import relayvm as relay
 
-from ..programs import HEADER
+from ..programs import HEADER, machine
 
 X = np.array([[1.5, -2.0], [0.25, 4.0]], np.float32)
-
-
-def machine(text: str, target: str = "cpu") -> relay.VirtualMachine:
-    return relay.VirtualMachine(relay.compile(HEADER + text, target=target))
 
 
 def same(a: Any, b: Any) -> None:

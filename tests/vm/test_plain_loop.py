@@ -15,6 +15,7 @@ from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode import isa
 from relayvm.vm.runtime import heap, requests, stream
 
+from ..arrays import leaves
 from ..programs import HEADER
 from .plain import plain_machine
 
@@ -62,12 +63,6 @@ PROGRAMS = {
         lambda n, rng: (np.array(n, np.int64), rng.standard_normal(n).astype("f")),
     ),
 }
-
-
-def leaves(result: object) -> list[np.ndarray]:
-    if isinstance(result, tuple):
-        return [a for r in result for a in leaves(r)]
-    return [result.numpy().copy()]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -17,15 +17,9 @@ from relayvm.ops.core.op import REGISTRY, Op
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.vm.runtime.evaluate import evaluate
 
+from ...arrays import floats, ints
+
 DYNAMIC = [op for op in REGISTRY.values() if op.name.startswith("dyn.")]
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
-def floats(*shape: int) -> np.ndarray:
-    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
 ONE = np.float32(1)
