@@ -20,7 +20,7 @@ from ..vm.runtime.state_layout import CUDA
 from .config import Config
 from .emit.emitter import emit
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace
-from .pipeline import lower
+from .pipeline import context_of, lower
 from .text.parser import as_source, parse
 from .tuning.remember import Tuning, preferred_for, remember
 
@@ -55,7 +55,7 @@ def compile(
     preferred = preferred_for(module, settings, target, tuning)
     lowered = lower(module, settings, target, preferred)
     remember(preferred)
-    return emit(lowered, target, settings.texts(), settings.data_dependence)
+    return emit(lowered, context_of(module, settings, target), settings.texts())
 
 
 def as_module(mod: Program) -> IRModule:

@@ -11,6 +11,7 @@ from ..vm.bytecode.trusted import checks_enabled
 from ..vm.runtime.state_layout import CUDA
 from .config import Config
 from .ir.expr import IRModule
+from .ir.pass_context import PassContext
 from .ir.well_formed import check, check_bindings
 from .lowering.check_kernels import check_kernels
 from .lowering.manifest_alloc import manifest_alloc
@@ -44,29 +45,34 @@ STAGES = {
 }
 
 
-def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
+def context_of(mod: IRModule, config: Config, target: str) -> PassContext:
+    """The context in which ``mod``, a whole program, is lowered for ``target``."""
+    return PassContext(target, config.data_dependence, tuple(mod.functions))
+
+
+def passes(config: Config, context: PassContext, preferred: Preferred | None = None) -> list[tuple[str, Pass]]:
     """The passes that run under ``config``, in order, by name.
 
-    ``entries``: the functions that a user may call.  ``preferred``: the implementations preferred by measurements (see
-    ``ops.strategy.choice``).
+    ``preferred``: the implementations preferred by measurements (see ``ops.strategy.choice``).
     """
+    target = context.target
     basic = config.opt_level >= 1
     optimise = config.opt_level >= 2
 
     def fuse(mod: IRModule) -> IRModule:
-        return fuse_ops(mod, enabled=config.fuse and optimise, dependence=config.data_dependence)
+        return fuse_ops(mod, context, enabled=config.fuse and optimise)
 
     def remove_dead(mod: IRModule) -> IRModule:
-        return eliminate_dead_code(mod, entries=entries)
+        return eliminate_dead_code(mod, entries=context.entries)
 
     def decide_places(mod: IRModule) -> IRModule:
-        return place(mod, target, entries, config.data_dependence, config.place)
+        return place(mod, context, config.place)
 
     def select(mod: IRModule) -> IRModule:
         return select_implementations(mod, target, dict(config.forced), preferred)
 
     def allocate(mod: IRModule) -> IRModule:
-        return manifest_alloc(mod, target, config.data_dependence)
+        return manifest_alloc(mod, context)
 
     limit = config.most_copied_bytes
 
@@ -74,7 +80,7 @@ def passes(config: Config, target: str, entries: tuple[str, ...], preferred: Pre
         return mod if limit is None else strict_copies(mod, limit)
 
     def plan(mod: IRModule) -> IRModule:
-        return plan_memory(mod, target, config.data_dependence, blind=config.plan == "blind", entries=entries)
+        return plan_memory(mod, context, blind=config.plan == "blind")
 
     listed: list[tuple[bool, str, Pass]] = [
         (True, "to_a_normal_form", to_a_normal_form),
@@ -112,7 +118,7 @@ def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | 
     """The module after each pass, with the pass's name.  Raises TypeCheckError."""
     check_bindings(mod)
     checked, typed = checks_enabled(), False
-    for name, run in passes(config, target, tuple(mod.functions), preferred):
+    for name, run in passes(config, context_of(mod, config, target), preferred):
         mod = run(mod)
         typed = typed or name == "infer_type"
         if checked:

@@ -17,7 +17,7 @@ tuples, closures          their fields are on the target if they are results of 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from ...shape_funcs.symbolic.dim import MIN, Dim, const
 from ..ir.anf import values
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
+from ..ir.pass_context import PassContext
 from ..passes.fuse_ops import single_operator_group
 from .cut import ON_HOST, ON_TARGET, CutProblem, Region, Value
 
@@ -65,18 +66,18 @@ class _Position:
 class PlacementGraph:
     """The items and values of ``mod``.
 
-    ``entries`` may be called by the user; ``free=False``: only marks of the program put work on the host.
+    ``free=False``: only marks of the program put work on the host.
     """
 
-    def __init__(self, mod: IRModule, entries: Sequence[str], dependence: str = "input", *, free: bool = True) -> None:
-        self.mod, self.dependence, self.free = mod, dependence, free
+    def __init__(self, mod: IRModule, context: PassContext, *, free: bool = True) -> None:
+        self.mod, self.dependence, self.free = mod, context.data_dependence, free
         self.problem = CutProblem()
         self.items: dict[Var, int] = {}
         self.marked: set[Var] = set()
         self.slots: dict[Expr, Slot] = {}
         self.functions = {name: f for name, f in mod.functions.items() if not f.is_primitive}
         self.called, self.closure_bodies = _callees(self.functions)
-        self.called |= set(self.functions) - set(entries)
+        self.called |= set(self.functions) - set(context.entries)
         self.signatures = {name: self._signature(name, f) for name, f in self.functions.items()}
         self._rank: dict[str, int] = {}
         self._entered: dict[Region, Var] = {}

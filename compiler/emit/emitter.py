@@ -20,6 +20,7 @@ from ...vm.diagnostics.source import Span, TypeCheckError
 from ...vm.runtime.state_layout import MAX_ARGS
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
 from ..ir.multi_version import is_launch
+from ..ir.pass_context import PassContext
 from ..lowering.manifest_lifetimes import is_tail_call
 from ..memory.liveness import MAKES_STORAGE, MAKES_TENSOR
 from ..passes.place import DEVICES_OF_PARAMS
@@ -28,9 +29,9 @@ from .executable_tables import Tables
 from .instruction_rules import INSTRUCTIONS_OF
 
 
-def emit(mod: IRModule, target: str, config: Mapping[str, str], dependence: str = "input") -> Executable:
+def emit(mod: IRModule, context: PassContext, config: Mapping[str, str]) -> Executable:
     """The executable of ``mod``, the output of ``manifest_lifetimes``.  ``config`` is recorded in it."""
-    tables = Tables(mod, target, dependence)
+    tables = Tables(mod, context)
     taking = config.get("plan") != "off"
     functions = tuple(FunctionEmitter(tables, name, f, taking).emit() for name, f in mod.functions.items() if not f.is_primitive)
     exe = Executable(
@@ -40,7 +41,7 @@ def emit(mod: IRModule, target: str, config: Mapping[str, str], dependence: str 
         shape_funcs=tuple(p for p, _ in tables.shape_funcs.items),
         shape_func_names=tuple(name for _, name in tables.shape_funcs.items),
         reasons=tuple(tables.reasons.items),
-        target=target,
+        target=context.target,
         config=dict(config),
         sources=tuple(tables.sources.items),
     )

@@ -14,6 +14,7 @@ from ...vm.bytecode.executable import DEVICES, PackedFunc
 from ...vm.diagnostics.python_source import Brief, PythonSource
 from ...vm.diagnostics.source import Span
 from ..ir.expr import IRModule
+from ..ir.pass_context import PassContext
 from ..ir.primitive import BECAUSE
 from ..ir.primitive_shape import primitive
 
@@ -35,8 +36,8 @@ class Table:
 class Tables:
     """The tables of the executable under construction."""
 
-    def __init__(self, mod: IRModule, target: str, dependence: str) -> None:
-        self.mod, self.target, self.dependence = mod, target, dependence
+    def __init__(self, mod: IRModule, context: PassContext) -> None:
+        self.mod, self.context = mod, context
         names = [name for name, f in mod.functions.items() if not f.is_primitive]
         self.functions = {name: i for i, name in enumerate(names)}
         self.constants, self.packed, self.shape_funcs = Table(), Table(), Table()
@@ -50,15 +51,15 @@ class Tables:
 
     def kernel(self, name: str, n_inputs: int, n_outputs: int, workspace: bool) -> int:
         def make() -> PackedFunc:
-            group = replace(primitive(self.mod[name], self.dependence, self.target).group, workspace=workspace)
-            device = self.mod[name].attrs.get("device", self.target)
+            group = replace(primitive(self.mod[name], self.context).group, workspace=workspace)
+            device = self.mod[name].attrs.get("device", self.context.target)
             because = self.mod[name].attrs.get(BECAUSE, "")
             return PackedFunc(group, DEVICES.index(device), n_inputs, n_outputs, because)
 
         return self.packed.number(name, make)
 
     def shape_func(self, name: str) -> int:
-        prim = primitive(self.mod[name], self.dependence, self.target)
+        prim = primitive(self.mod[name], self.context)
         return self.shape_funcs.number((prim.shape.program, name), lambda: (prim.shape.program, name))
 
     def assertion(self, program: ShapeProgram, name: str) -> int:

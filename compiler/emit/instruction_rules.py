@@ -99,7 +99,7 @@ def _shape_func(e: CodeBuilder, var: Var, call: Call) -> None:
     function, *args = call.args
     assert isinstance(function, GlobalVar)
     number = e.tables.shape_func(function.name)
-    e.notes.shape_func(var, call, primitive(e.tables.mod[function.name], e.tables.dependence))
+    e.notes.shape_func(var, call, primitive(e.tables.mod[function.name], e.tables.context))
     sources = e.regs(tuple(args))
     e.where[var] = tuple(e.registers.take() for _ in e.tables.shape_funcs.items[number][0].outputs)
     e.add(isa.InvokeShapeFunc(number, sources, e.where[var]))

@@ -18,6 +18,7 @@ from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import UNKNOWNS, Dim, const, dim, fresh, max_, postorder, substitute, where
 from ...shape_funcs.symbolic.registry import Check
 from .expr import Call, Function
+from .pass_context import PassContext
 from .primitive import choice_of, group_of, machine_of
 
 #: The least known size in bytes of a planned workspace; the kernel allocates a smaller one itself.
@@ -81,18 +82,15 @@ def _workspace(group: Group, choice: Choice | None) -> Dim:
 _known: weakref.WeakKeyDictionary[Function, dict[tuple[str, str], Primitive]] = weakref.WeakKeyDictionary()
 
 
-def primitive(function: Function, dependence: str = "input", target: str = HOST) -> Primitive:
-    """The primitive of ``function``, in a program for ``target``.
-
-    ``dependence``: which flags hold (see ``data_dependent``).
-    """
-    modes, mode = _known.setdefault(function, {}), (dependence, machine_of(function, target))
+def primitive(function: Function, context: PassContext) -> Primitive:
+    """The primitive of ``function``, in a program that is lowered in ``context``."""
+    modes, mode = _known.setdefault(function, {}), (context.data_dependence, machine_of(function, context.target))
     if mode not in modes:
         group, choice = group_of(function), choice_of(function)
         guards, checks = (tuple(choice.guards), _needed(group, choice)) if choice else ((), ())
         workspace = _workspace(group, choice) if mode[1] == HOST else _NOTHING
         sizes = (*([workspace] if const(workspace) is None else []), *guards)
-        modes[mode] = Primitive(group, shape_program(group, dependence, sizes, checks), choice, workspace, guards)
+        modes[mode] = Primitive(group, shape_program(group, mode[0], sizes, checks), choice, workspace, guards)
     return modes[mode]
 
 

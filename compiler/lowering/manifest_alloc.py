@@ -40,7 +40,6 @@ from ...ops.core.type_relation import Need, build_group
 from ...ops.defs import machine_ops
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.conditions import Choice
-from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, fresh, is_static
 from ..device_placement.value_location import Frame, Scope, ValueLocation, vector_type
 from ..ir.anf import Names
@@ -59,17 +58,15 @@ from ..ir.expr import (
     replace,
 )  # fmt: skip
 from ..ir.multi_version import reasons, version
+from ..ir.pass_context import PassContext
 from ..ir.primitive import function_of
 from ..ir.primitive_shape import Primitive, primitive, workspace_type
 from ..passes.place import DEVICE_OF_RESULT, DEVICES_OF_PARAMS
 
 
-def manifest_alloc(mod: IRModule, target: str = HOST, data_dependence: str = "input") -> IRModule:
-    """``mod`` with explicit allocation for ``target``.
-
-    ``data_dependence``: the inputs of an operator whose data a shape function gets (see ``data_dependent``).
-    """
-    pass_ = _AllocationInserter(mod, target, data_dependence)
+def manifest_alloc(mod: IRModule, context: PassContext) -> IRModule:
+    """``mod`` with explicit allocation for its target."""
+    pass_ = _AllocationInserter(mod, context)
     lowered = {name: f if f.is_primitive else pass_.function(f) for name, f in mod.functions.items()}
     return replace(mod, functions={**lowered, **pass_.made})
 
@@ -77,8 +74,8 @@ def manifest_alloc(mod: IRModule, target: str = HOST, data_dependence: str = "in
 class _AllocationInserter:
     """The pass over one module."""
 
-    def __init__(self, mod: IRModule, target: str, dependence: str) -> None:
-        self.mod, self.target, self.dependence = mod, target, dependence
+    def __init__(self, mod: IRModule, context: PassContext) -> None:
+        self.mod, self.context, self.target = mod, context, context.target
         self.made: dict[str, Function] = {}  # new primitives: casts of shapes, and versions
 
     def function(self, function: Function) -> Function:
@@ -220,7 +217,7 @@ class _AllocationInserter:
     def primitive_call(self, scope: Scope, var: Var, call: Call) -> None:
         """Shape function, storages, tensors and kernel of a call; or a view."""
         assert isinstance(call.op, GlobalVar)
-        prim = primitive(self.mod[call.op.name], self.dependence, self.target)
+        prim = primitive(self.mod[call.op.name], self.context)
         types = tensors(call.ty or var.ty)  # type: ignore[arg-type]
         device = self.mod[call.op.name].attrs.get("device", self.target)
         if prim.is_view:
@@ -288,7 +285,7 @@ class _AllocationInserter:
     ) -> None:
         """Trim the results to the sizes that the kernel reported."""
         assert isinstance(call.op, GlobalVar)
-        nodes = primitive(self.mod[call.op.name], self.dependence, self.target).group.nodes
+        nodes = primitive(self.mod[call.op.name], self.context).group.nodes
         on_host = scope.on_host(counts, CopyReason.count(n.op for n in nodes))
         for k, index in trimmed.items():
             name = f"{var.name}_{k}" if len(outs) > 1 else var
@@ -379,7 +376,7 @@ class _AllocationInserter:
         """The reason why the host reads input ``name`` of operator ``op``."""
         operator = get(op)
         flagged = operator.data_dependent[operator.inputs.index(name)]
-        other = CopyKind.PER_OP if self.dependence == "op" else CopyKind.RELAY
+        other = CopyKind.PER_OP if self.context.data_dependence == "op" else CopyKind.RELAY
         return CopyReason(CopyKind.FLAGGED if flagged else other, op, name.rstrip("*"))
 
     def cast(self, vector: Var, dtype: str, device: str) -> GlobalVar:

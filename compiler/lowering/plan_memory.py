@@ -25,16 +25,16 @@ The rows of an upper bound may move to a smaller storage where they outlive it a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from ...ops.analysis.aliasing import Pair, in_place_pairs
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import Need
 from ...ops.defs import machine_ops
-from ...ops.strategy.implementation import HOST
 from ..ir.anf import Names, operands, uses
 from ..ir.dead_bindings import DeadBindings
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, TupleGetItem, Var, let_chain, make_lets, replace
+from ..ir.pass_context import PassContext
 from ..ir.primitive import IN_PLACE, machine_of
 from ..ir.primitive_shape import Primitive, primitive
 from ..memory.arena import Arena, plan_arenas
@@ -47,19 +47,9 @@ from ..memory.shrink_bounds import shrinkable_trims
 from ..memory.view_plan import plan_views
 
 
-def plan_memory(
-    mod: IRModule,
-    target: str = HOST,
-    data_dependence: str = "input",
-    blind: bool = False,
-    entries: Collection[str] = (),
-) -> IRModule:
-    """``mod`` with fewer storages, for ``target``; ``data_dependence`` as in ``manifest_alloc``.
-
-    ``blind``: no in-place reuse, as if the implementations were unknown.  ``entries``: the functions that a user may call; the
-    user holds their arguments.
-    """
-    planner = _MemoryPlanner(mod, target, data_dependence, blind, entries)
+def plan_memory(mod: IRModule, context: PassContext, blind: bool = False) -> IRModule:
+    """``mod`` with fewer storages; ``blind``: no in-place reuse, as if the implementations were unknown."""
+    planner = _MemoryPlanner(mod, context, blind)
     planned = {name: f if f.is_primitive else planner.function(f) for name, f in mod.functions.items()}
     return replace(mod, functions={**planned, **planner.in_place_primitives})
 
@@ -67,11 +57,11 @@ def plan_memory(
 class _MemoryPlanner:
     """The pass over one module.  ``in_place_primitives``: the primitives that write in place, by name."""
 
-    def __init__(self, mod: IRModule, target: str, dependence: str, blind: bool, entries: Collection[str]) -> None:
-        self.mod, self.target, self.dependence, self.blind = mod, target, dependence, blind
+    def __init__(self, mod: IRModule, context: PassContext, blind: bool) -> None:
+        self.mod, self.context, self.blind = mod, context, blind
         called = {a.name for f in mod.functions.values() for a in uses(f.body) if isinstance(a, GlobalVar)}
         #: The functions whose arguments the caller holds for the whole call.
-        self.entries = {id(f) for name, f in mod.functions.items() if name in entries and name not in called}
+        self.entries = {id(f) for name, f in mod.functions.items() if name in context.entries and name not in called}
         self.names = Names(set(mod.functions))
         self.in_place_primitives: dict[str, Function] = {}
         self._named: dict[tuple[str, tuple[Pair, ...]], str] = {}
@@ -118,13 +108,13 @@ class _MemoryPlanner:
 
     def primitive(self, callee: GlobalVar) -> Primitive:
         """The called primitive."""
-        return primitive(self.mod[callee.name], self.dependence, self.target)
+        return primitive(self.mod[callee.name], self.context)
 
     def pairs_of(self, callee: GlobalVar) -> tuple[Pair, ...]:
         """The in-place pairs that the kernel of a primitive allows."""
         if self.blind:
             return ()
-        return in_place_pairs(self.primitive(callee).group, machine_of(self.mod[callee.name], self.target))
+        return in_place_pairs(self.primitive(callee).group, machine_of(self.mod[callee.name], self.context.target))
 
     def in_place(self, callee: GlobalVar, pairs: tuple[Pair, ...]) -> GlobalVar:
         """The primitive ``callee`` with its results written over its parameters."""

@@ -52,16 +52,17 @@ from ..ir.expr import (
     make_lets,
     replace,
 )
+from ..ir.pass_context import PassContext
 from ..ir.primitive import function_of, literal_key, literal_of
 
 #: The most operators and parameters of a kernel: larger kernels gain nothing and take long to compile.
 MAX_NODES, MAX_PARAMS = 64, 60
 
 
-def fuse_ops(mod: IRModule, enabled: bool = True, dependence: str = "input") -> IRModule:
+def fuse_ops(mod: IRModule, context: PassContext, enabled: bool = True) -> IRModule:
     """The module with primitives; with ``enabled=False`` each operator is a primitive of its own.
 
-    ``dependence``: which flags hold (see ``data_dependent``): nothing fuses into a flagged input.
+    Nothing fuses into a flagged input (see ``PassContext.data_dependence``).
     """
     primitives = _Primitives(Names(set(mod.functions)))
     functions = {}
@@ -69,7 +70,7 @@ def fuse_ops(mod: IRModule, enabled: bool = True, dependence: str = "input") -> 
         if function.is_primitive:
             functions[name] = function
         else:
-            functions[name] = replace(function, body=_Fuser(primitives, enabled, dependence).chain(function.body))
+            functions[name] = replace(function, body=_Fuser(primitives, enabled, context.data_dependence).chain(function.body))
     return replace(mod, functions={**functions, **primitives.functions})
 
 

@@ -20,8 +20,6 @@ Ensures: the same.  Raises TypeCheckError for a device that is neither the host 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...ops.defs.machine_ops import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
 from ...ops.strategy.implementation import HOST
 from ...vm.bytecode.executable import DEVICES
@@ -30,22 +28,22 @@ from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..device_placement.placement_graph import PlacementGraph, is_placed
 from ..ir.anf import rebuild, rebuild_lets, values
 from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
+from ..ir.pass_context import PassContext
 
 #: The attributes of a function with the devices of its parameters and of its result; without them all are on the target.
 DEVICES_OF_PARAMS, DEVICE_OF_RESULT = "devices", "result_device"
 
 
-def place(
-    mod: IRModule, target: str, entries: Sequence[str] = ("main",), data_dependence: str = "input", enabled: bool = True
-) -> IRModule:
+def place(mod: IRModule, context: PassContext, enabled: bool = True) -> IRModule:
     """``mod`` with marks for the work on the host; with ``enabled=False``, only the marks of the program.
 
-    ``entries``: the functions that a user may call.  Raises TypeCheckError.
+    Raises TypeCheckError.
     """
+    target = context.target
     _check_devices(mod, target)
     if target == HOST:
         return mod
-    graph = PlacementGraph(mod, entries, data_dependence, free=enabled)
+    graph = PlacementGraph(mod, context, free=enabled)
     functions = {name: f if f.is_primitive else _function(name, f, graph, target) for name, f in mod.functions.items()}
     return replace(mod, functions=functions)
 

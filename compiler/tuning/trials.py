@@ -17,7 +17,7 @@ from ..commands.inputs import draw
 from ..config import FORCE, Config
 from ..emit.emitter import emit
 from ..ir.expr import Expr, Function, IRModule, Tuple, Var
-from ..pipeline import lower
+from ..pipeline import context_of, lower
 
 #: The number of samples of each implementation, its minimum for slow calls, and the least duration of a sample in seconds.
 ROUNDS, FEWEST_ROUNDS, SAMPLE_SECONDS = 15, 7, 0.003
@@ -38,7 +38,7 @@ def program(call: OpCall, implementation: str, target: str) -> Executable:
     body: Expr = make_call(call.op, tuple(args), call.attrs)
     settings = Config.of(opt_level=0, **{FORCE + call.op.name: implementation})
     mod = IRModule({"main": Function(params, body)})
-    return emit(lower(mod, settings, target), target, settings.texts(), settings.data_dependence)
+    return emit(lower(mod, settings, target), context_of(mod, settings, target), settings.texts())
 
 
 def _param(name: str, tensor: Tensor) -> Var:

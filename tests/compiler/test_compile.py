@@ -11,6 +11,7 @@ import pytest
 from relayvm.compiler.compile import as_module, bind_params, compile
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, Constant, Function, IRModule, Let, Var, replace
+from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.pipeline import passes, stages
 from relayvm.compiler.text.parser import parse
@@ -93,7 +94,7 @@ def test_a_module_without_functions_is_an_error() -> None:
 
 
 def test_what_runs_at_which_level() -> None:
-    names = [[name for name, _ in passes(Config(opt_level=level), "cpu", ("main",))] for level in range(4)]
+    names = [[name for name, _ in passes(Config(opt_level=level), PassContext("cpu"))] for level in range(4)]
     needed = ["to_a_normal_form", "infer_type", "expand_composites", "lambda_lift", "place", "fuse_ops"]
     assert names[0] == [*needed, "select_implementations", "manifest_alloc", "manifest_lifetimes"]
     for fewer, more in itertools.pairwise(names):
@@ -148,7 +149,7 @@ def test_a_malformed_module_is_named(module: IRModule, message: str) -> None:
 
 
 def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(mod: IRModule, *, enabled: bool, dependence: str) -> IRModule:
+    def breaks(mod: IRModule, context: PassContext, *, enabled: bool) -> IRModule:
         return replace(mod, functions={"main": replace(mod["main"], body=Var("gone"))})
 
     monkeypatch.setenv(CHECK_VARIABLE, "1")
