@@ -100,15 +100,6 @@ def test_blocks_that_live_together_lie_apart(given_: list[tuple[int, int, int]])
 # ---- what a plan does ----------------------------------------------------------------------------------------------
 
 
-def test_a_result_over_an_input_that_dies() -> None:
-    assert whys("def @main(%x: Tensor[(?n), float32]) { exp(sin(%x)) }") == ["at run time"]
-
-
-def test_not_over_an_input_that_is_used_again() -> None:
-    text = "def @main(%x: Tensor[(?n), float32]) { let %a = sin(%x); let %b = exp(%a); add(%a, %b) }"
-    assert whys(text) == ["at run time", "%a is used again"]
-
-
 def test_not_over_an_input_of_another_function_that_is_used_again() -> None:
     assert (
         whys("def @main(%x: Tensor[(?n), float32]) { add(reverse(exp(%x), axis=0), %x) }")[0] == "%x is not this function's own"
@@ -127,33 +118,6 @@ def test_not_by_a_kernel_that_reads_elsewhere() -> None:
 def test_not_over_what_is_part_of_the_result() -> None:
     text = "def @main(%x: Tensor[(?n), float32]) { let %a = sin(%x); (%a, exp(%a)) }"
     assert whys(text)[1] == "%a is used again"
-
-
-def test_a_view_keeps_its_storage() -> None:
-    text = "def @main(%x: Tensor[(?n, 4), float32]) { let %a = sin(%x); let %v = reshape(%a, newshape=[-1]); (exp(%a), %v) }"
-    assert whys(text)[1] == "%a is used again"
-
-
-def test_a_storage_of_the_same_size_is_used_again() -> None:
-    text = (
-        "def @main(%x: Tensor[(?n, 4), float32]) { reverse(reverse(reverse(reverse(sin(%x), axis=0), axis=0), axis=0), axis=0) }"
-    )
-    assert len(storages(planned_unfused(text))) == 2
-
-
-def test_one_arena_where_sizes_are_known() -> None:
-    text = "def @main(%x: Tensor[(64, 4), float32]) { sum(reverse(reverse(reverse(sin(%x), axis=0), axis=0), axis=0)) }"
-    sizes = [s.attrs.nbytes for s in storages(planned_unfused(text))]
-    assert sizes == [2048, 4]
-
-
-def test_what_lives_through_a_call_is_in_no_arena() -> None:
-    text = (
-        "def @f(%x: Tensor[(64), float32]) -> Tensor[(64), float32] { exp(%x) }\n"
-        "def @main(%x: Tensor[(64), float32]) { let %a = sin(%x); let %b = @f(%x); sum(add(reverse(%a, axis=0), %b)) }"
-    )
-    names = [s.attrs.nbytes for s in storages(planned_unfused(text))]
-    assert names == [256, 256, 4]
 
 
 def test_a_function_of_its_own_kernel_for_each_pair() -> None:

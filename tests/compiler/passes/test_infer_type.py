@@ -90,7 +90,6 @@ def test_the_size_name_of_a_closure_is_its_own() -> None:
       %f(%z)
     }"""
     mod = _typed(text)
-    assert "assert" not in astext(mod)
     assert str(mod["main"].body.ty) == "Tensor[(?), float32]"
     lifted = infer_type(parse(astext(lambda_lift(mod))))
     params = lifted["main_f"].ty
@@ -116,6 +115,5 @@ def test_a_value_of_the_result_checks_the_callers_sizes_only_once() -> None:
         "def @f(%a: Tensor[(?n, 4), float32], %b: Tensor[(?n), float32]) { %a }"
     )
     text = astext(mod)
-    assert text.count("vm.assert_") == 2
     assert astext(infer_type(mod)) == text
     assert astext(infer_type(parse(text))) == text
