@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+import types
 from pathlib import Path
+from textwrap import indent
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.vm.bytecode import isa
+from relayvm.vm.bytecode import dispatch, isa
 from relayvm.vm.bytecode.disassembly import instruction_markdown, isa_markdown
 from relayvm.vm.bytecode.verify import verify
-from relayvm.vm.runtime import loop
+from relayvm.vm.runtime import control_handlers, loop
 
 from ..golden_texts import Golden
 from .executables import by_hand
@@ -80,23 +83,59 @@ def test_labels_become_distances() -> None:
 # ---- the native loop -----------------------------------------------------------------------------------------------
 
 
-def opcodes_in_loop() -> list[str]:
-    """The names of the opcodes that ``run_loop`` compares with."""
-    tree = ast.parse(Path(loop.__file__).read_text())
-    body = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "run_loop")
-    compares = [n for n in ast.walk(body) if isinstance(n, ast.Compare) and ast.unparse(n.left) == "op"]
-    assert all(len(n.comparators) == 1 and isinstance(n.comparators[0], ast.Name) for n in compares)
-    return [ast.unparse(n.comparators[0]) for n in compares]
+def opcodes_in_loop() -> list[int]:
+    """The opcodes of the branches of ``run_loop``."""
+    (body,) = ast.parse(loop.TEXT).body
+    (run,) = (n for n in ast.walk(body) if isinstance(n, ast.While))
+    (branch,) = (n for n in run.body if isinstance(n, ast.If) and n.orelse)
+    found = []
+    while True:
+        found += [int(word) for word in re.findall(r"op == (\d+)", ast.unparse(branch.test))]
+        if not isinstance(branch.orelse[0], ast.If):
+            return found
+        branch = branch.orelse[0]
 
 
 def test_the_loop_handles_every_instruction_and_nothing_else() -> None:
-    assert {getattr(loop, name) for name in opcodes_in_loop()} == set(isa.INSTRUCTIONS)
+    assert sorted(opcodes_in_loop()) == sorted(isa.INSTRUCTIONS)
 
 
-def test_the_loop_calls_each_opcode_by_the_name_of_its_instruction() -> None:
-    for name in opcodes_in_loop():
-        cls = isa.INSTRUCTIONS[getattr(loop, name)]
-        assert name == constant(cls)
+def test_every_instruction_has_a_handler_but_the_jump_to_one_target() -> None:
+    assert set(loop.HANDLERS) == set(CLASSES) - {isa.Goto}
+
+
+def test_a_handler_takes_operands_by_name() -> None:
+    for handler in loop.HANDLERS.values():
+        instructions = [cls for cls, other in loop.HANDLERS.items() if other is handler]
+        operands = [(name, kind.many) for cls in instructions for name, kind in cls.operands.items()]
+        names = {n for name, many in operands for n in (name, *[f"n_{name}"] * many)}
+        assert set(inspect.signature(handler).parameters) <= names | {"state", "pc", "regs", "following"}
+
+
+def test_an_instruction_has_one_handler() -> None:
+    again = types.ModuleType("again")
+    again.move = dispatch.handles(isa.Move)(lambda: 0)  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="Move has a handler already"):
+        dispatch.handlers_in((control_handlers, again))
+
+
+def test_operands_are_decoded_from_their_words() -> None:
+    """The branch of an instruction with two lists, run on its words."""
+    words = isa.InvokeTaking(7, 1, (5, 6), (3, 4, 5)).words()
+    given: dict[str, int] = {}
+
+    @dispatch.handles(isa.InvokeTaking)
+    def handler(following: int, dst: int, func: int, args: int, n_args: int, dead: int, n_dead: int) -> int:
+        given.update(locals())
+        return 1
+
+    text = dispatch.branches({isa.InvokeTaking: handler, **{c: h for c, h in loop.HANDLERS.items() if c is not isa.InvokeTaking}})
+    first = text[: text.index("elif")]
+    exec(f"while True:\n{indent(first, '    ')}", {
+        "op": words[0], "at": 0, "pc": 100, "regs": 1000, "load_i64": lambda at: words[at // 8], "handler": handler,
+    })  # fmt: skip
+    expected = {"following": 100 + len(words), "dst": 1056, "func": 1, "args": 32, "n_args": 2, "dead": 56, "n_dead": 3}
+    assert {name: given[name] for name in expected} == expected
 
 
 # ---- mentions in the product -----------------------------------------------------------------------------------------

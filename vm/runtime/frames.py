@@ -84,8 +84,12 @@ def fill_frame(state, function, base, given):
 
 
 @native
-def call(state, function, captured, regs, operands, n, dst, return_pc, dead):
-    """Enter a function in a new frame; a status.  ``dead``: the address of a list of registers to clear, or 0."""
+def call(state, function, captured, regs, operands, n, dst, return_pc, dead, n_dead):
+    """Enter a function in a new frame; a status.
+
+    ``dst``: the distance in bytes of the result's register from the first one, because the stack may move.  ``dead``: the address
+    of a list of ``n_dead`` registers to clear.
+    """
     s = state_at(state)
     given = gather(regs, operands, n, captured, s.argv)
     if given != load_i64(s.functions + 8 * (FUNCTION_WORDS * function + 2)):
@@ -96,9 +100,8 @@ def call(state, function, captured, regs, operands, n, dst, return_pc, dead):
     top = base + n_registers
     if not fill_frame(state, function, top + FRAME_WORDS, given):
         return STACK_OVERFLOW
-    if dead != 0:
-        for i in range(load_i64(dead)):
-            set_register(state, s.stack + 8 * (base + load_i64(dead + 8 + 8 * i)), 0)
+    for i in range(n_dead):
+        set_register(state, s.stack + 8 * (base + load_i64(dead + 8 * i)), 0)
     header = s.stack + 8 * top
     store_i64(header, return_pc)
     store_i64(header + 8, base)
@@ -119,6 +122,21 @@ def call_tail(state, function, captured, regs, operands, n):
     release_frame(state, regs, s.n_registers)
     s.n_registers = 0
     return OK if fill_frame(state, function, s.base, given) else STACK_OVERFLOW
+
+
+@native
+def leave_frame(state, regs, value):
+    """Return an owned value to the caller; out of the first frame, whose caller's frame is 0, it is the result of the run."""
+    s = state_at(state)
+    release_frame(state, regs, s.n_registers)
+    header = regs - 8 * FRAME_WORDS
+    s.n_registers = load_i64(header + 16)
+    s.base = load_i64(header + 8)
+    if s.base == 0:
+        s.result = value
+        return
+    s.pc = load_i64(header)
+    set_register(state, s.stack + 8 * s.base + load_i64(header + 24), value)
 
 
 @native

@@ -1,23 +1,20 @@
-"""Handlers of single instructions, as machine code.
-
-``at`` is the address of the instruction's words, ``regs`` the address of the frame's registers.  Every handler returns a status.
-"""
+"""Handlers of launches, allocations and copies, as machine code: see ``bytecode.dispatch``."""
 
 from __future__ import annotations
 
 from ...ops.core.tensor_types import DTYPES, MAX_RANK
 from ...ops.native.jit.c_functions import call_4
-from ...ops.native.memory import clock_ns, fill_bytes, load_i64, load_u8, native, store_i64, tensor
-from ...ops.native.object_layout import TAG_ADT, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
+from ...ops.native.memory import clock_ns, fill_bytes, load_i64, native, store_i64, tensor
+from ...ops.native.object_layout import TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
 from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY
+from ..bytecode import isa
+from ..bytecode.dispatch import handles
 from ..bytecode.sync_reason import SyncReason, number_of
 from .event_trace import record_event, record_shape_func
 from .frames import set_register
 from .heap import (
     checked_bytes,
-    itemsize,
     n_bytes,
-    n_elements,
     new_object,
     new_record,
     new_storage,
@@ -45,28 +42,29 @@ _INT64 = DTYPES.index("int64")
 _MEMORY = number_of(SyncReason.MEMORY)
 
 
+@handles(isa.InvokePacked)
 @native
-def invoke_packed(state, at, regs, pc):
+def invoke_packed(state: int, pc: int, regs: int, packed: int, n_outputs: int, args: int, n_args: int) -> int:
     """Launch a kernel; a status, or HOST_CALL negated for a kernel in Python."""
     s = state_at(state)
-    packed, n = load_i64(at + 8), load_i64(at + 24)
     row = s.packed + 8 * PACKED_WORDS * packed
     argv = s.argv
-    gather_operands(argv, regs, at + 32, n)
-    if not arguments_match(load_i64(row + 16), argv, n):
+    gather_operands(argv, regs, args, n_args)
+    if not arguments_match(load_i64(row + 16), argv, n_args):
         return INTERNAL
     demands = load_i64(row + 40)
     if demands != 0:
-        status = call_4(load_i64(demands), state, demands, regs, at + 32)
+        status = call_4(load_i64(demands), state, demands, regs, args)
         if status != OK:
             return status
     if load_i64(row) == 0:
         return -HOST_CALL
-    return launch(state, packed, argv, n, load_i64(at + 16), pc)
+    return launch(state, packed, argv, n_args, n_outputs, pc)
 
 
+@handles(isa.AllocStorage)
 @native
-def alloc_storage(state, dst, nbytes, device, pc):
+def alloc_storage(state: int, dst: int, nbytes: int, device: int, pc: int) -> int:
     """Allocate a storage into ``dst``; a status."""
     if nbytes < 0:
         return status_of_bytes(nbytes)
@@ -95,133 +93,94 @@ def shape_vector(at):
     return OK if t.device == 0 else NOT_ON_HOST
 
 
+@handles(isa.AllocStorageReg)
 @native
-def alloc_storage_reg(state, at, regs, pc):
-    shape = load_i64(regs + 8 * load_i64(at + 16))
+def alloc_storage_reg(state: int, pc: int, dst: int, shape: int, dtype: int, device: int) -> int:
     status = shape_vector(shape)
     if status != OK:
         return status
     t = tensor(shape)
-    nbytes = checked_bytes(t.data, t.shape[0], load_i64(at + 24))
-    return alloc_storage(state, regs + 8 * load_i64(at + 8), nbytes, load_i64(at + 32), pc)
+    nbytes = checked_bytes(t.data, t.shape[0], dtype)
+    return alloc_storage(state, dst, nbytes, device, pc)
 
 
+@handles(isa.TakeStorage)
 @native
-def take_storage(state, at, regs, pc):
+def take_storage(state: int, pc: int, dst: int, src: int, device: int) -> int:
     """Reuse the storage of a dead tensor, or allocate one; a status.
 
     Storages of tensors that the caller holds, of inputs that were not donated, of constants and of views are never reused.
     """
-    source, device = load_i64(regs + 8 * load_i64(at + 16)), load_i64(at + 24)
-    t = tensor(source)
+    t = tensor(src)
     if t.tag != TAG_TENSOR:
         return INTERNAL
     storage = t.storage
     if storage != 0 and t.refcount == 1:
         block = tensor(storage)
         if block.refcount == 1 and block.device == device and block.data == t.data:
-            set_register(state, regs + 8 * load_i64(at + 8), retain(storage))
+            set_register(state, dst, retain(storage))
             return OK
-    return alloc_storage(state, regs + 8 * load_i64(at + 8), n_bytes(source), device, pc)
+    return alloc_storage(state, dst, n_bytes(src), device, pc)
 
 
+@handles(isa.AllocTensor)
 @native
-def make_tensor(state, dst, storage, offset, dtype, shape, ndim):
-    """Make a tensor in part of a storage, with the sizes at address ``shape``; a status."""
+def alloc_tensor(state: int, dst: int, storage: int, offset: int, dtype: int, dims: int, n_dims: int) -> int:
+    """Make a tensor in part of a storage, of ``n_dims`` sizes; a status."""
     block = tensor(storage)
     if block.tag != TAG_STORAGE:
         return INTERNAL
-    nbytes = checked_bytes(shape, ndim, dtype)
+    nbytes = checked_bytes(dims, n_dims, dtype)
     if nbytes < 0:
         return status_of_bytes(nbytes)
     if offset + nbytes > block.shape[0]:
         return INTERNAL
-    at = new_object(state, TAG_TENSOR)
-    if at == 0:
+    made = new_object(state, TAG_TENSOR)
+    if made == 0:
         return OUT_OF_MEMORY
-    t = tensor(at)
-    t.ndim = ndim
+    t = tensor(made)
+    t.ndim = n_dims
     t.dtype = dtype
     t.device = block.device
     t.data = block.data + offset
     t.storage = retain(storage)
     if state_at(state).poison != 0:
-        link_tensor(at, nbytes)
-    for i in range(ndim):
-        t.shape[i] = load_i64(shape + 8 * i)
-    set_register(state, dst, at)
+        link_tensor(made, nbytes)
+    for i in range(n_dims):
+        t.shape[i] = load_i64(dims + 8 * i)
+    set_register(state, dst, made)
     return OK
 
 
+@handles(isa.AllocTensorReg)
 @native
-def alloc_tensor_reg(state, at, regs):
-    shape = load_i64(regs + 8 * load_i64(at + 32))
+def alloc_tensor_reg(state: int, dst: int, storage: int, offset: int, shape: int, dtype: int) -> int:
     status = shape_vector(shape)
     if status != OK:
         return status
     t = tensor(shape)
-    storage = load_i64(regs + 8 * load_i64(at + 16))
-    dst = regs + 8 * load_i64(at + 8)
-    return make_tensor(state, dst, storage, load_i64(at + 24), load_i64(at + 40), t.data, t.shape[0])
+    return alloc_tensor(state, dst, storage, offset, dtype, t.data, t.shape[0])
 
 
+@handles(isa.LoadConst)
 @native
-def make_record(state, at, regs, tag):
-    """Make the object of AllocADT or AllocClosure; a status."""
-    n = load_i64(at + 24)
-    made = new_record(state, tag, load_i64(at + 16), n)
-    if made == 0:
-        return OUT_OF_MEMORY
-    fields = tensor(made).data
-    for i in range(n):
-        store_i64(fields + 8 * i, retain(load_i64(regs + 8 * load_i64(at + 32 + 8 * i))))
-    set_register(state, regs + 8 * load_i64(at + 8), made)
-    return OK
-
-
-@native
-def get_field(state, at, regs):
-    source, index = load_i64(regs + 8 * load_i64(at + 16)), load_i64(at + 24)
-    o = tensor(source)
-    if o.tag != TAG_ADT or index >= o.count:
-        return INTERNAL
-    set_register(state, regs + 8 * load_i64(at + 8), retain(load_i64(o.data + 8 * index)))
-    return OK
-
-
-@native
-def truth_value(at):
-    """The truth value of a host tensor of one element, 1 or 0; -1 for a device tensor, -2 for anything else."""
-    t = tensor(at)
-    if t.tag != TAG_TENSOR or n_elements(at) != 1:
-        return -2
-    if t.device != 0:
-        return -1
-    for i in range(itemsize(t.dtype)):
-        if load_u8(t.data + i) != 0:
-            return 1
-    return 0
-
-
-@native
-def load_const(state, at, regs, pc):
+def load_const(state: int, pc: int, dst: int, const: int, device: int) -> int:
     s = state_at(state)
-    device = load_i64(at + 24)
-    row = s.constants + 8 * N_DEVICES * load_i64(at + 16)
+    row = s.constants + 8 * N_DEVICES * const
     found = load_i64(row + 8 * device)
     if found == 0:
         found = host_to_device(state, load_i64(row), device, pc, -1, True)
         if found == 0:
             return s.status
         store_i64(row + 8 * device, found)
-    set_register(state, regs + 8 * load_i64(at + 8), retain(found))
+    set_register(state, dst, retain(found))
     return OK
 
 
+@handles(isa.ShapeOf)
 @native
-def shape_of(state, at, regs):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    t = tensor(source)
+def shape_of(state: int, dst: int, src: int) -> int:
+    t = tensor(src)
     if t.tag != TAG_TENSOR:
         return INTERNAL
     made = vector(state, t.ndim)
@@ -229,75 +188,72 @@ def shape_of(state, at, regs):
         return OUT_OF_MEMORY
     for i in range(t.ndim):
         tensor(made).payload[i] = t.shape[i]
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    set_register(state, dst, made)
     return OK
 
 
+@handles(isa.DeviceCopy)
 @native
-def device_copy(state, at, regs, pc):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    to, reason = load_i64(at + 32), load_i64(at + 40)
-    t = tensor(source)
+def device_copy(state: int, pc: int, dst: int, src: int, dst_device: int, reason: int) -> int:
+    t = tensor(src)
     if t.tag != TAG_TENSOR:
         return INTERNAL
-    if t.device == to:
-        made = retain(source)
-    elif to == 0:
-        made = device_to_host(state, source, pc, reason)
+    if t.device == dst_device:
+        made = retain(src)
+    elif dst_device == 0:
+        made = device_to_host(state, src, pc, reason)
     else:
-        made = host_to_device(state, source, to, pc, reason, False)
+        made = host_to_device(state, src, dst_device, pc, reason, False)
     if made == 0:
         return state_at(state).status
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    set_register(state, dst, made)
     return OK
 
 
+@handles(isa.CopyBegin)
 @native
-def copy_begin(state, at, regs, pc):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    if tensor(source).tag != TAG_TENSOR or tensor(source).device == 0:
+def copy_begin(state: int, pc: int, dst: int, src: int, reason: int) -> int:
+    if tensor(src).tag != TAG_TENSOR or tensor(src).device == 0:
         return INTERNAL
-    made = begin_copy_or_wait(state, source, pc, load_i64(at + 32))
+    made = begin_copy_or_wait(state, src, pc, reason)
     if made == 0:
         return state_at(state).status
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    set_register(state, dst, made)
     return OK
 
 
+@handles(isa.CopyWait)
 @native
-def copy_wait(state, at, regs):
+def copy_wait(state: int, dst: int, src: int) -> int:
     s = state_at(state)
-    held = regs + 8 * load_i64(at + 16)
-    pending = load_i64(held)
+    pending = load_i64(src)
     if tensor(pending).tag != TAG_PENDING:
         return INTERNAL
-    store_i64(held, 0)
+    store_i64(src, 0)
     made = end_copy(state, pending, load_i64(s.reason_kinds + 8 * tensor(pending).dtype), 0)
     if made == 0:
         return s.status
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    set_register(state, dst, made)
     return OK
 
 
+@handles(isa.InvokeShapeFunc)
 @native
-def invoke_shape_func(state, at, regs, pc):
+def invoke_shape_func(state: int, pc: int, regs: int, func: int, args: int, n_args: int, dsts: int, n_dsts: int) -> int:
     s = state_at(state)
-    n = load_i64(at + 16)
-    for i in range(n):
-        source = load_i64(regs + 8 * load_i64(at + 24 + 8 * i))
+    for i in range(n_args):
+        source = load_i64(regs + 8 * load_i64(args + 8 * i))
         if tensor(source).tag != TAG_TENSOR:
             return INTERNAL
         store_i64(s.argv + 8 * i, source)
-    outs = s.argv + 8 * n
-    dsts = at + 32 + 8 * n
-    n_outs = load_i64(dsts - 8)
-    fill_bytes(outs, 0, 8 * n_outs)
+    outs = s.argv + 8 * n_args
+    fill_bytes(outs, 0, 8 * n_dsts)
     start = clock_ns() if s.tracing != TRACE_OFF else 0
-    status = evaluate(state, load_i64(s.shape_programs + 8 * load_i64(at + 8)), s.argv, outs)
+    status = evaluate(state, load_i64(s.shape_programs + 8 * func), s.argv, outs)
     s.shape_func_calls += 1
     if s.tracing != TRACE_OFF:
-        record_shape_func(state, pc, load_i64(at + 8), start, s.argv, n)
-    for i in range(n_outs):
+        record_shape_func(state, pc, func, start, s.argv, n_args)
+    for i in range(n_dsts):
         made = load_i64(outs + 8 * i)
         if status == OK:
             set_register(state, regs + 8 * load_i64(dsts + 8 * i), made)
@@ -306,22 +262,58 @@ def invoke_shape_func(state, at, regs, pc):
     return status
 
 
+@handles(isa.LoadConsti)
 @native
-def load_consti(state, at, regs):
-    made = scalar(state, load_i64(at + 16))
+def load_consti(state: int, dst: int, val: int) -> int:
+    made = scalar(state, val)
     if made == 0:
         return OUT_OF_MEMORY
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    set_register(state, dst, made)
+    return OK
+
+
+@handles(isa.GetTag)
+@native
+def get_tag(state: int, dst: int, object: int) -> int:
+    if tensor(object).tag != TAG_ADT:
+        return INTERNAL
+    made = scalar(state, tensor(object).dtype)
+    if made == 0:
+        return OUT_OF_MEMORY
+    set_register(state, dst, made)
     return OK
 
 
 @native
-def get_tag(state, at, regs):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    if tensor(source).tag != TAG_ADT:
-        return INTERNAL
-    made = scalar(state, tensor(source).dtype)
+def make_record(state: int, regs: int, dst: int, tag: int, number: int, values: int, n: int) -> int:
+    """Make a tuple or closure of ``n`` registers' values; a status."""
+    made = new_record(state, tag, number, n)
     if made == 0:
         return OUT_OF_MEMORY
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    fields = tensor(made).data
+    for i in range(n):
+        store_i64(fields + 8 * i, retain(load_i64(regs + 8 * load_i64(values + 8 * i))))
+    set_register(state, dst, made)
+    return OK
+
+
+@handles(isa.AllocADT)
+@native
+def alloc_adt(state: int, regs: int, dst: int, tag: int, values: int, n_values: int) -> int:
+    return make_record(state, regs, dst, TAG_ADT, tag, values, n_values)
+
+
+@handles(isa.AllocClosure)
+@native
+def alloc_closure(state: int, regs: int, dst: int, func: int, captured: int, n_captured: int) -> int:
+    return make_record(state, regs, dst, TAG_CLOSURE, func, captured, n_captured)
+
+
+@handles(isa.GetField)
+@native
+def get_field(state: int, dst: int, object: int, index: int) -> int:
+    o = tensor(object)
+    if o.tag != TAG_ADT or index >= o.count:
+        return INTERNAL
+    set_register(state, dst, retain(load_i64(o.data + 8 * index)))
     return OK

@@ -1,10 +1,12 @@
-"""Handlers of instructions that make views of a tensor, as machine code: see ``handlers``."""
+"""Handlers of instructions that make views of a tensor, as machine code: see ``bytecode.dispatch``."""
 
 from __future__ import annotations
 
 from ...ops.native.memory import clock_ns, copy_bytes, load_i64, native, tensor
 from ...ops.native.object_layout import TAG_TENSOR
 from ...ops.native.status import INTERNAL, OK, OUT_OF_MEMORY, SHAPE_CHECK
+from ..bytecode import isa
+from ..bytecode.dispatch import handles
 from .event_trace import record_event
 from .frames import set_register
 from .handlers import shape_vector
@@ -19,92 +21,87 @@ from .stream import copy_on_device
 LEAST_BOUND, LEAST_TIMES = 4096, 2
 
 
+@handles(isa.ReshapeTensor)
 @native
-def reshape_tensor(state, at, regs):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    shape = load_i64(regs + 8 * load_i64(at + 24))
-    t, to = tensor(source), tensor(shape)
+def reshape_tensor(state: int, dst: int, src: int, shape: int) -> int:
+    t, to = tensor(src), tensor(shape)
     if t.tag != TAG_TENSOR:
         return INTERNAL
     status = shape_vector(shape)
     if status != OK:
         return status
     ndim = to.shape[0]
-    if checked_bytes(to.data, ndim, t.dtype) != n_bytes(source):
+    if checked_bytes(to.data, ndim, t.dtype) != n_bytes(src):
         return SHAPE_CHECK
-    made = view(state, source, t.dtype)
+    made = view(state, src, t.dtype)
     if made == 0:
         return OUT_OF_MEMORY
     tensor(made).ndim = ndim
     for i in range(ndim):
         tensor(made).shape[i] = load_i64(to.data + 8 * i)
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    set_register(state, dst, made)
     return OK
 
 
+@handles(isa.SliceTensor)
 @native
-def slice_tensor(state, at, regs):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    shape = load_i64(regs + 8 * load_i64(at + 24))
-    first = load_i64(regs + 8 * load_i64(at + 32))
-    t, to, where = tensor(source), tensor(shape), tensor(first)
+def slice_tensor(state: int, dst: int, src: int, shape: int, offset: int) -> int:
+    t, to, where = tensor(src), tensor(shape), tensor(offset)
     if t.tag != TAG_TENSOR:
         return INTERNAL
-    status = max(shape_vector(shape), shape_vector(first))
+    status = max(shape_vector(shape), shape_vector(offset))
     if status != OK or where.shape[0] != 1:
         return INTERNAL if status == OK else status
     nbytes, size = checked_bytes(to.data, to.shape[0], t.dtype), itemsize(t.dtype)
     if nbytes < 0:
         return status_of_bytes(nbytes)
-    offset = load_i64(where.data) if nbytes > 0 else 0
-    if offset < 0 or nbytes > n_bytes(source) or offset > (n_bytes(source) - nbytes) // size:
+    first = load_i64(where.data) if nbytes > 0 else 0
+    if first < 0 or nbytes > n_bytes(src) or first > (n_bytes(src) - nbytes) // size:
         return INTERNAL
-    made = view(state, source, t.dtype)
+    made = view(state, src, t.dtype)
     if made == 0:
         return OUT_OF_MEMORY
     o = tensor(made)
     if is_inline(made):
         # an inline tensor stores its elements from its first byte on: its views are copies
-        copy_bytes(o.data, t.data + offset * size, nbytes)
+        copy_bytes(o.data, t.data + first * size, nbytes)
     else:
-        o.data += offset * size
+        o.data += first * size
         if o.storage != 0 and state_at(state).poison != 0:
             o.payload[NBYTES] = nbytes
     o.ndim = to.shape[0]
     for i in range(to.shape[0]):
         o.shape[i] = load_i64(to.data + 8 * i)
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    set_register(state, dst, made)
     return OK
 
 
+@handles(isa.TrimTensor)
 @native
-def trim_tensor(state, at, regs, pc):
-    source = load_i64(regs + 8 * load_i64(at + 16))
-    counts = load_i64(regs + 8 * load_i64(at + 24))
-    index = load_i64(at + 32)
-    t, c = tensor(source), tensor(counts)
+def trim_tensor(state: int, pc: int, dst: int, src: int, count: int, index: int, release: int) -> int:
+    t, c = tensor(src), tensor(count)
     if t.tag != TAG_TENSOR or t.ndim == 0:
         return INTERNAL
-    status = shape_vector(counts)
+    status = shape_vector(count)
     if status != OK:
         return status
     if index >= c.shape[0]:
         return INTERNAL
-    count = load_i64(c.data + 8 * index)
-    if count < 0 or count > t.shape[0]:
+    n = load_i64(c.data + 8 * index)
+    if n < 0 or n > t.shape[0]:
         return INTERNAL
-    made = view(state, source, t.dtype)
+    made = view(state, src, t.dtype)
     if made == 0:
         return OUT_OF_MEMORY
     tensor(made).ndim = t.ndim
     for i in range(t.ndim):
         tensor(made).shape[i] = t.shape[i]
-    tensor(made).shape[0] = count
-    if load_i64(at + 40) != 0 and is_worth_moving(n_bytes(source), n_bytes(made)):
+    tensor(made).shape[0] = n
+    if release != 0 and is_worth_moving(n_bytes(src), n_bytes(made)):
         made = move_out(state, made, pc)
         if made == 0:
             return state_at(state).status
-    set_register(state, regs + 8 * load_i64(at + 8), made)
+    set_register(state, dst, made)
     return OK
 
 
