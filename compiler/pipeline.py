@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from ..ops.strategy.choice import Preferred
 from ..ops.strategy.implementation import HOST
 from ..vm.bytecode.executable import DEVICES
-from ..vm.bytecode.trusted import checks_enabled
+from ..vm.options import Environment
 from ..vm.runtime.state_layout import CUDA
 from .config import Config
 from .ir.expr import IRModule
@@ -117,7 +117,7 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
 def lowering(mod: IRModule, config: Config, target: str, preferred: Preferred | None = None) -> Iterator[tuple[str, IRModule]]:
     """The module after each pass, with the pass's name.  Raises TypeCheckError."""
     check_bindings(mod)
-    checked, typed = checks_enabled(), False
+    checked, typed = Environment.read().checks, False
     for name, run in passes(config, context_of(mod, config, target), preferred):
         mod = run(mod)
         typed = typed or name == "infer_type"

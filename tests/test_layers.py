@@ -221,6 +221,13 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     assert not missing, f"not in install_requires: {missing}"
 
 
+def test_environment_variables_of_the_runtime_are_read_in_one_file() -> None:
+    readers = {
+        f.relative_to(ROOT).as_posix() for f in (ROOT / "vm").rglob("*.py") if re.search(r"environ\b|getenv", f.read_text())
+    }
+    assert readers == {"vm/options.py"}
+
+
 def test_importing_relayvm_loads_no_compiler_backend() -> None:
     program = "import sys, relayvm; print(*sorted({m.partition('.')[0] for m in sys.modules} & set(sys.argv[1:])))"
     done = subprocess.run([sys.executable, "-c", program, *LAZY], capture_output=True, text=True, cwd=ROOT.parent)

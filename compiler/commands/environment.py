@@ -10,13 +10,12 @@ from typing import Any
 from ...ops.native.cache import disk_cache
 from ...ops.native.cache.fingerprint import library_fields
 from ...ops.native.jit import library_calls
-from ...vm.api import thread_count
-from ...vm.bytecode import trusted
 from ...vm.bytecode.executable import DEVICES
+from ...vm.options import CHECK_VARIABLE, THREADS_VARIABLE
 
 _PACKAGES = ("relayvm", "numpy", "numba", "llvmlite", "scipy", "lark", "click", "rich")
 #: Environment variables that change relayvm's behaviour.
-VARIABLES = (disk_cache.FOLDER_VARIABLE, disk_cache.CAP_VARIABLE, thread_count.VARIABLE, trusted.VARIABLE, "RELAYVM_TRACEBACK")
+VARIABLES = (disk_cache.FOLDER_VARIABLE, disk_cache.CAP_VARIABLE, THREADS_VARIABLE, CHECK_VARIABLE, "RELAYVM_TRACEBACK")
 
 
 def environment() -> dict[str, Any]:

@@ -20,8 +20,8 @@ from relayvm.ops.core.tensor_types import TensorType
 from relayvm.vm.api.executable import from_bytes
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode.executable_file import to_bytes
-from relayvm.vm.bytecode.trusted import VARIABLE as CHECK_VARIABLE
 from relayvm.vm.diagnostics.source import ConfigError, InputError, TypeCheckError
+from relayvm.vm.options import CHECK_VARIABLE
 
 EXP = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?), float32]) { exp(%x) }\n'
 ADD = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n), float32], %w: Tensor[(?n), float32]) { add(%x, %w) }\n'

@@ -21,8 +21,8 @@ from relayvm.shape_funcs.symbolic.program import DATA
 from relayvm.vm.api.executable import Executable
 from relayvm.vm.bytecode import isa
 from relayvm.vm.bytecode.executable import DEVICES, VMFunction
-from relayvm.vm.bytecode.trusted import VARIABLE as CHECK_VARIABLE
 from relayvm.vm.diagnostics.source import TypeCheckError
+from relayvm.vm.options import CHECK_VARIABLE
 
 from ..golden_texts import Golden, read_case
 from ..programs import HEADER

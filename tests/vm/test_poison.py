@@ -8,6 +8,7 @@ import pytest
 import relayvm as relay
 from relayvm.ops.native.memory import ARRAYS, tensor
 from relayvm.ops.native.object_layout import TAG_TENSOR
+from relayvm.vm.options import POISON_VARIABLE
 from relayvm.vm.runtime import heap, poison
 from relayvm.vm.runtime.state_layout import CPU, POISON
 
@@ -17,7 +18,7 @@ from .plain import plain_machine
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> relay.VirtualMachine:
-    monkeypatch.setenv(poison.VARIABLE, "1")
+    monkeypatch.setenv(POISON_VARIABLE, "1")
     return plain_machine(relay.compile(HEADER + "def @main(%x: Tensor[(?n), float32]) { exp(%x) }"), monkeypatch)
 
 
@@ -71,7 +72,7 @@ def test_a_storage_that_is_given_back_is_poisoned(machine: relay.VirtualMachine)
 
 
 def test_nothing_is_poisoned_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(poison.VARIABLE, "0")
+    monkeypatch.setenv(POISON_VARIABLE, "0")
     vm = plain_machine(relay.compile(HEADER + "def @main(%x: Tensor[(?n), float32]) { exp(%x) }"), monkeypatch)
     storage = heap.new_storage(vm._state, 128, CPU)
     seen(storage)[:] = 1

@@ -15,7 +15,8 @@ import relayvm as relay
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.ops.native.threads import team as team
 from relayvm.ops.native.threads.work_partition import WORTH_A_THREAD
-from relayvm.vm.api.thread_count import MOST, VARIABLE
+from relayvm.vm.api.thread_count import MOST
+from relayvm.vm.options import THREADS_VARIABLE as VARIABLE
 
 COUNTS = (1, 2, 3, 7)
 #: Work above which kernels are partitioned in these tests.

@@ -24,7 +24,8 @@ from ..bytecode.verify import verify
 from ..devices.sim.simulated_device import is_lost
 from ..diagnostics import codes
 from ..diagnostics.source import ConfigError, VMError
-from ..runtime import poison, requests
+from ..options import Environment, RuntimeOptions
+from ..runtime import requests
 from ..runtime.loaded_program import Tables
 from ..runtime.state_layout import (
     ARGUMENTS,
@@ -142,12 +143,7 @@ class MachineCore(MachineState):
         self.exe = exe
         self.device = exe.target
         self.memory_limit_bytes = memory_limit_bytes
-        self._options = {
-            "device": device,
-            "memory_limit_bytes": memory_limit_bytes,
-            "stack_limit_bytes": stack_limit_bytes,
-            "link_bytes_per_s": link_bytes_per_s,
-        }
+        self._options = RuntimeOptions(device, memory_limit_bytes, stack_limit_bytes, link_bytes_per_s)
         self._device = DEVICES.index(exe.target)
         with kernel_store.tracked_uses() as prepared:
             self._session, self._tables = _opened(exe, ordinal)
@@ -163,7 +159,7 @@ class MachineCore(MachineState):
         self._request = functools.partial(c_api.machine(), self._state)
         self._server = self._serve
         self._guard = Guard(self, self._state, self._server)
-        self._fill_state(stack_limit_bytes, memory_limit_bytes, link_bytes_per_s)
+        self._fill_state(self._options, Environment.read())
         self._closer = closer(self._state, len(exe.constants), (block, self._tables))
         self._make_stack()
         if self._session is not None:
@@ -174,7 +170,7 @@ class MachineCore(MachineState):
         #: ``run(*args, **named)`` calls ``main``; see Entry.
         self.run: Callable[..., Any] = self["main"] if "main" in self.entries else self._no_main
 
-    def _fill_state(self, stack_limit_bytes: int, memory_limit_bytes: int | None, link_bytes_per_s: int) -> None:
+    def _fill_state(self, options: RuntimeOptions, environment: Environment) -> None:
         state, tables = self._view, self._tables
         for name in (
             "code", "functions", "packed", "shape_programs", "constants", "libraries", "slots", "argv",
@@ -183,11 +179,11 @@ class MachineCore(MachineState):
             state[name] = getattr(tables, name).ctypes.data
         # the initial stack has room for the first frame of a run, which is not checked
         self._first_words = max([_STACK_WORDS, *(f.n_registers + 2 * FRAME_WORDS for f in self.exe.functions)])
-        state["stack_limit"] = max(min(stack_limit_bytes, _NO_LIMIT) // 8, self._first_words)
-        state["limit_bytes"] = _NO_LIMIT if memory_limit_bytes is None else min(memory_limit_bytes, _NO_LIMIT)
-        state["link_bytes_per_s"] = min(link_bytes_per_s, _NO_LIMIT)
+        state["stack_limit"] = max(min(options.stack_limit_bytes, _NO_LIMIT) // 8, self._first_words)
+        state["limit_bytes"] = _NO_LIMIT if options.memory_limit_bytes is None else min(options.memory_limit_bytes, _NO_LIMIT)
+        state["link_bytes_per_s"] = min(options.link_bytes_per_s, _NO_LIMIT)
         state["team"] = thread_count.team()
-        state["poison"] = os.environ.get(poison.VARIABLE, "0") != "0"
+        state["poison"] = environment.poison
         state["error_pc"] = -1
         config = self.exe.config
         if config.get("bulk") == "off" or config.get("debug_sync") == "on":
@@ -370,6 +366,9 @@ class MachineCore(MachineState):
             self._session.release_borrowed()
         if state["status"]:
             raise runtime_error(self)
+
+    def __reduce__(self) -> Any:
+        return functools.partial(type(self), self.exe, **self._options.arguments()), ()
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Unpickling of results, executables and machines, possibly in another process.
+"""Unpickling of results and executables, possibly in another process; machines pickle themselves.
 
 Addresses are not portable: a tensor is pickled as its elements, an executable as the bytes of its file, a machine as its
 executable and the arguments of its constructor.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copyreg
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -35,13 +34,7 @@ def executable_of(data: bytes) -> Executable:
     return from_bytes(data)
 
 
-def machine_of(exe: Executable, options: dict[str, Any]) -> VirtualMachine:
-    """A new machine for an executable.  Raises the same errors as VirtualMachine."""
-    return VirtualMachine(exe, **options)
-
-
 def register() -> None:
-    """Register the pickling of results, executables and machines."""
+    """Register the pickling of results and executables."""
     copyreg.pickle(Tensor, lambda tensor: (tensor_of, (tensor.numpy(),)))
     copyreg.pickle(Executable, lambda exe: (executable_of, (to_bytes(exe),)))
-    copyreg.pickle(VirtualMachine, lambda machine: (machine_of, (machine.exe, machine._options)))

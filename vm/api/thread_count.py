@@ -6,9 +6,8 @@ import os
 
 from ...ops.native.threads import team as threads
 from ..diagnostics.source import ConfigError
+from ..options import THREADS_VARIABLE, Environment
 
-#: Environment variable with the number of threads.
-VARIABLE = "RELAYVM_NUM_THREADS"
 #: Largest number of threads; larger numbers are refused as mistakes.
 MOST = 1024
 
@@ -24,11 +23,11 @@ def num_threads() -> int:
     """
     if _chosen is not None:
         return _chosen
-    value = os.environ.get(VARIABLE)
+    value = Environment.read().num_threads
     if value is None:
         return _cores()
     if not (value.isascii() and value.isdigit() and 1 <= int(value) <= MOST):
-        raise ConfigError(f"{VARIABLE} is {value!r}, which is no number of threads", help=_HELP)
+        raise ConfigError(f"{THREADS_VARIABLE} is {value!r}, which is no number of threads", help=_HELP)
     return int(value)
 
 

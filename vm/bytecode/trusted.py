@@ -6,14 +6,11 @@ file can put an executable into the register.
 
 from __future__ import annotations
 
-import os
 import weakref
 from typing import TypeVar
 
+from ..options import Environment
 from .executable import ExecutableData
-
-#: Environment variable that enables all checks: of each pass's result, and of the launches of this process's own executables.
-VARIABLE = "RELAYVM_CHECK"
 
 _E = TypeVar("_E", bound=ExecutableData)
 
@@ -32,10 +29,5 @@ def is_compiled_here(exe: ExecutableData) -> bool:
 
 
 def skips_checks(exe: ExecutableData) -> bool:
-    """Whether launches of ``exe`` run without checks: this process compiled it, and VARIABLE does not enable all checks."""
-    return is_compiled_here(exe) and not checks_enabled()
-
-
-def checks_enabled() -> bool:
-    """Whether the environment variable VARIABLE enables all checks."""
-    return os.environ.get(VARIABLE, "0") not in ("", "0")
+    """Whether launches of ``exe`` run without checks: this process compiled it, and no variable enables all checks."""
+    return is_compiled_here(exe) and not Environment.read().checks

@@ -10,8 +10,6 @@ from ...ops.native.memory import fill_bytes, native, tensor
 from ..devices.sim.device_queue import queue_poison
 from .state_layout import CPU, POISON, SIM, state_at
 
-#: The environment variable that enables poisoning.
-VARIABLE = "RELAYVM_POISON"
 #: Words of a tensor's payload: the next and the previous tensor in its storage (0: none), and the maximum number of bytes it
 #: covers.  The first word of a storage's payload is its first tensor.
 NEXT, PREVIOUS, NBYTES = range(3)
