@@ -131,11 +131,17 @@ class _Cluster:
 
     @property
     def fits(self) -> bool:
-        """Whether code generation supports the cluster as one kernel."""
+        """Whether code generation supports the cluster as one kernel.
+
+        Sizes that contradict each other only once the calls share their operands are an error of the run, in its own call.
+        """
         if len(self.items) == 1:
             return True
         group, _ = _group(self.items[::-1])
-        return fits(build_group(group.params, group.literals, group.nodes, group.results))
+        try:
+            return fits(build_group(group.params, group.literals, group.nodes, group.results))
+        except TypeRelError:
+            return False
 
 
 class _Fuser:

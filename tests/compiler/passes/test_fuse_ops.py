@@ -135,3 +135,12 @@ def test_constants_of_rank_0_are_literals_and_others_arguments() -> None:
     group = group_of(mod[name])
     assert [repr(c.value) for c in group.literals] == ["0.0", "-0.0"]
     assert [t.shape for t in group.params] == [TensorType.of((2,)).shape] * 2
+
+
+def test_calls_whose_sizes_contradict_each_other_stay_apart() -> None:
+    """The slice of ``%s`` to ``%s`` is empty, which only a primitive with both calls knows."""
+    text = (
+        "def @main(%a: Tensor[(?n, ?m), float32], %k: Tensor[(2, 3), float32], %s: Tensor[(2), int64]) "
+        "-> Tensor[(?, ?), float32] { add(%k, dyn.strided_slice(%a, %s, %s, %s)) }"
+    )
+    assert len(_calls(_fused(text))) == 2
