@@ -35,7 +35,7 @@ from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD
 from ..devices import DEVICES
 from ..example_programs import PROGRAMS, sizes_of
 from ..programs import HEADER
-from .crossing_programs import MAT, VEC, drawn_programs, flat, modes, sizes
+from .transfer_programs import MAT, VEC, drawn_programs, flat, modes, sizes
 
 ROOT = Path(__file__).resolve().parents[2]
 SLICE = (

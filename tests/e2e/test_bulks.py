@@ -22,7 +22,7 @@ from relayvm.vm.devices.sim import simulated_device
 from relayvm.vm.runtime import stream
 from relayvm.vm.runtime.trace_events import DTOH
 
-from ..compiler.crossing_programs import drawn_programs, flat, modes, sizes
+from ..compiler.transfer_programs import drawn_programs, flat, modes, sizes
 from ..devices import HOST, TARGETS
 from ..example_programs import PROGRAMS, sizes_of
 from ..programs import HEADER

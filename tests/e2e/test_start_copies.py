@@ -16,7 +16,8 @@ from relayvm.compiler.commands.load_program import function_of
 from relayvm.vm.bytecode import isa
 
 from ..devices import TARGETS
-from .test_place import machine, outcome, programs
+from ..programs import machine_on
+from .test_place import outcome, programs
 
 EXAMPLES = [Path(__file__).resolve().parents[2] / "examples" / f"{name}.relay" for name in ("digits", "exporter_shapes")]
 
@@ -33,7 +34,7 @@ def test_nothing_else_changes(target: str, program: str, place: str, dependence:
     found: list[Any] = []
     for bulk in ("off", "on"):
         try:
-            vm = machine(target, program, place=place, data_dependence=dependence, bulk=bulk)
+            vm = machine_on(target, program, place=place, data_dependence=dependence, bulk=bulk)
         except relay.TypeCheckError as error:
             found.append((str(error),))
             continue
@@ -66,7 +67,7 @@ def test_the_host_reads_a_value_while_the_device_still_works(target: str) -> Non
         "{ let %c = sum(%x) < 3f; let %y = nn.softmax(exp(%x)); if (%c) { %y } else { %x } }"
     )
     for bulk, name in (("on", "CopyBegin"), ("off", "DeviceCopy")):
-        vm = machine(target, text, bulk=bulk)
+        vm = machine_on(target, text, bulk=bulk)
         for value in (0, 1):
             x = np.full((2, 3), value, np.float32)
             want = np.full((2, 3), 1 / 3, np.float32) if value == 0 else x

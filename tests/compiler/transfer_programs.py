@@ -1,4 +1,4 @@
-"""Programs in which values cross between the host and a device in every way there is, for properties of what crosses."""
+"""Programs with every kind of transfer between the host and a device, for properties of transfers."""
 
 from __future__ import annotations
 
