@@ -41,6 +41,7 @@ def channels(x: np.ndarray, g: np.ndarray, b: np.ndarray) -> np.ndarray:
     return y / (2 + 1e-5 / 3 * sums) ** 0.75 + x.std(1, keepdims=True)
 
 
+@pytest.mark.extensive(level=(2,))
 @ON_EACH
 @pytest.mark.parametrize("level", [0, 2])
 def test_chains_of_norms(target: str, level: int) -> None:

@@ -48,6 +48,7 @@ def test_copies_are_at_their_minimum(name: str, capsys: pytest.CaptureFixture[st
     assert compare(name) == 0, capsys.readouterr().err
 
 
+@pytest.mark.extensive(name=("detection_tail",))
 @pytest.mark.parametrize("name", LEAST)
 def test_that_would_be_noticed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(name, "a") == 1

@@ -137,8 +137,15 @@ CASES = [
 
 
 def pairs() -> list[Any]:
+    """Each case with each implementation of its operator; the further cases of an operator are extensive."""
+    first = {case.op: case for case in reversed(CASES)}
     return [
-        pytest.param(case, kernel.name, id=f"{case.text}-{case.dtype}-{kernel.name}")
+        pytest.param(
+            case,
+            kernel.name,
+            id=f"{case.text}-{case.dtype}-{kernel.name}",
+            marks=[] if case is first[case.op] else pytest.mark.extensive,
+        )
         for case in CASES
         for kernel in REGISTRY[case.op].kernels_on(ON_HOST)
     ]

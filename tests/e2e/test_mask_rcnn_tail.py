@@ -31,6 +31,7 @@ def test_rounding_cannot_decide_what_is_found() -> None:
     assert [(d.proposals, len(d.scores)) for d in found] == [(0, 0), (1, 0), (35, 20), (50, 20), (50, 20)]
 
 
+@pytest.mark.extensive(device=("sim",))
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_example(device: str, tmp_path: Path) -> None:
     from mask_rcnn_tail import SIZES

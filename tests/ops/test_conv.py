@@ -126,7 +126,7 @@ def test_geometry_as_machine_code(groups: int, layout: int, dtype: str) -> None:
         check(numbers(rng, (batch, 6, height, width), dtype), weight, jit=True, **attrs, **names)
 
 
-@pytest.mark.extensive(dtype=("float32",))
+@pytest.mark.extensive(dtype=("float32",), groups=(2,))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("inputs", "outputs", "groups"), [(5, 5, 5), (4, 6, 2), (3, 2, 1)], ids=["depthwise", "groups", "few"])
 def test_few_channels_as_machine_code(inputs: int, outputs: int, groups: int, dtype: str) -> None:

@@ -318,6 +318,7 @@ def test_products_into_wider_floats(dtype: str, wanted: str, jit: bool) -> None:
     same(narrow, product("nn.dense", x, y, {}), dtype, 1)
 
 
+@pytest.mark.extensive(jit=(True,), ascend=(False,))
 @BOTH
 @JIT
 @pytest.mark.parametrize("ascend", [True, False])

@@ -134,6 +134,7 @@ def test_a_second_process_imports_no_compiler_backend(folder: Path) -> None:
 
 def test_a_terminal_sees_that_kernels_are_compiled(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(kernel_store, "on_compile", [])
     with compile_progress():
         for name in ("exp", "add"):
             for listener in kernel_store.on_compile:
@@ -146,8 +147,9 @@ def test_a_terminal_sees_that_kernels_are_compiled(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "", "nothing compiled, nothing said"
 
 
-def test_a_pipe_sees_nothing() -> None:
+def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not sys.stderr.isatty()
+    monkeypatch.setattr(kernel_store, "on_compile", [])
     with compile_progress():
         assert kernel_store.on_compile == []
 

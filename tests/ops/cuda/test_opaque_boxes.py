@@ -62,6 +62,7 @@ def expected_of(case: dict[str, Any], b: int, force: bool, kind: int) -> list[in
     return kept_boxes(valid, case["limit"], case["threshold"], case["top_k"], force, 0, 4, kind)
 
 
+@pytest.mark.extensive
 @settings(max_examples=40)
 @given(detections(), st.sampled_from([(False, 5), (True, 5), (False, -1)]))
 def test_suppression_gives_the_indices_of_the_kept_boxes(case: dict[str, Any], kinds: tuple[bool, int]) -> None:

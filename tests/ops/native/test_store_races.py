@@ -15,6 +15,7 @@ import pytest
 from relayvm.ops.native.cache import disk_cache, kernel_store
 from relayvm.ops.native.cache.cache_entry import Entry
 
+from ... import tiers
 from .fresh import entry, fresh_cache, fresh_process, key
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -94,8 +95,9 @@ def all_whole(cache: Path, numbers: range) -> int:
     return len(files)
 
 
+@pytest.mark.drawn
 def test_killed_at_any_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """200 processes that do nothing but write, each killed after a random time."""
+    """200 processes (fewer in ``make test``) that do nothing but write, each killed after a random time."""
     cache = fresh_cache(monkeypatch, tmp_path)
     rng, numbers = random.Random(4), range(40)
     left = 0
@@ -105,7 +107,7 @@ def test_killed_at_any_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             for number in numbers:
                 disk_cache.write(whole(number))
 
-    for _ in range(200):
+    for _ in range(tiers.examples(200)):
         pid = child(write_for_ever)
         time.sleep(rng.uniform(0.0005, 0.006))
         os.kill(pid, signal.SIGKILL)
