@@ -15,8 +15,7 @@ from relayvm.compiler.ir.expr import Call, If, IRModule, Let
 from relayvm.compiler.memory import arena, in_place_reuse, liveness
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.defs import machine_ops
-from relayvm.vm.bytecode import trusted
-from relayvm.vm.runtime.poison import VARIABLE
+from relayvm.vm.options import CHECK_VARIABLE, POISON_VARIABLE
 
 from ..programs import HEADER
 from .memory_programs import COLUMNS, KINDS, ROWS, memory_programs
@@ -148,7 +147,7 @@ def test_a_result_over_an_input_that_is_read_again_is_found(monkeypatch: pytest.
 
 
 def test_a_kernel_reads_poison_where_a_plan_gives_up_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(POISON_VARIABLE, "1")
     x = np.arange(8, dtype=np.float32)
     text = HEADER + "def @main(%x: Tensor[(8), float32]) { let %a = exp(%x); "
     text += "reverse(add(reverse(%a, axis=0), reverse(%x, axis=0)), axis=0) }"
@@ -161,5 +160,5 @@ def test_a_kernel_reads_poison_where_a_plan_gives_up_too_early(monkeypatch: pyte
     monkeypatch.setattr(liveness.Storage, "last", property(lambda s: s.at))
     with pytest.raises(relay.VMError, match="reverse: the tensors of a launch are not such as its kernel takes"):
         ran()
-    monkeypatch.setenv(trusted.VARIABLE, "0")
+    monkeypatch.setenv(CHECK_VARIABLE, "0")
     assert not np.allclose(ran(), np.exp(x) + x)

@@ -14,7 +14,7 @@ from relayvm.compiler.ir.expr import Call
 from relayvm.compiler.memory import liveness, materialise_views
 from relayvm.ops.core.op import Op
 from relayvm.ops.defs import machine_ops
-from relayvm.vm.runtime.poison import VARIABLE
+from relayvm.vm.options import POISON_VARIABLE
 
 from ..programs import HEADER
 from .overlaps import dead_reads
@@ -80,7 +80,7 @@ def test_all_parts_of_a_split_are_views_where_they_are_used_together() -> None:
 @pytest.mark.parametrize("poison", ["0", "1"])
 def test_a_part_of_a_vector_that_holds_its_elements_itself(target: str, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A view of the part outlives it: it must not point into an object that is reused by then."""
-    monkeypatch.setenv(VARIABLE, poison)
+    monkeypatch.setenv(POISON_VARIABLE, poison)
     text = (
         'def @main(%x: Tensor[(?n, ?m, ?k), float32]) { let %s = shape_of(%x, dtype="int64"); '
         "let %p = strided_slice(%s, begin=[1], end=[3]); let %r = reshape(%p, newshape=[2, 1]); "
@@ -97,7 +97,7 @@ def test_a_part_of_a_vector_that_holds_its_elements_itself(target: str, poison: 
 @pytest.mark.parametrize("target", ["cpu", "sim"])
 @pytest.mark.parametrize("poison", ["0", "1"])
 def test_parts_of_parts_of_such_a_vector(target: str, poison: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, poison)
+    monkeypatch.setenv(POISON_VARIABLE, poison)
     text = (
         'def @main(%x: Tensor[(?a, ?b, ?c, ?d), float32]) { let %s = shape_of(%x, dtype="int64"); '
         "let %p = strided_slice(%s, begin=[1], end=[4]); let %q = strided_slice(%p, begin=[1], end=[3]); "

@@ -30,8 +30,8 @@ from relayvm.shape_funcs.symbolic.dim import Dim, const, evaluate
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.api.executable import from_bytes
 from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.options import POISON_VARIABLE
 from relayvm.vm.runtime import fallback
-from relayvm.vm.runtime.poison import VARIABLE
 
 from ..programs import HEADER
 from .overlaps import dead_reads
@@ -153,7 +153,7 @@ def test_results_are_those_without_a_plan(steps: list[str], n: int, target: str,
     rng = np.random.default_rng(n)
     inputs = [rng.standard_normal(s).astype(np.float32) / 4 for s in ((n, 4), (n, n, 3), (4, 4))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, "1")
+        patch.setenv(POISON_VARIABLE, "1")
         found = []
         for plan in ("off", "blind", "on"):
             vm = relay.VirtualMachine(relay.compile(text, target=target, plan=plan))

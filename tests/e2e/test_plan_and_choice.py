@@ -22,7 +22,7 @@ from relayvm.ops.native.memory import generic
 from relayvm.ops.strategy.conditions import condition
 from relayvm.ops.strategy.implementation import HOST, Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
-from relayvm.vm.bytecode import trusted
+from relayvm.vm.options import CHECK_VARIABLE
 
 from ..devices import DEVICES
 from ..programs import HEADER
@@ -123,6 +123,6 @@ def test_a_plan_made_before_the_choice_gives_wrong_results(size: str, monkeypatc
     assert over(size) != []
     with pytest.raises(relay.ExecutableFormatError, match="its kernel does not write over parameters"):
         check(size, 7, HOST)
-    monkeypatch.setenv(trusted.VARIABLE, "0")
+    monkeypatch.setenv(CHECK_VARIABLE, "0")
     with pytest.raises(AssertionError):
         check(size, 7, HOST)
