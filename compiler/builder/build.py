@@ -88,7 +88,7 @@ def const(value: AnyValue, dtype: str | None = None) -> Constant:
     """
     if isinstance(value, Constant):
         return value
-    wanted = None if dtype is None else a_dtype(dtype)
+    wanted: np.dtype | str | None = None if dtype is None else a_dtype(dtype)
     try:
         if wanted is None and not hasattr(value, "dtype"):
             wanted = _default_dtype(np.asarray(value))

@@ -96,7 +96,7 @@ class TupleGetItem(metaclass=_Constructor):
     @staticmethod
     def make(tuple_value: AnyValue, index: int, *, span: Span | None = None, ty: Type | None = None) -> ir.TupleGetItem:
         if isinstance(tuple_value, (list, tuple)):  # a list of numbers would be a constant
-            tuple_value = Tuple(tuple_value)
+            tuple_value = Tuple.make(tuple_value)
         return ir.TupleGetItem(as_expr(tuple_value), a_count(index, "TupleGetItem: the index"), span=span or here(), ty=ty)
 
 

@@ -71,7 +71,7 @@ def operator_function(op: Op) -> Callable[..., Call]:
     build.__name__ = op.name.rpartition(".")[2]
     build.__qualname__ = op.name
     build.__doc__ = op.doc
-    build.__signature__ = signature  # type: ignore[attr-defined]
+    vars(build)["__signature__"] = signature
     return build
 
 
@@ -149,7 +149,7 @@ def _dynamic(op: Op, given: Mapping[str, Any], attrs: dict[str, Any]) -> Call:
 
 
 def _default(op: Op, name: str) -> Any:
-    return op.attrs.__dataclass_fields__[name].default  # type: ignore[attr-defined]
+    return vars(op.attrs)["__dataclass_fields__"][name].default
 
 
 def _run_time_input(op: Op, name: str, given: Mapping[str, Any], attrs: Mapping[str, Any]) -> Expr:

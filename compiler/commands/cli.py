@@ -280,7 +280,7 @@ def isa(name: str | None, as_json: bool) -> None:
         {"name": c.__name__, "opcode": c.opcode, "operands": {n: k.name for n, k in c.operands.items()}, "doc": _doc(c)}
         for c in found
     ]
-    lines = [f"{d['opcode']:>3}  {d['name']:<17} {' '.join(d['operands'])}" for d in data]
+    lines = [f"{d['opcode']:>3}  {d['name']:<17} {' '.join(c.operands)}" for d, c in zip(data, found, strict=True)]
     answer(data, "\n".join(lines) if name is None else f"{lines[0]}\n\n{data[0]['doc']}", as_json)
 
 

@@ -24,6 +24,7 @@ from .expected import Expected
 from .inputs import InputSyntaxError, parse_shape, split_option
 from .load_program import STDIN, load
 from .options import (
+    Command,
     device_option,
     expected_options,
     input_options,
@@ -85,13 +86,13 @@ _FAIL_IF_HELP = (
 _PRESET_HELP = "; ".join(f"{name}: sides {', '.join(sides)}" for name, sides in PRESETS.items())
 
 
-def _side_options(command: Any) -> Any:
+def _side_options(command: Command) -> Command:
     for letter in reversed(_LETTERS):
         command = side_option(letter)(command)
     return command
 
 
-def _file_option(name: str, help_text: str) -> Any:
+def _file_option(name: str, help_text: str) -> Callable[[Command], Command]:
     return click.option(name, type=click.Path(path_type=Path), metavar="PATH", help=help_text)
 
 

@@ -119,7 +119,10 @@ def _filled(name: str, dtype: str, shape: tuple[int, ...], text: str, option: st
             help="give one value for all elements, or one for each",
         )
     array = np.array(values, numpy_dtype(dtype))
-    return allocated(name, lambda: np.full(shape, array[0]) if len(values) == 1 else array.reshape(shape), shape, dtype)
+    filled: np.ndarray = allocated(
+        name, lambda: np.full(shape, array[0]) if len(values) == 1 else array.reshape(shape), shape, dtype
+    )
+    return filled
 
 
 def _cast(name: str, value: Any, dtype: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ...ops.core.similar_names import did_you_mean
 from ...vm.api.argument_errors import a_text
@@ -64,7 +65,7 @@ def open_program(path: Path, device: str | None = None, config: Mapping[str, str
 
     Raises RelayError: for a file that is no program, unknown settings, and a stored executable with other settings.
     """
-    settings = dict(config or {})
+    settings: dict[str, Any] = dict(config or {})
     if device is not None:
         check_target(device)
     wanted = Config.of(**settings).texts()

@@ -19,7 +19,7 @@ from .exit_codes import ExitCode
 from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
 from .random_inputs import Range, parse_range
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -108,7 +108,7 @@ def settings(text: str) -> dict[str, str]:
     return out
 
 
-def side_option(name: str) -> Callable[[_Command], _Command]:
+def side_option(name: str) -> Callable[[Command], Command]:
     """``--a`` or ``--b``: the configuration of a side of a comparison."""
 
     def callback(context: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
@@ -165,14 +165,14 @@ _INPUT_OPTIONS = (
 )
 
 
-def input_options(command: _Command) -> _Command:
+def input_options(command: Command) -> Command:
     """``--entry`` and the options of inputs: ``--input --shape --dim --range --seed``."""
     for option in reversed(_INPUT_OPTIONS):
         command = option(command)
     return command
 
 
-def size_options(command: _Command) -> _Command:
+def size_options(command: Command) -> Command:
     """``--entry`` and the options of parameter sizes: ``--shape --dim``."""
     for option in reversed(_SIZE_OPTIONS):
         command = option(command)
@@ -185,7 +185,7 @@ sizes_option = click.option(
 )  # fmt: skip
 
 
-class _Seconds(click.ParamType):
+class _Seconds(click.ParamType):  # type: ignore[type-arg]  # generic for mypy only
     """``60s``, ``1.5m``, ``90``: a time."""
 
     name = "time"
@@ -211,7 +211,7 @@ _EXPORTS = {
 }
 
 
-def export_options(command: _Command) -> _Command:
+def export_options(command: Command) -> Command:
     """``--json-out --csv --markdown --trace --html``: the files to write."""
     for name, text in reversed(_EXPORTS.items()):
         key = name.replace("-", "_")
@@ -228,7 +228,7 @@ def wanted(
     return Wanted(values, shapes, dims, seed, ranges)
 
 
-def expected_options(command: _Command) -> _Command:
+def expected_options(command: Command) -> Command:
     """``--expected --rtol --atol``: expected results and tolerances."""
     for option in reversed(_EXPECTED_OPTIONS):
         command = option(command)

@@ -73,8 +73,8 @@ class _Shown:
     """The status line on the terminal; it appears with the first compilation."""
 
     def __init__(self) -> None:
-        self.count, self.status, self.start = 0, None, 0.0
-        self.status: Status | None
+        self.count, self.start = 0, 0.0
+        self.status: Status | None = None
 
     def compiling(self, name: str) -> None:
         """Called before ``name`` is compiled."""

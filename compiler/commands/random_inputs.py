@@ -59,12 +59,13 @@ def draw(name: str, dtype: str, shape: tuple[int, ...], seed: int, within: Range
     if within is not None:
         _check_range(name, dtype, within)
     how = _normal if within is None else _uniform
-    return allocated(name, lambda: how(random, dtype, shape, within), shape, dtype)
+    values: np.ndarray = allocated(name, lambda: how(random, dtype, shape, within), shape, dtype)
+    return values
 
 
 def _normal(random: np.random.Generator, dtype: str, shape: tuple[int, ...], _: Range | None) -> np.ndarray:
     if is_float(dtype):
-        drawn = np.asarray(random.standard_normal(shape, computed_in(dtype)))
+        drawn = np.asarray(random.standard_normal(shape, np.float64 if computed_in(dtype) == "float64" else np.float32))
         return drawn.astype(numpy_dtype(dtype), copy=False)
     return np.asarray(random.integers(0, _DRAWN_BELOW if is_integer(dtype) else 2, shape)).astype(dtype)
 
@@ -73,7 +74,7 @@ def _uniform(random: np.random.Generator, dtype: str, shape: tuple[int, ...], wi
     assert within is not None
     low, high = within
     if is_integer(dtype):
-        return np.asarray(random.integers(low, high, shape, numpy_dtype(dtype), endpoint=True))
+        return np.asarray(random.integers(int(low), int(high), shape, numpy_dtype(dtype), endpoint=True))
     part = np.asarray(random.random(shape))
     return ((1 - part) * low + part * high).astype(numpy_dtype(dtype))  # high - low may overflow
 

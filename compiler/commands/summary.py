@@ -70,7 +70,7 @@ def save(found: list[Result], path: Path) -> None:
     ``result_1_0`` of a tuple.  Raises FileError."""
     with whole_file(path) as file:
         if path.suffix == ONE:
-            np.save(_Chunks(file), found[0].array)  # type: ignore[call-overload]
+            np.save(_Chunks(file), found[0].array)
         else:
             np.savez(file, **{name_of(r.path): r.array for r in found})  # type: ignore[arg-type]
 

@@ -90,7 +90,7 @@ class Tolerance:
 class Element(NamedTuple):
     """A differing element and both of its values."""
 
-    index: tuple[int, ...]
+    index: tuple[int, ...]  # type: ignore[assignment]  # tuples have a method of this name
     first: Any
     second: Any
 

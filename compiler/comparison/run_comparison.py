@@ -18,8 +18,9 @@ from ...vm.report.profiling import Sampler, check_repeat
 from ..commands.inputs import Wanted, make_inputs
 from ..compile import Program, compile
 from ..config import Config
-from .compare import Case, Comparison, Method
+from .compare import Comparison
 from .compare_text import side_name
+from .comparison_data import Case, Method
 from .result_check import ResultsDiffer, Tolerance, check_agreement
 from .signatures import check_signatures
 
@@ -208,7 +209,7 @@ def _executable(program: Program | Executable, settings: Mapping[str, Any], devi
     own = dict(settings)
     device = own.pop("device", device)
     if not isinstance(program, Executable):
-        return compile(program, **({} if device is None else {"target": device}), **own)
+        return compile(program, **own) if device is None else compile(program, device, **own)
     wanted = {k: v for k, v in Config.of(**own).texts().items() if k in own} | ({} if device is None else {"device": device})
     have = {**program.config, "device": program.target}
     for key, value in wanted.items():

@@ -23,7 +23,7 @@ from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ..ir.anf import Names
-from ..ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, Var, make_lets, replace
+from ..ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, Var, make_lets, replace, type_of
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Scope:
         self.bindings: list[tuple[Var, Expr]] = []
         self.locations: ChainMap[Expr, ValueLocation] = outer.locations.new_child() if outer else ChainMap()
         self.shapes: ChainMap[Shape, Var] = outer.shapes.new_child() if outer else ChainMap()
-        self.ran: ChainMap[tuple, tuple[Var, ...]] = outer.ran.new_child() if outer else ChainMap()
+        self.ran: ChainMap[tuple[Any, ...], tuple[Var, ...]] = outer.ran.new_child() if outer else ChainMap()
 
     # ---- building ----------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Scope:
             return location.target
         if location.fields is not None:
             fields = tuple(self.on_target(f, reason) for f in location.fields)
-            ty = TupleType(tuple(f.ty for f in fields))  # type: ignore[misc]
+            ty = TupleType(tuple(map(type_of, fields)))
             name = atom.name if isinstance(atom, Var) else "tuple"
             target = self.bind(name, Tuple(fields, span=self.span), ty)
         elif location.host is not None:

@@ -83,7 +83,8 @@ class CodeBuilder:
     def reg(self, atom: Expr) -> int:
         """The register of a variable."""
         assert isinstance(atom, Var), atom
-        return self.where[atom]
+        register: int = self.where[atom]
+        return register
 
     def regs(self, atoms: tuple[Expr, ...]) -> tuple[int, ...]:
         """The registers of variables."""
@@ -93,7 +94,8 @@ class CodeBuilder:
         """The register of a new variable; the result of a branch already has one."""
         if var not in self.where:
             self.where[var] = self.registers.take()
-        return self.where[var]
+        register: int = self.where[var]
+        return register
 
     def reason(self, call: Call) -> int:
         """The number of a copy's reason."""

@@ -18,7 +18,7 @@ from ...vm.bytecode.trusted import register
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ...vm.runtime.state_layout import MAX_ARGS
-from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
+from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain, type_of
 from ..ir.multi_version import is_launch
 from ..ir.pass_context import PassContext
 from ..lowering.manifest_lifetimes import is_tail_call
@@ -70,11 +70,11 @@ class FunctionEmitter(CodeBuilder):
         code, starts = isa.assemble(self.items)
         result = f.ty.result if isinstance(f.ty, FuncType) else f.ret_type
         assert result is not None, self.name
-        params = tuple((p.name, p.ty or p.annotation) for p in f.params)
+        params = tuple((p.name, p.annotation if p.ty is None and p.annotation is not None else type_of(p)) for p in f.params)
         devices = tuple(map(DEVICES.index, f.attrs.get(DEVICES_OF_PARAMS, ())))
         spans = self.span_table(starts)
         notes = self.notes.table(starts)
-        return VMFunction(self.name, params, result, self.registers.count, code, spans, devices, notes)  # type: ignore[arg-type]
+        return VMFunction(self.name, params, result, self.registers.count, code, spans, devices, notes)
 
     def span_table(self, starts: list[int]) -> tuple[tuple[int, int, int, int], ...]:
         """``(pc, source, start, end)`` for each change of the source place."""
@@ -95,7 +95,7 @@ class FunctionEmitter(CodeBuilder):
             if isinstance(value, If):
                 self.branches(var, value)
             elif isinstance(value, Call) and value.op is machine_ops.KILL:
-                self.kill([v for v in value.args if v not in skip])  # type: ignore[misc]
+                self.kill([v for v in value.args if isinstance(v, Var) and v not in skip])
             else:
                 if isinstance(value, Call) and value.op in (machine_ops.ALLOC_TENSOR, machine_ops.ALLOC_TENSOR_REG):
                     skip |= self.storage_register(var, value, bindings[i + 1 : i + 2])
@@ -123,7 +123,7 @@ class FunctionEmitter(CodeBuilder):
         kill = next_[0][1]
         if not isinstance(kill, Call) or kill.op is not machine_ops.KILL:
             return []
-        return [v for v in kill.args if v in value.args]  # type: ignore[misc]
+        return [v for v in kill.args if isinstance(v, Var) and v in value.args]
 
     def tail_chain(self, chain: Expr) -> None:
         """A chain whose result is the function's result."""
@@ -211,7 +211,8 @@ class FunctionEmitter(CodeBuilder):
                 fields = self.regs(value.fields)
                 self.add(isa.AllocADT(self.dst(var), 0, fields))
             case TupleGetItem():
-                whole = self.where[value.tuple_value]  # type: ignore[index]
+                assert isinstance(value.tuple_value, Var)
+                whole = self.where[value.tuple_value]
                 if isinstance(whole, tuple):
                     self.where[var] = whole[value.index]
                     self.notes.vector(var, value.tuple_value, value.index)

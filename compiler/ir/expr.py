@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import Type
+from ...ops.core.tensor_types import TensorType, Type
 from ...vm.api.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import SourceText, Span
 
 __all__ = [
     "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "Var",
-    "let_chain", "make_lets", "replace",
+    "let_chain", "make_lets", "replace", "tensor_type", "type_of",
 ]  # fmt: skip
 
 
@@ -115,8 +115,9 @@ class Call(Expr):
     if TYPE_CHECKING:
 
         def __init__(
-            self, op: Op | Expr, args: Sequence[Expr], attrs: Any = None, *, span: Span | None = None, ty: Type | None = None
-        ) -> None: ...
+            self, op: Op | Expr, args: Sequence[Expr], attrs: Any = None, reads: tuple[Span | None, ...] = (), *,
+            span: Span | None = None, ty: Type | None = None,
+        ) -> None: ...  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +182,18 @@ class IRModule:
 
     def __deepcopy__(self, memo: Any) -> IRModule:
         return self
+
+
+def type_of(expr: Expr) -> Type:
+    """The type of an expression after type inference."""
+    assert expr.ty is not None, expr
+    return expr.ty
+
+
+def tensor_type(expr: Expr) -> TensorType:
+    """The type of a tensor expression after type inference."""
+    assert isinstance(expr.ty, TensorType), expr.ty
+    return expr.ty
 
 
 def let_chain(expr: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:

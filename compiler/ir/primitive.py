@@ -21,7 +21,7 @@ from ...ops.core.type_relation import build_group
 from ...ops.strategy.conditions import Choice
 from ...ops.strategy.implementation import GPU, HOST
 from .anf import Names, operands
-from .expr import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets
+from .expr import Call, Constant, Expr, Function, Tuple, Var, let_chain, make_lets, type_of
 
 #: The attributes of a primitive function with its implementation choice: a ``Choice`` as text, and the reason.
 IMPLEMENTATION, BECAUSE = "implementation", "because"
@@ -84,9 +84,10 @@ def function_of(group: Group, device: str = "") -> Function:
 
     def argument(arg: Any) -> Expr:
         if not isinstance(arg, tuple):
-            return values[arg]
+            value: Expr = values[arg]
+            return value
         fields = tuple(values[r] for r in arg)
-        return bind("tuple", Tuple(fields, ty=TupleType(tuple(f.ty for f in fields))))  # type: ignore[misc]
+        return bind("tuple", Tuple(fields, ty=TupleType(tuple(type_of(f) for f in fields))))
 
     dtypes = [t.dtype for t in group.values()]
     result: Expr = values[0] if values else Tuple(())
@@ -98,8 +99,9 @@ def function_of(group: Group, device: str = "") -> Function:
         values += [result] * len(types)
     assert group.results == tuple(range(len(values)))[-len(group.nodes[-1].outputs) :], "results are those of the last node"
     assert result.ty is not None
-    ty = FuncType(tuple(p.ty for p in params), result.ty)  # type: ignore[misc]
-    return Function(params, make_lets(bindings, result), attrs={"Primitive": 1, **({"device": device} if device else {})}, ty=ty)
+    function_type = FuncType(tuple(map(type_of, params)), result.ty)
+    attrs = {"Primitive": 1, **({"device": device} if device else {})}
+    return Function(params, make_lets(bindings, result), attrs=attrs, ty=function_type)
 
 
 def _gives_tuple(node: Node, dtypes: list[str]) -> bool:

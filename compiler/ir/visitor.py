@@ -32,7 +32,8 @@ def run(steps: Steps[T]) -> T:
             stack.pop()
             value = end.value
             if not stack:
-                return value
+                result: T = value
+                return result
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

@@ -29,6 +29,7 @@ is copied only before a read, once per scope, and every copy records its reason.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,7 @@ from ..ir.expr import (
     Var,
     let_chain,
     replace,
+    type_of,
 )  # fmt: skip
 from ..ir.multi_version import reasons, version
 from ..ir.pass_context import PassContext
@@ -218,7 +220,7 @@ class _AllocationInserter:
         """Shape function, storages, tensors and kernel of a call; or a view."""
         assert isinstance(call.op, GlobalVar)
         prim = primitive(self.mod[call.op.name], self.context)
-        types = tensors(call.ty or var.ty)  # type: ignore[arg-type]
+        types = tensors(call.ty or type_of(var))
         device = self.mod[call.op.name].attrs.get("device", self.target)
         if prim.is_view:
             self.view(scope, var, call, prim, types[0], device)
@@ -281,7 +283,14 @@ class _AllocationInserter:
         scope.put(var, ValueLocation(fields=tuple(outs)))
 
     def trim(
-        self, scope: Scope, var: Var, call: Call, counts: Var, outs: list[Var], types: tuple[TensorType, ...], trimmed: dict
+        self,
+        scope: Scope,
+        var: Var,
+        call: Call,
+        counts: Var,
+        outs: list[Var],
+        types: tuple[TensorType, ...],
+        trimmed: dict[Any, Any],
     ) -> None:
         """Trim the results to the sizes that the kernel reported."""
         assert isinstance(call.op, GlobalVar)

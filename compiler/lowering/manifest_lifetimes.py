@@ -16,6 +16,8 @@ tensor can use its register.  Arguments that die at a call are killed beside the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, tensor_bytes
 from ...ops.defs import machine_ops
@@ -126,8 +128,8 @@ class _KillInserter:
         inner = {True: self.free.of(value.true_branch), False: self.free.of(value.false_branch)}
         used = {value.cond, *inner[True], *inner[False]}
         results = {let_chain(b)[1] for b in (value.true_branch, value.false_branch)}
-        held = [] if last else sorted((results & used) - live, key=_name)
-        dying = sorted(used - live - set(held), key=_name)
+        held = [] if last else sorted(_variables(results & used) - live, key=_name)
+        dying = sorted(_variables(used) - live - set(held), key=_name)
         branches = []
         for which, chain in ((True, value.true_branch), (False, value.false_branch)):
             dead = [*(self.waiting if last else []), *(v for v in dying if v not in inner[which])]
@@ -189,8 +191,12 @@ def _is_small(var: Var) -> bool:
     return n is not None and n <= SMALL_BYTES
 
 
+def _variables(atoms: Iterable[Expr]) -> set[Var]:
+    return {a for a in atoms if isinstance(a, Var)}
+
+
 def _in_order(value: Expr, dying: set[Var]) -> list[Var]:
-    return list(dict.fromkeys(a for a in operands(value) if a in dying and not isinstance(a, GlobalVar)))  # type: ignore[misc]
+    return list(dict.fromkeys(a for a in operands(value) if isinstance(a, Var) and a in dying))
 
 
 def _name(var: Expr) -> str:

@@ -41,10 +41,12 @@ def _chain(chain: Expr) -> Expr:
     begun: list[list[tuple[Var, Expr]]] = [[] for _ in range(len(bindings) + 1)]
     kept: list[tuple[Var, Expr]] = []
     for i, (var, value) in enumerate(bindings):
-        start = made.get(value.args[0], 0) if _is_copy_to_host(value) else i  # type: ignore[attr-defined]
+        start = made.get(value.args[0], 0) if isinstance(value, Call) and _is_copy_to_host(value) else i
         if launches[i] > launches[start]:
             assert isinstance(value, Call)
-            pending = Var(f"{value.args[0].name}_pending", span=var.span, ty=value.args[0].ty)  # type: ignore[attr-defined]
+            copied = value.args[0]
+            assert isinstance(copied, Var)
+            pending = Var(f"{copied.name}_pending", span=var.span, ty=copied.ty)
             begun[start].append((pending, replace(value, op=machine_ops.COPY_BEGIN)))
             value = Call(machine_ops.COPY_WAIT, (pending,), machine_ops.COPY_WAIT.attrs(), span=value.span, ty=value.ty)
         launches.append(launches[i] + _may_launch(value))
@@ -57,14 +59,15 @@ def _chain(chain: Expr) -> Expr:
     return rebuild_lets(chain, out, result)
 
 
-def _is_copy_to_host(value: Expr) -> bool:
-    return isinstance(value, Call) and value.op is machine_ops.DEVICE_COPY and value.attrs.dst == HOST
+def _is_copy_to_host(value: Call) -> bool:
+    return value.op is machine_ops.DEVICE_COPY and value.attrs.dst == HOST
 
 
 def _filled(value: Expr) -> tuple[Expr, ...]:
     """The tensors, bound before, that a kernel writes."""
-    is_kernel = isinstance(value, Call) and value.op is machine_ops.INVOKE_OP
-    return value.args[len(value.args) - value.attrs.n_outputs :] if is_kernel else ()  # type: ignore[attr-defined]
+    if not (isinstance(value, Call) and value.op is machine_ops.INVOKE_OP):
+        return ()
+    return value.args[len(value.args) - value.attrs.n_outputs :]
 
 
 def _may_launch(value: Expr) -> bool:

@@ -9,7 +9,7 @@ from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, is_static
 from ..device_placement.value_location import vector_constant, vector_type
 from ..ir.anf import Names
-from ..ir.expr import Call, Expr, Function, If, TupleGetItem, Var, let_chain, make_lets, replace
+from ..ir.expr import Call, Expr, Function, If, TupleGetItem, Var, let_chain, make_lets, replace, tensor_type
 from .known_sizes import KnownSizes
 from .liveness import MAKES_STORAGE, MAKES_TENSOR, Liveness, Path
 from .view_plan import Concatenation, ViewPlan
@@ -42,8 +42,8 @@ class _ViewMaterialiser:
         for var, value in bindings:
             match value:
                 case If():
-                    branches = {name: self.chain(getattr(value, name)) for name in ("true_branch", "false_branch")}
-                    self.out.append((var, replace(value, **branches)))
+                    then, otherwise = self.chain(value.true_branch), self.chain(value.false_branch)
+                    self.out.append((var, replace(value, true_branch=then, false_branch=otherwise)))
                 case Call():
                     self.call(var, value)
                 case _:
@@ -78,7 +78,7 @@ class _ViewMaterialiser:
             return
         storage, made = concat.storage, concat.storage.makes
         assert made is not None
-        is_known = concat.tensor.ty.is_static  # type: ignore[union-attr]
+        is_known = tensor_type(concat.tensor).is_static
         self.out.append((storage.var, storage.call if is_known else replace(storage.call, args=(shape,))))
         self.out.append((concat.tensor, made if is_known else replace(made, args=(storage.var, shape))))
 

@@ -29,7 +29,7 @@ from ...ops.analysis.views import Part, joined, parts
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import ITEMSIZE, tensor_bytes
 from ...shape_funcs.symbolic.dim import POLY, Dim, Shape, const, dim, is_nonneg, substitute, total
-from ..ir.expr import Expr, GlobalVar, Var
+from ..ir.expr import Expr, GlobalVar, Var, tensor_type
 from .known_sizes import KnownSizes
 from .liveness import EXTERNAL, LIVE_OUT, Launch, Liveness, Storage
 
@@ -97,7 +97,7 @@ class _ViewPlanner:
         self.plan = ViewPlan()
         storages = liveness.storages.values()
         self.start, self.last = {s.var: s.at for s in storages}, {s.var: s.last for s in storages}
-        self.size = {s.var: tensor_bytes(s.tensor.ty) for s in storages if s.tensor is not None}  # type: ignore[arg-type]
+        self.size = {s.var: tensor_bytes(tensor_type(s.tensor)) for s in storages if s.tensor is not None}
         #: The storage before which a concatenation is allocated, and the storages that replace each eliminated storage.
         self.anchor = {s.var: s for s in storages}
         self.forwarded: dict[Var, frozenset[Var]] = {}
@@ -126,7 +126,7 @@ class _ViewPlanner:
         storage = self.liveness.storages.get(next(iter(held))) if len(held) == 1 else None
         if storage is None or storage.tensor is None or storage.var in self.plan.eliminated or value in self.liveness.shifted:
             return None
-        return storage if tensor_bytes(value.ty) is self.size[storage.var] else None  # type: ignore[arg-type]
+        return storage if tensor_bytes(tensor_type(value)) is self.size[storage.var] else None
 
     def _view(self, launch: Launch, group: Group, part: Part, result: Storage) -> View:
         whole = launch.inputs[part.param]
@@ -168,7 +168,7 @@ class _ViewPlanner:
         last = max([at, *self.liveness.uses_of(whole), *(self.last[r] for r in own)])
         if whole in self.held or last >= until:
             return True
-        other = tensor_bytes(whole.ty) if EXTERNAL in held else dim(0)  # type: ignore[arg-type]
+        other = tensor_bytes(tensor_type(whole)) if EXTERNAL in held else dim(0)
         size = total(self.size[r] for r in own) + other
 
         def before(t: int) -> Dim:
@@ -184,7 +184,7 @@ class _ViewPlanner:
         if len({s.var for s in (result, *owned)}) <= len(values):
             return
         tensor = _tensor(result)
-        if not all(_at_a_line(w.offset * ITEMSIZE[tensor.ty.dtype]) for w in values):  # type: ignore[union-attr]
+        if not all(_at_a_line(w.offset * ITEMSIZE[tensor_type(tensor).dtype]) for w in values):
             return
         first = min((self.anchor[s.var] for s in owned), key=lambda s: s.at)
         last = max(self.last[s.var] for s in (result, *owned))
@@ -240,7 +240,7 @@ def _dims(launch: Launch, group: Group) -> Mapping[Dim, Dim]:
     return {
         d: size
         for tensor, value in zip(group.params, launch.inputs, strict=True)
-        for d, size in zip(tensor.shape, value.ty.shape, strict=True)  # type: ignore[union-attr]
+        for d, size in zip(tensor.shape, tensor_type(value).shape, strict=True)
         if const(d) is None
     }
 

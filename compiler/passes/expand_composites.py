@@ -83,10 +83,10 @@ class _CompositeExpander:
         match term:
             case InputTerm(field=None):
                 return self.call.args[term.input]
-            case InputTerm():
+            case InputTerm(field=int(number)):
                 key = (term.input, term.field)
                 if key not in self.atoms:
-                    self.atoms[key] = self._bind("field", TupleGetItem(self.call.args[term.input], term.field, span=self.span))  # type: ignore[arg-type]
+                    self.atoms[key] = self._bind("field", TupleGetItem(self.call.args[term.input], number, span=self.span))
                 return self.atoms[key]
             case Number():
                 data = np.array(term.value, numpy_dtype(term.dtype))

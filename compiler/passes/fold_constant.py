@@ -31,7 +31,7 @@ from ...shape_funcs.symbolic.dim import const
 from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics.source import RelayError
 from ..ir.anf import is_atom, rebuild, rebuild_lets
-from ..ir.expr import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+from ..ir.expr import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace, type_of
 from ..rules.elements import ElementTable, Known
 from ..rules.rewriting import Scope
 
@@ -129,9 +129,9 @@ class _Folder:
         except TypeRelError:
             raise _RefusedByUse(self.narrowed) from None
 
-    def _exact_type(self, atom: Expr) -> Type | None:
+    def _exact_type(self, atom: Expr) -> Type:
         fields = self.tuples.get(atom)
-        return atom.ty if fields is None else TupleType(tuple(self._exact_type(f) for f in fields))  # type: ignore[misc]
+        return type_of(atom) if fields is None else TupleType(tuple(map(self._exact_type, fields)))
 
     def _data(self, atom: Expr) -> Any:
         """The array of a constant, a tuple of these for a tuple, None for any other atom."""
@@ -157,13 +157,13 @@ class _Folder:
         if known is None or not isinstance(value, Call):
             return None
         several = isinstance(value.ty, TupleType)
-        numbers = [_numbers(elements) for elements in (known if several else (known,))]
-        if None in numbers or not (isinstance(value.attrs, ShapeOfAttrs) or self.scope.is_safe(value)):
+        given = [_numbers(elements) for elements in (known if several else (known,))]
+        numbers = [n for n in given if n is not None]
+        if len(numbers) < len(given) or not (isinstance(value.attrs, ShapeOfAttrs) or self.scope.is_safe(value)):
             return None
-        arrays = [np.array(n, numpy_dtype(t.dtype)) for n, t in zip(numbers, tensors(value.ty), strict=True)]
-        fields = [
-            _as_constant(a.reshape([const(d) for d in t.shape]), value) for a, t in zip(arrays, tensors(value.ty), strict=True)
-        ]
+        arrays = [np.array(n, numpy_dtype(t.dtype)) for n, t in zip(numbers, tensors(type_of(value)), strict=True)]
+        sizes = [[n for d in t.shape if (n := const(d)) is not None] for t in tensors(type_of(value))]
+        fields = [_as_constant(a.reshape(s), value) for a, s in zip(arrays, sizes, strict=True)]
         return Tuple(tuple(fields), span=value.span, ty=value.ty) if several else fields[0]
 
     def _constant(self, atom: Expr) -> Any:
@@ -183,8 +183,10 @@ class _ArrayValue:
 
 def _numbers(elements: Known | None) -> list[int] | None:
     """The elements as numbers, if all are numbers."""
-    numbers = [None] if elements is None else [None if e is None else const(e) for e in elements]
-    return None if None in numbers else numbers  # type: ignore[return-value]
+    if elements is None:
+        return None
+    numbers = [n for e in elements if e is not None and (n := const(e)) is not None]
+    return numbers if len(numbers) == len(elements) else None
 
 
 def _evaluate(call: Call, op: Op, args: list[_ArrayValue]) -> Expr:

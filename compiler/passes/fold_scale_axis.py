@@ -33,7 +33,7 @@ from ...ops.defs.elementwise import NEGATIVE
 from ...ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
-from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
+from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace, tensor_type
 
 #: The dtypes of weights that are scaled.
 DTYPES = ("float32", "float64")
@@ -127,10 +127,11 @@ def _composed(call: Call, of: Expr, product: _Product, before: _Affine) -> _Affi
         return None
     first = call.args[0] is of
     other = call.args[1] if first else call.args[0]
-    rank = call.ty.rank  # type: ignore[union-attr]
+    rank = tensor_type(call).rank
     if call.op is BIAS_ADD:
-        along = first and call.attrs.axis % rank == product.axis and isinstance(other, Constant)
-        return before.shifted(other.data.astype(np.float64)) if along else None  # type: ignore[attr-defined]
+        if not (first and call.attrs.axis % rank == product.axis and isinstance(other, Constant)):
+            return None
+        return before.shifted(other.data.astype(np.float64))
     by = _per_channel(other, product, rank)
     if by is None:
         return None
@@ -207,7 +208,7 @@ def _folded_bindings(last: Var, var: Var, call: Call, product: _Product, affine:
     scaled = replace(call, args=(call.args[0], weight, *call.args[2:]))
     if not affine.shift.any():
         return [(last, scaled)]
-    rank = call.ty.rank  # type: ignore[union-attr]
+    rank = tensor_type(call).rank
     shift = affine.shift.astype(dtype).reshape((product.size,) + (1,) * (rank - 1 - product.axis))
     return [(var, scaled), (last, Call(ADD, (var, _constant(shift, call.args[1])), ADD.attrs(), span=call.span, ty=call.ty))]
 

@@ -18,7 +18,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.anf import deepest
 from ..ir.call_graph import mentioned, recursion_groups
-from ..ir.expr import Function, GlobalVar, IRModule, replace
+from ..ir.expr import Function, GlobalVar, IRModule, replace, type_of
 from ..type_inference.function_signature import BOTTOM, FAILED, Signature, closed_result
 from ..type_inference.typing_rules import FunctionTyper
 
@@ -53,7 +53,7 @@ class _ModuleTyper:
                 except TypeTooLarge as error:
                     message = f"the type of @{name} is too large: {error}"
                     raise TypeCheckError(message, self.mod[name].span, help=error.help, code=codes.Type.SIZE) from None
-                result = done[name].body.ty
+                result = type_of(done[name].body)
                 if result is not FAILED or self.mod[name].ret_type is None:
                     self.signatures[name] = replace(self.signatures[name], result=result)
             if len(self.errors) == errors_before:
@@ -80,7 +80,7 @@ class _ModuleTyper:
                 signature = self.signatures[name]
                 reported: list[Diagnostic] = []
                 typed = FunctionTyper(self.lookup, reported).function(self.mod[name], signature)
-                result = closed_result(typed.body.ty, signature)
+                result = closed_result(type_of(typed.body), signature)
                 if result != signature.result:
                     changed = True
                     deferred += reported if result is FAILED else []

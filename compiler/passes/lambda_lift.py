@@ -80,15 +80,16 @@ class _Lifter:
         """Record the uses in ``chain``, which is nested in the literals ``around``, each with the variables bound in it."""
         while isinstance(chain, Let):
             value = chain.value
-            callee = value.op if isinstance(value, Call) and value.op in self.literals else None
+            call = value if isinstance(value, Call) and value.op in self.literals else None
+            callee = call.op if call is not None else None
             for atom in operands(value):
                 if isinstance(atom, Var) and atom is not callee:
                     self._use(atom, around)
-            if isinstance(callee, Var):
+            if call is not None and isinstance(callee, Var):
                 for literal, bound in around:
                     if callee not in bound:
                         literal.calls.add(callee)
-                for atom in value.args:  # type: ignore[attr-defined]
+                for atom in call.args:
                     if atom is callee:
                         self._use(callee, around)
             if isinstance(value, Function):

@@ -20,6 +20,7 @@ Ensures: the same.  Raises TypeCheckError for a device that is neither the host 
 
 from __future__ import annotations
 
+from ...ops.core.op import Op
 from ...ops.defs.machine_ops import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
 from ...ops.strategy.implementation import HOST
 from ...vm.bytecode.executable import DEVICES
@@ -96,5 +97,6 @@ def _unknown(call: Call, device: str, target: str) -> Diagnostic:
     valid = dict.fromkeys((HOST, target))
     where = f"here are {' and '.join(repr(d) for d in valid)}" if len(valid) > 1 else f"here is only {HOST!r}"
     known = "" if device in DEVICES else f" (there is no such device; devices: {', '.join(DEVICES)})"
-    message = f"{call.op.name} names the device {device!r}, but the program is compiled for {target!r}{known}"  # type: ignore[union-attr]
+    assert isinstance(call.op, Op)
+    message = f"{call.op.name} names the device {device!r}, but the program is compiled for {target!r}{known}"
     return Diagnostic(message, call.span, help=where, code=codes.Type.PLACE)

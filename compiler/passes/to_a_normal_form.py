@@ -97,6 +97,7 @@ class _Normalizer:
         taken = {p.name for p in function.params}
         for node, binds in self.events:
             if binds:
+                assert isinstance(node, Let)
                 self.lets.setdefault(node.value, node.var)
                 taken.add(node.var.name)
             elif isinstance(node, Function):
@@ -108,6 +109,7 @@ class _Normalizer:
         self._place(root)
         for node, binds in self.events:
             if binds:
+                assert isinstance(node, Let)
                 self._bind(node)
             else:
                 self._emit(node)

@@ -48,8 +48,8 @@ from ...ops.defs.elementwise import (
     ZEROS_LIKE,
     ClipAttrs,
 )
-from ..ir.expr import Call, Expr
-from .rewriting import Rules, Scope, operator_call, tensor_type
+from ..ir.expr import Call, Expr, tensor_type
+from .rewriting import Rules, Scope, operator_call
 
 RULES = Rules()
 
@@ -250,5 +250,5 @@ def holds(wide: str, narrow: str) -> bool:
         return wide == "float64" or (wide == "float32" and narrow != "float64")
     low, high = int_range(narrow)
     if is_float(wide):
-        return max(-low, high) <= 2 ** _WHOLE_BITS[wide]
+        return bool(max(-low, high) <= 2 ** _WHOLE_BITS[wide])
     return int_range(wide)[0] <= low and high <= int_range(wide)[1]

@@ -18,11 +18,11 @@ import numpy as np
 
 from ...ops.core.compute import Apply, Axis, Cast, Guard, Literal, Load, Scalar, Select, Size, Value
 from ...ops.core.op import Op, OpPattern
-from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, is_float
+from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, is_float, tensors
 from ...ops.defs.transform import ShapeOfAttrs
 from ...shape_funcs.symbolic.dim import INT, Dim, const, dim, eq, is_static, lt, max_, min_, not_, product, total
 from ...shape_funcs.symbolic.program import INT64_MAX
-from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, type_of
 
 #: The most elements of a tensor that is analysed: shapes have fewer.
 MAX_ELEMENTS = 64
@@ -114,11 +114,10 @@ class ElementTable:
             return None
         if op.reduction is not None:
             return _reduced(call, op, inputs, loads)
-        types = call.ty.fields if isinstance(call.ty, TupleType) else (call.ty,)
-        outputs = tuple(Value(t.dtype, t.shape, len(loads) + k) for k, t in enumerate(types))  # type: ignore[union-attr]
+        types = tensors(type_of(call))
+        outputs = tuple(Value(t.dtype, t.shape, len(loads) + k) for k, t in enumerate(types))
         results = []
         for k, ty in enumerate(types):
-            assert isinstance(ty, TensorType)
             axes = tuple(Axis(a) for a in range(ty.rank))
             element = op.compute(inputs, axes, call.attrs, outputs if isinstance(call.ty, TupleType) else outputs[0])
             element = element[k] if isinstance(element, tuple) else element
@@ -220,12 +219,14 @@ def _number(value: Dim | None) -> int | None:
 
 def _load(at: Sequence[Dim | None], ty: TensorType, known: Known | None) -> Dim | None:
     """An element of an argument, if index and element are known."""
-    numbers, sizes = [_number(i) for i in at], [const(d) for d in ty.shape]
-    if known is None or None in numbers or None in sizes:
+    numbers = [n for i in at if (n := _number(i)) is not None]
+    sizes = [n for d in ty.shape if (n := const(d)) is not None]
+    if known is None or len(numbers) < len(at) or len(sizes) < ty.rank:
         return None
-    if not all(0 <= i < n for i, n in zip(numbers, sizes, strict=True)):  # type: ignore[operator]
+    if not all(0 <= i < n for i, n in zip(numbers, sizes, strict=True)):
         return None
-    return known[int(np.ravel_multi_index(numbers, sizes))] if sizes else known[0]  # type: ignore[arg-type]
+    element: Dim | None = known[int(np.ravel_multi_index(numbers, sizes)) if sizes else 0]
+    return element
 
 
 def _cannot_wrap(d: Dim) -> bool:

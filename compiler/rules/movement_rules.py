@@ -18,8 +18,8 @@ from ...ops.defs.transform import (
     TransposeAttrs,
 )
 from ...shape_funcs.symbolic.dim import Shape, const
-from ..ir.expr import Call, Expr
-from .rewriting import Rules, Scope, operator_call, tensor_type
+from ..ir.expr import Call, Expr, tensor_type
+from .rewriting import Rules, Scope, operator_call
 
 RULES = Rules()
 #: The operators whose result has the first input's elements, in order, under another shape.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.op import Op, TypeRelError
-from ...ops.core.tensor_types import TensorType, Type
+from ...ops.core.tensor_types import Type
 from ...ops.core.type_relation import relate
 from ..ir.expr import Call, Constant, Expr, Tuple
 
@@ -98,12 +98,6 @@ class Scope:
     def _known(self, atom: Expr) -> Any:
         fields = self.fields(atom)
         return tuple(map(self.constant, fields)) if fields else self.constant(atom)
-
-
-def tensor_type(expr: Expr) -> TensorType:
-    """The type of a tensor expression."""
-    assert isinstance(expr.ty, TensorType), expr.ty
-    return expr.ty
 
 
 def operator_call(op: Op, args: tuple[Expr, ...], attrs: Any = None) -> Call:

@@ -81,7 +81,7 @@ def make_attrs(op: Op, values: Mapping[str, Any]) -> Any:
         if attribute.default is dataclasses.MISSING and name not in converted:
             raise AttributeProblem(f"{op.name}: attribute {name} is missing", help=f"{name} takes {type_text(attribute.hint)}")
     try:
-        defaults = {f.name: f.default for f in dataclasses.fields(op.attrs)} if inside else {}
+        defaults: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(op.attrs)} if inside else {}
         nested = {name: dataclasses.replace(defaults[name], **new) for name, new in inside.items()}
         return op.attrs(**converted, **nested)
     except (ValueError, TypeError) as error:
@@ -162,7 +162,8 @@ def _to_tuple(value: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise TypeError
     if not args:
-        return _tuples(value)
+        nested: tuple[Any, ...] = _tuples(value)
+        return nested
     if len(args) == 2 and args[1] is Ellipsis:
         return tuple(_convert(v, args[0]) for v in value)
     if len(args) != len(value):
@@ -174,7 +175,8 @@ def _to_scalar(value: Any, hint: Any) -> Any:
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
     if isinstance(hint, enum.EnumType):
-        value = next((member for member in hint if member.key == value), value)
+        members: list[Any] = list(hint)
+        value = next((member for member in members if member.key == value), value)
     if hint is bool:
         if isinstance(value, bool) or value in (0, 1):
             return bool(value)
@@ -222,7 +224,8 @@ def value_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(value_text, value)) + "]"
     if isinstance(value, enum.Enum):
-        value = value.key  # type: ignore[attr-defined]
+        key: Any = value
+        value = key.key
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
@@ -234,7 +237,8 @@ def value_text(value: Any) -> str:
 def shown_attrs(attrs: Any) -> list[tuple[str, Any]]:
     """The attributes that differ from their defaults, in order."""
     out = []
-    for attribute in _attributes(type(attrs)).values() if dataclasses.is_dataclass(attrs) else ():
+    cls: Any = type(attrs)
+    for attribute in _attributes(cls).values() if dataclasses.is_dataclass(attrs) else ():
         value, default = attribute.value(attrs), attribute.default
         if type(value) is not type(default) or value != default:
             out.append((attribute.name, value))

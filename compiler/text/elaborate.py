@@ -72,7 +72,7 @@ class Elaborator:
 
     def span(self, syntax: Syntax) -> Span:
         """The place of a tree or token."""
-        at = getattr(syntax, "meta", syntax)
+        at: Any = getattr(syntax, "meta", syntax)
         return Span(self.source, at.start_pos, at.end_pos)
 
     def mistake(
@@ -173,7 +173,8 @@ class Elaborator:
 
     def block(self, tree: Syntax) -> Steps[Expr]:
         with self.scope():
-            return (yield self.body(tree.children))
+            result: Expr = yield self.body(tree.children)
+        return result
 
     def body(self, items: list[Syntax]) -> Steps[Expr]:
         """Statements and the result."""
@@ -210,7 +211,8 @@ class Elaborator:
         leaf = self.leaves.get(tree.data)
         if leaf is not None:
             return leaf(tree)
-        return (yield getattr(self, tree.data)(tree))
+        result: Expr = yield getattr(self, tree.data)(tree)
+        return result
 
     def exprs(self, trees: Iterable[Syntax]) -> Steps[tuple[Expr, ...]]:
         out = []
@@ -334,7 +336,8 @@ class Elaborator:
     # ---- attributes ----------------------------------------------------------------------------------------------
 
     def attrs(self, op: Op, call: Syntax, attributes: list[Syntax]) -> Any:
-        values, places = {}, {}
+        values: dict[str, Any] = {}
+        places: dict[str, Syntax] = {}
         for item in attributes:
             name = item.children[0]
             if name in places:

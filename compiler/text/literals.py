@@ -104,7 +104,8 @@ def read_attribute_number(text: str) -> int | float:
         if not -(2**63) <= value < 2**64:
             raise LiteralError(f"{text} is out of range", f"int64 holds {-INT64_MAX - 1} to {INT64_MAX}")
         return value
-    return read_literal(text).item()
+    number: int | float = read_literal(text).item()
+    return number
 
 
 def literal_text(data: np.ndarray) -> str | None:

@@ -203,8 +203,8 @@ class _Recovery:
                 return " or ".join([name, *map(self._word, closers)])
         if accepts >= {"PLUS", "STAR"}:
             accepts -= _CONTINUE
-        words = sorted(map(self._word, accepts))
-        return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+        shown = sorted(map(self._word, accepts))
+        return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1]
 
     def _word(self, terminal: str) -> str:
         if terminal in _WORDS:
@@ -212,7 +212,7 @@ class _Recovery:
         return f"`{_lark().get_terminal(terminal).pattern.value}`"
 
     def _open_brace(self) -> Token | None:
-        stack = []
+        stack: list[Token] = []
         for token in self.tokens[: self.at]:
             if token.type == "DEF":
                 stack = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from ...ops.core.op import Op
 from ...ops.core.tensor_types import Tensor, TensorType
 from ...ops.strategy.implementation import OpCall
 from ...ops.strategy.measured import Finding, Quartiles, implementations, static_shapes, untuned
@@ -13,7 +14,7 @@ from ...vm.api.machine import VirtualMachine
 from ...vm.report.interleaved import measure
 from ...vm.report.profiling import finish
 from ..builder.build import make_call
-from ..commands.inputs import draw
+from ..commands.random_inputs import draw
 from ..config import FORCE, Config
 from ..emit.emitter import emit
 from ..ir.expr import Expr, Function, IRModule, Tuple, Var
@@ -35,6 +36,7 @@ def program(call: OpCall, implementation: str, target: str) -> Executable:
         count = len(params) - len(call.op.inputs) + 1 if name.endswith("*") else 1
         taken, left = left[:count], left[count:]
         args.append(Tuple(tuple(taken)) if name.endswith("*") else taken[0])
+    assert isinstance(call.op, Op)
     body: Expr = make_call(call.op, tuple(args), call.attrs)
     settings = Config.of(opt_level=0, **{FORCE + call.op.name: implementation})
     mod = IRModule({"main": Function(params, body)})

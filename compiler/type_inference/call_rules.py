@@ -142,7 +142,9 @@ def _closure_type(call: Call, args: Sequence[Expr], signature: Signature | None)
     rest = signature.params[len(captured) :]
     known = {*binder.sizes, *symbols_of(*rest)}
     result = generalize(signature.result, known)
-    return FuncType(rest, instantiate(FuncType(rest, result), binder.sizes, rigid=True).result)  # type: ignore[attr-defined]
+    made = instantiate(FuncType(rest, result), binder.sizes, rigid=True)
+    assert isinstance(made, FuncType)
+    return FuncType(rest, made.result)
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Signature:
         A parameter without a type is reported.
         """
         names: dict[str, Dim] = {}
-        params = []
+        params: list[Type] = []
         for p in function.params:
             if p.annotation is None:
                 example = f"%{p.name}: Tensor[(?, 4), float32]"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ...ops.core.tensor_types import TensorType, TupleType, Type
 from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE, AssertSameSizeAttrs, AssertShapeAttrs
-from ...shape_funcs.symbolic.dim import const
+from ...shape_funcs.symbolic.dim import IntLike, const
 from ...vm.diagnostics.source import Span
 from ..ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from .type_match import Place, SizeCheck
@@ -76,8 +76,8 @@ def _field(emit: Emit, atom: Expr, index: int, span: Span | None) -> Expr:
     return emit(_hint(atom), TupleGetItem(atom, index, ty=atom.ty.fields[index], span=span))
 
 
-def _known(size: object) -> int:
-    value = const(size)  # type: ignore[arg-type]
+def _known(size: IntLike) -> int:
+    value = const(size)
     assert value is not None
     return value
 

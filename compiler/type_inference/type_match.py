@@ -197,8 +197,7 @@ def _same(have: Type, want: Type, dims: Callable[[Dim, Dim], bool], what: str, d
     if isinstance(have, FuncType) and isinstance(want, FuncType):
         match_functions(have, want)
         return
-    tensors = isinstance(have, TensorType) and isinstance(want, TensorType)
-    if tensors and (have.dtype, have.rank) == (want.dtype, want.rank):
+    if isinstance(have, TensorType) and isinstance(want, TensorType) and (have.dtype, have.rank) == (want.dtype, want.rank):
         wrong = [axis for axis, (h, w) in enumerate(zip(have.shape, want.shape, strict=True)) if not dims(h, w)]
         if not wrong:
             return

@@ -24,11 +24,13 @@ from ..ir.expr import (
     let_chain,
     make_lets,
     replace,
+    type_of,
 )
-from .call_rules import Mistake, function_call, mark_of, mistake, operator_type, shown_name, type_note
+from .call_rules import Mistake, function_call, mark_of, mistake, operator_type, type_note
 from .function_signature import BOTTOM, FAILED, Signature, closed_result, declare
 from .shape_checks import enforce
 from .type_match import Binder, TypeMismatch, generalize, join, symbols_of
+from .value_names import shown_name
 
 
 class FunctionTyper:
@@ -210,7 +212,7 @@ class FunctionTyper:
                 return self._call(value)
             case Tuple():
                 fields = tuple(map(self._atom, value.fields))
-                return replace(value, fields=fields, ty=mark_of(fields) or TupleType(tuple(f.ty for f in fields)))  # type: ignore
+                return replace(value, fields=fields, ty=mark_of(fields) or TupleType(tuple(map(type_of, fields))))
             case TupleGetItem():
                 return self._projection(value)
         return self._atom(value)
@@ -276,8 +278,8 @@ class FunctionTyper:
             self.errors += deferred
         if recursive or not isinstance(typed.ty, FuncType):
             return replace(typed, ty=self.env[var].ty) if recursive else typed
-        captured = symbols_of(*(self.env[v].ty for v in inside if v in self.env))  # type: ignore[arg-type]
-        result = generalize(typed.body.ty, captured | symbols_of(*signature.params))  # type: ignore[arg-type]
+        captured = symbols_of(*(type_of(self.env[v]) for v in inside if v in self.env))
+        result = generalize(type_of(typed.body), captured | symbols_of(*signature.params))
         return replace(typed, ty=FuncType(signature.params, result))
 
     def _settled(self, var: Var, function: Function, signature: Signature) -> tuple[Signature, list[Diagnostic]]:
@@ -289,7 +291,8 @@ class FunctionTyper:
         """
         outer = self.errors
         while True:
-            self.errors = reported = []
+            reported: list[Diagnostic] = []
+            self.errors = reported
             self.env[var] = replace(var, ty=signature.as_type())
             body = self.function(function, signature).body
             assert body.ty is not None

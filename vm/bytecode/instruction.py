@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum, auto
-from typing import Any, ClassVar, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, TypeAlias, dataclass_transform, get_type_hints
 
 import numpy as np
 
 from .operand_kinds import Kind, Role
+
+#: The words of a function.
+Words: TypeAlias = Sequence[int] | np.ndarray
 
 
 class Label:
@@ -125,7 +128,7 @@ class EncodingError(ValueError):
     """Words that are no instruction."""
 
 
-def decode(words: Sequence[int], pc: int) -> Instruction:
+def decode(words: Words, pc: int) -> Instruction:
     """Decode the instruction at word ``pc``.  Raises EncodingError for an unknown opcode and for a truncated instruction."""
     cls = INSTRUCTIONS.get(int(words[pc]))
     if cls is None:
@@ -162,7 +165,7 @@ def assemble(items: Iterable[Instruction | Label]) -> tuple[np.ndarray, list[int
     return np.array(words, np.int64), starts
 
 
-def disassemble(words: Sequence[int]) -> list[tuple[int, Instruction]]:
+def disassemble(words: Words) -> list[tuple[int, Instruction]]:
     """Decode a whole function to ``(pc, instruction)`` pairs.  Raises EncodingError as ``decode``."""
     out, pc = [], 0
     while pc < len(words):

@@ -205,7 +205,7 @@ class ArgumentError(RelayError, TypeError, ValueError):
 class VMError(RelayError):
     """A run-time error of a program.  ``status`` is a number of ``ops.native.status``."""
 
-    kind = codes.Run.FAILED
+    kind = codes.Run["FAILED"]
 
     status: int = 0
 

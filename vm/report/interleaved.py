@@ -24,8 +24,10 @@ class Timing:
 
     def per(self, count: int) -> Timing:
         """The timing per operation, for calls that do ``count`` operations."""
-        times = (self.median_ns, self.min_ns, self.max_ns, self.low_ns, self.high_ns)
-        return Timing(*(ns / count for ns in times), self.samples, self.calls_per_sample)
+        return Timing(
+            self.median_ns / count, self.min_ns / count, self.max_ns / count, self.low_ns / count, self.high_ns / count,
+            self.samples, self.calls_per_sample,
+        )  # fmt: skip
 
 
 def calls_for(run: Callable[[], object], seconds: float) -> int:

@@ -78,7 +78,7 @@ def rate_text(per_second: float) -> str:
 
 def _section(title: str, rows: Sequence[Row]) -> list[Sequence[str]]:
     total = sum(r.total_ns for r in rows)
-    out = []
+    out: list[Sequence[str]] = []
     for i, row in enumerate(rows):
         share = f"{100 * row.total_ns / total:.2f}%" if total else "0.00%"
         average = row.total_ns / row.calls if row.calls else 0
