@@ -10,11 +10,32 @@ Machine code reads these dtypes through ``memory.record``; Python reads them as 
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from ..core.tensor_types import MAX_RANK
 
 _WORD = np.int64
+
+
+class Field(int):
+    """Type of a record's field, for readers and mypy: a word, or an array of words."""
+
+    def __getitem__(self, i: int) -> int:
+        raise NotImplementedError
+
+    def __setitem__(self, i: int, value: int) -> None:
+        raise NotImplementedError
+
+
+class Record(Protocol):
+    """Type of the view of a record, for readers and mypy; the names of its fields are those of its dtype."""
+
+    def __getattr__(self, name: str) -> Field: ...
+
+    def __setattr__(self, name: str, value: int) -> None: ...
+
 
 #: A tensor: a contiguous, row-major view of a storage.  ``payload`` holds the elements of small host tensors. Other objects use
 #: the same record: a storage has the size of its block in ``shape[0]``; a tuple or closure has its fields at ``data`` and its

@@ -34,7 +34,7 @@ _MEMORY = number_of(SyncReason.MEMORY)
 
 
 @native
-def build(state, rows, n):
+def build(state: int, rows: int, n: int) -> int:
     """Make the objects of ``n`` rows and store the arguments in the state's ``argv``; the number of arguments.
 
     -1: out of memory, or a device error (see the state's status); no object is kept.
@@ -65,7 +65,7 @@ def build(state, rows, n):
 
 
 @native
-def object_of(state, row):
+def object_of(state: int, row: int) -> int:
     """The object of a row, on its device, with the fields of a tuple still empty; 0 on failure, as ``build``."""
     kind, what = load_i64(row + 8 * _KIND), load_i64(row + 8 * _WHAT)
     if kind == _TUPLE:
@@ -90,7 +90,7 @@ def object_of(state, row):
 
 
 @native
-def give(state, at, nbytes):
+def give(state: int, at: int, nbytes: int) -> bool:
     """Make the tensor ``at`` the owner of its donated array; False: out of memory."""
     storage = new_object(state, TAG_STORAGE)
     if storage == 0:
@@ -109,7 +109,7 @@ def give(state, at, nbytes):
 
 
 @native
-def on_device(state, at, device):
+def on_device(state: int, at: int, device: int) -> int:
     """The tensor on ``device``: itself, or a copy that replaces it; 0 on failure, as ``build``."""
     if device == 0 or tensor(at).device == device:
         return at

@@ -36,7 +36,8 @@ def prepare(machine: MachineState, checker: ArgumentChecker, name: str, ty: Type
         raise VMError(f"@{checker.function.name} takes a function as %{name}: only the program itself can call it")
     if type(value) is Tensor:
         checker.check(name, ty, value.shape, value.dtype.name)
-        if value._vm is machine and value.device in (machine.device, "cpu"):
+        owner: object = value._vm
+        if owner is machine and value.device in (machine.device, "cpu"):
             if is_lost(value._address):
                 raise lost(value)
             return value if device else _on_host(value)

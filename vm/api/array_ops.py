@@ -68,7 +68,7 @@ class ArrayLike:
     __or__, __ror__ = _two("__or__"), _two("__ror__")
     __xor__, __rxor__ = _two("__xor__"), _two("__rxor__")
     __lt__, __le__, __gt__, __ge__ = _two("__lt__"), _two("__le__"), _two("__gt__"), _two("__ge__")
-    __eq__, __ne__ = _two("__eq__"), _two("__ne__")  # type: ignore[assignment]
+    __eq__, __ne__ = _two("__eq__"), _two("__ne__")
     __hash__ = None  # type: ignore[assignment]
     __neg__, __pos__, __abs__, __invert__ = _one("__neg__"), _one("__pos__"), _one("__abs__"), _one("__invert__")
 
@@ -101,7 +101,7 @@ class ArrayLike:
         return int(self.item())
 
     def __index__(self) -> int:
-        return operator.index(self.numpy())  # type: ignore[arg-type]
+        return operator.index(self.numpy())
 
     def __bool__(self) -> bool:
         return bool(self.numpy())

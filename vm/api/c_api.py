@@ -17,7 +17,19 @@ import numpy as np
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
 from ...ops.native.cache import kernel_store
 from ...ops.native.jit.c_functions import call_2, call_4, call_8
-from ...ops.native.memory import alloc, free, load_i32, load_i64, native, store_i32, store_i64, store_u8, tensor
+from ...ops.native.memory import (
+    alloc,
+    free,
+    load_i32,
+    load_i64,
+    native,
+    set_machine_form,
+    store_i32,
+    store_i64,
+    store_u8,
+    tensor,
+    twin,
+)
 from ...ops.native.object_layout import TAG_TENSOR
 from ..bytecode.signature import PARAMETER_WORDS
 from ..runtime import requests
@@ -28,7 +40,7 @@ from ..runtime.state_layout import state_at
 # ---- functions of the Python C API, by symbol --------------------------------------------------------------------------
 
 
-def c_function(name: str, has_result: bool, n: int) -> Callable[..., Any]:
+def c_function(name: str, has_result: bool, n: int) -> Callable[..., int]:
     """A function of the Python C API with int64 arguments.  Called from Python, it goes through ctypes."""
     plain = getattr(ctypes.PyDLL(None), name)
     plain.restype, plain.argtypes = ctypes.c_int64 if has_result else None, [ctypes.c_int64] * n
@@ -43,11 +55,13 @@ def c_function(name: str, has_result: bool, n: int) -> Callable[..., Any]:
             return intrinsics.external(name, types.void, ir.VoidType(), n)
         return intrinsics.external(name, types.int64, ir.IntType(64), n)
 
-    def twin(*args: int) -> Any:
-        return plain(*args)
+    @twin
+    def call(*args: int) -> int:
+        result: int = plain(*args)
+        return result
 
-    twin.__native__, twin.__machine__ = "twin", machine  # type: ignore[attr-defined]
-    return twin
+    set_machine_form(call, machine)
+    return call
 
 
 py_long_from = c_function("PyLong_FromLongLong", True, 1)
@@ -73,7 +87,7 @@ _CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
 
 
 @native
-def wrap_array(state, array, parameter, array_type):
+def wrap_array(state: int, array: int, parameter: int, array_type: int) -> int:
     """A host tensor that borrows the memory of a numpy array; 0 if the array does not fit the parameter."""
     if load_i64(array + _TYPE) != array_type or load_i64(array + _DESCR) != load_i64(parameter):
         return 0
@@ -107,7 +121,7 @@ def wrap_array(state, array, parameter, array_type):
 
 
 @native
-def wrap_arguments(state, machine, args, n, parameters, array_type, n_named):
+def wrap_arguments(state: int, machine: int, args: int, n: int, parameters: int, array_type: int, n_named: int) -> bool:
     """Store ``n`` arguments in the state's ``argv``; False, with no object kept, if an argument does not fit its parameter."""
     s = state_at(state)
     for i in range(n_named):
@@ -148,7 +162,7 @@ _WRITEABLE_CARRAY = _CONTIGUOUS_ALIGNED | 0x0400
 
 
 @native
-def as_array(self, args, n):
+def as_array(self: int, args: int, n: int) -> int:
     """The built-in ``as_array(tensor, address)``: a writeable numpy array over a host tensor; its base is ``tensor``."""
     handle = load_i64(self + _DATA)
     owner = load_i64(args)
@@ -195,7 +209,7 @@ _KIND_CODES = tuple(_KINDS[d.rstrip("0123456789")] for d in DTYPES)
 
 
 @native
-def export(self, args, n):
+def export(self: int, args: int, n: int) -> int:
     """The built-in ``export(tensor, address, device)``: a versioned DLPack capsule that keeps the tensor alive.
 
     ``device``: DLPack's device type, or-ed with the device id << 32.
@@ -226,7 +240,7 @@ def export(self, args, n):
 
 
 @native
-def delete_managed(managed):
+def delete_managed(managed: int) -> None:
     """The deleter of an exported tensor.  It may be called from any thread."""
     lock = gil_ensure()
     py_decref(load_i64(managed + 8))
@@ -235,7 +249,7 @@ def delete_managed(managed):
 
 
 @native
-def destroy_capsule(capsule):
+def destroy_capsule(capsule: int) -> None:
     """The destructor of a capsule: delete the tensor if no consumer took it (a consumer renames the capsule)."""
     name = capsule_name(capsule)
     # the first byte distinguishes "dltensor_versioned" from "used_dltensor_versioned"
@@ -260,7 +274,8 @@ def builtin(body: Callable[..., Any], handle: np.ndarray) -> Callable[..., Any]:
     definition = _method_definition(body.__name__, address)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(definition), handle, None)
+    made: Callable[..., Any] = make(ctypes.addressof(definition), handle, None)
+    return made
 
 
 def method(body: Callable[..., Any], owner: type) -> Any:

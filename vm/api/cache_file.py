@@ -115,7 +115,7 @@ def _check_size(head: bytes, size: int) -> tuple[int, int]:
     expected = _HEAD.size + sum(sizes) + _CHECKSUM_BYTES
     if expected != size:
         raise CacheMismatch(f"it is truncated or damaged: it has {size} bytes, not {expected}")
-    return tuple(sizes)  # type: ignore[return-value]
+    return tuple(sizes)
 
 
 def read(path: Path, trusted: bool = True) -> Bundle:

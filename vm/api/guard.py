@@ -79,7 +79,7 @@ _ADDRESS_SLOT, _VM_SLOT, _HANDLE_SLOT = _slot("_address"), _slot("_vm"), _slot("
 
 
 @native
-def new_tensor(handle, at):
+def new_tensor(handle: int, at: int) -> int:
     """A new Tensor that owns the object ``at``; 0 with an exception set, and the ownership unchanged, on failure."""
     made = generic_alloc(load_i64(handle + 8 * _TENSOR), 0)
     if made == 0:
@@ -98,7 +98,7 @@ def new_tensor(handle, at):
 
 
 @native
-def give_up(state, machine, at):
+def give_up(state: int, machine: int, at: int) -> None:
     """Release an object whose owner was finalized: now, or when the machine is unlocked.
 
     The function may run in any thread that holds the interpreter lock.
@@ -121,7 +121,7 @@ def give_up(state, machine, at):
 
 
 @native
-def finalize(self, args, n):
+def finalize(self: int, args: int, n: int) -> int:
     """``Tensor.__del__``; a partly initialised Tensor and a second call are allowed."""
     handle, number = load_i64(self + _HANDLE_SLOT), load_i64(self + _ADDRESS_SLOT)
     if handle != 0 and number != 0:
@@ -137,7 +137,7 @@ def finalize(self, args, n):
 
 
 @native
-def take(state):
+def take(state: int) -> None:
     """Lock an unlocked machine for this thread."""
     s = state_at(state)
     s.busy = RUNNING
@@ -145,7 +145,7 @@ def take(state):
 
 
 @native
-def leave(state, machine):
+def leave(state: int, machine: int) -> None:
     """Unlock a machine, after a cleanup of the frames, the result and the deferred releases of the call."""
     s = state_at(state)
     if s.base != 0 or s.result != 0 or s.n_deferred != 0:
@@ -154,7 +154,7 @@ def leave(state, machine):
 
 
 @native
-def serve(handle, why):
+def serve(handle: int, why: int) -> int:
     """Call the machine's ``_serve`` in Python; its result, or 0 with an exception set."""
     number = py_long_from(why)
     if number == 0:
@@ -165,7 +165,7 @@ def serve(handle, why):
 
 
 @native
-def run_to_end(handle):
+def run_to_end(handle: int) -> int:
     """Run the opened function to its end; 0 with an exception set on failure."""
     state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
     while True:
@@ -182,7 +182,7 @@ def run_to_end(handle):
 
 
 @native
-def result_of(entry, handle):
+def result_of(entry: int, handle: int) -> int:
     """The result of a finished run as a Python object; 0 with an exception set on failure."""
     state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
     s = state_at(state)
@@ -202,7 +202,7 @@ def result_of(entry, handle):
 
 
 @native
-def run_function(entry, handle, n):
+def run_function(entry: int, handle: int, n: int) -> int:
     """Run a function with the ``n`` arguments in ``argv`` in a locked machine, then unlock the machine."""
     state, machine = load_i64(handle + 8 * _STATE), load_i64(handle + 8 * _MACHINE)
     call_4(machine, state, OPEN, load_i64(entry + 8 * _FUNCTION), n)
@@ -217,7 +217,7 @@ def run_function(entry, handle, n):
 
 
 @native
-def enter(self, args, n):
+def enter(self: int, args: int, n: int) -> int:
     """``enter(*arrays)``: run a function on the fast path; None, without a run, if the arguments need ``begin``."""
     entry = load_i64(self + _DATA)
     handle = load_i64(entry + 8 * _OF)
@@ -238,7 +238,7 @@ def enter(self, args, n):
 
 
 @native
-def begin(self, args, n):
+def begin(self: int, args: int, n: int) -> int:
     """``begin(rows, prepared)``: run a function on arguments described by rows (see ``argument_rows``)."""
     entry = load_i64(self + _DATA)
     handle = load_i64(entry + 8 * _OF)
@@ -264,7 +264,7 @@ def begin(self, args, n):
 
 
 @native
-def alone(self, args, n):
+def alone(self: int, args: int, n: int) -> int:
     """``alone(function)``: the result of ``function()``, called with the machine locked."""
     handle = load_i64(self + _DATA)
     state = load_i64(handle + 8 * _STATE)
@@ -277,7 +277,7 @@ def alone(self, args, n):
 
 
 @native
-def obtain(self, args, n):
+def obtain(self: int, args: int, n: int) -> int:
     """``obtain(request, a, b)`` in a locked machine: a Tensor that owns the resulting object; None if the request gives 0.
 
     With OWN the caller keeps its reference to ``a``.
@@ -299,7 +299,7 @@ def obtain(self, args, n):
 
 
 @native
-def close_capsule(capsule):
+def close_capsule(capsule: int) -> None:
     """The destructor of the capsules of ``make_closer``: close the machine."""
     handle = capsule_pointer(capsule, 0)
     call_4(load_i64(handle + 8), load_i64(handle), CLOSE, load_i64(handle + 16), 0)
@@ -307,7 +307,7 @@ def close_capsule(capsule):
 
 
 @native
-def make_closer(self, args, n):
+def make_closer(self: int, args: int, n: int) -> int:
     """``make_closer(handle, memory)``: see ``closer``."""
     capsule = capsule_new(load_i64(load_i64(args) + _DATA), 0, load_i64(load_i64(self + _DATA)))
     if capsule != 0:

@@ -154,6 +154,7 @@ class MachineCore(MachineState):
         block = np.zeros(1, STATE)
         self._view = block[0]
         self._block, self._state = block, block.ctypes.data
+        assert STATE.fields is not None
         self._counted = block.view(np.int64)[STATE.fields[COUNTERS[0]][1] // 8 :][: len(COUNTERS)]
         #: Sends a request to the machine (see ``requests``); the caller must hold the machine's lock.
         self._request = functools.partial(c_api.machine(), self._state)

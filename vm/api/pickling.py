@@ -26,7 +26,7 @@ def _keeper() -> VirtualMachine:
 
 def tensor_of(array: np.ndarray) -> Tensor:
     """A tensor on the host with the elements of an array.  Raises VMError if out of memory."""
-    return _keeper()._from_array(np.require(array, requirements="CA"), 0)
+    return _keeper()._from_array(np.require(array, requirements=["C", "A"]), 0)
 
 
 def executable_of(data: bytes) -> Executable:

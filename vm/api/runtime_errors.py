@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def _registers(machine: MachineState) -> dict[int, int]:
 
 
 def _is_tensor(at: int) -> bool:
-    return record_at(at).tag == TAG_TENSOR
+    return bool(record_at(at).tag == TAG_TENSOR)
 
 
 def _show(at: int) -> str:
@@ -117,8 +118,9 @@ class _TensorDescriptor:
         import ctypes
 
         count = int(np.prod(self.shape, dtype=np.int64))
-        raw = (ctypes.c_char * array_bytes(self.shape, self.dtype)).from_address(self.at)
-        return np.frombuffer(raw, numpy_dtype(self.dtype), count)
+        raw: Any = (ctypes.c_char * array_bytes(self.shape, self.dtype)).from_address(self.at)
+        elements: np.ndarray = np.frombuffer(raw, numpy_dtype(self.dtype), count)
+        return elements
 
 
 def _message(machine: MachineState, instruction: isa.Instruction, status: int, registers: dict[int, int]) -> str:

@@ -96,7 +96,8 @@ class Tensor(ArrayLike):
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return record_at(self._address).ndim
+        rank: int = record_at(self._address).ndim
+        return rank
 
     def numpy(self) -> np.ndarray:
         """The elements as a numpy array.

@@ -194,7 +194,7 @@ def _check_size(head: bytes, size: int) -> tuple[int, int, int]:
         raise ExecutableFormatError(f"the file is truncated: it has {size} bytes of {expected}")
     if expected < size:
         raise ExecutableFormatError(f"the file is damaged: {size - expected} bytes follow its end")
-    return tuple(sizes)  # type: ignore[return-value]
+    return tuple(sizes)
 
 
 def _json(data: bytes) -> Any:
@@ -229,7 +229,7 @@ class _Fields:
 def _as(kind: type, value: Any, where: str) -> Any:
     if type(value) is not kind:
         raise ValueError(f"{where} is {str(value)[:80]!r}, not a {kind.__name__}")
-    if kind is int and not 0 <= value <= INT64_MAX:
+    if isinstance(value, int) and kind is int and not 0 <= value <= INT64_MAX:
         raise ValueError(f"{where} is out of range: {value}")
     return value
 
@@ -273,13 +273,13 @@ def _functions(header: _Fields, code: bytes) -> tuple[VMFunction, ...]:
         out.append(
             VMFunction(
                 name=row.get("name", str),
-                params=row.each("params", lambda where, p, row=row: _param(f"{row.where}.{where}", p)),  # type: ignore[misc]
+                params=row.each("params", lambda where, p, row=row: _param(f"{row.where}.{where}", p)),
                 result=_type(f"the result of {row.where}", row.get("result", list)),
                 n_registers=row.get("registers", int),
                 code=words,
-                spans=row.each("spans", lambda where, s, row=row: tuple(_row(f"{row.where}.{where}", s, *[int] * 4))),  # type: ignore[misc]
-                devices=row.each("devices", lambda where, d, row=row: _as(int, d, f"{row.where}.{where}")),  # type: ignore[misc]
-                notes=row.each("notes", lambda where, n, row=row: _note(f"{row.where}.{where}", n, sizes, whys)),  # type: ignore[misc]
+                spans=row.each("spans", lambda where, s, row=row: tuple(_row(f"{row.where}.{where}", s, *[int] * 4))),
+                devices=row.each("devices", lambda where, d, row=row: _as(int, d, f"{row.where}.{where}")),
+                notes=row.each("notes", lambda where, n, row=row: _note(f"{row.where}.{where}", n, sizes, whys)),
             )
         )
     return tuple(out)

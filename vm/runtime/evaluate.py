@@ -83,8 +83,8 @@ def _call(group: Group, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> 
     first = rows.ctypes.data
     argv = np.array([first + i * TENSOR.itemsize for i in range(len(tensors))], np.int64)
     argv = np.append(argv, [table.ctypes.data, team.ALONE.ctypes.data])
-    kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(kernel_address(group))
-    status = kernel(argv.ctypes.data, len(tensors))
+    call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(kernel_address(group))
+    status = call(argv.ctypes.data, len(tensors))
     if status:
         error = VMError(f"{group.name}: {STATUS.get(status, f'status {status}')}", code=codes.of_status(status))
         error.status = status

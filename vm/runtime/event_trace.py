@@ -9,7 +9,7 @@ from .state_layout import EVENT_KERNEL, EVENT_SHAPE_FUNC, EVENT_WORDS, PACKED_WO
 
 
 @native
-def trace_room(state, words):
+def trace_room(state: int, words: int) -> bool:
     """Reserve ``words`` more words in the trace; False if there is no memory."""
     s = state_at(state)
     if s.trace_used + words > s.trace_words:
@@ -23,7 +23,7 @@ def trace_room(state, words):
 
 
 @native
-def record_event(state, kind, pc, subject, start, end, nbytes):
+def record_event(state: int, kind: int, pc: int, subject: int, start: int, end: int, nbytes: int) -> None:
     """Append an event of the host."""
     s = state_at(state)
     if not trace_room(state, EVENT_WORDS):
@@ -43,7 +43,7 @@ def record_event(state, kind, pc, subject, start, end, nbytes):
 
 
 @native
-def record_types(state, argv, n):
+def record_types(state: int, argv: int, n: int) -> None:
     """Append the types of the ``n`` tensors at ``argv`` to the last row, and set its bytes to theirs."""
     s = state_at(state)
     words = 0
@@ -69,7 +69,7 @@ def record_types(state, argv, n):
 
 
 @native
-def record_kernel(state, pc, packed, start, argv, n, asked_start, asked_end):
+def record_kernel(state: int, pc: int, packed: int, start: int, argv: int, n: int, asked_start: int, asked_end: int) -> None:
     """Append the event of a finished kernel on the ``n`` tensors at ``argv``; ``asked_start`` is 0 for a kernel on the host."""
     s = state_at(state)
     used = s.trace_used
@@ -84,7 +84,7 @@ def record_kernel(state, pc, packed, start, argv, n, asked_start, asked_end):
 
 
 @native
-def begin_kernel(state, pc, packed, argv, n):
+def begin_kernel(state: int, pc: int, packed: int, argv: int, n: int) -> int:
     """Append the event of a launch on a GPU, without its times: first word of the row; -1: no memory."""
     s = state_at(state)
     used = s.trace_used
@@ -98,7 +98,7 @@ def begin_kernel(state, pc, packed, argv, n):
 
 
 @native
-def record_shape_func(state, pc, number, start, argv, n):
+def record_shape_func(state: int, pc: int, number: int, start: int, argv: int, n: int) -> None:
     """Append the event of a finished shape function on the ``n`` tensors at ``argv``, with 0 bytes."""
     s = state_at(state)
     used = s.trace_used

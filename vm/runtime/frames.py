@@ -14,7 +14,7 @@ from .state_layout import FRAME_WORDS, FUNCTION_WORDS, state_at
 
 
 @native
-def set_register(state, at, value):
+def set_register(state: int, at: int, value: int) -> None:
     """Store an owned object in the register at an address, and release the previous object."""
     old = load_i64(at)
     store_i64(at, value)
@@ -23,7 +23,7 @@ def set_register(state, at, value):
 
 
 @native
-def reserve_stack(state, top):
+def reserve_stack(state: int, top: int) -> bool:
     """Grow the stack to ``top`` words; False if the limit is exceeded or there is no memory."""
     s = state_at(state)
     if top <= s.stack_words:
@@ -40,7 +40,7 @@ def reserve_stack(state, top):
 
 
 @native
-def gather(regs, operands, n, captured, to):
+def gather(regs: int, operands: int, n: int, captured: int, to: int) -> int:
     """Store owned references to the captured values of a closure (0: none), then to ``n`` registers; their number."""
     count = 0
     if captured != 0:
@@ -54,7 +54,7 @@ def gather(regs, operands, n, captured, to):
 
 
 @native
-def release_frame(state, regs, n):
+def release_frame(state: int, regs: int, n: int) -> None:
     for i in range(n):
         held = load_i64(regs + 8 * i)
         if held != 0:
@@ -63,7 +63,7 @@ def release_frame(state, regs, n):
 
 
 @native
-def fill_frame(state, function, base, given):
+def fill_frame(state: int, function: int, base: int, given: int) -> bool:
     """Move ``given`` gathered arguments to a frame at ``base`` and clear its other registers; False on stack overflow."""
     s = state_at(state)
     row = s.functions + 8 * FUNCTION_WORDS * function
@@ -84,7 +84,9 @@ def fill_frame(state, function, base, given):
 
 
 @native
-def call(state, function, captured, regs, operands, n, dst, return_pc, dead, n_dead):
+def call(
+    state: int, function: int, captured: int, regs: int, operands: int, n: int, dst: int, return_pc: int, dead: int, n_dead: int
+) -> int:
     """Enter a function in a new frame; a status.
 
     ``dst``: the distance in bytes of the result's register from the first one, because the stack may move.  ``dead``: the address
@@ -111,7 +113,7 @@ def call(state, function, captured, regs, operands, n, dst, return_pc, dead, n_d
 
 
 @native
-def call_tail(state, function, captured, regs, operands, n):
+def call_tail(state: int, function: int, captured: int, regs: int, operands: int, n: int) -> int:
     """Enter a function in place of the current frame; a status."""
     s = state_at(state)
     given = gather(regs, operands, n, captured, s.argv)
@@ -125,7 +127,7 @@ def call_tail(state, function, captured, regs, operands, n):
 
 
 @native
-def leave_frame(state, regs, value):
+def leave_frame(state: int, regs: int, value: int) -> None:
     """Return an owned value to the caller; out of the first frame, whose caller's frame is 0, it is the result of the run."""
     s = state_at(state)
     release_frame(state, regs, s.n_registers)
@@ -140,7 +142,7 @@ def leave_frame(state, regs, value):
 
 
 @native
-def unwind(state):
+def unwind(state: int) -> None:
     """Release every register of every frame."""
     s = state_at(state)
     while s.base > 0:
@@ -151,7 +153,7 @@ def unwind(state):
 
 
 @native
-def open_frame(state, function, n):
+def open_frame(state: int, function: int, n: int) -> None:
     """Open the first frame of a run, with the ``n`` arguments at the state's ``argv``."""
     s = state_at(state)
     row = s.functions + 8 * FUNCTION_WORDS * function

@@ -6,7 +6,7 @@ from ...ops.native.memory import alloc, copy_bytes, free, native
 
 
 @native
-def grow(block, used, capacity):
+def grow(block: int, used: int, capacity: int) -> int:
     """Replace ``block`` (0: none) by a block of ``capacity`` words, and copy the first ``used`` words.
 
     0 if there is no memory; then ``block`` is unchanged.

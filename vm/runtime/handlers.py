@@ -85,7 +85,7 @@ def alloc_storage(state: int, dst: int, nbytes: int, device: int, pc: int) -> in
 
 
 @native
-def shape_vector(at):
+def shape_vector(at: int) -> int:
     """Check for an int64 vector on the host, with no more elements than a tensor has axes; a status."""
     t = tensor(at)
     if t.tag != TAG_TENSOR or t.dtype != _INT64 or t.ndim != 1 or t.shape[0] > MAX_RANK:

@@ -35,6 +35,7 @@ from .state_layout import (
 
 #: Objects per allocated chunk.
 OBJECTS_PER_CHUNK = 256
+assert TENSOR.fields is not None
 _PAYLOAD = TENSOR.fields["payload"][1]
 _SHAPE = TENSOR.fields["shape"][1]
 #: Fields of a tuple or closure that are stored in the object itself (shape and payload words).
@@ -57,7 +58,7 @@ DONATED = -1
 
 
 @native
-def refill_objects(state):
+def refill_objects(state: int) -> bool:
     """Refill the free list.  False if there is no memory."""
     chunk = alloc(64 + OBJECTS_PER_CHUNK * OBJECT_BYTES)
     if chunk == 0:
@@ -65,7 +66,7 @@ def refill_objects(state):
     s = state_at(state)
     store_i64(chunk, s.object_chunks)
     s.object_chunks = chunk
-    head = s.free_objects
+    head: int = s.free_objects
     for i in range(OBJECTS_PER_CHUNK):
         at = chunk + 64 + i * OBJECT_BYTES
         tensor(at).refcount = head
@@ -75,7 +76,7 @@ def refill_objects(state):
 
 
 @native
-def new_object(state, tag):
+def new_object(state: int, tag: int) -> int:
     """A new object, owned by the caller; 0 if there is no memory."""
     s = state_at(state)
     if s.free_objects == 0 and not refill_objects(state):
@@ -91,14 +92,14 @@ def new_object(state, tag):
 
 
 @native
-def retain(at):
+def retain(at: int) -> int:
     """Increment the reference count; the object."""
     tensor(at).refcount += 1
     return at
 
 
 @native
-def release(state, at):
+def release(state: int, at: int) -> None:
     """Decrement the reference count; free dead objects, deep structures without recursion."""
     if at == 0:
         return
@@ -133,7 +134,7 @@ def release(state, at):
 
 
 @native
-def release_field(at, head):
+def release_field(at: int, head: int) -> int:
     """Decrement the reference count of a field; the new head of the list of dead objects."""
     if at == 0:
         return head
@@ -146,7 +147,7 @@ def release_field(at, head):
 
 
 @native
-def free_object(state, at):
+def free_object(state: int, at: int) -> None:
     s = state_at(state)
     o = tensor(at)
     o.tag = 0
@@ -156,7 +157,7 @@ def free_object(state, at):
 
 
 @native
-def new_record(state, tag, number, n_fields):
+def new_record(state: int, tag: int, number: int, n_fields: int) -> int:
     """A tuple (``number``: constructor tag) or closure (function number) of ``n_fields`` fields; 0: no memory."""
     at = new_object(state, tag)
     if at == 0:
@@ -183,7 +184,7 @@ def new_record(state, tag, number, n_fields):
 
 
 @native
-def size_class(nbytes):
+def size_class(nbytes: int) -> int:
     """The size class of ``nbytes``."""
     if nbytes <= 64 * SMALL_CLASSES:
         return max(0, (nbytes + 63) // 64 - 1)
@@ -195,7 +196,7 @@ def size_class(nbytes):
 
 
 @native
-def class_bytes(c):
+def class_bytes(c: int) -> int:
     """The block size of a size class."""
     if c < SMALL_CLASSES:
         return 64 * (c + 1)
@@ -204,7 +205,7 @@ def class_bytes(c):
 
 
 @native
-def new_block(state, pool, size):
+def new_block(state: int, pool: int, size: int) -> int:
     """The address of a new block; 0 if there is no memory."""
     if pool >= CUDA:
         return call_6(state_at(state).gpu, state, GPU_ALLOC, pool, size, 0, 0)
@@ -212,7 +213,7 @@ def new_block(state, pool, size):
 
 
 @native
-def free_block(state, pool, block):
+def free_block(state: int, pool: int, block: int) -> None:
     """Free a block."""
     if pool >= CUDA:
         call_6(state_at(state).gpu, state, GPU_FREE, pool, block, 0, 0)
@@ -221,7 +222,7 @@ def free_block(state, pool, block):
 
 
 @native
-def new_storage(state, nbytes, device):
+def new_storage(state: int, nbytes: int, device: int) -> int:
     """A storage object with a block of at least ``nbytes``; 0 if there is no memory or the limit is reached."""
     s = state_at(state)
     if nbytes > _MAX_BYTES:
@@ -249,7 +250,7 @@ def new_storage(state, nbytes, device):
 
 
 @native
-def allocate_storage(state, size, device, c):
+def allocate_storage(state: int, size: int, device: int, c: int) -> int:
     """A storage with a new block from the system or the GPU."""
     s = state_at(state)
     if s.pool_bytes + size > s.limit_bytes:
@@ -280,7 +281,7 @@ def allocate_storage(state, size, device, c):
 
 
 @native
-def free_storage(state, at):
+def free_storage(state: int, at: int) -> None:
     """Return a storage to the pool.
 
     On ``sim`` the block is poisoned after the work queued so far.  A GPU works in stream order: the next user of the block is
@@ -308,7 +309,7 @@ def free_storage(state, at):
 
 
 @native
-def trim(state):
+def trim(state: int) -> int:
     """Return the pool's free blocks to the system; blocks that queued work may use stay.  The number of bytes returned."""
     s = state_at(state)
     given = 0
@@ -336,13 +337,13 @@ def trim(state):
 
 
 @native
-def itemsize(dtype):
+def itemsize(dtype: int) -> int:
     """Bytes of one element."""
     return _ITEMSIZES[dtype]
 
 
 @native
-def n_elements(at):
+def n_elements(at: int) -> int:
     """Number of elements of a tensor."""
     o = tensor(at)
     n = 1
@@ -352,13 +353,13 @@ def n_elements(at):
 
 
 @native
-def n_bytes(at):
+def n_bytes(at: int) -> int:
     """Number of bytes of a tensor's elements."""
     return n_elements(at) * itemsize(tensor(at).dtype)
 
 
 @native
-def checked_bytes(shape, ndim, dtype):
+def checked_bytes(shape: int, ndim: int, dtype: int) -> int:
     """The number of bytes of a tensor with the ``ndim`` sizes at address ``shape``; -1 for a negative size or an overflow.
 
     The other sizes of a tensor without elements count, too: loops iterate over them.
@@ -375,7 +376,7 @@ def checked_bytes(shape, ndim, dtype):
 
 
 @native
-def vector(state, n):
+def vector(state: int, n: int) -> int:
     """A host int64 vector of ``n <= 8`` elements, stored in the object itself; 0: no memory."""
     at = new_object(state, TAG_TENSOR)
     if at != 0:
@@ -389,7 +390,7 @@ def vector(state, n):
 
 
 @native
-def scalar(state, value):
+def scalar(state: int, value: int) -> int:
     """A host int64 scalar; 0: no memory."""
     at = vector(state, 1)
     if at != 0:
@@ -399,13 +400,13 @@ def scalar(state, value):
 
 
 @native
-def is_inline(at):
+def is_inline(at: int) -> bool:
     """Whether the tensor stores its elements in the object itself."""
-    return tensor(at).data == at + _PAYLOAD
+    return tensor(at).data == at + _PAYLOAD  # type: ignore[no-any-return]
 
 
 @native
-def view(state, source, dtype):
+def view(state: int, source: int, dtype: int) -> int:
     """A view of a tensor's elements, whose shape the caller sets; 0: no memory."""
     at = new_object(state, TAG_TENSOR)
     if at == 0:
@@ -428,7 +429,7 @@ def view(state, source, dtype):
 
 
 @native
-def like(state, source, device):
+def like(state: int, source: int, device: int) -> int:
     """A tensor of the same shape and dtype with a new storage on ``device`` (PINNED: on the host); 0: no memory."""
     storage = new_storage(state, n_bytes(source), device)
     if storage == 0:
@@ -452,7 +453,7 @@ def like(state, source, device):
 
 
 @native
-def owned(state, at):
+def owned(state: int, at: int) -> int:
     """The tensor, or a copy if the machine does not own its elements (an input, donated too, a constant); 0: no memory.
 
     Takes over the caller's reference.
@@ -471,6 +472,6 @@ def owned(state, at):
 
 
 @native
-def status_of_bytes(nbytes):
+def status_of_bytes(nbytes: int) -> int:
     """The status of a failed allocation of this size."""
     return SIZE_OVERFLOW if nbytes < 0 else OUT_OF_MEMORY

@@ -34,7 +34,8 @@ def kernel_function(source: KernelSource) -> Callable[[int, int], int]:
     """The kernel as a plain Python function, which runs un-jitted too."""
     namespace = {**_NAMES, **{body.__name__: body for body in source.bodies}}
     exec(compile(source.text, "<kernel>", "exec"), namespace)
-    return native(namespace[source.entry])
+    entry: Callable[[int, int], int] = native(namespace[source.entry])
+    return entry
 
 
 def kernel_address(group: Group) -> int:

@@ -43,14 +43,14 @@ def _address() -> int:
 
 
 @native
-def gather_operands(argv, regs, at, n):
+def gather_operands(argv: int, regs: int, at: int, n: int) -> None:
     """Load the objects of the ``n`` registers listed at ``at``."""
     for i in range(n):
         store_i64(argv + 8 * i, load_i64(regs + 8 * load_i64(at + 8 * i)))
 
 
 @native
-def check_launch(state, demands, regs, operands):
+def check_launch(state: int, demands: int, regs: int, operands: int) -> int:
     """Check the tensors at the state's ``argv``, from the registers at ``operands``, against the preconditions; a status."""
     argv = state_at(state).argv
     n, n_outputs = load_i64(demands + 32), load_i64(demands + 8)
@@ -68,7 +68,7 @@ def check_launch(state, demands, regs, operands):
 
 
 @native
-def sizes_match(argv, row, n_rows):
+def sizes_match(argv: int, row: int, n_rows: int) -> bool:
     """Whether the equalities at ``row`` hold."""
     for _ in range(n_rows):
         other, wanted = load_i64(row + 16), load_i64(row + 24)
@@ -81,7 +81,7 @@ def sizes_match(argv, row, n_rows):
 
 
 @native
-def is_unaliased(argv, touched, number, over):
+def is_unaliased(argv: int, touched: int, number: int, over: int) -> bool:
     """Whether output ``number`` is in storage of the machine and aliases no earlier tensor, except ``over`` as a whole.
 
     Tensors without a storage belong to others: arguments, constants, small vectors.
@@ -99,14 +99,14 @@ def is_unaliased(argv, touched, number, over):
 
 
 @native
-def overlaps(a, b):
+def overlaps(a: int, b: int) -> bool:
     """Whether two tensors overlap in memory."""
     first, second = tensor(a).data, tensor(b).data
     return first < second + n_bytes(b) and second < first + n_bytes(a) and n_bytes(a) != 0 and n_bytes(b) != 0
 
 
 @native
-def check_program(state, program, regs, operands, n):
+def check_program(state: int, program: int, regs: int, operands: int, n: int) -> int:
     """Check the tensors by the shape program; a status."""
     s = state_at(state)
     status = load_slots(program, s.argv, s.slots) + 0
@@ -120,7 +120,7 @@ def check_program(state, program, regs, operands, n):
 
 
 @native
-def load_from_devices(state, program, regs, operands, n):
+def load_from_devices(state: int, program: int, regs: int, operands: int, n: int) -> int:
     """As ``load_slots``, for values that may be on a device, after the work enqueued so far; a status."""
     s = state_at(state)
     status = wait_for_all(state, _UNCOUNTED) + 0
@@ -149,7 +149,7 @@ def load_from_devices(state, program, regs, operands, n):
 
 
 @native
-def read_back(state, at):
+def read_back(state: int, at: int) -> int:
     """Copy a GPU's tensor to the host; 0 on failure.  The copy is no part of the program: profiles do not show it."""
     s = state_at(state)
     copies, nbytes, tracing = s.dtoh_copies, s.dtoh_bytes, s.tracing

@@ -16,7 +16,7 @@ NEXT, PREVIOUS, NBYTES = range(3)
 
 
 @native
-def link_tensor(at, nbytes):
+def link_tensor(at: int, nbytes: int) -> None:
     """Add a tensor to its storage's list."""
     t = tensor(at)
     storage = tensor(t.storage)
@@ -30,7 +30,7 @@ def link_tensor(at, nbytes):
 
 
 @native
-def unlink_tensor(state, at):
+def unlink_tensor(state: int, at: int) -> None:
     """Remove a dead tensor from its storage's list, and poison bytes that no other tensor covers, unless the storage dies too."""
     t = tensor(at)
     storage = tensor(t.storage)
@@ -46,7 +46,7 @@ def unlink_tensor(state, at):
 
 
 @native
-def poison_uncovered(state, storage, low, high):
+def poison_uncovered(state: int, storage: int, low: int, high: int) -> None:
     """Poison the bytes from ``low`` to ``high`` that no tensor of the storage covers."""
     at = low
     while at < high:
@@ -68,7 +68,7 @@ def poison_uncovered(state, storage, low, high):
 
 
 @native
-def poison_bytes(state, device, data, nbytes):
+def poison_bytes(state: int, device: int, data: int, nbytes: int) -> None:
     """Poison dead bytes: on ``sim`` after the work queued so far, which may still read them."""
     if device == CPU and state_at(state).poison != 0:
         fill_bytes(data, POISON, nbytes)

@@ -29,7 +29,7 @@ from .stream import fetch, host_to_device, wait_for_all
 
 
 @native
-def leave(state):
+def leave(state: int) -> None:
     """Release the frames and the result of a call, and the objects whose release was deferred."""
     s = state_at(state)
     unwind(state)
@@ -39,7 +39,7 @@ def leave(state):
 
 
 @native
-def release_deferred(state):
+def release_deferred(state: int) -> None:
     s = state_at(state)
     for i in range(s.n_deferred):
         release(state, load_i64(s.deferred + 8 * i))
@@ -49,7 +49,7 @@ def release_deferred(state):
 
 
 @native
-def retire(state, n_constants):
+def retire(state: int, n_constants: int) -> int:
     """Free everything that results do not hold; a status, that of the outstanding work.  No call may follow."""
     s = state_at(state)
     status = drain(state, ALL) + 0
@@ -79,7 +79,7 @@ def retire(state, n_constants):
 
 
 @native
-def close(state, n_constants):
+def close(state: int, n_constants: int) -> int:
     """Free everything; nobody may hold an object any more."""
     s = state_at(state)
     retire(state, n_constants)
@@ -96,7 +96,7 @@ def close(state, n_constants):
 
 
 @native
-def machine(state, request, a, b):
+def machine(state: int, request: int, a: int, b: int) -> int:
     """Serve a request; the answer depends on the request.
 
     RUN: the reason.  OPEN(function, n arguments).  RELEASE(object).  RETAIN, OWN(object): its address.  BUILD(rows, number of
@@ -115,7 +115,7 @@ def machine(state, request, a, b):
 
 
 @native
-def answer_to(state, request, a, b):
+def answer_to(state: int, request: int, a: int, b: int) -> int:
     """The answer of ``machine``, once the GPU in use has been entered by this thread."""
     gpu = state_at(state).gpu
     if request == RUN:

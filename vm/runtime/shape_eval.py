@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from ...ops.core.tensor_types import DTYPES
 from ...ops.native.memory import (
-    array_bfloat16,
-    array_float16,
+    ARRAYS,
     array_float32,
     array_float64,
     bits_float,
@@ -25,6 +24,8 @@ from ...shape_funcs.symbolic.program import OPCODES
 from .heap import n_elements, vector
 from .state_layout import state_at
 
+array_float16, array_bfloat16 = ARRAYS["array_float16"], ARRAYS["array_bfloat16"]
+
 _FLOAT16, _BFLOAT16, _FLOAT32, _FLOAT64 = (DTYPES.index(name) for name in ("float16", "bfloat16", "float32", "float64"))
 _INT8, _INT16, _INT32, _INT64 = (DTYPES.index(f"int{n}") for n in (8, 16, 32, 64))
 _UINT8, _UINT16, _UINT32, _UINT64, _BOOL = (DTYPES.index(n) for n in ("uint8", "uint16", "uint32", "uint64", "bool"))
@@ -38,7 +39,7 @@ _LARGEST = (1 << 63) - 1
 
 
 @native
-def element(at, index):
+def element(at: int, index: int) -> int:
     """Element ``index`` of a host tensor as int64; a float as the bit pattern of its float64 value."""
     t = tensor(at)
     d = t.dtype
@@ -67,7 +68,7 @@ def element(at, index):
 
 
 @native
-def arange_length(start, stop, step):
+def arange_length(start: int, stop: int, step: int) -> int:
     """Compute ``max(0, ceil((stop - start) / step))`` of float64 bit patterns; -1 if it is no int."""
     a, b, s = bits_float(start), bits_float(stop), bits_float(step)
     if s == 0.0 or not (a - a == 0.0 and b - b == 0.0 and s - s == 0.0):
@@ -82,14 +83,14 @@ def arange_length(start, stop, step):
 
 
 @native
-def scaled_overflows(size, factor):
+def scaled_overflows(size: int, factor: int) -> bool:
     """Whether the product with a float64 bit pattern is too large for a size, or NaN."""
     product = size * 1.0 * bits_float(factor)
     return bits_float(factor) > 0.0 and not -4.0e18 < product < 4.0e18
 
 
 @native
-def scaled(size, factor):
+def scaled(size: int, factor: int) -> int:
     """The product with a float64 bit pattern, rounded down; 0 if it is not positive."""
     number = bits_float(factor)
     if not number > 0.0:
@@ -100,7 +101,7 @@ def scaled(size, factor):
 
 
 @native
-def mul_overflows(a, b):
+def mul_overflows(a: int, b: int) -> bool:
     """Whether the product overflows int64.  True from 9.2e18 on, a little before 2**63: no size is that large."""
     if -_HALF < a < _HALF and -_HALF < b < _HALF:
         return False
@@ -111,7 +112,7 @@ def mul_overflows(a, b):
 
 
 @native
-def load_slots(program, argv, slots):
+def load_slots(program: int, argv: int, slots: int) -> int:
     """Load the sizes and data elements that the program reads; a status."""
     at = program + 32
     for i in range(load_i64(program)):
@@ -133,7 +134,7 @@ def load_slots(program, argv, slots):
 
 
 @native
-def run_rows(program, slots):
+def run_rows(program: int, slots: int) -> int:
     """Run the program's arithmetic; a status."""
     n_loads = load_i64(program)
     at = program + 32 + 24 * n_loads
@@ -186,13 +187,13 @@ def run_rows(program, slots):
 
 
 @native
-def checks_of(program):
+def checks_of(program: int) -> int:
     """The address of the slots of the checks."""
     return program + 32 + 24 * load_i64(program) + 32 * load_i64(program + 8)
 
 
 @native
-def checks_hold(state, program):
+def checks_hold(state: int, program: int) -> bool:
     """Whether every check holds.  The state's ``detail`` gets the number of a failed check."""
     s = state_at(state)
     at = checks_of(program)
@@ -204,7 +205,7 @@ def checks_hold(state, program):
 
 
 @native
-def evaluate(state, program, argv, outs):
+def evaluate(state: int, program: int, argv: int, outs: int) -> int:
     """Run the program on the tensors at ``argv``; its vectors, owned by the caller, go to ``outs``.  A status.
 
     The number of a failed check goes to the state's ``detail``.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...ops.core.tensor_types import MAX_FIELDS
 from ...ops.native.memory import record
+from ...ops.native.object_layout import Record
 
 _WORD = np.int64
 
@@ -98,7 +101,7 @@ STATE = np.dtype(
     + [(name, _WORD) for name in COUNTERS]
 )
 
-state_at = record(STATE)
+state_at: Callable[[int], Record] = record(STATE)
 
 #: A row of the function table: first word of its code, number of registers, number of parameters.
 FUNCTION_WORDS = 3

@@ -44,7 +44,7 @@ _QUEUE_FULL, _MEMORY = number_of(SyncReason.QUEUE_FULL), number_of(SyncReason.ME
 
 
 @native
-def wait_for(state, pc, device, why, ticket):
+def wait_for(state: int, pc: int, device: int, why: int, ticket: int) -> int:
     """Wait for ``ticket`` on a device (ALL: everything), for the reason ``why``; a status."""
     s = state_at(state)
     s.syncs += 1
@@ -61,7 +61,7 @@ def wait_for(state, pc, device, why, ticket):
 
 
 @native
-def wait_until(state, device, ticket):
+def wait_until(state: int, device: int, ticket: int) -> int:
     """Run or wait for a device up to ``ticket``; a status."""
     if device != CUDA:
         return drain(state, ticket)
@@ -71,7 +71,7 @@ def wait_until(state, device, ticket):
 
 
 @native
-def wait_for_all(state, why):
+def wait_for_all(state: int, why: int) -> int:
     """Wait for all outstanding work, between two instructions; a status.  ``why`` -1: the wait is not counted."""
     s = state_at(state)
     device = CUDA if s.gpu != 0 else SIM
@@ -81,7 +81,7 @@ def wait_for_all(state, why):
 
 
 @native
-def wait_for_transfer(state, start, nbytes):
+def wait_for_transfer(state: int, start: int, nbytes: int) -> None:
     """Wait for the duration of a transfer at the simulated bandwidth."""
     rate = state_at(state).link_bytes_per_s
     if rate > 0:
@@ -94,7 +94,7 @@ def wait_for_transfer(state, start, nbytes):
 
 
 @native
-def begin_copy(state, source, pc, reason):
+def begin_copy(state: int, source: int, pc: int, reason: int) -> int:
     """Begin a copy of ``source`` to the host, after the work enqueued so far; a pending copy.
 
     0 if there is no memory, or the device failed (see the state's status).
@@ -129,7 +129,7 @@ def begin_copy(state, source, pc, reason):
 
 
 @native
-def new_pending(state, to, source):
+def new_pending(state: int, to: int, source: int) -> int:
     """A pending copy of ``source`` into ``to``, which it takes over (0: no memory); 0: no memory."""
     if to == 0:
         return 0
@@ -143,7 +143,7 @@ def new_pending(state, to, source):
 
 
 @native
-def end_copy(state, at, why, until):
+def end_copy(state: int, at: int, why: int, until: int) -> int:
     """Finish and release a pending copy; its host tensor.  0 if the device failed (see the state's status).
 
     ``why``: the reason of the wait; -1: the device is idle, so the wait is not counted.  ``until``: wait for at least this ticket
@@ -151,6 +151,7 @@ def end_copy(state, at, why, until):
     """
     s = state_at(state)
     p = tensor(at)
+    to: int
     to, source, device, pc, reason = p.data, p.storage, p.device, p.ndim, p.dtype
     ticket = p.count
     status = 0
@@ -179,7 +180,7 @@ def end_copy(state, at, why, until):
 
 
 @native
-def device_to_host(state, source, pc, reason):
+def device_to_host(state: int, source: int, pc: int, reason: int) -> int:
     """Copy a device tensor to the host, for a reason of the program; waits.
 
     0 if the copy failed (see the state's status) or there is no memory.
@@ -191,7 +192,7 @@ def device_to_host(state, source, pc, reason):
 
 
 @native
-def begin_copy_or_wait(state, source, pc, reason):
+def begin_copy_or_wait(state: int, source: int, pc: int, reason: int) -> int:
     """As ``begin_copy``; without memory, first wait for the work that may be using the pool's free blocks."""
     s = state_at(state)
     pending = begin_copy(state, source, pc, reason)
@@ -202,7 +203,7 @@ def begin_copy_or_wait(state, source, pc, reason):
 
 
 @native
-def fetch(state, source, why):
+def fetch(state: int, source: int, why: int) -> int:
     """Copy a device tensor to the host, between two runs, for the sync reason ``why``.  0 as ``device_to_host``."""
     pending = begin_copy_or_wait(state, source, -1, -1)
     if pending == 0:
@@ -214,7 +215,7 @@ def fetch(state, source, why):
 
 
 @native
-def host_to_device(state, source, device, pc, reason, lasts):
+def host_to_device(state: int, source: int, device: int, pc: int, reason: int, lasts: int) -> int:
     """Copy a host tensor to a device.  ``lasts``: the source does not change until the queue has run, so no staging is needed.
 
     0 if there is no memory, or the device failed (see the state's status).
@@ -245,7 +246,7 @@ def host_to_device(state, source, device, pc, reason, lasts):
 
 
 @native
-def fill_on_device(state, at, source, nbytes, row, lasts):
+def fill_on_device(state: int, at: int, source: int, nbytes: int, row: int, lasts: int) -> int:
     """Copy the elements of a host tensor into a device tensor, after the work enqueued so far; a status."""
     s = state_at(state)
     to, data = tensor(at).data, tensor(source).data
@@ -269,7 +270,7 @@ def fill_on_device(state, at, source, nbytes, row, lasts):
 
 
 @native
-def copy_on_device(state, to, source):
+def copy_on_device(state: int, to: int, source: int) -> int:
     """Copy the elements of a tensor into another one on the same device, after the work enqueued so far; a status."""
     s = state_at(state)
     there, data, nbytes, device = tensor(to).data, tensor(source).data, n_bytes(source), tensor(source).device
@@ -286,7 +287,7 @@ def copy_on_device(state, to, source):
 
 
 @native
-def arguments_match(row, argv, n):
+def arguments_match(row: int, argv: int, n: int) -> bool:
     """Whether the tensors at ``argv`` have the ranks, dtypes and devices that the kernel was compiled for.
 
     ``row``: three words for each tensor; the last one is -1 for any device.
@@ -301,7 +302,7 @@ def arguments_match(row, argv, n):
 
 
 @native
-def launch(state, packed, argv, n, n_outputs, pc):
+def launch(state: int, packed: int, argv: int, n: int, n_outputs: int, pc: int) -> int:
     """Run a kernel of the packed table, or launch it on its device; a status."""
     s = state_at(state)
     row = s.packed + 8 * PACKED_WORDS * packed
@@ -319,7 +320,7 @@ def launch(state, packed, argv, n, n_outputs, pc):
 
 
 @native
-def launch_on_device(state, packed, argv, n, n_outputs, pc):
+def launch_on_device(state: int, packed: int, argv: int, n: int, n_outputs: int, pc: int) -> int:
     """Launch on an asynchronous device; a status."""
     s = state_at(state)
     row = s.packed + 8 * PACKED_WORDS * packed

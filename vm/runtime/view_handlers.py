@@ -106,7 +106,7 @@ def trim_tensor(state: int, pc: int, dst: int, src: int, count: int, index: int,
 
 
 @native
-def is_worth_moving(bound, nbytes):
+def is_worth_moving(bound: int, nbytes: int) -> bool:
     """Whether freeing ``bound`` bytes is worth a copy of the ``nbytes`` in use."""
     if nbytes == 0:
         return bound > 0
@@ -114,7 +114,7 @@ def is_worth_moving(bound, nbytes):
 
 
 @native
-def move_out(state, rows, pc):
+def move_out(state: int, rows: int, pc: int) -> int:
     """Copy ``rows``, a view that this takes over, to its own storage; ``rows`` itself if there is no memory.
 
     0 if the device failed (see the state's status).

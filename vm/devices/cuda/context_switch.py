@@ -12,7 +12,7 @@ _RELAXED = 2
 
 
 @native
-def enter(gpu):
+def enter(gpu: int) -> int:
     """Set the GPU's context as current, and relax the thread's capture mode; a status.
 
     The thread may have another GPU's context, and captures may be under way, the thread's own too.  In any stricter mode the
@@ -33,7 +33,7 @@ def enter(gpu):
 
 
 @native
-def leave(gpu):
+def leave(gpu: int) -> None:
     """Restore the thread's context and capture mode."""
     c = gpu_at(gpu)
     c.entered -= 1

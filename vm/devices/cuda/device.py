@@ -52,7 +52,7 @@ class CudaError(Exception):
 
 
 @native
-def refuse():
+def refuse() -> int:
     """The replacement of every driver function in a forked process."""
     return FORKED
 

@@ -34,32 +34,32 @@ NO_MEMORY = 2
 
 
 @native
-def drive_1(gpu, place, a):
+def drive_1(gpu: int, place: int, a: int) -> int:
     return call_1(load_i64(gpu_at(gpu).driver + place), a) & _LOW
 
 
 @native
-def drive_2(gpu, place, a, b):
+def drive_2(gpu: int, place: int, a: int, b: int) -> int:
     return call_2(load_i64(gpu_at(gpu).driver + place), a, b) & _LOW
 
 
 @native
-def drive_3(gpu, place, a, b, c):
+def drive_3(gpu: int, place: int, a: int, b: int, c: int) -> int:
     return call_3(load_i64(gpu_at(gpu).driver + place), a, b, c) & _LOW
 
 
 @native
-def drive_4(gpu, place, a, b, c, d):
+def drive_4(gpu: int, place: int, a: int, b: int, c: int, d: int) -> int:
     return call_4(load_i64(gpu_at(gpu).driver + place), a, b, c, d) & _LOW
 
 
 @native
-def drive_11(gpu, place, a, b, c, d, e, f, g, h, i, j, k):
+def drive_11(gpu: int, place: int, a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int, j: int, k: int) -> int:
     return call_11(load_i64(gpu_at(gpu).driver + place), a, b, c, d, e, f, g, h, i, j, k) & _LOW
 
 
 @native
-def checked(gpu, error):
+def checked(gpu: int, error: int) -> int:
     """Convert an error number of the driver to a status, and keep the error in the GPU's record.
 
     After an error nothing on the GPU can be trusted.

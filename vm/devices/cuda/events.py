@@ -25,7 +25,7 @@ _START, _END = 4, 5
 
 
 @native
-def new_event(gpu, flags):
+def new_event(gpu: int, flags: int) -> int:
     """Create an event; 0 if there is no memory, or the GPU has failed."""
     c = gpu_at(gpu)
     error = drive_2(gpu, EVENT_CREATE, c.out, flags)
@@ -37,7 +37,7 @@ def new_event(gpu, flags):
 
 
 @native
-def acquire_event(gpu):
+def acquire_event(gpu: int) -> int:
     """An event without timing, from the free list or a new one; 0 if there is none."""
     c = gpu_at(gpu)
     if c.n_events == 0:
@@ -47,7 +47,7 @@ def acquire_event(gpu):
 
 
 @native
-def release_event(gpu, event):
+def release_event(gpu: int, event: int) -> None:
     """Return an event to the free list."""
     c = gpu_at(gpu)
     if c.n_events == c.events_words:
@@ -63,7 +63,7 @@ def release_event(gpu, event):
 
 
 @native
-def acquire_timed_event(gpu):
+def acquire_timed_event(gpu: int) -> int:
     """An event with timing, from the free list or a new one; 0 if there is none."""
     c = gpu_at(gpu)
     if c.n_timed_events == 0:
@@ -73,7 +73,7 @@ def acquire_timed_event(gpu):
 
 
 @native
-def release_timed_event(gpu, event):
+def release_timed_event(gpu: int, event: int) -> None:
     """Return an event with timing to the free list."""
     c = gpu_at(gpu)
     if c.n_timed_events == c.timed_events_words:
@@ -89,7 +89,7 @@ def release_timed_event(gpu, event):
 
 
 @native
-def begin_timing(gpu, stream):
+def begin_timing(gpu: int, stream: int) -> int:
     """Record an event on the stream before the timed work; 0: the work is not timed."""
     event = acquire_timed_event(gpu)
     if event != 0:
@@ -98,7 +98,7 @@ def begin_timing(gpu, stream):
 
 
 @native
-def end_timing(gpu, stream, start, row):
+def end_timing(gpu: int, stream: int, start: int, row: int) -> int:
     """Record the end of the work timed since ``begin_timing``, with its row at word ``row`` of the trace; a status.
 
     Takes over the event ``start``.
@@ -128,14 +128,14 @@ def end_timing(gpu, stream, start, row):
 
 
 @native
-def drop_timing(gpu, start):
+def drop_timing(gpu: int, start: int) -> None:
     """Undo ``begin_timing`` for failed work."""
     if start != 0:
         release_timed_event(gpu, start)
 
 
 @native
-def elapsed_ns(gpu, start, end):
+def elapsed_ns(gpu: int, start: int, end: int) -> int:
     """Nanoseconds between two completed events; -1 if the driver reports an error."""
     c = gpu_at(gpu)
     if drive_3(gpu, EVENT_TIME, c.out, start, end) != 0:
@@ -144,7 +144,7 @@ def elapsed_ns(gpu, start, end):
 
 
 @native
-def read_times(state, gpu):
+def read_times(state: int, gpu: int) -> None:
     """Write the times of completed work to the rows of the trace; all work must have completed."""
     s, c = state_at(state), gpu_at(gpu)
     for i in range(c.timed_used // 3):
@@ -162,7 +162,7 @@ def read_times(state, gpu):
 
 
 @native
-def destroy_block(gpu, block, n, step, each):
+def destroy_block(gpu: int, block: int, n: int, step: int, each: int) -> None:
     """Destroy events, the first ``each`` of every ``step`` words of a block, and free the block."""
     if block == 0:
         return
@@ -173,7 +173,7 @@ def destroy_block(gpu, block, n, step, each):
 
 
 @native
-def destroy_events(gpu):
+def destroy_events(gpu: int) -> None:
     """Destroy all events."""
     c = gpu_at(gpu)
     destroy_block(gpu, c.events, c.n_events, 1, 1)

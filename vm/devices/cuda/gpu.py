@@ -108,7 +108,7 @@ _ASKED_END = 8
 
 
 @native
-def allocate(gpu, pool, nbytes):
+def allocate(gpu: int, pool: int, nbytes: int) -> int:
     """Allocate a block of device memory (CUDA) or of page-locked memory (PINNED); its address, 0: no memory."""
     c = gpu_at(gpu)
     if c.error != 0:
@@ -125,7 +125,7 @@ def allocate(gpu, pool, nbytes):
 
 
 @native
-def deallocate(gpu, pool, address):
+def deallocate(gpu: int, pool: int, address: int) -> None:
     """Return a block to the driver; device memory in stream order."""
     if pool == CUDA:
         drive_2(gpu, MEM_FREE, address, gpu_at(gpu).compute)
@@ -134,7 +134,7 @@ def deallocate(gpu, pool, address):
 
 
 @native
-def wait_for_users(gpu, users):
+def wait_for_users(gpu: int, users: int) -> None:
     """Make later launches wait for the foreign streams that used a freed block (see ``interop``).
 
     ``users``: rows of an event and the address of the next row, freed with the events.
@@ -154,7 +154,7 @@ def wait_for_users(gpu, users):
 
 
 @native
-def allocate_workspaces(state, gpu, plan):
+def allocate_workspaces(state: int, gpu: int, plan: int) -> bool:
     """Allocate the workspaces of a launch; False if there is no memory."""
     c = gpu_at(gpu)
     n = load_i64(plan + 8 * PLAN_N_SCRATCH)
@@ -169,22 +169,22 @@ def allocate_workspaces(state, gpu, plan):
 
 
 @native
-def release_workspaces(state, gpu, n):
+def release_workspaces(state: int, gpu: int, n: int) -> None:
     """Release workspaces: the next users of their memory come later on the stream."""
     for i in range(n):
         release(state, load_i64(gpu_at(gpu).workspaces + 8 * i))
 
 
 @native
-def argument_word(gpu, kind, what, argv, pc):
+def argument_word(gpu: int, kind: int, what: int, argv: int, pc: int) -> int:
     """One word of a launch's arguments."""
     c = gpu_at(gpu)
     if kind == ARG_DATA:
-        return tensor(load_i64(argv + 8 * what)).data
+        return tensor(load_i64(argv + 8 * what)).data  # type: ignore[no-any-return]
     if kind == ARG_SLOT:
         return load_i64(c.slots + 8 * what)
     if kind == ARG_SCRATCH:
-        return tensor(load_i64(c.workspaces + 8 * what)).data
+        return tensor(load_i64(c.workspaces + 8 * what)).data  # type: ignore[no-any-return]
     if kind == ARG_FAULT:
         return c.fault
     if kind == ARG_SITE:
@@ -193,7 +193,7 @@ def argument_word(gpu, kind, what, argv, pc):
 
 
 @native
-def launch_step(gpu, at, argv, pc):
+def launch_step(gpu: int, at: int, argv: int, pc: int) -> int:
     """Fill the queue entry of one step and launch it, unless its grid is empty; a status."""
     c = gpu_at(gpu)
     n = load_i64(at + 8 * STEP_N_ARGS)
@@ -218,7 +218,7 @@ def launch_step(gpu, at, argv, pc):
 
 
 @native
-def launch_steps(state, gpu, plan, argv, pc):
+def launch_steps(state: int, gpu: int, plan: int, argv: int, pc: int) -> int:
     """Launch all steps of a packed function; a status."""
     at = plan + 8 * (PLAN_BODY + load_i64(plan + 8 * PLAN_N_SCRATCH))
     for _ in range(load_i64(plan + 8 * PLAN_N_STEPS)):
@@ -230,7 +230,7 @@ def launch_steps(state, gpu, plan, argv, pc):
 
 
 @native
-def mark_written(gpu, argv, n, n_outputs):
+def mark_written(gpu: int, argv: int, n: int, n_outputs: int) -> None:
     """Store the number of this launch in its results: if it fails, they are lost (see ``check_fault``)."""
     c = gpu_at(gpu)
     c.serial += 1
@@ -241,7 +241,7 @@ def mark_written(gpu, argv, n, n_outputs):
 
 
 @native
-def launch(state, gpu, packed, argv, n, n_outputs, pc):
+def launch(state: int, gpu: int, packed: int, argv: int, n: int, n_outputs: int, pc: int) -> int:
     """Launch a packed function; a status."""
     s, c = state_at(state), gpu_at(gpu)
     if c.error != 0:
@@ -265,7 +265,7 @@ def launch(state, gpu, packed, argv, n, n_outputs, pc):
 
 
 @native
-def launch_traced(state, gpu, plan, packed, argv, n, pc):
+def launch_traced(state: int, gpu: int, plan: int, packed: int, argv: int, n: int, pc: int) -> int:
     """Launch the steps without a graph between two events; a status."""
     s, c = state_at(state), gpu_at(gpu)
     row = begin_kernel(state, pc, packed, argv, n)
@@ -287,7 +287,7 @@ def launch_traced(state, gpu, plan, packed, argv, n, pc):
 
 
 @native
-def to_device(state, gpu, to, source, nbytes, row):
+def to_device(state: int, gpu: int, to: int, source: int, nbytes: int, row: int) -> int:
     """Copy from the host, in stream order; a status.  The source may change afterwards.
 
     The driver copies pageable host memory to its own buffers before it returns.  The driver would read page-locked memory (such
@@ -317,7 +317,7 @@ def to_device(state, gpu, to, source, nbytes, row):
 
 
 @native
-def is_read_asynchronously(gpu, address):
+def is_read_asynchronously(gpu: int, address: int) -> bool:
     """Whether the driver reads this memory asynchronously: page-locked or managed, not pageable, which has memory type 0."""
     out = gpu_at(gpu).out
     store_i64(out, 0)
@@ -327,7 +327,7 @@ def is_read_asynchronously(gpu, address):
 
 
 @native
-def on_device(state, gpu, to, source, nbytes):
+def on_device(state: int, gpu: int, to: int, source: int, nbytes: int) -> int:
     """Copy within the GPU, in stream order; a status."""
     state_at(state).outstanding = 1
     status = flush(gpu) + 0
@@ -337,7 +337,7 @@ def on_device(state, gpu, to, source, nbytes):
 
 
 @native
-def begin_copy(state, gpu, to, source, nbytes, row):
+def begin_copy(state: int, gpu: int, to: int, source: int, nbytes: int, row: int) -> int:
     """Begin a copy to page-locked memory after all earlier launches; an event to wait for, or a negated status."""
     c = gpu_at(gpu)
     if c.error != 0:
@@ -368,7 +368,7 @@ def begin_copy(state, gpu, to, source, nbytes, row):
 
 
 @native
-def end_copy(state, gpu, event):
+def end_copy(state: int, gpu: int, event: int) -> int:
     """Wait for a copy; a status.  Launches that were held back since the copy began are flushed first."""
     status = flush(gpu) + 0
     waited = checked(gpu, drive_1(gpu, EVENT_WAIT, event)) + 0
@@ -381,7 +381,7 @@ def end_copy(state, gpu, event):
 
 
 @native
-def synchronize(state, gpu):
+def synchronize(state: int, gpu: int) -> int:
     """Wait for all work; a status."""
     c = gpu_at(gpu)
     if c.error != 0:
@@ -399,7 +399,7 @@ def synchronize(state, gpu):
 
 
 @native
-def check_fault(state, gpu, everything):
+def check_fault(state: int, gpu: int, everything: int) -> int:
     """The status of the first kernel that failed since the host's last check; results of later launches are lost."""
     s, c = state_at(state), gpu_at(gpu)
     fault = load_i64(c.fault)
@@ -418,9 +418,9 @@ def check_fault(state, gpu, everything):
 
 
 @native
-def mark_lost(state, good_serial):
+def mark_lost(state: int, good_serial: int) -> None:
     """Mark every storage of the GPU that a launch after ``good_serial`` wrote: see ``heap.LOST``."""
-    chunk = state_at(state).object_chunks
+    chunk: int = state_at(state).object_chunks
     while chunk != 0:
         for i in range(OBJECTS_PER_CHUNK):
             o = tensor(chunk + 64 + i * OBJECT_BYTES)
@@ -430,7 +430,7 @@ def mark_lost(state, good_serial):
 
 
 @native
-def begin_trace(gpu):
+def begin_trace(gpu: int) -> int:
     """Record the begin of a trace on the GPU's clock and the host's; all earlier work has run.  A status."""
     c = gpu_at(gpu)
     if c.base_event == 0:
@@ -445,7 +445,7 @@ def begin_trace(gpu):
 
 
 @native
-def close(state, gpu):
+def close(state: int, gpu: int) -> int:
     """Free the blocks and events of the GPU's record; Python closes streams, pool and context."""
     c = gpu_at(gpu)
     for i in range(c.n_graphs):
@@ -459,7 +459,7 @@ def close(state, gpu):
 
 
 @native
-def trim(state, gpu):
+def trim(state: int, gpu: int) -> int:
     """Return the driver's free memory to the system.
 
     Memory that the host has just freed becomes free in stream order: on an idle stream, the host waits.
@@ -470,7 +470,7 @@ def trim(state, gpu):
 
 
 @native
-def gpu(state, request, a, b, c, d):
+def gpu(state: int, request: int, a: int, b: int, c: int, d: int) -> int:
     """Serve a request to the GPU: see ``vm.runtime.state_layout``."""
     own = state_at(state).gpu_record
     if request == GPU_LAUNCH:

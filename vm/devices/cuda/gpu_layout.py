@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ....ops.native.memory import record
+from ....ops.native.object_layout import Record
 
 _WORD = np.int64
 
@@ -58,7 +61,7 @@ GPU = np.dtype(
     ]
 )
 
-gpu_at = record(GPU)
+gpu_at: Callable[[int], Record] = record(GPU)
 
 GRAPHS_OFF, GRAPHS_ON, GRAPHS_AUTO = range(3)
 #: Modes by their names in the configuration.
@@ -73,7 +76,7 @@ GRAPH = np.dtype(
     ]
 )
 GRAPH_BYTES = GRAPH.itemsize
-graph_at = record(GRAPH)
+graph_at: Callable[[int], Record] = record(GRAPH)
 #: State of a region of launches: seen once, never to be captured (it is not faster, or capture failed), captured.
 MET, NEVER, CAPTURED = range(3)
 

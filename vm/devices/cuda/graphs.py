@@ -67,7 +67,7 @@ _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @native
-def reserve_entry(gpu, words):
+def reserve_entry(gpu: int, words: int) -> int:
     """Reserve a queue entry of ``words`` words; its address, 0: no memory."""
     c = gpu_at(gpu)
     if c.queue_used + words > c.queue_words:
@@ -81,7 +81,7 @@ def reserve_entry(gpu, words):
 
 
 @native
-def launch_entry(gpu, at):
+def launch_entry(gpu: int, at: int) -> int:
     """Launch one entry; a status."""
     c = gpu_at(gpu)
     n = load_i64(at + 8 * ENTRY_N_ARGS)
@@ -104,7 +104,7 @@ def launch_entry(gpu, at):
 
 
 @native
-def call_library(gpu, function, args, n):
+def call_library(gpu: int, function: int, args: int, n: int) -> int:
     """Call a library's function with up to 24 words; a status."""
     if n > 24:
         return INTERNAL
@@ -125,7 +125,7 @@ def call_library(gpu, function, args, n):
 
 
 @native
-def launch_entries(gpu, at, end):
+def launch_entries(gpu: int, at: int, end: int) -> int:
     """Launch the entries from ``at`` to ``end``; a status."""
     while at < end:
         status = launch_entry(gpu, at) + 0
@@ -136,7 +136,7 @@ def launch_entries(gpu, at, end):
 
 
 @native
-def commit_entry(gpu, words):
+def commit_entry(gpu: int, words: int) -> int:
     """Launch the filled entry of ``words`` words at the end of the queue, or hold it back; a status."""
     c = gpu_at(gpu)
     at = c.queue + 8 * c.queue_used
@@ -153,7 +153,7 @@ def commit_entry(gpu, words):
 
 
 @native
-def hash_words(at, words):
+def hash_words(at: int, words: int) -> int:
     """A hash of words."""
     h = words * _ODD
     for i in range(words):
@@ -163,7 +163,7 @@ def hash_words(at, words):
 
 
 @native
-def are_equal(a, b, words):
+def are_equal(a: int, b: int, words: int) -> bool:
     """Whether the words at two addresses are equal."""
     i = 0
     while i < words and load_i64(a + 8 * i) == load_i64(b + 8 * i):
@@ -172,7 +172,7 @@ def are_equal(a, b, words):
 
 
 @native
-def flush(gpu):
+def flush(gpu: int) -> int:
     """End the region: replay it, capture it, or launch its entries; a status."""
     c = gpu_at(gpu)
     words, n = c.queue_used, c.n_queued
@@ -204,7 +204,7 @@ def flush(gpu):
 
 
 @native
-def find_region(gpu, h, words):
+def find_region(gpu: int, h: int, words: int) -> int:
     """The row of a region; for a new region a new row, or the least recently used one."""
     c = gpu_at(gpu)
     oldest, met = 0, c.graph_clock + 1
@@ -235,7 +235,7 @@ def find_region(gpu, h, words):
 
 
 @native
-def free_region(gpu, row):
+def free_region(gpu: int, row: int) -> None:
     """Free a region's resources.  The driver destroys a running graph when it has completed."""
     g = graph_at(row)
     if g.exec != 0:
@@ -253,7 +253,7 @@ def free_region(gpu, row):
 
 
 @native
-def launch_first(gpu, row, end):
+def launch_first(gpu: int, row: int, end: int) -> int:
     """Launch a region for the first time, and time it in mode ``auto``; a status."""
     c, g = gpu_at(gpu), graph_at(row)
     if c.graphs != GRAPHS_AUTO:
@@ -270,7 +270,7 @@ def launch_first(gpu, row, end):
 
 
 @native
-def is_faster(gpu, row):
+def is_faster(gpu: int, row: int) -> bool:
     """Whether the host took longer to launch the region than the GPU to run it; False until it has run.
 
     A GPU that is faster waits for each launch: between the events around the region it then takes as long as the host, and a
@@ -295,7 +295,7 @@ def is_faster(gpu, row):
 
 
 @native
-def capture(gpu, row, words):
+def capture(gpu: int, row: int, words: int) -> int:
     """Capture the queued region in a graph and launch it; if that fails, never try again and launch separately.  A status."""
     c, g = gpu_at(gpu), graph_at(row)
     entries = alloc(8 * words)

@@ -12,7 +12,7 @@ QUEUE_KERNEL, QUEUE_COPY, QUEUE_POISON = 1, 2, 3
 
 
 @native
-def reserve(state, words):
+def reserve(state: int, words: int) -> int:
     """Reserve a queue entry of ``words`` words; its address, or 0: no memory."""
     s = state_at(state)
     if s.queue_used + words > s.queue_words:
@@ -28,7 +28,7 @@ def reserve(state, words):
 
 
 @native
-def queue_poison(state, block, nbytes):
+def queue_poison(state: int, block: int, nbytes: int) -> None:
     """Poison a freed block: at once, or after the work queued so far, which may still read it."""
     if state_at(state).queue_used == 0:
         fill_bytes(block, POISON, nbytes)
@@ -42,7 +42,7 @@ def queue_poison(state, block, nbytes):
 
 
 @native
-def queue_copy(state, to, source, nbytes, free_source):
+def queue_copy(state: int, to: int, source: int, nbytes: int, free_source: int) -> int:
     """Queue a copy into device memory; a status."""
     at = reserve(state, 6)
     if at == 0:

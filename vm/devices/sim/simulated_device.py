@@ -24,7 +24,7 @@ ALL = 1 << 62
 
 
 @native
-def queue_kernel(state, function, argv, n, n_outputs, pc, packed):
+def queue_kernel(state: int, function: int, argv: int, n: int, n_outputs: int, pc: int, packed: int) -> int:
     """Queue a launch with copies of its ``n`` descriptors; a status."""
     start = clock_ns() if state_at(state).tracing != TRACE_OFF else 0
     words = OBJECT_BYTES // 8
@@ -47,21 +47,21 @@ def queue_kernel(state, function, argv, n, n_outputs, pc, packed):
 
 
 @native
-def is_full(state):
+def is_full(state: int) -> bool:
     """Whether the queue is full: nobody may ever read its results."""
     s = state_at(state)
     return 8 * (s.queue_used - s.queue_head) + s.staged_bytes > MOST_QUEUED_BYTES
 
 
 @native
-def end_of_queue(state):
+def end_of_queue(state: int) -> int:
     """The position behind the last entry."""
     s = state_at(state)
     return s.queue_base + s.queue_used
 
 
 @native
-def run_queued_kernel(state, at):
+def run_queued_kernel(state: int, at: int) -> int:
     """Run one queued launch; a status."""
     s = state_at(state)
     n = load_i64(at + 24)
@@ -77,7 +77,7 @@ def run_queued_kernel(state, at):
 
 
 @native
-def mark_lost(at):
+def mark_lost(at: int) -> None:
     """Mark the results of a queued launch as lost: see ``heap.LOST``.
 
     A storage that was freed and allocated again since then has another value: its producer is queued behind this launch.
@@ -90,14 +90,14 @@ def mark_lost(at):
 
 
 @native
-def is_lost(at):
+def is_lost(at: int) -> bool:
     """Whether the launch that produces this tensor was dropped."""
     storage = tensor(at).storage
-    return storage != 0 and tensor(storage).ndim == LOST
+    return storage != 0 and tensor(storage).ndim == LOST  # type: ignore[no-any-return]
 
 
 @native
-def run_entry(state, at, status):
+def run_entry(state: int, at: int, status: int) -> int:
     """Run one entry; a status.  After a failure (``status``) a kernel is dropped, and its results marked as lost."""
     s = state_at(state)
     kind = load_i64(at)
@@ -119,7 +119,7 @@ def run_entry(state, at, status):
 
 
 @native
-def drain(state, until):
+def drain(state: int, until: int) -> int:
     """Run queued entries before the position ``until``; a status.  After a failure all queued kernels are dropped."""
     s = state_at(state)
     status = 0
