@@ -46,7 +46,7 @@ test-all: test  ## `make test`, then the rest of the tests: more dtypes, modes, 
 fuzz: $(VENV)/stamp-test  ## random trials for SECONDS=60, of PARTS= (see tests/campaign); a finding becomes a test in build/campaign
 	$(PY) -m tests.campaign $(PARTS) --seconds $(SECONDS) $(FUZZ_ARGS)
 
-check: lint types  ## lint, format, types of the public API, and the tests that use no kernel (a minute)
+check: lint types  ## lint, format, types, and the tests that use no kernel (a minute)
 	$(PYTEST) --tier check $(PYTEST_ARGS)
 
 lint: $(VENV)/stamp-test
@@ -54,7 +54,7 @@ lint: $(VENV)/stamp-test
 	$(PY) -m ruff format --check .
 
 # mypy must see the repository root under the name of the package: .types/relayvm is a link to it (see [tool.mypy]).
-types: $(VENV)/stamp-test
+types: $(VENV)/stamp-test  ## mypy --strict over the package and a program that uses it
 	@mkdir -p .types && ln -sfn .. .types/relayvm
 	$(PY) -m mypy
 
