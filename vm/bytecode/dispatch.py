@@ -36,7 +36,7 @@ def handles(*instructions: type[Instruction]) -> Callable[[F], F]:
     """Declare a function as the handler of instructions."""
 
     def declare(handler: F) -> F:
-        handler.__handles__ = instructions  # type: ignore[attr-defined]
+        vars(handler)["__handles__"] = instructions
         return handler
 
     return declare
@@ -63,7 +63,7 @@ def branches(handlers: Handlers) -> str:
     groups: dict[object, list[type[Instruction]]] = {}
     for cls in [*handlers, *(cls for cls in INSTRUCTIONS.values() if cls not in handlers)]:
         groups.setdefault(handlers.get(cls, cls), []).append(cls)
-    lines = []
+    lines: list[str] = []
     for group in groups.values():
         names = ", ".join(cls.__name__ for cls in group)
         lines.append(f"{'elif' if lines else 'if'} {_is_one_of(group)}:  # {names}")

@@ -88,7 +88,8 @@ def _compiled() -> Callable[[int], int]:
     linecache.cache[name] = len(TEXT), None, TEXT.splitlines(keepends=True), name
     namespace: dict[str, Any] = {**_NAMES, **{handler.__name__: handler for handler in HANDLERS.values()}}
     exec(compile(TEXT, name, "exec"), namespace)
-    return native(namespace["run_loop"])
+    loop: Callable[[int], int] = native(namespace["run_loop"])
+    return loop
 
 
 run_loop = _compiled()
