@@ -37,9 +37,8 @@ class Record(Protocol):
     def __setattr__(self, name: str, value: int) -> None: ...
 
 
-#: A tensor: a contiguous, row-major view of a storage.  ``payload`` holds the elements of small host tensors. Other objects use
-#: the same record: a storage has the size of its block in ``shape[0]``; a tuple or closure has its fields at ``data`` and its
-#: constructor or function number in ``dtype``.
+#: A tensor: a contiguous, row-major view of a storage.  ``payload`` holds the elements of small host tensors.  Other objects use
+#: the same words under other names: see the layouts below.
 TENSOR = np.dtype(
     [
         ("refcount", _WORD),
@@ -49,7 +48,7 @@ TENSOR = np.dtype(
         ("dtype", _WORD),  # index into tensor_types.DTYPES
         ("device", _WORD),  # 0: host
         ("storage", _WORD),  # address of the storage object; 0: the payload, or memory that the machine does not own
-        ("count", _WORD),  # a storage: its size class; a tuple or closure: number of fields
+        ("count", _WORD),  # not of tensors
         ("shape", _WORD, (MAX_RANK,)),
         ("payload", _WORD, (MAX_RANK,)),
     ]
@@ -62,6 +61,32 @@ SHARE = np.dtype([("part", _WORD), ("parts", _WORD), ("limit", _WORD)])
 #: The limit of a kernel that must not ask for threads.
 NO_LIMIT = 1 << 62
 
-#: A pending copy to the host is a TAG_PENDING object: the host tensor at ``data``, the source at ``storage``, the ticket to wait
-#: for in ``count``, the instruction that began the copy in ``ndim``, the reason in ``dtype``, the source's device in ``device``.
+
+def _layout(**words: str | tuple[str, int]) -> np.dtype:
+    """A layout of the words of an object: for each name the field of TENSOR, or an array field and an index, in their order."""
+    assert TENSOR.fields is not None
+    places = [(place, 0) if isinstance(place, str) else place for place in words.values()]
+    offsets = [TENSOR.fields[field][1] + index * np.dtype(_WORD).itemsize for field, index in places]
+    return np.dtype({"names": list(words), "formats": [_WORD] * len(words), "offsets": offsets, "itemsize": OBJECT_BYTES})
+
+
+#: A storage.  ``writer``: LOST if the launch that writes it was dropped, on a GPU the number of that launch.  ``users``: on a GPU
+#: the list of foreign streams that used it; 0: none.  ``first_tensor``: the first tensor in it (see ``vm.runtime.poison``).
+#: ``serial``: on ``sim`` the number of its allocation.
+STORAGE = _layout(
+    refcount="refcount", tag="tag", data="data", writer="ndim", device="device", size_class="count", nbytes=("shape", 0),
+    users=("shape", 1), first_tensor=("payload", 0), serial=("payload", 1),
+)  # fmt: skip
+#: A tuple or constructor, and a closure.  ``fields``: the address of the fields, or of the captured values.  ``separate``:
+#: whether they are in a block of their own.
+ADT = _layout(refcount="refcount", tag="tag", fields="data", constructor="dtype", separate="device", n_fields="count")
+CLOSURE = _layout(refcount="refcount", tag="tag", fields="data", function="dtype", separate="device", n_fields="count")
+#: A pending copy of ``source`` to the tensor ``to`` on the host.  ``ticket``: the work to wait for.  ``pc``, ``reason``: the
+#: instruction that began the copy and its reason.  ``device``: that of the source.
+PENDING = _layout(
+    refcount="refcount", tag="tag", to="data", pc="ndim", reason="dtype", device="device", source="storage", ticket="count"
+)
+#: A dead object, in a list of dead objects or of free ones.
+FREE = _layout(next="refcount", tag="tag", data="data", nbytes=("shape", 0))
+
 TAG_TENSOR, TAG_STORAGE, TAG_ADT, TAG_CLOSURE, TAG_PENDING = 1, 2, 3, 4, 5

@@ -14,10 +14,11 @@ import numpy as np
 from ...ops.core.tensor_types import DTYPES, MAX_RANK
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
+from ...ops.native.objects import adt_at, storage_at
 from ...ops.native.status import OUT_OF_MEMORY
 from ..bytecode.sync_reason import SyncReason, number_of
 from ..runtime.heap import DONATED, new_object, new_record, release, retain
-from ..runtime.poison import NEXT, link_tensor
+from ..runtime.poison import link_tensor
 from ..runtime.state_layout import CUDA, state_at
 from ..runtime.stream import host_to_device, wait_for_all
 from .tensor import Tensor
@@ -56,7 +57,7 @@ def build(state: int, rows: int, n: int) -> int:
             return -1
         depth -= fields
         for k in range(fields):
-            store_i64(tensor(made).data + 8 * k, load_i64(rows + 8 * (ROW_WORDS * (depth + k) + _MADE)))
+            store_i64(adt_at(made).fields + 8 * k, load_i64(rows + 8 * (ROW_WORDS * (depth + k) + _MADE)))
         store_i64(rows + 8 * (ROW_WORDS * depth + _MADE), made)
         depth += 1
     for k in range(depth):
@@ -95,13 +96,13 @@ def give(state: int, at: int, nbytes: int) -> bool:
     storage = new_object(state, TAG_STORAGE)
     if storage == 0:
         return False
-    s = tensor(storage)
+    s = storage_at(storage)
     s.data = tensor(at).data
     s.device = 0
-    s.ndim = 0
-    s.count = DONATED
-    s.shape[0] = nbytes
-    s.payload[NEXT] = 0
+    s.writer = 0
+    s.size_class = DONATED
+    s.nbytes = nbytes
+    s.first_tensor = 0
     tensor(at).storage = storage
     if state_at(state).poison != 0:
         link_tensor(at, nbytes)

@@ -19,6 +19,7 @@ from ...ops.native.cache import kernel_store
 from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_TENSOR
+from ...ops.native.objects import storage_at
 from ..bytecode.signature import named_dims
 from ..runtime.growable import grow
 from ..runtime.heap import DONATED
@@ -191,7 +192,7 @@ def result_of(entry: int, handle: int) -> int:
     t = tensor(s.result)
     if t.tag != TAG_TENSOR or t.ndim != load_i64(entry + 8 * _RANK) or t.dtype != load_i64(entry + 8 * _DTYPE):
         return serve(handle, -1 - load_i64(entry + 8 * _FUNCTION))  # a tuple, or a result that differs from its declared type
-    if t.storage == 0 or tensor(t.storage).count == DONATED:
+    if t.storage == 0 or storage_at(t.storage).size_class == DONATED:
         s.result = call_4(machine, state, OWN, s.result, 0)
         if s.result == 0:
             return serve(handle, NO_RESULT)

@@ -16,6 +16,7 @@ from ...ops.native.cache import kernel_store
 from ...ops.native.memory import ARRAYS, load_i64
 from ...ops.native.memory import tensor as record_at
 from ...ops.native.object_layout import TAG_ADT, TAG_TENSOR
+from ...ops.native.objects import adt_at
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.signature import ArgumentChecker, parameter_table, positional
@@ -309,8 +310,8 @@ class MachineCore(MachineState):
                 if tensor is None:
                     raise self._no_memory("the result")
                 return tensor
-        elif record.tag == TAG_ADT and isinstance(ty, TupleType) and record.count == len(ty.fields):
-            at = record.data
+        elif record.tag == TAG_ADT and isinstance(ty, TupleType) and adt_at(address).n_fields == len(ty.fields):
+            at = adt_at(address).fields
             return tuple([self._unpack(load_i64(at + 8 * i), t) for i, t in enumerate(ty.fields)])
         if isinstance(ty, FuncType):
             raise VMError(f"the result is {ty}: a function has no value outside the program")

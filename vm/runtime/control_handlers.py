@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ops.native.memory import load_i64, load_u8, native, tensor
 from ...ops.native.object_layout import TAG_CLOSURE, TAG_TENSOR
+from ...ops.native.objects import closure_at
 from ...ops.native.status import INTERNAL, NO_MATCH, NOT_ON_HOST, OK
 from ..bytecode import isa
 from ..bytecode.dispatch import handles
@@ -47,9 +48,9 @@ def invoke(
     state: int, regs: int, following: int, dst: int, func: int, closure: int, args: int, n_args: int, dead: int, n_dead: int
 ) -> int:
     if closure != 0:
-        if tensor(closure).tag != TAG_CLOSURE:
+        if closure_at(closure).tag != TAG_CLOSURE:
             return INTERNAL
-        func = tensor(closure).dtype
+        func = closure_at(closure).function
     return call(state, func, closure, regs, args, n_args, dst - regs, following, dead, n_dead)
 
 
@@ -57,9 +58,9 @@ def invoke(
 @native
 def invoke_tail(state: int, regs: int, func: int, closure: int, args: int, n_args: int) -> int:
     if closure != 0:
-        if tensor(closure).tag != TAG_CLOSURE:
+        if closure_at(closure).tag != TAG_CLOSURE:
             return INTERNAL
-        func = tensor(closure).dtype
+        func = closure_at(closure).function
     return call_tail(state, func, closure, regs, args, n_args)
 
 

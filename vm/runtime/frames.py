@@ -6,7 +6,8 @@ by their offset in the stack, so the stack may move when it grows.
 
 from __future__ import annotations
 
-from ...ops.native.memory import load_i64, native, store_i64, tensor
+from ...ops.native.memory import load_i64, native, store_i64
+from ...ops.native.objects import closure_at
 from ...ops.native.status import INTERNAL, OK, STACK_OVERFLOW
 from .growable import grow
 from .heap import release, retain
@@ -44,10 +45,10 @@ def gather(regs: int, operands: int, n: int, captured: int, to: int) -> int:
     """Store owned references to the captured values of a closure (0: none), then to ``n`` registers; their number."""
     count = 0
     if captured != 0:
-        c = tensor(captured)
-        for i in range(c.count):
-            store_i64(to + 8 * i, retain(load_i64(c.data + 8 * i)))
-        count = c.count
+        c = closure_at(captured)
+        for i in range(c.n_fields):
+            store_i64(to + 8 * i, retain(load_i64(c.fields + 8 * i)))
+        count = c.n_fields
     for i in range(n):
         store_i64(to + 8 * (count + i), retain(load_i64(regs + 8 * load_i64(operands + 8 * i))))
     return count + n

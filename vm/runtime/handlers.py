@@ -6,6 +6,7 @@ from ...ops.core.tensor_types import DTYPES, MAX_RANK
 from ...ops.native.jit.c_functions import call_4
 from ...ops.native.memory import clock_ns, fill_bytes, load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
+from ...ops.native.objects import adt_at, pending_at, storage_at
 from ...ops.native.status import INTERNAL, NOT_ON_HOST, OK, OUT_OF_MEMORY
 from ..bytecode import isa
 from ..bytecode.dispatch import handles
@@ -116,7 +117,7 @@ def take_storage(state: int, pc: int, dst: int, src: int, device: int) -> int:
         return INTERNAL
     storage = t.storage
     if storage != 0 and t.refcount == 1:
-        block = tensor(storage)
+        block = storage_at(storage)
         if block.refcount == 1 and block.device == device and block.data == t.data:
             set_register(state, dst, retain(storage))
             return OK
@@ -127,13 +128,13 @@ def take_storage(state: int, pc: int, dst: int, src: int, device: int) -> int:
 @native
 def alloc_tensor(state: int, dst: int, storage: int, offset: int, dtype: int, dims: int, n_dims: int) -> int:
     """Make a tensor in part of a storage, of ``n_dims`` sizes; a status."""
-    block = tensor(storage)
+    block = storage_at(storage)
     if block.tag != TAG_STORAGE:
         return INTERNAL
     nbytes = checked_bytes(dims, n_dims, dtype)
     if nbytes < 0:
         return status_of_bytes(nbytes)
-    if offset + nbytes > block.shape[0]:
+    if offset + nbytes > block.nbytes:
         return INTERNAL
     made = new_object(state, TAG_TENSOR)
     if made == 0:
@@ -227,10 +228,10 @@ def copy_begin(state: int, pc: int, dst: int, src: int, reason: int) -> int:
 def copy_wait(state: int, dst: int, src: int) -> int:
     s = state_at(state)
     pending = load_i64(src)
-    if tensor(pending).tag != TAG_PENDING:
+    if pending_at(pending).tag != TAG_PENDING:
         return INTERNAL
     store_i64(src, 0)
-    made = end_copy(state, pending, load_i64(s.reason_kinds + 8 * tensor(pending).dtype), 0)
+    made = end_copy(state, pending, load_i64(s.reason_kinds + 8 * pending_at(pending).reason), 0)
     if made == 0:
         return s.status
     set_register(state, dst, made)
@@ -275,9 +276,9 @@ def load_consti(state: int, dst: int, val: int) -> int:
 @handles(isa.GetTag)
 @native
 def get_tag(state: int, dst: int, object: int) -> int:
-    if tensor(object).tag != TAG_ADT:
+    if adt_at(object).tag != TAG_ADT:
         return INTERNAL
-    made = scalar(state, tensor(object).dtype)
+    made = scalar(state, adt_at(object).constructor)
     if made == 0:
         return OUT_OF_MEMORY
     set_register(state, dst, made)
@@ -290,7 +291,7 @@ def make_record(state: int, regs: int, dst: int, tag: int, number: int, values: 
     made = new_record(state, tag, number, n)
     if made == 0:
         return OUT_OF_MEMORY
-    fields = tensor(made).data
+    fields = adt_at(made).fields
     for i in range(n):
         store_i64(fields + 8 * i, retain(load_i64(regs + 8 * load_i64(values + 8 * i))))
     set_register(state, dst, made)
@@ -312,8 +313,8 @@ def alloc_closure(state: int, regs: int, dst: int, func: int, captured: int, n_c
 @handles(isa.GetField)
 @native
 def get_field(state: int, dst: int, object: int, index: int) -> int:
-    o = tensor(object)
-    if o.tag != TAG_ADT or index >= o.count:
+    o = adt_at(object)
+    if o.tag != TAG_ADT or index >= o.n_fields:
         return INTERNAL
-    set_register(state, dst, retain(load_i64(o.data + 8 * index)))
+    set_register(state, dst, retain(load_i64(o.fields + 8 * index)))
     return OK

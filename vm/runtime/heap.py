@@ -10,6 +10,7 @@ from ...ops.core.tensor_types import DTYPES, ITEMSIZE
 from ...ops.native.jit.c_functions import call_6
 from ...ops.native.memory import alloc, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import OBJECT_BYTES, TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR, TENSOR
+from ...ops.native.objects import adt_at, free_at, pending_at, storage_at
 from ...ops.native.status import OUT_OF_MEMORY, SIZE_OVERFLOW
 from ..devices.sim.device_queue import queue_poison
 from .poison import NBYTES, link_tensor, unlink_tensor
@@ -44,13 +45,9 @@ _ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
 _MAX_BYTES = 1 << 46
 #: The limit for a tensor without elements, with its empty axes counted as 1: loops over it then take seconds at most.
 _MAX_EMPTY = 1 << 36
-#: In ``ndim`` of a storage: the launch that should have written it was dropped, because work before it failed.
+#: In ``writer`` of a storage: the launch that should have written it was dropped, because work before it failed.
 LOST = -1
-#: In ``shape`` of a storage on a GPU, behind its size: the list of foreign streams that used it (see ``cuda.interop``), 0: none.
-USERS = 1
-#: Word of the payload of a storage on ``sim``: the serial number of its allocation.
-SERIAL = 1
-#: In ``count`` of a storage, in place of its size class: a caller's array, donated for one run (see ``api.donation``).
+#: In ``size_class`` of a storage: a caller's array, donated for one run (see ``api.donation``).
 DONATED = -1
 
 
@@ -69,7 +66,7 @@ def refill_objects(state: int) -> bool:
     head: int = s.free_objects
     for i in range(OBJECTS_PER_CHUNK):
         at = chunk + 64 + i * OBJECT_BYTES
-        tensor(at).refcount = head
+        free_at(at).next = head
         head = at
     s.free_objects = head
     return True
@@ -82,8 +79,8 @@ def new_object(state: int, tag: int) -> int:
     if s.free_objects == 0 and not refill_objects(state):
         return 0
     at = s.free_objects
+    s.free_objects = free_at(at).next
     o = tensor(at)
-    s.free_objects = o.refcount
     s.live_objects += 1
     o.refcount = 1
     o.tag = tag
@@ -107,11 +104,11 @@ def release(state: int, at: int) -> None:
     o.refcount -= 1
     if o.refcount != 0:
         return
-    head = at  # dead objects, linked through ``refcount`` (which is 0 for the last)
+    head = at  # a list of dead objects; ``next``, their count of references, is 0 for the last
     while head != 0:
         at = head
         o = tensor(at)
-        head = o.refcount
+        head = free_at(at).next
         tag = o.tag
         if tag == TAG_TENSOR:
             if o.storage != 0 and state_at(state).poison != 0:
@@ -121,15 +118,17 @@ def release(state: int, at: int) -> None:
             free_storage(state, at)
             continue
         elif tag == TAG_ADT or tag == TAG_CLOSURE:
-            for i in range(o.count):
-                head = release_field(load_i64(o.data + 8 * i), head)
-            if o.device != 0:
-                free(o.data)
+            held = adt_at(at)
+            for i in range(held.n_fields):
+                head = release_field(load_i64(held.fields + 8 * i), head)
+            if held.separate != 0:
+                free(held.fields)
         elif tag == TAG_PENDING:
             # the copy is dropped, but the GPU may still be writing to it
-            if o.device == CUDA:
-                call_6(state_at(state).gpu, state, GPU_COPY_WAIT, o.count, 0, 0, 0)
-            head = release_field(o.storage, release_field(o.data, head))
+            pending = pending_at(at)
+            if pending.device == CUDA:
+                call_6(state_at(state).gpu, state, GPU_COPY_WAIT, pending.ticket, 0, 0, 0)
+            head = release_field(pending.source, release_field(pending.to, head))
         free_object(state, at)
 
 
@@ -142,16 +141,16 @@ def release_field(at: int, head: int) -> int:
     o.refcount -= 1
     if o.refcount != 0:
         return head
-    o.refcount = head
+    free_at(at).next = head
     return at
 
 
 @native
 def free_object(state: int, at: int) -> None:
     s = state_at(state)
-    o = tensor(at)
+    o = free_at(at)
     o.tag = 0
-    o.refcount = s.free_objects
+    o.next = s.free_objects
     s.free_objects = at
     s.live_objects -= 1
 
@@ -162,21 +161,21 @@ def new_record(state: int, tag: int, number: int, n_fields: int) -> int:
     at = new_object(state, tag)
     if at == 0:
         return 0
-    o = tensor(at)
-    o.dtype = number
-    o.count = n_fields
-    o.device = 0
-    o.data = at + _SHAPE
+    o = adt_at(at)  # a closure has its function's number in the same place
+    o.constructor = number
+    o.n_fields = n_fields
+    o.separate = 0
+    o.fields = at + _SHAPE
     if n_fields > INLINE_FIELDS:
-        o.data = alloc(8 * n_fields)
-        o.device = 1
-        if o.data == 0:
-            o.device = 0
-            o.count = 0
+        o.fields = alloc(8 * n_fields)
+        o.separate = 1
+        if o.fields == 0:
+            o.separate = 0
+            o.n_fields = 0
             release(state, at)
             return 0
     for i in range(n_fields):
-        store_i64(o.data + 8 * i, 0)
+        store_i64(o.fields + 8 * i, 0)
     return at
 
 
@@ -231,17 +230,17 @@ def new_storage(state: int, nbytes: int, device: int) -> int:
     slot = device * N_CLASSES + c
     at = s.free_storage[slot]
     if at != 0:
-        s.free_storage[slot] = tensor(at).refcount
-        tensor(at).refcount = 1
+        s.free_storage[slot] = free_at(at).next
+        storage_at(at).refcount = 1
     else:
         at = allocate_storage(state, class_bytes(c), device, c)
         if at == 0:
             return 0
-    tensor(at).ndim = 0
+    storage_at(at).writer = 0
     if device == SIM:
         s.handed_out += 1
-        tensor(at).payload[SERIAL] = s.handed_out
-    size = tensor(at).shape[0]
+        storage_at(at).serial = s.handed_out
+    size = storage_at(at).nbytes
     s.allocs += 1
     s.alloc_bytes += nbytes
     s.live_bytes += size
@@ -269,13 +268,13 @@ def allocate_storage(state: int, size: int, device: int, c: int) -> int:
         return 0
     if device == SIM or (device == CPU and s.poison != 0):
         fill_bytes(block, POISON, size)
-    o = tensor(at)
-    o.payload[0] = 0
+    o = storage_at(at)
+    o.first_tensor = 0
     o.data = block
-    o.shape[0] = size
-    o.shape[USERS] = 0
+    o.nbytes = size
+    o.users = 0
     o.device = device
-    o.count = c
+    o.size_class = c
     s.pool_bytes += size
     return at
 
@@ -288,9 +287,9 @@ def free_storage(state: int, at: int) -> None:
     launched after the last one, and waits for the foreign streams that used the block.
     """
     s = state_at(state)
-    o = tensor(at)
-    size = o.shape[0]
-    if o.count == DONATED:
+    o = storage_at(at)
+    size = o.nbytes
+    if o.size_class == DONATED:
         if s.poison != 0:
             fill_bytes(o.data, POISON, size)
         free_object(state, at)
@@ -299,11 +298,11 @@ def free_storage(state: int, at: int) -> None:
         queue_poison(state, o.data, size)
     elif o.device == CPU and s.poison != 0:
         fill_bytes(o.data, POISON, size)
-    elif o.device == CUDA and o.shape[USERS] != 0:
-        call_6(s.gpu, state, GPU_AWAIT, o.shape[USERS], 0, 0, 0)
-        o.shape[USERS] = 0
-    slot = o.device * N_CLASSES + o.count
-    o.refcount = s.free_storage[slot]
+    elif o.device == CUDA and o.users != 0:
+        call_6(s.gpu, state, GPU_AWAIT, o.users, 0, 0, 0)
+        o.users = 0
+    slot = o.device * N_CLASSES + o.size_class
+    free_at(at).next = s.free_storage[slot]
     s.free_storage[slot] = at
     s.live_bytes -= size
 
@@ -321,9 +320,9 @@ def trim(state: int) -> int:
         for c in range(N_CLASSES):
             at = s.free_storage[device * N_CLASSES + c]
             while at != 0:
-                following = tensor(at).refcount
-                free_block(state, device, tensor(at).data)
-                given += tensor(at).shape[0]
+                following = free_at(at).next
+                free_block(state, device, free_at(at).data)
+                given += free_at(at).nbytes
                 free_object(state, at)
                 at = following
             s.free_storage[device * N_CLASSES + c] = 0
@@ -444,7 +443,7 @@ def like(state: int, source: int, device: int) -> int:
     o.dtype = s.dtype
     o.device = device if device <= CUDA else 0
     o.storage = storage
-    o.data = tensor(storage).data
+    o.data = storage_at(storage).data
     for i in range(s.ndim):
         o.shape[i] = s.shape[i]
     if state_at(state).poison != 0:
@@ -459,7 +458,7 @@ def owned(state: int, at: int) -> int:
     Takes over the caller's reference.
     """
     storage = tensor(at).storage
-    if is_inline(at) or (storage != 0 and tensor(storage).count != DONATED):
+    if is_inline(at) or (storage != 0 and storage_at(storage).size_class != DONATED):
         return at
     device = tensor(at).device
     copy = like(state, at, device)

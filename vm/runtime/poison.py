@@ -7,11 +7,12 @@ words of their payload, and bytes that only a dead tensor covered are filled, to
 from __future__ import annotations
 
 from ...ops.native.memory import fill_bytes, native, tensor
+from ...ops.native.objects import storage_at
 from ..devices.sim.device_queue import queue_poison
 from .state_layout import CPU, POISON, SIM, state_at
 
 #: Words of a tensor's payload: the next and the previous tensor in its storage (0: none), and the maximum number of bytes it
-#: covers.  The first word of a storage's payload is its first tensor.
+#: covers.
 NEXT, PREVIOUS, NBYTES = range(3)
 
 
@@ -19,26 +20,26 @@ NEXT, PREVIOUS, NBYTES = range(3)
 def link_tensor(at: int, nbytes: int) -> None:
     """Add a tensor to its storage's list."""
     t = tensor(at)
-    storage = tensor(t.storage)
-    following = storage.payload[NEXT]
+    storage = storage_at(t.storage)
+    following = storage.first_tensor
     t.payload[NEXT] = following
     t.payload[PREVIOUS] = 0
     t.payload[NBYTES] = nbytes
     if following != 0:
         tensor(following).payload[PREVIOUS] = at
-    storage.payload[NEXT] = at
+    storage.first_tensor = at
 
 
 @native
 def unlink_tensor(state: int, at: int) -> None:
     """Remove a dead tensor from its storage's list, and poison bytes that no other tensor covers, unless the storage dies too."""
     t = tensor(at)
-    storage = tensor(t.storage)
+    storage = storage_at(t.storage)
     following, before = t.payload[NEXT], t.payload[PREVIOUS]
     if before != 0:
         tensor(before).payload[NEXT] = following
     else:
-        storage.payload[NEXT] = following
+        storage.first_tensor = following
     if following != 0:
         tensor(following).payload[PREVIOUS] = before
     if storage.refcount > 1:
@@ -51,7 +52,7 @@ def poison_uncovered(state: int, storage: int, low: int, high: int) -> None:
     at = low
     while at < high:
         end, covered = high, at
-        other = tensor(storage).payload[NEXT]
+        other = storage_at(storage).first_tensor
         while other != 0:
             o = tensor(other)
             start = o.data
@@ -63,7 +64,7 @@ def poison_uncovered(state: int, storage: int, low: int, high: int) -> None:
         if covered > at:
             at = covered
         else:
-            poison_bytes(state, tensor(storage).device, at, end - at)
+            poison_bytes(state, storage_at(storage).device, at, end - at)
             at = end
 
 

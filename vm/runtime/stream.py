@@ -10,6 +10,7 @@ from __future__ import annotations
 from ...ops.native.jit.c_functions import call_6
 from ...ops.native.memory import alloc, clock_ns, copy_bytes, load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_PENDING
+from ...ops.native.objects import pending_at
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ...ops.native.threads.team import run_kernel
 from ..bytecode.sync_reason import SyncReason, number_of
@@ -106,12 +107,12 @@ def begin_copy(state: int, source: int, pc: int, reason: int) -> int:
     if at == 0:
         s.status = OUT_OF_MEMORY
         return 0
-    p = tensor(at)
+    p = pending_at(at)
     p.device = device
-    p.ndim = pc
-    p.dtype = reason
+    p.pc = pc
+    p.reason = reason
     if device != CUDA:
-        p.count = end_of_queue(state)
+        p.ticket = end_of_queue(state)
         return at
     nbytes = n_bytes(source)
     row = -1
@@ -119,9 +120,9 @@ def begin_copy(state: int, source: int, pc: int, reason: int) -> int:
         now = clock_ns()
         record_event(state, EVENT_DTOH, pc, reason, now, now, nbytes)
         row = s.trace_used - EVENT_WORDS
-    p.count = call_6(s.gpu, state, GPU_COPY_BEGIN, tensor(to).data, tensor(source).data, nbytes, row)
-    if p.count < 0:
-        s.status = -p.count
+    p.ticket = call_6(s.gpu, state, GPU_COPY_BEGIN, tensor(to).data, tensor(source).data, nbytes, row)
+    if p.ticket < 0:
+        s.status = -p.ticket
         p.device = CPU  # nothing to wait for
         release(state, at)
         return 0
@@ -137,8 +138,8 @@ def new_pending(state: int, to: int, source: int) -> int:
     if at == 0:
         release(state, to)
         return 0
-    tensor(at).data = to
-    tensor(at).storage = retain(source)
+    pending_at(at).to = to
+    pending_at(at).source = retain(source)
     return at
 
 
@@ -150,10 +151,10 @@ def end_copy(state: int, at: int, why: int, until: int) -> int:
     (ALL, or 0: only the copy).
     """
     s = state_at(state)
-    p = tensor(at)
+    p = pending_at(at)
     to: int
-    to, source, device, pc, reason = p.data, p.storage, p.device, p.ndim, p.dtype
-    ticket = p.count
+    to, source, device, pc, reason = p.to, p.source, p.device, p.pc, p.reason
+    ticket = p.ticket
     status = 0
     if why >= 0:
         status = wait_for(state, pc, device, why, max(ticket, until)) + 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ....ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import OBJECT_BYTES, TAG_STORAGE
+from ....ops.native.objects import storage_at
 from ....ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
 from ...runtime.event_trace import begin_kernel
 from ...runtime.heap import LOST, OBJECTS_PER_CHUNK, new_storage, release
@@ -237,7 +238,7 @@ def mark_written(gpu: int, argv: int, n: int, n_outputs: int) -> None:
     for i in range(n - n_outputs, n):
         storage = tensor(load_i64(argv + 8 * i)).storage
         if storage != 0:
-            tensor(storage).ndim = c.serial
+            storage_at(storage).writer = c.serial
 
 
 @native
@@ -423,9 +424,9 @@ def mark_lost(state: int, good_serial: int) -> None:
     chunk: int = state_at(state).object_chunks
     while chunk != 0:
         for i in range(OBJECTS_PER_CHUNK):
-            o = tensor(chunk + 64 + i * OBJECT_BYTES)
-            if o.tag == TAG_STORAGE and o.device == CUDA and o.ndim > good_serial:
-                o.ndim = LOST
+            o = storage_at(chunk + 64 + i * OBJECT_BYTES)
+            if o.tag == TAG_STORAGE and o.device == CUDA and o.writer > good_serial:
+                o.writer = LOST
         chunk = load_i64(chunk)
 
 

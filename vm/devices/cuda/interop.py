@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....ops.native.memory import alloc, store_i64
 from ....ops.native.memory import tensor as record_at
-from ...runtime.heap import USERS
+from ....ops.native.objects import storage_at
 from .device import CudaError, Device
 from .provider import DEFAULT_STREAM
 
@@ -135,10 +135,10 @@ class StreamInterop:
                 self._driver.call("cuEventDestroy", event)
             self._driver.call("cuCtxSynchronize")
             return True
-        storage = record_at(record_at(tensor._address).storage)
+        storage = storage_at(record_at(tensor._address).storage)
         store_i64(user, event)
-        store_i64(user + 8, storage.shape[USERS])
-        storage.shape[USERS] = user
+        store_i64(user + 8, storage.users)
+        storage.users = user
         return True
 
 

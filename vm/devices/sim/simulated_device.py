@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from ....ops.native.memory import clock_ns, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
 from ....ops.native.object_layout import OBJECT_BYTES
+from ....ops.native.objects import storage_at
 from ....ops.native.status import OK, OUT_OF_MEMORY
 from ....ops.native.threads.team import run_kernel
 from ...runtime.event_trace import record_kernel
-from ...runtime.heap import LOST, SERIAL
+from ...runtime.heap import LOST
 from ...runtime.state_layout import POISON, TRACE_OFF, state_at
 from .device_queue import QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, reserve
 
@@ -85,15 +86,15 @@ def mark_lost(at: int) -> None:
     n = load_i64(at + 24)
     for i in range(n - load_i64(at + 64), n):
         storage = tensor(at + 8 * _HEAD + i * OBJECT_BYTES).storage
-        if storage != 0 and tensor(storage).payload[SERIAL] <= load_i64(at + 72):
-            tensor(storage).ndim = LOST
+        if storage != 0 and storage_at(storage).serial <= load_i64(at + 72):
+            storage_at(storage).writer = LOST
 
 
 @native
 def is_lost(at: int) -> bool:
     """Whether the launch that produces this tensor was dropped."""
     storage = tensor(at).storage
-    return storage != 0 and tensor(storage).ndim == LOST  # type: ignore[no-any-return]
+    return storage != 0 and storage_at(storage).writer == LOST  # type: ignore[no-any-return]
 
 
 @native
