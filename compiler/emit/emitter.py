@@ -14,6 +14,7 @@ from ...ops.defs import machine_ops
 from ...vm.api.executable import Executable
 from ...vm.bytecode import isa
 from ...vm.bytecode.executable import DEVICES, VMFunction
+from ...vm.bytecode.operand_kinds import Role
 from ...vm.bytecode.trusted import register
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
@@ -22,7 +23,7 @@ from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, Tupl
 from ..ir.multi_version import is_launch
 from ..ir.pass_context import PassContext
 from ..lowering.manifest_lifetimes import is_tail_call
-from ..memory.liveness import MAKES_STORAGE, MAKES_TENSOR
+from ..memory.liveness import MAKES_TENSOR
 from ..passes.place import DEVICES_OF_PARAMS
 from .code_builder import CAPTURES_HELP, CodeBuilder
 from .executable_tables import Tables
@@ -97,7 +98,7 @@ class FunctionEmitter(CodeBuilder):
             elif isinstance(value, Call) and value.op is machine_ops.KILL:
                 self.kill([v for v in value.args if isinstance(v, Var) and v not in skip])
             else:
-                if isinstance(value, Call) and value.op in (machine_ops.ALLOC_TENSOR, machine_ops.ALLOC_TENSOR_REG):
+                if isinstance(value, Call) and value.op in MAKES_TENSOR:
                     skip |= self.storage_register(var, value, bindings[i + 1 : i + 2])
                 dead = self.dead_arguments(value, bindings[i + 1 : i + 2])
                 self.binding(var, value, dead)
@@ -219,13 +220,8 @@ class FunctionEmitter(CodeBuilder):
                 else:
                     self.add(isa.GetField(self.dst(var), whole, value.index))
             case Call(op=Op() as op):
-                if op in (*MAKES_STORAGE, machine_ops.TAKE_STORAGE):
-                    self.notes.storage(len(self.spans), var, value)
-                elif op in MAKES_TENSOR:
-                    self.notes.tensor(len(self.spans), var, value)
-                elif op is machine_ops.SLICE_TENSOR:
-                    self.notes.part(len(self.spans), var)
                 INSTRUCTIONS_OF[op](self, var, value)
+                self.note(var, value)
             case Call(op=GlobalVar() as callee):
                 args, function = self.regs(value.args), self.tables.functions[callee.name]
                 if dead:
@@ -240,3 +236,14 @@ class FunctionEmitter(CodeBuilder):
                 self.add(isa.Move(self.dst(var), src))
             case _:
                 raise AssertionError(f"emit: no instruction for {value}")
+
+    def note(self, var: Var, call: Call) -> None:
+        """Note the memory that the last instruction, of ``let var = call``, defines."""
+        number, instruction = len(self.spans) - 1, self.items[-1]
+        assert isinstance(instruction, isa.Instruction)
+        if instruction.defines("storage"):
+            self.notes.storage(number, var, call)
+        elif Role.STORAGE in instruction.roles:
+            self.notes.tensor(number, var, call)
+        elif Role.WHOLE in instruction.roles:
+            self.notes.part(number, var)
