@@ -87,7 +87,7 @@ def cost(call: Callable[[], object], rounds: int) -> Cost:
         def run() -> None:
             vm.start_trace(types)
             call()
-            vm._view["tracing"] = 0  # without reading what was recorded
+            vm._runtime.view["tracing"] = 0  # without reading what was recorded
 
         return run
 

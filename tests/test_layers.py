@@ -221,6 +221,51 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     assert not missing, f"not in install_requires: {missing}"
 
 
+#: Private attributes that a file reads of another file's classes, each with its reason.
+FOREIGN_PRIVATE = {
+    "vm/api/argument_rows.py": {"_address"},  # a Tensor has no public address: native code reads its objects
+    "vm/api/arguments.py": {"_address", "_handle", "_to_host", "_vm"},
+    "vm/api/machine_core.py": {"_address"},
+    "vm/api/python_kernels.py": {"_address"},
+    "vm/devices/cuda/interop.py": {"_address"},
+    "vm/api/pickling.py": {"_from_array"},  # the machine of unpickled tensors makes them
+    "vm/report/profiling.py": {"_exclusively", "_wait"},  # a measurement waits uncounted
+    # of other packages
+    "ops/native/jit/c_functions.py": {"_I64"},
+    "ops/native/jit/half_arrays.py": {"_getvalue"},
+    "ops/native/jit/intrinsics.py": {"_getvalue"},
+    "ops/native/jit/native_compiler.py": {"_compile_uncached", "_final_module", "_linking_libraries", "_tm"},
+    "vm/api/c_api.py": {"_ARRAY_API"},
+    "vm/diagnostics/python_source.py": {"_getframe"},
+}
+#: The public methods of named tuples.
+NAMED_TUPLE = {"_asdict", "_make", "_replace"}
+
+
+def foreign_private(text: str) -> set[str]:
+    """The private attributes that a file reads of objects other than ``self``, and that nothing in it defines."""
+    tree = ast.parse(text)
+    defined: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                defined.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Constant(value=str(name)):  # also in __slots__
+                defined.add(name)
+    used = {n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr.startswith("_") and not n.attr.endswith("__")}
+    return {n.attr for n in used if ast.unparse(n.value) not in ("self", "cls")} - defined - NAMED_TUPLE
+
+
+def test_private_attributes_are_read_where_they_are_defined() -> None:
+    found = {f.relative_to(ROOT).as_posix(): foreign_private(f.read_text()) for f in source_files(ROOT)}
+    assert {f: names for f, names in found.items() if names} == FOREIGN_PRIVATE
+
+
+def test_a_foreign_private_attribute_is_found() -> None:
+    assert foreign_private("def f(machine):\n    return machine._view, machine.view, machine.__dict__") == {"_view"}
+    assert foreign_private("class A:\n    def f(self, other):\n        self._x = 1\n        return other._x, self._y") == set()
+
+
 def test_environment_variables_of_the_runtime_are_read_in_one_file() -> None:
     readers = {
         f.relative_to(ROOT).as_posix() for f in (ROOT / "vm").rglob("*.py") if re.search(r"environ\b|getenv", f.read_text())

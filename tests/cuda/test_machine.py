@@ -51,16 +51,16 @@ def machine(text: str, device: str | None = None, limit: int | None = None, **co
 
 def new_stream(vm: VirtualMachine) -> int:
     """A stream of another library."""
-    assert vm._session is not None
-    with vm._session.device.as_current():
-        return vm._session._driver.get("cuStreamCreate", 1)
+    assert vm._runtime.session is not None
+    with vm._runtime.session.device.as_current():
+        return vm._runtime.session._driver.get("cuStreamCreate", 1)
 
 
 def driver(vm: VirtualMachine, function: str, *args: int) -> None:
     """Calls of the driver that another library makes."""
-    assert vm._session is not None
-    with vm._session.device.as_current():
-        vm._session._driver.call(function, *args)
+    assert vm._runtime.session is not None
+    with vm._runtime.session.device.as_current():
+        vm._runtime.session._driver.call(function, *args)
 
 
 def chain(x: np.ndarray) -> np.ndarray:
@@ -400,7 +400,7 @@ def test_an_owner_that_goes_while_the_program_runs_is_waited_for_by_the_host() -
     vm = machine(CHAIN, fuse=False)
     lent = vm.run(np.ones(4, "f"))
     vm._wait(None)
-    stream, session = new_stream(vm), vm._session
+    stream, session = new_stream(vm), vm._runtime.session
     assert session is not None
     borrowed = Foreign(lent.__cuda_array_interface__["data"][0], (4,), "float32", stream)
     prepared = session.borrow(borrowed)
@@ -504,22 +504,22 @@ def test_a_capture_of_another_library_is_not_spoilt(mode: int) -> None:
         vm.run(x).__dlpack__(stream=stream, max_version=(1, 0))
     with pytest.raises(relay.VMError, match="captures a graph"):
         vm.run(Foreign(block, (4,), "float32", stream))
-    assert vm._session is not None and vm._session.interop._unrecorded
-    with vm._session.device.as_current():
-        graph = vm._session._driver.get("cuStreamEndCapture", stream, out=1)
+    assert vm._runtime.session is not None and vm._runtime.session.interop._unrecorded
+    with vm._runtime.session.device.as_current():
+        graph = vm._runtime.session._driver.get("cuStreamEndCapture", stream, out=1)
     assert graph
     vm.run([1.0, 1.0])  # the slow way: what was put off is done
-    assert not vm._session.interop._unrecorded
+    assert not vm._runtime.session.interop._unrecorded
 
 
 def test_a_thread_keeps_its_own_gpu() -> None:
     emulator.set("devices", 2)
     forget()
     first, second = machine(CHAIN, "cuda:0"), machine(CHAIN, "cuda:1")
-    assert first._session is not None and second._session is not None
+    assert first._runtime.session is not None and second._runtime.session is not None
     x = np.ones(3, "f")
-    with second._session.device.as_current():
-        mine = second._session._driver.get("cuCtxGetCurrent")
+    with second._runtime.session.device.as_current():
+        mine = second._runtime.session._driver.get("cuCtxGetCurrent")
         result = first.run(x)
         np.testing.assert_array_equal(result.numpy(), chain(x))
         held = result.__dlpack__(stream=1, max_version=(1, 0))
@@ -528,7 +528,7 @@ def test_a_thread_keeps_its_own_gpu() -> None:
         first.trim()
         del first
         gc.collect()
-        assert second._session._driver.get("cuCtxGetCurrent") == mine
+        assert second._runtime.session._driver.get("cuCtxGetCurrent") == mine
 
 
 # ---- kernels in Python -------------------------------------------------------------------------------------------------------
@@ -600,10 +600,10 @@ def test_two_borrowed_arrays_are_both_kept_until_the_host_has_waited() -> None:
 def test_trimmed_memory_is_free_at_once() -> None:
     vm = machine(CHAIN)
     vm.run(np.ones(1 << 20, "f")).numpy()
-    assert vm._session is not None
-    before, _ = vm._session.device.free_bytes()
+    assert vm._runtime.session is not None
+    before, _ = vm._runtime.session.device.free_bytes()
     vm.trim()
-    after, _ = vm._session.device.free_bytes()
+    after, _ = vm._runtime.session.device.free_bytes()
     assert after - before >= 4 << 20
 
 
@@ -644,7 +644,7 @@ def test_a_copy_that_cannot_begin_gives_its_events_back(traced: bool) -> None:
     emulator.set("fail_copy_to_host", 1)
     with pytest.raises(relay.VMError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
         result.numpy()
-    vm._view["tracing"] = 0
+    vm._runtime.view["tracing"] = 0
     del vm, result
     gc.collect()
     assert emulator.get("cuEventCreate") == emulator.get("cuEventDestroy") > 0
@@ -706,8 +706,8 @@ def test_what_else_fails_behind_a_failure_is_not_found_later(graphs: str) -> Non
 
 def test_results_of_a_closed_machine_give_their_memory_back() -> None:
     vm = machine(CHAIN, fuse=False)
-    assert vm._session is not None
-    driver_, stream = vm._session._driver, new_stream(vm)
+    assert vm._runtime.session is not None
+    driver_, stream = vm._runtime.session._driver, new_stream(vm)
     driver_.call("cuCtxSetCurrent", 0)  # this thread works with no GPU
     x = np.ones(4, "f")
     result, lent, read = vm.run(x), vm.run(x), vm.run(x).numpy()

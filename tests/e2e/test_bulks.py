@@ -89,7 +89,7 @@ def test_a_copy_begins_behind_its_producer_and_waits_for_nothing_else() -> None:
     vm = VirtualMachine(early("on"))
     vm.start_trace()
     result = vm.run(np.arange(6, dtype="f"), np.array([1], np.int64))
-    queued = int(vm._view["queue_used"]) - int(vm._view["queue_head"])
+    queued = int(vm._runtime.view["queue_used"]) - int(vm._runtime.view["queue_head"])
     result.numpy()
     events = vm.stop_trace()
     names = [vm.exe.packed[e.subject].name for e in sorted((e for e in events if e.kind == "kernel"), key=lambda e: e.start_ns)]

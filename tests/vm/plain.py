@@ -42,7 +42,8 @@ class _Plain(VirtualMachine):
 
     def _make_stack(self) -> None:
         # from the twin, so that range checks know it; the state itself is announced later
-        self._view["stack"], self._view["stack_words"] = memory.alloc(8 * self._first_words), self._first_words
+        words = self._runtime.first_words
+        self._runtime.view["stack"], self._runtime.view["stack_words"] = memory.alloc(8 * words), words
 
     def _serve(self, what: Any) -> Any:
         try:

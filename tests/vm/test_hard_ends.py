@@ -60,7 +60,7 @@ def test_out_of_memory_anywhere_holds_nothing_back(name: str, target: str) -> No
                 failed += 1
                 assert str(error).startswith("error: out of memory")
             assert vm.memory["live_bytes"] <= rest
-        vm._view["limit_bytes"] = 1 << 40
+        vm._runtime.view["limit_bytes"] = 1 << 40
         assert all(map(np.array_equal, leaves(vm.run(*args)), want))
     assert failed and ran
 
@@ -91,7 +91,7 @@ def test_a_first_frame_of_any_size() -> None:
 def test_a_machine_and_its_results_are_garbage_together(target: str) -> None:
     vm = relay.VirtualMachine(compiled("identity", target))
     vm.last = [vm.run(X) for _ in range(300)]  # type: ignore[attr-defined]
-    view, open_after = vm._view, []
+    view, open_after = vm._runtime.view, []
 
     class Noted:
         def __init__(self, result: relay.Tensor) -> None:

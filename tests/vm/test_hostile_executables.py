@@ -161,9 +161,9 @@ def test_the_compilers_own_executables_are_not_checked_and_loaded_ones_are(
     monkeypatch.setenv("RELAYVM_CHECK", "0")
     exe = relay.compile('#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, 4), float32]) { exp(%x) }')
     exe.save(tmp_path / "exp.rvm")
-    assert VirtualMachine(exe)._tables.demands == ()
+    assert VirtualMachine(exe)._runtime.tables.demands == ()
     for other in (relay.Executable.load(tmp_path / "exp.rvm"), replace(exe)):
-        assert len(VirtualMachine(other)._tables.demands) == 1
+        assert len(VirtualMachine(other)._runtime.tables.demands) == 1
 
 
 def test_sizes_beside_an_empty_axis_are_bounded() -> None:

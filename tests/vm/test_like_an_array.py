@@ -85,7 +85,7 @@ def test_a_closed_machine_runs_no_more_and_its_results_stay(target: str) -> None
     np.testing.assert_allclose(result, want, rtol=1e-6)
     np.testing.assert_allclose(other.numpy(), want, rtol=1e-6)
     assert "closed" in repr(vm) and vm.counters["launches"] > 0
-    view = vm._view
+    view = vm._runtime.view
     del result, other
     vm.trim()
     assert (view["live_bytes"], view["pool_bytes"]) == (0, 0)

@@ -77,9 +77,9 @@ def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: 
     expected = [leaves(native.run(*args)) for args in cases]
     with memory.watch() as announce:
         vm = plain_machine(exe, monkeypatch)
-        tables = vm._tables
+        tables = vm._runtime.tables
         for block in (
-            vm._block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
+            vm._runtime.block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
             team._block, tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
             *tables._rows, *tables._programs, *tables._held,
         ):  # fmt: skip
@@ -123,10 +123,10 @@ def test_a_copy_on_a_device_comes_after_the_work_asked_for_before(target: str, m
     args = make(5, np.random.default_rng(0))
     vm = plain_machine(relay.compile(relay.parse(HEADER + text), target=target), monkeypatch)
     result = vm.run(*args)  # on sim the work runs at a synchronisation
-    made = heap.like(vm._state, result._address, memory.tensor(result._address).device)
-    copy = vm._guard.obtain(requests.OWN, made, 0)
-    heap.release(vm._state, made)
-    assert stream.copy_on_device(vm._state, copy._address, result._address) == 0
+    made = heap.like(vm._runtime.address, result._address, memory.tensor(result._address).device)
+    copy = vm._runtime.guard.obtain(requests.OWN, made, 0)
+    heap.release(vm._runtime.address, made)
+    assert stream.copy_on_device(vm._runtime.address, copy._address, result._address) == 0
     del result  # the next allocation; its memory is poisoned, too
     np.testing.assert_array_equal(copy.numpy(), np.maximum(args[0] - args[1], 0) * 2)
 

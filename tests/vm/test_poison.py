@@ -37,7 +37,7 @@ def seen(storage: int) -> np.ndarray:
 
 
 def test_what_only_a_dead_tensor_covers_is_poisoned(machine: relay.VirtualMachine) -> None:
-    state = machine._state
+    state = machine._runtime.address
     storage = heap.new_storage(state, 128, CPU)
     whole, part, other = (tensor_in(state, storage, *place) for place in ((0, 64), (16, 8), (64, 64)))
     heap.release(state, whole)
@@ -52,7 +52,7 @@ def test_what_only_a_dead_tensor_covers_is_poisoned(machine: relay.VirtualMachin
 
 
 def test_a_view_keeps_bytes_alive(machine: relay.VirtualMachine) -> None:
-    state = machine._state
+    state = machine._runtime.address
     storage = heap.new_storage(state, 128, CPU)
     first = tensor_in(state, storage, 0, 128)
     second = heap.view(state, first, tensor(first).dtype)
@@ -64,17 +64,17 @@ def test_a_view_keeps_bytes_alive(machine: relay.VirtualMachine) -> None:
 
 
 def test_a_storage_that_is_given_back_is_poisoned(machine: relay.VirtualMachine) -> None:
-    storage = heap.new_storage(machine._state, 128, CPU)
+    storage = heap.new_storage(machine._runtime.address, 128, CPU)
     assert (seen(storage) == POISON).all()
     seen(storage)[:] = 1
-    heap.release(machine._state, storage)
+    heap.release(machine._runtime.address, storage)
     assert (seen(storage) == POISON).all()
 
 
 def test_nothing_is_poisoned_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(POISON_VARIABLE, "0")
     vm = plain_machine(relay.compile(HEADER + "def @main(%x: Tensor[(?n), float32]) { exp(%x) }"), monkeypatch)
-    storage = heap.new_storage(vm._state, 128, CPU)
+    storage = heap.new_storage(vm._runtime.address, 128, CPU)
     seen(storage)[:] = 1
-    heap.release(vm._state, storage)
+    heap.release(vm._runtime.address, storage)
     assert (seen(storage) == 1).all()

@@ -12,11 +12,11 @@ from ..bytecode.sync_reason import SyncReason
 from ..devices.sim.simulated_device import is_lost
 from ..diagnostics import codes
 from ..diagnostics.source import VMError
-from .machine_state import MachineState
+from .runtime import Runtime
 from .tensor import Tensor
 
 
-def prepare(machine: MachineState, checker: ArgumentChecker, name: str, ty: Type, value: Any, device: int) -> Any:
+def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, value: Any, device: int) -> Any:
     """Convert an argument to an array, a tensor of this machine, or a tuple of these, and check it against its type.
 
     An argument of a parameter on the host is on the host.  Raises InputError for an argument that does not fit its parameter,
@@ -30,20 +30,19 @@ def prepare(machine: MachineState, checker: ArgumentChecker, name: str, ty: Type
                 f"@{checker.function.name}: %{name} takes {len(ty.fields)} values in a tuple, not {what}", code=codes.Input.TYPE
             )
         return tuple(
-            prepare(machine, checker, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, fields, strict=True))
+            prepare(runtime, checker, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, fields, strict=True))
         )
     if not isinstance(ty, TensorType):
         raise VMError(f"@{checker.function.name} takes a function as %{name}: only the program itself can call it")
     if type(value) is Tensor:
         checker.check(name, ty, value.shape, value.dtype.name)
-        owner: object = value._vm
-        if owner is machine and value.device in (machine.device, "cpu"):
+        if value._handle is runtime.guard.handle and value.device in (runtime.exe.target, "cpu"):
             if is_lost(value._address):
                 raise lost(value)
             return value if device else _on_host(value)
         value = value.numpy()
-    if device and machine._session is not None and machine._session.is_on_gpu(value):
-        there = machine._session.borrow(value)
+    if device and runtime.session is not None and runtime.session.is_on_gpu(value):
+        there = runtime.session.borrow(value)
         checker.check(name, ty, there.shape, there.dtype)
         return there
     array = as_array(name, value, ty.dtype)

@@ -25,17 +25,14 @@ from ..bytecode.verify import verify
 from ..devices.sim.simulated_device import is_lost
 from ..diagnostics import codes
 from ..diagnostics.source import ConfigError, VMError
-from ..options import Environment, RuntimeOptions
+from ..options import RuntimeOptions
 from ..runtime import requests
-from ..runtime.loaded_program import Tables
 from ..runtime.state_layout import (
     ARGUMENTS,
     BUSY,
     CLOSED,
     COUNTERS,
-    CUDA,
     FAILED,
-    FRAME_WORDS,
     HOST_CALL,
     NO_RESULT,
     OUT_OF_FUEL,
@@ -51,14 +48,13 @@ from .argument_rows import rows_of
 from .arguments import lost, prepare
 from .donation import donated
 from .guard import Guard, closer
-from .machine_state import MachineState
 from .python_kernels import call_python
+from .runtime import Runtime, opened
 from .runtime_errors import gpu_failed, memory_help, runtime_error
 from .tensor import Tensor
 
 if TYPE_CHECKING:
     from ..devices.cuda.interop import Export
-    from ..devices.cuda.session import Session
 
 _STACK_WORDS = 1 << 13
 #: Number of bytes that stands for no limit; sums with it fit int64.
@@ -79,7 +75,7 @@ class Entry:
         self.function: VMFunction = machine.exe.functions[index]
         self._machine = machine
         table = parameter_table(self.function, machine._device)
-        self._kept, self._enter, self._begin = machine._guard.entry(index, self.function, table)
+        self._kept, self._enter, self._begin = machine._runtime.guard.entry(index, self.function, table)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run the function; the result is a Tensor, or a (nested) tuple of Tensors.
@@ -108,16 +104,16 @@ class Entry:
         checker = ArgumentChecker(function)
         devices = [function.device_of(i, machine._device) for i in range(len(args))]
         rows = zip(function.params, args, devices, strict=True)
-        prepared = [prepare(machine, checker, name, ty, value, device) for (name, ty), value, device in rows]
+        prepared = [prepare(machine._runtime, checker, name, ty, value, device) for (name, ty), value, device in rows]
         donations = donated(function, donate, args, prepared)
         try:
             return self._begin(rows_of(prepared, devices, donations), prepared)
         finally:
-            if machine._session is not None:
-                machine._session.make_owners_wait()
+            if machine._runtime.session is not None:
+                machine._runtime.session.make_owners_wait()
 
 
-class MachineCore(MachineState):
+class MachineCore:
     """The state of a virtual machine and its calls into the native loop; see ``VirtualMachine``."""
 
     def __init__(
@@ -144,57 +140,33 @@ class MachineCore(MachineState):
         self.exe = exe
         self.device = exe.target
         self.memory_limit_bytes = memory_limit_bytes
-        self._options = RuntimeOptions(device, memory_limit_bytes, stack_limit_bytes, link_bytes_per_s)
+        options = RuntimeOptions(device, memory_limit_bytes, stack_limit_bytes, link_bytes_per_s)
         self._device = DEVICES.index(exe.target)
         with kernel_store.tracked_uses() as prepared:
-            self._session, self._tables = _opened(exe, ordinal)
+            session, tables = opened(exe, ordinal)
         thread_count.prepare()
         #: Kernels that the constructor loaded from the kernel cache or compiled.
         self.prepared: tuple[kernel_store.Use, ...] = tuple(prepared)
-        self._host_events: list[Event] = []
-        block = np.zeros(1, STATE)
-        self._view = block[0]
-        self._block, self._state = block, block.ctypes.data
+        self._runtime = runtime = Runtime(exe, session, tables, options)
         assert STATE.fields is not None
-        self._counted = block.view(np.int64)[STATE.fields[COUNTERS[0]][1] // 8 :][: len(COUNTERS)]
-        #: Sends a request to the machine (see ``requests``); the caller must hold the machine's lock.
-        self._request = functools.partial(c_api.machine(), self._state)
+        self._counted = runtime.block.view(np.int64)[STATE.fields[COUNTERS[0]][1] // 8 :][: len(COUNTERS)]
         self._server = self._serve
-        self._guard = Guard(self, self._state, self._server)
-        self._fill_state(self._options, Environment.read())
-        self._closer = closer(self._state, len(exe.constants), (block, self._tables))
+        runtime.guard = Guard(self, runtime.address, self._server)
+        self._closer = closer(runtime.address, len(exe.constants), (runtime.block, tables))
         self._make_stack()
-        if self._session is not None:
-            self._session.attach(self._view, self._state)
+        if session is not None:
+            session.attach(runtime.view, runtime.address)
         self._export = c_api.exporter()
         self._as_array = c_api.array_maker()
         self._entries: dict[str, Entry] = {}
         #: ``run(*args, **named)`` calls ``main``; see Entry.
         self.run: Callable[..., Any] = self["main"] if "main" in self.entries else self._no_main
 
-    def _fill_state(self, options: RuntimeOptions, environment: Environment) -> None:
-        state, tables = self._view, self._tables
-        for name in (
-            "code", "functions", "packed", "shape_programs", "constants", "libraries", "slots", "argv",
-            "reason_kinds", "sync_counts",
-        ):  # fmt: skip
-            state[name] = getattr(tables, name).ctypes.data
-        # the initial stack has room for the first frame of a run, which is not checked
-        self._first_words = max([_STACK_WORDS, *(f.n_registers + 2 * FRAME_WORDS for f in self.exe.functions)])
-        state["stack_limit"] = max(min(options.stack_limit_bytes, _NO_LIMIT) // 8, self._first_words)
-        state["limit_bytes"] = _NO_LIMIT if options.memory_limit_bytes is None else min(options.memory_limit_bytes, _NO_LIMIT)
-        state["link_bytes_per_s"] = min(options.link_bytes_per_s, _NO_LIMIT)
-        state["team"] = thread_count.team()
-        state["poison"] = environment.poison
-        state["error_pc"] = -1
-        config = self.exe.config
-        if config.get("bulk") == "off" or config.get("debug_sync") == "on":
-            state["wait_each"] = 1 + number_of(SyncReason.EACH_LAUNCH)
-        self._starts = tables.starts
-
     def _make_stack(self) -> None:
-        if not self._request(requests.STACK, self._first_words, 0):
-            raise VMError("out of memory: no room for the stack", help=memory_help(self), code=codes.of_status(OUT_OF_MEMORY))
+        if not self._runtime.request(requests.STACK, self._runtime.first_words, 0):
+            raise VMError(
+                "out of memory: no room for the stack", help=memory_help(self._runtime), code=codes.of_status(OUT_OF_MEMORY)
+            )
 
     # ---- calling ---------------------------------------------------------------------------------------------------
 
@@ -220,35 +192,39 @@ class MachineCore(MachineState):
 
     def _exclusively(self, work: Callable[[], _T]) -> _T:
         """The result of ``work()``, called with the machine locked.  Raises VMError if the machine is running."""
-        return self._guard.alone(work)  # type: ignore[no-any-return]
+        return self._runtime.guard.alone(work)  # type: ignore[no-any-return]
 
     def _serve(self, what: Any) -> Any:
         """Handle a callback of the native code while a call has the machine locked (see ``guard``)."""
         if isinstance(what, list):
-            assert self._session is not None
-            self._session.release_borrowed()
-            self._session.keep(what)
+            assert self._runtime.session is not None
+            self._runtime.session.release_borrowed()
+            self._runtime.session.keep(what)
         elif what < 0:
-            return self._unpack(int(self._view["result"]), self.exe.functions[-1 - what].result)
+            return self._unpack(int(self._runtime.view["result"]), self.exe.functions[-1 - what].result)
         elif what == HOST_CALL:
-            call_python(self)
+            call_python(self._runtime)
         elif what == FAILED:
-            raise runtime_error(self)
+            raise runtime_error(self._runtime)
         elif what == BUSY:
             raise self._refusal()
         elif what == NO_RESULT:
             raise self._no_memory("the result")
         elif what == ARGUMENTS:
-            raise self._no_memory("the arguments") if self._view["status"] == OUT_OF_MEMORY else runtime_error(self)
+            raise (
+                self._no_memory("the arguments")
+                if self._runtime.view["status"] == OUT_OF_MEMORY
+                else runtime_error(self._runtime)
+            )
         else:
             assert what == OUT_OF_FUEL, what  # the call of this method has handled signals
 
     def _refusal(self) -> VMError:
         """The error for the use of a machine that is locked or closed."""
-        if self._view["busy"] == CLOSED:
+        if self._runtime.view["busy"] == CLOSED:
             help = "make another VirtualMachine of the executable; results stay readable"
             return VMError("this VirtualMachine is closed", help=help)
-        if self._view["owner"] != threading.get_ident():
+        if self._runtime.view["owner"] != threading.get_ident():
             return VMError(
                 "this VirtualMachine is running in another thread",
                 help="make one VirtualMachine per thread; they share the executable",
@@ -260,39 +236,41 @@ class MachineCore(MachineState):
 
     def _wait(self, why: SyncReason | None) -> None:
         """Synchronise with the device; without a reason the wait is not counted.  Raises VMError for a device error."""
-        state = self._view
+        state = self._runtime.view
         state["pc"] = state["error_pc"] = -1
-        state["status"] = self._request(requests.WAIT, number_of(why) if why else -1, 0)
+        state["status"] = self._runtime.request(requests.WAIT, number_of(why) if why else -1, 0)
         if state["status"]:
-            raise runtime_error(self)
+            raise runtime_error(self._runtime)
 
     def _no_memory(self, what: str) -> VMError:
-        if gpu_failed(self):
-            self._view["status"], self._view["pc"] = DEVICE_ERROR, -1
-            return runtime_error(self)
-        error = VMError(f"out of memory: no room for {what}", help=memory_help(self), code=codes.of_status(OUT_OF_MEMORY))
+        if gpu_failed(self._runtime):
+            self._runtime.view["status"], self._runtime.view["pc"] = DEVICE_ERROR, -1
+            return runtime_error(self._runtime)
+        error = VMError(
+            f"out of memory: no room for {what}", help=memory_help(self._runtime), code=codes.of_status(OUT_OF_MEMORY)
+        )
         error.status = OUT_OF_MEMORY
         return error
 
     @property
     def _ordinal(self) -> int:
         """The number of the GPU."""
-        assert self._session is not None
-        return self._session.device.ordinal
+        assert self._runtime.session is not None
+        return self._runtime.session.device.ordinal
 
     @property
     def _stream(self) -> int:
         """The driver's handle of the compute stream."""
-        assert self._session is not None
-        return int(self._session.record["compute"])
+        assert self._runtime.session is not None
+        return int(self._runtime.session.record["compute"])
 
     def _share_on_stream(self, tensor: Tensor, stream: int | None) -> Export:
         """The owner object for another library that uses a tensor on its own stream.
 
         The other stream waits for the work that computes the tensor.
         """
-        assert self._session is not None
-        return self._session.interop.export(tensor, stream)
+        assert self._runtime.session is not None
+        return self._runtime.session.interop.export(tensor, stream)
 
     def _check_not_lost(self, tensor: Tensor) -> None:
         if is_lost(tensor._address):
@@ -306,7 +284,7 @@ class MachineCore(MachineState):
         record = record_at(address)
         if record.tag == TAG_TENSOR and isinstance(ty, TensorType):
             if (record.ndim, record.dtype) == (ty.rank, DTYPES.index(ty.dtype)):
-                tensor = self._guard.obtain(requests.OWN, address, 0)
+                tensor = self._runtime.guard.obtain(requests.OWN, address, 0)
                 if tensor is None:
                     raise self._no_memory("the result")
                 return tensor
@@ -320,7 +298,7 @@ class MachineCore(MachineState):
     def _from_array(self, array: np.ndarray, device: int) -> Tensor:
         """A new tensor of this machine on a device, with the elements of an array.  Raises VMError if out of memory."""
         rows = rows_of([array], [device], frozenset())
-        tensor = self._exclusively(functools.partial(self._guard.obtain, requests.TAKE_IN, rows.ctypes.data, 0))
+        tensor = self._exclusively(functools.partial(self._runtime.guard.obtain, requests.TAKE_IN, rows.ctypes.data, 0))
         if tensor is None:
             raise self._no_memory("a copy of a tensor")
         return tensor  # type: ignore[no-any-return]
@@ -331,9 +309,9 @@ class MachineCore(MachineState):
 
     def _fetch_to_host(self, tensor: Tensor, why: SyncReason) -> Tensor:
         """As ``_to_host``, for a caller that has locked the machine between two runs."""
-        state = self._view
+        state = self._runtime.view
         state["status"] = 0
-        found = self._guard.obtain(requests.TO_HOST, tensor._address, number_of(why))
+        found = self._runtime.guard.obtain(requests.TO_HOST, tensor._address, number_of(why))
         if found is None:
             status = int(state["status"])
             if status == OUT_OF_MEMORY and state["error_pc"] < 0:
@@ -341,11 +319,11 @@ class MachineCore(MachineState):
             if status == RESULT_LOST:
                 raise lost(tensor)
             state["pc"] = -1
-            error = runtime_error(self)
+            error = runtime_error(self._runtime)
             state["error_pc"] = -1
             raise error
-        if self._session is not None:
-            self._session.release_borrowed()
+        if self._runtime.session is not None:
+            self._runtime.session.release_borrowed()
         return found  # type: ignore[no-any-return]
 
     # ---- the end -------------------------------------------------------------------------------------------------------
@@ -357,20 +335,20 @@ class MachineCore(MachineState):
 
         Raises VMError if the machine is running, and if queued work fails; in the latter case the machine is closed, too.
         """
-        if self._view["busy"] != CLOSED:
+        if self._runtime.view["busy"] != CLOSED:
             self._exclusively(self._retire)
 
     def _retire(self) -> None:
-        state = self._view
+        state = self._runtime.view
         state["pc"] = state["error_pc"] = -1
-        state["status"] = self._request(requests.RETIRE, len(self.exe.constants), 0)
-        if self._session is not None:
-            self._session.release_borrowed()
+        state["status"] = self._runtime.request(requests.RETIRE, len(self.exe.constants), 0)
+        if self._runtime.session is not None:
+            self._runtime.session.release_borrowed()
         if state["status"]:
-            raise runtime_error(self)
+            raise runtime_error(self._runtime)
 
     def __reduce__(self) -> Any:
-        return functools.partial(type(self), self.exe, **self._options.arguments()), ()
+        return functools.partial(type(self), self.exe, **self._runtime.options.arguments()), ()
 
     def __enter__(self) -> Self:
         return self
@@ -380,7 +358,7 @@ class MachineCore(MachineState):
 
     def __repr__(self) -> str:
         names = ", ".join(f"@{n}" for n in self.entries[:3]) + (", ..." if len(self.entries) > 3 else "")
-        closed = ", closed" if self._view["busy"] == CLOSED else ""
+        closed = ", closed" if self._runtime.view["busy"] == CLOSED else ""
         return f"<VirtualMachine on {self.device}: {names}; {self.memory['live_bytes']} bytes in use{closed}>"
 
     # ---- looking ---------------------------------------------------------------------------------------------------
@@ -399,25 +377,25 @@ class MachineCore(MachineState):
 
         def reset() -> None:
             for name in COUNTERS:
-                self._view[name] = 0
-            self._tables.sync_counts[:] = 0
-            self._view["peak_bytes"] = self._view["live_bytes"]
+                self._runtime.view[name] = 0
+            self._runtime.tables.sync_counts[:] = 0
+            self._runtime.view["peak_bytes"] = self._runtime.view["live_bytes"]
 
         self._exclusively(reset)
 
     @property
     def sync_reasons(self) -> dict[str, int]:
         """Numbers of host synchronisations by reason, since the counters were reset (see ``sync_reason``)."""
-        return {key: n for key, n in zip(SYNC_REASONS, self._tables.sync_counts.tolist(), strict=True) if n}
+        return {key: n for key, n in zip(SYNC_REASONS, self._runtime.tables.sync_counts.tolist(), strict=True) if n}
 
     @property
     def memory(self) -> dict[str, int]:
         """``live_bytes``: in use; ``pool_bytes``: allocated from the system; ``live_objects``: number of objects."""
-        return {name: int(self._view[name]) for name in ("live_bytes", "pool_bytes", "live_objects")}
+        return {name: int(self._runtime.view[name]) for name in ("live_bytes", "pool_bytes", "live_objects")}
 
     def trim(self) -> int:
         """Return free memory to the system; the number of bytes.  Raises VMError if the machine is running."""
-        return self._exclusively(functools.partial(self._request, requests.TRIM, 0, 0))
+        return self._exclusively(functools.partial(self._runtime.request, requests.TRIM, 0, 0))
 
     @property
     def kernel_compiles(self) -> int:
@@ -432,10 +410,10 @@ class MachineCore(MachineState):
         """
 
         def start() -> None:
-            self._host_events.clear()
-            if self._session is not None:
-                self._request(requests.TRACE, 0, 0)
-            self._view["trace_used"], self._view["tracing"] = 0, TRACE_TYPES if types else TRACE_EVENTS
+            self._runtime.host_events.clear()
+            if self._runtime.session is not None:
+                self._runtime.request(requests.TRACE, 0, 0)
+            self._runtime.view["trace_used"], self._runtime.view["tracing"] = 0, TRACE_TYPES if types else TRACE_EVENTS
 
         self._exclusively(start)
 
@@ -443,35 +421,14 @@ class MachineCore(MachineState):
         """Stop recording; the events since ``start_trace``, sorted by end.  Raises VMError if the machine is running."""
 
         def stop() -> list[Event]:
-            if self._session is not None:  # a GPU reports the times of its work after a synchronisation
+            if self._runtime.session is not None:  # a GPU reports the times of its work after a synchronisation
                 self._wait(None)
-            self._view["tracing"] = TRACE_OFF
-            n = int(self._view["trace_used"])
-            return read_events(ARRAYS["array_int64"](int(self._view["trace"]), n)) if n else []
+            self._runtime.view["tracing"] = TRACE_OFF
+            n = int(self._runtime.view["trace_used"])
+            return read_events(ARRAYS["array_int64"](int(self._runtime.view["trace"]), n)) if n else []
 
         events = self._exclusively(stop)
-        return sorted([*events, *self._host_events], key=lambda e: e.end_ns) if self._host_events else events
-
-
-def _opened(exe: ExecutableData, ordinal: int) -> tuple[Session | None, Tables]:
-    """The session on the executable's GPU (None for other devices), and the tables of the program.
-
-    Raises ConfigError if the GPU cannot be used.
-    """
-    if exe.target != DEVICES[CUDA]:
-        return None, Tables(exe)
-    from ...ops.native.jit.nvrtc import NoNvrtc
-    from ..devices.cuda.device import FORKED, FORKED_HELP, CudaError
-    from ..devices.cuda.driver import NoCuda
-    from ..devices.cuda.session import Session
-
-    try:
-        session = Session(ordinal, exe.config.get("graphs", "auto"))
-        return session, Tables(exe, session)
-    except (NoCuda, NoNvrtc, CudaError) as error:
-        forked = isinstance(error, CudaError) and error.number == FORKED
-        help = FORKED_HELP if forked else "`cpu` and `sim` need no GPU; `relayvm env` lists the devices found"
-        raise ConfigError(str(error), help=help) from None
+        return sorted([*events, *self._runtime.host_events], key=lambda e: e.end_ns) if self._runtime.host_events else events
 
 
 def gpu_number(device: str | None) -> tuple[str | None, int]:

@@ -22,7 +22,7 @@ from ..diagnostics.source import Diagnostic, VMError
 from ..runtime import requests
 from ..runtime.state_layout import CPU, CUDA, TRACE_OFF, TRACE_TYPES
 from ..runtime.trace_events import HOST_CALL, Event
-from .machine_state import MachineState
+from .runtime import Runtime
 from .runtime_errors import locate, operators, runtime_error, span_of
 from .tensor import Tensor
 
@@ -38,59 +38,59 @@ class _Call:
     pc: int
 
 
-def call_python(machine: MachineState) -> None:
+def call_python(runtime: Runtime) -> None:
     """Run the Python kernel at which the loop stopped, and advance the pc past the instruction.
 
     Raises VMError for an exception of the kernel, and for a failure of earlier device work.
     """
-    state = machine._view
-    function, pc = locate(machine.exe, machine._starts, int(state["pc"]))
+    state = runtime.view
+    function, pc = locate(runtime.exe, runtime.tables.starts, int(state["pc"]))
     words = function.code[pc:]
     number, n = int(words[1]), int(words[3])
-    packed = machine.exe.packed[number]
+    packed = runtime.exe.packed[number]
     # copy the addresses, since queued kernels overwrite argv; only native implementations use a workspace
-    call = _Call(number, packed, machine._tables.argv[: n - packed.group.workspace].tolist(), function, pc)
+    call = _Call(number, packed, runtime.tables.argv[: n - packed.group.workspace].tolist(), function, pc)
     if call.packed.device == CUDA:
-        _run_on_copies(machine, call)
+        _run_on_copies(runtime, call)
     else:
-        _run_in_place(machine, call)
+        _run_in_place(runtime, call)
     state["pc"] += 4 + n
 
 
-def _run_in_place(machine: MachineState, call: _Call) -> None:
+def _run_in_place(runtime: Runtime, call: _Call) -> None:
     """Run a kernel on memory that the host can access, after all queued work has finished."""
     if call.packed.device != CPU:
-        _wait(machine, number_of(SyncReason.PYTHON_KERNEL))
+        _wait(runtime, number_of(SyncReason.PYTHON_KERNEL))
     arrays = [_host_view(at) for at in call.addresses]
-    with _counted(machine, call):
+    with _counted(runtime, call):
         _run(call.packed.group, arrays)
 
 
-def _run_on_copies(machine: MachineState, call: _Call) -> None:
+def _run_on_copies(runtime: Runtime, call: _Call) -> None:
     """Run a kernel that needs numpy arrays for a GPU, on host copies of its tensors; the copies are counted."""
-    session, n = machine._session, call.packed.n_inputs
+    session, n = runtime.session, call.packed.n_inputs
     assert session is not None
     results = [np.empty(shape, numpy_dtype(dtype)) for _, shape, dtype in map(tensor_fields, call.addresses[n:])]
-    copies = [_copy_to_host(machine, at) for at in call.addresses[:n]]
+    copies = [_copy_to_host(runtime, at) for at in call.addresses[:n]]
     try:
-        with _counted(machine, call):
+        with _counted(runtime, call):
             _run(call.packed.group, [*(_host_view(c._address if isinstance(c, Tensor) else c) for c in copies), *results])
     finally:
         copies.clear()  # otherwise the traceback of an error would keep them alive
     for at, array in zip(call.addresses[n:], results, strict=True):
         session.copy_to_gpu(record_at(at).data, array)
-        machine._view["htod_copies"] += 1
-        machine._view["htod_bytes"] += array.nbytes
-        machine._view["outstanding"] = 1
+        runtime.view["htod_copies"] += 1
+        runtime.view["htod_bytes"] += array.nbytes
+        runtime.view["outstanding"] = 1
 
 
-def _copy_to_host(machine: MachineState, at: int) -> int | Tensor:
+def _copy_to_host(runtime: Runtime, at: int) -> int | Tensor:
     """The address of a tensor on the host, or a host copy of the tensor.  Raises VMError if the copy fails."""
     if record_at(at).device != CUDA:
         return at
-    copy = machine._guard.obtain(requests.TO_HOST, at, number_of(SyncReason.PYTHON_KERNEL))
+    copy = runtime.guard.obtain(requests.TO_HOST, at, number_of(SyncReason.PYTHON_KERNEL))
     if copy is None:
-        raise runtime_error(machine)
+        raise runtime_error(runtime)
     return copy  # type: ignore[no-any-return]
 
 
@@ -101,24 +101,24 @@ def _run(group: Group, arrays: Sequence[np.ndarray]) -> None:
     kernel.body(*arrays, **kernel.attrs(node.attrs))
 
 
-def _wait(machine: MachineState, why: int) -> None:
-    machine._view["status"] = machine._request(requests.WAIT, why, 0)
-    if machine._view["status"]:
-        raise runtime_error(machine)
+def _wait(runtime: Runtime, why: int) -> None:
+    runtime.view["status"] = runtime.request(requests.WAIT, why, 0)
+    if runtime.view["status"]:
+        raise runtime_error(runtime)
 
 
 @contextmanager
-def _counted(machine: MachineState, call: _Call) -> Iterator[None]:
+def _counted(runtime: Runtime, call: _Call) -> Iterator[None]:
     """Count and trace the call in the ``with`` block, and attach the location in the program to its exception."""
-    state = machine._view
+    state = runtime.view
     state["host_calls"] += 1
     state["launches"] += 1
     start = time.monotonic_ns()
     try:
         yield
     except Exception as cause:
-        text = f"{operators(machine.exe, call.number)}: its kernel in Python failed: {type(cause).__name__}: {cause}"
-        error = VMError(Diagnostic(text, span_of(machine.exe, call.function, call.pc), code=codes.of_status(HOST_KERNEL)))
+        text = f"{operators(runtime.exe, call.number)}: its kernel in Python failed: {type(cause).__name__}: {cause}"
+        error = VMError(Diagnostic(text, span_of(runtime.exe, call.function, call.pc), code=codes.of_status(HOST_KERNEL)))
         error.status = HOST_KERNEL
         raise error from cause
     if state["tracing"] != TRACE_OFF:
@@ -126,7 +126,7 @@ def _counted(machine: MachineState, call: _Call) -> Iterator[None]:
         types = tuple((dtype, shape) for _, shape, dtype in shown)
         nbytes = sum(array_bytes(shape, dtype) for _, shape, dtype in shown)
         end, live = time.monotonic_ns(), int(state["live_bytes"])
-        machine._host_events.append(Event(HOST_CALL, int(state["pc"]), call.number, start, end, nbytes, start, end, live, types))
+        runtime.host_events.append(Event(HOST_CALL, int(state["pc"]), call.number, start, end, nbytes, start, end, live, types))
 
 
 def tensor_fields(at: int) -> tuple[int, tuple[int, ...], str]:

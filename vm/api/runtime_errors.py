@@ -19,49 +19,49 @@ from ..bytecode.executable import ExecutableData, VMFunction
 from ..bytecode.operand_kinds import Role
 from ..diagnostics import codes
 from ..diagnostics.source import Diagnostic, Span, VMError
-from .machine_state import MachineState
+from .runtime import Runtime
 
 
-def runtime_error(machine: MachineState) -> VMError:
+def runtime_error(runtime: Runtime) -> VMError:
     """The exception for a machine whose run failed; call it before the frames are unwound."""
-    state = machine._view
+    state = runtime.view
     status, pc = int(state["status"]), int(state["error_pc"])
-    if status == OUT_OF_MEMORY and gpu_failed(machine):
+    if status == OUT_OF_MEMORY and gpu_failed(runtime):
         status = DEVICE_ERROR  # after an error a GPU refuses allocations
     if status == DEVICE_ERROR and pc < 0:  # reported between two runs
         pc = int(state["first_pc"])
-    function, local = locate(machine.exe, machine._starts, pc)
+    function, local = locate(runtime.exe, runtime.tables.starts, pc)
     instruction = isa.decode(function.code, local)
     here = pc == int(state["pc"])  # a queued kernel fails later, when its registers have changed
-    registers = _registers(machine) if here else {}
+    registers = _registers(runtime) if here else {}
     reads, kernel = instruction.registers("read", "take"), instruction.get(Role.KERNEL)
-    if kernel is not None and machine.exe.packed[kernel].group.workspace:
+    if kernel is not None and runtime.exe.packed[kernel].group.workspace:
         reads.pop()
     shown = [_show(registers[r]) for r in reads if r in registers and _is_tensor(registers[r])]
-    message = _message(machine, instruction, status, registers)
+    message = _message(runtime, instruction, status, registers)
     notes: list[tuple[str, Span | None]] = [(f"in @{function.name} at pc {local}: {instruction}", None)]
     if status == DEVICE_ERROR:
-        message, extra = _device_error(machine)
+        message, extra = _device_error(runtime)
         notes += extra
     if shown:
         notes.append((f"operands: {', '.join(shown)}", None))
     error = VMError(
         Diagnostic(
-            message, span_of(machine.exe, function, local), tuple(notes), _help(machine, status), code=codes.of_status(status)
+            message, span_of(runtime.exe, function, local), tuple(notes), _help(runtime, status), code=codes.of_status(status)
         )
     )
     error.status = status
     return error
 
 
-def gpu_failed(machine: MachineState) -> bool:
+def gpu_failed(runtime: Runtime) -> bool:
     """Whether the GPU of this machine has reported an error."""
-    return machine._session is not None and bool(machine._session.record["error"])
+    return runtime.session is not None and bool(runtime.session.record["error"])
 
 
-def _device_error(machine: MachineState) -> tuple[str, list[tuple[str, Span | None]]]:
+def _device_error(runtime: Runtime) -> tuple[str, list[tuple[str, Span | None]]]:
     """The GPU's error message, and notes on the launches since the last synchronisation, one of which may have failed."""
-    state, session = machine._view, machine._session
+    state, session = runtime.view, runtime.session
     assert session is not None
     words = session.describe_error(int(session.record["error"]))
     n = int(state["n_launched"])
@@ -69,7 +69,7 @@ def _device_error(machine: MachineState) -> tuple[str, list[tuple[str, Span | No
         return words, []
     found = []
     for pc in dict.fromkeys((int(state["first_pc"]), int(state["last_pc"]))):
-        function, local = locate(machine.exe, machine._starts, pc)
+        function, local = locate(runtime.exe, runtime.tables.starts, pc)
         found.append(f"@{function.name} pc {local}")
     which = f"the launch at {found[0]}" if n == 1 else f"one of {n} launches, from {found[0]} to {found[-1]}"
     return words, [(f"it was found while waiting for {which}", None)]
@@ -90,8 +90,8 @@ def span_of(exe: ExecutableData, function: VMFunction, pc: int) -> Span | None:
     return Span(exe.sources[source], start, end) if source >= 0 else None
 
 
-def _registers(machine: MachineState) -> dict[int, int]:
-    state = machine._view
+def _registers(runtime: Runtime) -> dict[int, int]:
+    state = runtime.view
     base = int(state["stack"]) + 8 * int(state["base"])
     held = {r: load_i64(base + 8 * r) for r in range(int(state["n_registers"]))}
     return {r: at for r, at in held.items() if at}
@@ -123,8 +123,8 @@ class _TensorDescriptor:
         return elements
 
 
-def _message(machine: MachineState, instruction: isa.Instruction, status: int, registers: dict[int, int]) -> str:
-    exe, words = machine.exe, STATUS.get(status, f"status {status}")
+def _message(runtime: Runtime, instruction: isa.Instruction, status: int, registers: dict[int, int]) -> str:
+    exe, words = runtime.exe, STATUS.get(status, f"status {status}")
     kernel, shape_func = instruction.get(Role.KERNEL), instruction.get(Role.SHAPE_FUNC)
     if kernel is not None and status == OUT_OF_MEMORY:
         return f"out of memory: no room for the workspace of {operators(exe, kernel)}"
@@ -167,21 +167,21 @@ def operators(exe: ExecutableData, packed: int) -> str:
     return ", ".join(dict.fromkeys(n.op for n in exe.packed[packed].group.nodes))
 
 
-def memory_help(machine: MachineState) -> str:
+def memory_help(runtime: Runtime) -> str:
     """The help for out of memory: the bytes in use, the limit, and the use of GPU memory."""
-    limit, live = machine.memory_limit_bytes, int(machine._view["live_bytes"])
+    limit, live = runtime.options.memory_limit_bytes, int(runtime.view["live_bytes"])
     cap = f", the limit is {limit}" if limit is not None else ""
     text = f"{live} bytes are in use{cap}"
-    return text if machine._session is None else f"{text}; {machine._session.memory_text()}"
+    return text if runtime.session is None else f"{text}; {runtime.session.memory_text()}"
 
 
-def _help(machine: MachineState, status: int) -> str | None:
-    state = machine._view
+def _help(runtime: Runtime, status: int) -> str | None:
+    state = runtime.view
     if status == OUT_OF_MEMORY:
-        return memory_help(machine)
+        return memory_help(runtime)
     if status == DEVICE_ERROR:
-        assert machine._session is not None
-        return machine._session.help
+        assert runtime.session is not None
+        return runtime.session.help
     if status == STACK_OVERFLOW:
         return (
             f"the stack holds {int(state['stack_limit']) * 8 >> 20} MiB; a call in tail position needs none, "

@@ -28,9 +28,9 @@ def run_plainly(exe: Executable, args: list[Any]) -> str | None:
             vm = plain_machine(exe, patch)
         except relay.RelayError:
             return None
-        tables = vm._tables
+        tables = vm._runtime.tables
         for block in (
-            vm._block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
+            vm._runtime.block, tables.code, tables.functions, tables.packed, tables.shape_programs, tables.slots, tables.argv,
             team._block, tables.libraries, tables.constants, tables.reason_kinds, tables.sync_counts, tables._objects,
             *tables._rows, *tables._programs, *tables._held, *_arrays(args),
         ):  # fmt: skip

@@ -134,7 +134,7 @@ def _read(result: Any) -> None:
 
 def _state(vm: VirtualMachine) -> str | None:
     """A sign that a machine still holds or spoils something when nobody uses it, or None."""
-    if vm._view["busy"]:
+    if vm._runtime.view["busy"]:
         return "the machine stays busy"
     if vm.device == "sim":
         with contextlib.suppress(relay.RelayError):
@@ -152,10 +152,10 @@ def _state(vm: VirtualMachine) -> str | None:
 
 def _free_storages(vm: VirtualMachine) -> Iterator[int]:
     """The storages that wait in the pool of the host, or of ``sim`` once its queue has run: they hold poison."""
-    if not vm._view["poison"]:
+    if not vm._runtime.view["poison"]:
         return
     for c in range(CPU * N_CLASSES, 2 * N_CLASSES):
-        at = int(vm._view["free_storage"][c])
+        at = int(vm._runtime.view["free_storage"][c])
         while at:
             yield at
             at = int(record_at(at).refcount)
