@@ -42,13 +42,15 @@ class Instruction:
     The first paragraph of a subclass's docstring is the meaning of the instruction.
 
     ``opcode``: the first word.  ``control``: the instruction that runs next.  ``operands``: the kinds of the operands by name, in
-    order.  ``roles``: the names of the operands with a role.
+    order.  ``roles``: the names of the operands with a role.  ``lists``, ``jumps``: the names of lists and of jumps.
     """
 
     opcode: ClassVar[int]
     control: ClassVar[Control]
     operands: ClassVar[dict[str, Kind]]
     roles: ClassVar[dict[Role, str]]
+    lists: ClassVar[tuple[str, ...]]
+    jumps: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, opcode: int, control: Control = Control.NEXT) -> None:
         dataclass(frozen=True)(cls)
@@ -62,6 +64,8 @@ class Instruction:
             for r in role or [kind.role] * (kind.role is not None):
                 if cls.roles.setdefault(r, f.name) != f.name:
                     raise ValueError(f"{cls.__name__} has two operands with the role {r.name}")
+        cls.lists = tuple(name for name, kind in cls.operands.items() if kind.many)
+        cls.jumps = tuple(name for name, kind in cls.operands.items() if kind.table == "code")
         INSTRUCTIONS[opcode] = cls
 
     # ---- effects ---------------------------------------------------------------------------------------------------
@@ -84,13 +88,15 @@ class Instruction:
     @classmethod
     def may_take_long(cls) -> bool:
         """Whether it may take long, or begin an iteration of a loop: it calls, launches or jumps backward."""
-        backward = any(k.table == "code" and k.low is None for k in cls.operands.values())
+        backward = any(cls.operands[name].low is None for name in cls.jumps)
         return cls.control in (Control.CALL, Control.TAIL_CALL) or Role.KERNEL in cls.roles or backward
 
     def get(self, *roles: Role) -> Any:
         """The operand with the first of the roles that the instruction has, or None."""
-        name = next((self.roles[r] for r in roles if r in self.roles), None)
-        return None if name is None else getattr(self, name)
+        for role in roles:
+            if role in self.roles:
+                return getattr(self, self.roles[role])
+        return None
 
     def registers(self, *access: str) -> list[int]:
         """The registers of the operands with one of these kinds of access, in order."""
@@ -105,7 +111,7 @@ class Instruction:
     @property
     def length(self) -> int:
         """The size of the instruction in words."""
-        return 1 + sum(1 + len(getattr(self, n)) if k.many else 1 for n, k in self.operands.items())
+        return 1 + len(self.operands) + sum([len(getattr(self, name)) for name in self.lists])
 
     def words(self) -> list[int]:
         """The encoding of the instruction."""
@@ -133,17 +139,15 @@ def decode(words: Words, pc: int) -> Instruction:
     cls = INSTRUCTIONS.get(int(words[pc]))
     if cls is None:
         raise EncodingError(f"no instruction has opcode {int(words[pc])}")
-    at, values = pc + 1, []
-
-    def take(n: int) -> list[int]:
-        nonlocal at
-        if n < 0 or at + n > len(words):
-            raise EncodingError(f"{cls.__name__} at {pc} runs off the end of the code")
-        at += n
-        return [int(w) for w in words[at - n : at]]
-
+    at, end = pc + 1, len(words)
+    values: list[Any] = []
     for kind in cls.operands.values():
-        values.append(tuple(take(take(1)[0])) if kind.many else take(1)[0])
+        word = int(words[at]) if at < end else -1
+        n = word if kind.many else 0
+        if at >= end or n < 0 or at + 1 + n > end:
+            raise EncodingError(f"{cls.__name__} at {pc} runs off the end of the code")
+        values.append(tuple([int(w) for w in words[at + 1 : at + 1 + n]]) if kind.many else word)
+        at += 1 + n
     return cls(*values)
 
 

@@ -16,6 +16,8 @@ from ...ops.core.tensor_types import DTYPES
 class Role(Enum):
     """The role of an operand in the effect of its instruction; an instruction has at most one operand of a role."""
 
+    __hash__ = object.__hash__  # the hash of Enum is Python code, and the verifier looks up roles of every instruction
+
     #: ``dst`` is the same object as this one, or a view of all its elements.
     ALIASED = auto()
     #: ``dst`` is a view of a part of this tensor.

@@ -121,7 +121,7 @@ def check_registers(code: Mapping[int, isa.Instruction], n_params: int, n_regist
 
 def jump_targets(pc: int, instruction: isa.Instruction) -> tuple[int, ...]:
     """The jump targets of an instruction at ``pc``, in words."""
-    return tuple(pc + getattr(instruction, name) for name, kind in instruction.operands.items() if kind.table == "code")
+    return tuple([pc + getattr(instruction, name) for name in instruction.jumps])
 
 
 def _walk(code: Mapping[int, isa.Instruction], pc: int, entered: _State, meets: set[int], fail: Fail) -> list[tuple[int, _State]]:
@@ -140,32 +140,33 @@ def _walk(code: Mapping[int, isa.Instruction], pc: int, entered: _State, meets: 
 def _step(state: _State, pc: int, instruction: isa.Instruction, fail: Fail) -> None:
     """Check the operands that the instruction reads, then apply its effect on the registers to the state."""
     operands = [
-        (kind, value if kind.many else (value,))
+        (kind, getattr(instruction, name) if kind.many else (getattr(instruction, name),))
         for name, kind in instruction.operands.items()
-        if kind.table == "register"
-        for value in (getattr(instruction, name),)
+        if kind.access is not None
     ]
+    roles = instruction.roles
     for kind, registers in operands:
         if kind.access in ("read", "take"):
             for r in registers:
                 _check_read(state, r, kind.holds, lambda what: fail(pc, instruction, what))
-    if Role.KERNEL in instruction.roles:
+    if Role.KERNEL in roles:
         _check_outputs(state, instruction, lambda what: fail(pc, instruction, what))
     source = instruction.get(Role.ALIASED)
-    aliased = state.kind(source) if source is not None else None
-    own = _is_own(state, instruction)
-    size = _storage_size(state, instruction)
-    if Role.STORAGE in instruction.roles and Role.DIMS in instruction.roles:
+    aliased = None if source is None else state.kind(source)
+    own = _is_own(state, instruction, source)
+    # bytes of the storage that the instruction defines, if known
+    size = instruction.get(Role.NBYTES) if source is None else state.sizes.get(source)
+    if Role.STORAGE in roles and Role.DIMS in roles:
         _check_room(state, instruction, lambda what: fail(pc, instruction, what))
-    for r in instruction.registers("kill", "take"):
-        state.empty(r)
     for kind, registers in operands:
-        for r in registers:
-            if kind.access == "write":
-                state.put(r, aliased if kind.holds == "any" and aliased else kind.holds)
-                state.own |= own << r
-                if size is not None:
-                    state.sizes[r] = size
+        for r in registers if kind.access in ("kill", "take") else ():
+            state.empty(r)
+    for kind, registers in operands:
+        for r in registers if kind.access == "write" else ():
+            state.put(r, aliased if kind.holds == "any" and aliased else kind.holds)
+            state.own |= own << r
+            if size is not None:
+                state.sizes[r] = size
 
 
 def _check_read(state: _State, register: int, wanted: str, fail: Callable[[str], Exception]) -> None:
@@ -182,9 +183,10 @@ def _is_value(actual: str, wanted: str) -> bool:
     return "value" in (actual, wanted) and not {actual, wanted} & {*_BARE, "any"}
 
 
-def _is_own(state: _State, instruction: isa.Instruction) -> bool:
-    """Whether the instruction defines a tensor that is stored in a storage of this frame."""
-    source = instruction.get(Role.ALIASED, Role.WHOLE)
+def _is_own(state: _State, instruction: isa.Instruction, source: int | None) -> bool:
+    """Whether the instruction defines a tensor that is stored in a storage of this frame; ``source``: the aliased register."""
+    if source is None:
+        source = instruction.get(Role.WHOLE)
     return Role.STORAGE in instruction.roles if source is None else bool(state.own >> source & 1)
 
 
@@ -197,12 +199,6 @@ def _check_outputs(state: _State, instruction: isa.Instruction, fail: Callable[[
     for r in args[len(args) - n_outputs :]:
         if not state.own >> r & 1:
             raise fail(f"${r} is written, but on some path to here it holds a tensor that this function has not allocated")
-
-
-def _storage_size(state: _State, instruction: isa.Instruction) -> int | None:
-    """Bytes of the storage that the instruction defines, if known."""
-    nbytes: int | None = instruction.get(Role.NBYTES)
-    return state.sizes.get(instruction.get(Role.ALIASED)) if nbytes is None else nbytes
 
 
 def _check_room(state: _State, instruction: isa.Instruction, fail: Callable[[str], Exception]) -> None:
