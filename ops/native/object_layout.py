@@ -82,7 +82,7 @@ STORAGE = _layout(
 ADT = _layout(refcount="refcount", tag="tag", fields="data", constructor="dtype", separate="device", n_fields="count")
 CLOSURE = _layout(refcount="refcount", tag="tag", fields="data", function="dtype", separate="device", n_fields="count")
 #: A pending copy of ``source`` to the tensor ``to`` on the host.  ``ticket``: the work to wait for.  ``pc``, ``reason``: the
-#: instruction that began the copy and its reason.  ``device``: that of the source.
+#: instruction that began the copy and its reason.  ``device``: the device of the source.
 PENDING = _layout(
     refcount="refcount", tag="tag", to="data", pc="ndim", reason="dtype", device="device", source="storage", ticket="count"
 )

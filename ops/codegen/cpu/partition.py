@@ -1,5 +1,7 @@
 """Loops that are partitioned between threads: each part of a kernel runs its partition of the outer loops.
 
+An example of the generated text::
+
     pieces = s0 * s1
     low1, high1 = first_of(share, pieces, 1), end_of(share, pieces, 1)
     low0, high0 = rows_before(share, low1, s1), rows_begun(share, high1, s1, s0)
@@ -117,7 +119,7 @@ def _partition_limit(sizes: Sizes, nest: Nest) -> str:
 
 
 def _partitioned_extents(nest: Nest) -> Sequence[Dim]:
-    """The extents of the loops that can be partitioned: those that no reduction folds."""
+    """The extents of the loops that can be partitioned: the loops that no reduction folds."""
     if nest.columns:
         return (*nest.dims[: -nest.folded - 1], (nest.dims[-1] + (COLUMNS - 1)) // COLUMNS)
     return nest.dims[: len(nest.dims) - nest.folded]

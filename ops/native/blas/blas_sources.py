@@ -1,4 +1,4 @@
-"""Discovery of a BLAS: the one in numpy's wheels, which is loaded already, else scipy's.
+"""Discovery of a BLAS: the library in numpy's wheels, which is loaded already, else the library in scipy.
 
 numpy's comes first since it costs nothing to load, and products are then as fast as numpy's own.  Other builds of numpy link the
 BLAS of their system (MKL, Accelerate, a reference BLAS), under names that tell neither its speed nor its dependencies: scipy's

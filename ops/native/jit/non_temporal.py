@@ -12,7 +12,7 @@ from ..memory import Array, set_machine_form, twin
 
 #: Bytes of a cache line.
 LINE_BYTES = 64
-#: Of a larger result little would be left in the caches at its first use.
+#: At the first use of a larger result, the caches would hold little of it.
 NON_TEMPORAL_BYTES = 32 << 20
 
 
