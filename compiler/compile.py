@@ -69,7 +69,7 @@ def as_module(mod: Program) -> IRModule:
         raise wrong("a program", "an IRModule, a Function, a text or a Path", mod, help)
     if not mod.functions:
         raise TypeCheckError("the module has no function", help="write `def @main(...) { ... }`", code=codes.Type.EMPTY)
-    return mod
+    return replace(mod)  # its owner may change it later
 
 
 #: Other names of the device ``cuda``.

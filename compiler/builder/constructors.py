@@ -18,8 +18,8 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir
 from ..ir.expr import Expr
-from ..ir.visitor import free_vars
 from .build import a_dtype, a_name, a_shape, as_expr, const, make_call
+from .module_methods import closed_function, named_functions
 from .operator_functions import operators
 
 __all__ = [
@@ -180,17 +180,7 @@ class IRModule(metaclass=_Constructor):
 
     @staticmethod
     def make(functions: Mapping[str | ir.GlobalVar, ir.Function] | None = None) -> ir.IRModule:
-        if not isinstance(functions, (Mapping, type(None))):
-            raise wrong(
-                "IRModule: the functions", "a dict of functions by name", functions, "IRModule.from_expr(f) for one function"
-            )
-        named = {}
-        for key, function in (functions or {}).items():
-            name = key.name if isinstance(key, ir.GlobalVar) else a_name(key, "IRModule: a function's name", "@")
-            if not isinstance(function, ir.Function):
-                raise ArgumentError(f"@{name} must be a relay.Function, not {type(function).__name__}", here())
-            named[name] = function
-        return ir.IRModule(named)
+        return ir.IRModule(named_functions(functions))
 
     @staticmethod
     def from_expr(expr: AnyValue) -> ir.IRModule:
@@ -198,10 +188,7 @@ class IRModule(metaclass=_Constructor):
 
         An expression other than a function becomes a function: its free variables are the parameters, in order of appearance.
         """
-        expr = as_expr(expr)
-        if not isinstance(expr, ir.Function):
-            expr = ir.Function(tuple(free_vars(expr)), expr, span=expr.span)
-        return ir.IRModule({"main": expr})
+        return ir.IRModule({"main": closed_function(expr)})
 
 
 # ---- types ---------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ An expression object that occurs twice is evaluated once (``%0`` in the text).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -159,12 +159,16 @@ class Function(Expr):
 
 @dataclass(frozen=True, eq=False)
 class IRModule:
-    """Functions by name, usually with ``main``."""
+    """Functions by name, usually with ``main``.
 
-    functions: Mapping[str, Function]
+    Users may change a module: that replaces the mapping ``functions``, which is never written.  Passes create new modules.
+    """
+
+    functions: Mapping[str, Function] = field(default_factory=dict)
     source: SourceText | None = None
 
-    def __getitem__(self, name: str) -> Function:
+    def __getitem__(self, name: str | GlobalVar) -> Function:
+        name = name.name if isinstance(name, GlobalVar) else name
         if a_text(name, "the function's name") not in self.functions:
             listed = ", ".join(f"@{known}" for known in self.functions) or "none"
             raise UnknownName(f"the module has no function @{name}", here(), help=f"its functions: {listed}")
@@ -177,11 +181,19 @@ class IRModule:
 
         def astext(self, show_meta_data: bool = True) -> str: ...
 
-    def __copy__(self) -> IRModule:
-        return self
+        def __setitem__(self, key: str | GlobalVar, function: Expr) -> None: ...
 
-    def __deepcopy__(self, memo: Any) -> IRModule:
-        return self
+        def __contains__(self, key: object) -> bool: ...
+
+        def __len__(self) -> int: ...
+
+        def __iter__(self) -> Iterator[str]: ...
+
+        def update(self, other: IRModule | Mapping[str, Function] | Mapping[GlobalVar, Function]) -> None: ...
+
+        def get_global_var(self, name: str) -> GlobalVar: ...
+
+        def get_global_vars(self) -> list[GlobalVar]: ...
 
 
 def type_of(expr: Expr) -> Type:

@@ -20,6 +20,16 @@ def built() -> relay.IRModule:
     return relay.IRModule.from_expr(relay.Function([x], relay.nn.relu(total)))
 
 
+def changed(module: relay.IRModule, other: relay.IRModule) -> list[str]:
+    x = relay.var("x", shape=(2,))
+    module["main"] = relay.Function([x], x)
+    module.update(other)
+    module.update({"f": other["main"]})
+    main: relay.GlobalVar = module.get_global_var("main")
+    print(module[main], main in module, len(module), module.get_global_vars())
+    return list(module)
+
+
 def compiled(module: relay.IRModule, weights: dict[str, npt.NDArray[np.float32]]) -> relay.Executable:
     return relay.compile(module, target="sim", params=weights, data_dependence="op", fuse="off")
 
