@@ -3,9 +3,9 @@
     pip install 'relayvm[bench]'
     python benchmarks/busy_cores.py [--threads 2] [--busy 2] [--rounds 31] [--texts 1] [--words 32] [--most-times 1.3]
 
-The encoder is that of ``examples/transformer_encoder.py``, of 12 layers.  All sides run in turn, one call after the other, with a
-pause before each.  ``--busy`` processes that only compute are started for the second table.  Exit code 1: there the median with
-several threads is more than ``--most-times`` that with one.
+The encoder of ``examples/transformer_encoder.py`` has 12 layers here.  All sides run in turn, call by call, with a
+pause before each call.  ``--busy`` processes that only compute are started for the second table.  Exit code 1: in that table
+the median with several threads is more than ``--most-times`` the median with one thread.
 """
 
 # ruff: noqa: E402
@@ -39,7 +39,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 import transformer_encoder as encoder
 
-#: Before each call: what the call before left running comes to rest.
+#: The pause before each call: threads of the previous call become idle.
 PAUSE_S = 0.01
 Run = Callable[[], np.ndarray]
 
@@ -121,7 +121,7 @@ def theirs(words: np.ndarray, model: bytes, n: int) -> Run:
 
 @contextlib.contextmanager
 def busy(n: int) -> Iterator[None]:
-    """``n`` processes that compute as long as this is open."""
+    """Keep ``n`` processes computing inside the block."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
     try:
         time.sleep(1)

@@ -1,10 +1,10 @@
-"""From the start of a process to its result: the first time ever, and after that.
+"""Time from the start of a process to its result: with an empty cache of kernels, and later.
 
     python benchmarks/cold_start.py [--runs 3] [--device cpu] [--json]
 
-Each run is a fresh `relayvm run` of an example.  The first finds an empty cache of kernels; the others find what the first
-left, and must compile nothing.  Python keeps its bytecode, as it does for a package that pip installed, even where the
-environment forbids that.
+Each run is a fresh `relayvm run` of an example.  The first run has an empty cache of kernels.  The other runs
+use its kernels and must compile nothing.  Python stores its bytecode, as for a package that pip installed, even if the
+environment disables that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 @dataclass(frozen=True)
 class Subject:
-    """A program, sizes for its named dimensions, how long the first process may take, and how many kernels it may have."""
+    """A program, sizes for its named dimensions, and the limits of the first process: its time and its number of kernels."""
 
     name: str
     dims: tuple[str, ...]
@@ -42,14 +42,14 @@ LATER_GOAL_S = 1.0
 
 @dataclass(frozen=True)
 class Start:
-    """One process: wall seconds from its start to its end, and how many kernels it compiled."""
+    """One process: wall seconds from its start to its end, and the number of kernels that it compiled."""
 
     wall_s: float
     kernel_compiles: int
 
 
 def counter(document: object, name: str) -> int:
-    """The value under ``name``, wherever it stands in a JSON document.  Raises KeyError when it stands nowhere."""
+    """The value under ``name`` at any depth of a JSON document.  Raises KeyError without such a value."""
     waiting = [document]
     while waiting:
         value = waiting.pop()

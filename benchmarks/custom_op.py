@@ -1,6 +1,6 @@
-"""A user's operators against built-in ones that do the same, on 16 MiB: one that is an expression, one with a numba kernel.
+"""A user's operators against equal built-in operators, on 16 MiB: an expression, and a numba kernel.
 
-python benchmarks/custom_op.py [--check]     # --check: exits with 1 where a user's operator takes more than 1.2 times as long
+python benchmarks/custom_op.py [--check]     # --check: exits with 1 if a user's operator takes more than 1.2 times as long
 """
 
 from __future__ import annotations

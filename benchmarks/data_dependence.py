@@ -84,7 +84,7 @@ class Crossed:
 
 
 def operators() -> list[Op]:
-    """Operators whose result shape depends on data: on values of inputs, or on a size that the kernel reports."""
+    """The operators whose result shape depends on data: on values of inputs, or on a size that the kernel reports."""
     callable_ = (op for _, op in sorted(REGISTRY.items()) if op.in_language and op.pattern is not OpPattern.MACHINE)
     return [op for op in callable_ if any(op.data_dependent) or op.shape_func.upper_bound]
 

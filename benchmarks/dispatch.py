@@ -1,4 +1,4 @@
-"""What one operator, one call and one loop iteration cost besides the arithmetic: relayvm, numpy and onnxruntime.
+"""Cost of an operator, a call and a loop iteration besides the arithmetic: relayvm, numpy and onnxruntime.
 
     pip install 'relayvm[bench]'
     python benchmarks/dispatch.py [--rounds 15] [--json] [--profile]
@@ -10,7 +10,7 @@ op     200 elementwise operators in a row: (call with 201 operators - call with 
 call   one call with one operator, from a numpy array to a numpy array
 loop   a loop that ends when a value says so, 1000 iterations of `i < limit` and `i + 1`: call / 1000
 
-With --profile: what counters and traces add to such calls instead, see profile_cost.py.
+With --profile: the cost that counters and traces add to such calls, see profile_cost.py.
 """
 
 # ruff: noqa: E402
@@ -50,7 +50,7 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Goal:
-    """What must hold: the most nanoseconds for relayvm, and how many times slower onnxruntime is at least."""
+    """A goal: the most nanoseconds for relayvm, and the least ratio of onnxruntime's time to relayvm's."""
 
     most_ns: float
     times_ahead: float | None

@@ -1,4 +1,4 @@
-"""What benchmarks/kernels.py measures: the same work as a program here, in numpy, as an ONNX graph, in torch; and the goals."""
+"""Subjects of benchmarks/kernels.py: equal work as a program here, in numpy, as an ONNX graph, in torch; and the goals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TimesPeer:
 class Subject:
     """One kernel: ``call`` of %x0, %x1, ... here; the ONNX nodes from x0, x1, ... to ``y``; numpy and torch as functions.
 
-    A peer without a counterpart has None.  ``parameters``: which inputs an ONNX graph holds as constants, as weights are.
+    A peer without a counterpart has None.  ``parameters``: the inputs that an ONNX graph holds as constants, like weights.
     """
 
     name: str
@@ -88,7 +88,7 @@ def _softmax(x: np.ndarray) -> np.ndarray:
 
 
 def norms() -> Iterator[Subject]:
-    """Rows of 1024: what a transformer does beside its products."""
+    """Rows of 1024: a transformer's operators besides its products."""
     x, r, b, gamma, beta = normal(*ROWS), normal(*ROWS)[::-1].copy(), normal(ROWS[1]), normal(ROWS[1]), normal(ROWS[1])
     yield Subject(
         "layernorm(gelu(x + b) + r)", (x, b, r, gamma, beta),

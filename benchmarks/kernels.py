@@ -1,11 +1,11 @@
-"""What the kernels cost: relayvm, numpy, onnxruntime and torch on one thread, beside the bandwidth of the memory.
+"""Time of the kernels: relayvm, numpy, onnxruntime and torch on one thread, beside the bandwidth of the memory.
 
     pip install 'relayvm[bench]' torch
     python benchmarks/kernels.py [--rounds 9] [--only norms,products] [--check] [--json]
 
 torch is not part of the extra: its package on PyPI brings CUDA along (3 GB).  A smaller one, for CPUs only, is at
-https://download.pytorch.org/whl/cpu (pip's --index-url).  A peer that is not installed is named, and the goals that compare
-with it are not judged.
+https://download.pytorch.org/whl/cpu (pip's --index-url).  A peer that is not installed is named, and its goals are not
+judged.
 
 bound   the sum of two arrays of 64 MiB into a third that is there already: two read, one written.  It is measured together
         with each kernel that only moves bytes; memcpy (64 MiB read, 64 MiB written) stands beside it.
@@ -95,7 +95,7 @@ MAKERS = {"numpy": numpy_run, "onnxruntime": ort_run, "torch": torch_run}
 
 
 def installed() -> dict[str, Any]:
-    """The modules of the peers that are there."""
+    """The modules of the peers that are installed."""
     found = {}
     for name in PEERS:
         try:
@@ -106,7 +106,7 @@ def installed() -> dict[str, Any]:
 
 
 def contestants(subject: Subject, modules: dict[str, Any]) -> dict[str, Run]:
-    """Everyone who takes part.  Exits where two give different results."""
+    """All contestants of a subject.  Exits if two contestants give different results."""
     runs = {OURS: our_run(subject)}
     want = np.asarray(runs[OURS]())
     for name, module in modules.items():

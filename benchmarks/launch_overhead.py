@@ -23,7 +23,7 @@ from relayvm.vm.devices.cuda import provider
 from relayvm.vm.devices.cuda.driver import DRIVER
 
 _OPERATORS, _RUNS = 200, 50
-#: What the functions do that cannot do nothing; the others return 0, and put a handle where their first argument points.
+#: The functions that must have an effect.  The other functions return 0 and store a handle at their first argument.
 _BODIES = {
     "cuDriverGetVersion": "*(int32_t*)a0 = 13000;",
     "cuDeviceGetCount": "*(int32_t*)a0 = 1;",
@@ -63,7 +63,7 @@ class _Idle(provider.CupyProvider):
 
 
 class _NoCompiler:
-    """A compiler for a driver that looks at nothing."""
+    """A compiler for a driver that ignores the code."""
 
     version = "none"
 
@@ -72,7 +72,7 @@ class _NoCompiler:
 
 
 def nanoseconds(graphs: str, rounds: int) -> list[float]:
-    """Per launch, of each round."""
+    """The time per launch of each round."""
     chain = "; ".join(f"let %y{i} = nn.relu(%y{i - 1})" for i in range(1, _OPERATORS + 1))
     text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?), float32]) {{ let %y0 = %x; {chain}; %y{_OPERATORS} }}'
     vm = relay.VirtualMachine(relay.compile(text, target="cuda", graphs=graphs, fuse=False, opt_level=1))

@@ -1,7 +1,7 @@
-"""How much memory programs take: without a plan, with one made blind to the implementations, with one made after the choice.
+"""Memory of programs: without a plan, with a plan that ignores the implementations, with a plan made after their choice.
 
     python benchmarks/memory.py            # the table
-    python benchmarks/memory.py --check    # exits with 1 where a goal is missed
+    python benchmarks/memory.py --check    # exits with 1 if a goal is missed
 
 =========  =============================================================================================================
 off        a storage for each value, given back after its last use
@@ -49,7 +49,7 @@ KIB = 1024.0
 
 @dataclass(frozen=True)
 class Program:
-    """A text and the inputs of a run; ``fixed``: are all sizes known?"""
+    """A text and the inputs of a run; ``fixed``: whether all sizes are known."""
 
     text: str
     inputs: Mapping[str, np.ndarray]
@@ -129,7 +129,7 @@ def dense_block(side: int = 32, channels: int = 32, blocks: int = 4) -> Program:
 
 
 def detection(candidates: int = 2000) -> Program:
-    """The example, whose sizes values decide."""
+    """The example whose sizes depend on values."""
     from detection_reference import candidates as made
 
     boxes, logits = made(candidates)
@@ -162,7 +162,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "detection tail": detection,
     "tree recursion": tree,
 }
-#: Why a plan that knows the implementations takes less than a blind one.
+#: Reasons for a plan that knows the implementations to need less memory than a blind plan.
 REASONS = {
     "transformer encoder": "softmax over the scores, gelu over the hidden layer, the normalisation's sum: written in place",
     "tree recursion": "gates over what died; a callee writes over what its caller passed and gave up",
@@ -173,7 +173,7 @@ REASONS = {
 
 
 def used(program: Program, mode: str) -> tuple[Use, list[np.ndarray]]:
-    """What one run takes with ``plan=mode``, and its results."""
+    """The memory of one run with ``plan=mode``, and its results."""
     vm = relay.VirtualMachine(relay.compile(program.text, plan=mode))
     result = vm.run(**program.inputs)
     held, peak = vm.memory["pool_bytes"], vm.counters["peak_bytes"]

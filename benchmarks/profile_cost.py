@@ -1,4 +1,4 @@
-"""What profiling costs: a call without it, with its counters read, with a trace, and with a trace that holds types.
+"""Cost of profiling: a call without it, with its counters read, with a trace, and with a trace that holds types.
 
     python benchmarks/dispatch.py --profile [--rounds 15] [--json]
 
@@ -26,7 +26,7 @@ CHAIN, ITERATIONS = 201, 1000
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one task: a call as it is and with counters, in ns; then ns per event to record (without and with types), to read."""
+    """Figures of one task: ns of a call without and with counters; ns per event to record (without and with types), to read."""
 
     off_ns: float
     counters_ns: float
@@ -37,7 +37,7 @@ class Cost:
 
     @property
     def met(self) -> bool:
-        """Is it as cheap as it has to be?"""
+        """Whether the cost is at most the goal."""
         return self.counters_ns <= (1 + MOST_COUNTERS) * self.off_ns and max(self.trace_ns, self.types_ns) <= MOST_EVENT_NS
 
 
@@ -75,7 +75,7 @@ def _caller(vm: relay.VirtualMachine, *args: np.ndarray | np.float32) -> Callabl
 
 
 def cost(call: Callable[[], object], rounds: int) -> Cost:
-    """Of one task; its variants take turns."""
+    """The figures of one task; its variants take turns."""
     vm = call.machine  # type: ignore[attr-defined]
 
     def counted() -> object:

@@ -1,11 +1,11 @@
-"""Does `compare` find what is there, and nothing that is not?
+"""Error rates of `compare`: differences found without a cause, and planted differences not found.
 
     python benchmarks/significance.py [--same 40] [--planted 20] [--repeat 20] [--json]
 
-same      two identical configurations: in how many experiments is no row of the table significant?  goal: 95 %
-planted   one kernel of the second side takes 5 % more steps: in how many is its row significant, and slower?  goal: 90 %
+same      two identical configurations: the share of experiments in which no row of the table is significant; goal: 95 %
+planted   one kernel of the second side takes 5 % more steps: the share in which its row is significant and slower; goal: 90 %
 
-The kernel takes some 0.2 ms.  Both sides compute the same; results are held against each other as always.
+The kernel takes some 0.2 ms.  Both sides compute equal results, which are compared as always.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ def experiment(steps_a: int, steps_b: int, repeat: int) -> Comparison:
 
 
 def is_quiet(found: Comparison) -> bool:
-    """Is no row of the table significant?"""
+    """Whether no row of the table is significant."""
     return not found.significant()
 
 
 def finds_it(found: Comparison) -> bool:
-    """Is the planted kernel's row significant, and slower?"""
+    """Whether the planted kernel's row is significant and slower."""
     return any(row.name == "bench_work" and row.mark(1) == "*" and row.change > 0 for row in found.significant())
 
 

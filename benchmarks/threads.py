@@ -1,9 +1,9 @@
-"""What threads bring: kernels on large tensors with one thread and with several, and what asking costs on small ones.
+"""Benefit of threads: kernels on large tensors with one thread and with several, and the cost of the request on small tensors.
 
     python benchmarks/threads.py [--threads N] [--rounds 9] [--mib 64]
 
-``bound``: as many machines in Python threads of their own, one thread each, the work divided by hand: what this computer can
-give, where other processes may be busy.  Everything is measured in turn.
+``bound``: as many machines in Python threads of their own, one thread each, the work divided by hand: the limit of
+this computer, on which other processes may be busy.  All variants are measured in turn.
 """
 
 # ruff: noqa: E402
@@ -54,7 +54,7 @@ def with_threads(n: int, run: Callable[[], object]) -> Callable[[], object]:
 
 
 def by_hand(machines: list[relay.VirtualMachine], parts: list[np.ndarray]) -> Callable[[], object]:
-    """Each machine on a part, all at once."""
+    """Run each machine on its part, all at the same time."""
 
     def call() -> None:
         at_once = [threading.Thread(target=vm.run, args=(part,)) for vm, part in zip(machines, parts, strict=True)]

@@ -1,16 +1,16 @@
-"""What tuning gives, what it costs, and that it is remembered.
+"""Benefit and cost of tuning, and the reuse of its records.
 
     python benchmarks/tuning.py [--rounds 15] [--quick] [--check] [--json]
 
 trials    a first process measures, a second one with its cache must measure nothing and choose the same
-foreign   the same records as if from another processor or version: none is used, and the ingredient is named
-unseen    after tuning, 16 sizes that were not measured: the first call of each against a warm one, in time of the processor;
-          goal: at most 1.5
-ratio     tuned against untuned for each subject, interleaved; goal: none above 1.02.  Where both choose the same implementation
-          they are one program, and there is nothing to measure
+foreign   the same records as if from another CPU or version: none is used, and the ingredient is named
+unseen    after tuning, 16 sizes that were not measured: the first call of each against a warm one, in CPU time; goal: at
+          most 1.5
+ratio     tuned against untuned for each subject, interleaved; goal: none above 1.02.  If both choose the same implementation,
+          they are one program, and the ratio is 1
 
-All on one thread: threads that wait for each other on a busy machine take any time.  Everything lies in a cache folder of its
-own, which is deleted at the end.
+All on one thread: threads that wait for each other on a busy machine take any time.  The cache is a temporary folder, which is
+deleted at the end.
 """
 
 # ruff: noqa: E402
@@ -95,7 +95,7 @@ def choices(exe: relay.Executable) -> list[str]:
 
 
 def tune_all(quick: bool) -> dict[str, Any]:
-    """Tune everything: how many trials, how long, and what is chosen."""
+    """Tune everything: the number of trials, the time, and the choices."""
     start = time.perf_counter()
     chosen = {name: choices(relay.compile(program, tune="full")) for name, program, _ in subjects(quick)}
     chosen["open"] = choices(relay.compile(OPEN, tune="full", tune_sizes={"n": TUNED_SIZES}))
@@ -103,7 +103,7 @@ def tune_all(quick: bool) -> dict[str, Any]:
 
 
 def foreign(quick: bool) -> dict[str, Any]:
-    """By ingredient: how many choices records with another value of it changed, and what the warning named."""
+    """Per ingredient: whether records with another value do not change the choices, and the warning names the ingredient."""
     _, program, _ = next(iter(subjects(quick)))
     kept, found = list(tuning_records.load().values()), {}
     for field in ("processor", "features", "relayvm", "numba"):
@@ -186,7 +186,7 @@ def in_a_process(part: str, args: argparse.Namespace, folder: str) -> dict[str, 
 
 
 def judged(found: dict[str, dict[str, Any]]) -> dict[str, bool]:
-    """Which goals are met."""
+    """Whether each goal is met."""
     return {
         "trials": found["tune"]["trials"] > 0 == found["again"]["trials"] and found["tune"]["chosen"] == found["again"]["chosen"],
         "foreign": all(found["foreign"].values()),

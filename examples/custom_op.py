@@ -1,4 +1,4 @@
-"""Operators of your own: one that fuses, said as an expression, and one with a shape function, flags and a numba kernel.
+"""Custom operators: one declared as an expression, which fuses, and one with a shape function, flags and a numba kernel.
 
     python examples/custom_op.py [--device sim]
 
@@ -22,7 +22,7 @@ from relayvm.shape_funcs.symbolic.registry import check
 
 @dataclass(frozen=True)
 class HardSwishAttrs:
-    """``reach``: where it becomes 0, and where it becomes x."""
+    """``reach``: the operator is 0 below ``-reach`` and x above ``reach``."""
 
     reach: float = 3.0
 
@@ -51,7 +51,7 @@ def head_shape(inputs, attrs):  # type: ignore[no-untyped-def]
     return count.values[0], data.shape[1]
 
 
-#: What one thread of a GPU does: optional, like the GPU.
+#: The work of one thread of a GPU: optional, like the GPU.
 ON_GPUS = """
     auto total = data[at % data_size1];
     for (int64 i = 1; i <= at / data_size1; ++i) total += data[i * data_size1 + at % data_size1];
@@ -59,13 +59,13 @@ ON_GPUS = """
 
 
 def register() -> None:
-    """Declare both."""
+    """Declare both operators."""
     relay.register_op("my.hard_swish", ["x"], element=hard_swish, attrs=HardSwishAttrs, dtypes=("float32", "float64"))
     relay.register_shape_func("my.head_sums", [False, True], head_shape)
     relay.register_op("my.head_sums", ["data", "count"], kernel=head_sums, dtype=lambda dtypes, attrs: dtypes[0], cuda=ON_GPUS)
 
 
-# ---- used ------------------------------------------------------------------------------------------------------------------
+# ---- use -------------------------------------------------------------------------------------------------------------------
 
 TEXT = """#[version = "0.0.5"]
 def @main(%x: Tensor[(?n, ?m), float32], %count: int64) {
@@ -81,13 +81,13 @@ def built() -> relay.Function:
 
 
 def expected(x: np.ndarray, count: int) -> np.ndarray:
-    """By numpy."""
+    """The results of both operators by numpy."""
     y = 2 * x
     return np.cumsum(y * np.clip(y + 2, 0, 4) / 4 + 1, axis=0)[:count]
 
 
 def main() -> int:
-    """Run both programs at some sizes, and compare."""
+    """Run both programs at some sizes, and compare with numpy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", help="cpu, sim or cuda")
     device = parser.parse_args().device

@@ -1,9 +1,9 @@
-"""Candidates of a make-believe detector, and the detection tail in plain numpy: what `detection_tail.relay` must give.
+"""Candidates of a make-believe detector, and the detection tail in plain numpy: the reference for `detection_tail.relay`.
 
-The candidates are synthetic, from a seed.  Their values are chosen so that two right implementations agree to the bit
-on *which* boxes are kept, however each rounds:
+The candidates are synthetic, from a seed.  Their values are chosen so that two correct implementations keep
+the same boxes, with any rounding:
 
-* coordinates lie on a grid of quarter pixels, which makes every area exact in float32;
+* coordinates are multiples of a quarter pixel, so every area is exact in float32;
 * no two candidates have the same best logit, and neighbours are further apart than any rounding of a sigmoid.
 """
 
@@ -49,7 +49,7 @@ def overlaps(box: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def suppress(boxes: np.ndarray, scores: np.ndarray) -> list[int]:
-    """Greedy non-maximum suppression: the indices that stay, best first."""
+    """Greedy non-maximum suppression: the indices of the boxes that are kept, best first."""
     waiting, kept = np.argsort(-scores, kind="stable"), []
     while waiting.size:
         first, rest = waiting[0], waiting[1:]
@@ -59,7 +59,7 @@ def suppress(boxes: np.ndarray, scores: np.ndarray) -> list[int]:
 
 
 def detect(boxes: np.ndarray, logits: np.ndarray) -> Detections:
-    """The detections of one picture, best first, at most 100: each class by itself, then all classes together."""
+    """The detections of one picture, best first, at most 100: suppression in each class, then the best of all classes."""
     scores = 1 / (1 + np.exp(-logits))
     best, classes = scores.max(axis=1), scores.argmax(axis=1).astype(np.int32)
     kept: list[int] = []

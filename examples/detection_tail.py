@@ -1,4 +1,4 @@
-"""Run `detection_tail.relay` on pictures with 0 to 8400 candidates, and hold each result against plain numpy.
+"""Run `detection_tail.relay` on pictures with 0 to 8400 candidates, and compare each result with plain numpy.
 
     python examples/detection_tail.py [--device cpu|sim|cuda] [--out FOLDER]
 
@@ -23,7 +23,7 @@ SAVED_SIZE = 2000
 
 
 def differences(got: Detections, want: Detections) -> list[str]:
-    """What is not as numpy has it; empty when all is well.  Scores may differ by rounding, boxes and classes not."""
+    """The differences from numpy's results.  Scores may differ by rounding; boxes and classes must be equal."""
     bad = []
     for name, g, w in zip(("boxes", "scores", "classes"), got, want, strict=True):
         if g.shape != w.shape or g.dtype != w.dtype:
@@ -34,7 +34,7 @@ def differences(got: Detections, want: Detections) -> list[str]:
 
 
 def save_inputs(folder: Path) -> Path:
-    """Write one picture's candidates where the command line can read them."""
+    """Write one picture's candidates to a file for the command line."""
     folder.mkdir(parents=True, exist_ok=True)
     boxes, logits = candidates(SAVED_SIZE)
     target = folder / f"detection_{SAVED_SIZE}.npz"

@@ -27,7 +27,7 @@ def load() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
 
 
 def expected(images: np.ndarray, classes: np.ndarray, digit: int, box: tuple[slice, slice]) -> tuple[np.ndarray, np.ndarray]:
-    """What numpy says about the last two results, given the first: the indices found, the mean crop."""
+    """The last two results by numpy, from the first result: the indices of the digit, the mean crop."""
     found = np.flatnonzero(classes == digit)
     total = images[found].reshape(-1, 8, 8)[:, *box].sum(axis=0)
     return found, total / max(len(found), 1)
@@ -47,7 +47,7 @@ def png(path: Path, picture: np.ndarray, zoom: int = 32) -> None:
 
 
 def drawn(picture: np.ndarray) -> str:
-    """The picture in characters."""
+    """The picture as characters."""
     return "\n".join("    " + "".join(" .:-=+*#%@"[min(int(v * 10), 9)] * 2 for v in row) for row in picture)
 
 

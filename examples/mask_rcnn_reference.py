@@ -1,8 +1,8 @@
-"""A make-believe first half of a Mask R-CNN, and its tail in plain numpy: what `mask_rcnn_tail.relay` must give.
+"""A make-believe first half of a Mask R-CNN, and its tail in plain numpy: the reference for `mask_rcnn_tail.relay`.
 
-All is synthetic, from a seed.  The tail decides: which proposals are best, which boxes overlap too much, which score is high
-enough.  Two right implementations that round otherwise could decide otherwise where it is close, so the reference keeps account:
-``Detections.margin`` is by how much the closest decision was taken.
+All data is synthetic, from a seed.  The tail selects proposals, suppresses boxes that overlap, and compares scores with a
+threshold.  Two correct implementations with different rounding could decide a close case differently.  So the reference records
+the margin of the closest decision in ``Detections.margin``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Inputs = dict[str, np.ndarray]
 
 
 def picture(n: int, height: int = 16, width: int = 20, seed: int = 0) -> Inputs:
-    """A feature map of ``height`` x ``width`` and ``n`` anchors with what the first network says of each; best scores apart."""
+    """A feature map of ``height`` x ``width`` and ``n`` anchors with the first network's outputs; best scores apart."""
     rng = np.random.default_rng([seed, n, height, width])
     extent = np.array([width, height]) * STRIDE
     centres, sizes = rng.uniform(0, 1, (n, 2)) * extent, rng.uniform(0.1, 0.5, (n, 2)) * extent
@@ -55,7 +55,7 @@ def weights(seed: int = 0) -> Inputs:
 
 @dataclass
 class Detections:
-    """``coverage``: how likely each of the 64 x 64 points is covered; the mask is where it is more than a half."""
+    """``coverage``: the probability that each of the 64 x 64 points is covered; the mask is the points with more than a half."""
 
     boxes: np.ndarray
     scores: np.ndarray
@@ -66,13 +66,13 @@ class Detections:
 
 
 class _Account:
-    """The closest decision so far."""
+    """The margin of the closest decision so far."""
 
     def __init__(self) -> None:
         self.margin = math.inf
 
     def above(self, values: np.ndarray, threshold: float) -> np.ndarray:
-        """Which values are above the threshold."""
+        """Whether each value is above the threshold."""
         if values.size:
             self.margin = min(self.margin, float(np.abs(values - threshold).min()))
         return values > threshold
@@ -94,7 +94,7 @@ def decode(boxes: np.ndarray, shift: np.ndarray, stretch: np.ndarray, limit: np.
 
 
 def suppress(boxes: np.ndarray, scores: np.ndarray, overlap: float, account: _Account) -> list[int]:
-    """Greedy suppression: which boxes stay, best first."""
+    """Greedy suppression: the indices of the boxes that are kept, best first."""
     waiting, kept = account.descending(scores), []
     areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     while waiting.size:
@@ -130,7 +130,7 @@ def cut_out(plane: np.ndarray, boxes: np.ndarray, size: int) -> np.ndarray:
 
 
 def proposals(given: Inputs, limit: np.ndarray, account: _Account) -> np.ndarray:
-    """The boxes worth a closer look."""
+    """The proposals: boxes for the second network."""
     best = account.descending(given["objectness"])[:BEST_ANCHORS]
     deltas = given["deltas"][best]
     moved = decode(given["anchors"][best], deltas[:, :2], deltas[:, 2:], limit)
@@ -141,7 +141,7 @@ def proposals(given: Inputs, limit: np.ndarray, account: _Account) -> np.ndarray
 
 
 def classify(given: Inputs, boxes: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each proposal, for each class: score (p, 4) and box (p, 4, 4)."""
+    """The score (p, 4) and the box (p, 4, 4) of each proposal for each class."""
     flat = cut_out(given["features"][0], boxes, POOLED).reshape(len(boxes), CHANNELS * POOLED**2)
     hidden = np.maximum(flat @ given["hidden_weight"].T + given["hidden_bias"], 0)
     logits = hidden @ given["class_weight"].T + given["class_bias"]
@@ -153,7 +153,7 @@ def classify(given: Inputs, boxes: np.ndarray, limit: np.ndarray) -> tuple[np.nd
 
 
 def cover(given: Inputs, boxes: np.ndarray, classes: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """How likely each point of a grid over the picture is covered by each detection."""
+    """The probability that each point of a grid over the picture is covered by each detection."""
     padded = np.pad(cut_out(given["features"][0], boxes, MASK), [(0, 0), (0, 0), (1, 1), (1, 1)])
     hidden = np.zeros((len(boxes), CHANNELS, MASK, MASK)) + given["mask_bias"][:, None, None]
     for y, x in np.ndindex(3, 3):

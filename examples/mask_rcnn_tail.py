@@ -1,8 +1,8 @@
-"""Run `mask_rcnn_tail.relay` on pictures of several sizes, with 0 to 3000 anchors, and hold each result against plain numpy.
+"""Run `mask_rcnn_tail.relay` on pictures of several sizes, with 0 to 3000 anchors, and compare each result with plain numpy.
 
     python examples/mask_rcnn_tail.py [--device cpu|sim|cuda] [--out FOLDER]
 
-One executable serves all of them.  The inputs of one picture are written to FOLDER, for `relayvm run`, `profile` and `compare`.
+One executable serves all pictures.  The inputs of one picture are written to FOLDER, for `relayvm run`, `profile` and `compare`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ HERE = Path(__file__).parent
 #: Anchors, then rows and columns of the feature map.
 SIZES = ((0, 16, 20), (1, 16, 20), (50, 2, 3), (300, 24, 12), (3000, 16, 20))
 SAVED_SIZE = SIZES[-1]
-#: Coverage this near a half may become either.
+#: If the coverage is this near to a half, the mask may have either value.
 UNDECIDED = 1e-3
 
 
 def inputs(n: int, height: int, width: int) -> Inputs:
-    """Everything that the program takes, by name."""
+    """All inputs of the program by name."""
     return {**picture(n, height, width), **weights()}
 
 
 def differences(got: tuple[np.ndarray, ...], want: Detections) -> list[str]:
-    """What is not as numpy has it; empty when all is well.  Numbers may differ by rounding, classes and counts not."""
+    """The differences from numpy's results.  Numbers may differ by rounding; classes and counts must be equal."""
     boxes, scores, classes, masks = got
     shapes = [("boxes", boxes, want.boxes), ("scores", scores, want.scores), ("masks", masks, want.coverage)]
     bad = [f"{name}: {list(g.shape)} instead of {list(w.shape)}" for name, g, w in shapes if g.shape != w.shape]
@@ -49,7 +49,7 @@ def differences(got: tuple[np.ndarray, ...], want: Detections) -> list[str]:
 
 
 def save_inputs(folder: Path) -> Path:
-    """Write one picture's inputs where the command line can read them."""
+    """Write one picture's inputs to a file for the command line."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"mask_rcnn_{SAVED_SIZE[0]}.npz"
     np.savez(target, **inputs(*SAVED_SIZE))
@@ -57,7 +57,7 @@ def save_inputs(folder: Path) -> Path:
 
 
 def run_one(vm: Any, size: tuple[int, int, int]) -> tuple[str, bool]:
-    """A line of the table, and whether the result is as numpy has it."""
+    """A line of the table, and whether the result equals numpy's."""
     given = inputs(*size)
     before = vm.counters["dtoh_bytes"]
     result = vm.run(**given)

@@ -1,9 +1,8 @@
-"""Run `transformer_encoder.relay` on texts of several numbers and lengths, and hold each result against plain numpy.
+"""Run `transformer_encoder.relay` on texts of several numbers and lengths, and compare each result with plain numpy.
 
     python examples/transformer_encoder.py [--device cpu|sim|cuda]
 
-One executable serves all of them.  The weights are random: what is shown is that shapes and numbers are right, not what a text
-means.
+One executable serves all texts.  The weights are random: the example shows that shapes and numbers are correct.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ HERE = Path(__file__).parent
 WORDS, LONGEST, WIDTH, HIDDEN, HEADS, LAYERS = 1000, 512, 256, 1024, 4, 12
 #: Texts, and words in each.
 SIZES = ((0, 5), (2, 0), (1, 1), (3, 17), (1, 128))
-#: How far a normalised value may be from numpy's, which computes in float64.
+#: The largest difference of a normalised value from numpy's, which computes in float64.
 NEAR = 2e-4
 
 Inputs = dict[str, np.ndarray]
 
 
 def words(texts: int, length: int, seed: int = 0) -> np.ndarray:
-    """int32 of shape (texts, length): of each text its words, as numbers."""
+    """The words of each text as numbers: int32 of shape (texts, length)."""
     return np.random.default_rng([seed, texts, length]).integers(0, WORDS, (texts, length), dtype=np.int32)
 
 
 def weights(seed: int = 0) -> Inputs:
-    """All that the program takes but the words, float32, by name."""
+    """The inputs of the program except the words, float32, by name."""
     rng = np.random.default_rng(seed)
     made = {"meanings": rng.normal(0, 1, (WORDS, WIDTH)), "places": rng.normal(0, 1, (LONGEST, WIDTH))}
     for layer in range(LAYERS):
@@ -75,7 +74,7 @@ def attention(x: np.ndarray, w: Inputs, layer: int) -> np.ndarray:
 
 
 def encode(numbers: np.ndarray, given: Inputs) -> np.ndarray:
-    """float64 of shape (texts, length, WIDTH): what the program must give."""
+    """The expected result: float64 of shape (texts, length, WIDTH)."""
     w = {name: value.astype(np.float64) for name, value in given.items()}
     x = w["meanings"][numbers] + w["places"][: numbers.shape[1]]
     for n in range(LAYERS):
@@ -89,7 +88,7 @@ def encode(numbers: np.ndarray, given: Inputs) -> np.ndarray:
 
 
 def difference(got: np.ndarray, want: np.ndarray) -> str:
-    """What is not as numpy has it; empty when all is well."""
+    """The difference from numpy's result as text; empty if the results are equal."""
     if got.shape != want.shape:
         return f"float32{list(got.shape)} instead of {list(want.shape)}"
     worst = np.abs(got - want).max(initial=0)
@@ -97,7 +96,7 @@ def difference(got: np.ndarray, want: np.ndarray) -> str:
 
 
 def run_one(vm: relay.VirtualMachine, size: tuple[int, int], given: Inputs) -> tuple[str, bool]:
-    """A line of the table, and whether the result is as numpy has it."""
+    """A line of the table, and whether the result equals numpy's."""
     numbers = words(*size)
     before = vm.counters["dtoh_bytes"]
     began = time.perf_counter()

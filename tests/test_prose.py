@@ -19,7 +19,9 @@ PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob(
 CLEAN = (
     "__init__.py",
     "__main__.py",
+    "benchmarks",
     "compiler",
+    "examples",
     "ops",
     "shape_funcs",
     "vm",

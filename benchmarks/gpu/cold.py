@@ -1,4 +1,4 @@
-"""From the start of a process to its result: the first ever, with an empty cache of kernels, and those after it."""
+"""Time from the start of a process to its result: the first process, with an empty cache of kernels, and later processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROGRAM = ROOT / "examples" / "detection_tail.relay"
 
 
 def measure(record: Recorder, scale: Scale) -> None:
-    """Wall time of processes, and what each compiled."""
+    """Wall time of processes, and the number of kernels that each compiled."""
     with tempfile.TemporaryDirectory(prefix="relayvm-cache-") as cache:
         if emulated.plugged:
             emulated.share_library(Path(cache))
@@ -59,7 +59,7 @@ def _start(cache: str, scale: Scale) -> dict[str, Any]:
 
 
 def start(candidates: int) -> None:
-    """What such a process does: run the program once, read its results, and print what had to be compiled."""
+    """The work of such a process: run the program once, read its results, and print the number of compiled kernels."""
     text = _PROGRAM.read_text(encoding="utf-8")
     vm = relay.VirtualMachine(relay.compile(relay.parse(text, source_name=_PROGRAM.name), target="cuda"))
     rng = np.random.default_rng(0)

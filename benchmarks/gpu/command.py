@@ -2,9 +2,9 @@
 
     make gpu                                        # or: python benchmarks/gpu [--out FOLDER] [--only PART ...]
 
-Each part runs in a process of its own, for as long as it may; one that fails is recorded with its error, and the others go
-on.  Writes <date>-<GPU>.json and .md.  Ends with 1 when a part failed (a test among them), with 3 when none failed but one
-was unfinished when its time was over; a goal that is missed is no failure, it stands in the table.
+Each part runs in its own process with its own time limit.  A part that fails is recorded with its error, and the other parts
+run.  Writes <date>-<GPU>.json and .md.  Exit code 1: a part failed (a test among them).  Exit code 3: no part failed, and a part
+was unfinished at its time limit.  A missed goal is no failure; the table shows it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .scale import FULL, TINY
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-#: The exit code where nothing failed, but not everything was done.
+#: The exit code if no part failed and a part was unfinished.
 _UNFINISHED = 3
 #: A part that has less than this left is not begun.
 _LEAST_S = 5.0
@@ -115,7 +115,7 @@ def _one(part: Part, args: argparse.Namespace, folder: Path, seconds: float) -> 
 
 
 def _record(part: Part, path: Path, ended: Ended, seconds: float) -> dict[str, Any]:
-    """What the part wrote, and how its process ended where that is not the same."""
+    """The record that the part wrote, with the outcome of its process if the two differ."""
     if not path.exists():
         Recorder(path, part.name)
     data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Timing contestants on a GPU: bursts of calls with one wait behind them, in turn."""
+"""Time contestants on a GPU: bursts of calls, each followed by one wait, in turn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .figures import Spread
 
 @dataclass(frozen=True)
 class Contestant:
-    """``run`` asks for the work once and may return before it is done; ``finish`` returns when all of it is."""
+    """``run`` requests the work once and may return before it is done; ``finish`` returns when all work is done."""
 
     run: Callable[[], object]
     finish: Callable[[], object]
@@ -22,19 +22,19 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Samples:
-    """Nanoseconds per call, one sample a round: until the host had asked for the work, and until it was done."""
+    """Nanoseconds per call, one sample per round: until the host had requested the work, and until the work was done."""
 
     host_ns: tuple[float, ...]
     whole_ns: tuple[float, ...]
 
     @property
     def host(self) -> Spread:
-        """What asking took."""
+        """The host's time per call, to request the work."""
         return Spread.of(self.host_ns)
 
     @property
     def whole(self) -> Spread:
-        """What everything took."""
+        """The whole time per call."""
         return Spread.of(self.whole_ns)
 
 
@@ -44,7 +44,7 @@ def contest(
     """The samples of each contestant by name: a burst a round, in turn.
 
     A burst is ``calls`` calls, or as many as take ``burst_ns``.
-    Each contestant runs three times before, so that what is compiled, captured or allocated at first is.
+    Each contestant runs three times before, so that compilation, capture and first allocations are not measured.
     """
     bursts = {name: _calls(one, calls, burst_ns) for name, one in contestants.items()}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}

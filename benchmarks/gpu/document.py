@@ -17,7 +17,7 @@ def markdown(run: dict[str, Any]) -> str:
 
 
 def summary(run: dict[str, Any]) -> str:
-    """How it ended, in one line."""
+    """The outcome of the run, in one line."""
     figures = [f for p in run["parts"] for f in p["figures"] if f["goal"]]
     held, missed = (sum(f["verdict"] == v for f in figures) for v in (HELD, MISSED))
     failed, unfinished = ([p["name"] for p in run["parts"] if p["status"] == s] for s in (FAILED, UNFINISHED))

@@ -1,4 +1,4 @@
-"""The emulated GPU of the tests in the place of a real one: the same way through everything, with figures that mean nothing."""
+"""The emulated GPU of the tests instead of a real GPU: the same code runs, and the figures have no meaning."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from . import rivals
 from .figures import NotRun
 
 _ROOT = Path(__file__).resolve().parents[2]
-#: What tells the tests to do the same.
+#: The variable that makes the tests use the emulated GPU, too.
 VARIABLE = "RELAYVM_EMULATED"
 plugged = False
 _open = contextlib.ExitStack()
 
 
 def plug_in() -> None:
-    """For the rest of this process ``cuda`` is the emulated GPU.  Raises NotRun where there can be none."""
+    """Make the emulated GPU the device ``cuda`` of this process.  Raises NotRun if it cannot be built."""
     global plugged
     sys.path.append(str(_ROOT))
     emulator = importlib.import_module("tests.emulator.emulator")
@@ -32,7 +32,7 @@ def plug_in() -> None:
 
 
 def share_library(cache: Path) -> None:
-    """Let a fresh cache have the emulated GPU itself, and what its compiler made: they are no part of what is measured."""
+    """Link the emulated GPU and its compiled kernels into a fresh cache: they are no part of the measurement."""
     mine = Path(os.environ.get(disk_cache.FOLDER_VARIABLE, "")) / "emulator"
     if mine.is_dir():
         (cache / "emulator").symlink_to(mine.resolve())

@@ -18,7 +18,7 @@ PACKAGES = (
     "relayvm", "numpy", "numba", "llvmlite", "scipy", "ml_dtypes", "cupy-cuda13x", "cupy-cuda12x", "torch", "onnxruntime",
     "onnxruntime-gpu", "pytest",
 )  # fmt: skip
-#: What nvidia-smi is asked for.
+#: The properties requested from nvidia-smi.
 QUERY = (
     "name", "driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem", "temperature.gpu", "power.draw",
     "power.limit", "utilization.gpu", "memory.used",
@@ -26,7 +26,7 @@ QUERY = (
 
 
 def before(commit: str | None) -> dict[str, Any]:
-    """Everything that is known before the first part runs."""
+    """All conditions known before the first part runs."""
     return {
         "commit": commit or _commit(),
         "python": platform.python_version(),
@@ -39,7 +39,7 @@ def before(commit: str | None) -> dict[str, Any]:
 
 
 def after() -> dict[str, Any]:
-    """What may have changed when all parts have run."""
+    """The conditions that may have changed after all parts."""
     return {"load": list(os.getloadavg()), "nvidia_smi": nvidia_smi()}
 
 
@@ -64,7 +64,7 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str:
-    """The commit that is checked out, with ``+`` where files differ from it; ``unknown`` where there is no git."""
+    """The commit that is checked out, with ``+`` if files differ from it; ``unknown`` without git."""
     try:
         head, changed = (
             subprocess.run(["git", *words], capture_output=True, text=True, cwd=_ROOT, timeout=20, check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""What a part of the run finds: figures with their spread and their goal, texts, and how it ended; written as it goes along."""
+"""The record of a part of the run, written after each figure: figures with spread and goal, texts, and the outcome."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-#: How a part, or one thing in it, ended.
+#: The outcome of a part or of a section of a part.
 DONE, FAILED, UNFINISHED, NOT_RUN = "done", "failed", "unfinished", "not run"
-#: How a figure stands to its goal; one without a goal is for information.
+#: The result of comparing a figure with its goal; a figure without a goal is for information.
 HELD, MISSED, INFORMATION = "held", "missed", "information"
 
 
 class NotRun(Exception):
-    """Something cannot be measured here; the text says why.  It is recorded as not run, never as held."""
+    """A measurement is impossible here; the text has the reason.  It is recorded as not run, never as held."""
 
 
 class Unfinished(Exception):
-    """The time was over before everything was done, and nothing failed until then.  It is recorded as such, never as held."""
+    """The time was over before all work was done, and nothing had failed.  It is recorded as unfinished, never as held."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Spread:
 
     @staticmethod
     def of(samples: Sequence[float]) -> Spread:
-        """Of at least one sample."""
+        """The spread of at least one sample."""
         return Spread(statistics.median(samples), min(samples), max(samples), len(samples))
 
     def per(self, count: float) -> Spread:
-        """The same, per one of ``count``."""
+        """The spread divided by ``count``."""
         return Spread(self.median / count, self.min / count, self.max / count, self.samples)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What the median must be: ``at_most`` or ``at_least`` a number, in the figure's unit."""
+    """The goal of a median: ``at_most`` or ``at_least`` a number, in the figure's unit."""
 
     at_most: float | None = None
     at_least: float | None = None
@@ -60,7 +60,7 @@ class Goal:
 
 
 class Recorder:
-    """The record of one part: a JSON file that is written anew after each figure, so that what was found survives a kill."""
+    """The record of one part: a JSON file that is rewritten after each figure, so that figures survive a kill."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path, self._start = path, time.monotonic()
@@ -76,7 +76,7 @@ class Recorder:
         self._add(task, who, unit, asdict(spread), goal, verdict, "")
 
     def missing(self, task: str, who: str, unit: str, why: str, goal: Goal | None = None, status: str = NOT_RUN) -> None:
-        """A figure that there is not, and why."""
+        """A missing figure, with the reason."""
         self._add(task, who, unit, dict.fromkeys(("median", "min", "max")) | {"samples": 0}, goal, status, why)
 
     def _add(self, task: str, who: str, unit: str, spread: dict[str, Any], goal: Goal | None, verdict: str, why: str) -> None:
@@ -90,18 +90,18 @@ class Recorder:
         self.write()
 
     def gpu(self, name: str) -> None:
-        """What the part runs on."""
+        """The machine that the part runs on."""
         self.data["card"] = name
         self.write()
 
     def facts(self, **facts: Any) -> None:
-        """What is no figure: names, versions, lists."""
+        """Data that is no figure: names, versions, lists."""
         self.data["facts"].update(facts)
         self.write()
 
     @contextlib.contextmanager
     def task(self, name: str, who: str = "relayvm", unit: str = "", goal: Goal | None = None) -> Iterator[None]:
-        """What fails in here is recorded, and the part goes on; then the part has failed, unless it could not be run."""
+        """Record an exception of the block and continue the part; the part has failed, unless the block could not be run."""
         try:
             yield
         except NotRun as why:
@@ -113,7 +113,7 @@ class Recorder:
             self.text(f"{name}: {who}", traceback.format_exc())
 
     def end(self, status: str, why: str = "") -> None:
-        """How the part ended."""
+        """The outcome of the part."""
         failed = [f for f in self.data["figures"] if f["verdict"] == FAILED]
         left = [f for f in self.data["figures"] if f["verdict"] == UNFINISHED]
         self.data["status"] = FAILED if status == DONE and failed else UNFINISHED if status == DONE and left else status
@@ -123,7 +123,7 @@ class Recorder:
         self.write()
 
     def write(self) -> None:
-        """To the file, whole or not at all."""
+        """Write the file atomically."""
         self.data["seconds"] = round(time.monotonic() - self._start, 3)
         temporary = self._path.with_suffix(".part")
         temporary.write_text(json.dumps(self.data), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the host spends on a launch: a program of tiny operators, none put together."""
+"""The host's time per launch: a program of tiny operators, not fused."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _torch_graph(count: int, x: np.ndarray) -> Contestant:
     torch, chain, held = rivals.torch(), _chain_of(_torch_functions(count)), rivals.tensor(x)
     graph = torch.cuda.CUDAGraph()
     with torch.inference_mode():
-        side = torch.cuda.Stream()  # what runs before a capture runs on another stream, says its guide
+        side = torch.cuda.Stream()  # torch's guide: run the warm-up before a capture on another stream
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             chain(held)

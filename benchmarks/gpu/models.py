@@ -1,4 +1,4 @@
-"""Two whole programs, by how the compiler decides what the host has to read: what crosses, and what it costs."""
+"""Two whole programs in several modes of data dependence and device placement: transfers and their time."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _figures(record: Recorder, name: str, side: str, profile: Profile) -> None:
 
 
 def _waits(module: Any, config: Mapping[str, str], inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Why the host waits, in the second run of a machine and in reading its results."""
+    """The reasons of the host's waits, in the second run of a machine and in reading its results."""
     vm = relay.VirtualMachine(relay.compile(module, target="cuda", **config))
     vm.run(**inputs)
     vm.reset_counters()

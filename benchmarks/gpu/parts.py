@@ -32,7 +32,7 @@ class Part:
         function(record, scale, *([seconds] if wants_time else []))
 
 
-#: Seconds for all parts together, unless somebody says otherwise: a command that may take ten minutes, and its start.
+#: Default seconds for all parts together: a command that may take ten minutes, and its start.
 WHOLE_S = 540.0
 #: Most parts take a fraction of their time; the tests get what is left of it.  What compiles for all others comes first.  The
 #: tests come before the sanitizer, which is slow and should find their kernels compiled.

@@ -28,19 +28,19 @@ def _is_worker() -> bool:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Remember what is to be stopped."""
+    """Remember the session, to stop it."""
     _session[:] = [session]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """How many tests there are, where there are no workers."""
+    """Record the number of tests, without workers."""
     if not _is_worker() and session.items:
         _write({COLLECTED: len(session.items)})
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
-    """The same, where workers collect."""
+    """Record the number of tests, if workers collect."""
     _write({COLLECTED: len(ids)})
 
 

@@ -1,4 +1,4 @@
-"""torch, cupy and onnxruntime, where they are and can use the GPU."""
+"""torch, cupy and onnxruntime, if installed and able to use the GPU."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy as np
 from .contest import Contestant
 from .figures import NotRun, brief
 
-#: Most seconds for what may take any time, such as compiling a function with torch.
+#: Most seconds for work of unbounded time, such as compiling a function with torch.
 PATIENCE_S = 30
-#: Is the GPU emulated?  Set by ``emulated``.
+#: Whether the GPU is emulated.  Set by ``emulated``.
 emulated = False
 _refused: list[str] = []
 
@@ -99,7 +99,7 @@ def compiled(run: Callable[..., Any], *arguments: Any) -> Contestant:
 
 @contextlib.contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """Raises TimeoutError in what takes longer."""
+    """Raise TimeoutError in a block that takes longer."""
 
     def stop(number: int, frame: object) -> None:
         raise TimeoutError(f"not done after {seconds} s")

@@ -23,12 +23,12 @@ FILES = ("tests/ops/cuda", "tests/e2e/test_unread_results.py", "tests/e2e/test_h
 #: Of a tool's time, when no further test is begun: it has to count its errors then.
 _PART = 0.8
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMARY: (\d+) hazards? displayed)")
-#: What it says where it cannot work on this GPU or machine.
+#: Its message if it does not support this GPU or machine.
 _REFUSED = ("Device not supported", "Unable to find injection library", "Failed to initialize", "debugger is not supported")
 
 
 def measure(record: Recorder, scale: Scale, seconds: float) -> None:
-    """Errors that each tool counts.  Raises NotRun where there is no such program; then nothing is held."""
+    """The number of errors that each tool reports.  Raises NotRun without the program; then no goal is held."""
     program = shutil.which("compute-sanitizer") or _in_toolkit()
     if program is None:
         raise NotRun("compute-sanitizer is not installed (it comes with the CUDA toolkit)")

@@ -1,4 +1,4 @@
-"""How large everything is: as the goals say, or so small that the emulated GPU does it in seconds."""
+"""Sizes of all measurements: as the goals demand, or so small that the emulated GPU needs seconds."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ WITHOUT_A_GPU = ("tests/cuda",)
 _FEW = "tests/e2e/test_unread_results.py"
 _WORKERS = 8
 _LISTED = 40
-#: Seconds that are left for what comes after the tests.
+#: Seconds reserved for the work after the tests.
 _RESERVE_S = 5.0
 #: Before that, no further test is begun: those that run come to their end.
 _LAST_TEST_S = 20.0
@@ -38,10 +38,10 @@ def command(*more: str) -> list[str]:
 
 
 def environment(outcomes: Path) -> dict[str, str]:
-    """Of such a process."""
+    """The environment of such a process."""
     path = os.pathsep.join(filter(None, [str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", "")]))
     which = {emulated.VARIABLE: "1" if emulated.plugged else "0"}
-    # these tests' own workers say that they are some, and nobody else's
+    # the variables that mark a worker are only for these tests' own workers
     outer = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
     return outer | which | {"PYTHONPATH": path, recorded.VARIABLE: str(outcomes)}
 
@@ -56,7 +56,7 @@ class Outcomes:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many tests had which outcome."""
+        """The number of tests by outcome."""
         return Counter(row["outcome"] for row in self.rows)
 
 

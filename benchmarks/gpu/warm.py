@@ -1,4 +1,4 @@
-"""A part that compiles ahead for every later part: the machine, the GPU's side of it, and some kernels."""
+"""A part that compiles in advance for every later part: the machine, its GPU functions, and some kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .scale import Scale
 
 
 def measure(record: Recorder, scale: Scale) -> None:
-    """Run two whole programs once, in the cache that all parts share; what had to be compiled, and for how long."""
+    """Run two whole programs once, in the cache that all parts share; the number of compiled kernels, and the time."""
     for name, run in whole_programs(scale).items():
         with record.task(name):
             began = time.perf_counter()

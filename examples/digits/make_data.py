@@ -3,8 +3,8 @@
     pip install 'relayvm[train]'
     python examples/digits/make_data.py
 
-1797 images of 8 x 8 pixels with values 0 to 16, in the order of the data set, and the digit that each shows.  Written as
-they come: the order is kept, nothing is left out.  See README.md beside this file for the source and the licence.
+1797 images of 8 x 8 pixels with values 0 to 16, in the order of the data set, and the digit of each image.  No image is
+left out.  README.md in this folder has the source and the licence.
 """
 
 from __future__ import annotations
