@@ -12,6 +12,7 @@ Every operator is a function here, at Relay's path: ``relay.add``, ``relay.nn.de
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
@@ -48,6 +49,7 @@ from .vm.report.profile_report import Profile
 
 if TYPE_CHECKING:
     from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+    from .compiler.transform import namespace as transform
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
 else:  # these take what people write: lists, numbers, names with or without @
     from .compiler.builder.constructors import (
@@ -77,12 +79,21 @@ __all__ = [
     "ParseError", "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType",
     "TypeCheckError", "VMError", "Var", "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse",
     "parse_expr", "register_op", "register_shape_func", "restore_shape_func", "set_num_threads", "structural_equal",
-    "structural_hash", "unregister_op", "var",
+    "structural_hash", "transform", "unregister_op", "var",
 ]  # fmt: skip
+
+
+#: Names whose modules are imported at their first use, each with its module and its name there ("": the module itself).
+_LATE = {"transform": (".compiler.transform.namespace", "")}
 
 
 def __getattr__(name: str) -> _AnyValue:
     """The operator, or group of operators, called ``name``.  Raises AttributeError that suggests near names."""
+    if name in _LATE:
+        module, attribute = _LATE[name]
+        found = _import_module(module, __name__)
+        globals()[name] = getattr(found, attribute) if attribute else found
+        return globals()[name]
     return getattr(_operators, name)
 
 

@@ -22,6 +22,7 @@ from .emit.emitter import emit
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace
 from .pipeline import context_of, lower
 from .text.parser import as_source, parse
+from .transform.pass_context import context_options
 from .tuning.remember import Tuning, preferred_for, remember
 
 Program = IRModule | Function | SourceText | str | Path
@@ -40,7 +41,8 @@ def compile(
     """The executable of ``mod`` for the device ``target``.
 
     ``mod`` is a module, a function (it becomes ``main``), a program's text, or the Path of a text.  ``params``: values for
-    parameters of ``main``, by name; they become constants.  ``config``: see ``Config``.
+    parameters of ``main``, by name; they become constants.  ``config``: see ``Config``; within a
+    ``relay.transform.PassContext`` its ``opt_level`` is the default.
 
     For operators with several implementations, times measured on this machine choose (``tune="cached"``).  Nothing is measured
     unless ``tune`` is ``"budgeted"`` (for ``tune_seconds``, 60 if that is None) or ``"full"``.  ``tune_sizes``: the sizes to
@@ -48,7 +50,7 @@ def compile(
 
     Raises ParseError, TypeCheckError, ConfigError, and InputError for ``params`` and ``tune_sizes`` that do not fit.
     """
-    settings = Config.of(**config)
+    settings = Config.of(**{**context_options(), **config})
     tuning = Tuning.of(optimize, settings.tune, tune_seconds, tune_sizes)
     check_target(target)
     module = bind_params(as_module(mod), a_mapping(params, "compile: params", "parameters of @main by name"))

@@ -110,3 +110,8 @@ class _Checker:
         if self.typed and isinstance(atom, Constant) and atom.ty is None:
             return "a constant has no type"
         return None
+
+
+def has_form(mod: IRModule, *, typed: bool) -> bool:
+    """Whether the module is in A-normal form and, with ``typed``, has a type for every node; unknown names do not count."""
+    return all(_Checker(mod, typed, named=False).function(function) is None for function in mod.functions.values())

@@ -25,10 +25,12 @@ from ...ops.defs.dynamic import DynReshapeAttrs
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, let_chain, replace
+from ..ir.pass_declaration import declare_pass
 from ..rules.elements import ElementTable
 from .infer_type import infer_type
 
 
+@declare_pass("DynamicToStatic", "infer_type")
 def dynamic_to_static(mod: IRModule) -> IRModule:
     """The module with static operators for known attributes."""
     functions = {name: replace(f, body=_Rewriter().chain(f.body)) for name, f in mod.functions.items()}

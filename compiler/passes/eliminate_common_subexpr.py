@@ -16,11 +16,13 @@ from typing import Any
 from ...ops.core.op import Op
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, GlobalVar, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+from ..ir.pass_declaration import declare_pass
 
 #: Constants up to this many bytes are compared by value, larger ones by identity.
 _COMPARED_BYTES = 1024
 
 
+@declare_pass("EliminateCommonSubexpr", "to_a_normal_form")
 def eliminate_common_subexpr(mod: IRModule) -> IRModule:
     """The module without repeated expressions."""
     return replace(mod, functions={name: replace(f, body=_Finder().chain(f.body)) for name, f in mod.functions.items()})

@@ -19,8 +19,10 @@ from ...ops.core.op import Op
 from ..ir.call_graph import reachable
 from ..ir.dead_bindings import DeadBindings
 from ..ir.expr import Call, Expr, GlobalVar, IRModule, replace
+from ..ir.pass_declaration import declare_pass
 
 
+@declare_pass("DeadCodeElimination", "to_a_normal_form")
 def eliminate_dead_code(mod: IRModule, entries: Sequence[str] = ("main",)) -> IRModule:
     """The module without dead code; if none of ``entries`` exists, all global functions are kept."""
     primitives = {name for name, f in mod.functions.items() if f.is_primitive}

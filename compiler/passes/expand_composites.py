@@ -28,9 +28,11 @@ from ...shape_funcs.symbolic.registry import Operand
 from ...vm.diagnostics.source import Span
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
+from ..ir.pass_declaration import declare_pass
 from .infer_type import infer_type
 
 
+@declare_pass("SimplifyInference", "infer_type")
 def expand_composites(mod: IRModule) -> IRModule:
     """The module without composite operators."""
     functions = {name: replace(f, body=_chain(f.body)) for name, f in mod.functions.items()}

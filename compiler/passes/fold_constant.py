@@ -32,6 +32,7 @@ from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics.source import RelayError
 from ..ir.anf import is_atom, rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, If, IRModule, Tuple, TupleGetItem, Var, let_chain, replace, type_of
+from ..ir.pass_declaration import declare_pass
 from ..rules.elements import ElementTable, Known
 from ..rules.rewriting import Scope
 
@@ -39,6 +40,7 @@ from ..rules.rewriting import Scope
 MAX_BYTES = 1 << 20
 
 
+@declare_pass("FoldConstant", "infer_type", "expand_composites")
 def fold_constant(mod: IRModule) -> IRModule:
     """The module with constant expressions evaluated."""
     functions = {}

@@ -34,11 +34,13 @@ from ...ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace, tensor_type
+from ..ir.pass_declaration import declare_pass
 
 #: The dtypes of weights that are scaled.
 DTYPES = ("float32", "float64")
 
 
+@declare_pass("FoldScaleAxis", "fold_constant")
 def fold_scale_axis(mod: IRModule) -> IRModule:
     """The module with per-channel scales and shifts folded into the weights before them."""
     functions = {}

@@ -53,12 +53,14 @@ from ..ir.expr import (
     replace,
 )
 from ..ir.pass_context import PassContext
+from ..ir.pass_declaration import declare_pass
 from ..ir.primitive import function_of, literal_key, literal_of
 
 #: The most operators and parameters of a kernel: larger kernels gain nothing and take long to compile.
 MAX_NODES, MAX_PARAMS = 64, 60
 
 
+@declare_pass("FuseOps", "infer_type")
 def fuse_ops(mod: IRModule, context: PassContext, enabled: bool = True) -> IRModule:
     """The module with primitives; with ``enabled=False`` each operator is a primitive of its own.
 

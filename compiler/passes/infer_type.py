@@ -19,6 +19,7 @@ from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.anf import deepest
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Function, GlobalVar, IRModule, replace, type_of
+from ..ir.pass_declaration import declare_pass
 from ..type_inference.function_signature import BOTTOM, FAILED, Signature, closed_result
 from ..type_inference.typing_rules import FunctionTyper
 
@@ -26,6 +27,7 @@ from ..type_inference.typing_rules import FunctionTyper
 MAX_NESTING = 150
 
 
+@declare_pass("InferType", "to_a_normal_form")
 def infer_type(mod: IRModule) -> IRModule:
     """The module with types.  Raises TypeCheckError."""
     return _ModuleTyper(mod).run()

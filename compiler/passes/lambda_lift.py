@@ -29,9 +29,11 @@ from ...ops.defs.machine_ops import ALLOC_CLOSURE
 from ...shape_funcs.symbolic.dim import ANY, Dim, const, name_of, sym
 from ..ir.anf import Names, inner_chains, operands, rebuild
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, let_chain, make_lets, replace
+from ..ir.pass_declaration import declare_pass
 from ..type_inference.type_match import dims_of
 
 
+@declare_pass("LambdaLift", "infer_type")
 def lambda_lift(mod: IRModule) -> IRModule:
     """The module without function literals."""
     lifted: dict[str, Function] = {}

@@ -28,6 +28,7 @@ from ...ops.defs.transform import STRIDED_SLICE, SliceAttrs, SplitAttrs
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
 from ..ir.expr import Call, Expr, If, IRModule, Let, Tuple, TupleGetItem, Var, let_chain, make_lets, replace
+from ..ir.pass_declaration import declare_pass
 from ..rules.rewriting import Scope
 
 Fields = tuple[int, ...]
@@ -35,6 +36,7 @@ Fields = tuple[int, ...]
 _TO_THE_END = 2**63 - 1
 
 
+@declare_pass("NarrowTuples", "infer_type", "eliminate_dead_code")
 def narrow_tuples(mod: IRModule) -> IRModule:
     """The module without unused fields of tuples."""
     functions = {}

@@ -30,11 +30,13 @@ from ..device_placement.placement_graph import PlacementGraph, is_placed
 from ..ir.anf import rebuild, rebuild_lets, values
 from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
 from ..ir.pass_context import PassContext
+from ..ir.pass_declaration import declare_pass
 
 #: The attributes of a function with the devices of its parameters and of its result; without them all are on the target.
 DEVICES_OF_PARAMS, DEVICE_OF_RESULT = "devices", "result_device"
 
 
+@declare_pass("PlanDevices", "lambda_lift")
 def place(mod: IRModule, context: PassContext, enabled: bool = True) -> IRModule:
     """``mod`` with marks for the work on the host; with ``enabled=False``, only the marks of the program.
 

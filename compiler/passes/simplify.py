@@ -21,11 +21,13 @@ from __future__ import annotations
 from ...ops.core.op import Op
 from ..ir.anf import is_atom, rebuild, rebuild_lets
 from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace
+from ..ir.pass_declaration import declare_pass
 from ..rules.arithmetic_rules import RULES as ARITHMETIC
 from ..rules.movement_rules import RULES as MOVEMENT
 from ..rules.rewriting import Scope
 
 
+@declare_pass("SimplifyExpr", "infer_type")
 def simplify(mod: IRModule) -> IRModule:
     """The module with simpler calls."""
     functions = {}

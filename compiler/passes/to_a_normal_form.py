@@ -21,9 +21,11 @@ from typing import NamedTuple
 from ...ops.core.op import Op
 from ..ir.anf import Names, is_atom
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var, make_lets, replace
+from ..ir.pass_declaration import declare_pass
 from ..ir.visitor import children
 
 
+@declare_pass("ToANormalForm")
 def to_a_normal_form(mod: IRModule) -> IRModule:
     """The module in A-normal form; linear in its size, without recursion over the depth of its expressions."""
     return replace(mod, functions={name: _normalize(f) for name, f in mod.functions.items()})

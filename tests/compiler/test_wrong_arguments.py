@@ -48,7 +48,7 @@ COUNTS = {
 
 def public() -> list[str]:
     errors = {n for n in relay.__all__ if isinstance(getattr(relay, n), type) and issubclass(getattr(relay, n), Exception)}
-    return [n for n in relay.__all__ if n not in MADE_HERE | errors]
+    return [n for n in relay.__all__ if n not in MADE_HERE | errors and callable(getattr(relay, n))]
 
 
 def takes_or_refuses(call: Callable[..., Any], *args: Any, **named: Any) -> None:

@@ -72,3 +72,8 @@ def closed(executable: relay.Executable, x: npt.NDArray[np.float32]) -> npt.NDAr
     rows: list[list[float]] = result.tolist()
     print(rows, repr(vm), result[0], (result + 1) == x, list(result), np.add(result.numpy(), 1))
     return result.numpy()
+
+
+def transformed(module: relay.IRModule) -> relay.IRModule:
+    with relay.transform.PassContext(opt_level=3, disabled_pass=["FuseOps"]):
+        return relay.transform.Sequential([relay.transform.InferType(), relay.transform.FuseOps()])(module)

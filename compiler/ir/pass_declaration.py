@@ -1,0 +1,34 @@
+"""Declarations of passes: a pass's name in Relay, and the passes that establish the form it requires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from .expr import IRModule
+
+Run = TypeVar("Run", bound=Callable[..., IRModule])
+
+
+@dataclass(frozen=True)
+class PassDeclaration:
+    """``name``: Relay's name, or one of its kind.  ``requires``: the functions' names of passes that run before it."""
+
+    name: str
+    run: Callable[..., IRModule]
+    requires: tuple[str, ...]
+
+
+#: Every declared pass by the name of its function, once its file is imported.
+DECLARED: dict[str, PassDeclaration] = {}
+
+
+def declare_pass(name: str, *requires: str) -> Callable[[Run], Run]:
+    """The decorator that declares a function on modules as the pass ``name``; the function itself is unchanged."""
+
+    def declare(run: Run) -> Run:
+        DECLARED[run.__name__] = PassDeclaration(name, run, requires)
+        return run
+
+    return declare

@@ -1,0 +1,138 @@
+"""The compiler's own passes as classes, by Relay's names: ``declared_pass("InferType")()(mod)``.
+
+The classes are derived from the declarations in ``compiler/passes``.  A pass's level is the least at which the pipeline runs it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...ops.core.similar_names import did_you_mean
+from ...vm.api.argument_errors import a_count, wrong
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import ArgumentError
+from .. import pipeline
+from ..config import Config
+from ..ir.expr import IRModule
+from ..ir.pass_context import PassContext as Lowering
+from ..ir.pass_declaration import DECLARED, PassDeclaration
+from .module_pass import Pass
+from .pass_context import PassContext, PassInfo
+from .requirements import apply, required_names
+
+
+class DeclaredPass(Pass):
+    """One of the compiler's passes, with options for its function."""
+
+    def __init__(self, name: str, function: str, **options: Any) -> None:
+        self._declaration = DECLARED[function]
+        self._options = options
+        super().__init__(PassInfo(_level(function), name, required_names(self._declaration)))
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        return apply(self._declaration, mod, **self._options)
+
+
+class FuseOps(DeclaredPass):
+    """``fuse_opt_level=0``: one primitive for each call."""
+
+    def __init__(self, fuse_opt_level: int = -1) -> None:
+        enabled = a_count(fuse_opt_level, "FuseOps: the fuse_opt_level", least=-1) != 0
+        super().__init__("FuseOps", "fuse_ops", enabled=enabled)
+
+
+class FoldConstant(DeclaredPass):
+    """``fold_qnn`` has no effect."""
+
+    def __init__(self, fold_qnn: bool = False) -> None:
+        super().__init__("FoldConstant", "fold_constant")
+
+
+class DeadCodeElimination(DeclaredPass):
+    """Global functions are kept; ``RemoveUnusedFunctions`` removes them."""
+
+    def __init__(self, inline_once: bool = False, ignore_impurity: bool = False) -> None:
+        if inline_once or ignore_impurity:
+            raise ArgumentError("DeadCodeElimination: inline_once and ignore_impurity are not supported", here())
+        super().__init__("DeadCodeElimination", "eliminate_dead_code")
+
+
+class RemoveUnusedFunctions(DeclaredPass):
+    """Eliminate dead code and every function that no entry reaches."""
+
+    def __init__(self, entry_functions: Sequence[str] | None = None) -> None:
+        entries = ["main"] if entry_functions is None else entry_functions
+        if isinstance(entries, str) or not all(isinstance(name, str) for name in entries):
+            raise wrong("RemoveUnusedFunctions: entry_functions", "a list of names", entry_functions)
+        super().__init__("RemoveUnusedFunctions", "eliminate_dead_code", entries=tuple(entries))
+
+
+#: Passes with options, and passes that share the function of another.
+_OPTIONED: dict[str, Callable[..., Pass]] = {
+    each.__name__: each for each in (FuseOps, FoldConstant, DeadCodeElimination, RemoveUnusedFunctions)
+}
+
+
+def declared_passes() -> dict[str, Callable[..., Pass]]:
+    """The classes by Relay's names."""
+    derived = {d.name: functools.partial(_without_options, d, function) for function, d in DECLARED.items()}
+    return {**derived, **_OPTIONED}
+
+
+def _without_options(declaration: PassDeclaration, function: str, /, *args: Any, **named: Any) -> Pass:
+    if args or named:
+        raise ArgumentError(f"relay.transform.{declaration.name} takes no arguments", here())
+    return DeclaredPass(declaration.name, function)
+
+
+@functools.cache
+def _level(function: str) -> int:
+    """The least optimisation level at which the pipeline runs the pass."""
+    for level in range(4):
+        if function in dict(pipeline.passes(Config(opt_level=level), Lowering())):
+            return level
+    raise AssertionError(f"the pipeline never runs {function}")
+
+
+#: Passes of Relay without a counterpart, each with the reason and the alternative.
+ABSENT = {
+    "AlterOpLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
+    "ConvertLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
+    "ToBasicBlockNormalForm": "passes work on A-normal form; use ToANormalForm",
+    "ToGraphNormalForm": "passes work on A-normal form; use ToANormalForm",
+    "ToCPS": "there is no continuation-passing style; use ToANormalForm",
+    "Inline": "calls of global functions are not inlined",
+    "InferTypeLocal": "types are inferred for whole modules; use InferType",
+    "CanonicalizeOps": "operators need no canonical form; use SimplifyExpr",
+    "CanonicalizeCast": "casts fuse with their users; use FuseOps",
+    "FastMath": "kernels are never less exact than their operators; there is no alternative",
+    "CombineParallelConv2D": "parallel calls are not combined; use EliminateCommonSubexpr for equal ones",
+    "CombineParallelDense": "parallel calls are not combined; use EliminateCommonSubexpr for equal ones",
+    "CombineParallelBatchMatmul": "parallel calls are not combined; use EliminateCommonSubexpr for equal ones",
+    "BackwardFoldScaleAxis": "FoldScaleAxis folds into the operator before the scale",
+    "ForwardFoldScaleAxis": "only scales after an operator are folded; use FoldScaleAxis",
+    "DefuseOps": "primitives are not taken apart; keep the module from before FuseOps",
+    "EtaExpand": "LambdaLift makes closures of global functions",
+    "FirstOrderGradient": "there are no gradients",
+    "gradient": "there are no gradients",
+    "Legalize": "every operator has kernels on every device; nothing is legalized",
+    "MergeComposite": "there are no external code generators",
+    "MergeCompilerRegions": "there are no external code generators",
+    "AnnotateTarget": "there are no external code generators",
+    "PartitionGraph": "there are no external code generators",
+    "PartialEvaluate": "use FoldConstant",
+    "ToMixedPrecision": "precision is as the program says; use relay.cast",
+    "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
+    "ManifestLifetimes": "lifetimes need allocations; relay.compile inserts them",
+    "MemoryPlan": "the memory plan needs allocations; relay.compile makes it",
+    "FlexibleShapeDispatch": "one executable runs all shapes; use relay.Any()",
+}
+
+
+def absence(name: str) -> str:
+    """The message for a name of ``relay.transform`` that does not exist."""
+    if name in ABSENT:
+        return f"there is no relay.transform.{name}: {ABSENT[name]}"
+    return f"there is no relay.transform.{name}{did_you_mean(name, [*declared_passes(), 'Sequential', 'PassContext'])}"
