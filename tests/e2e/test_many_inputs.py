@@ -8,6 +8,7 @@ import pytest
 import relayvm as relay
 
 
+@pytest.mark.extensive(n=(1, 150), operator=("concatenate",))
 @pytest.mark.parametrize("operator", ["concatenate", "stack"])
 @pytest.mark.parametrize("n", [1, 2, 3, 150])
 def test_concatenate_and_stack(operator: str, n: int) -> None:

@@ -92,6 +92,7 @@ def test_scales_that_are_no_quotients_of_sizes(mode: str) -> None:
         check(data, (math.floor(5 * 0.7), math.floor(7 * 1.9)), **attrs)
 
 
+@pytest.mark.extensive(method=("linear", "nearest_neighbor"))
 @pytest.mark.parametrize(("method", "dtype"), [("linear", "float32"), ("cubic", "float32"), ("nearest_neighbor", "bool")])
 def test_resizing_as_machine_code(method: str, dtype: str) -> None:
     rng = np.random.default_rng(3)

@@ -120,6 +120,7 @@ def softmax(data: np.ndarray, axis: int) -> np.ndarray:
     return shifted / shifted.sum(axis, keepdims=True)
 
 
+@pytest.mark.extensive(dtype=("float32",))
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_softmax_along_every_axis(dtype: str, jit: bool) -> None:

@@ -91,7 +91,7 @@ def extremes(dtype: str, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("dtype", sorted(set(DTYPES) | {"float16", "bfloat16", "int16", "uint16", "int32", "uint32"}))
-@pytest.mark.extensive(dtype=["float32"])
+@pytest.mark.extensive(dtype=["float32"], jit=[True])
 def test_many_keys_of_every_dtype(dtype: str, jit: bool) -> None:
     data = extremes(dtype, 500)
     exact = data.astype(np.float64) if is_float(dtype) else data

@@ -75,6 +75,7 @@ def test_suppression_gives_the_indices_of_the_kept_boxes(case: dict[str, Any], k
         assert out[b].tolist() == kept + [-1] * (case["data"].shape[1] - len(kept))
 
 
+@pytest.mark.extensive
 @settings(max_examples=30)
 @given(detections(), st.booleans())
 def test_suppression_gives_the_boxes(case: dict[str, Any], invalid_to_bottom: bool) -> None:
