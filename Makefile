@@ -12,7 +12,7 @@ OUT     := build/examples
 SECONDS ?= 60
 
 # `make gpu GPU_PYTHON=python3`: with an interpreter that has the packages already; nothing is installed.  The few that it lacks
-# may lie in the folder GPU_PACKAGES.  GPU_ARGS goes to the program: --out FOLDER, --only PART.
+# may be in the folder GPU_PACKAGES.  GPU_ARGS goes to the program: --out FOLDER, --only PART.
 GPU_PYTHON   ?=
 GPU_PACKAGES ?=
 GPU_ARGS     ?=

@@ -1,4 +1,4 @@
-"""What every test needs: one cache of compiled kernels that lives between runs, and properties without a clock."""
+"""Configuration of every test: one cache of compiled kernels that is kept between runs, and properties without a deadline."""
 
 from __future__ import annotations
 

@@ -15,5 +15,5 @@ VARIABLE = "RELAYVM_TEST_DEVICES"
 HOST = "cpu"
 #: Every device that is tested.
 DEVICES: tuple[str, ...] = tuple(filter(None, os.environ.get(VARIABLE, f"{HOST},sim").split(",")))
-#: Those that have memory of their own.
+#: The devices that have their own memory.
 TARGETS: tuple[str, ...] = tuple(d for d in DEVICES if d != HOST)

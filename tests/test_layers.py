@@ -69,7 +69,7 @@ def source_files(root: Path) -> list[Path]:
 
 
 def broken_rules(path: str, text: str) -> list[str]:
-    """What a file at ``path`` (relative to the root) does against the rules, one line each."""
+    """Violations of the rules by the file at ``path`` (relative to the root), one line each."""
     bad = []
     parts = path.split("/")
     layer = parts[0] if len(parts) > 1 else None

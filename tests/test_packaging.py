@@ -1,4 +1,4 @@
-"""What is installed is what is on disk, once, under one name."""
+"""The installed files are the files on disk, once, under one name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_no_module_bears_a_name_of_the_standard_library() -> None:
 
 def test_no_module_is_loaded_under_two_names() -> None:
     for module in pkgutil.walk_packages(relayvm.__path__, "relayvm."):
-        ours = module.name.split(".")[1] in LAYERS  # beside them lie examples, benchmarks and tests
+        ours = module.name.split(".")[1] in LAYERS  # next to examples, benchmarks and tests
         if ours:
             importlib.import_module(module.name)
     names = defaultdict(set)

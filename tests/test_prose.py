@@ -1,4 +1,4 @@
-"""The prose of the repository: paths in pages exist; docstrings and comments of the product follow the style rules."""
+"""The prose of the repository: paths in pages exist; docstrings and comments follow the style rules."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ CLEAN = (
     "examples",
     "ops",
     "shape_funcs",
+    "tests",
     "vm",
 )
 FOLDERS = sorted(f.name for f in ROOT.iterdir() if f.is_dir() and not f.name.startswith("."))
@@ -145,14 +146,14 @@ def broken_prose(path: str, text: str) -> list[str]:
     return bad
 
 
-def product_files(folder: str) -> list[Path]:
-    """The Python files of a folder of the product, or a single file."""
+def python_files(folder: str) -> list[Path]:
+    """The Python files of a folder, or a single file."""
     return [ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py"))
 
 
 @pytest.mark.parametrize("folder", CLEAN)
 def test_docstrings_and_comments_follow_the_rules(folder: str) -> None:
-    files = product_files(folder)
+    files = python_files(folder)
     assert files
     bad = [line for f in files for line in broken_prose(f.relative_to(ROOT).as_posix(), f.read_text(encoding="utf-8"))]
     assert not bad, "\n".join(bad)

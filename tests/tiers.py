@@ -34,7 +34,7 @@ MARKERS = (
 PART, FEWEST = 5, 10
 #: In pytest's cache: for each file a hash of its text, and the tests that were skipped.
 SKIPPED = "relayvm/skipped_by_check"
-#: Audited actions that take a test out of ``check``.
+#: Audit events that exclude a test from ``check``.
 _ACTIONS = {"os.fork": "starts a process", "subprocess.Popen": "starts a process", "relayvm.emulator": "compiles for the GPU"}
 
 
@@ -54,7 +54,7 @@ def belongs(tier: str | None, extensive: bool, drawn: bool) -> bool:
 
 
 def examples(number: int) -> int:
-    """How many of ``number`` examples a property draws in this run."""
+    """The number of examples, out of ``number``, that a property draws in this run."""
     return number if _tier in (None, "rest") else max(number // PART, min(number, FEWEST))
 
 

@@ -192,7 +192,7 @@ def _warm_up() -> None:
 
 
 def _child(args: tuple[str, ...], here: Path, case: Case, saying: int) -> int:
-    """Do what a process of its own would do, with its streams and at its end."""
+    """Do the work of a separate process, with its streams and its end."""
     os.chdir(here)
     os.dup2(_opened("/dev/full") if case.fault in ("errors full", "all full") else saying, 2)
     os.close(saying)

@@ -1,10 +1,10 @@
-"""Random programs in which memory can be used again in every way there is; their kernels are few, each is compiled once."""
+"""Random programs with every form of memory reuse; their kernels are few, and each is compiled once."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
-#: Of all matrices.  A row is a line of memory: parts of matrices can lie in others.
+#: The sizes of all matrices.  A row is a line of memory, so views of matrices are possible.
 ROWS, COLUMNS = 3, 16
 #: With fixed sizes (arenas) and with sizes known at run time.
 KINDS = {"fixed": f"Tensor[({ROWS}, {COLUMNS}), float32]", "open": f"Tensor[(?n, {COLUMNS}), float32]"}

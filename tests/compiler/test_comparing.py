@@ -93,7 +93,7 @@ def test_the_machines_of_a_comparison_do_not_share_memory_counters() -> None:
     assert found.a.counters == found.b.counters and len(set(map(str, found.a.counters))) == 1
 
 
-# ---- do results agree? ------------------------------------------------------------------------------------------------------
+# ---- result check -----------------------------------------------------------------------------------------------------------
 
 arrays = st.integers(0, 5).flatmap(
     lambda n: st.lists(st.floats(-1e6, 1e6, width=32), min_size=n, max_size=n).map(lambda v: np.array(v, "float32"))

@@ -88,7 +88,7 @@ def test_no_assignment_is_better(block: int) -> None:
         assert found in possible, seed
         best = min(cost(problem, host) for host in possible)
         assert cost(problem, found) == best, seed
-        # of the best ones, that with the fewest items on the host
+        # among the best cuts, the cut with the fewest items on the host
         fewest = min(sum(host) for host in possible if cost(problem, host) == best)
         assert sum(found) == fewest, seed
 

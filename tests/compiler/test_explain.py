@@ -68,7 +68,7 @@ def crossings(exe: Executable, args: list[Any]) -> tuple[list[Any], bool]:
 
 
 def starts(exe: Executable) -> dict[str, int]:
-    """Where the code of each function begins in the whole."""
+    """The position at which the code of each function begins in the executable."""
     out, at = {}, 0
     for f in exe.functions:
         out[f.name] = at
@@ -99,7 +99,7 @@ def check_crossings(exe: Executable, args: list[Any], straight: bool) -> None:
 
 
 def arguments_and_results(explained: Explanation, events: list[Any], ended: bool) -> bool:
-    """Are the copies without an instruction the arguments, and the results of a run that ended?"""
+    """Whether the copies without an instruction are the arguments, and the results of a run that ended."""
     wanted = [e for e in explained.transfers if e.pc < 0 and (ended or e.what == ARGUMENT)]
     found = Counter(e.kind for e in events if e.pc < 0)
     known = Counter(e.nbytes for e in events if e.pc < 0)
@@ -320,7 +320,7 @@ memory of @main: 9 values in 5 storages, 2 in place; bytes: 8 and 4 of a size kn
 
 
 def memory_text(explained: Explanation, function: str) -> str:
-    """What is said about one function's memory."""
+    """The explanation of one function's memory."""
     (section,) = [s for s in str(explained).split("\n\n") if s.startswith(f"memory of @{function}:")]
     return f"\n{section}\n"
 

@@ -1,4 +1,4 @@
-"""Workspaces are planned: the memory that kernels work in lies in arenas, in storages that are used again, in what is counted."""
+"""The memory plan includes workspaces: they are stored in arenas, reuse storages, and are counted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def calls(mod: IRModule, *ops: Op) -> Iterator[tuple[Any, Call]]:
 
 
 def workspaces(mod: IRModule) -> dict[Any, tuple[Any, int]]:
-    """Of each workspace, the storage that it lies in, and where there."""
+    """The storage of each workspace, and the offset in it."""
     found = {call.args[-1] for _, call in calls(mod, machine_ops.INVOKE_OP) if call.attrs.workspace}
     made = calls(mod, machine_ops.ALLOC_TENSOR, machine_ops.ALLOC_TENSOR_REG)
     return {var: (call.args[0], call.attrs.offset) for var, call in made if var in found}

@@ -110,7 +110,7 @@ def test_with_bulk_off_the_machine_waits_after_each_launch() -> None:
 
 
 def wrong(monkeypatch: pytest.MonkeyPatch, plant: Any) -> bool:
-    """With what ``plant`` changes, is the result of a run another one (or an error)?"""
+    """Whether the change by ``plant`` changes the result of a run (or causes an error)."""
     exe, args = early("on"), (np.arange(1, 7, dtype="f"), np.array([1], np.int64))
     vm = plain_machine(exe, monkeypatch)
     right = vm.run(*args).numpy().copy()

@@ -82,7 +82,7 @@ def three(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[str, str, st
 
 
 def said(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> list[str]:
-    """What ``relayvm cache`` says on standard output, or, where it fails, on standard error."""
+    """The standard output of ``relayvm cache``; its standard error if it fails."""
     assert main(["cache", *args]) == code
     out, err = capsys.readouterr()
     assert (out == "") == (err != "")

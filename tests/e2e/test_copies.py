@@ -1,4 +1,4 @@
-"""What crosses between the devices: exactly the data of flagged inputs, and with ``data_dependence=op`` whole tensors."""
+"""Copies between the devices: exactly the data of flagged inputs, and with ``data_dependence=op`` whole tensors."""
 
 from __future__ import annotations
 

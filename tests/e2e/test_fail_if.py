@@ -10,7 +10,7 @@ from relayvm.compiler.commands.cli import main
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
-#: Of each example: what says which inputs, and the least copies to the host, their bytes, and waits that it can do with.
+#: Per example: the options for its inputs, and the minimum of copies to the host, their bytes, and waits.
 LEAST = {
     # shapes are computed on the host throughout
     "exporter_shapes": ("--shapes n=1 --shapes n=5", 0, 0, 0),

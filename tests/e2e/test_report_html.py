@@ -83,7 +83,7 @@ parent.postMessage({wide, width: innerWidth, page: document.documentElement.scro
 
 
 def browse(page: str, folder: Path, steps: list[str], fragment: str = "") -> dict[str, dict[str, Any]]:
-    """What the page shows at the ``start`` and after each click, by selector.  Fails for errors and console messages."""
+    """The visible text of the page at the ``start`` and after each click, by selector.  Fails for errors and console messages."""
     probe = PROBE.replace("STEPS", json.dumps(steps))
     file = folder / "page.html"
     file.write_text(page.replace("<head>", f"<head>{ERRORS}", 1).replace("</body>", f"{probe}</body>"), encoding="utf-8")

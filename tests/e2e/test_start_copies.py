@@ -23,7 +23,7 @@ EXAMPLES = [Path(__file__).resolve().parents[2] / "examples" / f"{name}.relay" f
 
 
 def count(exe: relay.Executable, kind: type[isa.Instruction]) -> int:
-    """How many instructions of this kind there are."""
+    """The number of instructions of this kind."""
     return sum(isinstance(i, kind) for f in exe.functions for _, i in isa.disassemble(f.code))
 
 

@@ -1,4 +1,4 @@
-"""What a kernel does not read: it is found, never copied for its sake, and never touched."""
+"""Inputs that a kernel does not read: they are found, never copied for the kernel, and never accessed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_is_read_is_known(name: str) -> None:
 
 
 def results(group: Group, inputs: list[np.ndarray], missing: tuple[bool, ...]) -> list[np.ndarray]:
-    """What the kernel, as plain Python, writes; the ``missing`` inputs have no memory behind their sizes."""
+    """The results of the kernel as plain Python; the ``missing`` inputs have sizes and no memory."""
     values = group.values()
     shapes = shape_program(group).program.run(inputs)
     outputs = [np.zeros(shape, values[r].dtype) for shape, r in zip(shapes, group.results, strict=True)]

@@ -1,4 +1,4 @@
-"""What a result of unknown size holds while it lives: its own rows, not the bound that its kernel was given."""
+"""Memory of a result of unknown size in its live range: its own rows, not the upper bound allocated for its kernel."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ _CHECKED_FLAGS = (
 )
 _DRIVER_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 
-#: Are texts compiled to be checked (see ``compile``) where nothing else is said?
+#: Whether texts are compiled with checks by default (see ``compile``).
 CHECKED = os.environ.get("RELAYVM_EMULATOR_CHECKED") == "1"
 
 
-#: Are the functions of the mathematical library off by units in the last place, as a GPU's are against the host's?
+#: Whether the functions of the mathematical library differ by units in the last place, like a GPU's functions from the host's.
 ROUGH = os.environ.get("RELAYVM_EMULATOR_ROUGH") == "1"
 _ROUGH_FLAGS = ("-DEMULATOR_ROUGH",) if ROUGH else ()
 
@@ -79,7 +79,7 @@ def _folder() -> Path:
 
 @functools.cache
 def version() -> str:
-    """Everything but a text and its architecture that decides what ``compile`` makes, as a hash."""
+    """A hash of all inputs of ``compile`` except the text and its architecture."""
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
     headers = [(_HERE / name).read_text() for name in ("contract.hpp", "device.hpp")]
     return hashlib.sha256(
@@ -216,7 +216,7 @@ def text() -> str:
 
 
 def reset() -> None:
-    """Everything as at the start: all memory and handles are gone, settings and counts are as they were.  A real GPU stays."""
+    """Reset to the initial state: free all memory and handles, restore settings and counts.  A real GPU stays."""
     if real.gpu is None:
         library().emulator_reset()
 

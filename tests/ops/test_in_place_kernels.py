@@ -83,5 +83,5 @@ def test_the_same_memory_gives_the_same_results(name: str, implementation: str, 
 def test_as_machine_code_too(name: str, axis: int) -> None:
     x = np.random.default_rng(0).standard_normal((33, 1001)).astype(np.float32)
     apart, together = (run(name, [x], jit=True, in_place=pairs, axis=axis) for pairs in ((), ((0, 0),)))
-    # what the processor does at once may differ, and so the order of additions
+    # the vectors may differ, and so the order of additions
     np.testing.assert_allclose(apart.outputs[0], together.outputs[0], rtol=1e-5)

@@ -64,7 +64,7 @@ def check_aligned(data: np.ndarray, rois: np.ndarray, last: bool, jit: bool = Fa
 
 
 def regions(rng: np.random.Generator, count: int, batches: int, dtype: str) -> np.ndarray:
-    """Of all kinds: inside, across the edge, outside, empty, turned round."""
+    """Boxes of all kinds: inside, across the edge, outside, empty, with swapped corners."""
     corners = rng.uniform(-20, 40, (count, 4)).round(1)
     corners[rng.random((count, 4)) < 0.3] = 6
     return np.concatenate([rng.integers(0, batches, (count, 1)), corners], axis=1).astype(dtype)
@@ -113,7 +113,7 @@ def test_regions_that_no_network_should_give(jit: bool) -> None:
 
 
 def test_no_region_decides_how_long_a_loop_runs() -> None:
-    """This one has 2**49 samples in each bin along each axis: only those inside the picture are looked at."""
+    """The box has 2**49 samples in each bin along each axis: only samples inside the picture are read."""
     data = np.ones((1, 1, 4, 4), np.float32)
     rois = np.array([[0, -FARTHEST / 2, 0, FARTHEST / 2, 4]], np.float32)
     (result,), status, _ = run("vision.roi_align", [data, rois], pooled_size=2, spatial_scale=1.0)

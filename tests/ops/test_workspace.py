@@ -69,7 +69,7 @@ class Ran:
         self.results = [np.full(s, 77, numpy_dtype(values[r].dtype)) for r, s in zip(group.results, shapes, strict=True)]
         self.counts = np.zeros(1, np.int64)
         counts = [self.counts] if group.nodes[0].operator.shape_func.upper_bound else []
-        # as they lie in a storage
+        # as in a storage
         self.aligned = np.empty(self.nbytes + GUARD + ALIGNMENT, np.uint8)
         start = -self.aligned.ctypes.data % ALIGNMENT
         self.bytes = self.aligned[start : start + self.nbytes + GUARD]
@@ -83,7 +83,7 @@ class Ran:
         assert self.status == 0 and not isinstance(made.wanted, str)
         assert (self.bytes[self.nbytes :] == PATTERN).all(), "written behind its workspace"
         for result, wanted in zip(self.results, made.wanted, strict=True):
-            # of a kernel that counts, what lies behind the count is anything
+            # elements after the count of a counting kernel are undefined
             same(result[: len(wanted)] if result.shape != wanted.shape else result, wanted, made.tolerance)
 
 

@@ -1,1 +1,1 @@
-"""Tools that the parts ``executables`` and ``crafted`` share: guarded memory, files in pieces, runs that are looked at."""
+"""Tools that the parts ``executables`` and ``crafted`` share: guarded memory, files as ``Pieces``, observed runs."""

@@ -1,4 +1,4 @@
-"""The file of an executable in pieces, and put together again with a right checksum, whatever the pieces say."""
+"""The parts of an executable's file, and the file made from such parts: with a correct checksum, for any contents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pieces:
 
     @staticmethod
     def of(data: bytes) -> Pieces:
-        """The pieces of a file."""
+        """The parts of a file."""
         _, _, n_header, n_code, _ = HEAD.unpack(data[: HEAD.size])
         at = HEAD.size + n_header
         header = json.loads(data[HEAD.size : at])
@@ -37,7 +37,7 @@ class Pieces:
         return Pieces(header, code, data[at + n_code : -CHECKSUM])
 
     def copy(self) -> Pieces:
-        """One that can be changed."""
+        """A copy that can be changed."""
         return Pieces(copy.deepcopy(self.header), [list(c) for c in self.code], self.constants)
 
     def instructions(self, function: int) -> list[isa.Instruction | isa.Label]:

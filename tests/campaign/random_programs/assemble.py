@@ -168,7 +168,7 @@ class Assembly:
 
 
 def grouped(fields: list[Any], name: str, make: Callable[[list[Any]], Any]) -> Any:
-    """One field as it is; several as a tuple, of which some lie in a tuple of their own, as the number in ``name`` has it."""
+    """A single field unchanged; several fields as a tuple, some of them in a nested tuple, by the number in ``name``."""
     if len(fields) == 1:
         return fields[0]
     form = int(name[1:]) % 3

@@ -14,7 +14,7 @@ from ...ops.every_op.drawing import SOME
 from .growth import Growth
 from .program import Apply, Block, Choice, Loop, Operation, Program, Repeat, Statement, Step, Value
 
-#: How deep blocks lie in each other.
+#: The maximum depth of nested blocks.
 DEPTH = 3
 #: Names of arithmetic with numpy's function, for bodies of loops.
 ARITHMETIC: dict[str, Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""How a random program grows: one statement after another, each with what numpy says of it."""
+"""Growth of a random program: statement by statement, each with its value by numpy."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def resized_inputs(r: random.Random, program: Program) -> dict[str, np.ndarray] 
 
 
 def wrong(program: Program, found: list[np.ndarray]) -> str | None:
-    """How results differ from numpy's."""
+    """The differences of results from numpy's."""
     names = program.body.results
     if len(found) != len(names):
         return f"{len(found)} results for {len(names)}"
@@ -160,7 +160,7 @@ def wrong(program: Program, found: list[np.ndarray]) -> str | None:
 
 
 def differs(value: Value, x: np.ndarray) -> str | None:
-    """How an array differs from a value."""
+    """The difference of an array from a value."""
     wanted = value.array
     if x.dtype != wanted.dtype or x.shape != wanted.shape:
         return f"{x.dtype.name}{list(x.shape)} for {wanted.dtype.name}{list(wanted.shape)}"
@@ -175,7 +175,7 @@ def differs(value: Value, x: np.ndarray) -> str | None:
 
 
 def disagree(program: Program, a: Way, x: list[np.ndarray], b: Way, y: list[np.ndarray]) -> str | None:
-    """How the results of two ways differ: floats by roundings, all else at all."""
+    """The differences between the results of two ways: floats may differ by rounding; other values must be equal."""
     for name, one, two in zip(program.body.results, x, y, strict=True):
         value = program.values[name]
         bits = not _rounds(a, b) and one.dtype == two.dtype and one.shape == two.shape

@@ -278,7 +278,7 @@ def _of_type(r: Random, hint: Any) -> str:
 
 
 def programs(texts: Iterator[str]) -> tuple[str, ...]:
-    """Those of the texts that are programs, with the version line."""
+    """The texts that are programs, with the version line."""
     out = []
     for text in texts:
         whole = text if text.lstrip().startswith("#[version") else '#[version = "0.0.5"]\n' + text

@@ -1,4 +1,4 @@
-"""What a command prints."""
+"""The output of a command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from relayvm.compiler.commands.cli import main
 
 
 def answer(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:
-    """What a command prints on standard output; nothing may be on standard error."""
+    """The standard output of a command; its standard error must be empty."""
     capsys.readouterr()
     ended = main(args)
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""How every command ends, and what it says besides its answer: errors, progress, warnings."""
+"""The end of every command, and its output besides the answer: errors, progress, warnings."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def close(ours, expected, **tolerance):
     np.testing.assert_allclose(ours, expected, **(tolerance or {"rtol": 2e-7, "atol": 0}))
 
 
-# ---- what holds for the processor's kernels holds here ------------------------------------------------------------------
+# ---- properties of the CPU's kernels hold on the GPU ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a recipe draws from: sizes, attributes and elements, by a size class and a row of choices."""
+"""Samples for recipes: sizes, attributes and elements, by a size class and a row of choices."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
 
 
 def place(i: int, n: int, m: int, mode: str) -> Fraction:
-    """Where in ``n`` elements element ``i`` of ``m`` lies."""
+    """The position in ``n`` elements of element ``i`` of ``m``."""
     if mode == "align_corners":
         return Fraction(i * (n - 1), max(m - 1, 1))
     if mode == "asymmetric":
@@ -37,7 +37,7 @@ def cubic(distance: float) -> float:
 
 
 def weights(n: int, m: int, method: str, mode: str) -> np.ndarray:
-    """How much of each of ``n`` elements is in each of ``m``."""
+    """The weight of each of ``n`` elements in each of ``m`` elements."""
     out = np.zeros((m, n))
     for i in range(m):
         x = place(i, n, m, mode)

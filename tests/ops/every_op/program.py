@@ -54,7 +54,7 @@ def dims_of(op: Op, calls: Sequence[Call], mode: Mode) -> list[tuple[Dim, ...]]:
 
 
 def _times_one(x: Any, dtype: str, ones: dict[str, Any]) -> Any:
-    """Something to fuse: the same values, by a factor that the compiler does not know."""
+    """A call to fuse: the same values, combined with a neutral value that the compiler does not know."""
     one = ones.setdefault(dtype, relay.var(f"one_{dtype}", (), dtype))
     return relay.logical_and(x, one) if dtype == "bool" else relay.multiply(x, one)
 

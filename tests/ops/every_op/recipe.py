@@ -43,7 +43,7 @@ class Call:
 
     @functools.cached_property
     def wanted(self) -> tuple[np.ndarray, ...] | str:
-        """What the oracle gives."""
+        """The result of the oracle."""
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing
             found = self.oracle()
@@ -124,7 +124,7 @@ def attrs_of(op: Op, made: Call) -> Any:
 
 
 def takes(op: Op, made: Call) -> bool:
-    """Does the dtype rule take this call?"""
+    """Whether the dtype rule accepts this call."""
     try:
         op.dtype(made.dtypes(), attrs_of(op, made))
     except TypeRelError:
@@ -172,7 +172,7 @@ def regroup(made: Call, flat: Sequence[Any]) -> Iterator[Any]:
 
 
 def known_shapes(op: Op, made: Call) -> list[tuple[Dim, ...]]:
-    """What the shape function makes of sizes and values that are all known."""
+    """The result of the shape function for known sizes and values."""
     operands = [
         Operand(tuple(map(dim, x.shape)), x.dtype.name, constant_dims(x) if flag else None)
         for x, flag in zip(made.flat, flags_of(op, made), strict=True)
@@ -192,15 +192,15 @@ def group_of(op: Op, made: Call, dims: Sequence[tuple[Dim, ...]]) -> Group:
 
 
 def is_composite(op: Op) -> bool:
-    """Is it made of other operators before it gets a kernel?"""
+    """Whether the operator is replaced by other operators before code generation."""
     return op.pattern.name == "COMPOSITE"
 
 
 def upper_bound(op: Op) -> bool:
-    """Does its kernel report sizes?"""
+    """Whether the operator's kernel reports sizes."""
     return not is_composite(op) and op.pattern is not OpPattern.MACHINE and op.shape_func.upper_bound
 
 
 def has(op: Op, attribute: str) -> bool:
-    """Has it this attribute?"""
+    """Whether the operator has this attribute."""
     return attribute in {f.name for f in dataclasses.fields(op.attrs)}

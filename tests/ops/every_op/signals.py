@@ -105,7 +105,7 @@ def kept(boxes: np.ndarray, scores: np.ndarray, limit: int, iou: float, least: f
 
 
 def boxes_and_scores(d: Draw, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of two images; scores ``[images, classes, boxes]``."""
+    """Boxes and scores of two images; scores ``[images, classes, boxes]``."""
     n = {"empty": 0, "one": 1, "odd": 7, "large": 60, None: d.pick(3, 0, 1, 5)}[d.size]
     # corners on whole numbers; no overlap of such boxes is 0.47
     boxes = d.rng.integers(0, 6, (2, n, 4)) * 2.0

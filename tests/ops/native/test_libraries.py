@@ -147,7 +147,7 @@ def test_a_blas_that_multiplies_wrong_is_passed_over(chosen_from: Any) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("jit", [False, True])
 def test_products_are_equal_whichever_it_is(source: Source, dtype: str, jit: bool, chosen_from: Any) -> None:
-    """Of small whole numbers, whose sums are exact in any order."""
+    """An array of small whole numbers, whose sums are exact in any order."""
     chosen_from(source)
     rng = np.random.default_rng(0)
     for m, n, k in [(1, 1, 1), (3, 5, 7), (17, 33, 65), (129, 1, 31), (1, 127, 3), (0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)]:

@@ -40,7 +40,7 @@ class FakeCompiler:
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but what a test asks for is compiled, whatever the run does with other texts."""
+    """Compile only the texts of the test, independent of other texts of the run."""
     monkeypatch.setattr(nvrtc, "cubin", proof.CUBIN)
 
 
