@@ -48,6 +48,10 @@ from .vm.diagnostics.source import (
 from .vm.report.profile_report import Profile
 
 if TYPE_CHECKING:
+    from .compiler.analysis import namespace as analysis
+    from .compiler.analysis.expr_functor import ExprMutator, ExprVisitor
+    from .compiler.analysis.structural_difference import assert_structural_equal
+    from .compiler.analysis.substitution import bind
     from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
     from .compiler.transform import namespace as transform
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
@@ -75,16 +79,23 @@ _register_pickling()
 
 __all__ = [
     "Any", "ArgumentError", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",
-    "ExecutableFormatError", "Expr", "FileError", "FuncType", "Function", "GlobalVar", "IRModule", "If", "InputError", "Let",
-    "ParseError", "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType",
-    "TypeCheckError", "VMError", "Var", "VirtualMachine", "astext", "compare", "compile", "const", "num_threads", "parse",
-    "parse_expr", "register_op", "register_shape_func", "restore_shape_func", "set_num_threads", "structural_equal",
-    "structural_hash", "transform", "unregister_op", "var",
+    "ExecutableFormatError", "Expr", "ExprMutator", "ExprVisitor", "FileError", "FuncType", "Function", "GlobalVar", "IRModule",
+    "If", "InputError", "Let", "ParseError", "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple",
+    "TupleGetItem", "TupleType", "TypeCheckError", "VMError", "Var", "VirtualMachine", "analysis", "assert_structural_equal",
+    "astext", "bind", "compare", "compile", "const", "num_threads", "parse", "parse_expr", "register_op", "register_shape_func",
+    "restore_shape_func", "set_num_threads", "structural_equal", "structural_hash", "transform", "unregister_op", "var",
 ]  # fmt: skip
 
 
 #: Names whose modules are imported at their first use, each with its module and its name there ("": the module itself).
-_LATE = {"transform": (".compiler.transform.namespace", "")}
+_LATE = {
+    "ExprMutator": (".compiler.analysis.expr_functor", "ExprMutator"),
+    "ExprVisitor": (".compiler.analysis.expr_functor", "ExprVisitor"),
+    "analysis": (".compiler.analysis.namespace", ""),
+    "assert_structural_equal": (".compiler.analysis.structural_difference", "assert_structural_equal"),
+    "bind": (".compiler.analysis.substitution", "bind"),
+    "transform": (".compiler.transform.namespace", ""),
+}
 
 
 def __getattr__(name: str) -> _AnyValue:

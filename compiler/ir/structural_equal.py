@@ -24,10 +24,28 @@ def structural_equal(a: Expr | IRModule, b: Expr | IRModule, map_free_vars: bool
     functions do not count.  Dimensions without a name are equal to each other.  Free variables are equal if they are the same
     object or, with ``map_free_vars``, if they correspond.
     """
+    return first_difference(a, b, map_free_vars) is None
+
+
+def first_difference(a: Expr | IRModule, b: Expr | IRModule, map_free_vars: bool = False) -> tuple[str, str] | None:
+    """The first parts of two programs that differ, as texts; None for structurally equal programs."""
     if a is b and isinstance(a, (Expr, IRModule)):
-        return True
-    pairs = itertools.zip_longest(_canonical(a, map_free_vars), _canonical(b, map_free_vars))
-    return all(x == y for x, y in pairs)
+        return None
+    for x, y in itertools.zip_longest(_canonical(a, map_free_vars), _canonical(b, map_free_vars)):
+        if x != y:
+            return _part_text(x), _part_text(y)
+    return None
+
+
+def _part_text(part: Any) -> str:
+    """The text of an item of the canonical stream."""
+    if part is None:
+        return "nothing"
+    if isinstance(part, Var):
+        return f"%{part.name}"
+    if isinstance(part, int):
+        return "a variable or expression from before"
+    return " ".join(str(word) for word in part if word is not None)
 
 
 def structural_hash(a: Expr | IRModule) -> int:

@@ -22,12 +22,15 @@ JUNK: tuple[Any, ...] = (
     np.ones(2), np.array("x"), Path("none.relay"), X, F, MODULE, relay.TensorType((2,)), relay.Any(),
 )  # fmt: skip
 #: Names whose objects relayvm makes itself.
-MADE_HERE = {"Comparison", "Diagnostic", "Executable", "Expr", "Profile", "ShapeError", "Tensor"}
+MADE_HERE = {"Comparison", "Diagnostic", "Executable", "Expr", "ExprMutator", "ExprVisitor", "Profile", "ShapeError", "Tensor"}
 #: The number of arguments that are tried of each function, if not one; of three the first and last are a few only.
 COUNTS = {
     **dict.fromkeys(["Any", "num_threads"], ()),
     **dict.fromkeys(["If", "Let"], (3,)),
-    **dict.fromkeys(["Call", "FuncType", "Function", "TupleGetItem", "register_op", "structural_equal"], (2,)),
+    **dict.fromkeys(
+        ["Call", "FuncType", "Function", "TupleGetItem", "assert_structural_equal", "bind", "register_op", "structural_equal"],
+        (2,),
+    ),
     **dict.fromkeys(
         [
             "TensorType",

@@ -77,3 +77,13 @@ def closed(executable: relay.Executable, x: npt.NDArray[np.float32]) -> npt.NDAr
 def transformed(module: relay.IRModule) -> relay.IRModule:
     with relay.transform.PassContext(opt_level=3, disabled_pass=["FuseOps"]):
         return relay.transform.Sequential([relay.transform.InferType(), relay.transform.FuseOps()])(module)
+
+
+class Renamed(relay.ExprMutator):
+    def visit_var(self, var: relay.Var) -> relay.Expr:
+        return relay.bind(var, {var: relay.var(var.name + "_")})
+
+
+def analysed(module: relay.IRModule) -> list[relay.Var]:
+    relay.assert_structural_equal(module, module)
+    return relay.analysis.free_vars(module["main"].body)

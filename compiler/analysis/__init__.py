@@ -1,0 +1,1 @@
+"""``relay.analysis``, visitors and substitutions for programs of users."""

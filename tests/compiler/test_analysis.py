@@ -1,0 +1,141 @@
+"""``relay.analysis``, the visitors of users, ``relay.bind`` and ``relay.assert_structural_equal``."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+
+x, y, z = (relay.var(name, shape=(2,)) for name in "xyz")
+analysis = relay.analysis
+
+
+def test_variables() -> None:
+    f = relay.Function([x], relay.Let(z, relay.add(x, y), relay.add(z, z)))
+    assert analysis.free_vars(f) == [y] and analysis.bound_vars(f) == [x, z] and analysis.all_vars(f) == [x, z, y]
+    assert analysis.all_vars(relay.IRModule.from_expr(relay.Function([x], x))) == [x]
+
+
+def test_post_order_visit_lists_each_node_once_after_its_parts() -> None:
+    seen: list[object] = []
+    total = relay.add(x, x)
+    analysis.post_order_visit(relay.multiply(total, total), seen.append)
+    assert [getattr(node, "name", "call") for node in seen] == ["multiply", "add", "x", "call", "call"]
+
+
+def test_well_formed() -> None:
+    assert analysis.well_formed(relay.Function([x], relay.Let(z, x, relay.add(z, y))))
+    assert not analysis.well_formed(relay.Let(z, x, relay.Let(z, y, z)))
+    assert not analysis.well_formed(relay.add(relay.Let(z, x, z), z))
+
+
+def test_detect_feature() -> None:
+    total = relay.add(x, x)
+    names = {feature.name for feature in analysis.detect_feature(relay.Tuple([total, total]))}
+    assert names == {"fVar", "fOp", "fCall", "fTuple", "fGraph"}
+    assert "fGraph" not in {feature.name for feature in analysis.detect_feature(relay.add(x, x))}
+
+
+def test_missing_analysis() -> None:
+    with pytest.raises(AttributeError, match=r"no relay\.analysis\.free_var; did you mean free_vars"):
+        _ = analysis.free_var
+
+
+class Calls(relay.ExprVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def visit_call(self, call):
+        super().visit_call(call)
+        self.names.append(call.op.name)
+
+
+class Rename(relay.ExprMutator):
+    def visit_call(self, call):
+        new = super().visit_call(call)
+        return relay.tanh(*new.args) if new.op.name == "exp" else new
+
+    def visit_var(self, var):
+        return y if var is x else var
+
+
+def test_visitor_and_mutator() -> None:
+    branch = relay.If(relay.const(True), relay.exp(x), relay.TupleGetItem([x, z], 0))
+    f = relay.Function([x], relay.Let(z, relay.exp(relay.exp(x)), branch))
+    visitor = Calls()
+    visitor.visit(f)
+    assert visitor.names == ["exp", "exp", "exp"]
+    changed = Rename().visit(f)
+    other = relay.Function(
+        [y], relay.Let(z, relay.tanh(relay.tanh(y)), relay.If(relay.const(True), relay.tanh(y), relay.TupleGetItem([y, z], 0)))
+    )
+    relay.assert_structural_equal(changed, other)
+    assert relay.structural_equal(changed, other) and changed.params == (y,)
+    assert relay.ExprMutator().visit(f) is f
+
+
+def test_a_mutator_in_a_pass_is_typed_again() -> None:
+    mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([x], relay.exp(x))))
+
+    @relay.transform.function_pass(opt_level=0)
+    def rename(function, mod, context):
+        return Rename().visit(function)
+
+    fused = relay.transform.FuseOps()(rename(mod))
+    data = np.array([0.5, 1], "float32")
+    assert np.allclose(relay.VirtualMachine(relay.compile(fused)).run(data).numpy(), np.tanh(data))
+
+
+@pytest.mark.parametrize("levels", [50, 30_000])
+def test_deep_programs(levels: int) -> None:
+    limit = sys.getrecursionlimit()
+    expr = x
+    for _ in range(levels):
+        expr = relay.exp(expr)
+    visitor = Calls()
+    visitor.visit(expr)
+    assert len(visitor.names) == levels
+    assert analysis.free_vars(Rename().visit(expr)) == [y] == analysis.all_vars(relay.bind(expr, {x: y}))
+    assert sys.getrecursionlimit() == limit
+
+
+def test_errors_of_methods_reach_the_caller() -> None:
+    class Refuse(relay.ExprVisitor):
+        def visit_var(self, var):
+            raise KeyError(var.name)
+
+    deep = x
+    for _ in range(200):
+        deep = relay.exp(deep)
+    for expr in (x, deep):
+        with pytest.raises(KeyError, match="x"):
+            Refuse().visit(expr)
+
+
+def test_bind() -> None:
+    f = relay.Function([x, z], relay.add(relay.add(x, y), z))
+    bound = relay.bind(f, {x: relay.const(np.ones(2, "float32")), y: z})
+    assert bound.params == (z,) and analysis.all_vars(bound) == [z]
+    assert relay.bind(f, {}) is f and relay.bind(x, {x: y}) is y
+    with pytest.raises(relay.ArgumentError, match="%z is bound inside"):
+        relay.bind(relay.Let(z, x, z), {z: y})
+    with pytest.raises(relay.ArgumentError, match="a dict from variables"):
+        relay.bind(x, {"x": y})
+
+
+def test_assert_structural_equal_shows_the_first_difference() -> None:
+    def program(op) -> relay.IRModule:
+        a = relay.var("a", shape=(2,))
+        return relay.IRModule.from_expr(relay.Function([a], op(relay.exp(a))))
+
+    relay.assert_structural_equal(program(relay.tanh), program(relay.tanh))
+    with pytest.raises(ValueError, match=r"call tanh 1 .* on the left, call sqrt 1 .* on the right") as caught:
+        relay.assert_structural_equal(program(relay.tanh), program(relay.sqrt))
+    assert "line 4 is `tanh(%0)` on the left, `sqrt(%0)` on the right" in str(caught.value)
+    with pytest.raises(ValueError, match="%x on the left, %y on the right"):
+        relay.assert_structural_equal(x, y)
+    relay.assert_structural_equal(x, y, map_free_vars=True)
