@@ -11,8 +11,8 @@ PYTEST   = $(PY) -m pytest -n $(WORKERS) --maxprocesses=4
 OUT     := build/examples
 SECONDS ?= 60
 
-# `make gpu GPU_PYTHON=python3`: with an interpreter that has the packages already; nothing is installed.  The few that it lacks
-# may be in the folder GPU_PACKAGES.  GPU_ARGS goes to the program: --out FOLDER, --only PART.
+# `make gpu GPU_PYTHON=python3`: with an interpreter that has the packages already; nothing is installed.  Missing
+# packages may be in the folder GPU_PACKAGES.  GPU_ARGS goes to the program: --out FOLDER, --only PART.
 GPU_PYTHON   ?=
 GPU_PACKAGES ?=
 GPU_ARGS     ?=
@@ -64,7 +64,7 @@ layers: $(VENV)/stamp-test
 docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md, docs/errors.md, docs/commands.md
 	$(PY) -m relayvm.compiler.docs.pages
 
-bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, tuning, what compare finds (minutes)
+bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, tuning, error rates of compare (minutes)
 	$(PY) benchmarks/dispatch.py
 	$(PY) benchmarks/cold_start.py
 	$(PY) benchmarks/significance.py
@@ -72,7 +72,7 @@ bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxr
 	$(PY) benchmarks/tuning.py
 	$(PY) benchmarks/kernels.py
 
-gpu: $(GPU_NEEDS)  ## everything that needs a GPU, in at most 9 minutes: tests, figures beside their goals (docs/gpu.md)
+gpu: $(GPU_NEEDS)  ## all checks that need a GPU, in at most 9 minutes: tests, figures beside their goals (docs/gpu.md)
 	$(if $(GPU_NEEDS),,@mkdir -p .types && ln -sfn .. .types/relayvm && $(GPU_PYTHON) $(EGG_INFO))
 	$(GPU_RUN) benchmarks/gpu $(GPU_ARGS)
 

@@ -244,7 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15, help="samples of each contestant")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
-    parser.add_argument("--profile", action="store_true", help="measure what profiling costs instead")
+    parser.add_argument("--profile", action="store_true", help="measure the cost of profiling instead")
     args = parser.parse_args()
     if args.profile:
         report(args.rounds, args.json)

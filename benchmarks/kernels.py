@@ -182,8 +182,8 @@ def main() -> int:
     """Measure, print, and judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="samples of each contestant")
-    parser.add_argument("--only", default=",".join(GROUPS), help="groups of kernels, by comma")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a goal is not met")
+    parser.add_argument("--only", default=",".join(GROUPS), help="groups of kernels, separated by commas")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     args = parser.parse_args()
     groups = args.only.split(",")

@@ -232,7 +232,7 @@ def _alive(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a goal is missed")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
     args = parser.parse_args()
     missed, less = [], []
     print(f"{'program':<20} {'plan':<6} {'peak KiB':>10} {'held KiB':>10} {'allocations':>12} {'held / bound':>13}")

@@ -98,7 +98,7 @@ def small(n: int, rounds: int) -> None:
 
 
 @click.command(help=__doc__)
-@click.option("--threads", "n", default=0, help="How many; 0: what RELAYVM_NUM_THREADS says, or the cores.")
+@click.option("--threads", "n", default=0, help="The number of threads; 0: RELAYVM_NUM_THREADS, else the number of cores.")
 @click.option("--rounds", default=9)
 @click.option("--mib", default=64)
 def main(n: int, rounds: int, mib: int) -> None:

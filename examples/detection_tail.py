@@ -45,7 +45,7 @@ def save_inputs(folder: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "sim", "cuda"))
-    parser.add_argument("--out", type=Path, default=Path("build/examples"), help="where the inputs are written")
+    parser.add_argument("--out", type=Path, default=Path("build/examples"), help="folder of the inputs")
     args = parser.parse_args()
 
     module = relay.parse((HERE / "detection_tail.relay").read_text(), source_name="detection_tail.relay")

@@ -55,7 +55,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--digit", type=int, default=3, choices=range(10), metavar="0..9")
     parser.add_argument("--device", default="cpu", choices=("cpu", "sim", "cuda"))
-    parser.add_argument("--out", type=Path, default=Path("build/examples"), help="where the mean picture is written")
+    parser.add_argument("--out", type=Path, default=Path("build/examples"), help="folder of the mean picture")
     args = parser.parse_args()
 
     images, labels, weights = load()

@@ -73,7 +73,7 @@ def run_one(vm: Any, size: tuple[int, int, int]) -> tuple[str, bool]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "sim", "cuda"))
-    parser.add_argument("--out", type=Path, default=Path("build/examples"), help="where the inputs are written")
+    parser.add_argument("--out", type=Path, default=Path("build/examples"), help="folder of the inputs")
     args = parser.parse_args()
 
     module = relay.parse((HERE / "mask_rcnn_tail.relay").read_text(), source_name="mask_rcnn_tail.relay")

@@ -58,12 +58,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         prog="python benchmarks/gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     names = [p.name for p in PARTS]
-    parser.add_argument("--out", type=Path, help="where the files are written (default: benchmarks/results)")
+    parser.add_argument("--out", type=Path, help="folder of the files (default: benchmarks/results)")
     parser.add_argument("--only", nargs="+", choices=names, metavar="PART", help=f"some parts: {', '.join(names)}")
-    parser.add_argument("--tiny", action="store_true", help="tiny sizes and few samples: does everything run?")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes and few samples, to check that all parts run")
     parser.add_argument("--emulated", action="store_true", help="on the emulated GPU of the tests; needs --out and g++")
-    parser.add_argument("--commit", help="what is measured, where git cannot tell")
-    parser.add_argument("--seconds", type=float, default=WHOLE_S, help="for all parts together (default: %(default)g)")
+    parser.add_argument("--commit", help="the measured commit, if git is missing")
+    parser.add_argument("--seconds", type=float, default=WHOLE_S, help="seconds for all parts together (default: %(default)g)")
     for hidden, kind in (("--part", str), ("--record", Path), ("--start", int)):
         parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
