@@ -34,7 +34,7 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Every pass checks what it made.
+# Every pass checks its result.
 os.environ.setdefault("RELAYVM_CHECK", "1")
 
 # Every machine poisons memory that is dead: who reads it gets a wrong answer.

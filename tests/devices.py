@@ -1,9 +1,9 @@
-"""On which devices the tests run, in one place: ``cpu``, ``sim`` and ``cuda``, unless ``RELAYVM_TEST_DEVICES`` lists others.
+"""The devices of the tests, in one place: ``cpu``, ``sim`` and ``cuda``, unless ``RELAYVM_TEST_DEVICES`` lists others.
 
-Without a GPU ``cuda`` is the emulated one, where it can be built (see ``conftest``).
+Without a GPU ``cuda`` is the emulated GPU, if it can be built (see ``conftest``).
 
-``pytest --device cuda`` adds one for a run (see ``conftest``).  A test of what holds on every device takes it from DEVICES; a
-test of what crosses between the host and a device of its own from TARGETS; a test of how ``sim`` itself works names ``sim``.
+``pytest --device cuda`` adds a device for a run (see ``conftest``).  A test of a property of every device takes the device from
+DEVICES; a test of copies between host and target from TARGETS; a test of ``sim`` itself names ``sim``.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SHAPES: tuple[tuple[str, tuple[int, ...]], ...] = (("", ()), ("?", (5,)), ("?, 3
 
 
 class Lying(np.ndarray):
-    """Says that it is larger, and of another type, than it is."""
+    """An object that reports a wrong size and a wrong type."""
 
     shape, ndim, size, nbytes = (1 << 24,), 1, 1 << 24, 1 << 26  # type: ignore[assignment]
     dtype, strides = np.dtype("float32"), (4,)  # type: ignore[assignment]
@@ -58,7 +58,7 @@ class Exports:
 
 
 class LongTuple(tuple):  # type: ignore[type-arg]
-    """Says that it has no fields."""
+    """An object that reports no fields."""
 
     def __len__(self) -> int:
         return 0
@@ -128,7 +128,7 @@ HOLDING: dict[str, Callable[[np.ndarray], Any]] = {
     "no elements": lambda a: a[:0] if a.ndim else a,
     "rows twice": lambda a: np.concatenate([a, a]) if a.ndim else a,
 }
-#: Forms that are refused, or taken as whatever numpy makes of them.
+#: Forms that are rejected, or accepted as numpy converts them.
 ODD: dict[str, Callable[[np.ndarray], Any]] = {
     "None": lambda a: None,
     "text": lambda a: "1.5",

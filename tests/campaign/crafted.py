@@ -1,4 +1,4 @@
-"""Crafted executables: each instruction with each operand as hostile as it gets, and what may be done with what it leaves."""
+"""Crafted executables: each instruction with each hostile operand, and the use of its results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .part import Part
 
 F32, I64 = DTYPES.index("float32"), DTYPES.index("int64")
 _NUMBERS = (-1, -(1 << 63), 0, 1, 2, 3, 8, 63, 64, 1024, 1 << 31, 1 << 46, 1 << 62, (1 << 63) - 1)
-#: What constants hold, by number: rows, shapes of every bad kind, nothing, a table of numbers that are no vector.
+#: Contents of the constants, by number: rows, shapes of every bad kind, nothing, a table of numbers that are no vector.
 CONSTANTS = (
     np.zeros((2, 4), np.float32), np.array([2, 4]), np.array([-1, 4]), np.array([1 << 62, 8]), np.array([1 << 32, 1 << 32]),
     np.zeros(0, np.int64), np.ones(9, np.int64), np.array([[2, 4]]), np.array([2, 4], np.int32), np.array([0, 1 << 62]),

@@ -1,7 +1,7 @@
 """Disks: a command whose output file, cache or standard output cannot be written, or that is killed while it writes.
 
-Whatever happens, the file that was there is as it was, or the new one is whole; a command that could not write says so in its own
-words and ends with the exit code of files; nothing is left beside the file, but by a process that was killed.
+After any fault the old file is unchanged, or the new file is whole.  A command that could not write reports its own error and
+ends with the exit code of files.  No other file is left, except by a process that was killed.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _run(args: tuple[str, ...], here: Path, case: Case) -> Ended:
 
 @functools.cache
 def _warm_up() -> None:
-    """Import and compile once what all children need."""
+    """Import and compile once, for all children."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         program = Path(folder) / "p.relay"
         program.write_text(_PROGRAM)

@@ -87,7 +87,7 @@ class Executables(Part[Mutant]):
         return wrong
 
     def smaller(self, case: Mutant) -> Iterator[Mutant]:
-        """The file without an instruction, and without what only people read."""
+        """The file without an instruction, and without the parts for human readers."""
         from relayvm.vm.bytecode import isa
 
         from .hostile.files import Pieces

@@ -1,4 +1,4 @@
-"""Trials of one part on several workers, and what becomes of findings."""
+"""Trials of one part on several workers, and the processing of findings."""
 
 from __future__ import annotations
 

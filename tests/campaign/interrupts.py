@@ -1,4 +1,4 @@
-"""Interrupts, threads, kills and limits: whatever comes at whatever moment, a machine then runs, is right, and holds nothing."""
+"""Interrupts, threads, kills and limits: after any event at any time, a machine gives correct results and holds no memory."""
 
 from __future__ import annotations
 

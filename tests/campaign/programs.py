@@ -50,7 +50,7 @@ class Programs(Part[Case]):
         return Case(program, tuple(ways(r, program, fused=r.random() < 0.25)), seed if r.random() < 0.5 else None)
 
     def check(self, case: Case) -> str | None:
-        """Every way gives what numpy gives, and with other sizes the same as every other way."""
+        """Every way gives numpy's results, and with other sizes the results of every other way."""
         self._count(case)
         program, found = case.program, []
         other = resized_inputs(random.Random(case.seed), program) if case.seed is not None else None

@@ -1,7 +1,8 @@
-"""Texts: programs altered by characters and by trees, and made; each is refused by a diagnostic, or compiled.
+"""Texts: generated programs, and programs altered by characters and by trees; each is compiled, or rejected by a diagnostic.
 
-A diagnostic has a place, and a text of bounded length in which nothing is that a terminal obeys.  What parses is printed and
-parsed back; what compiles, on the host and on ``sim``, passes the verifier, is written and read back.  No kernel is made.
+A diagnostic has a source span, and a text of bounded length without control characters.  A text that parses is printed and
+parsed back.  A program that compiles, on the host and on ``sim``, passes the verifier, is written and read back.  No kernel is
+compiled.
 """
 
 from __future__ import annotations

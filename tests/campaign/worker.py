@@ -64,7 +64,7 @@ class Worker:
         self._at, self._since = _STARTING, time.monotonic()
 
     def close(self) -> None:
-        """End the child, whatever it does."""
+        """End the child in any state."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()

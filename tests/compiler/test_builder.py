@@ -1,4 +1,4 @@
-"""The Python face: what people write becomes the IR, and mistakes become clear errors."""
+"""The Python constructors: calls become the IR, and mistakes become clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""compile: its ways in, parameters bound to constants, stages, and what it says about mistakes."""
+"""compile: its entry points, parameters bound to constants, stages, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions of ``--fail-if``: what is one, what it comes to, and nothing else is run."""
+"""Conditions of ``--fail-if``: their syntax and their values; no other code is run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def comparison(*cases: tuple[Profile, Profile]) -> Comparison:
     return Comparison(("a", "b"), tuple(Case(f"n={i}", pair) for i, pair in enumerate(cases)), Method(8))
 
 
-# ---- what it comes to --------------------------------------------------------------------------------------------------------
+# ---- values ------------------------------------------------------------------------------------------------------------------
 
 numbers = st.recursive(
     st.integers(0, 99).map(str)
@@ -82,7 +82,7 @@ def test_a_division_by_zero_is_a_mistake_with_a_name() -> None:
         holds("b.time / a.time > 1")
 
 
-# ---- what is none ------------------------------------------------------------------------------------------------------------
+# ---- no conditions -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

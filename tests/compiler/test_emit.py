@@ -86,7 +86,7 @@ def test_a_storage_is_large_enough_and_nothing_is_allocated_twice() -> None:
     assert sizes == [5 * 7 * 8, 5 * 7]
 
 
-# ---- what holds of every program -----------------------------------------------------------------------------------
+# ---- properties of every program -----------------------------------------------------------------------------------
 
 
 class Walk:

@@ -1,4 +1,4 @@
-"""explain: what it lists is what happens, no more and no less; the texts say where, why and what to do."""
+"""explain: the list has exactly the copies of a run; the texts give place, reason and help."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_an_executable_from_a_file_is_explained_alike() -> None:
     assert again.explain({"x": (3, 4)}).as_data() == exe.explain({"x": (3, 4)}).as_data()
 
 
-# ---- what it says ------------------------------------------------------------------------------------------------------
+# ---- texts -------------------------------------------------------------------------------------------------------------
 
 
 def transfer_of(explained: Explanation, **wanted: Any) -> Transfer:

@@ -133,7 +133,7 @@ def test_all_parameters_that_there_may_be() -> None:
 
 
 def test_what_a_closure_captures_is_counted() -> None:
-    """Its parameters are few, but what it uses of the function around it comes with them."""
+    """The closure has few parameters; its captured values count, too."""
     params = [relay.var(f"x{i}", shape=()) for i in range(MAX_FIELDS)]
     y = relay.var("y", shape=())
     inner = relay.Function([y], relay.Tuple([y, relay.Tuple(params)]))

@@ -96,7 +96,7 @@ def test_blocks_that_live_together_lie_apart(given_: list[tuple[int, int, int]])
             assert apart or not together or not size or not given_[j][2]
 
 
-# ---- what a plan does ----------------------------------------------------------------------------------------------
+# ---- memory plans --------------------------------------------------------------------------------------------------
 
 
 def test_not_over_an_input_of_another_function_that_is_used_again() -> None:

@@ -1,4 +1,4 @@
-"""strict_copies: what is refused, and what may pass."""
+"""strict_copies: rejected copies and allowed copies."""
 
 from __future__ import annotations
 

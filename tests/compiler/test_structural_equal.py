@@ -1,4 +1,4 @@
-"""Alpha-equivalence: what counts and what does not."""
+"""Alpha-equivalence: relevant and irrelevant differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``relayvm tune`` and ``relayvm cache miss``: what they print, and how they end."""
+"""``relayvm tune`` and ``relayvm cache miss``: their output and exit codes."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def runs_alike(text: str, *inputs: np.ndarray, target: str = "cpu") -> None:
         np.testing.assert_allclose(other, results[0], rtol=1e-5, atol=1e-5)
 
 
-# ---- parts of what is there ----------------------------------------------------------------------------------------
+# ---- views of a value ----------------------------------------------------------------------------------------------
 
 SLICE = f"def @main(%x: {X}, %w: {W}) {{ nn.dense(strided_slice(%x, begin=[BEGIN], end=[END]), %w) }}"
 
@@ -122,7 +122,7 @@ def test_nothing_is_written_over_a_part() -> None:
     runs_alike(text, matrix(5))
 
 
-# ---- what will be joined -------------------------------------------------------------------------------------------
+# ---- inputs of a join ----------------------------------------------------------------------------------------------
 
 JOIN = f"def @main(%x: {X}, %y: {Y}, %w: {W}) {{ nn.dense(concatenate((nn.dense(%x, %w), nn.dense(%y, %w)), axis=0), %w) }}"
 

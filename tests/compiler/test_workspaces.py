@@ -45,7 +45,7 @@ CONVOLUTION = HEADER + (
 
 
 def calls(mod: IRModule, *ops: Op) -> Iterator[tuple[Any, Call]]:
-    """The calls of ``ops`` in ``main``, with what they are bound to."""
+    """The calls of ``ops`` in ``main``, with their variables."""
     pending = [mod["main"].body]
     while pending:
         chain = pending.pop()
@@ -64,7 +64,7 @@ def workspaces(mod: IRModule) -> dict[Any, tuple[Any, int]]:
     return {var: (call.args[0], call.attrs.offset) for var, call in made if var in found}
 
 
-# ---- where they are ----------------------------------------------------------------------------------------------------
+# ---- storages ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["cpu", "sim"])
@@ -122,7 +122,7 @@ def test_versions_get_what_the_one_that_runs_needs(n: int) -> None:
     assert given_ == max(needs["merge"], needs["radix"] if n >= 192 else 0)
 
 
-# ---- what they change ----------------------------------------------------------------------------------------------------
+# ---- effects -------------------------------------------------------------------------------------------------------------
 
 STEPS = (
     "sort(%v, axis=1)",

@@ -1,4 +1,4 @@
-"""A public function takes its arguments, or raises an error of ours with the line of the call, whatever they are."""
+"""A public function accepts its arguments, or raises an error of relayvm with the line of the call, for any arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make gpu`, as far as it can be seen without a GPU: every part runs on the emulated one, and what goes wrong is recorded."""
+"""`make gpu`, as far as it can be seen without a GPU: every part runs on the emulated GPU, and errors are recorded."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_a_call_that_copies_is_no_contestant() -> None:
 
 
 def test_the_tests_of_kernels_call_a_real_gpu_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The way to a real GPU, with the emulated driver behind it: what a session made is given back."""
+    """The way to a real GPU, with the emulated driver: a session frees its resources."""
     import numpy as np
 
     from ..emulator import real

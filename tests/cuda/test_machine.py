@@ -338,7 +338,7 @@ def test_memory_that_a_consumers_stream_still_reads_is_not_used_again(graphs: st
 
 
 def as_consumer(held: Any) -> int:
-    """Take what a capsule holds, as a library does; its address."""
+    """Take the tensor of a capsule, as a library does; its address."""
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -569,7 +569,7 @@ def test_nobody_waits_for_a_sort() -> None:
         assert vm.sync_reasons == {"fetch": 1}
 
 
-# ---- what only shows where work really runs later ---------------------------------------------------------------------------
+# ---- effects of work that runs later ---------------------------------------------------------------------------------------
 
 
 def test_an_argument_in_page_locked_memory_may_change_after_the_call() -> None:

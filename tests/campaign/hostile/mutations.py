@@ -1,4 +1,4 @@
-"""Changes of a file: of its bytes, or of what they say, so that most of what is changed is still looked at."""
+"""Changes of a file: of its bytes or its decoded contents, so that checks read most changes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Interrupted(Exception):
 
 @contextlib.contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """Interrupt what runs inside when it takes longer."""
+    """Interrupt the block if it takes longer."""
 
     def interrupt(*_: Any) -> None:
         raise Interrupted

@@ -1,4 +1,4 @@
-"""In which ways a random program runs, and what its results are held against."""
+"""The ways to run a random program, and the expected results."""
 
 from __future__ import annotations
 

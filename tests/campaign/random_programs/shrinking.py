@@ -94,7 +94,7 @@ def _simpler_statements(s: Statement) -> Iterator[Statement]:
 
 
 def renamed(s: Statement, names: dict[str, str]) -> Statement:
-    """The statement with other names for what it reads."""
+    """The statement with other names for its operands."""
     at = lambda n: names.get(n, n)  # noqa: E731
     if isinstance(s, Operation):
         return replace(s, args=tuple(tuple(map(at, a)) if isinstance(a, tuple) else at(a) for a in s.args))

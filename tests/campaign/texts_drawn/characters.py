@@ -1,4 +1,4 @@
-"""Characters of a text altered anywhere: most of what comes out is no program."""
+"""Texts altered at any character: most results are no programs."""
 
 from __future__ import annotations
 

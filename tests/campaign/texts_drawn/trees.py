@@ -1,4 +1,4 @@
-"""Programs altered by their syntax, and made of operators that are drawn: what comes out is grammatical, and often has a type."""
+"""Programs altered by their syntax, and programs of random operators: the results are grammatical and often have a type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`relayvm compile` and `relayvm dump`: what is stored runs as its text, and every stage is shown."""
+"""`relayvm compile` and `relayvm dump`: a stored program runs like its text, and every stage is shown."""
 
 from __future__ import annotations
 

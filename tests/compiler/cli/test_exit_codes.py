@@ -1,4 +1,4 @@
-"""The exit code of every way in which a command ends, and that the help says which."""
+"""The exit code of every end of a command, and its description in the help."""
 
 from __future__ import annotations
 

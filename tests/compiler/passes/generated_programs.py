@@ -16,7 +16,7 @@ from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.op import Op
 
-# ---- what a program means ------------------------------------------------------------------------------------------
+# ---- semantics of a program ---------------------------------------------------------------------------------------
 
 
 def _larger(x: Any, y: Any) -> Any:

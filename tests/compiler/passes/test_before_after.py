@@ -1,4 +1,4 @@
-"""Each pass on pairs of programs: PASS/*.relay holds what goes in, a line ``// -----``, and what must come out."""
+"""Each pass on pairs of programs: PASS/*.relay holds the input, a line ``// -----``, and the expected output."""
 
 from __future__ import annotations
 

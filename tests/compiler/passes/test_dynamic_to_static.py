@@ -1,4 +1,4 @@
-"""Every ``dyn.*`` operator becomes a static one where what decides its shape is constant, and gives the same."""
+"""Every ``dyn.*`` operator with a constant shape operand becomes a static operator with equal results."""
 
 from __future__ import annotations
 

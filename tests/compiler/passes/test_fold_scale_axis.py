@@ -1,4 +1,4 @@
-"""Scales and shifts per channel, folded: the results differ by rounding only, and what was folded is gone."""
+"""Scales and shifts per channel, folded: the results differ by rounding only, and the folded calls are gone."""
 
 from __future__ import annotations
 

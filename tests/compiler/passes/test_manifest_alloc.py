@@ -1,6 +1,6 @@
-"""manifest_alloc: what allocation, shape functions and copies a program gets, as text.
+"""manifest_alloc: the allocations, shape functions and copies of a program, as text.
 
-Each file of ``manifest_alloc/`` is a program, ``// -----``, and what the pass makes of it.  The first line gives the options.
+Each file of ``manifest_alloc/`` is a program, ``// -----``, and the output of the pass.  The first line gives the options.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""place: what is put on the host, as text.
+"""place: the calls placed on the host, as text.
 
-Each file of ``place/`` is a program, ``// -----``, and what the pass makes of it.  The first line gives the options.
+Each file of ``place/`` is a program, ``// -----``, and the output of the pass.  The first line gives the options.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class _Program:
         return var
 
     def check(self, call: Call, rules: Rules) -> int:
-        """Apply each rule that has something to say of ``call``, and hold what it says against the kernels; how many had."""
+        """Apply each rule that matches ``call``, and compare its result with the kernels; the number of matching rules."""
         assert isinstance(call.op, Op)
         said = 0
         for rule in rules.of(call.op):

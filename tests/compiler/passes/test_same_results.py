@@ -1,4 +1,4 @@
-"""No pass changes what a program means: random programs before and after it, run with numpy."""
+"""Every pass keeps the semantics of a program: random programs before and after it, run with numpy."""
 
 from __future__ import annotations
 

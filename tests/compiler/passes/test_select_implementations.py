@@ -1,4 +1,4 @@
-"""The choice of implementations in the IR: what is written, what a program may say itself, what is refused and where."""
+"""The choice of implementations in the IR: its form, choices stated by a program, and rejected choices with their source spans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fused(text: str, target: str = "cpu", **config: Any) -> IRModule:
 
 
 def chosen(mod: IRModule) -> dict[str, tuple[str, str]]:
-    """By primitive, what computes it and why; nothing for those that have nothing to choose."""
+    """Per primitive with a choice: its implementation and the reason."""
     attrs = {name: f.attrs for name, f in mod.functions.items() if f.is_primitive}
     return {name: (a[IMPLEMENTATION], a[BECAUSE]) for name, a in attrs.items() if IMPLEMENTATION in a}
 
@@ -82,7 +82,7 @@ def test_three_versions_nest() -> None:
 
 @pytest.mark.parametrize("name", ["rows", "blas", "loops"])
 def test_printed_programs_parse_back_with_their_choice(name: str) -> None:
-    """A choice that a program says itself is kept: here one that nobody would have made."""
+    """A choice that a program states is kept: here a choice that the compiler would not make."""
     first = fused(DENSE, **{"impl.nn.dense": name})
     again = fused(str(first))
     assert chosen(again) == chosen(first) == {"nn_dense": (name, "forced")}

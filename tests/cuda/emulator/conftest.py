@@ -1,6 +1,6 @@
 """A GPU for each test, and the kernels that they launch.
 
-The emulated GPU is what the tests of the CUDA device stand on: it does what a GPU does, and sees what is wrong.
+The tests of the CUDA device use the emulated GPU: it behaves like a GPU, and reports errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The emulated cuBLAS: batches of matrices, and what it refuses."""
+"""The emulated cuBLAS: batches of matrices, and rejected arguments."""
 
 from __future__ import annotations
 

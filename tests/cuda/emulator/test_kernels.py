@@ -1,4 +1,4 @@
-"""Kernels on the emulated GPU: threads, lanes and blocks do what those of a GPU do, and what is wrong is found."""
+"""Kernels on the emulated GPU: threads, lanes and blocks behave as on a GPU, and errors are found."""
 
 from __future__ import annotations
 
