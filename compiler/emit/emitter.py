@@ -19,11 +19,11 @@ from ...vm.bytecode.trusted import register
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ...vm.runtime.state_layout import MAX_ARGS
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain, type_of
 from ..ir.multi_version import is_launch
 from ..ir.pass_context import PassContext
 from ..lowering.manifest_lifetimes import is_tail_call
-from ..memory.liveness import MAKES_TENSOR
 from ..passes.place import DEVICES_OF_PARAMS
 from .code_builder import CAPTURES_HELP, CodeBuilder
 from .executable_tables import Tables
@@ -98,7 +98,7 @@ class FunctionEmitter(CodeBuilder):
             elif isinstance(value, Call) and value.op is machine_ops.KILL:
                 self.kill([v for v in value.args if isinstance(v, Var) and v not in skip])
             else:
-                if isinstance(value, Call) and value.op in MAKES_TENSOR:
+                if isinstance(value, Call) and effect_of(value).makes_tensor:
                     skip |= self.storage_register(var, value, bindings[i + 1 : i + 2])
                 dead = self.dead_arguments(value, bindings[i + 1 : i + 2])
                 self.binding(var, value, dead)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...ops.core.effect import Role
 from ...ops.core.tensor_types import TensorType
-from ...ops.defs import machine_ops
 from ...shape_funcs.symbolic.dim import ANY, RESULT, SYM, Dim, Shape, substitute
 from ...vm.bytecode.executable import MemoryNote
 from ...vm.bytecode.size_expressions import nbytes, parameter_sizes, portable_dim
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, Var
 from ..ir.primitive_shape import Primitive
 
@@ -31,7 +32,7 @@ class MemoryNotes:
     def storage(self, number: int, var: Var, call: Call) -> None:
         """Record that instruction ``number`` allocates the storage ``var`` by ``call``."""
         self._made_by[var] = number
-        if call.op is machine_ops.TAKE_STORAGE:
+        if Role.DONOR in effect_of(call).roles:
             (value,) = call.args
             assert isinstance(value, Var) and isinstance(value.ty, TensorType)
             self._notes[number] = MemoryNote(-1, value.name, self._bytes(value.ty.shape, value.ty.dtype))
@@ -43,7 +44,7 @@ class MemoryNotes:
         the code does not."""
         assert isinstance(var.ty, TensorType)
         self._notes[number] = MemoryNote(-1, var.name)
-        if call.op is machine_ops.ALLOC_TENSOR_REG:
+        if Role.SHAPE in effect_of(call).roles:
             storage, vector = call.args
             nbytes = self._bytes(self._vectors.get(vector, var.ty.shape), call.attrs.dtype)
             note = self._notes[self._made_by[storage]]

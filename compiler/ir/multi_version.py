@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ops.defs import machine_ops
 from ...ops.strategy.conditions import Choice, conditions_text
-from .expr import Call, Expr, Function, If, let_chain, replace
+from .effects import effect_of
+from .expr import Expr, Function, If, let_chain, replace
 from .primitive import BECAUSE, IMPLEMENTATION
 
 
@@ -34,7 +34,7 @@ def is_launch(value: Expr) -> bool:
         if not bindings or result is not bindings[-1][0]:
             return False
         value = bindings[-1][1]
-    return isinstance(value, Call) and value.op is machine_ops.INVOKE_OP
+    return effect_of(value).launches
 
 
 def version(function: Function, name: str, because: str) -> Function:

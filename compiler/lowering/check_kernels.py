@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ops.codegen.cuda import has_kernel
-from ...ops.defs import machine_ops
 from ...ops.strategy.implementation import HOST
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, GlobalVar, If, IRModule, let_chain
 from ..ir.primitive import group_of
 
@@ -34,7 +34,7 @@ def _refused(mod: IRModule, chain: Expr, target: str) -> Iterator[Diagnostic]:
         if isinstance(value, If):
             yield from _refused(mod, value.true_branch, target)
             yield from _refused(mod, value.false_branch, target)
-        elif isinstance(value, Call) and value.op is machine_ops.INVOKE_OP:
+        elif isinstance(value, Call) and effect_of(value).launches:
             callee = value.args[0]
             assert isinstance(callee, GlobalVar)
             function = mod[callee.name]

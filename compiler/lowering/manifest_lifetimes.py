@@ -23,6 +23,7 @@ from ...ops.core.tensor_types import TensorType, TupleType, tensor_bytes
 from ...ops.defs import machine_ops
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import operands
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, make_lets, replace
 from ..ir.multi_version import is_launch
 
@@ -150,7 +151,7 @@ class _KillInserter:
                 self._append_kill(given)
             self.deaths[i] = [v for v in self.deaths[i] if v not in given]
         for v in self.deaths[i]:
-            if isinstance(value, Call) and value.op in _TENSOR_OF_STORAGE and v is value.args[0]:
+            if isinstance(value, Call) and effect_of(value).makes_tensor and v is value.args[0]:
                 self._append_kill([v])
             else:
                 self.waiting.append(v)
@@ -164,9 +165,6 @@ class _KillInserter:
         self.out.append((Var("_", ty=TupleType(())), kill_call(dead)))
 
 
-_TENSOR_OF_STORAGE = (machine_ops.ALLOC_TENSOR, machine_ops.ALLOC_TENSOR_REG)
-
-
 def kill_call(dead: list[Var]) -> Call:
     """``memory.kill(dead)``."""
     return Call(machine_ops.KILL, tuple(dead), machine_ops.KILL.attrs(), ty=TupleType(()))
@@ -178,10 +176,7 @@ def _has_register(value: Expr) -> bool:
     Launches and kills have no value; the vectors of a shape function are killed one by one; ``copy_wait`` empties the register of
     a pending copy.
     """
-    return not (is_launch(value) or (isinstance(value, Call) and value.op in _KILLED_OTHERWISE))
-
-
-_KILLED_OTHERWISE = (machine_ops.KILL, machine_ops.SHAPE_FUNC, machine_ops.SIZES, machine_ops.COPY_BEGIN)
+    return effect_of(value).has_register and not is_launch(value)
 
 
 def _is_small(var: Var) -> bool:

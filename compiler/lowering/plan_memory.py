@@ -28,11 +28,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ops.analysis.aliasing import Pair, in_place_pairs
+from ...ops.core.effect import Role
 from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import Need
 from ...ops.defs import machine_ops
 from ..ir.anf import Names, operands, uses
 from ..ir.dead_bindings import DeadBindings
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, TupleGetItem, Var, let_chain, make_lets, replace
 from ..ir.pass_context import PassContext
 from ..ir.primitive import IN_PLACE, machine_of
@@ -41,7 +43,7 @@ from ..memory.arena import Arena, plan_arenas
 from ..memory.coalesce import coalesce_storages
 from ..memory.in_place_reuse import Block, InPlaceReuse, plan_in_place_reuse
 from ..memory.known_sizes import KnownSizes
-from ..memory.liveness import MAKES_TENSOR, Liveness
+from ..memory.liveness import Liveness
 from ..memory.materialise_views import materialise_views
 from ..memory.shrink_bounds import shrinkable_trims
 from ..memory.view_plan import plan_views
@@ -90,17 +92,18 @@ class _MemoryPlanner:
     def _only_computes_sizes(self, value: Expr) -> bool:
         """Whether ``value`` only computes sizes, which may be unused after the rewrite."""
         match value:
-            case Call(op=machine_ops.SHAPE_FUNC, args=(GlobalVar() as callee, *_)):
+            case Call(args=(GlobalVar() as callee, *_)) if Role.SHAPE_FUNC in effect_of(value).roles:
                 return not self.primitive(callee).shape.program.checks
-            case Call(op=op):
-                return op in (machine_ops.SHAPE_OF, machine_ops.SIZES, machine_ops.LOAD_CONST)
+            case Call():
+                return not {Role.SIZED, Role.CONST}.isdisjoint(effect_of(value).roles)
         return isinstance(value, TupleGetItem)
 
     def read(self, call: Call) -> Sequence[Expr]:
         """The arguments of a call whose elements are read."""
-        if call.op in (machine_ops.SHAPE_OF, machine_ops.SIZES):
+        roles = effect_of(call).roles
+        if Role.SIZED in roles:
             return ()
-        if call.op is machine_ops.SHAPE_FUNC:
+        if Role.SHAPE_FUNC in roles:
             assert isinstance(call.args[0], GlobalVar)
             states = self.primitive(call.args[0]).shape.states
             return [a for a, need in zip(call.args[1:], states, strict=True) if need & Need.DATA]
@@ -183,11 +186,11 @@ class _StorageRewriter:
         match value:
             case If():
                 return replace(value, true_branch=self.chain(value.true_branch), false_branch=self.chain(value.false_branch))
-            case Call(op=op, args=(Var() as storage, *rest)) if op in MAKES_TENSOR:
+            case Call(args=(Var() as storage, *rest)) if effect_of(value).makes_tensor:
                 place, offset = self.place[storage]
                 return replace(value, args=(place, *rest), attrs=replace(value.attrs, offset=value.attrs.offset + offset))
-            case Call(attrs=machine_ops.TrimAttrs() as attrs) if id(value) in self.shrunk:
-                return replace(value, attrs=replace(attrs, release=True))
+            case Call() if id(value) in self.shrunk:
+                return replace(value, attrs=replace(value.attrs, release=True))
             case Call(args=(GlobalVar() as callee, *rest)) if self.pairs.get(id(value)):
                 return replace(value, args=(self.pass_.in_place(callee, self.pairs[id(value)]), *rest))
         return value

@@ -16,10 +16,12 @@ Ensures: the same; every ``vm.copy_begin`` has its one ``vm.copy_wait`` in the s
 
 from __future__ import annotations
 
+from ...ops.core.effect import Role
 from ...ops.core.op import Op
 from ...ops.defs import machine_ops
 from ...ops.strategy.implementation import HOST
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, values
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, IRModule, Var, let_chain, replace
 
 
@@ -60,12 +62,12 @@ def _chain(chain: Expr) -> Expr:
 
 
 def _is_copy_to_host(value: Call) -> bool:
-    return value.op is machine_ops.DEVICE_COPY and value.attrs.dst == HOST
+    return Role.COPIED in effect_of(value).roles and value.attrs.dst == HOST
 
 
 def _filled(value: Expr) -> tuple[Expr, ...]:
     """The tensors, bound before, that a kernel writes."""
-    if not (isinstance(value, Call) and value.op is machine_ops.INVOKE_OP):
+    if not (isinstance(value, Call) and effect_of(value).launches):
         return ()
     return value.args[len(value.args) - value.attrs.n_outputs :]
 
@@ -73,5 +75,5 @@ def _filled(value: Expr) -> tuple[Expr, ...]:
 def _may_launch(value: Expr) -> bool:
     """Whether this value launches a kernel, or may launch one through a callee or a branch."""
     if isinstance(value, Call):
-        return value.op is machine_ops.INVOKE_OP or not isinstance(value.op, Op)
+        return effect_of(value).launches or not isinstance(value.op, Op)
     return any(_may_launch(inner) for chain in inner_chains(value) for inner in values(chain))

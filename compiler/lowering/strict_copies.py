@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ops.core.copy_reason import CopyKind
+from ...ops.core.effect import Role
 from ...ops.core.tensor_types import TensorType
-from ...ops.defs import machine_ops
 from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import const
 from ...vm.bytecode.size_expressions import nbytes, parameter_sizes, portable, shape_text, size_text
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, If, IRModule, let_chain
 
 _HELP = "`relayvm explain` shows what removes a copy; strict_copies=N allows N bytes, strict_copies=off any number"
@@ -52,5 +53,5 @@ def _copies(chain: Expr) -> Iterator[Call]:
         if isinstance(value, If):
             yield from _copies(value.true_branch)
             yield from _copies(value.false_branch)
-        elif isinstance(value, Call) and value.op is machine_ops.DEVICE_COPY and value.attrs.dst == HOST:
+        elif isinstance(value, Call) and Role.COPIED in effect_of(value).roles and value.attrs.dst == HOST:
             yield value

@@ -10,34 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ...ops.core.effect import Result, Role
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType
-from ...ops.defs import machine_ops
 from ..ir.anf import operands
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 
 #: The number of a use by the caller: the value is live at the exit of the function.
 LIVE_OUT = 1 << 60
 #: The memory that is not allocated by the function: of a parameter, a constant, a copy, a callee's result.
 EXTERNAL = Var("external")
-#: Calls that allocate a storage, and calls that create a tensor in a storage.
-MAKES_STORAGE = (machine_ops.ALLOC_STORAGE, machine_ops.ALLOC_STORAGE_REG)
-MAKES_TENSOR = (machine_ops.ALLOC_TENSOR, machine_ops.ALLOC_TENSOR_REG)
-#: Calls whose result has the type of a tensor and is not a tensor.
-_NO_TENSORS = (*MAKES_STORAGE, machine_ops.TAKE_STORAGE, machine_ops.COPY_BEGIN)
-#: Calls whose result aliases the first argument.
-_VIEWS = (
-    machine_ops.RESHAPE_TENSOR,
-    machine_ops.SLICE_TENSOR,
-    machine_ops.COPY_BEGIN,
-    machine_ops.ASSERT_SHAPE,
-    machine_ops.ASSERT_SAME_SIZE,
-)
-#: Calls whose result aliases none of the arguments.
-_MAKES_NEW = (machine_ops.SHAPE_OF, machine_ops.SHAPE_FUNC, machine_ops.SIZES, machine_ops.LOAD_CONST, machine_ops.COPY_WAIT)
-#: Calls that allocate memory of a size unknown to the plan.
-_ALLOCATES = (machine_ops.DEVICE_COPY, machine_ops.COPY_BEGIN, machine_ops.COPY_WAIT, machine_ops.TRIM)
-
 #: The branches around a binding, the outermost first: the number of the ``if``, and True for its true branch.
 Path = tuple[tuple[int, bool], ...]
 
@@ -158,7 +141,7 @@ class Liveness:
     def _binding(self, var: Var, value: Expr, path: Path) -> None:
         at = self._number()
         self.bound.add(var)
-        if isinstance(var.ty, TensorType) and not (isinstance(value, Call) and value.op in _NO_TENSORS):
+        if isinstance(var.ty, TensorType) and effect_of(value).result not in (Result.STORAGE, Result.PENDING):
             self.tensors[var] = at, path
         for atom in self._reads(value) if isinstance(value, Call) else operands(value):
             self._use(atom, at)
@@ -171,7 +154,7 @@ class Liveness:
                     self._use(ends[-1], self._number())
                 self._storages[var] = frozenset().union(*(self.storages_of(e) or {EXTERNAL} for e in ends))
                 self._follow(var, ends)
-            case Call(op=Op() as op) if op in MAKES_STORAGE:
+            case Call(op=Op() as op) if op.effect.makes_storage:
                 self.storages[var] = Storage(var, value, at, path)
                 self._storages[var] = frozenset([var])
             case Call():
@@ -188,25 +171,26 @@ class Liveness:
             self.shifted.add(var)
 
     def _call(self, var: Var, call: Call, at: int, path: Path) -> None:
+        effect = effect_of(call)
         if not isinstance(call.op, Op):
             self.calls.append(at)
-        elif call.op in _ALLOCATES:
+        elif effect.allocates_unplanned:
             self.unplanned.append(at)
-        if call.op is machine_ops.INVOKE_OP:
+        if effect.launches:
             self.launches.append(Launch(at, path, call))  # a launch has no value
-        elif call.op in MAKES_TENSOR:
+        elif effect.makes_tensor:
             (storage,) = self.storages_of(call.args[0])
             self.storages[storage].tensor, self.storages[storage].makes = var, call
             self._storages[var] = frozenset([storage])
-        elif call.op in _VIEWS:
-            if call.op is machine_ops.SLICE_TENSOR:
+        elif effect.is_view:
+            if Role.WHOLE in effect.roles:
                 self.shifted.add(var)
             self._storages[var] = self.storages_of(call.args[0]) or frozenset([EXTERNAL])
-        elif call.op is machine_ops.TRIM:
+        elif effect.moves:
             self.trims.append((at, call))
             self._storages[var] = self.storages_of(call.args[0]) | {EXTERNAL}  # the rows may have been moved to a new storage
-        elif call.op in _MAKES_NEW:
-            if call.op is machine_ops.LOAD_CONST:
+        elif effect.is_new:
+            if Role.CONST in effect.roles:
                 self.constants.add(var)
             self._storages[var] = frozenset([EXTERNAL])
         else:

@@ -9,9 +9,10 @@ from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, is_static
 from ..device_placement.value_location import vector_constant, vector_type
 from ..ir.anf import Names
+from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, If, TupleGetItem, Var, let_chain, make_lets, replace, tensor_type
 from .known_sizes import KnownSizes
-from .liveness import MAKES_STORAGE, MAKES_TENSOR, Liveness, Path
+from .liveness import Liveness, Path
 from .view_plan import Concatenation, ViewPlan
 
 
@@ -53,12 +54,13 @@ class _ViewMaterialiser:
         return rebuilt
 
     def call(self, var: Var, value: Call) -> None:
-        if value.op in MAKES_STORAGE:
+        effect = effect_of(value)
+        if effect.makes_storage:
             for concat in self.plan.concatenations.get(var, ()):
                 self.concatenation(concat, self.liveness.storages[var].at, self.liveness.storages[var].path)
             if var not in self.storages:
                 self.out.append((var, value))
-        elif value.op in MAKES_TENSOR and value.args[0] in self.storages:
+        elif effect.makes_tensor and value.args[0] in self.storages:
             if var in self.plan.parts and var not in self.tensors:
                 self.view(var, self.shape_of(value))
             self.allocations[var] = value

@@ -10,6 +10,7 @@ from typing import Any
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
 from ..strategy.implementation import Kernel
 from .compute import Compute, Reduction
+from .effect import NO_EFFECT, Effect
 from .similar_names import question, similar
 
 
@@ -79,6 +80,7 @@ class Op:
     shape_func_name: str | None = None  # if the shape function is registered under another name
     static: StaticRule | None = None  # dyn.* only
     stateful: bool = False
+    effect: Effect = NO_EFFECT  # MACHINE only
 
     def __post_init__(self) -> None:
         def need(ok: object, what: str) -> None:
@@ -98,6 +100,7 @@ class Op:
         names = [k.name for k in self.kernels]
         need(len(set(names)) == len(names), f"two of its implementations have one name: {', '.join(names)}")
         if self.pattern is OpPattern.MACHINE:
+            need(len(self.effect.roles) in (0, len(self.inputs)), "has a role too many or too few")
             REGISTRY[self.name] = self
             return
         need((self.reduction is not None) == (self.pattern is OpPattern.COMM_REDUCE), "reduction goes with COMM_REDUCE")

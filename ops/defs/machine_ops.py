@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.copy_reason import CopyKind, CopyReason
+from ..core.effect import Effect, Result, Role
 from ..core.op import NoAttrs, Op, OpPattern, TypeRelError
 
 
@@ -41,6 +42,7 @@ ASSERT_SHAPE = Op(
     pattern=OpPattern.MACHINE,
     dtype=_first,
     stateful=True,
+    effect=Effect((Role.ALIASED,)),
 )
 ASSERT_SAME_SIZE = Op(
     name="vm.assert_same_size",
@@ -50,6 +52,7 @@ ASSERT_SAME_SIZE = Op(
     pattern=OpPattern.MACHINE,
     dtype=_first,
     stateful=True,
+    effect=Effect((Role.ALIASED, None)),
 )
 
 # ---- inserted by lambda lifting ------------------------------------------------------------------------------------
@@ -60,6 +63,7 @@ ALLOC_CLOSURE = Op(
     inputs=("function", "captured*"),
     pattern=OpPattern.MACHINE,
     dtype=_first,
+    effect=Effect((Role.BODY, Role.CAPTURED), Result.CLOSURE),
 )
 
 # ---- inserted by device placement, or written in the program -------------------------------------------------------
@@ -171,31 +175,46 @@ class InvokeOpAttrs:
     workspace: bool = False
 
 
-def _by_the_compiler(name: str, inputs: tuple[str, ...], doc: str, attrs: type = NoAttrs) -> Op:
+def _by_the_compiler(name: str, inputs: tuple[str, ...], doc: str, effect: Effect, attrs: type = NoAttrs) -> Op:
     """Declare a machine operator without a type rule: it is inserted after type inference."""
 
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
         raise TypeRelError(f"{name} is put in by the compiler after type inference; a program cannot call it")
 
-    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.MACHINE, dtype=rule, stateful=True)
+    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.MACHINE, dtype=rule, stateful=True, effect=effect)
 
 
-ALLOC_STORAGE = _by_the_compiler("memory.alloc_storage", (), "Storage of a size known at compile time.", AllocStorageAttrs)
-ALLOC_TENSOR = _by_the_compiler("memory.alloc_tensor", ("storage",), "A tensor of a known shape in a storage.", AllocTensorAttrs)
+ALLOC_STORAGE = _by_the_compiler(
+    "memory.alloc_storage", (), "Storage of a size known at compile time.", Effect((), Result.STORAGE), AllocStorageAttrs
+)
+ALLOC_TENSOR = _by_the_compiler(
+    "memory.alloc_tensor", ("storage",), "A tensor of a known shape in a storage.", Effect((Role.STORAGE,)), AllocTensorAttrs
+)
 ALLOC_STORAGE_REG = _by_the_compiler(
-    "memory.alloc_storage_reg", ("shape",), "Storage for a tensor whose shape is a vector on the host.", AllocStorageRegAttrs
+    "memory.alloc_storage_reg",
+    ("shape",),
+    "Storage for a tensor whose shape is a vector on the host.",
+    Effect((Role.SHAPE,), Result.STORAGE),
+    AllocStorageRegAttrs,
 )
 ALLOC_TENSOR_REG = _by_the_compiler(
-    "memory.alloc_tensor_reg", ("storage", "shape"), "A tensor whose shape is a vector on the host.", AllocTensorRegAttrs
+    "memory.alloc_tensor_reg",
+    ("storage", "shape"),
+    "A tensor whose shape is a vector on the host.",
+    Effect((Role.STORAGE, Role.SHAPE)),
+    AllocTensorRegAttrs,
 )
 TAKE_STORAGE = _by_the_compiler(
     "memory.take_storage",
     ("data",),
     "Storage for as many bytes as a tensor has: the tensor's own if nothing else refers to it, for who writes over it.",
+    Effect((Role.DONOR,), Result.STORAGE),
     TakeStorageAttrs,
 )
-KILL = _by_the_compiler("memory.kill", ("values*",), "These values are not used again: `memory.kill(%x, %y)`.")
-LOAD_CONST = _by_the_compiler("vm.load_const", ("constant",), "A constant on a device.", LoadConstAttrs)
+KILL = _by_the_compiler(
+    "memory.kill", ("values*",), "These values are not used again: `memory.kill(%x, %y)`.", Effect((None,), Result.NOTHING)
+)
+LOAD_CONST = _by_the_compiler("vm.load_const", ("constant",), "A constant on a device.", Effect((Role.CONST,)), LoadConstAttrs)
 DEVICE_COPY = Op(
     name="device_copy",
     doc='A copy of a tensor on another device: `device_copy(%x, src="sim", dst="cpu")`.  A program may ask for one.',
@@ -204,33 +223,54 @@ DEVICE_COPY = Op(
     pattern=OpPattern.MACHINE,
     dtype=_first,
     stateful=True,
+    effect=Effect((Role.COPIED,)),
 )
 COPY_BEGIN = _by_the_compiler(
     "vm.copy_begin",
     ("data",),
     'A copy to the host that is asked for, not waited for: `vm.copy_wait(vm.copy_begin(%x, src="sim", dst="cpu"))`.',
+    Effect((Role.COPIED,), Result.PENDING),
     DeviceCopyAttrs,
 )
-COPY_WAIT = _by_the_compiler("vm.copy_wait", ("pending",), "The tensor on the host that `vm.copy_begin` makes.")
+COPY_WAIT = _by_the_compiler(
+    "vm.copy_wait", ("pending",), "The tensor on the host that `vm.copy_begin` makes.", Effect((Role.PENDING,))
+)
 INVOKE_OP = _by_the_compiler(
-    "vm.invoke_op", ("function", "args*"), "Run the kernel of a primitive: `vm.invoke_op(@exp, %x, %y)` fills %y.", InvokeOpAttrs
+    "vm.invoke_op",
+    ("function", "args*"),
+    "Run the kernel of a primitive: `vm.invoke_op(@exp, %x, %y)` fills %y.",
+    Effect((Role.KERNEL, Role.ARGS), Result.NOTHING),
+    InvokeOpAttrs,
 )
 SHAPE_FUNC = _by_the_compiler(
     "vm.shape_func",
     ("function", "args*"),
     "The shapes of a primitive's results: `vm.shape_func(@exp, %x)` is a tuple of int64 vectors on the host.",
+    Effect((Role.SHAPE_FUNC, Role.ARGS), Result.VECTORS),
 )
-SHAPE_OF = _by_the_compiler("vm.shape_of", ("data",), "The shape of a tensor: an int64 vector on the host.")
-RESHAPE_TENSOR = _by_the_compiler("vm.reshape_tensor", ("data", "shape"), "The same elements under another shape: a view.")
+SHAPE_OF = _by_the_compiler(
+    "vm.shape_of", ("data",), "The shape of a tensor: an int64 vector on the host.", Effect((Role.SIZED,))
+)
+RESHAPE_TENSOR = _by_the_compiler(
+    "vm.reshape_tensor", ("data", "shape"), "The same elements under another shape: a view.", Effect((Role.ALIASED, Role.SHAPE))
+)
 SLICE_TENSOR = _by_the_compiler(
     "vm.slice_tensor",
     ("data", "shape", "offset"),
     "Part of a tensor, a view: as many elements as a shape holds, from that element on whose number is the one of a vector.",
+    Effect((Role.WHOLE, Role.SHAPE, None)),
 )
 SIZES = _by_the_compiler(
     "vm.sizes",
     ("tensors*",),
     "Vectors on the host, a tuple of them, computed from the sizes of tensors by a shape program.",
+    Effect((Role.SIZED,), Result.VECTORS),
     SizesAttrs,
 )
-TRIM = _by_the_compiler("vm.trim", ("data", "counts"), "The first rows of a tensor: a view, or a copy.", TrimAttrs)
+TRIM = _by_the_compiler(
+    "vm.trim",
+    ("data", "counts"),
+    "The first rows of a tensor: a view, or a copy.",
+    Effect((Role.ALIASED, None), moves=True),
+    TrimAttrs,
+)

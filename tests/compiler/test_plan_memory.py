@@ -38,7 +38,8 @@ def storages(mod: IRModule, name: str = "main") -> list[Call]:
         chain = pending.pop()
         while isinstance(chain, Let):
             if isinstance(chain.value, Call) and chain.value.op in (
-                *liveness.MAKES_STORAGE,
+                machine_ops.ALLOC_STORAGE,
+                machine_ops.ALLOC_STORAGE_REG,
                 machine_ops.TAKE_STORAGE,
             ):
                 found.append(chain.value)

@@ -203,7 +203,7 @@ class ShapeOf(Instruction, opcode=17):
     """``dst := shape(src)``, an int64 vector on the host.  The elements of ``src`` are not read."""
 
     dst: TensorDst
-    src: TensorSrc
+    src: Annotated[TensorSrc, Role.SIZED]
 
 
 class ReshapeTensor(Instruction, opcode=18):
@@ -221,7 +221,7 @@ class DeviceCopy(Instruction, opcode=19):
     """
 
     dst: TensorDst
-    src: TensorSrc
+    src: Annotated[TensorSrc, Role.COPIED]
     src_device: Annotated[Device, Role.SOURCE_DEVICE]
     dst_device: Device
     reason: Reason
@@ -292,7 +292,7 @@ class CopyBegin(Instruction, opcode=26):
     """
 
     dst: PendingDst
-    src: TensorSrc
+    src: Annotated[TensorSrc, Role.COPIED]
     src_device: Annotated[Device, Role.SOURCE_DEVICE]
     reason: Reason
 

@@ -1,56 +1,13 @@
-"""Kinds of operands: text, table, limits, and the role of an operand in the effect of its instruction.
-
-Analyses find operands by role, so they name no instruction.
-"""
+"""Kinds of operands: text, table, limits, and the role of an operand in the effect of its instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Annotated, Any
 
+from ...ops.core.effect import Role as Role
 from ...ops.core.tensor_types import DTYPES
-
-
-class Role(Enum):
-    """The role of an operand in the effect of its instruction; an instruction has at most one operand of a role."""
-
-    __hash__ = object.__hash__  # the hash of Enum is Python code, and the verifier looks up roles of every instruction
-
-    #: ``dst`` is the same object as this one, or a view of all its elements.
-    ALIASED = auto()
-    #: ``dst`` is a view of a part of this tensor.
-    WHOLE = auto()
-    #: ``dst`` is a tensor in this storage, OFFSET bytes from its start.
-    STORAGE = auto()
-    OFFSET = auto()
-    #: The sizes of the tensor ``dst``, or of the tensor that the storage ``dst`` is made for: immediates, or a vector.
-    DIMS = auto()
-    SHAPE = auto()
-    DTYPE = auto()
-    #: Bytes of the storage ``dst``.
-    NBYTES = auto()
-    #: ``dst`` is the storage of this tensor, if it is not shared.
-    DONOR = auto()
-    #: Whether the elements of ``dst`` may move to a storage of their own.
-    RELEASE = auto()
-    #: Arguments of a call, a launch or a shape function.
-    ARGS = auto()
-    CALLEE = auto()
-    KERNEL = auto()
-    #: Number of outputs of the kernel, the last of ARGS.
-    N_OUTPUTS = auto()
-    SHAPE_FUNC = auto()
-    RESULTS = auto()
-    #: The function of a closure, and the values CAPTURED.
-    BODY = auto()
-    CAPTURED = auto()
-    CONST = auto()
-    #: The device of ``dst``, and the device of the tensor that is copied.
-    DEVICE = auto()
-    SOURCE_DEVICE = auto()
-    REASON = auto()
 
 
 @dataclass(frozen=True)
@@ -110,7 +67,7 @@ ShapeSrc = Annotated[int, _from("tensor", role=Role.SHAPE)]
 StorageSrc = Annotated[int, _from("storage", role=Role.STORAGE)]
 RecordSrc = Annotated[int, _from("record")]
 ClosureSrc = Annotated[int, _from("closure")]
-PendingSrc = Annotated[int, Kind("src", _register, "register", "take", holds="pending")]
+PendingSrc = Annotated[int, Kind("src", _register, "register", "take", holds="pending", role=Role.PENDING)]
 Dead = Annotated[tuple[int, ...], Kind("dead", _register, "register", "kill", many=True)]
 Int = Annotated[int, Kind("int")]
 Imm = Annotated[int, Kind("imm", low=0)]
