@@ -69,6 +69,17 @@ def vector_constant(sizes: Sequence[int]) -> Constant:
     return Constant(data, ty=vector_type(len(sizes)))
 
 
+def storage_call(nbytes: int, device: str, span: Span | None) -> Call:
+    """The call that allocates a storage of ``nbytes`` bytes."""
+    attrs = machine_ops.AllocStorageAttrs(nbytes, device)
+    return Call(machine_ops.ALLOC_STORAGE, (), attrs, ty=TensorType.of((nbytes,), "uint8"), span=span)
+
+
+def load_call(constant: Constant, device: str, span: Span | None = None) -> Call:
+    """The call that loads a constant on ``device``."""
+    return Call(machine_ops.LOAD_CONST, (constant,), machine_ops.LoadConstAttrs(device), ty=constant.ty, span=span)
+
+
 class Scope:
     """The chain under construction, and the values available in it.
 
@@ -182,10 +193,9 @@ class Scope:
             if nbytes > INT64_MAX:
                 message = f"this takes {nbytes} bytes of memory, more than can be addressed"
                 raise TypeCheckError(message, self.span, code=codes.Type.SIZE)
-            storage_type = TensorType.of((nbytes,), "uint8")
-            attrs: Any = machine_ops.AllocStorageAttrs(nbytes, device)
-            storage = self.call(f"{base}_storage", machine_ops.ALLOC_STORAGE, (), attrs, storage_type)
-            attrs = machine_ops.AllocTensorAttrs(tuple(const(d) or 0 for d in ty.shape), ty.dtype)
+            call = storage_call(nbytes, device, self.span)
+            storage = self.bind(f"{base}_storage", call, call.ty)
+            attrs: Any = machine_ops.AllocTensorAttrs(tuple(const(d) or 0 for d in ty.shape), ty.dtype)
             return self.call(name, machine_ops.ALLOC_TENSOR, (storage,), attrs, ty)
         attrs = machine_ops.AllocStorageRegAttrs(ty.dtype, device)
         storage_type = TensorType((fresh(),), "uint8")
@@ -223,7 +233,7 @@ class Scope:
             location = self.location(atom)
             if location.target is not None:
                 return location.target
-        var = self.call("const", machine_ops.LOAD_CONST, (atom,), machine_ops.LoadConstAttrs(device), atom.ty)
+        var = self.bind("const", load_call(atom, device, self.span), atom.ty)
         if self.frame.target == HOST:
             self.put(atom, ValueLocation(host=var, target=var))
         return var

@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...ops.core.copy_reason import CopyReason
-from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType
-from ...shape_funcs.symbolic.program import ShapeProgram
 from ...vm.bytecode import isa
 from ...vm.bytecode.size_expressions import parameter_sizes, portable
 from ...vm.diagnostics import codes
@@ -102,10 +100,3 @@ class CodeBuilder:
         ty, reason = call.args[0].ty, call.attrs.reason
         assert isinstance(ty, TensorType) and isinstance(reason, CopyReason), call
         return self.tables.reason(replace(reason, type=portable(ty, self.sizes)))
-
-    def assertion(self, var: Var, call: Call, program: ShapeProgram) -> None:
-        """Check the shapes of the arguments; the value is the first argument."""
-        assert isinstance(call.op, Op)
-        args = self.regs(call.args)
-        self.add(isa.InvokeShapeFunc(self.tables.assertion(program, call.op.name), args, ()))
-        self.add(isa.Move(self.dst(var), args[0]))

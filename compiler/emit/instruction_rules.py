@@ -1,11 +1,15 @@
-"""Instruction rules: the instructions of each machine operator."""
+"""Instruction rules: the instructions of each machine operator.
+
+A machine operator with the name of an instruction needs no rule: its arguments and attributes are the operands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from ...ops.core.op import Op
+from ...ops.core.op import REGISTRY, Op, OpPattern
 from ...ops.core.tensor_types import DTYPES
 from ...ops.defs import machine_ops
 from ...shape_funcs.symbolic.dim import Dim, eq, sym
@@ -13,7 +17,7 @@ from ...shape_funcs.symbolic.program import SIZE, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ...vm.bytecode import isa
 from ...vm.bytecode.executable import DEVICES
-from ..ir.expr import Call, Constant, GlobalVar, Var
+from ..ir.expr import Call, Constant, Expr, GlobalVar, Var
 from ..ir.primitive_shape import primitive
 from .code_builder import CodeBuilder
 
@@ -28,61 +32,6 @@ def _rule(op: Op) -> Callable[[_Rule], _Rule]:
         return rule
 
     return register
-
-
-@_rule(machine_ops.ALLOC_STORAGE)
-def _alloc_storage(e: CodeBuilder, var: Var, call: Call) -> None:
-    e.add(isa.AllocStorage(e.dst(var), call.attrs.nbytes, DEVICES.index(call.attrs.device)))
-
-
-@_rule(machine_ops.ALLOC_TENSOR)
-def _alloc_tensor(e: CodeBuilder, var: Var, call: Call) -> None:
-    storage, a = e.reg(call.args[0]), call.attrs
-    e.add(isa.AllocTensor(e.dst(var), storage, a.offset, DTYPES.index(a.dtype), a.shape))
-
-
-@_rule(machine_ops.ALLOC_STORAGE_REG)
-def _alloc_storage_reg(e: CodeBuilder, var: Var, call: Call) -> None:
-    shape, a = e.reg(call.args[0]), call.attrs
-    e.add(isa.AllocStorageReg(e.dst(var), shape, DTYPES.index(a.dtype), DEVICES.index(a.device)))
-
-
-@_rule(machine_ops.TAKE_STORAGE)
-def _take_storage(e: CodeBuilder, var: Var, call: Call) -> None:
-    source = e.reg(call.args[0])
-    e.add(isa.TakeStorage(e.dst(var), source, DEVICES.index(call.attrs.device)))
-
-
-@_rule(machine_ops.ALLOC_TENSOR_REG)
-def _alloc_tensor_reg(e: CodeBuilder, var: Var, call: Call) -> None:
-    (storage, shape), a = e.regs(call.args), call.attrs
-    e.add(isa.AllocTensorReg(e.dst(var), storage, a.offset, shape, DTYPES.index(a.dtype)))
-
-
-@_rule(machine_ops.LOAD_CONST)
-def _load_const(e: CodeBuilder, var: Var, call: Call) -> None:
-    constant = call.args[0]
-    assert isinstance(constant, Constant)
-    e.add(isa.LoadConst(e.dst(var), e.tables.constant(constant.data), DEVICES.index(call.attrs.device)))
-
-
-@_rule(machine_ops.DEVICE_COPY)
-def _device_copy(e: CodeBuilder, var: Var, call: Call) -> None:
-    register, a, number = e.reg(call.args[0]), call.attrs, e.reason(call)
-    e.add(isa.DeviceCopy(e.dst(var), register, DEVICES.index(a.src), DEVICES.index(a.dst), number))
-
-
-@_rule(machine_ops.COPY_BEGIN)
-def _copy_begin(e: CodeBuilder, var: Var, call: Call) -> None:
-    register, number = e.reg(call.args[0]), e.reason(call)
-    e.add(isa.CopyBegin(e.dst(var), register, DEVICES.index(call.attrs.src), number))
-
-
-@_rule(machine_ops.COPY_WAIT)
-def _copy_wait(e: CodeBuilder, var: Var, call: Call) -> None:
-    pending = e.reg(call.args[0])
-    e.add(isa.CopyWait(e.dst(var), pending))
-    e.registers.release(pending)  # the instruction empties it
 
 
 @_rule(machine_ops.INVOKE_OP)
@@ -105,24 +54,6 @@ def _shape_func(e: CodeBuilder, var: Var, call: Call) -> None:
     e.add(isa.InvokeShapeFunc(number, sources, e.where[var]))
 
 
-@_rule(machine_ops.SHAPE_OF)
-def _shape_of(e: CodeBuilder, var: Var, call: Call) -> None:
-    data = e.reg(call.args[0])
-    e.add(isa.ShapeOf(e.dst(var), data))
-
-
-@_rule(machine_ops.RESHAPE_TENSOR)
-def _reshape_tensor(e: CodeBuilder, var: Var, call: Call) -> None:
-    data, shape = e.regs(call.args)
-    e.add(isa.ReshapeTensor(e.dst(var), data, shape))
-
-
-@_rule(machine_ops.SLICE_TENSOR)
-def _slice_tensor(e: CodeBuilder, var: Var, call: Call) -> None:
-    data, shape, offset = e.regs(call.args)
-    e.add(isa.SliceTensor(e.dst(var), data, shape, offset))
-
-
 @_rule(machine_ops.SIZES)
 def _sizes(e: CodeBuilder, var: Var, call: Call) -> None:
     a = call.attrs
@@ -138,14 +69,6 @@ def _trim(e: CodeBuilder, var: Var, call: Call) -> None:
     e.add(isa.TrimTensor(e.dst(var), data, counts, a.index, int(a.release)))
 
 
-@_rule(machine_ops.ALLOC_CLOSURE)
-def _alloc_closure(e: CodeBuilder, var: Var, call: Call) -> None:
-    function, *captured = call.args
-    assert isinstance(function, GlobalVar)
-    registers = e.regs(tuple(captured))
-    e.add(isa.AllocClosure(e.dst(var), e.tables.functions[function.name], registers))
-
-
 @_rule(machine_ops.ASSERT_SHAPE)
 def _assert_shape(e: CodeBuilder, var: Var, call: Call) -> None:
     sizes = [sym(f"d{axis}") for axis in range(len(call.attrs.dims))]
@@ -154,7 +77,7 @@ def _assert_shape(e: CodeBuilder, var: Var, call: Call) -> None:
         Check(eq(sizes[axis], d), f"axis {axis} has the size {{}}, but the program declares {d}", (sizes[axis],))
         for axis, d in wanted
     ]
-    e.assertion(var, call, assemble([], checks, {s: (0, SIZE, axis) for axis, s in enumerate(sizes)}))
+    _assertion(e, var, call, assemble([], checks, {s: (0, SIZE, axis) for axis, s in enumerate(sizes)}))
 
 
 @_rule(machine_ops.ASSERT_SAME_SIZE)
@@ -162,4 +85,60 @@ def _assert_same_size(e: CodeBuilder, var: Var, call: Call) -> None:
     a, b = sym("a"), sym("b")
     check = Check(eq(a, b), call.attrs.message, (a, b))
     loads: dict[Dim, Any] = {a: (0, SIZE, call.attrs.axis), b: (1, SIZE, call.attrs.other_axis)}
-    e.assertion(var, call, assemble([], [check], loads))
+    _assertion(e, var, call, assemble([], [check], loads))
+
+
+def _assertion(e: CodeBuilder, var: Var, call: Call, program: ShapeProgram) -> None:
+    """Check the shapes of the arguments; the value is the first argument."""
+    assert isinstance(call.op, Op)
+    args = e.regs(call.args)
+    e.add(isa.InvokeShapeFunc(e.tables.assertion(program, call.op.name), args, ()))
+    e.add(isa.Move(e.dst(var), args[0]))
+
+
+# ---- operators with the name of an instruction ----------------------------------------------------------------------
+
+#: The attributes with another name than their operand.
+_ATTRIBUTES = {"dims": "shape", "src_device": "src", "dst_device": "dst"}
+
+
+def _same_name(op: Op) -> str:
+    """The instruction's name: ``AllocTensor`` for ``memory.alloc_tensor``."""
+    return "".join(word.capitalize() for word in op.name.rpartition(".")[2].split("_"))
+
+
+def _instruction(cls: type[isa.Instruction], e: CodeBuilder, var: Var, call: Call) -> None:
+    """Add the instruction ``cls``: registers and table entries are the arguments in order, immediates the attributes by name."""
+    args = list(call.args)
+    operands = [_operand(kind, name, args, e, var, call) for name, kind in cls.operands.items()]
+    e.add(cls(*operands))
+    for operand, kind in zip(operands, cls.operands.values(), strict=True):
+        if kind.access == "take":
+            e.registers.release(operand)  # the instruction empties it
+
+
+def _operand(kind: isa.Kind, name: str, args: list[Expr], e: CodeBuilder, var: Var, call: Call) -> Any:
+    """One operand; an argument is removed from ``args``."""
+    if kind.access == "write":
+        return e.dst(var)
+    if kind.table == "register":
+        return e.regs(tuple(args)) if kind.many else e.reg(args.pop(0))
+    if kind.table == "reason":
+        return e.reason(call)
+    if kind.table in ("const", "function"):
+        entry = args.pop(0)
+        if isinstance(entry, Constant):
+            return e.tables.constant(entry.data)
+        assert isinstance(entry, GlobalVar)
+        return e.tables.functions[entry.name]
+    value = getattr(call.attrs, _ATTRIBUTES.get(name, name))
+    names = {"device": DEVICES, "dtype": DTYPES}.get(kind.table or "")
+    return value if names is None else names.index(value)
+
+
+_BY_NAME = {cls.__name__: cls for cls in isa.INSTRUCTIONS.values()}
+INSTRUCTIONS_OF |= {
+    op: partial(_instruction, _BY_NAME[_same_name(op)])
+    for op in REGISTRY.values()
+    if op.pattern is OpPattern.MACHINE and op not in INSTRUCTIONS_OF and _same_name(op) in _BY_NAME
+}

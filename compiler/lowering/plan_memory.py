@@ -29,9 +29,9 @@ from collections.abc import Sequence
 
 from ...ops.analysis.aliasing import Pair, in_place_pairs
 from ...ops.core.effect import Role
-from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import Need
 from ...ops.defs import machine_ops
+from ..device_placement.value_location import storage_call
 from ..ir.anf import Names, operands, uses
 from ..ir.dead_bindings import DeadBindings
 from ..ir.effects import effect_of
@@ -153,12 +153,11 @@ class _StorageRewriter:
 
     def _add(self, arena: Arena, liveness: Liveness, names: Names) -> None:
         first = arena.blocks[0].base
-        attrs = machine_ops.AllocStorageAttrs(arena.nbytes, first.device)
-        ty = TensorType.of((arena.nbytes,), "uint8")
-        var = Var(names("arena"), ty=ty, span=first.var.span)
+        call = storage_call(arena.nbytes, first.device, first.call.span)
+        var = Var(names("arena"), ty=call.ty, span=first.var.span)
         depth = len(arena.path)
         anchor = first.var if len(first.path) == depth else liveness.ifs[first.path[depth][0]]
-        self.before.setdefault(anchor, []).append((var, Call(machine_ops.ALLOC_STORAGE, (), attrs, ty=ty, span=first.call.span)))
+        self.before.setdefault(anchor, []).append((var, call))
         for block, offset in zip(arena.blocks, arena.offsets, strict=True):
             self.place |= {m.var: (var, offset) for m in block.members}
 

@@ -7,7 +7,7 @@ from collections import ChainMap
 from ...ops.defs import machine_ops
 from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import Shape, const, is_static
-from ..device_placement.value_location import vector_constant, vector_type
+from ..device_placement.value_location import load_call, vector_constant, vector_type
 from ..ir.anf import Names
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, If, TupleGetItem, Var, let_chain, make_lets, replace, tensor_type
@@ -120,5 +120,5 @@ class _ViewMaterialiser:
         if sizes not in self.constants:
             constant = vector_constant(sizes)
             var = self.constants[sizes] = Var(self.names("const"), ty=constant.ty)
-            self.out.append((var, Call(machine_ops.LOAD_CONST, (constant,), machine_ops.LoadConstAttrs(HOST), ty=constant.ty)))
+            self.out.append((var, load_call(constant, HOST)))
         return self.constants[sizes]

@@ -14,6 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relayvm.ops.core.effect import NO_EFFECT
+from relayvm.ops.core.op import Op
+from relayvm.ops.defs import machine_ops
 from relayvm.vm.bytecode import dispatch, isa
 from relayvm.vm.bytecode.disassembly import instruction_markdown, isa_markdown
 from relayvm.vm.bytecode.verify import verify
@@ -140,8 +143,20 @@ def test_operands_are_decoded_from_their_words() -> None:
 
 # ---- mentions in the product -----------------------------------------------------------------------------------------
 
-#: Most product files that name an instruction: the declaration, the body, and the emitter's choices.
+#: Most product files that name an instruction or its machine operator: the two declarations, the handler, the rule or the pass.
 MOST_FILES = 4
+#: The instructions and operators that are named in more files, and in how many: with a rule as well as a pass, or typed and
+#: placed like operators of the language.
+MORE_FILES = {
+    **dict.fromkeys(("InvokePacked", "InvokeShapeFunc", "KillRegister", "TrimTensor"), 5),
+    **dict.fromkeys(("ASSERT_SHAPE", "ON_DEVICE"), 6),
+    **dict.fromkeys(("ASSERT_SAME_SIZE", "AllocClosure"), 7),
+    "DeviceCopy": 8,
+}
+#: The instructions of machine operators with other names.
+INSTRUCTION_OF = {"INVOKE_OP": "InvokePacked", "KILL": "KillRegister", "SHAPE_FUNC": "InvokeShapeFunc", "TRIM": "TrimTensor"}
+#: The machine operators by the names of their variables.
+OPERATORS = {name: op for name, op in vars(machine_ops).items() if isinstance(op, Op)}
 
 
 def constant(cls: type[isa.Instruction]) -> str:
@@ -149,29 +164,62 @@ def constant(cls: type[isa.Instruction]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
 
 
+def names_of_instructions() -> dict[str, set[str]]:
+    """The names of each instruction in the product, and of each machine operator that is no single instruction."""
+    names = {cls.__name__: {cls.__name__, constant(cls)} for cls in CLASSES}
+    of_constant = {constant(cls): cls.__name__ for cls in CLASSES} | INSTRUCTION_OF
+    for operator in OPERATORS:
+        names.setdefault(of_constant.get(operator, operator), set()).add(operator)
+    return names
+
+
 def files_that_name_instructions() -> dict[str, set[str]]:
-    """The product files that name each instruction: as a class of ``isa``, or in the runtime as a constant."""
-    files: dict[str, set[str]] = {cls.__name__: {"vm/bytecode/isa.py"} for cls in CLASSES}
+    """The product files that name each instruction or its machine operator: in ``isa`` or ``machine_ops``, or in the runtime as a
+    constant."""
+    names = names_of_instructions()
+    files: dict[str, set[str]] = {name: set() for name in names}
     for path in sorted(f for layer in ("shape_funcs", "ops", "vm", "compiler") for f in (ROOT / layer).rglob("*.py")):
         where = path.relative_to(ROOT).as_posix()
         named: set[str] = set()
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "isa":
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("isa", "machine_ops"):
                 named.add(node.attr)
-            elif isinstance(node, ast.ImportFrom) and (node.module or "").endswith("isa"):
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").endswith(("isa", "machine_ops")):
                 named |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.Name) and where.startswith("vm/runtime/"):
+            elif isinstance(node, ast.ClassDef) and where == "vm/bytecode/isa.py":
+                named.add(node.name)
+            elif isinstance(node, ast.Name) and where == "ops/defs/machine_ops.py":
                 named.add(node.id)
-        for cls in CLASSES:
-            if named & {cls.__name__, constant(cls)}:
-                files[cls.__name__].add(where)
+            elif isinstance(node, ast.Name) and where.startswith("vm/runtime/"):
+                named |= {node.id} - set(OPERATORS.keys() & INSTRUCTION_OF)  # the runtime has constants of these names
+        for name, aliases in names.items():
+            if named & aliases:
+                files[name].add(where)
     return files
 
 
 def test_few_files_name_an_instruction() -> None:
     files = files_that_name_instructions()
-    assert files["AllocStorage"] > {"vm/bytecode/isa.py"}
-    assert not {name: sorted(where) for name, where in files.items() if len(where) > MOST_FILES}
+    assert files["AllocStorage"] > {"vm/bytecode/isa.py", "ops/defs/machine_ops.py"}
+    assert {name: sorted(where) for name, where in files.items() if len(where) > MORE_FILES.get(name, MOST_FILES)} == {}
+    assert {name: len(files[name]) for name in MORE_FILES} == MORE_FILES  # no more than it needs
+
+
+def test_an_operator_and_its_instruction_have_the_same_roles() -> None:
+    compared = set()
+    for cls in CLASSES:
+        operator = OPERATORS.get(constant(cls))
+        if operator is not None and operator.effect is not NO_EFFECT:
+            args = [
+                name
+                for name, kind in cls.operands.items()
+                if kind.access in ("read", "take") or kind.table in ("const", "function")
+            ]
+            roles = {name: role for role, name in cls.roles.items()}
+            assert operator.effect.roles == tuple(roles.get(name) for name in args), cls.__name__
+            assert cls.defines(operator.effect.result.name.lower()), cls.__name__
+            compared.add(cls)
+    assert {isa.SliceTensor, isa.TakeStorage, isa.AllocTensorReg, isa.LoadConst, isa.CopyWait, isa.AllocClosure} <= compared
 
 
 # ---- texts ---------------------------------------------------------------------------------------------------------
