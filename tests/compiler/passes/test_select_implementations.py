@@ -1,4 +1,4 @@
-"""The choice of implementations in the IR: its form, choices stated by a program, and rejected choices with their source spans."""
+"""The choice of implementations in the IR: its form, choices stated by a program, and rejected choices with source spans."""
 
 from __future__ import annotations
 
