@@ -1,4 +1,4 @@
-"""The example programs and the README: what they print is true, on both devices."""
+"""The example programs and the README: their output is correct, on both devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the house, read from the syntax trees: which way imports point, and who may import what, and when."""
+"""The import rules, checked on the syntax trees: directions of imports, and modules that may be imported, and when."""
 
 from __future__ import annotations
 

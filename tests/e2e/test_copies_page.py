@@ -1,4 +1,4 @@
-"""docs/copies.md: what its script measures, and that nothing comes to the host of 60 chains of shapes."""
+"""docs/copies.md: the figures of its script, and no copies to the host for 60 chains of shapes."""
 
 from __future__ import annotations
 

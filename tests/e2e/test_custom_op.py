@@ -1,4 +1,4 @@
-"""Operators of users: the example, what is refused, what replaces the shape function of an operator that there is."""
+"""Operators of users: the example, rejected declarations, and replaced shape functions of existing operators."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def test_type_errors_are_as_for_any_operator(example: ModuleType) -> None:
             relay.compile(text.format(call))
 
 
-# ---- what is refused ---------------------------------------------------------------------------------------------------------
+# ---- rejected operators ------------------------------------------------------------------------------------------------------
 
 
 def nothing(*arrays: Any) -> int:
-    """Does nothing."""
+    """Do nothing."""
     return 0
 
 

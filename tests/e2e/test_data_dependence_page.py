@@ -1,4 +1,4 @@
-"""docs/data-dependence.md: what each data-dependent operator brings to the host of 16 MiB of data."""
+"""docs/data-dependence.md: the bytes that each data-dependent operator copies to the host of 16 MiB of data."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Case:
         return tuple(known[d] if d in known else int(d) for d in (x.strip() for x in dims.split(",")))
 
     def program(self, static: Sequence[int] | None = None) -> str:
-        """With unknown dims, or with those of ``static``."""
+        """With unknown dims, or with the dims of ``static``."""
 
         def written(dims: str) -> str:
             listed = (d.strip() for d in dims.split(",")) if static is None else map(str, self.shape(dims, static))

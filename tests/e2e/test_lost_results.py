@@ -1,4 +1,4 @@
-"""On ``sim`` a kernel fails when the queue runs: what it and the work behind it should have made is never read as a result."""
+"""On ``sim`` a kernel fails when the queue runs: the results of the kernel and of later work are never read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators with very many inputs: what is written for each must not nest."""
+"""Operators with very many inputs: the generated code for the inputs must not nest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement: what runs differs only in where, and less crosses."""
+"""Device placement: equal results on other devices, with fewer copies."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_tail_call_stays_one(target: str) -> None:
     assert vm.counters["dtoh_copies"] == 0
 
 
-# ---- what the program says -----------------------------------------------------------------------------------------
+# ---- annotations in programs --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,4 +1,4 @@
-"""First the implementation, then the memory: a result lies over an input only where whatever may run allows it."""
+"""First the implementation, then the memory: in-place reuse only if every version of the call allows it."""
 
 from __future__ import annotations
 

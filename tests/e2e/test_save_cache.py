@@ -1,4 +1,4 @@
-"""A program's kernels and tuning records, taken to another process or machine; what does not belong there is named."""
+"""A program's kernels and tuning records, copied to another process or machine; rejected entries are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes at run time: what is known is not computed, a fused group's shapes are one program, a contradiction says where."""
+"""Shapes at run time: known sizes are not computed, a fused group's shapes are one program, a contradiction has a source span."""
 
 from __future__ import annotations
 

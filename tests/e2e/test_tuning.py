@@ -1,4 +1,4 @@
-"""Tuning as a user sees it: what is measured when, what another process does with it, and that nothing is measured unasked."""
+"""Tuning for users: times of measurements, reuse by another process, and no measurement without a request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = 200
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A cache without records, and nothing counted; the code in it is that of all tests, because compiling takes long."""
+    """A cache without records, and counters at 0; it has the kernels of all tests, because compiling takes long."""
     folder, part = fresh_cache(monkeypatch, tmp_path), disk_cache._subfolder
     (SHARED / "entries").mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""The host needs a field of a tuple that a function or an ``if`` gives: tuples hold what is on the target, so it is copied."""
+"""The host needs a field of a tuple from a function or an ``if``: fields are stored on the target, so the field is copied."""
 
 from __future__ import annotations
 

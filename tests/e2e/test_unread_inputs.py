@@ -58,7 +58,7 @@ def arguments(params: str, draw: st.DataObject) -> list[np.ndarray]:
 
 
 def kernel_of(params: str, body: str, **config: Any) -> Group:
-    """The group of the one kernel, which allocates what it works in."""
+    """The group of the one kernel, which allocates its workspace."""
     (packed,) = relay.compile(f"{HEADER}def @main({params}) {{ {body} }}", target="sim", **config).packed
     return replace(packed.group, workspace=False)
 

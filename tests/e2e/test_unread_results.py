@@ -1,4 +1,4 @@
-"""Results on a device that nobody reads: what is queued for them does not pile up, and does not stand in memory's way."""
+"""Results on a device that nobody reads: their queued work is bounded, and does not hold memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_free_blocks_that_queued_work_may_touch_are_memory_too(target: str) -> N
 
 
 def test_work_that_fails_when_room_for_an_argument_is_needed_is_reported() -> None:
-    """On ``sim`` blocks of queued work are free when it has run; those of a GPU are free in the order of its work."""
+    """On ``sim`` blocks of queued work are free when it has run; blocks of a GPU are free in the order of its work."""
     text = "def @main(%x: Tensor[(?n), int32]) { floor_divide(7, %x) }"
     vm = relay.VirtualMachine(relay.compile(HEADER + text, target="sim", plan="off"), memory_limit_bytes=16 << 10)
     vm.run(np.ones(2000, np.int32))

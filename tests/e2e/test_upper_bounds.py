@@ -41,7 +41,7 @@ def pays(bound: int, nbytes: int) -> bool:
     return bound > 0 if nbytes == 0 else bound >= LEAST_BOUND and nbytes * LEAST_TIMES <= bound
 
 
-# ---- what lives ----------------------------------------------------------------------------------------------------
+# ---- live memory --------------------------------------------------------------------------------------------------
 
 COUNTS = [(N, k) for k in (0, 1, N // 2, N // 2 + 1, N)] + [(0, 0), (1, 0), (1, 1), (1023, 1), (1024, 512), (1024, 0)]
 
@@ -137,7 +137,7 @@ def test_nothing_is_copied_to_the_host() -> None:
     assert (vm.counters["dtoh_copies"], vm.counters["dtoh_bytes"]) == (1, 8)  # the count
 
 
-# ---- the law: whatever moves, results are those without a plan -----------------------------------------------------
+# ---- results equal the results without a plan ----------------------------------------------------------------------
 
 _TY = "Tensor[(?), float32]"
 _KEPT = "take({a}, squeeze(argwhere(greater({a}, {t}f)), axis=[1]), axis=0)"

@@ -1,9 +1,9 @@
 """The emulated GPU: a CUDA driver library and a compiler of CUDA C, both for the host.
 
-``driver_path()`` stands in for libcuda (and for cuBLAS), ``compile`` for NVRTC: what it returns is what the emulated
-``cuModuleLoadData`` takes.  Both need g++; ``available()`` says whether there is one.
+``driver_path()`` stands in for libcuda (and for cuBLAS), ``compile`` for NVRTC: the emulated
+``cuModuleLoadData`` takes its result.  Both need g++; ``available()`` says whether there is one.
 
-With ``real.GPU`` set, ``library`` and ``compile`` are those of a real GPU, and the tests of kernels run there.
+With ``real.GPU`` set, ``library`` and ``compile`` belong to a real GPU, and the tests of kernels run there.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ROUGH_FLAGS = ("-DEMULATOR_ROUGH",) if ROUGH else ()
 
 
 class CompileError(Exception):
-    """g++ refused the text; the message holds what it said, with numbered lines of the text around the first error."""
+    """g++ rejected the text; the message has its errors, with numbered lines of the text around the first error."""
 
 
 def available() -> str | None:
@@ -228,7 +228,7 @@ def clear() -> None:
 
 @contextlib.contextmanager
 def at_once(stream: int) -> Iterator[None]:
-    """Runs what is in a stream of the driver, then everything as soon as it is called, until the end of the block.
+    """Run the queued work of a stream of the driver, then all work as soon as it is called, until the end of the block.
 
     For code that works on the device's memory from the host, in the order of the stream, like numpy in place of cupy.
     """

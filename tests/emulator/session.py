@@ -1,4 +1,4 @@
-"""One context, stream and pool of the GPU, for tests that run a kernel and look at what it wrote."""
+"""One context, stream and pool of the GPU, for tests that run a kernel and check its results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def call(function: str, *args: Any) -> None:
 
 
 def refused(code: int, function: str, *args: object) -> str:
-    """Calls the driver, which must refuse with ``code``; what the emulator says about it."""
+    """Call the driver, which must fail with ``code``; the emulator's message."""
     with pytest.raises(CudaError) as caught:
         call(function, *args)
     assert caught.value.code == code, str(caught.value)
@@ -111,7 +111,7 @@ class Session:
         return out
 
     def to_host(self, array: np.ndarray[Any, Any], address: int, stream: int | None = None) -> None:
-        """Enqueues a copy of what is on the device into ``array``."""
+        """Enqueue a copy of the device memory to ``array``."""
         size, stream = word(array.nbytes), stream or self.stream
         call("cuMemcpyDtoHAsync_v2", word(array.ctypes.data), word(address), size, word(stream))
 
@@ -144,5 +144,5 @@ class Session:
         call("cuLaunchKernel", handle, gx, gy, gz, bx, by, bz, shared_bytes, word(stream or self.stream), None, extra)
 
     def wait(self, stream: int | None = None) -> None:
-        """Runs what is in the stream."""
+        """Run the work in the stream."""
         call("cuStreamSynchronize", word(stream or self.stream))

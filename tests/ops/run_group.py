@@ -122,7 +122,7 @@ def plain(text: str) -> Callable[[int, int], int]:
 def evaluate(
     group: Group, arrays: Sequence[Any], run: Run = plain, shares: Sequence[np.ndarray] = (team.ALONE,)
 ) -> tuple[int, list[np.ndarray]]:
-    """The status of the kernel and what it wrote, called for each of ``shares`` until one fails."""
+    """The status of the kernel and its results, called for each of ``shares`` until a call fails."""
     inputs = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
     shapes = shape_program(group).program.run(inputs)
     group = resolve_implementation(group, [a.shape for a in inputs])

@@ -192,7 +192,7 @@ def test_what_is_planned_for_a_parameter_holds_for_each_input_that_it_is() -> No
     assert kernel_pairs(group, (1, 1)) == {(2, 0)}
 
 
-# ---- what is declared ----------------------------------------------------------------------------------------------
+# ---- declarations --------------------------------------------------------------------------------------------------
 
 
 SEVERAL = [op.name for op in operators() if len(op.kernels) > 1]
@@ -259,7 +259,7 @@ def test_two_implementations_of_one_name_are_refused() -> None:
     assert "test.two_names" not in REGISTRY
 
 
-# ---- what a plan must know -----------------------------------------------------------------------------------------
+# ---- facts for a memory plan ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("view", "axis"), list(itertools.product(["", "flat", "axis"], [0, -1, None])))

@@ -107,7 +107,7 @@ def equations(draw):
 @settings(max_examples=60, deadline=None)
 @given(equations())
 def test_any_equation_has_numpys_shape(case):
-    """The shape is that of the expansion: it is there without running anything."""
+    """The shape equals the shape of the expansion, and is known without a run."""
     equation, shapes = case
     wanted = np.einsum(equation, *(np.zeros(s) for s in shapes)).shape
     op = get("einsum")

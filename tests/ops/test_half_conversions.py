@@ -1,4 +1,4 @@
-"""float16 and bfloat16 as machine code converts them, and in plain Python: bit by bit what numpy and ml_dtypes make of them."""
+"""float16 and bfloat16 as machine code converts them, and in plain Python: bit by bit equal to numpy and ml_dtypes."""
 
 from __future__ import annotations
 

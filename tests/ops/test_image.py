@@ -294,7 +294,7 @@ def test_places_that_no_network_should_give(run: Any) -> None:
             assert np.isfinite(result).all()
 
 
-# ---- what is refused -------------------------------------------------------------------------------------------------
+# ---- rejected arguments ----------------------------------------------------------------------------------------------
 
 PICTURE = (1, 3, 4, 4)
 

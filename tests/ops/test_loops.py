@@ -1,4 +1,4 @@
-"""Fused groups: random programs of a few operators against numpy, both as generated; and what the source promises."""
+"""Fused groups: random programs of a few operators against numpy, both as generated; and properties of the source."""
 
 from __future__ import annotations
 

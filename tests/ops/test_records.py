@@ -1,4 +1,4 @@
-"""Tuning records: whole lines or none, whoever writes; what cannot be used is named, and the run goes on."""
+"""Tuning records: whole lines or none, with any writers; an unusable record is named, and the run continues."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SOME = (2, 3, 1, 0, 5, 4, 1, 2)
 class Draw:
     """One drawing of arguments.
 
-    ``dtype`` is that of the operator's main input.  With a ``size`` class the sizes are those of the class, without one they
+    ``dtype`` is the dtype of the operator's main input.  With a ``size`` class the sizes are those of the class, without one they
     are drawn as well.  ``choices``: each pick takes the next one; where they end, every pick is the first option.
     """
 

@@ -1,4 +1,4 @@
-"""One operator as a program: built, compiled for a device, run, and held against what numpy says."""
+"""One operator as a program: built, compiled for a device, run, and compared with numpy."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Compiled:
         self.vm = relay.VirtualMachine(exe)
 
     def run(self, made: Call) -> list[np.ndarray]:
-        """The results of one call.  Raises what the machine raises."""
+        """The results of one call.  Raises the exceptions of the machine."""
         flags = flags_of(self.op, made)
         args = [x for x, flag in zip(made.flat, flags, strict=True) if not (flag and self.mode.constants)]
         given = self.vm.run(*args, *self.ones)
@@ -103,14 +103,14 @@ class Compiled:
         return [np.array(r.numpy()) for r in given] if isinstance(self.result, TupleType) else [np.array(given.numpy())]
 
     def refuses(self, made: Call) -> None:
-        """The run fails, and says what it must."""
+        """Check that the run fails with the expected message."""
         assert isinstance(made.wanted, str)
         with pytest.raises(relay.VMError, match=made.wanted):
             self.run(made)
         gc.collect()  # the exception and its frames, which hold the arguments, are a cycle
 
     def agrees(self, made: Call) -> None:
-        """The inferred type, the shapes and the elements are what ``made.wanted`` says."""
+        """Check the inferred type, the shapes and the elements against ``made.wanted``."""
         found = self.run(made)
         types = self.result.fields if isinstance(self.result, TupleType) else (self.result,)
         assert len(found) == len(types) == len(made.wanted)

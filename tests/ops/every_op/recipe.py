@@ -1,4 +1,4 @@
-"""A recipe: how the arguments of an operator are drawn, and what numpy says of its results."""
+"""A recipe: sampling of an operator's arguments, and the expected results by numpy."""
 
 from __future__ import annotations
 

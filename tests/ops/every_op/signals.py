@@ -1,4 +1,4 @@
-"""Recipes of Fourier transforms, dilation, and what a detector's boxes go through class by class."""
+"""Recipes of Fourier transforms, dilation, and suppression of a detector's boxes per class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products in blocks: which they are, that the BLAS has one thread meanwhile, and what it has afterwards."""
+"""Matrix products in blocks: the blocks, and the number of threads of the BLAS during and after a product."""
 
 from __future__ import annotations
 

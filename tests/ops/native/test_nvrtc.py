@@ -1,4 +1,4 @@
-"""CUDA C to cubins: once a key, whatever the compiler; and NVRTC itself, which needs no GPU."""
+"""CUDA C to cubins: once per key, with any compiler; and NVRTC itself, which needs no GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ extern "C" __global__ void add(const float32* x, const float32* y, float32* out,
 
 
 class FakeCompiler:
-    """Writes down what it is asked; its code is what it was given."""
+    """A compiler that records its calls; its code is its input."""
 
     def __init__(self, version: str = "fake 1") -> None:
         self.version = version

@@ -1,4 +1,4 @@
-"""The level of the process: one making a key, keys that hold all that matters, who hears of what."""
+"""The cache in the process: one compilation per key, complete keys, and observers per thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The level on disk: whatever is wrong with a file or the folder is a miss and one warning; the least used goes first."""
+"""The cache on disk: any error of a file or the folder is a miss and one warning; the least recently used entry goes first."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def aged(number: int, seconds: float) -> None:
     os.utime(disk_cache.path_of(key(number).id), (at, at))
 
 
-# ---- what is written --------------------------------------------------------------------------------------------------------
+# ---- written files ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_written_is_read(cache: Path) -> None:
