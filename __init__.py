@@ -16,10 +16,11 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
-from .compiler.builder.build import Any, const, var
+from .compiler.builder.build import Any, const, scalar_type, var
 from .compiler.builder.ir_methods import bind as _bind_ir_methods
 from .compiler.builder.operator_functions import operators as _operators
 from .compiler.builder.registration import register_op, register_shape_func, restore_shape_func, unregister_op
+from .compiler.builder.scope_builder import ScopeBuilder
 from .compiler.comparison.run_comparison import Comparison, compare
 from .compiler.compile import compile
 from .compiler.ir.expr import Expr
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .compiler.analysis.expr_functor import ExprMutator, ExprVisitor
     from .compiler.analysis.structural_difference import assert_structural_equal
     from .compiler.analysis.substitution import bind
+    from .compiler.builder.constructors import TupleWrapper
     from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
     from .compiler.transform import namespace as transform
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
@@ -69,6 +71,7 @@ else:  # these take what people write: lists, numbers, names with or without @
         Tuple,
         TupleGetItem,
         TupleType,
+        TupleWrapper,
         Var,
     )
 
@@ -79,11 +82,12 @@ _register_pickling()
 
 __all__ = [
     "Any", "ArgumentError", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",
-    "ExecutableFormatError", "Expr", "ExprMutator", "ExprVisitor", "FileError", "FuncType", "Function", "GlobalVar", "IRModule",
-    "If", "InputError", "Let", "ParseError", "Profile", "RelayError", "ShapeError", "Tensor", "TensorType", "Tuple",
-    "TupleGetItem", "TupleType", "TypeCheckError", "VMError", "Var", "VirtualMachine", "analysis", "assert_structural_equal",
-    "astext", "bind", "compare", "compile", "const", "num_threads", "parse", "parse_expr", "register_op", "register_shape_func",
-    "restore_shape_func", "set_num_threads", "structural_equal", "structural_hash", "transform", "unregister_op", "var",
+    "ExecutableFormatError", "Expr", "ExprMutator", "ExprVisitor", "FileError", "FuncType", "Function", "GlobalVar",
+    "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError", "ScopeBuilder", "ShapeError", "Tensor",
+    "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "TypeCheckError", "VMError", "Var",
+    "VirtualMachine", "analysis", "assert_structural_equal", "astext", "bind", "compare", "compile", "const", "num_threads",
+    "parse", "parse_expr", "register_op", "register_shape_func", "restore_shape_func", "scalar_type", "set_num_threads",
+    "structural_equal", "structural_hash", "transform", "unregister_op", "var",
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.similar_names import did_you_mean
-from ...ops.core.tensor_types import DTYPES, TensorType, Type, is_float, numpy_dtype
+from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type, is_float, numpy_dtype
 from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, dim
 from ...vm.api.argument_errors import a_count, a_sequence, a_text, described, wrong
 from ...vm.diagnostics.python_source import here
@@ -23,7 +23,7 @@ from ..ir import expr as ir
 from ..ir.expr import Constant, Expr, Var
 from ..text.infix import MINUS, SIGNS
 
-__all__ = ["Any", "a_dtype", "a_name", "a_shape", "as_expr", "const", "make_call", "var"]
+__all__ = ["Any", "a_dtype", "a_name", "a_shape", "as_expr", "const", "make_call", "scalar_type", "var"]
 
 #: A name of a function, as the text format reads it.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*([./][A-Za-z_][A-Za-z0-9_]*)*")
@@ -35,13 +35,18 @@ def Any() -> Dim:
     return ANY
 
 
-def var(name: str, shape: Sequence[IntLike] | None = None, dtype: str = "float32", type_annotation: Type | None = None) -> Var:
+def var(
+    name: str, shape: Sequence[IntLike] | Type | None = None, dtype: str = "float32", type_annotation: Type | None = None
+) -> Var:
     """A variable: a parameter, or the variable of a ``Let``.
 
     With ``shape`` it is a tensor of that shape and ``dtype``; with neither shape nor ``type_annotation`` its type is inferred.
+    The second argument may be the annotation.
     Raises ArgumentError for an invalid name, size or dtype, or for both a shape and an annotation.
     """
     name = a_name(name, "var: the name", "%")
+    if isinstance(shape, Type) and type_annotation is None:
+        shape, type_annotation = None, shape
     if type_annotation is None and shape is not None:
         type_annotation = TensorType(a_shape(shape, f"var {name!r}"), a_dtype(dtype))
     elif shape is not None:
@@ -49,6 +54,11 @@ def var(name: str, shape: Sequence[IntLike] | None = None, dtype: str = "float32
     elif not isinstance(type_annotation, (Type, type(None))):
         raise wrong(f"var {name!r}: the type_annotation", "a type", type_annotation, "relay.TensorType((relay.Any(), 4))")
     return Var(name, type_annotation, span=here())
+
+
+def scalar_type(dtype: AnyValue) -> TensorType:
+    """The type of a scalar tensor: ``TensorType((), dtype)``.  Raises ArgumentError."""
+    return TensorType((), a_dtype(dtype))
 
 
 def a_name(value: AnyValue, what: str, sign: str) -> str:
@@ -146,8 +156,12 @@ def as_expr(value: AnyValue, dtype: str | None = None) -> Expr:
 
 # ---- calls and operators on expressions --------------------------------------------------------------------------
 
-#: The known dtypes of calls built here, which numbers beside them take.
-_DTYPE_OF: WeakKeyDictionary[Expr, str] = WeakKeyDictionary()
+#: The known dtypes of calls built here, which numbers beside them take; per field for a tuple.
+_DTYPE_OF: WeakKeyDictionary[Expr, str | tuple[str, ...]] = WeakKeyDictionary()
+#: The stated numbers of results of calls of functions.
+_STATED_COUNT: WeakKeyDictionary[Expr, int] = WeakKeyDictionary()
+#: ``field_count`` of an expression whose value is no tuple.
+TENSOR = -1
 
 
 def known_dtype(expr: Expr) -> str | None:
@@ -158,7 +172,53 @@ def known_dtype(expr: Expr) -> str | None:
         return expr.data.dtype.name
     if isinstance(expr, Var):
         return expr.annotation.dtype if isinstance(expr.annotation, TensorType) else None
-    return _DTYPE_OF.get(expr)
+    if isinstance(expr, ir.TupleGetItem):
+        dtypes = _DTYPE_OF.get(expr.tuple_value, ())
+        return dtypes[expr.index] if isinstance(dtypes, tuple) and expr.index < len(dtypes) else None
+    dtype = _DTYPE_OF.get(expr)
+    return dtype if isinstance(dtype, str) else None
+
+
+def declared_type(expr: Expr) -> Type | None:
+    """The type of an expression that is typed or an annotated variable; of a call, the result in its callee's type."""
+    if expr.ty is not None or not isinstance(expr, (Var, ir.Call)):
+        return expr.ty
+    if isinstance(expr, Var):
+        return expr.annotation
+    callee = expr.op.annotation if isinstance(expr.op, Var) else None
+    if isinstance(expr.op, ir.Function):
+        return expr.op.ret_type
+    return callee.result if isinstance(callee, FuncType) else None
+
+
+def state_field_count(expr: Expr, count: int) -> None:
+    """Record the number of results of an expression."""
+    _STATED_COUNT[expr] = count
+
+
+def field_count(expr: Expr) -> int | None:
+    """The number of fields of an expression's value; TENSOR for a tensor, None if it is not known before type inference."""
+    known = declared_type(expr)
+    if known is not None:
+        return len(known.fields) if isinstance(known, TupleType) else TENSOR
+    if isinstance(expr, ir.Tuple):
+        return len(expr.fields)
+    if isinstance(expr, Constant):
+        return TENSOR
+    if isinstance(expr, ir.Call) and isinstance(expr.op, Op):
+        dtypes = _DTYPE_OF.get(expr) or _result_dtypes(expr.op, expr.args, expr.attrs)
+        return None if dtypes is None else len(dtypes) if isinstance(dtypes, tuple) else TENSOR
+    return _STATED_COUNT.get(expr)
+
+
+def _result_dtypes(op: Op, args: tuple[Expr, ...], attrs: AnyValue) -> str | tuple[str, ...] | None:
+    """The result of the dtype rule with float32 for unknown dtypes: the number of results rarely depends on them."""
+    guessed = [known_dtype(arg) or "float32" for arg in args]
+    inputs = [(d,) if name.endswith("*") else d for d, name in zip(guessed, op.inputs, strict=False)]
+    try:
+        return op.dtype(tuple(inputs), attrs)
+    except TypeRelError:
+        return None
 
 
 def make_call(op: Op | Expr, args: tuple[Expr, ...], attrs: AnyValue = None, span: Span | None = None) -> ir.Call:
@@ -172,7 +232,7 @@ def make_call(op: Op | Expr, args: tuple[Expr, ...], attrs: AnyValue = None, spa
             dtype = op.dtype(tuple(dtypes), call.attrs)
         except TypeRelError:
             dtype = ()  # type inference reports the error, with its place
-        if isinstance(dtype, str):
+        if dtype:
             _DTYPE_OF[call] = dtype
     return call
 

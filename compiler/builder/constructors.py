@@ -7,6 +7,7 @@ A constructor answers ``isinstance`` for its node.  The compiler itself creates 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from typing import Any as AnyValue
 
 from ...ops.core import tensor_types as ty
@@ -18,13 +19,14 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir
 from ..ir.expr import Expr
-from .build import a_dtype, a_name, a_shape, as_expr, const, make_call
+from .build import TENSOR, a_dtype, a_name, a_shape, as_expr, const, field_count, make_call, state_field_count
+from .expr_methods import is_tuple
 from .module_methods import closed_function, named_functions
 from .operator_functions import operators
 
 __all__ = [
     "Call", "Constant", "FuncType", "Function", "GlobalVar", "IRModule", "If", "Let", "TensorType", "Tuple", "TupleGetItem",
-    "TupleType", "Var",
+    "TupleType", "TupleWrapper", "Var",
 ]  # fmt: skip
 
 
@@ -98,6 +100,37 @@ class TupleGetItem(metaclass=_Constructor):
         if isinstance(tuple_value, (list, tuple)):  # a list of numbers would be a constant
             tuple_value = Tuple.make(tuple_value)
         return ir.TupleGetItem(as_expr(tuple_value), a_count(index, "TupleGetItem: the index"), span=span or here(), ty=ty)
+
+
+class _TupleConstructor(_Constructor):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return is_tuple(instance)
+
+
+if TYPE_CHECKING:  # the value is the expression itself
+
+    class TupleWrapper(ir.Expr):
+        tuple_value: Expr
+
+        def __init__(self, tuple_value: AnyValue, size: int) -> None: ...
+
+else:
+
+    class TupleWrapper(metaclass=_TupleConstructor):
+        """``TupleWrapper(call, 2)``: the call itself, whose number of results is now known."""
+
+        node = ir.Expr
+
+        @staticmethod
+        def make(tuple_value: AnyValue, size: int) -> ir.Expr:
+            expr, count = as_expr(tuple_value), a_count(size, "TupleWrapper: the size")
+            known = field_count(expr)
+            if known not in (None, count):
+                shown = "a tensor" if known == TENSOR else f"a tuple of {known}"
+                raise ArgumentError(f"TupleWrapper: the size is {count}, the value is {shown}", here())
+            if known is None:
+                state_field_count(expr, count)
+            return expr
 
 
 class Call(metaclass=_Constructor):

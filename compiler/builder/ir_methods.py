@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.expr import Expr, IRModule
 from ..text import printer
 from ..text.parser import parse
-from . import constructors, module_methods
+from . import constructors, expr_methods, module_methods
 
 
 def _expression_text(self: Expr, show_meta_data: bool = True) -> str:
@@ -42,6 +42,11 @@ def bind() -> None:
     """Bind the methods and register the pickling of modules."""
     _bind(Expr, "astext", _expression_text)
     _bind(IRModule, "astext", _module_text)
+    for name, method in expr_methods.METHODS.items():
+        setattr(Expr, name, method)
+    for kind in expr_methods.WHOLE_TUPLES:
+        for name, member in expr_methods.TUPLE_PROPERTIES.items():
+            setattr(kind, name, member)
     for name, method in module_methods.METHODS.items():
         setattr(IRModule, name, method)
     Expr.__str__ = IRModule.__str__ = _short_text  # type: ignore[assignment, method-assign]

@@ -16,7 +16,7 @@ from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, Type
 from ...vm.api.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
-from ...vm.diagnostics.source import SourceText, Span
+from ...vm.diagnostics.source import ArgumentError, SourceText, Span
 
 __all__ = [
     "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "Var",
@@ -35,6 +35,38 @@ class Expr:
 
         def astext(self, show_meta_data: bool = True) -> str: ...
 
+        def astype(self, dtype: Any) -> Call: ...
+
+        def astuple(self) -> Expr: ...
+
+        def __call__(self, *args: Any) -> Call: ...
+
+        def __getitem__(self, index: int) -> Expr: ...
+
+        def __len__(self) -> int: ...
+
+        def __iter__(self) -> Iterator[Expr]: ...
+
+        def __add__(self, other: Any) -> Call: ...
+
+        def __sub__(self, other: Any) -> Call: ...
+
+        def __mul__(self, other: Any) -> Call: ...
+
+        def __truediv__(self, other: Any) -> Call: ...
+
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __lt__ = __le__ = __gt__ = __ge__ = __add__
+
+        def __neg__(self) -> Call: ...
+
+    @property
+    def checked_type(self) -> Type:
+        """The inferred type, ``ty``.  Raises ArgumentError before type inference."""
+        if self.ty is None:
+            help = "relay.transform.InferType()(mod) makes a typed module; a variable's declared type is its type_annotation"
+            raise ArgumentError("the expression has no type yet", here(), help=help)
+        return self.ty
+
     def __copy__(self) -> Expr:
         return self
 
@@ -52,12 +84,27 @@ class Var(Expr):
     name: str
     annotation: Type | None = None
 
+    @property
+    def name_hint(self) -> str:
+        """Relay's name of ``name``."""
+        return self.name
+
+    @property
+    def type_annotation(self) -> Type | None:
+        """Relay's name of ``annotation``."""
+        return self.annotation
+
 
 @dataclass(frozen=True, eq=False)
 class GlobalVar(Expr):
     """``@name``: a function of the module."""
 
     name: str
+
+    @property
+    def name_hint(self) -> str:
+        """Relay's name of ``name``."""
+        return self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +202,10 @@ class Function(Expr):
     @property
     def is_primitive(self) -> bool:
         return bool(self.attrs.get("Primitive"))
+
+    def with_attr(self, name: str, value: Any) -> Function:
+        """The function with one more attribute."""
+        return replace(self, attrs={**self.attrs, a_text(name, "with_attr: the name"): value})
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any as AnyValue
 
 import numpy as np
@@ -89,3 +90,192 @@ def test_wrong_changes_of_a_module() -> None:
     with pytest.raises(relay.ArgumentError, match="must be a module or a dict of functions by name, not None"):
         module.update(nothing)
     assert len(module) == 0
+
+
+# ---- calls -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_functions_are_called(device: str) -> None:
+    a, b, c = x("a"), x("b"), x("c")
+    double, twice = relay.GlobalVar("double"), relay.var("twice")
+    module = relay.IRModule({double: relay.Function([a], a + a)})
+    negated = relay.Function([b], -b)
+    module["main"] = relay.Function([c], relay.Let(twice, relay.Function([d := x("d")], double(double(d))), twice(negated(c))))
+    assert isinstance(double(c), relay.Call) and double(c).args == (c,) and double(c).op is double
+    assert np.array_equal(run(module, X, device=device).numpy(), -4 * X)
+
+
+def test_what_is_no_function_is_not_called() -> None:
+    for value in (x(), relay.const(1.0), relay.Tuple([x()]), x() + 1):
+        with pytest.raises(relay.ArgumentError, match="is called that is no function"):
+            value(x())
+    argument = relay.TensorType((2,))
+    assert relay.var("f", type_annotation=relay.FuncType([argument], argument))(x()).args
+
+
+# ---- results that are tuples -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_the_results_of_a_split(device: str) -> None:
+    a = x()
+    parts = relay.split(a, 2, axis=1)
+    left, right = parts
+    assert len(parts) == 2 and isinstance(parts, relay.TupleWrapper) and not isinstance(a, relay.TupleWrapper)
+    assert left.tuple_value is parts and right.index == 1 and parts.tuple_value is parts is parts.astuple()
+    assert parts[-1].index == 1 and [part.index for part in parts] == [0, 1]
+    joined = relay.concatenate(parts, axis=0)
+    module = relay.IRModule.from_expr(relay.Function([a], relay.Tuple([left + 1 - right, joined])))
+    first, second = run(module, X, device=device)
+    assert np.array_equal(first.numpy(), X[:, :2] + 1 - X[:, 2:])
+    assert np.array_equal(second.numpy(), np.concatenate([X[:, :2], X[:, 2:]]))
+
+
+def test_the_number_of_results() -> None:
+    a, f = x(), relay.GlobalVar("f")
+    assert len(relay.split(f(a), [1, 2], axis=1)) == 3
+    assert len(relay.topk(a, k=2)) == 2 and len(relay.Tuple([a, a, a])) == 3
+    pair = relay.TupleType([relay.TensorType((2,)), relay.TensorType((3,))])
+    assert len(relay.var("p", type_annotation=pair)) == 2
+    assert relay.Tuple([a, f])[1] is f and f(a)[3].index == 3
+    stated = relay.TupleWrapper(f(a), 2)
+    assert len(stated) == 2 and isinstance(stated, relay.Call)
+
+
+@pytest.mark.parametrize(
+    ("fails", "message"),
+    [
+        (lambda a: relay.split(a, 2)[2], "the tuple has 2 fields, there is none of index 2"),
+        (lambda a: a[0], "a tensor has no fields"),
+        (lambda a: len(a + 1), "a tensor has no fields"),
+        (lambda a: list(a), "a tensor has no fields"),
+        (lambda a: (a + 1).astuple(), "a tensor has no fields"),
+        (lambda a: list(relay.GlobalVar("f")(a)), "the number of results of this Call is not known"),
+        (lambda a: relay.split(a, 2)[0:1], "the index of a field must be a whole number"),
+        (lambda a: relay.TupleWrapper(relay.split(a, 2), 3), "the size is 3, the value is a tuple of 2"),
+    ],
+)
+def test_wrong_fields(fails: Callable[[relay.Expr], AnyValue], message: str) -> None:
+    with pytest.raises(relay.ArgumentError, match=message):
+        fails(x())
+    with pytest.raises(IndexError):
+        relay.split(x(), 2)[5]
+
+
+def test_astype() -> None:
+    cast = x().astype("float16")
+    assert relay.structural_equal(cast, relay.cast(cast.args[0], "float16"))
+    assert x().astype(np.int32).attrs.dtype == "int32"
+
+
+# ---- truth -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        lambda a, b: 1 if a < b else 2,
+        lambda a, b: a < b < a,
+        lambda a, b: a and b,
+        lambda a, b: not a,
+        lambda a, b: bool(relay.split(a, 2)),
+    ],
+)  # fmt: skip
+def test_python_does_not_branch_on_an_expression(fails: Callable[[relay.Expr, relay.Expr], AnyValue]) -> None:
+    with pytest.raises(relay.ArgumentError, match="is known only at run time; Python cannot branch") as error:
+        fails(x(), x("y"))
+    assert "relay.If" in str(error.value)
+
+
+# ---- names of parts ----------------------------------------------------------------------------------------------
+
+
+def test_the_names_of_parts() -> None:
+    kind = relay.TensorType((2, relay.Any()), "float32")
+    a = relay.var("a", kind)
+    assert a.type_annotation == kind and a.name_hint == "a" and relay.GlobalVar("f").name_hint == "f"
+    function = relay.Function([a], a, kind)
+    assert function.params == (a,) and function.body is a and function.ret_type == kind
+    marked = function.with_attr("Inline", 1)
+    assert marked.attrs == {"Inline": 1} and function.attrs == {} and marked.params == function.params
+
+
+def test_the_checked_type() -> None:
+    kind = relay.scalar_type("int64")
+    assert kind == relay.TensorType((), "int64") and relay.scalar_type(np.int64) == kind
+    with pytest.raises(relay.ArgumentError, match="the expression has no type yet"):
+        x().checked_type  # noqa: B018
+    typed = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([a := relay.var("a", kind)], a + a)))
+    assert typed["main"].body.checked_type == kind
+
+
+# ---- scopes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_a_program_as_written_for_relay(device: str) -> None:
+    mod = relay.IRModule()
+    halves = relay.GlobalVar("halves")
+    data = relay.var("data", relay.TensorType((relay.Any(), 4), "float32"))
+    pieces = relay.split(data, indices_or_sections=2, axis=1)
+    mod[halves] = relay.Function([data], relay.Tuple([pieces[0], pieces[1]]))
+
+    a = relay.var("a", shape=(relay.Any(), 4), dtype="float32")
+    limit = relay.var("limit", relay.scalar_type("float32"))
+    sb = relay.ScopeBuilder()
+    both = sb.let("both", halves(a))
+    left, right = relay.TupleWrapper(both, 2)
+    total = sb.let(("total", relay.scalar_type("float32")), relay.sum(left))
+    with sb.if_scope(relay.less(total, limit)):
+        scaled = sb.let(relay.var("scaled"), left * relay.const(2.0))
+        sb.ret(relay.nn.relu(scaled - right))
+    with sb.else_scope():
+        with sb.if_scope(limit < 0):
+            sb.ret(right)
+        with sb.else_scope():
+            rounded = sb.let("rounded", relay.floor(left / 2.0).astype("int32"))
+            sb.ret(rounded.astype("float32") + right)
+    mod["main"] = relay.Function([a, limit], sb.get())
+    assert [v.name_hint for v in mod.get_global_vars()] == ["halves", "main"]
+
+    first, second, least = X[:, :2], X[:, 2:], np.float32(first_sum := X[:, :2].sum())
+    cases = [
+        (least + 1, np.maximum(2 * first - second, 0)),
+        (np.float32(min(first_sum, -1) - 1), second),
+    ]
+    for value, expected in cases:
+        assert np.array_equal(run(mod, X, np.float32(value), device=device).numpy(), expected)
+    raised = X + 10
+    result = run(mod, raised, np.float32(0), device=device).numpy()
+    assert np.array_equal(result, np.floor(raised[:, :2] / 2) + raised[:, 2:])
+
+
+def test_wrong_scopes() -> None:
+    def fails(message: str) -> AnyValue:
+        return pytest.raises(relay.ArgumentError, match=message)
+
+    number: AnyValue = 3
+    sb, condition = relay.ScopeBuilder(), relay.var("c", (), "bool")
+    with fails("get: the scope has no result"):
+        sb.get()
+    with fails("there is no if_scope before it"), sb.else_scope():
+        pass
+    with fails("if_scope: the scope has no result"), sb.if_scope(condition):
+        pass
+    with sb.if_scope(condition):
+        with fails("get: a branch is still open"):
+            sb.get()
+        sb.ret(1)
+    for attempt in (lambda: sb.let("a", 1), lambda: sb.ret(1)):
+        with fails("an if_scope waits for its else_scope"):
+            attempt()
+    with fails("an if_scope has no else_scope"):
+        sb.get()
+    with sb.else_scope():
+        sb.ret(2)
+    with fails("the scope has its result already"):
+        sb.ret(3)
+    with fails("a name, a pair of name and type, or a relay.var"):
+        relay.ScopeBuilder().let(number, 2)
+    assert relay.structural_equal(sb.get(), relay.If(condition, relay.const(1), relay.const(2)))

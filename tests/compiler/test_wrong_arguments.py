@@ -25,10 +25,20 @@ JUNK: tuple[Any, ...] = (
 MADE_HERE = {"Comparison", "Diagnostic", "Executable", "Expr", "ExprMutator", "ExprVisitor", "Profile", "ShapeError", "Tensor"}
 #: The number of arguments that are tried of each function, if not one; of three the first and last are a few only.
 COUNTS = {
-    **dict.fromkeys(["Any", "num_threads"], ()),
+    **dict.fromkeys(["Any", "ScopeBuilder", "num_threads"], ()),
     **dict.fromkeys(["If", "Let"], (3,)),
     **dict.fromkeys(
-        ["Call", "FuncType", "Function", "TupleGetItem", "assert_structural_equal", "bind", "register_op", "structural_equal"],
+        [
+            "Call",
+            "FuncType",
+            "Function",
+            "TupleGetItem",
+            "TupleWrapper",
+            "assert_structural_equal",
+            "bind",
+            "register_op",
+            "structural_equal",
+        ],
         (2,),
     ),
     **dict.fromkeys(

@@ -30,6 +30,24 @@ def changed(module: relay.IRModule, other: relay.IRModule) -> list[str]:
     return list(module)
 
 
+def called(x: relay.Var, condition: relay.Expr) -> relay.Function:
+    left, right = relay.TupleWrapper(relay.GlobalVar("halves")(x), 2)
+    chosen = relay.If(condition < 1, left + 1.0, (2 * -right).astype("float32"))
+    function = relay.Function([x], relay.Tuple([chosen, x])[0])
+    print(len(chosen), chosen.astuple(), x.name_hint, x.type_annotation)
+    return function.with_attr("Inline", 1)
+
+
+def scoped(x: relay.Var) -> relay.Expr:
+    builder = relay.ScopeBuilder()
+    with builder.if_scope(relay.var("c", relay.scalar_type("bool"))):
+        builder.ret(x)
+    with builder.else_scope():
+        double: relay.Var = builder.let("double", x + x)
+        builder.ret(double)
+    return builder.get()
+
+
 def compiled(module: relay.IRModule, weights: dict[str, npt.NDArray[np.float32]]) -> relay.Executable:
     return relay.compile(module, target="sim", params=weights, data_dependence="op", fuse="off")
 
