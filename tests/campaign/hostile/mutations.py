@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -151,7 +152,7 @@ def _change(tree: Any, r: random.Random) -> None:
     if how == 0:
         del tree[last]
     elif how == 1 and isinstance(tree, list):
-        tree.insert(last, tree[r.randrange(len(tree))])
+        tree.insert(last, deepcopy(tree[r.randrange(len(tree))]))  # a copy: a later change alters one place
     elif how == 2 and isinstance(tree, list) and len(tree) > 1:
         other = r.randrange(len(tree))
         tree[last], tree[other] = tree[other], tree[last]
@@ -160,7 +161,7 @@ def _change(tree: Any, r: random.Random) -> None:
     elif how == 4 and isinstance(tree[last], int):
         tree[last] = r.choice(WORDS)
     else:
-        tree[last] = r.choice(_LEAVES)
+        tree[last] = deepcopy(r.choice(_LEAVES))
 
 
 def _in_table(name: str) -> Callable[[Pieces, random.Random], None]:
@@ -183,7 +184,7 @@ def signature(p: Pieces, r: random.Random) -> None:
     if isinstance(f[name], list) and f[name]:
         _change(f[name], r)
     else:
-        f[name] = r.choice(_LEAVES)
+        f[name] = deepcopy(r.choice(_LEAVES))
 
 
 def shape_program(p: Pieces, r: random.Random) -> None:
