@@ -6,12 +6,12 @@ An expression whose value is a tuple answers as Relay's ``TupleWrapper``: ``a, b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType
 from ...vm.api.argument_errors import a_count
-from ...vm.diagnostics.python_source import called_by_library, here
+from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir import expr as ir
 from ..ir.expr import Call, Expr, Tuple, TupleGetItem
@@ -76,10 +76,8 @@ def astype(self: Expr, dtype: Any) -> Call:
     return cast
 
 
-def truth(self: Expr) -> bool:
-    """True for the library, which tests for None.  Raises ArgumentError for a user: the value is known at run time."""
-    if called_by_library():
-        return True
+def truth(self: Expr) -> NoReturn:
+    """Raises ArgumentError: the value is known at run time."""
     shown = f" of {self.op.name}" if isinstance(self, Call) and isinstance(self.op, Op) else ""
     raise ArgumentError(
         f"the value{shown} is known only at run time; Python cannot branch on it",

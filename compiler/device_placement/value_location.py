@@ -125,11 +125,13 @@ class Scope:
     def anywhere(self, atom: Expr) -> Var:
         """``atom`` on its device: for its shape, or for a view of it."""
         location = self.location(atom)
-        return location.target or location.host or self.on_target(atom, None)
+        known = location.host if location.target is None else location.target
+        return self.on_target(atom, None) if known is None else known
 
     def unread(self, atom: Expr) -> Var:
         """``atom`` on its device, for a kernel that reads no element of it; a constant, which is not loaded yet, on the host."""
-        return self.location(atom).target or self.on_host(atom, None)
+        known = self.location(atom).target
+        return self.on_host(atom, None) if known is None else known
 
     def on(self, device: str, atom: Expr, reason: CopyReason | None) -> Var:
         """``atom`` on ``device``, the host or the target."""

@@ -142,7 +142,7 @@ class _StorageRewriter:
         #: Per original storage, the planned storage and the offset in it.
         self.place: dict[Var, tuple[Var, int]] = {}
         self.whys = {block.base.var: block.why for block in blocks if block.why}
-        self.donors = {block.base.var: block.donor for block in blocks if block.donor}
+        self.donors = {block.base.var: block.donor for block in blocks if block.donor is not None}
         for block in blocks:
             self.place |= {m.var: (block.base.var, 0) for m in block.members}
         #: Per binding, the storages of arenas that are allocated before it.

@@ -92,7 +92,7 @@ class _ReusePlanner:
                 self._reuse(storage, writers, value)
                 return
             why = why or refusal
-            donor = donor or self._donor(storage, writers, value)
+            donor = self._donor(storage, writers, value) if donor is None else donor
         block = self.block_of[storage.var] = Block([storage], size, why, donor)
         self.plan.blocks.append(block)
         if donor is not None:

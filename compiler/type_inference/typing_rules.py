@@ -116,7 +116,7 @@ class FunctionTyper:
         except TypeTooLarge as error:
             self.errors.append(Diagnostic(str(error), value.span or var.span, help=error.help, code=codes.Type.SIZE))
             typed = replace(value, ty=FAILED)
-        new = self.selves.pop(var, None) or replace(var, ty=typed.ty)
+        new = self.selves.pop(var) if var in self.selves else replace(var, ty=typed.ty)
         if var.annotation is not None and typed.ty not in (FAILED, BOTTOM):
             new = self._annotated(new, typed)
         else:

@@ -43,11 +43,6 @@ def _ours(filename: str) -> bool:
     return filename.startswith(_OURS)
 
 
-def called_by_library() -> bool:
-    """Whether the caller's caller is code of the library."""
-    return _ours(sys._getframe(2).f_code.co_filename)
-
-
 def here() -> Span | None:
     """The line of the innermost frame of user code; None if there is none."""
     frame = sys._getframe(1)
