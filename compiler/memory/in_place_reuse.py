@@ -162,6 +162,9 @@ class _ReusePlanner:
                 return f"%{value.name} is overwritten by another result"
             if any(v in self.liveness.shifted and self._is_stored_in(v, block) for v in launch.inputs):
                 return f"@{callee.name} reads a part of %{value.name}, too"
-            if not self._pairs(storage, launch, block) <= set(self.pairs_of(callee)):
+            pairs = self._pairs(storage, launch, block)
+            if not pairs <= set(self.pairs_of(callee)):
                 return f"@{callee.name} does not write over %{value.name}"
+            if len(pairs) > 1:  # the verifier accepts one parameter per result
+                return f"@{callee.name} reads %{value.name} by two parameters"
         return ""

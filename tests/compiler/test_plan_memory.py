@@ -163,3 +163,21 @@ def test_a_kernel_reads_poison_where_a_plan_gives_up_too_early(monkeypatch: pyte
         ran()
     monkeypatch.setenv(CHECK_VARIABLE, "0")
     assert not np.allclose(ran(), np.exp(x) + x)
+
+
+ONE_MEMORY_TWICE = """
+def @main(%x: Tensor[(3, 16), float32]) -> Tensor[(3, 16), float32] {
+  let %a = abs(%x);
+  let %b = reshape(%a, newshape=[3, 16]);
+  let %c = reshape(%a, newshape=[-1, 16]);
+  add(%b, %c)
+}
+"""
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_result_is_not_written_over_two_parameters(level: int) -> None:
+    """Two parameters of the last launch are one memory; the verifier accepts one parameter per result."""
+    exe = relay.compile(HEADER + ONE_MEMORY_TWICE, fuse="off", opt_level=level)
+    x = np.full((3, 16), -2, np.float32)
+    np.testing.assert_array_equal(relay.VirtualMachine(exe).run(x).numpy(), 2 * abs(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -268,6 +269,7 @@ def test_the_tests_of_kernels_call_a_real_gpu_the_same_way(monkeypatch: pytest.M
         def compile(self, text: str) -> bytes:
             return emulator._image(text, "sm_90", False)
 
+    gc.collect()  # a machine of an earlier test would destroy its pool meanwhile
     emulator.reset()
     monkeypatch.setattr(real, "gpu", Stand())
     x = np.linspace(-1, 1, 2000, dtype="f")[::-1].copy()
