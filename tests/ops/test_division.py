@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.op import REGISTRY
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.defs.indexing import TakeAttrs
 from relayvm.ops.defs.reduce import ReduceAttrs
 from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.ops.native.threads import team, work_partition
+from relayvm.shape_funcs.symbolic.dim import dim
 
 from .opaque_kernels import run as run_operator
 from .row_groups import kernels
@@ -102,6 +105,14 @@ FORMS = {
     "columns of tables": ("%x: Tensor[(?a, ?b, ?c), float32]", "mean(%x, axis=[1])", [(3, 7, 700)]),
     "a half": ("%x: Tensor[(?a, ?b), float16]", "exp(%x) * 2f16", [(37, 29)]),
 }
+
+
+@pytest.mark.parametrize("shape", [(5, 0), (5, 0, 2)])
+def test_sums_of_no_elements_in_parts(shape: tuple[int, ...]) -> None:
+    nodes = [node("take", 0, 1, attrs=TakeAttrs(0)), node("sum", 2, attrs=ReduceAttrs((1,)))]
+    group = group_of([*params(("n", "m", "k")[: len(shape)]), Tensor("int32", (dim(3),))], nodes)
+    assert "else:" in kernel_source(group).text  # no element is read ahead of its loop
+    same_in_parts(group, [np.zeros(shape, "float32"), np.array([2, 0, 5], "int32")], plain, PARTS)
 
 
 @pytest.mark.parametrize("form", FORMS)

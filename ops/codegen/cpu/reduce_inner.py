@@ -67,7 +67,7 @@ class RowText:
         folds = [self._fold(f) for f in self.rows.folds]
         body = self._passes(folds, filled=True)
         around = self.extents[: self.kept]
-        lines = loops(self.context, body.outer, Partition(around[:LEVELS]), around[LEVELS:], body.lines)
+        lines = self._rows_around(body)
         inside = self.extents[self.kept :]
         refused: list[str] = []
         if any(f.needs_one for f in folds):
@@ -78,8 +78,13 @@ class RowText:
             lines = unless_empty(self.extents, lines)
             if self.rows.per_row and not refused and self.extents:
                 empty = self._passes(folds, filled=False)
-                lines += ["else:", *indented(loops_around(empty.outer, around, empty.lines))]
+                lines += ["else:", *indented(self._rows_around(empty))]
         return [*refused, *self._with_buffers(lines)]
+
+    def _rows_around(self, body: _RowLoops) -> list[str]:
+        """``body`` for each row of the partition."""
+        around = self.extents[: self.kept]
+        return loops(self.context, body.outer, Partition(around[:LEVELS]), around[LEVELS:], body.lines)
 
     def _with_buffers(self, lines: list[str]) -> list[str]:
         if not self.buffers:

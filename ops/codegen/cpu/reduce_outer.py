@@ -38,17 +38,13 @@ class ColumnText:
         writer = Writer(self.lowered.table, len(self.extents), self.context)
         step = self._step(writer.value(self.lowered.element))
         folding = self._folding(writer.regions[self.around + 1 :], inside, step)
-        rows = self._block(folding)
-        lines = loops(
-            self.context, writer.regions[: self.around + 1], Partition([*around, "blocks"], innermost="block"), [], rows
-        )
+        lines = self._blocks(writer.regions[: self.around + 1], folding)
         outer = [*around, columns]
         if writer.hoisted:
             # an empty axis must not be read ahead of its loop: the result is the fold's initial value
             lines = unless_empty([*outer, *inside], lines)
             if not self.fold.needs_one:
-                empty = ["for block in range(blocks):", *indented(self._block([]))]
-                lines += ["else:", *indented(loops_around([], around, empty))]
+                lines += ["else:", *indented(self._blocks([[]], []))]
         if self.fold.needs_one:
             refused = unless_empty(outer, [f"return {EMPTY_REDUCTION}"])
             lines = [f"if {' or '.join(f'{e} == 0' for e in inside)}:", *indented(refused), *self._with_states(lines)]
@@ -63,6 +59,11 @@ class ColumnText:
         opened = [f"blocks = ({self.extents[-1]} + {COLUMNS - 1}) // {COLUMNS}"]
         opened += [f"states = alloc({total})", "if states == 0:", f"    return {OUT_OF_MEMORY}"]
         return [*opened, *head, *lines, "free(states)"]
+
+    def _blocks(self, regions: list[list[str]], folding: list[str]) -> list[str]:
+        """The blocks of the partition.  ``regions``: per enclosing loop, the statements before it."""
+        outer = Partition([*self.extents[: self.around], "blocks"], innermost="block")
+        return loops(self.context, regions, outer, [], self._block(folding))
 
     def _block(self, folding: list[str]) -> list[str]:
         """One block of columns: initialise the states, fold (``folding``), store the results."""
