@@ -1,4 +1,4 @@
-"""Expand composite operators into calls of simpler ones, which fuse with their neighbours.
+"""Expand composite operators into calls of simpler ones, which fuse with their neighbours; legalize calls that no kernel takes.
 
     let %y = nn.l2_normalize(%x, eps=..);    ->    let %y_multiply = multiply(%x, %x);
     %y                                             let %y_sum = sum(%y_multiply, keepdims=True);
@@ -7,11 +7,15 @@
                                                    let %y = divide(%x, %y_sqrt);
                                                    %y
 
-The expansion is ``Op.expand`` of the operator; the calls take the place in the source of the composite call.
+    take(%x, %i)    ->    let %y_cast = cast(%i, dtype="int64");        where %i is a uint8
+                          take(%x, %y_cast)
+
+The expansion is ``Op.expand`` or ``Op.legalization`` of the operator; the calls take the place in the source of the
+expanded call.
 
 Requires: typed A-normal form.
-Ensures: the same, without composite operators, with the types of the expansions.  A module without composite operators costs one
-walk.
+Ensures: the same, without composite operators and calls to be legalized, with the types of the expansions.  A module without such
+calls costs one walk.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ import numpy as np
 
 from ...ops.core.composite import CallTerm, Expansion, InputTerm, Number, Term, expansion
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import TensorType, TupleType, Type, numpy_dtype
-from ...shape_funcs.symbolic.registry import Operand
+from ...ops.core.tensor_types import numpy_dtype
+from ...ops.core.type_relation import dtypes_of, typed_operands
+from ...ops.defs.elementwise import CAST
 from ...vm.diagnostics.source import Span
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, Var, let_chain, replace
@@ -45,26 +50,31 @@ def _chain(chain: Expr) -> Expr:
     bindings, result = let_chain(chain)
     out: list[tuple[Var, Expr]] = []
     for var, value in bindings:
-        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.expand is not None:
-            operands = tuple(_operand(a.ty) for a in value.args)
+        operands = _operands(value)
+        if operands is not None:
+            assert isinstance(value, Call) and isinstance(value.op, Op)
             out += _CompositeExpander(var, value).of(expansion(value.op, operands, value.attrs))
         else:
             out.append((var, rebuild(value, lambda atom: atom, _chain)))
     return rebuild_lets(chain, out, result)
 
 
-def _operand(ty: Type | None) -> Any:
-    if isinstance(ty, TupleType):
-        return tuple(map(_operand, ty.fields))
-    assert isinstance(ty, TensorType), "types come before expansions"
-    return Operand(ty.shape, ty.dtype)
+def _operands(value: Expr) -> tuple[Any, ...] | None:
+    """The operands of a call that is expanded; None for any other value."""
+    if not (isinstance(value, Call) and isinstance(value.op, Op)) or (value.op.expand is None and value.op.legalization is None):
+        return None
+    constants = [a.data if isinstance(a, Constant) else None for a in value.args]
+    operands = tuple(typed_operands(value.op, [a.ty for a in value.args], constants))
+    legal = value.op.is_legal(dtypes_of(operands), value.attrs)
+    return None if legal and value.op.expand is None else operands
 
 
 class _CompositeExpander:
     """The bindings that replace a binding ``let var = call`` of a composite operator."""
 
     def __init__(self, var: Var, call: Call) -> None:
-        self.var, self.call = var, call
+        assert isinstance(call.op, Op)
+        self.var, self.call, self.op = var, call, call.op
         self.span: Span | None = call.span
         self.out: list[tuple[Var, Expr]] = []
         self.atoms: dict[Any, Expr] = {}  # the atoms of terms, and of the fields of tuple arguments
@@ -95,7 +105,21 @@ class _CompositeExpander:
                 data.setflags(write=False)
                 return Constant(data, span=self.span)
         assert isinstance(term, CallTerm), term
-        return self._bind(term.op.name.rpartition(".")[2], self._call(term))
+        constant = self._cast_constant(term)
+        return constant if constant is not None else self._bind(term.op.name.rpartition(".")[2], self._call(term))
+
+    def _cast_constant(self, term: CallTerm) -> Constant | None:
+        """The constant of a cast of a constant that decides a shape: a rank may depend on its values."""
+        source = term.args[0]
+        if term.op is not CAST or not isinstance(source, InputTerm) or not self.op.data_dependent[source.input]:
+            return None
+        atom = self.atoms[source]
+        if not isinstance(atom, Constant):
+            return None
+        with np.errstate(invalid="ignore"):  # a number beyond the range is no size
+            data = atom.data.astype(numpy_dtype(term.dtype))
+        data.setflags(write=False)
+        return Constant(data, span=self.span)
 
     def _call(self, term: CallTerm) -> Call:
         args: list[Expr] = []

@@ -25,7 +25,7 @@ from ..defs.machine_ops import ASSERT_SAME_SIZE
 from ..defs.transform import ExpandDimsAttrs
 from .op import DTypeRule, NoAttrs, Op, OpPattern, get
 from .tensor_types import HALVES
-from .type_relation import apply_shape_func
+from .type_relation import apply_shape_func, dtypes_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +82,12 @@ class Number(Term):
 
 @dataclass(frozen=True, eq=False)
 class CallTerm(Term):
-    """The only result of a call of ``op``; a tuple input is a tuple of terms."""
+    """The result of a call of ``op``; a tuple input is a tuple of terms.  ``others``: the results after the first."""
 
     op: Op
     attrs: Any
     args: tuple[Term | tuple[Term, ...], ...]
+    others: tuple[Operand, ...] = ()
 
 
 #: Result of an expansion: one value, or the fields of a tuple.
@@ -102,7 +103,7 @@ def composite(
     """
 
     def shapes(operands: tuple[Any, ...], attrs: Any) -> Shape | list[Shape]:
-        results = expand(_input_terms(operands), attrs)
+        results = expand(input_terms(operands), attrs)
         return [t.shape for t in results] if isinstance(results, tuple) else results.shape
 
     register_shape_func(name)(shapes)
@@ -110,15 +111,19 @@ def composite(
 
 
 def expansion(op: Op, operands: tuple[Any, ...], attrs: Any) -> Expansion:
-    """The terms of a call of the composite ``op`` on ``operands`` (a tuple of operands for a tuple input)."""
-    assert op.expand is not None, op
-    expanded: Expansion = op.expand(_input_terms(operands), attrs)
+    """The terms of a call, of a composite ``op`` or to be legalized, on ``operands`` (a tuple of operands for a tuple input)."""
+    expanded: Expansion = call(op, *input_terms(operands), attrs=attrs)
     return expanded
 
 
-def _input_terms(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def input_terms(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs of an expansion for ``operands``; terms stay as they are."""
+
+    def term(operand: Operand | Term, n: int, field: int | None = None) -> Term:
+        return operand if isinstance(operand, Term) else InputTerm(operand, n, field)
+
     return tuple(
-        tuple(InputTerm(field, n, k) for k, field in enumerate(operand)) if isinstance(operand, tuple) else InputTerm(operand, n)
+        tuple(term(field, n, k) for k, field in enumerate(operand)) if isinstance(operand, tuple) else term(operand, n)
         for n, operand in enumerate(operands)
     )
 
@@ -133,16 +138,20 @@ def _call_term(op: Op, *args: Term) -> CallTerm:
 
 
 def call(op: Op, *args: Any, attrs: Any = None) -> Any:
-    """The result of ``op`` on terms (tuples of terms for tuple inputs); a composite operator is expanded.
+    """The result of ``op`` on terms (tuples of terms for tuple inputs); a composite operator is expanded, and so is a call that
+    must be legalized.
 
     ``attrs``: None for the default attributes.  Raises TypeRelError.
     """
     attrs = op.attrs() if attrs is None else attrs
+    operands = tuple(tuple(t.operand for t in a) if isinstance(a, tuple) else a.operand for a in args)
+    if op.legalization is not None and not op.is_legal(dtypes_of(operands), attrs):
+        return op.legalization.expand(op, args, attrs)
     if op.expand is not None:
         return op.expand(args, attrs)
-    operands = tuple(tuple(t.operand for t in a) if isinstance(a, tuple) else a.operand for a in args)
-    (result,), _ = apply_shape_func(op, operands, attrs)
-    return CallTerm(Operand(result.shape, result.dtype), op, attrs, args)
+    (result, *others), _ = apply_shape_func(op, operands, attrs)
+    more = tuple(Operand(t.shape, t.dtype) for t in others)
+    return CallTerm(Operand(result.shape, result.dtype), op, attrs, args, more)
 
 
 def number(value: float | int | bool, dtype: str) -> Number:

@@ -142,6 +142,11 @@ def _same(left: Scalar, right: Scalar | float) -> Scalar:
     return Literal(float(right) if "float" in left.dtype else right, left.dtype)
 
 
+def cast(value: Scalar, dtype: str) -> Scalar:
+    """``value`` in ``dtype``."""
+    return value if value.dtype == dtype else Cast(value, dtype)
+
+
 def index(value: Scalar | int) -> Scalar:
     """``value`` as an index expression: an int becomes an int64 literal."""
     return value if isinstance(value, Scalar) else Literal(value, "int64")

@@ -56,6 +56,18 @@ Expand = Callable[[tuple[Any, ...], Any], Any]
 REGISTRY: dict[str, Op] = {}
 
 
+@dataclass(frozen=True)
+class Legalization:
+    """The calls of an operator that no kernel takes, and their expansion into calls that kernels take (Relay's word).
+
+    ``applies(dtypes, attrs)``: whether a call is expanded; the operator's dtype rule accepts the call.  ``expand(op, operands,
+    attrs)``: the expansion (see ``ops.core.legalize``).
+    """
+
+    applies: Callable[[tuple[Any, ...], Any], bool]
+    expand: Callable[[Op, tuple[Any, ...], Any], Any]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Op:
     """An operator.
@@ -65,6 +77,7 @@ class Op:
     the shape function of their ``pattern``.
     Exactly one of ``compute`` (fusable), ``kernels`` (OPAQUE; see ``ops.strategy.implementation``) and ``expand`` (COMPOSITE; see
     ``ops.core.composite.composite``) is set; RESHAPE operators have none of the three.
+    ``legalization``: the calls among those of ``dtype`` that are expanded before a kernel computes them.
     """
 
     name: str
@@ -77,6 +90,7 @@ class Op:
     reduction: Reduction | None = None
     kernels: tuple[Kernel, ...] = ()
     expand: Expand | None = None
+    legalization: Legalization | None = None
     shape_func_name: str | None = None  # if the shape function is registered under another name
     static: StaticRule | None = None  # dyn.* only
     stateful: bool = False
@@ -120,6 +134,10 @@ class Op:
         raise ValueError(
             f"operator {self.name!r} has no shape function: register one with register_shape_func({self.name!r}, ...)"
         )
+
+    def is_legal(self, dtypes: tuple[Any, ...], attrs: Any) -> bool:
+        """Whether kernels take a call with these dtypes and attributes as it is."""
+        return self.legalization is None or not self.legalization.applies(dtypes, attrs)
 
     @property
     def in_language(self) -> bool:

@@ -62,23 +62,37 @@ def relate(op: Op, types: Sequence[Any], attrs: Any, constants: Sequence[Any] | 
     array for each known value, else None.  Every dim of the result is a valid size: a constant >= 0, an expression known to be
     >= 0, or a new symbol.  Raises TypeRelError.
     """
-    operands = _operands(op, types, constants)
-    tensors, checks = apply_shape_func(op, operands, attrs)
+    operands = typed_operands(op, types, constants)
+    tensors, checks = _apply(op, operands, attrs)
     named: dict[Dim, Dim] = {}
     out = [TensorType(tuple(_as_size(d, named) for d in t.shape), t.dtype) for t in tensors]
-    return (TupleType(tuple(out)) if isinstance(op.dtype(_dtypes(operands), attrs), tuple) else out[0]), checks
+    return (TupleType(tuple(out)) if isinstance(op.dtype(dtypes_of(operands), attrs), tuple) else out[0]), checks
 
 
 def apply_shape_func(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
     """Apply dtype rule and shape function of ``op`` to ``operands`` (Operands, or tuples of Operands).
 
-    The results' shapes are the unchanged result of the shape function; they may hold ``result_size`` dims.  Raises TypeRelError.
+    The results' shapes are the unchanged result of the shape function; they may hold ``result_size`` dims.  Raises TypeRelError,
+    also for a call that must be legalized first.
     """
+    tensors, checks = _apply(op, operands, attrs)
+    if not op.is_legal(dtypes_of(operands), attrs):
+        raise TypeRelError(f"{op.name}: no kernel takes inputs of the dtypes {dtypes_of(operands)}")
+    return tensors, checks
+
+
+def _apply(op: Op, operands: Sequence[Any], attrs: Any) -> tuple[tuple[Tensor, ...], tuple[Check, ...]]:
+    """``apply_shape_func`` for any call that the dtype rule accepts: the shape of a call that is legalized is that of its
+    expansion."""
     check_attrs(op, attrs)
     try:
-        dtypes = op.dtype(_dtypes(operands), attrs)
+        dtypes = op.dtype(dtypes_of(operands), attrs)
         with tracing() as trace:
-            shapes = op.shape_func.body(tuple(operands), attrs)
+            if op.legalization is not None and not op.is_legal(dtypes_of(operands), attrs):
+                term = op.legalization.expand(op, tuple(operands), attrs)
+                shapes = [r.shape for r in (term.operand, *getattr(term, "others", ()))]
+            else:
+                shapes = op.shape_func.body(tuple(operands), attrs)
     except TypeRelError as error:
         raise TypeRelError(_named(op, error.message), input=error.input, help=error.help) from None
     except ShapeError as error:
@@ -252,7 +266,7 @@ def counts_of(outputs: Sequence[Shape]) -> tuple[tuple[int, int], ...]:
 # ---- operands ----------------------------------------------------------------------------------------------------
 
 
-def _operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None) -> list[Any]:
+def typed_operands(op: Op, types: Sequence[Any], constants: Sequence[Any] | None) -> list[Any]:
     """The operands of the shape function for arguments of these types; ``constants``: the known values, or None."""
     _check_arity(op, types)
     known = list(constants) if constants is not None else [None] * len(types)
@@ -308,7 +322,8 @@ def _input(op: Op, i: int) -> str:
     return f"argument {i + 1} ({op.inputs[i].rstrip('*')})"
 
 
-def _dtypes(operands: Sequence[Any]) -> tuple[Any, ...]:
+def dtypes_of(operands: Sequence[Any]) -> tuple[Any, ...]:
+    """The dtypes of operands; a tuple of them for a tuple input."""
     return tuple(tuple(x.dtype for x in o) if isinstance(o, tuple) else o.dtype for o in operands)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...shape_funcs.symbolic.dim import Dim, dim
-from ..core.dtype_rules import FLOATS, INDICES, require, require_same
+from ..core.dtype_rules import FLOATS, INTEGERS, require, require_same
+from ..core.legalize import indices
 from ..core.op import Op, OpPattern, TypeRelError
 from ..kernels.all_class_nms import cpu as bodies
 from ..kernels.all_class_nms import cuda as cuda
@@ -63,7 +64,7 @@ def _all_class_rule(dtypes: tuple[Any, ...], attrs: Any) -> tuple[str, ...]:
     name = "vision.all_class_non_max_suppression"
     dtype = require_same(name, dtypes, (0, 1), _INPUTS)
     require(name, dtype, FLOATS, 0, "boxes")
-    for position, allowed in ((2, INDICES), (3, FLOATS), (4, FLOATS)):
+    for position, allowed in ((2, INTEGERS), (3, FLOATS), (4, FLOATS)):
         require(name, dtypes[position], allowed, position, _INPUTS[position])
     return ("int64", "int64") if attrs.output_format == "onnx" else ("int64", dtype, "int64")
 
@@ -96,6 +97,7 @@ Op(
     attrs=AllClassNonMaxSuppressionAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_all_class_rule,
+    legalization=indices(2),
     kernels=(
         Kernel(
             "all_class_non_max_suppression",

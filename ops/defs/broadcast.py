@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.symbolic.dim import const
-from ..core.compute import Cast, Guard, Scalar, Value, apply, index
+from ..core.compute import Cast, Guard, Scalar, Value, apply, cast, index
 from ..core.dtype_rules import BOOL, FLOATS, INTEGERS, INTEGRAL, NUMBERS, like_first, like_inputs, require_same
-from ..core.op import DTypeRule, Op, OpPattern, TypeRelError
+from ..core.op import DTypeRule, Op, OpPattern
 from ..core.tensor_types import DTYPES, is_float
 from ..native.status import DIVISION_BY_ZERO
 from .elementwise import floor, trunc, zero
@@ -130,18 +130,15 @@ RIGHT_SHIFT = _function("right_shift", "`right_shift([-8], [1]) = [-4]`; 0 or -1
 
 
 def _where_dtype(inputs: tuple[Any, ...], attrs: Any) -> str:
-    if inputs[0] != "bool":
-        raise TypeRelError(
-            f"where: the condition is {inputs[0]}; it must be bool", input=0, help="compare with 0, e.g. `not_equal`"
-        )
     return require_same("where", inputs, (1, 2), ("condition", "x", "y"))
 
 
 WHERE = _op(
     "where",
-    "`x` where the condition holds, else `y`: `where([True, False], [1, 2], [3, 4]) = [1, 4]`.  Both operands are evaluated.",
+    "`x` where the condition is True, or a number other than 0, else `y`: `where([True, False], [1, 2], [3, 4]) = [1, 4]`.  Both "
+    "operands are evaluated.",
     ("condition", "x", "y"),
-    lambda c, x, y: apply("where", c, x, y, dtype=x.dtype),
+    lambda c, x, y: apply("where", cast(c, "bool"), x, y, dtype=x.dtype),
     _where_dtype,
 )
 
@@ -187,7 +184,7 @@ def _prelu(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: PreluAttr
 
 
 def _full_like(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
-    return inputs[1]()
+    return cast(inputs[1](), output.dtype)
 
 
 BROADCAST_TO = Op(
@@ -230,6 +227,6 @@ Op(
     doc="A tensor of the shape of `data` filled with a scalar: `full_like([1, 2], 7) = [7, 7]`.",
     inputs=("data", "fill_value"),
     pattern=OpPattern.BROADCAST,
-    dtype=like_inputs("full_like", ["data", "fill_value"]),
+    dtype=like_first("full_like", ["data", "fill_value"]),
     compute=_full_like,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.compute import Cast, Scalar, Value, apply
+from ..core.compute import Cast, Scalar, Value, apply, cast
 from ..core.dtype_rules import NUMBERS, from_attr, known_dtype, require_same
 from ..core.op import Op, OpPattern, TypeRelError
 from ..core.tensor_types import computed_in
@@ -42,8 +42,7 @@ def full_dtype(name: str, fill: str, dtype: str) -> str:
 
 def fill_element(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
     """The ``compute`` of a constant tensor: every element is the first input, a scalar."""
-    value = inputs[0]()
-    return value if value.dtype == output.dtype else Cast(value, output.dtype)
+    return cast(inputs[0](), output.dtype)
 
 
 def zero_element(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:

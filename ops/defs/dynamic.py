@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..core.compute import Literal, Scalar, Value, apply, index
-from ..core.dtype_rules import INDICES, known_dtype, like_first, require
+from ..core.dtype_rules import NUMBERS, known_dtype, like_first, require
+from ..core.legalize import indices
 from ..core.op import DTypeRule, NoAttrs, Op, OpPattern
 from .broadcast import BroadcastToAttrs, first_broadcast
 from .creation import FullAttrs, InitAttrs, fill_element, full_dtype, one_element, zero_element
@@ -80,7 +81,7 @@ def static_form(name: str, known: Sequence[int], attrs: Callable[..., Any]) -> C
 
 
 def _dtype(name: str, names: Sequence[str], shapes: Sequence[int]) -> DTypeRule:
-    return like_first(name, names, dict.fromkeys(shapes, INDICES))
+    return like_first(name, names, dict.fromkeys(shapes, NUMBERS))
 
 
 # ---- views ---------------------------------------------------------------------------------------------------------
@@ -99,6 +100,7 @@ view(
     ("data", "newshape"),
     dtype=_dtype("dyn.reshape", ("data", "newshape"), [1]),
     static=static_form("reshape", [1], _reshape_attrs),
+    legalization=indices(1),
 )
 view(
     "dyn.squeeze",
@@ -107,6 +109,7 @@ view(
     ("data", "axis"),
     dtype=_dtype("dyn.squeeze", ("data", "axis"), [1]),
     static=static_form("squeeze", [1], lambda attrs, axis: SqueezeAttrs(axis)),
+    legalization=indices(1),
 )
 view(
     "dyn.expand_dims",
@@ -115,6 +118,7 @@ view(
     ("data", "axis"),
     dtype=_dtype("dyn.expand_dims", ("data", "axis"), [1]),
     static=static_form("expand_dims", [1], lambda attrs, axis: ExpandDimsAttrs(axis[0], attrs.num_newaxis)),
+    legalization=indices(1),
 )
 
 # ---- elements ------------------------------------------------------------------------------------------------------
@@ -139,12 +143,18 @@ def _length(vector: Value) -> int:
 
 
 def _declare(
-    name: str, doc: str, inputs: tuple[str, ...], compute: Any, static: Any, attrs: type = NoAttrs, dtype: DTypeRule | None = None
-) -> Op:
-    """Declare a fusable dyn operator; without ``dtype``, every input but the first determines the shape."""
-    rule = dtype or _dtype(name, inputs, range(1, len(inputs)))
-    pattern = OpPattern.INJECTIVE
-    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=pattern, dtype=rule, compute=compute, static=static)
+    name: str, doc: str, inputs: tuple[str, ...], compute: Any, static: Any, attrs: type = NoAttrs,
+    dtype: DTypeRule | None = None, legal: tuple[int, ...] = (),
+) -> Op:  # fmt: skip
+    """Declare a fusable dyn operator; ``legal``: the inputs that are indices or sizes.
+
+    Without ``dtype``, every input but the first determines the shape.
+    """
+    shapes = legal or tuple(range(1, len(inputs)))
+    return Op(
+        name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.INJECTIVE,
+        dtype=dtype or _dtype(name, inputs, shapes), compute=compute, static=static, legalization=indices(*shapes),
+    )  # fmt: skip
 
 
 _declare(
@@ -171,20 +181,20 @@ _declare(
 
 
 def _full_rule(inputs: tuple[Any, ...], attrs: DynFullAttrs) -> str:
-    require("dyn.full", inputs[1], INDICES, 1, "shape")
+    require("dyn.full", inputs[1], NUMBERS, 1, "shape")
     return full_dtype("dyn.full", inputs[0], attrs.dtype)
 
 
 def _init_rule(name: str) -> DTypeRule:
     def rule(inputs: tuple[Any, ...], attrs: DynInitAttrs) -> str:
-        require(name, inputs[0], INDICES, 0, "shape")
+        require(name, inputs[0], NUMBERS, 0, "shape")
         return known_dtype(name, attrs.dtype)
 
     return rule
 
 
 def _one_hot_rule(inputs: tuple[Any, ...], attrs: DynOneHotAttrs) -> str:
-    require("dyn.one_hot", inputs[3], INDICES, 3, "depth")
+    require("dyn.one_hot", inputs[3], NUMBERS, 3, "depth")
     return one_hot_dtype("dyn.one_hot", inputs, attrs.dtype)
 
 
@@ -205,6 +215,7 @@ _declare(
     static_form("zeros", [0], lambda attrs, shape: InitAttrs(shape, attrs.dtype)),
     DynInitAttrs,
     _init_rule("dyn.zeros"),
+    (0,),
 )
 _declare(
     "dyn.ones",
@@ -214,6 +225,7 @@ _declare(
     static_form("ones", [0], lambda attrs, shape: InitAttrs(shape, attrs.dtype)),
     DynInitAttrs,
     _init_rule("dyn.ones"),
+    (0,),
 )
 _declare(
     "dyn.one_hot",
@@ -223,4 +235,5 @@ _declare(
     static_form("one_hot", [3], lambda attrs, depth: OneHotAttrs(depth[0], attrs.axis, attrs.dtype)),
     DynOneHotAttrs,
     _one_hot_rule,
+    (0, 3),
 )

@@ -12,7 +12,8 @@ import numpy as np
 from ...shape_funcs.defs.conv import SPATIAL, data_layouts
 from ...shape_funcs.defs.image import CROP_MODE
 from ..core.compute import Scalar, Value, apply
-from ..core.dtype_rules import FLOATS, INDICES, NUMBERS, one_of, require
+from ..core.dtype_rules import FLOATS, NUMBERS, one_of, require
+from ..core.legalize import indices
 from ..core.op import DTypeRule, Op, OpPattern, TypeRelError
 from ..core.scalar_attrs import element, require_element
 from ..core.tensor_types import DTYPES, is_float
@@ -212,7 +213,7 @@ def _rule(name: str) -> DTypeRule:
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
         _finite(name, attrs)
         if len(dtypes) > 1:
-            require(name, dtypes[1], INDICES, 1, "size")
+            require(name, dtypes[1], NUMBERS, 1, "size")
             require(name, dtypes[2], FLOATS, 2, "roi")
         result = resized_dtype(name, dtypes[0], attrs.method, attrs.out_dtype)
         require_element(name, "extrapolation_value", attrs.extrapolation_value, result)
@@ -280,5 +281,6 @@ Op(
     pattern=OpPattern.INJECTIVE,
     dtype=_rule("dyn.image.resize2d"),
     compute=_dyn_resize,
+    legalization=indices(1),
     static=_static,
 )

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ...shape_funcs.symbolic.dim import const
-from ..core.compute import Cast, Guard, Scalar, Select, Value, apply, index
-from ..core.dtype_rules import INDICES, known_dtype, like_first, require, require_same
+from ..core.compute import Guard, Scalar, Select, Value, apply, cast, index
+from ..core.dtype_rules import INTEGERS, known_dtype, like_first, require
+from ..core.legalize import indices
 from ..core.op import NoAttrs, Op, OpPattern
 from ..native.status import INDEX_OUT_OF_RANGE
 from .broadcast import broadcast
@@ -52,7 +53,7 @@ class OneHotAttrs:
 
 def as_index(value: Scalar) -> Scalar:
     """An integer element as an index expression."""
-    return value if value.dtype == "int64" else Cast(value, "int64")
+    return cast(value, "int64")
 
 
 def inside(at: Scalar, size: Scalar) -> Scalar:
@@ -69,6 +70,13 @@ def _take(inputs: tuple[Value, ...], axes: Axes, attrs: TakeAttrs, output: Value
     end = axis + indices.rank - batch
     at = as_index(indices(*axes[:batch], *axes[axis:end]))
     return _limited(attrs.mode, at, data.size(axis), lambda at: data(*axes[:axis], at, *axes[end:]), data)
+
+
+def _take_rule(inputs: tuple[Any, ...], attrs: TakeAttrs) -> str:
+    # a uint64 is limited to the range of int64: its remainder would be another one
+    accepted = tuple(d for d in INTEGERS if d != "uint64" or attrs.mode != "wrap")
+    require("take", inputs[1], accepted, 1, f"indices with mode={attrs.mode!r}" if len(accepted) < len(INTEGERS) else "indices")
+    return str(inputs[0])
 
 
 def _limited(mode: str, at: Scalar, size: Scalar, element: Any, data: Value) -> Scalar:
@@ -144,7 +152,7 @@ def _from_the_end(at: Scalar, size: Scalar) -> Scalar:
 
 def _adv_index_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
     for n, dtype in enumerate(inputs[0][1:], 1):
-        require("adv_index", dtype, INDICES, 0, f"field {n} (indices)")
+        require("adv_index", dtype, INTEGERS, 0, f"field {n} (indices)")
     return str(inputs[0][0]) if inputs[0] else "float32"  # the shape function rejects an empty tuple
 
 
@@ -167,12 +175,12 @@ def _unravel_index(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Va
     found = Guard(whole >= 0, INDEX_OUT_OF_RANGE, found)
     for size in sizes:
         found = Guard(apply("greater", size, index(0), dtype="bool"), INDEX_OUT_OF_RANGE, found)
-    return found if output.dtype == "int64" else Cast(found, output.dtype)
+    return cast(found, output.dtype)
 
 
 def _unravel_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
-    require("unravel_index", inputs[0], INDICES, 0, "indices")
-    require("unravel_index", inputs[1], INDICES, 1, "shape")
+    require("unravel_index", inputs[0], INTEGERS, 0, "indices")
+    require("unravel_index", inputs[1], INTEGERS, 1, "shape")
     return str(inputs[0])
 
 
@@ -181,21 +189,21 @@ def one_hot(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Value) ->
     indices, on, off = inputs[:3]
     axis = attrs.axis % output.rank
     hit = apply("equal", as_index(indices(*axes[:axis], *axes[axis + 1 :])), axes[axis], dtype="bool")
-    chosen = apply("where", hit, on(), off(), dtype=on.dtype)
-    return chosen if on.dtype == output.dtype else Cast(chosen, output.dtype)
+    return apply("where", hit, *(cast(x(), output.dtype) for x in (on, off)), dtype=output.dtype)
 
 
 def one_hot_dtype(name: str, inputs: tuple[Any, ...], dtype: str) -> str:
     """The dtype rule of ``one_hot``: indices, on, off.  Raises TypeRelError."""
-    require(name, inputs[0], INDICES, 0, "indices")
-    require_same(name, inputs, (1, 2), ("indices", "on_value", "off_value"))
+    require(name, inputs[0], INTEGERS, 0, "indices")
     return known_dtype(name, dtype)
 
 
-def _injective(name: str, doc: str, inputs: tuple[str, ...], attrs: type | None, compute: Any, dtype: Any = None) -> Op:
-    rule = dtype or like_first(name, inputs, {1: INDICES})
-    pattern = OpPattern.INJECTIVE
-    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs or NoAttrs, pattern=pattern, dtype=rule, compute=compute)
+def _injective(
+    name: str, doc: str, inputs: tuple[str, ...], attrs: type | None, compute: Any, legal: Any, dtype: Any = None
+) -> Op:
+    rule = dtype or like_first(name, inputs, {1: INTEGERS})
+    given: dict[str, Any] = {"attrs": attrs or NoAttrs, "pattern": OpPattern.INJECTIVE, "compute": compute}
+    return Op(name=name, doc=doc, inputs=inputs, dtype=rule, legalization=legal, **given)
 
 
 _injective(
@@ -204,6 +212,8 @@ _injective(
     ("data", "indices"),
     TakeAttrs,
     _take,
+    indices(1),
+    _take_rule,
 )
 _injective(
     "gather",
@@ -211,6 +221,7 @@ _injective(
     ("data", "indices"),
     AxisAttrs,
     _gather,
+    indices(1),
 )
 _injective(
     "gather_nd",
@@ -218,6 +229,7 @@ _injective(
     ("data", "indices"),
     GatherNdAttrs,
     _gather_nd,
+    indices(1),
 )
 _injective(
     "one_hot",
@@ -226,6 +238,7 @@ _injective(
     ("indices", "on_value", "off_value"),
     OneHotAttrs,
     one_hot,
+    indices(0),
     lambda inputs, attrs: one_hot_dtype("one_hot", inputs, attrs.dtype),
 )
 _injective(
@@ -235,6 +248,7 @@ _injective(
     ("inputs*",),
     None,
     _adv_index,
+    indices(0),
     _adv_index_rule,
 )
 _injective(
@@ -243,5 +257,6 @@ _injective(
     ("indices", "shape"),
     None,
     _unravel_index,
+    None,  # the coordinates have the dtype of the indices
     _unravel_rule,
 )

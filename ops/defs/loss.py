@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from ...shape_funcs.defs.argument_checks import need_rank
 from ..core.composite import Term, call, cast, composite, equal_sizes, number, widened
-from ..core.dtype_rules import FLOATS, INDICES, like_inputs, require, require_same
+from ..core.dtype_rules import FLOATS, INTEGERS, like_inputs, require, require_same
+from ..core.legalize import as_taken, index_dtype
 from ..core.op import get
 from .broadcast import EQUAL, WHERE
 from .elementwise import LOG
@@ -58,6 +59,7 @@ def _nll_loss(inputs: tuple[Term, Term, Term], attrs: NllLossAttrs) -> Term:
     for axis, other in enumerate(others):
         message = f"nn.nll_loss: axis {axis} of targets has size {{}}, axis {other} of predictions {{}}"
         targets = equal_sizes(targets, axis, predictions, other, message, 1)
+    targets = as_taken(targets, index_dtype(targets.dtype, (), attrs))
     message = f"nn.nll_loss: weights has {{}} elements, but axis {classes} of predictions has size {{}}"
     predictions, weights = widened(predictions, equal_sizes(weights, 0, predictions, classes, message, 2))
 
@@ -80,7 +82,7 @@ def _nll_dtype(dtypes: tuple[Any, ...], attrs: NllLossAttrs) -> str:
     names = ("predictions", "targets", "weights")
     dtype = require_same("nn.nll_loss", dtypes, (0, 2), names)
     require("nn.nll_loss", dtype, FLOATS, 0, names[0])
-    require("nn.nll_loss", dtypes[1], INDICES, 1, names[1])
+    require("nn.nll_loss", dtypes[1], INTEGERS, 1, names[1])
     return dtype
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.compute import Scalar, Select, Value, apply, index
-from ..core.dtype_rules import INDICES, like_first, require_same
+from ..core.dtype_rules import INTEGERS, like_first, require_same
+from ..core.legalize import indices
 from ..core.op import Op, OpPattern
 from .elementwise import zero
 from .indexing import as_index
@@ -72,8 +73,9 @@ Op(
     inputs=("data", "k"),
     attrs=TriluAttrs,
     pattern=OpPattern.INJECTIVE,
-    dtype=like_first("trilu", ("data", "k"), {1: INDICES}),
+    dtype=like_first("trilu", ("data", "k"), {1: INTEGERS}),
     compute=_trilu,
+    legalization=indices(1),
 )
 Op(
     name="matrix_set_diag",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..core.compute import Scalar, Select, Value, apply, index
-from ..core.dtype_rules import INDICES, like_first, require, require_same
+from ..core.compute import Scalar, Select, Value, apply, cast, index
+from ..core.dtype_rules import NUMBERS, like_first
+from ..core.legalize import indices
 from ..core.op import DTypeRule, Op, OpPattern
 from ..core.scalar_attrs import element, require_element
 from .dynamic import static_form
@@ -81,7 +82,7 @@ def _mirrored(at: Scalar, size: Scalar) -> Scalar:
 def _pad(inputs: tuple[Value, ...], axes: Axes, attrs: PadAttrs, output: Value) -> Scalar:
     data, value = inputs
     before = [index(b) for b, _ in attrs.pad_width]
-    return _padded(data, axes, before, output, attrs.pad_mode, value())
+    return _padded(data, axes, before, output, attrs.pad_mode, cast(value(), output.dtype))
 
 
 def _mirror_pad(inputs: tuple[Value, ...], axes: Axes, attrs: MirrorPadAttrs, output: Value) -> Scalar:
@@ -91,7 +92,7 @@ def _mirror_pad(inputs: tuple[Value, ...], axes: Axes, attrs: MirrorPadAttrs, ou
 def _dyn_pad(inputs: tuple[Value, ...], axes: Axes, attrs: DynPadAttrs, output: Value) -> Scalar:
     data, width, value = inputs
     before = [as_index(width(k, 0)) for k in range(data.rank)]
-    return _padded(data, axes, before, output, attrs.pad_mode, value())
+    return _padded(data, axes, before, output, attrs.pad_mode, cast(value(), output.dtype))
 
 
 def _dilate(inputs: tuple[Value, ...], axes: Axes, attrs: DilateAttrs, output: Value) -> Scalar:
@@ -106,14 +107,7 @@ def _dilate(inputs: tuple[Value, ...], axes: Axes, attrs: DilateAttrs, output: V
 
 
 def _pad_rule(name: str, value: int) -> DTypeRule:
-    names = ("data", "pad_width", "pad_value")
-
-    def rule(inputs: tuple[Any, ...], attrs: Any) -> str:
-        if value == 2:
-            require(name, inputs[1], INDICES, 1, "pad_width")
-        return require_same(name, inputs, (0, value), names if value == 2 else names[::2])
-
-    return rule
+    return like_first(name, ("data", "pad_width", "pad_value"), {1: NUMBERS} if value == 2 else {})
 
 
 def _dilate_rule(inputs: tuple[Any, ...], attrs: DilateAttrs) -> str:
@@ -152,6 +146,7 @@ Op(
     pattern=OpPattern.INJECTIVE,
     dtype=_pad_rule("dyn.nn.pad", 2),
     compute=_dyn_pad,
+    legalization=indices(1),
     static=static_form("nn.pad", [1], _static_pad),
 )
 Op(

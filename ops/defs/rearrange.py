@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..core.compute import Guard, Scalar, Select, Value, apply, index
-from ..core.dtype_rules import INDICES, like_first, require
+from ..core.compute import Guard, Scalar, Select, Value, apply, cast, index
+from ..core.dtype_rules import INTEGERS, NUMBERS, like_first, require
+from ..core.legalize import converted, indices, whole_dtype
 from ..core.op import Op, OpPattern, TypeRelError
 from ..core.scalar_attrs import element, require_element
+from ..core.tensor_types import is_float
 from ..native.status import BAD_VALUE
 from .indexing import as_index, inside
 from .transform import AxisAttrs, replaced
@@ -72,12 +74,14 @@ def _reverse_sequence(inputs: tuple[Value, ...], axes: Axes, attrs: ReverseSeque
 
 def _sequence_mask(inputs: tuple[Value, ...], axes: Axes, attrs: SequenceMaskAttrs, output: Value) -> Scalar:
     data, lengths = inputs
-    valid = axes[attrs.axis] < as_index(lengths(axes[1 - attrs.axis]))
+    length, at = lengths(axes[1 - attrs.axis]), axes[attrs.axis]
+    both = (cast(at, "float64"), cast(length, "float64")) if is_float(length.dtype) else (at, as_index(length))
+    valid = both[0] < both[1]
     return Select(valid, data(*axes), element(attrs.mask_value, output.dtype))
 
 
 def _sequence_mask_rule(inputs: tuple[Any, ...], attrs: SequenceMaskAttrs) -> str:
-    require("sequence_mask", inputs[1], INDICES, 1, "valid_length")
+    require("sequence_mask", inputs[1], NUMBERS, 1, "valid_length")
     require_element("sequence_mask", "mask_value", attrs.mask_value, inputs[0])
     return str(inputs[0])
 
@@ -104,9 +108,11 @@ def _sliding_window(inputs: tuple[Value, ...], axes: Axes, attrs: SlidingWindowA
     return data(*axes[:axis], *(start + i for start, i in zip(starts, within, strict=True)))
 
 
-def _injective(name: str, doc: str, inputs: tuple[str, ...], attrs: type, compute: Any, dtype: Any = None) -> None:
-    rule = dtype or like_first(name, inputs)
-    Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.INJECTIVE, dtype=rule, compute=compute)
+def _injective(
+    name: str, doc: str, inputs: tuple[str, ...], attrs: type, compute: Any, dtype: Any = None, legal: Any = None
+) -> None:
+    rule, pattern = dtype or like_first(name, inputs), OpPattern.INJECTIVE
+    Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=pattern, dtype=rule, compute=compute, legalization=legal)
 
 
 _injective("reverse", "An axis back to front: `reverse([1, 2, 3], axis=0) = [3, 2, 1]`.", ("data",), AxisAttrs, _reverse)
@@ -117,7 +123,8 @@ _injective(
     ("data", "seq_lengths"),
     ReverseSequenceAttrs,
     _reverse_sequence,
-    like_first("reverse_sequence", ("data", "seq_lengths"), {1: INDICES}),
+    like_first("reverse_sequence", ("data", "seq_lengths"), {1: INTEGERS}),
+    indices(1),
 )
 _injective(
     "sequence_mask",
@@ -127,6 +134,7 @@ _injective(
     SequenceMaskAttrs,
     _sequence_mask,
     _sequence_mask_rule,
+    converted({1: whole_dtype}),
 )
 _injective(
     "slice_like",

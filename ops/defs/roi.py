@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...shape_funcs.defs.conv import data_layouts, per_axis
-from ..core.dtype_rules import FLOATS, INDICES, one_of, require, require_same
+from ..core.dtype_rules import FLOATS, INTEGERS, one_of, require, require_same
+from ..core.legalize import indices
 from ..core.op import Op, OpPattern, TypeRelError
 from ..kernels.roi import cpu as bodies
 from ..kernels.roi import cuda as cuda
@@ -75,7 +76,7 @@ def _crop_rule(dtypes: tuple[Any, ...], attrs: CropAndResizeAttrs) -> str:
     name = "image.crop_and_resize"
     require(name, dtypes[0], FLOATS, 0, "data")
     require(name, dtypes[1], FLOATS, 1, "boxes")
-    require(name, dtypes[2], INDICES, 2, "box_indices")
+    require(name, dtypes[2], INTEGERS, 2, "box_indices")
     _finite(name, "extrapolation_value", attrs.extrapolation_value)
     if attrs.out_dtype is not None:
         one_of(name, "out_dtype", attrs.out_dtype, FLOATS)
@@ -162,6 +163,7 @@ Op(
     attrs=CropAndResizeAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_crop_rule,
+    legalization=indices(2),
     kernels=(
         Kernel(
             "crop_and_resize",

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from ...shape_funcs.symbolic.dim import Dim, const, dim, product
 from ..core.compute import Guard, Scalar, Select, Value, apply, index
-from ..core.dtype_rules import FLOATS, INDICES, NUMBERS, like_inputs, require, require_same
+from ..core.dtype_rules import FLOATS, INDICES, INTEGERS, NUMBERS, like_inputs, require, require_same
+from ..core.legalize import indices
 from ..core.op import DTypeRule, NoAttrs, Op, OpPattern
 from ..kernels.scatter import cpu as bodies
 from ..kernels.scatter import cuda as cuda
@@ -55,7 +56,7 @@ _SPARSE = ("sparse_indices", "sparse_values", "default_value")
 
 def _scatter_rule(name: str, attribute: str) -> DTypeRule:
     def rule(inputs: tuple[Any, ...], attrs: Any) -> str:
-        require(name, inputs[1], INDICES, 1, "indices")
+        require(name, inputs[1], INTEGERS, 1, "indices")
         dtype, mode = require_same(name, inputs, (0, 2), ("data", "indices", "updates")), getattr(attrs, attribute)
         if mode != "update":
             require(name, dtype, FLOATS if mode == "mean" else NUMBERS, 0, f"data with {attribute}={mode!r}")
@@ -66,9 +67,9 @@ def _scatter_rule(name: str, attribute: str) -> DTypeRule:
 
 def _sparse_rule(name: str) -> DTypeRule:
     def rule(inputs: tuple[Any, ...], attrs: Any) -> str:
-        require(name, inputs[0], INDICES, 0, "sparse_indices")
+        require(name, inputs[0], INTEGERS, 0, "sparse_indices")
         for dtype in inputs[3:]:
-            require(name, dtype, INDICES, 3, "output_shape")
+            require(name, dtype, NUMBERS, 3, "output_shape")
         return require_same(name, inputs, (1, 2), _SPARSE)
 
     return rule
@@ -109,7 +110,7 @@ def _strided_set(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Valu
 
 def _strided_set_rule(inputs: tuple[Any, ...], attrs: Any) -> str:
     for n, what in ((2, "begin"), (3, "end"), (4, "strides")):
-        require("strided_set", inputs[n], INDICES, n, what)
+        require("strided_set", inputs[n], NUMBERS, n, what)
     return require_same("strided_set", inputs, (0, 1), ("data", "v"))
 
 
@@ -152,6 +153,7 @@ _opaque(
         refuses=True,
     ),
     attrs=ScatterElementsAttrs,
+    legalization=indices(1),
 )
 _opaque(
     "scatter_nd",
@@ -170,6 +172,7 @@ _opaque(
         refuses=True,
     ),
     attrs=ScatterNdAttrs,
+    legalization=indices(1),
 )
 _opaque(
     "sparse_to_dense",
@@ -179,6 +182,7 @@ _opaque(
     _sparse_rule("sparse_to_dense"),
     _sparse_kernel("dims"),
     attrs=SparseToDenseAttrs,
+    legalization=indices(0),
 )
 _opaque(
     "dyn.sparse_to_dense",
@@ -187,6 +191,7 @@ _opaque(
     _sparse_rule("dyn.sparse_to_dense"),
     _sparse_kernel("dims", "dims", "dims", "skip", "dims"),
     static=static_form("sparse_to_dense", [3], lambda attrs, shape: SparseToDenseAttrs(shape)),
+    legalization=indices(0, 3),
 )
 _opaque(
     "invert_permutation",
@@ -203,4 +208,5 @@ Op(
     pattern=OpPattern.INJECTIVE,
     dtype=_strided_set_rule,
     compute=_strided_set,
+    legalization=indices(2, 3, 4),
 )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ...shape_funcs.symbolic.dim import Dim, product
 from ..core.dtype_rules import INDICES, NUMBERS, known_dtype, require
+from ..core.legalize import indices
 from ..core.op import DTypeRule, Op, OpPattern
 from ..core.tensor_types import HALVES
 from ..kernels.scan import cuda as cuda_scanning
@@ -101,7 +102,7 @@ def _topk_rule(name: str) -> DTypeRule:
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str | tuple[str, ...]:
         positions = known_dtype(name, attrs.dtype, POSITIONS)
         for dtype in dtypes[1:]:
-            require(name, dtype, INDICES, 1, "k")
+            require(name, dtype, NUMBERS, 1, "k")
         results: dict[str, str | tuple[str, ...]] = {
             "both": (dtypes[0], positions),
             "values": dtypes[0],
@@ -211,6 +212,7 @@ Op(
     dtype=_topk_rule("dyn.topk"),
     kernels=(_topk_kernel("topk", bodies.BY_EITHER, "axis", "skip", "axis", cuda=cuda.topk),),
     static=_topk_static,
+    legalization=indices(1),
 )
 
 _cumulative("cumsum", "The sums of all elements up to each along an axis: `cumsum([1, 2, 3]) = [1, 3, 6]`; integers wrap.", False)

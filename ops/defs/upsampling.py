@@ -11,7 +11,8 @@ import numpy as np
 
 from ...shape_funcs.defs.conv import data_layouts
 from ..core.compute import Scalar, Value
-from ..core.dtype_rules import FLOATS, INDICES, require
+from ..core.dtype_rules import NUMBERS, require
+from ..core.legalize import converted, whole_dtype
 from ..core.op import DTypeRule, Op, OpPattern, TypeRelError
 from .image import Method, Mode, ResizingAttrs, resized_dtype, resized_element
 
@@ -75,7 +76,7 @@ def _compute(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, ou
 def _rule(name: str, scales: Sequence[str]) -> DTypeRule:
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
         for position, (dtype, what) in enumerate(zip(dtypes[1:], scales, strict=False), 1):
-            require(name, dtype, FLOATS + INDICES, position, what)
+            require(name, dtype, NUMBERS, position, what)
         for what in scales if len(dtypes) == 1 else ():
             if not (math.isfinite(getattr(attrs, what)) and getattr(attrs, what) > 0):
                 raise TypeRelError(f"{name}: {what} must be positive and finite, not {getattr(attrs, what)}")
@@ -103,7 +104,8 @@ def _upsampling(name: str, doc: str, attrs: type, dyn_attrs: type, scales: tuple
     dyn = f"dyn.{name}"
     Op(
         name=dyn, doc=f"`{name}` by factors known at run time: `{dyn}({data}, {', '.join(ones)}) = {result}`.",
-        inputs=("data", *scales), attrs=dyn_attrs, dtype=_rule(dyn, scales), static=static, **shared,
+        inputs=("data", *scales), attrs=dyn_attrs, dtype=_rule(dyn, scales), static=static,
+        legalization=converted(dict.fromkeys(range(1, len(scales) + 1), whole_dtype)), **shared,
     )  # fmt: skip
 
 

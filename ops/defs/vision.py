@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.dtype_rules import FLOATS, INDICES, require
+from ..core.dtype_rules import FLOATS, INTEGERS, require
+from ..core.legalize import indices
 from ..core.op import Op, OpPattern
 from ..kernels.sort.radix import COUNTERS
 from ..kernels.vision import cpu as bodies
@@ -48,7 +49,7 @@ _NMS_INPUTS = ("data", "valid_count", "indices", "max_output_size", "iou_thresho
 
 
 def _suppression_rule(dtypes: tuple[Any, ...], attrs: Any) -> str | tuple[str, ...]:
-    allowed = (FLOATS, ("int32",), ("int32",), INDICES, FLOATS)
+    allowed = (FLOATS, ("int32",), ("int32",), INTEGERS, FLOATS)
     for position, name in enumerate(_NMS_INPUTS):
         require("vision.non_max_suppression", dtypes[position], allowed[position], position, name)
     return ("int32", "int32") if attrs.return_indices else dtypes[0]
@@ -81,6 +82,7 @@ Op(
     attrs=NonMaxSuppressionAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_suppression_rule,
+    legalization=indices(3),
     kernels=(
         Kernel(
             "non_max_suppression",

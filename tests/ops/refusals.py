@@ -10,6 +10,9 @@ from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
 
+#: The end of the message about an index that is no integer.
+INTEGER = "supported: int8, int16, int32, int64, uint8, uint16, uint32, uint64"
+
 
 def refused(name: str, types: list[Any], attrs: Any) -> str:
     """The message of the error for inputs of these shapes and dtypes; a tuple input is a list."""

@@ -16,6 +16,7 @@ from relayvm.ops.native import memory
 from relayvm.ops.native.status import OUT_OF_MEMORY
 
 from .opaque_kernels import Ran, run
+from .refusals import INTEGER
 
 ALL, REGULAR = "vision.all_class_non_max_suppression", "vision.regular_non_max_suppression"
 
@@ -152,7 +153,10 @@ LIMIT, LEAST = ((), "int64"), ((), "float32")
         ([BOXES, SCORES, ((2,), "int64"), LEAST, LEAST], "max_output_boxes_per_class must have 1 element, not 2"),
         ([BOXES, SCORES, LIMIT, ((1, 1), "float32"), LEAST], "iou_threshold must be a scalar, it has 2 dimensions"),
         ([BOXES, ((2, 3, 9), "float64"), LIMIT, LEAST, LEAST], "boxes is float32 but scores is float64"),
-        ([BOXES, SCORES, LEAST, LEAST, LEAST], "max_output_boxes_per_class is float32; supported: int32, int64"),
+        (
+            [BOXES, SCORES, LEAST, LEAST, LEAST],
+            f"max_output_boxes_per_class is float32; {INTEGER}",
+        ),
     ],
 )
 def test_what_is_refused(types: list[Any], message: str) -> None:

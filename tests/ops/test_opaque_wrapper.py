@@ -38,7 +38,7 @@ REFUSED = [
     ("argsort", [ty("int32", N)], {"dtype": "uint8"}, "dtype='uint8'"),
     ("topk", [ty("float32", N)], {"ret_type": "value"}, "ret_type"),
     ("topk", [ty("float32", 3)], {"k": 4}, "k is 4"),
-    ("dyn.topk", [ty("float32", N), ty("float32")], {}, "k is float32; supported: int32, int64"),
+    ("dyn.topk", [ty("float32", N), ty("bool")], {}, "k is bool; supported: float32, float64"),
     ("unique", [ty("bool", N)], {}, "data is bool"),
     ("cumsum", [ty("bool", N)], {}, "dtype='bool'"),
     ("searchsorted", [ty("int32", N), ty("int64", N)], {}, "sorted_sequence is int32 but values is int64"),

@@ -18,6 +18,7 @@ from relayvm.ops.kernels.roi.cpu import FARTHEST
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OUT_OF_MEMORY
 
 from .opaque_kernels import run
+from .refusals import INTEGER
 
 
 def between(plane: np.ndarray, y: float, x: float) -> float:
@@ -225,7 +226,7 @@ ALIGN = {"pooled_size": 2, "spatial_scale": 1.0}
         ("image.crop_and_resize", [DATA, ((3, 4), "float32"), ((2,), "int32")], {"crop_size": 2},
          "there are 3 boxes, but box_indices has 2"),
         ("image.crop_and_resize", [DATA, ((3, 4), "float32"), ((3,), "float32")], {"crop_size": 2},
-         "box_indices is float32; supported: int32, int64"),
+         f"box_indices is float32; {INTEGER}"),
         ("image.crop_and_resize", [DATA, ((3, 4), "float32"), ((3,), "int32")], {"crop_size": (1, 2, 3)},
          "crop_size must have 1 or 2 numbers, not 3"),
         ("image.crop_and_resize", [DATA, ((3, 4), "float32"), ((3,), "int32")], {"crop_size": 2, "extrapolation_value": math.nan},
