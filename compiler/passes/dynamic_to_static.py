@@ -1,82 +1,241 @@
-"""Replace a ``dyn.*`` operator whose shape inputs are constants by its static form.
+"""Replace a ``dyn.*`` operator whose shape inputs are known by its static form.
 
     dyn.reshape(%x, meta[relay.Constant][0])    ->    reshape(%x, newshape=[2, -1])
 
 The rule is ``Op.static`` of the operator; the new call takes the arguments that are inputs of the static operator, by name.
+Shape inputs are known if they are constants, or if their elements are numbers by the arithmetic of ``elements``.  A
+``dyn.reshape`` and a ``dyn.strided_slice`` become static also with unknown sizes, if the attributes of the static form can
+express these (``newshape``).
 
-A ``dyn.reshape`` becomes static also with unknown sizes, if they are the data's sizes of the same axes: they become 0.
-
-    let %s = shape_of(%x);
+    let %s = shape_of(%x);                                // %x: Tensor[(?n, 4, 2), float32]
     let %n = strided_slice(%s, begin=[0], end=[1]);
-    let %t = concatenate((%n, [-1]));                  ->    let %y = reshape(%x, newshape=[0, -1]);
-    let %y = dyn.reshape(%x, %t);
+    let %t = concatenate((%n, [-1]));              ->     let %y = reshape(%x, newshape=[0, -1]);
+    let %y = dyn.reshape(%x, %t);                         let %z = reshape(%x, newshape=[0, -3]);
+    let %z = dyn.reshape(%x, shape_of(%y));
+
+A static form gives its variable its own type, so chains of any length become static in one walk.  Results of functions follow,
+and the result types that functions declare.
 
 Requires: typed A-normal form.
-Ensures: the same, with the types of the static forms.  Raises TypeCheckError if a static form does not fit its arguments.
+Ensures: the same, with the types of the static forms.  A function stays dynamic if the types of its static forms are refused:
+such a program fails at run time, if it runs there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
-from ...ops.core.op import Op, get
-from ...ops.core.tensor_types import TensorType
+from ...ops.core.op import Op, TypeRelError, get
+from ...ops.core.tensor_types import TensorType, TupleType, Type, numpy_dtype
+from ...ops.core.type_relation import relate
 from ...ops.defs.dynamic import DynReshapeAttrs
-from ...shape_funcs.symbolic.dim import const
+from ...ops.defs.transform import ReshapeAttrs
+from ...shape_funcs.symbolic.dim import ANY, Dim, const, name_of
+from ...vm.diagnostics.source import TypeCheckError
 from ..ir.anf import rebuild, rebuild_lets
-from ..ir.expr import Call, Constant, Expr, IRModule, let_chain, replace
+from ..ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    IRModule,
+    Tuple,
+    TupleGetItem,
+    Var,
+    let_chain,
+    replace,
+    tensor_type,
+    type_of,
+)
 from ..ir.pass_declaration import declare_pass
 from ..rules.elements import ElementTable
+from ..rules.newshape import static_newshape, static_slice
+from ..type_inference.call_rules import Mistake, operator_type
+from ..type_inference.type_match import TypeMismatch, join
 from .infer_type import infer_type
 
 
 @declare_pass("DynamicToStatic", "infer_type")
 def dynamic_to_static(mod: IRModule) -> IRModule:
     """The module with static operators for known attributes."""
-    functions = {name: replace(f, body=_Rewriter().chain(f.body)) for name, f in mod.functions.items()}
-    if all(functions[name].body is f.body for name, f in mod.functions.items()):
+    before = mod
+    while (static := _once(mod)) is not mod:
+        # the result of a function is known to its callers now
+        mod = static
+    return mod if mod is before else _with_result_types(mod, before)
+
+
+def _once(mod: IRModule) -> IRModule:
+    """The module after one walk over each function; ``mod`` itself if nothing changes."""
+    rewritten = {}
+    for name, f in mod.functions.items():
+        body = f.body if f.is_primitive else _Rewriter().chain(f.body)
+        if body is not f.body:
+            rewritten[name] = replace(f, body=body)
+    if not rewritten:
         return mod
-    return infer_type(replace(mod, functions=functions))
+    try:
+        return infer_type(replace(mod, functions={**mod.functions, **rewritten}))
+    except TypeCheckError:
+        return _each_alone(mod, rewritten)
+
+
+def _each_alone(mod: IRModule, rewritten: Mapping[str, Function]) -> IRModule:
+    """The module with those of the rewritten functions whose types are accepted."""
+    for name, function in rewritten.items():
+        try:
+            mod = infer_type(replace(mod, functions={**mod.functions, name: function}))
+        except TypeCheckError:
+            continue
+    return mod
 
 
 class _Rewriter:
+    """The rewriter of one function."""
+
     def __init__(self) -> None:
         self.known: dict[Expr, Constant] = {}
         self.elements = ElementTable()
+        self.retyped: dict[Expr, Expr] = {}  # variables by the variables that have their former types
+        self.fields: dict[Expr, tuple[Expr, ...]] = {}  # of tuples
+
+    def _atom(self, atom: Expr) -> Expr:
+        return self.retyped.get(atom, atom)
 
     def chain(self, chain: Expr) -> Expr:
+        """The chain with static forms.  A chain without a change is the same object."""
         bindings, result = let_chain(chain)
         out = []
         for var, value in bindings:
-            value = self._static(rebuild(value, lambda atom: atom, self.chain))
-            self.elements.bind(var, value)
-            if isinstance(value, Constant):
-                self.known[var] = value
-            out.append((var, value))
-        return rebuild_lets(chain, out, result)
+            new = self._static(self._typed(value, rebuild(value, self._atom, self.chain)))
+            bound = self._variable(var, value, new)
+            self.elements.bind(bound, new)
+            if isinstance(new, Constant):
+                self.known[bound] = new
+            if isinstance(new, Tuple):
+                self.fields[bound] = new.fields
+            out.append((bound, new))
+        return rebuild_lets(chain, out, self._atom(result))
+
+    def _variable(self, var: Var, old: Expr, new: Expr) -> Var:
+        """The variable bound to ``new``: ``var``, or a variable with the type of ``new``, which replaces it."""
+        # an annotation may be more precise than the value
+        if new.ty == old.ty or old.ty != var.ty:
+            return var
+        retyped = replace(var, ty=new.ty)
+        self.retyped[var] = retyped
+        return retyped
+
+    def _typed(self, old: Expr, new: Expr) -> Expr:
+        """``new``, made of ``old``, with the type that follows from the types of its parts."""
+        if new is old:
+            return old
+        match new:
+            case Tuple():
+                return replace(new, ty=TupleType(tuple(map(type_of, new.fields))))
+            case TupleGetItem() if isinstance(new.tuple_value.ty, TupleType):
+                return replace(new, ty=new.tuple_value.ty.fields[new.index])
+            case If():
+                return replace(new, ty=_joined(new))
+            case Call(op=Op()):
+                return replace(new, ty=self._call_type(new))
+        return new
+
+    def _call_type(self, call: Call) -> Type:
+        try:
+            return operator_type(call, call.args, [self._data(a) for a in call.args])
+        except Mistake:
+            return type_of(call)
+
+    def _data(self, atom: Expr) -> object:
+        """The array of a constant, a tuple of these for a tuple, None for any other atom."""
+        if atom in self.fields:
+            return tuple(map(self._data, self.fields[atom]))
+        known = self.known.get(atom, atom)
+        return known.data if isinstance(known, Constant) else None
+
+    # ---- static forms --------------------------------------------------------------------------------------------------
 
     def _static(self, value: Expr) -> Expr:
-        """The static form of a call, or ``value``."""
+        """The static form of a call with its type, or ``value``."""
         if not (isinstance(value, Call) and isinstance(value.op, Op) and value.op.static is not None):
             return value
-        known = [self.known.get(a, a) for a in value.args]
-        constants = [k.data if isinstance(k, Constant) else None for k in known]
-        if isinstance(value.attrs, DynReshapeAttrs) and constants[1] is None:
-            constants[1] = self._kept(value)
-        form = value.op.static(value.attrs, constants)
+        form = value.op.static(value.attrs, [self._number(a) for a in value.args]) or self._symbolic(value, value.op)
         if form is None:
             return value
         name, attrs = form
         op = get(name)
         args = dict(zip(value.op.inputs, value.args, strict=True))
-        return replace(value, op=op, args=tuple(args[i] for i in op.inputs), attrs=attrs)
+        new = replace(value, op=op, args=tuple(args[i] for i in op.inputs), attrs=attrs)
+        try:
+            return replace(new, ty=relate(op, [a.ty for a in new.args], attrs, [self._data(a) for a in new.args])[0])
+        except TypeRelError:
+            return value
 
-    def _kept(self, reshape: Call) -> np.ndarray | None:
-        """The new shape of a ``dyn.reshape``, with 0 for each unknown size that equals the data's size of that axis."""
-        data, elements = reshape.args[0].ty, self.elements.of(reshape.args[1])
-        if elements is None or reshape.attrs.allowzero:
+    def _number(self, atom: Expr) -> np.ndarray | None:
+        """The value of an atom that is a constant, or whose elements are numbers."""
+        known = self.known.get(atom, atom)
+        if isinstance(known, Constant):
+            return known.data
+        elements = self._dims(atom)
+        numbers = [const(e) for e in elements or ()]
+        if elements is None or None in numbers:
             return None
-        assert isinstance(data, TensorType)
-        kept = [axis < data.rank and e is data.shape[axis] for axis, e in enumerate(elements)]
-        numbers = [0 if k else const(e) if e is not None else None for k, e in zip(kept, elements, strict=True)]
-        return None if None in numbers else np.array(numbers, np.int64)
+        ty = tensor_type(atom)
+        return np.array(numbers, numpy_dtype(ty.dtype)).reshape([const(d) or 0 for d in ty.shape])
+
+    def _dims(self, atom: Expr) -> Sequence[Dim] | None:
+        """The elements of a tensor, if all are known."""
+        elements = self.elements.of(atom)
+        return None if elements is None or not all(isinstance(e, Dim) for e in elements) else elements
+
+    def _symbolic(self, call: Call, op: Op) -> tuple[str, object] | None:
+        """The static form of a call with unknown sizes: the operator's name and its attributes."""
+        values = [d for a in call.args[1:] if (d := self._dims(a)) is not None]
+        data = call.args[0].ty
+        if len(values) < len(call.args) - 1 or not isinstance(data, TensorType):
+            return None
+        if isinstance(call.attrs, DynReshapeAttrs):
+            newshape = static_newshape(data, values[0], call.attrs.allowzero)
+            return None if newshape is None else ("reshape", ReshapeAttrs(newshape))
+        if op.name == "dyn.strided_slice":
+            bounds = static_slice(data, *values)
+            return None if bounds is None else ("strided_slice", bounds)
+        return None
+
+
+def _joined(value: If) -> Type:
+    """The type of an ``if`` with new branches."""
+    try:
+        return join(type_of(value.true_branch), type_of(value.false_branch))
+    except TypeMismatch:
+        return type_of(value)
+
+
+# ---- declared results ------------------------------------------------------------------------------------------------
+
+
+def _with_result_types(mod: IRModule, before: IRModule) -> IRModule:
+    """The module with the sizes found in declared result types; a size that was known ``before`` stays as declared."""
+    functions = {}
+    for name, f in mod.functions.items():
+        if f.ret_type is not None:
+            f = replace(f, ret_type=_found(f.ret_type, type_of(f.body), type_of(before[name].body), f))
+        functions[name] = f
+    return replace(mod, functions=functions)
+
+
+def _found(declared: Type, now: Type, before: Type, function: Function) -> Type:
+    """``declared``, with the sizes in ``now`` that a type of ``function`` can name, for each ``?``."""
+    if isinstance(declared, TupleType) and isinstance(now, TupleType) and isinstance(before, TupleType):
+        fields = zip(declared.fields, now.fields, before.fields, strict=True)
+        return TupleType(tuple(_found(d, n, b, function) for d, n, b in fields))
+    if not (isinstance(declared, TensorType) and isinstance(now, TensorType) and isinstance(before, TensorType)):
+        return declared
+    named = {d for p in function.params if isinstance(p.ty, TensorType) for d in p.ty.shape if name_of(d) is not None}
+    sizes = zip(declared.shape, now.shape, before.shape, strict=True)
+    shape = [n if d is ANY and n is not b and (const(n) is not None or n in named) else d for d, n, b in sizes]
+    return TensorType(tuple(shape), declared.dtype)

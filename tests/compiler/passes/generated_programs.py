@@ -51,7 +51,13 @@ def _viewed(x: Any, newshape: Any) -> Any:
 
 
 def _reshape(x: Any, attrs: Any) -> Any:
-    return _viewed(x, attrs.newshape)
+    """A reshape whose ``newshape`` may have -3, the product of two axes."""
+    newshape, sizes, axes = [], [], list(x.shape)
+    for n in attrs.newshape:
+        size = axes.pop(0) if axes else 1
+        sizes.append(size * axes.pop(0) if n == -3 else size)
+        newshape.append(0 if n == -3 else n)
+    return _viewed(x.reshape([*sizes, *axes]), newshape)
 
 
 def _split(x: Any, attrs: Any) -> Any:
@@ -117,6 +123,7 @@ MEANING: dict[str, Callable[..., Any]] = {
     "shape_of": lambda x, a: np.array(x.shape, a.dtype),
     "take": lambda x, i, a: np.take(x, i, a.axis, mode="clip"),
     "prod": lambda x, a: np.prod(x, dtype=x.dtype),
+    "ones": lambda a: np.ones(a.shape, a.dtype),
     "dyn.reshape": _dyn_reshape,
     "nn.dense": lambda x, w, a: x @ w.T,
     "nn.bias_add": _bias_add,
