@@ -98,8 +98,13 @@ class Entry:
         return MachineCore.__getitem__, (self._machine, self.function.name)
 
     def _call_general(self, args: tuple[Any, ...], donate: Any = ()) -> Any:
-        """Run on the general path: any type of argument, error messages, donated arguments."""
+        """Run on the general path: any type of argument, error messages, donated arguments.
+
+        A call without arguments takes those of ``set_input``.
+        """
         machine, function = self._machine, self.function
+        if not args and function.params and function.name in machine._inputs:
+            return machine._run_kept(function.name)
         args = positional(function, args, {})
         checker = ArgumentChecker(function)
         devices = [function.device_of(i, machine._device) for i in range(len(args))]
@@ -128,14 +133,7 @@ class MachineCore:
         if not isinstance(exe, ExecutableData):
             help = "VirtualMachine(Executable.load(path))" if isinstance(exe, (str, os.PathLike)) else _NO_EXECUTABLE
             raise wrong("VirtualMachine: the program", "an Executable", exe, help)
-        name, ordinal = gpu_number(None if device is None else a_text(device, "VirtualMachine: the device"))
-        if name is not None and name != exe.target:
-            known = "" if device in DEVICES else f" (there is no device {device!r}; devices: {', '.join(DEVICES)})"
-            raise ConfigError(
-                f"the executable was compiled for {exe.target!r}, not {device!r}{known}",
-                help="compile for it: target=...",
-                code=codes.Config.DEVICE,
-            )
+        ordinal = check_device(exe, device, "VirtualMachine: the device")
         verify(exe)
         self.exe = exe
         self.device = exe.target
@@ -159,6 +157,9 @@ class MachineCore:
         self._export = c_api.exporter()
         self._as_array = c_api.array_maker()
         self._entries: dict[str, Entry] = {}
+        #: Arguments of ``set_input`` by function and parameter; the kept result, with the number of instructions until its end.
+        self._inputs: dict[str, dict[str, Any]] = {}
+        self._kept: tuple[int, Any] | None = None
         #: ``run(*args, **named)`` calls ``main``; see Entry.
         self.run: Callable[..., Any] = self["main"] if "main" in self.entries else self._no_main
 
@@ -186,6 +187,15 @@ class MachineCore:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call ``main``, as ``run``."""
         return self.run(*args, **named)
+
+    def _run_kept(self, name: str) -> Any:
+        """Run a function on the arguments of ``set_input`` and keep the result.  Raises InputError for a missing argument."""
+        entry = self[name]
+        args = positional(entry.function, (), self._inputs.get(name, {}))
+        self._kept = None  # its memory serves the run
+        result = entry(*args)
+        self._kept = int(self._runtime.view["instructions"]), result
+        return result
 
     def _no_main(self, *args: Any, **named: Any) -> Any:
         raise _unknown_entry("main", self.entries)
@@ -376,6 +386,8 @@ class MachineCore:
         """Set every counter to 0, and ``peak_bytes`` to the bytes in use.  Raises VMError if the machine is running."""
 
         def reset() -> None:
+            if self._kept is not None:
+                self._kept = 0 if self._kept[0] == self._runtime.view["instructions"] else -1, self._kept[1]
             for name in COUNTERS:
                 self._runtime.view[name] = 0
             self._runtime.tables.sync_counts[:] = 0
@@ -436,6 +448,19 @@ def gpu_number(device: str | None) -> tuple[str | None, int]:
     if device is not None and device.startswith("cuda:") and device[5:].isdecimal():
         return "cuda", int(device[5:])
     return device, 0
+
+
+def check_device(exe: ExecutableData, device: str | None, what: str) -> int:
+    """The number of the GPU that ``device`` names.  Raises ConfigError if it is not the executable's target, ArgumentError."""
+    name, ordinal = gpu_number(None if device is None else a_text(device, what))
+    if name is not None and name != exe.target:
+        known = "" if device in DEVICES else f" (there is no device {device!r}; devices: {', '.join(DEVICES)})"
+        raise ConfigError(
+            f"the executable was compiled for {exe.target!r}, not {device!r}{known}",
+            help="compile for it: target=...",
+            code=codes.Config.DEVICE,
+        )
+    return ordinal
 
 
 def _unknown_entry(name: str, names: tuple[str, ...]) -> ConfigError:
