@@ -1,27 +1,28 @@
 """Operator functions at Relay's paths, built from the declarations: ``operators.nn.dense(x, w)``, ``operators.sum(x, axis=0)``.
 
-Arguments are the operator's inputs, then its attributes, by position or by name.  If an attribute is an expression, the call is
-of the operator's ``dyn.`` form, which has an input of that name.
+Parameters have Relay's names, order and defaults (see ``signatures``).  If an attribute is an expression, the call is of the
+operator's ``dyn.`` form, which has an input of that name.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ...ops.core.op import REGISTRY, Op, OpPattern
+from ...ops.core.op import REGISTRY, Op, OpPattern, get
+from ...ops.core.parameters import Default
 from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Constant, Expr, Var
-from ..text.attributes import AttributeProblem, attribute_names, make_attrs
+from ..text.attributes import Attribute, AttributeProblem, attributes, make_attrs
 from .build import as_expr, const, known_dtype, make_call
+from .signatures import bound, input_names, parameters, signature
 
 
 class Namespace:
@@ -59,53 +60,68 @@ def operator_function(op: Op) -> Callable[..., Call]:
 
     It raises ArgumentError for unknown arguments or attributes.
     """
-    signature = _signature(op)
 
     def build(*args: Any, **named: Any) -> Call:
-        try:
-            given = signature.bind(*args, **named).arguments
-        except TypeError as error:
-            raise ArgumentError(f"{op.name}: {error}; it takes {_takes(op)}", here()) from None
-        return _call(op, given)
+        return _call(*bound(op, args, named))
 
     build.__name__ = op.name.rpartition(".")[2]
     build.__qualname__ = op.name
     build.__doc__ = op.doc
-    vars(build)["__signature__"] = signature
+    vars(build)["__signature__"] = signature(op)
     return build
 
 
-def _input_names(op: Op) -> list[str]:
-    return [name.rstrip("*") for name in op.inputs]
-
-
-def _signature(op: Op) -> inspect.Signature:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(name, kind) for name in _input_names(op)]
-    # a missing attribute is reported by make_attrs, which names its type
-    parameters += [inspect.Parameter(name, kind, default=None) for name in attribute_names(op)]
-    return inspect.Signature(parameters)
-
-
-def _takes(op: Op) -> str:
-    names = [*_input_names(op), *attribute_names(op)]
-    return ", ".join(names) if names else "no arguments"
-
-
 def _call(op: Op, given: Mapping[str, Any]) -> Call:
-    attrs = {name: _plain(value) for name, value in given.items() if name in attribute_names(op)}
+    values = {name: _attribute_value(attribute, given[name]) for name, attribute in attributes(op).items() if name in given}
+    # None stands for the default of an attribute that takes no None
+    attrs = {name: value for name, value in values.items() if value is not None or attributes(op)[name].takes_none}
     if any(isinstance(value, Expr) for value in attrs.values()):
         return _dynamic(op, given, attrs)
-    return make_call(op, _inputs(op, [given[name] for name in _input_names(op)]), _attrs(op, attrs), here())
+    made = _attrs(op, attrs)
+    return make_call(op, _inputs(op, [given[name] for name in input_names(op)], made), made, here())
 
 
-def _inputs(op: Op, values: list[Any]) -> tuple[Expr, ...]:
-    """The inputs as expressions; for element-wise operators a number takes the common dtype of the tensors beside it."""
-    dtype = None
+def _inputs(op: Op, values: list[Any], attrs: Any) -> tuple[Expr, ...]:
+    """The inputs as expressions.
+
+    A number takes the dtype that its parameter declares; for element-wise operators the common dtype of the tensors beside it.
+    """
+    names, common = input_names(op), None
     if op.pattern is OpPattern.BROADCAST:
         known = {known_dtype(value) for value in values if isinstance(value, Expr)} - {"bool", None}
-        dtype = known.pop() if len(known) == 1 else None
-    return tuple(as_expr(value, dtype) for value in values)
+        common = known.pop() if len(known) == 1 else None
+    out = []
+    for name, value in zip(names, values, strict=True):
+        declared = parameters(op)[name].dtype if name in parameters(op) else ""
+        if not declared or not _is_number(value):
+            out.append(as_expr(value, common))
+        elif declared in names:
+            out.append(_like(value, as_expr(values[names.index(declared)])))
+        else:
+            out.append(_number(value, getattr(attrs, declared, declared)))
+    return tuple(out)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(v, (int, float)) for v in value)
+    return isinstance(value, (int, float))
+
+
+def _number(value: Any, dtype: str) -> Expr:
+    if not isinstance(value, (list, tuple)):
+        return as_expr(value, dtype)
+    for v in value:
+        as_expr(v, dtype)  # raises an error for a float where integers are wanted
+    return const(value, dtype)
+
+
+def _like(value: Any, tensor: Expr) -> Expr:
+    """The number in the dtype of a tensor; before type inference, that may be known to the operator ``cast_like`` only."""
+    dtype = known_dtype(tensor)
+    if dtype is not None:
+        return _number(value, dtype)
+    return make_call(get("cast_like"), (const(value), tensor), span=here())
 
 
 def _attrs(op: Op, values: Mapping[str, Any]) -> Any:
@@ -115,8 +131,14 @@ def _attrs(op: Op, values: Mapping[str, Any]) -> Any:
         raise ArgumentError(problem.message, here(), help=problem.help) from None
 
 
+def _attribute_value(attribute: Attribute, value: Any) -> Any:
+    """An attribute's value; a constant stands for its data, an integer for a list of one integer."""
+    value = _plain(value)
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return [value] if is_integer and attribute.takes_only_integers else value
+
+
 def _plain(value: Any) -> Any:
-    """An attribute's value; a constant stands for its data."""
     if isinstance(value, Constant):
         value = value.data
     if isinstance(value, (np.ndarray, np.generic)):
@@ -132,36 +154,36 @@ def _plain(value: Any) -> Any:
 def _dynamic(op: Op, given: Mapping[str, Any], attrs: dict[str, Any]) -> Call:
     dynamic = REGISTRY.get(f"dyn.{op.name}")
     at_run_time = [name for name, value in attrs.items() if isinstance(value, Expr)]
-    if dynamic is None or not set(at_run_time) <= set(_input_names(dynamic)):
-        fixed = ", ".join(n for n in at_run_time if dynamic is None or n not in _input_names(dynamic))
+    if dynamic is None or not set(at_run_time) <= set(input_names(dynamic)):
+        fixed = ", ".join(n for n in at_run_time if dynamic is None or n not in input_names(dynamic))
         raise ArgumentError(
             f"{op.name}: {fixed} must be known at compile time; an expression has a value only at run time", here()
         )
     # the remaining attributes, checked as the static operator's; an attribute with its default value is omitted
-    rest = {name: value for name, value in attrs.items() if name not in _input_names(dynamic)}
-    for name in [n for n in rest if n not in attribute_names(dynamic)]:
-        if rest.pop(name) != _default(op, name):
+    rest = {name: value for name, value in attrs.items() if name not in input_names(dynamic)}
+    for name in [n for n in rest if n not in attributes(dynamic)]:
+        if rest.pop(name) != attributes(op)[name].default:
             shown = ", ".join(at_run_time)
             message = f"{op.name}: {name} cannot be given when {shown} is known at run time only (dyn.{op.name} has no {name})"
             raise ArgumentError(message, here())
-    args = tuple(_run_time_input(op, name, given, attrs) for name in _input_names(dynamic))
-    return make_call(dynamic, args, _attrs(dynamic, rest), here())
+    made = _attrs(dynamic, rest)
+    values = [_run_time_input(op, dynamic, name, given, attrs) for name in input_names(dynamic)]
+    return make_call(dynamic, _inputs(dynamic, values, made), made, here())
 
 
-def _default(op: Op, name: str) -> Any:
-    return vars(op.attrs)["__dataclass_fields__"][name].default
-
-
-def _run_time_input(op: Op, name: str, given: Mapping[str, Any], attrs: Mapping[str, Any]) -> Expr:
-    if name not in attribute_names(op):
-        return as_expr(given[name])
-    value = attrs[name] if name in attrs else _broadcast_default(op, name, attrs)
-    return value if isinstance(value, Expr) else const(value, "int64")
+def _run_time_input(op: Op, dynamic: Op, name: str, given: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:
+    if name not in attributes(op):
+        return given[name]
+    parameter = parameters(dynamic)[name]
+    value = attrs.get(name)
+    if value is None:
+        value = _broadcast_default(op, name, attrs) if isinstance(parameter.default, Default) else parameter.default
+    return value if isinstance(value, Expr) or parameter.dtype else const(value, "int64")
 
 
 def _broadcast_default(op: Op, name: str, attrs: Mapping[str, Any]) -> Any:
     """The default of a missing attribute; a tuple of one element is repeated to the length of the other lists."""
-    default = _default(op, name)
+    default = attributes(op)[name].default
     if not isinstance(default, tuple) or len(default) != 1:
         raise ArgumentError(f"{op.name}: {name} must be given when another attribute is an expression", here())
     lengths = {n for n in map(_length, attrs.values()) if n is not None}

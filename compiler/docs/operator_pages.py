@@ -9,6 +9,7 @@ from ...ops.core.op import REGISTRY, Op, OpPattern
 from ...ops.core.similar_names import question, similar
 from ...ops.strategy.implementation import Kernel
 from ...vm.diagnostics.source import InputError
+from ..builder.signatures import signature_text
 from ..text.attributes import value_text
 from .not_planned import reason, section
 
@@ -54,6 +55,7 @@ def as_data(op: Op) -> dict[str, Any]:
     return {
         "name": op.name,
         "inputs": list(op.inputs),
+        "python": signature_text(op),
         "data_dependent": list(op.data_dependent),
         "upper_bound": op.shape_func.upper_bound,
         "pattern": op.pattern.name,
@@ -102,6 +104,11 @@ def signature(op: Op) -> str:
     return f"{op.name}({', '.join([*inputs, *attrs])})"
 
 
+def python_form(op: Op) -> str:
+    """The call in Python where its parameters are others than in the text format, else ""."""
+    return f"relay.{signature_text(op)}" if op.python is not None else ""
+
+
 def operator_text(op: Op) -> str:
     """One operator as text."""
     flagged = [name for name, flag in zip(op.inputs, op.data_dependent, strict=True) if flag]
@@ -111,6 +118,7 @@ def operator_text(op: Op) -> str:
         [
             signature(op),
             f"  {op.doc}",
+            *([f"  in Python {python_form(op)}"] if python_form(op) else []),
             f"  its shape function reads {reads}{bound}",
             f"  pattern {op.pattern.name}, implemented by {', '.join(op.implementations)}",
             *(_kernel_text(_kernel_data(op, k)) for k in op.kernels),
@@ -131,10 +139,16 @@ def ops_markdown() -> str:
     parts = [_INTRODUCTION.format(count=len(operators()))]
     for title, ops in families.items():
         if ops:
-            lines = [f"| `{signature(op)}` | {op.pattern.name} | {op.doc.replace('|', chr(92) + '|')} |" for op in ops]
-            parts.append("\n".join([f"## {title}", "", "| operator | pattern | |", "|---|---|---|", *lines]))
+            parts.append("\n".join([f"## {title}", "", "| operator | pattern | |", "|---|---|---|", *map(_row, ops)]))
     parts.append(section())
     return "\n\n".join(parts) + "\n"
+
+
+def _row(op: Op) -> str:
+    doc = op.doc.replace("|", "\\|")
+    if op.python is not None:
+        doc += f" In Python: `{python_form(op)}`."
+    return f"| `{signature(op)}` | {op.pattern.name} | {doc} |"
 
 
 _INTRODUCTION = """\
@@ -142,7 +156,8 @@ _INTRODUCTION = """\
 
 Generated from the declarations by `python -m relayvm.compiler.docs.pages`; do not edit. {count} operators.
 
-Inputs come first, then attributes with their defaults. A `*` marks an input whose *values* the shape function reads: only
+Inputs come first, then attributes with their defaults, as in the text format. A Python function has the same parameters, or
+those given as "In Python". A `*` marks an input whose *values* the shape function reads: only
 these inputs are ever copied to the host to compute a shape. `(data, ...)` is one input that is a tuple of tensors. The pattern
 determines fusion: an `OPAQUE` operator has a kernel of its own, a `RESHAPE` operator has none, a `COMPOSITE` operator is expanded
 into calls of other operators, which fuse by their own patterns. `relayvm ops NAME` describes one operator."""

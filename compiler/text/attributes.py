@@ -40,7 +40,7 @@ class _TooLarge(TypeError):
 
 
 @dataclass(frozen=True)
-class _Attribute:
+class Attribute:
     """An attribute as it is written: its name, its type and its default (``MISSING``: it is required).
 
     ``field``: the field of the attrs dataclass.  ``inner``: the field within a field that is a dataclass, else "".
@@ -56,6 +56,26 @@ class _Attribute:
         """The value in ``attrs``."""
         value = getattr(attrs, self.field)
         return getattr(value, self.inner) if self.inner else value
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is dataclasses.MISSING
+
+    @property
+    def takes_none(self) -> bool:
+        """Whether None is a value of the attribute."""
+        return self.hint is Any or type(None) in typing.get_args(self.hint)
+
+    @property
+    def takes_only_integers(self) -> bool:
+        """Whether the values are lists of integers, of any length."""
+        return bool(self.hint == tuple[int, ...])
+
+
+def attributes(op: Op) -> Mapping[str, Attribute]:
+    """The operator's attributes by name, in order."""
+    return _attributes(op.attrs)
 
 
 def attribute_names(op: Op) -> tuple[str, ...]:
@@ -88,7 +108,7 @@ def make_attrs(op: Op, values: Mapping[str, Any]) -> Any:
         raise AttributeProblem(f"{op.name}: {error}") from error
 
 
-def _converted(op: Op, attribute: _Attribute, value: Any) -> Any:
+def _converted(op: Op, attribute: Attribute, value: Any) -> Any:
     try:
         return _convert(value, attribute.hint)
     except _TooLarge as error:
@@ -105,11 +125,11 @@ def _unknown(op: Op, name: str) -> AttributeProblem:
 
 
 @functools.cache
-def _attributes(attrs: type) -> dict[str, _Attribute]:
+def _attributes(attrs: type) -> dict[str, Attribute]:
     return {attribute.name: attribute for attribute in _written(attrs)}
 
 
-def _written(attrs: Any) -> Iterator[_Attribute]:
+def _written(attrs: Any) -> Iterator[Attribute]:
     """The attributes of a dataclass.  A field that is a dataclass has a default."""
     hints = typing.get_type_hints(attrs)
     for field in dataclasses.fields(attrs):
@@ -119,11 +139,11 @@ def _written(attrs: Any) -> Iterator[_Attribute]:
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         if not dataclasses.is_dataclass(hint):
-            yield _Attribute(field.name, hint, default, field.name)
+            yield Attribute(field.name, hint, default, field.name)
             continue
         for k, inner in enumerate(_written(hint)):
             name = inner.name if k else field.name
-            yield _Attribute(name, inner.hint, inner.value(default), field.name, inner.field)
+            yield Attribute(name, inner.hint, inner.value(default), field.name, inner.field)
 
 
 def _convert(value: Any, hint: Any) -> Any:

@@ -11,6 +11,7 @@ from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
 from ..strategy.implementation import Kernel
 from .compute import Compute, Reduction
 from .effect import NO_EFFECT, Effect
+from .parameters import Parameters
 from .similar_names import question, similar
 
 
@@ -92,6 +93,7 @@ class Op:
     expand: Expand | None = None
     legalization: Legalization | None = None
     shape_func_name: str | None = None  # if the shape function is registered under another name
+    python: Parameters | None = None  # of the Python function; None: the inputs, then the attributes
     static: StaticRule | None = None  # dyn.* only
     stateful: bool = False
     effect: Effect = NO_EFFECT  # MACHINE only

@@ -10,6 +10,7 @@ from ...shape_funcs.symbolic.dim import Dim, dim
 from ..core.dtype_rules import FLOATS, INTEGERS, require, require_same
 from ..core.legalize import indices
 from ..core.op import Op, OpPattern, TypeRelError
+from ..core.parameters import Parameter, Parameters
 from ..kernels.all_class_nms import cpu as bodies
 from ..kernels.all_class_nms import cuda as cuda
 from ..kernels.sort.radix import COUNTERS
@@ -94,6 +95,14 @@ Op(
     "`iou_threshold`, at most `max_output_boxes_per_class` (-1: all).  A box is given by two corners.  In tensorflow format, -1 "
     "fills the rest.",
     inputs=_INPUTS,
+    python=Parameters.of(
+        "boxes",
+        "scores",
+        Parameter("max_output_boxes_per_class", -1, dtype="int32"),
+        Parameter("iou_threshold", -1.0, dtype="float32"),
+        Parameter("score_threshold", -1.0, dtype="float32"),
+        "output_format",
+    ),
     attrs=AllClassNonMaxSuppressionAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_all_class_rule,

@@ -198,10 +198,10 @@ BROADCAST_TO = Op(
 )
 BROADCAST_TO_LIKE = Op(
     name="broadcast_to_like",
-    doc="The data repeated to the shape of `like`: `broadcast_to_like([1], [7, 8]) = [1, 1]`.",
-    inputs=("data", "like"),
+    doc="The data repeated to the shape of `broadcast_type`: `broadcast_to_like([1], [7, 8]) = [1, 1]`.",
+    inputs=("data", "broadcast_type"),
     pattern=OpPattern.BROADCAST,
-    dtype=like_first("broadcast_to_like", ["data", "like"]),
+    dtype=like_first("broadcast_to_like", ["data", "broadcast_type"]),
     compute=first_broadcast,
 )
 BIAS_ADD = Op(

@@ -21,8 +21,8 @@ def _cast_like(inputs: tuple[Term, Term], attrs: Any) -> Term:
 
 composite(
     name="cast_like",
-    doc="The elements in the dtype of `like`: `cast_like([1.7], 0) = [1]`, where 0 is an int32.",
-    inputs=("data", "like"),
+    doc="The elements in the dtype of `dtype_like`: `cast_like([1.7], 0) = [1]`, where 0 is an int32.",
+    inputs=("data", "dtype_like"),
     dtype=lambda dtypes, attrs: str(dtypes[1]),
     expand=_cast_like,
 )

@@ -27,7 +27,6 @@ class Conv1dTransposeAttrs:
 
     strides: Numbers = 1
     padding: Numbers = 0
-    output_padding: Numbers = 0
     dilation: Numbers = 1
     groups: int = 1
     channels: int | None = None
@@ -35,6 +34,7 @@ class Conv1dTransposeAttrs:
     data_layout: str = data_layouts(1)[0]
     kernel_layout: str = transposed_layouts(1)[0]
     out_layout: str = ""
+    output_padding: Numbers = 0
     out_dtype: str = ""
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.compute import Cast, Scalar, Value, apply, cast
 from ..core.dtype_rules import NUMBERS, from_attr, known_dtype, require_same
 from ..core.op import Op, OpPattern, TypeRelError
+from ..core.parameters import Parameter, Parameters
 from ..core.tensor_types import computed_in
 from .elementwise import one, zero
 
@@ -72,10 +74,19 @@ def _arange(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: ArangeAt
     return start + apply("multiply", number, step, dtype=output.dtype)
 
 
+def _arange_call(given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A single argument is ``stop``; the step is 1 by default."""
+    start, stop, step = given["start"], given["stop"], given["step"]
+    if stop is None:
+        start, stop = 0, start
+    return "arange", {**given, "start": start, "stop": stop, "step": 1 if step is None else step}
+
+
 Op(
     name="full",
     doc="A tensor filled with a scalar: `full(7, shape=[2]) = [7, 7]`.",
     inputs=("fill_value",),
+    python=Parameters.of("fill_value", Parameter("shape", ()), "dtype"),
     attrs=FullAttrs,
     pattern=OpPattern.INJECTIVE,
     dtype=lambda inputs, attrs: full_dtype("full", inputs[0], attrs.dtype),
@@ -103,6 +114,13 @@ Op(
     name="arange",
     doc='`start, start + step, ...` below `stop`: `arange(0, 5, 2, dtype="int32") = [0, 2, 4]`.',
     inputs=("start", "stop", "step"),
+    python=Parameters.of(
+        Parameter("start", dtype="dtype"),
+        Parameter("stop", None, dtype="dtype"),
+        Parameter("step", None, dtype="dtype"),
+        "dtype",
+        call=_arange_call,
+    ),
     attrs=ArangeAttrs,
     pattern=OpPattern.INJECTIVE,
     dtype=_arange_dtype,

@@ -15,9 +15,10 @@ from ..core.compute import Literal, Scalar, Value, apply, index
 from ..core.dtype_rules import NUMBERS, known_dtype, like_first, require
 from ..core.legalize import indices
 from ..core.op import DTypeRule, NoAttrs, Op, OpPattern
+from ..core.parameters import Parameters
 from .broadcast import BroadcastToAttrs, first_broadcast
 from .creation import FullAttrs, InitAttrs, fill_element, full_dtype, one_element, zero_element
-from .indexing import OneHotAttrs, as_index, one_hot, one_hot_dtype
+from .indexing import ONE_HOT_PYTHON, OneHotAttrs, as_index, one_hot, one_hot_dtype
 from .transform import ExpandDimsAttrs, ReshapeAttrs, SliceAttrs, SqueezeAttrs, TileAttrs, tiled, view
 
 Axes = tuple[Scalar, ...]
@@ -144,7 +145,7 @@ def _length(vector: Value) -> int:
 
 def _declare(
     name: str, doc: str, inputs: tuple[str, ...], compute: Any, static: Any, attrs: type = NoAttrs,
-    dtype: DTypeRule | None = None, legal: tuple[int, ...] = (),
+    dtype: DTypeRule | None = None, legal: tuple[int, ...] = (), python: Parameters | None = None,
 ) -> Op:  # fmt: skip
     """Declare a fusable dyn operator; ``legal``: the inputs that are indices or sizes.
 
@@ -152,7 +153,7 @@ def _declare(
     """
     shapes = legal or tuple(range(1, len(inputs)))
     return Op(
-        name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.INJECTIVE,
+        name=name, doc=doc, inputs=inputs, python=python, attrs=attrs, pattern=OpPattern.INJECTIVE,
         dtype=dtype or _dtype(name, inputs, shapes), compute=compute, static=static, legalization=indices(*shapes),
     )  # fmt: skip
 
@@ -236,4 +237,5 @@ _declare(
     DynOneHotAttrs,
     _one_hot_rule,
     (0, 3),
+    ONE_HOT_PYTHON,
 )

@@ -15,11 +15,14 @@ from ..core.tensor_types import DTYPES, int_range, is_float
 Body = Callable[[Scalar], Scalar]
 
 
-def _op(name: str, doc: str, body: Callable[[Scalar, Any], Scalar], dtype: DTypeRule, attrs: type = NoAttrs) -> Op:
+def _op(
+    name: str, doc: str, body: Callable[[Scalar, Any], Scalar], dtype: DTypeRule, attrs: type = NoAttrs,
+    inputs: tuple[str, ...] = ("data",),
+) -> Op:  # fmt: skip
     def compute(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
         return body(inputs[0](*axes), attrs)
 
-    return Op(name=name, doc=doc, inputs=("data",), pattern=OpPattern.ELEMWISE, dtype=dtype, attrs=attrs, compute=compute)
+    return Op(name=name, doc=doc, inputs=inputs, pattern=OpPattern.ELEMWISE, dtype=dtype, attrs=attrs, compute=compute)
 
 
 def _unary(name: str, doc: str, body: Body, supported: Sequence[str], result: str | None = None) -> Op:
@@ -184,7 +187,7 @@ def _clip(x: Scalar, attrs: ClipAttrs) -> Scalar:
 
 
 def _clip_dtype(inputs: tuple[Any, ...], attrs: ClipAttrs) -> str:
-    dtype = like_inputs("clip", ["data"], NUMBERS)(inputs, attrs)
+    dtype = like_inputs("clip", ["a"], NUMBERS)(inputs, attrs)
     assert isinstance(dtype, str)
     for name, bound in (("a_min", attrs.a_min), ("a_max", attrs.a_max)):
         if math.isnan(bound) and not is_float(dtype):
@@ -214,6 +217,7 @@ CLIP = _op(
     _clip,
     _clip_dtype,
     ClipAttrs,
+    ("a",),
 )
 COPY = _unary("copy", "The same elements in a new tensor: `copy([1, 2]) = [1, 2]`.", lambda x: x, DTYPES)
 ZEROS_LIKE = _unary(

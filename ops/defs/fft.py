@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.symbolic.dim import Dim, IntLike, const, dim
 from ..core.dtype_rules import FLOATS, require, require_same
 from ..core.op import Op, OpPattern
+from ..core.parameters import Parameter, Parameters
 from ..kernels.fft import cpu as bodies
 from ..kernels.fft import cuda as cuda
 from ..strategy.implementation import Kernel, OpCall, Scratch
@@ -68,6 +70,17 @@ def _plan_of_frames(call: OpCall) -> Dim:
     return _plan(call.attrs.n_fft)
 
 
+def _stft_call(given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """By default a window of ones as long as a frame, and frames a quarter of their length apart."""
+    n, hop, length, window = (given.get(name) for name in ("n_fft", "hop_length", "win_length", "window"))
+    if isinstance(n, int):
+        hop = n // 4 if hop is None else hop
+        length = n if length is None else length
+    if window is None and isinstance(length, int):
+        window = [1.0] * length
+    return "stft", {**given, "hop_length": hop, "win_length": length, "window": window}
+
+
 Op(
     name="dft",
     doc="The discrete Fourier transform along the last axis, real and imaginary part: "
@@ -84,6 +97,16 @@ Op(
     doc="The discrete Fourier transforms of sliding windows over real data, as pairs of real and imaginary part: "
     "`stft([1.0, 2.0, 4.0], [1.0, 1.0], n_fft=2, hop_length=1, win_length=2) = [[[3, 0], [6, 0]], [[-1, 0], [-2, 0]]]`.",
     inputs=("data", "window"),
+    python=Parameters.of(
+        "data",
+        "n_fft",
+        Parameter("hop_length", None),
+        Parameter("win_length", None),
+        Parameter("window", None, dtype="data"),
+        "normalized",
+        "onesided",
+        call=_stft_call,
+    ),
     attrs=StftAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_frames_rule,

@@ -15,6 +15,7 @@ from ..core.compute import Scalar, Value, apply
 from ..core.dtype_rules import FLOATS, NUMBERS, one_of, require
 from ..core.legalize import indices
 from ..core.op import DTypeRule, Op, OpPattern, TypeRelError
+from ..core.parameters import Parameter, Parameters
 from ..core.scalar_attrs import element, require_element
 from ..core.tensor_types import DTYPES, is_float
 from .conv import Numbers
@@ -225,6 +226,13 @@ def _rule(name: str) -> DTypeRule:
 # ---- the operators ---------------------------------------------------------------------------------------------------
 
 
+def _python(roi: str | Parameter) -> Parameters:
+    return Parameters.of(
+        "data", "size", roi, "layout", "method", "coordinate_transformation_mode", "rounding_method", "cubic_alpha",
+        "cubic_exclude", "extrapolation_value", "out_dtype", "scales",
+    )  # fmt: skip
+
+
 def _resize(rank: int, attrs: type) -> Op:
     def compute(inputs: tuple[Value], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
         crops = attrs.coordinate_transformation_mode == CROP_MODE
@@ -235,6 +243,7 @@ def _resize(rank: int, attrs: type) -> Op:
         doc=f"The data resized to `size` along {rank} spatial {'axis' if rank == 1 else 'axes'}, by the nearest elements or by "
         f"interpolation: `image.resize{rank}d({_example(rank)[0]}, size={_example(rank)[2]}) = {_example(rank)[1]}`.",
         inputs=("data",),
+        python=_python("roi"),
         attrs=attrs,
         pattern=OpPattern.INJECTIVE,
         dtype=_rule(f"image.resize{rank}d"),
@@ -277,6 +286,7 @@ Op(
     '`dyn.image.resize2d([[[[1.0, 2.0]]]], [1, 4], [0.0, 0.0, 1.0, 1.0], method="nearest_neighbor", '
     'coordinate_transformation_mode="asymmetric") = [[[[1, 1, 2, 2]]]]`.',
     inputs=("data", "size", "roi"),
+    python=_python(Parameter("roi", (0.0, 0.0, 0.0, 0.0), dtype="float32")),
     attrs=DynResize2dAttrs,
     pattern=OpPattern.INJECTIVE,
     dtype=_rule("dyn.image.resize2d"),

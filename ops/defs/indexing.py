@@ -13,6 +13,7 @@ from ..core.compute import Guard, Scalar, Select, Value, apply, cast, index
 from ..core.dtype_rules import INTEGERS, known_dtype, like_first, require
 from ..core.legalize import indices
 from ..core.op import NoAttrs, Op, OpPattern
+from ..core.parameters import Default, Parameter, Parameters
 from ..native.status import INDEX_OUT_OF_RANGE
 from .broadcast import broadcast
 from .transform import AxisAttrs
@@ -198,12 +199,18 @@ def one_hot_dtype(name: str, inputs: tuple[Any, ...], dtype: str) -> str:
     return known_dtype(name, dtype)
 
 
+ONE_HOT_PYTHON = Parameters.of(
+    "indices", Parameter("on_value", dtype="dtype"), Parameter("off_value", dtype="dtype"), "depth", "axis", "dtype"
+)
+
+
 def _injective(
-    name: str, doc: str, inputs: tuple[str, ...], attrs: type | None, compute: Any, legal: Any, dtype: Any = None
-) -> Op:
+    name: str, doc: str, inputs: tuple[str, ...], attrs: type | None, compute: Any, legal: Any, dtype: Any = None,
+    python: Parameters | None = None,
+) -> Op:  # fmt: skip
     rule = dtype or like_first(name, inputs, {1: INTEGERS})
     given: dict[str, Any] = {"attrs": attrs or NoAttrs, "pattern": OpPattern.INJECTIVE, "compute": compute}
-    return Op(name=name, doc=doc, inputs=inputs, dtype=rule, legalization=legal, **given)
+    return Op(name=name, doc=doc, inputs=inputs, python=python, dtype=rule, legalization=legal, **given)
 
 
 _injective(
@@ -222,6 +229,7 @@ _injective(
     AxisAttrs,
     _gather,
     indices(1),
+    python=Parameters.of("data", Parameter("axis", Default.REQUIRED), "indices"),
 )
 _injective(
     "gather_nd",
@@ -240,6 +248,7 @@ _injective(
     one_hot,
     indices(0),
     lambda inputs, attrs: one_hot_dtype("one_hot", inputs, attrs.dtype),
+    ONE_HOT_PYTHON,
 )
 _injective(
     "adv_index",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.compute import Scalar, Select, Value, apply, index
 from ..core.dtype_rules import INTEGERS, like_first, require_same
 from ..core.legalize import indices
-from ..core.op import Op, OpPattern
+from ..core.op import Op, OpPattern, TypeRelError
+from ..core.parameters import Parameter, Parameters
 from .elementwise import zero
 from .indexing import as_index
 
@@ -66,6 +68,20 @@ def _set_diag_rule(inputs: tuple[Any, ...], attrs: MatrixSetDiagAttrs) -> str:
     return require_same("matrix_set_diag", inputs, (0, 1), ("data", "diagonal"))
 
 
+_ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
+
+
+def _set_diag_call(given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """``k``: a diagonal, or the first and the last; ``align``: of the diagonals above and below the main one."""
+    k, align = given["k"], given["align"]
+    if align not in _ALIGNMENTS:
+        raise TypeRelError(f"matrix_set_diag: align is {' or '.join(_ALIGNMENTS)}, not {align!r}")
+    first, last = (k[0], k[-1]) if isinstance(k, (list, tuple)) and k else (k, k)
+    above, below = (side == "RIGHT" for side in align.split("_"))
+    sides = {"super_diag_right_align": above, "sub_diag_right_align": below}
+    return "matrix_set_diag", {"data": given["data"], "diagonal": given["diagonal"], "k1": first, "k2": last, **sides}
+
+
 Op(
     name="trilu",
     doc="The upper (or lower) triangle of matrices from diagonal `k` on, 0 elsewhere: "
@@ -81,6 +97,7 @@ Op(
     name="matrix_set_diag",
     doc="Diagonals of matrices replaced: `matrix_set_diag([[1, 2], [3, 4]], [7, 8]) = [[7, 2], [3, 8]]`.",
     inputs=("data", "diagonal"),
+    python=Parameters.of("data", "diagonal", Parameter("k", 0), Parameter("align", "RIGHT_LEFT"), call=_set_diag_call),
     attrs=MatrixSetDiagAttrs,
     pattern=OpPattern.INJECTIVE,
     dtype=_set_diag_rule,

@@ -10,6 +10,7 @@ from ..core.compute import Scalar, Select, Value, apply, cast, index
 from ..core.dtype_rules import NUMBERS, like_first
 from ..core.legalize import indices
 from ..core.op import DTypeRule, Op, OpPattern
+from ..core.parameters import Parameter, Parameters
 from ..core.scalar_attrs import element, require_element
 from .dynamic import static_form
 from .indexing import as_index, inside
@@ -115,6 +116,9 @@ def _dilate_rule(inputs: tuple[Any, ...], attrs: DilateAttrs) -> str:
     return str(inputs[0])
 
 
+_PYTHON = Parameters.of("data", "pad_width", Parameter("pad_value", 0, dtype="data"), "pad_mode")
+
+
 def _static_pad(attrs: DynPadAttrs, width: tuple[int, ...]) -> PadAttrs:
     return PadAttrs(tuple(zip(width[::2], width[1::2], strict=True)), attrs.pad_mode)
 
@@ -124,6 +128,7 @@ Op(
     doc="Elements added around a tensor: `nn.pad([1, 2], 0, pad_width=[[1, 2]]) = [0, 1, 2, 0, 0]`; with `reflect` an axis is "
     "longer than the padding on either end.",
     inputs=("data", "pad_value"),
+    python=_PYTHON,
     attrs=PadAttrs,
     pattern=OpPattern.INJECTIVE,
     dtype=_pad_rule("nn.pad", 1),
@@ -142,6 +147,7 @@ Op(
     name="dyn.nn.pad",
     doc="`nn.pad` whose widths are known at run time: `dyn.nn.pad([1, 2], [[1, 0]], 7) = [7, 1, 2]`.",
     inputs=("data", "pad_width", "pad_value"),
+    python=_PYTHON,
     attrs=DynPadAttrs,
     pattern=OpPattern.INJECTIVE,
     dtype=_pad_rule("dyn.nn.pad", 2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,8 @@ from ...shape_funcs.defs.reduce import reduced_axes
 from ..core.composite import Term, call, cast, composite, number, widened
 from ..core.compute import Cast, Reduction, Scalar, Value, apply
 from ..core.dtype_rules import BOOL, FLOATS, NUMBERS, like_inputs
-from ..core.op import Op, OpPattern, get
+from ..core.op import Op, OpPattern, TypeRelError, get
+from ..core.parameters import Parameter, Parameters
 from .broadcast import WHERE
 from .elementwise import EXP, ISFINITE, LOG, SQRT, literal
 from .transform import SqueezeAttrs
@@ -53,11 +54,13 @@ def _reduce(
     result: str | None = None,
     attrs: type = ReduceAttrs,
     finish: Callable[[Scalar, Scalar], Scalar] | None = None,
+    python: Parameters | None = None,
 ) -> Op:
     return Op(
         name=name,
         doc=doc,
         inputs=("data",),
+        python=python,
         attrs=attrs,
         pattern=OpPattern.COMM_REDUCE,
         dtype=like_inputs(name, ["data"], supported, result),
@@ -77,6 +80,17 @@ def _mean(total: Scalar, count: Scalar) -> Scalar:
     return apply("divide", total, Cast(count, total.dtype))
 
 
+def _variance_call(given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The operator of the given mean, or of the divisor."""
+    rest = dict(given)
+    unbiased, mean = rest.pop("unbiased"), rest.pop("with_mean")
+    if mean is None:
+        return "unbiased_variance" if unbiased else "variance", rest
+    if unbiased:
+        raise TypeRelError("variance: unbiased=True cannot be given with with_mean", help="the mean is then no estimate")
+    return "variance_with_mean", {**rest, "mean": mean}
+
+
 SUM = _reduce("sum", "`sum([[1, 2], [3, 4]], axis=0) = [4, 6]`; integers wrap.", NUMBERS)
 _reduce("prod", "`prod([[1, 2], [3, 4]], axis=0) = [3, 8]`; integers wrap.", NUMBERS)
 MAX = _reduce("max", "`max([[1, 2], [3, 4]], axis=1) = [2, 4]`; NaN if one is NaN; an empty axis is an error.", NUMBERS)
@@ -85,8 +99,11 @@ _reduce("all", "`all([[True, False], [True, True]], axis=1) = [False, True]`; Tr
 _reduce("any", "`any([[True, False], [False, False]], axis=1) = [True, False]`; False for an empty axis.", BOOL)
 MEAN = _reduce("mean", "`mean([[1.0, 3.0]], axis=1) = [2.0]`; NaN for an empty axis.", FLOATS, combine="sum", finish=_mean)
 VARIANCE = _reduce(
-    "variance", "The mean squared distance from the mean: `variance([1.0, 3.0]) = 1.0`; NaN for an empty axis.", FLOATS
-)
+    "variance", "The mean squared distance from the mean: `variance([1.0, 3.0]) = 1.0`; NaN for an empty axis.", FLOATS,
+    python=Parameters.of(
+        "data", "axis", "keepdims", "exclude", Parameter("unbiased", False), Parameter("with_mean", None), call=_variance_call
+    ),
+)  # fmt: skip
 _reduce(
     "argmax",
     "The index of the largest element, counted over the folded axes: `argmax([[1, 5, 5]], axis=1) = [1]`.",

@@ -6,7 +6,7 @@ this order.  An index out of range is an error, INDEX_OUT_OF_RANGE.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,8 @@ from ...shape_funcs.symbolic.dim import Dim, const, dim, product
 from ..core.compute import Guard, Scalar, Select, Value, apply, index
 from ..core.dtype_rules import FLOATS, INDICES, INTEGERS, NUMBERS, like_inputs, require, require_same
 from ..core.legalize import indices
-from ..core.op import DTypeRule, NoAttrs, Op, OpPattern
+from ..core.op import DTypeRule, NoAttrs, Op, OpPattern, TypeRelError
+from ..core.parameters import Parameter, Parameters
 from ..kernels.scatter import cpu as bodies
 from ..kernels.scatter import cuda as cuda
 from ..native.status import BAD_VALUE, SHAPE_CHECK
@@ -132,6 +133,21 @@ def _opaque(name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, kern
     Op(name=name, doc=doc, inputs=inputs, pattern=OpPattern.OPAQUE, dtype=dtype, kernels=(kernel,), **more)
 
 
+_SPARSE_PYTHON = Parameters.of(
+    "sparse_indices", "output_shape", "sparse_values", Parameter("default_value", 0, dtype="sparse_values")
+)
+
+
+def _strided_set_call(given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """By default every stride is 1."""
+    begin, strides = given.get("begin"), given["strides"]
+    if strides is None and isinstance(begin, (list, tuple)):
+        strides = [1] * len(begin)
+    if strides is None:
+        raise TypeRelError("strided_set: strides must be given when begin is an expression")
+    return "strided_set", {**given, "strides": strides}
+
+
 def _sparse_kernel(*views: str) -> Kernel:
     return Kernel("sparse_to_dense", bodies.sparse_to_dense, lambda attrs: {}, views, cuda=cuda.sparse_to_dense, refuses=True)
 
@@ -181,6 +197,7 @@ _opaque(
     _SPARSE,
     _sparse_rule("sparse_to_dense"),
     _sparse_kernel("dims"),
+    python=_SPARSE_PYTHON,
     attrs=SparseToDenseAttrs,
     legalization=indices(0),
 )
@@ -190,6 +207,7 @@ _opaque(
     (*_SPARSE, "output_shape"),
     _sparse_rule("dyn.sparse_to_dense"),
     _sparse_kernel("dims", "dims", "dims", "skip", "dims"),
+    python=_SPARSE_PYTHON,
     static=static_form("sparse_to_dense", [3], lambda attrs, shape: SparseToDenseAttrs(shape)),
     legalization=indices(0, 3),
 )
@@ -204,6 +222,14 @@ Op(
     name="strided_set",
     doc="Part of a tensor, as numpy slices, replaced by `v`: `strided_set([0, 1, 2, 3], [8, 9], [0], [4], [2]) = [8, 1, 9, 3]`.",
     inputs=("data", "v", "begin", "end", "strides"),
+    python=Parameters.of(
+        "data",
+        "v",
+        Parameter("begin", dtype="int64"),
+        Parameter("end", dtype="int64"),
+        Parameter("strides", None, dtype="int64"),
+        call=_strided_set_call,
+    ),
     attrs=NoAttrs,
     pattern=OpPattern.INJECTIVE,
     dtype=_strided_set_rule,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from ..core.compute import Scalar, Select, Value, apply, index
 from ..core.dtype_rules import INDICES, known_dtype, like_fields, like_first
 from ..core.op import Op, OpPattern, TypeRelError
+from ..core.parameters import Parameter, Parameters
 
 Axes = tuple[Scalar, ...]
 #: Maximum number of sections of a split.
@@ -219,8 +220,8 @@ class ReshapeAttrs:
 
 @dataclass(frozen=True)
 class ReshapeLikeAttrs:
-    """``lhs_begin``, ``lhs_end``: the replaced axes of the data; ``rhs_begin``, ``rhs_end``: the replacing axes of ``like``; ends
-    are exclusive.  Negative numbers count from the end; None is after the last axis."""
+    """``lhs_begin``, ``lhs_end``: the replaced axes of the data; ``rhs_begin``, ``rhs_end``: the replacing axes of the other
+    tensor; ends are exclusive.  Negative numbers count from the end; None is after the last axis."""
 
     lhs_begin: int = 0
     lhs_end: int | None = None
@@ -267,9 +268,9 @@ RESHAPE = view(
 )
 view(
     "reshape_like",
-    "The same elements in the shape of `like`, or a part of it: `reshape_like([1, 2], [[0, 0]]) = [[1, 2]]`.",
+    "The same elements in the shape of `shape_like`, or a part of it: `reshape_like([1, 2], [[0, 0]]) = [[1, 2]]`.",
     ReshapeLikeAttrs,
-    ("data", "like"),
+    ("data", "shape_like"),
 )
 view("squeeze", "Axes of size 1 removed: `squeeze([[1, 2]], axis=[0]) = [1, 2]`.", SqueezeAttrs)
 view("expand_dims", "Axes of size 1 put in: `expand_dims([1, 2], axis=0) = [[1, 2]]`.", ExpandDimsAttrs)
@@ -279,6 +280,7 @@ Op(
     name="shape_of",
     doc="The shape as a vector on the host: `shape_of([[1, 2, 3]]) = [1, 3]`.  Reads no element.",
     inputs=("data",),
+    python=Parameters.of("data", Parameter("dtype", "int32")),
     attrs=ShapeOfAttrs,
     pattern=OpPattern.MACHINE,
     dtype=lambda inputs, attrs: known_dtype("shape_of", attrs.dtype, INDICES),

@@ -14,6 +14,7 @@ from ..core.compute import Scalar, Value
 from ..core.dtype_rules import NUMBERS, require
 from ..core.legalize import converted, whole_dtype
 from ..core.op import DTypeRule, Op, OpPattern, TypeRelError
+from ..core.parameters import Parameter, Parameters
 from .image import Method, Mode, ResizingAttrs, resized_dtype, resized_element
 
 _METHODS: dict[str, Method] = {
@@ -85,6 +86,14 @@ def _rule(name: str, scales: Sequence[str]) -> DTypeRule:
     return rule
 
 
+def _python(scales: tuple[str, ...], dtype: str = "") -> Parameters:
+    listed = [Parameter(what, 1.0, dtype) for what in scales]
+    if len(scales) == 2:
+        return Parameters.of("data", *listed, "layout", "method", "align_corners")
+    mode = Parameter("coordinate_transformation_mode", "half_pixel")
+    return Parameters.of("data", *listed, "layout", "method", mode)
+
+
 def _upsampling(name: str, doc: str, attrs: type, dyn_attrs: type, scales: tuple[str, ...], example: str) -> None:
     def static(given: Any, constants: Sequence[Any]) -> tuple[str, Any] | None:
         known = constants[1:]
@@ -99,12 +108,12 @@ def _upsampling(name: str, doc: str, attrs: type, dyn_attrs: type, scales: tuple
     given = ", ".join(f"{what}={one}" for what, one in zip(scales, ones, strict=True))
     Op(
         name=name, doc=f"{doc}: `{name}({data}, {given}) = {result}`.", inputs=("data",), attrs=attrs,
-        dtype=_rule(name, scales), **shared,
+        dtype=_rule(name, scales), python=_python(scales), **shared,
     )  # fmt: skip
     dyn = f"dyn.{name}"
     Op(
         name=dyn, doc=f"`{name}` by factors known at run time: `{dyn}({data}, {', '.join(ones)}) = {result}`.",
-        inputs=("data", *scales), attrs=dyn_attrs, dtype=_rule(dyn, scales), static=static,
+        inputs=("data", *scales), attrs=dyn_attrs, dtype=_rule(dyn, scales), python=_python(scales, "float32"), static=static,
         legalization=converted(dict.fromkeys(range(1, len(scales) + 1), whole_dtype)), **shared,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.dtype_rules import FLOATS, INTEGERS, require
 from ..core.legalize import indices
 from ..core.op import Op, OpPattern
+from ..core.parameters import Parameter, Parameters
 from ..kernels.sort.radix import COUNTERS
 from ..kernels.vision import cpu as bodies
 from ..kernels.vision.cuda import get_valid_counts
@@ -67,6 +68,7 @@ Op(
     doc="The boxes of each image with a class and a score above a threshold, moved to the front: their number, the boxes, and "
     "their original indices; -1 fills the rest.",
     inputs=("data", "score_threshold"),
+    python=Parameters.of("data", Parameter("score_threshold", dtype="float32"), "id_index", "score_index"),
     attrs=GetValidCountsAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_valid_counts_rule,
@@ -79,6 +81,18 @@ Op(
     "`iou_threshold` or more: at most `max_output_size` (-1: all), as their `indices`, and their number; -1 fills the rest.  "
     "An `iou_threshold` of 0 or less keeps every valid box at its position.",
     inputs=_NMS_INPUTS,
+    python=Parameters.of(
+        *_NMS_INPUTS[:3],
+        Parameter("max_output_size", -1, dtype="int32"),
+        Parameter("iou_threshold", 0.5, dtype="float32"),
+        "force_suppress",
+        "top_k",
+        "coord_start",
+        "score_index",
+        "id_index",
+        "return_indices",
+        "invalid_to_bottom",
+    ),
     attrs=NonMaxSuppressionAttrs,
     pattern=OpPattern.OPAQUE,
     dtype=_suppression_rule,
