@@ -6,7 +6,8 @@
     }                                                %y: Tensor[(3, 4), float32]
 
 Requires: A-normal form.
-Ensures: ``ty`` of every node is set; annotations hold; a ``?n`` of a parameter is ``sym("n")``, a ``?`` a symbol of its own.
+Ensures: ``ty`` of every node is set; annotations hold; a ``?n`` of a parameter is ``sym("n")``, a ``?`` a symbol of its own;
+every parameter has an annotation (see ``type_inference.parameter_types``).
 Raises TypeCheckError with every independent mistake of the module.
 """
 
@@ -21,6 +22,7 @@ from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Function, GlobalVar, IRModule, replace, type_of
 from ..ir.pass_declaration import declare_pass
 from ..type_inference.function_signature import BOTTOM, FAILED, Signature, closed_result
+from ..type_inference.parameter_types import MakeTyper, infer_parameters
 from ..type_inference.typing_rules import FunctionTyper
 
 #: The deepest nesting of branches and functions, over which this pass and later passes recurse; chains may have any length.
@@ -30,26 +32,35 @@ MAX_NESTING = 150
 @declare_pass("InferType", "to_a_normal_form")
 def infer_type(mod: IRModule) -> IRModule:
     """The module with types.  Raises TypeCheckError."""
-    return _ModuleTyper(mod).run()
+    _check_nesting(mod)
+    for name, function in mod.functions.items():
+        _check_parameters(name, function)
+    inferred = infer_parameters(mod, lambda module, typer: _ModuleTyper(module, typer).run())
+    module = _ModuleTyper(inferred.module, FunctionTyper)
+    typed = module.run()
+    errors = [*inferred.errors, *map(inferred.explained, module.errors)]
+    if errors or inferred.dependent:
+        raise TypeCheckError(sorted(errors or inferred.dependent, key=_place))
+    return typed
 
 
 class _ModuleTyper:
-    def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
+    """The typer of all functions of a module; ``typer`` makes the typer of each.  ``errors`` collects diagnostics."""
+
+    def __init__(self, mod: IRModule, typer: MakeTyper) -> None:
+        self.mod, self.typer = mod, typer
         self.errors: list[Diagnostic] = []
         self.signatures: dict[str, Signature] = {}
 
     def run(self) -> IRModule:
-        _check_nesting(self.mod)
         for name, function in self.mod.functions.items():
-            _check_parameters(name, function)
             self.signatures[name] = Signature.declared(f"@{name}", function, self.errors.append)
         done = {}
         for group in recursion_groups(self.mod):
             deferred = self._find_results(group) if len(group) > 1 or self._calls_itself(group[0]) else []
             errors_before = len(self.errors)
             for name in group:
-                typer = FunctionTyper(self.lookup, self.errors)
+                typer = self.typer(self.lookup, self.errors)
                 try:
                     done[name] = typer.function(self.mod[name], self.signatures[name])
                 except TypeTooLarge as error:
@@ -60,8 +71,6 @@ class _ModuleTyper:
                     self.signatures[name] = replace(self.signatures[name], result=result)
             if len(self.errors) == errors_before:
                 self.errors += deferred
-        if self.errors:
-            raise TypeCheckError(sorted(self.errors, key=_place))
         return replace(self.mod, functions={name: done[name] for name in self.mod.functions})
 
     def _calls_itself(self, name: str) -> bool:
@@ -81,7 +90,7 @@ class _ModuleTyper:
             for name in unknown:
                 signature = self.signatures[name]
                 reported: list[Diagnostic] = []
-                typed = FunctionTyper(self.lookup, reported).function(self.mod[name], signature)
+                typed = self.typer(self.lookup, reported).function(self.mod[name], signature)
                 result = closed_result(type_of(typed.body), signature)
                 if result != signature.result:
                     changed = True

@@ -9,8 +9,8 @@ from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, know
 from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, sym
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
-from ...vm.diagnostics.source import Diagnostic
-from ..ir.expr import Function
+from ...vm.diagnostics.source import Diagnostic, Span
+from ..ir.expr import Function, Var
 from .type_match import TypeMismatch, generalize, join, symbols_of
 
 
@@ -44,21 +44,12 @@ class Signature:
     def declared(name: str, function: Function, report: Callable[[Diagnostic], None], taken: Collection[str] = ()) -> Signature:
         """The declared signature of ``function``.  A ``?n`` that is ``taken`` by an enclosing function is another size.
 
-        A parameter without a type is reported.
+        A parameter without an annotation is FAILED (``parameter_types`` annotates, and reports those that have no type).
         """
         names: dict[str, Dim] = {}
         params: list[Type] = []
         for p in function.params:
             if p.annotation is None:
-                example = f"%{p.name}: Tensor[(?, 4), float32]"
-                report(
-                    Diagnostic(
-                        f"parameter %{p.name} of {name} has no type",
-                        p.span,
-                        help=f"annotate it: {example}",
-                        code=codes.Type.ANNOTATION,
-                    )
-                )
                 params.append(FAILED)
             else:
                 params.append(declare(p.annotation, names, taken, fresh))
@@ -73,6 +64,17 @@ class Signature:
         if isinstance(self.result, _Mark):
             return self.result
         return FuncType(self.params, generalize(self.result, symbols_of(*self.params)))
+
+
+def without_type(param: Var, name: str, reason: tuple[str, Span | None] | None) -> Diagnostic:
+    """The error of a parameter of the function ``name`` that no use gives a type; ``reason``: a note on a use."""
+    return Diagnostic(
+        f"parameter %{param.name} of {name} has no type",
+        param.span,
+        () if reason is None else (reason,),
+        help=f"annotate it: %{param.name}: Tensor[(?, 4), float32]",
+        code=codes.Type.ANNOTATION,
+    )
 
 
 def _too_large(ty: Type) -> str | None:

@@ -23,7 +23,7 @@ from ..defs.broadcast import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from ..defs.elementwise import CAST, NEGATIVE
 from ..defs.machine_ops import ASSERT_SAME_SIZE
 from ..defs.transform import ExpandDimsAttrs
-from .op import DTypeRule, NoAttrs, Op, OpPattern, get
+from .op import DTypeRule, InputRule, NoAttrs, Op, OpPattern, get
 from .tensor_types import HALVES
 from .type_relation import apply_shape_func, dtypes_of
 
@@ -95,8 +95,9 @@ Expansion = Term | tuple[Term, ...]
 
 
 def composite(
-    *, name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, expand: Callable[..., Expansion], attrs: type = NoAttrs
-) -> Op:
+    *, name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, expand: Callable[..., Expansion], attrs: type = NoAttrs,
+    infer_inputs: InputRule | None = None,
+) -> Op:  # fmt: skip
     """Declare the composite operator ``name`` with the expansion ``expand(inputs, attrs)``.
 
     ``dtype``: the dtype rule; it restricts the input dtypes, and its result must agree with the dtypes of the expansion.
@@ -107,7 +108,10 @@ def composite(
         return [t.shape for t in results] if isinstance(results, tuple) else results.shape
 
     register_shape_func(name)(shapes)
-    return Op(name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.COMPOSITE, dtype=dtype, expand=expand)
+    return Op(
+        name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.COMPOSITE, dtype=dtype, expand=expand,
+        infer_inputs=infer_inputs,
+    )  # fmt: skip
 
 
 def expansion(op: Op, operands: tuple[Any, ...], attrs: Any) -> Expansion:

@@ -13,6 +13,7 @@ from .compute import Compute, Reduction
 from .effect import NO_EFFECT, Effect
 from .parameters import Parameters
 from .similar_names import question, similar
+from .tensor_types import Type
 
 
 class OpPattern(enum.IntEnum):
@@ -50,6 +51,10 @@ DTypeRule = Callable[[tuple[Any, ...], Any], "str | tuple[str, ...]"]
 #: arguments; None: no replacement.  ``constants``: per input a numpy array, or None if the value is unknown.  The new call keeps
 #: the arguments whose input names the static operator shares.
 StaticRule = Callable[[Any, Sequence[Any]], "tuple[str, Any] | None"]
+
+#: ``(attrs, types) -> types``: the types of a call's inputs as far as the known ones determine them; None: unknown (see
+#: ``ops.core.input_types``).  Raises TypeRelError for attributes that leave a type open.
+InputRule = Callable[[Any, "tuple[Type | None, ...]"], "tuple[Type | None, ...]"]
 
 #: ``(inputs, attrs) -> value`` or ``-> (value, ...)``: the expansion of a composite operator (see ops.core.composite).
 Expand = Callable[[tuple[Any, ...], Any], Any]
@@ -95,6 +100,7 @@ class Op:
     shape_func_name: str | None = None  # if the shape function is registered under another name
     python: Parameters | None = None  # of the Python function; None: the inputs, then the attributes
     static: StaticRule | None = None  # dyn.* only
+    infer_inputs: InputRule | None = None  # of operators with weights
     stateful: bool = False
     effect: Effect = NO_EFFECT  # MACHINE only
 

@@ -9,6 +9,7 @@ from typing import Any
 from ...shape_funcs.symbolic.dim import const
 from ..core.compute import Cast, Guard, Scalar, Value, apply, cast, index
 from ..core.dtype_rules import BOOL, FLOATS, INTEGERS, INTEGRAL, NUMBERS, like_first, like_inputs, require_same
+from ..core.input_types import vectors
 from ..core.op import DTypeRule, Op, OpPattern
 from ..core.tensor_types import DTYPES, is_float
 from ..native.status import DIVISION_BY_ZERO
@@ -212,6 +213,7 @@ BIAS_ADD = Op(
     pattern=OpPattern.BROADCAST,
     dtype=like_inputs("nn.bias_add", ["data", "bias"], NUMBERS),
     compute=_bias_add,
+    infer_inputs=vectors(1),
 )
 Op(
     name="nn.prelu",
@@ -221,6 +223,7 @@ Op(
     pattern=OpPattern.BROADCAST,
     dtype=like_inputs("nn.prelu", ["data", "alpha"], FLOATS),
     compute=_prelu,
+    infer_inputs=vectors(1),
 )
 Op(
     name="full_like",

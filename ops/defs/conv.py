@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...shape_funcs.defs.conv import SPATIAL, data_layouts, kernel_layouts, per_axis, sides
+from ...shape_funcs.defs.conv import SPATIAL, data_layouts, in_layout, kernel_layouts, layout_in, per_axis, sides
+from ...shape_funcs.symbolic.dim import Dim, IntLike
+from ...shape_funcs.symbolic.registry import ShapeError
 from ..core.dtype_rules import FLOATS, one_of, require, require_same
-from ..core.op import DTypeRule, Op, OpPattern
+from ..core.input_types import from_data, stated
+from ..core.op import DTypeRule, InputRule, Op, OpPattern
+from ..core.tensor_types import TensorType
 from ..strategy.conv_strategy import kernels
 
 Numbers = int | tuple[int, ...]
@@ -79,6 +84,25 @@ def product_rule(name: str) -> DTypeRule:
     return rule
 
 
+def weight_rule(
+    name: str, rank: int, layouts: tuple[str, ...], sizes: Callable[[Any, Dim], tuple[IntLike, IntLike]]
+) -> InputRule:
+    """The rule of a weight in one of ``layouts``; ``sizes(attrs, channels of the data)``: its sizes along O and I."""
+
+    def weight(attrs: Any, data: TensorType) -> tuple[TensorType, ...]:
+        stated(name, attrs, "channels", "kernel_size")
+        if attrs.groups < 1:
+            raise ShapeError(f"groups must be at least 1, not {attrs.groups}")
+        layout = layout_in(attrs.kernel_layout, layouts, "kernel_layout")
+        channels = in_layout(data.shape, layout_in(attrs.data_layout, data_layouts(rank), "data_layout"))[1]
+        outputs, inputs = sizes(attrs, channels)
+        window = per_axis(attrs.kernel_size, rank, "kernel_size")
+        size: dict[str, IntLike] = {"O": outputs, "I": inputs, **dict(zip(SPATIAL[rank], window, strict=True))}
+        return (TensorType.of([size[letter] for letter in layout], data.dtype),)
+
+    return from_data(weight, rank + 2)
+
+
 def _convolution(rank: int, attrs: type) -> Op:
     name = f"nn.conv{rank}d"
     return Op(
@@ -91,6 +115,7 @@ def _convolution(rank: int, attrs: type) -> Op:
         pattern=OpPattern.OPAQUE,
         dtype=product_rule(name),
         kernels=kernels(rank, lambda attrs: _geometry(attrs, rank)),
+        infer_inputs=weight_rule(name, rank, kernel_layouts(rank), lambda attrs, c: (attrs.channels, c // attrs.groups)),
     )
 
 

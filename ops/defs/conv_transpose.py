@@ -14,7 +14,7 @@ from ..kernels.conv_transpose import cpu as bodies
 from ..kernels.conv_transpose import cuda as cuda
 from ..strategy.implementation import Kernel, OpCall, Scratch
 from ..strategy.matmul_strategy import GEMM, is_one_float
-from .conv import Numbers, product_rule, three_axes
+from .conv import Numbers, product_rule, three_axes, weight_rule
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,7 @@ def _transposed(rank: int, attrs: type) -> Op:
                 cuda=cuda.transposed_convolution(constants),
             ),
         ),
+        infer_inputs=weight_rule(name, rank, transposed_layouts(rank), lambda attrs, c: (attrs.channels // attrs.groups, c)),
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from ...shape_funcs.symbolic.dim import product
 from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
+from ..core.input_types import from_data, stated
 from ..core.op import DTypeRule, Op, OpPattern
-from ..core.tensor_types import is_float
+from ..core.tensor_types import TensorType, is_float
 from ..kernels.softmax import cpu as softmaxes
 from ..kernels.softmax import cuda as cuda_softmax
 from ..strategy import matmul_strategy
@@ -85,6 +86,19 @@ def _softmax_kernels(
     )
 
 
+def _dense_weight(attrs: Any, data: TensorType) -> tuple[TensorType, ...]:
+    """``(units, k)`` for data ``[..., k]``."""
+    stated("nn.dense", attrs, "units")
+    return (TensorType.of((attrs.units, data.shape[-1]), data.dtype),)
+
+
+def _matmul_weight(attrs: Any, data: TensorType) -> tuple[TensorType, ...]:
+    """``(k, units)`` for the first matrix ``[..., m, k]``, each transposed if its flag is set."""
+    stated("nn.matmul", attrs, "units")
+    sizes = (data.shape[-2 if attrs.transpose_a else -1], attrs.units)
+    return (TensorType.of(sizes[::-1] if attrs.transpose_b else sizes, data.dtype),)
+
+
 def _dense(attrs: Any) -> tuple[bool, bool]:
     return False, True
 
@@ -101,6 +115,7 @@ Op(
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.dense", ("data", "weight")),
     kernels=matmul_strategy.tensor_times_matrix(_dense),
+    infer_inputs=from_data(_dense_weight, at_least=True),
 )
 
 Op(
@@ -111,6 +126,7 @@ Op(
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.matmul", ("tensor_a", "tensor_b")),
     kernels=matmul_strategy.tensor_times_matrix(_own),
+    infer_inputs=from_data(_matmul_weight, 2, at_least=True),
 )
 
 Op(

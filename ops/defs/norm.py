@@ -12,6 +12,7 @@ from ...shape_funcs.symbolic.dim import eq
 from ...shape_funcs.symbolic.registry import ShapeError, check
 from ..core.composite import Term, along, call, cast, composite, equal_sizes, number, widened
 from ..core.dtype_rules import FLOATS, like_inputs
+from ..core.input_types import vectors
 from ..core.op import DTypeRule, get
 from ..core.tensor_types import DTYPES
 from .broadcast import MAXIMUM, POWER
@@ -213,7 +214,8 @@ def _fast_softmax(inputs: Inputs, attrs: Any) -> Term:
 
 def _norm(name: str, doc: str, expand: Callable[..., Any], attrs: type) -> None:
     inputs = ("data", "gamma", "beta")
-    composite(name=name, doc=doc, inputs=inputs, attrs=attrs, dtype=like_inputs(name, inputs, FLOATS), expand=expand)
+    dtype = like_inputs(name, inputs, FLOATS)
+    composite(name=name, doc=doc, inputs=inputs, attrs=attrs, dtype=dtype, expand=expand, infer_inputs=vectors(2))
 
 
 def _several(rule: DTypeRule, count: int) -> DTypeRule:
@@ -256,6 +258,7 @@ composite(
     attrs=ChannelNormAttrs,
     dtype=_several(like_inputs("nn.batch_norm", _BATCH, FLOATS), 3),
     expand=_batch_norm,
+    infer_inputs=vectors(4),
 )
 composite(
     name="nn.l2_normalize",

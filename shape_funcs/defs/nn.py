@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..symbolic.dim import Shape
+from ..symbolic.dim import Dim, Shape, dim
 from ..symbolic.registry import Operand, register_shape_func
 from .argument_checks import need_rank, same_size
 from .broadcast import broadcast_shapes
@@ -19,7 +19,7 @@ def dense(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     need_rank(data, 1, "the data", 0, at_least=True)
     need_rank(weight, 2, "the weight", 1)
     same_size(data.shape[-1], weight.shape[1], _INNER, 1, 1)
-    return (*data.shape[:-1], weight.shape[0])
+    return (*data.shape[:-1], _units(weight.shape[0], attrs))
 
 
 @register_shape_func("nn.matmul")
@@ -30,7 +30,7 @@ def matmul(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     need_rank(b, 2, "the second matrix", 1)
     (m, k), (k2, n) = _matrix(a, attrs.transpose_a), _matrix(b, attrs.transpose_b)
     same_size(k, k2, _INNER, 1)
-    return (*a.shape[:-2], m, n)
+    return (*a.shape[:-2], m, _units(n, attrs))
 
 
 @register_shape_func("nn.batch_matmul")
@@ -42,6 +42,13 @@ def batch_matmul(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     (m, k), (k2, n) = _matrix(a, attrs.transpose_a), _matrix(b, attrs.transpose_b)
     same_size(k, k2, _INNER, 1)
     return (*broadcast_shapes(a.shape[:1], b.shape[:1], 1), m, n)
+
+
+def _units(size: Dim, attrs: Any) -> Dim:
+    """The number of units of the result, checked against the attribute if that is stated."""
+    if attrs.units is None:
+        return size
+    return same_size(dim(attrs.units), size, "units says {}, the weight has {}", 1)
 
 
 def _matrix(x: Operand, transposed: bool) -> Shape:
