@@ -21,7 +21,7 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir
 from ..ir.expr import Constant, Expr, Var
-from ..text.infix import MINUS, SIGNS
+from ..text.infix import MINUS, PYTHON_SIGNS, SIGNS
 
 __all__ = ["Any", "a_dtype", "a_name", "a_shape", "as_expr", "const", "make_call", "scalar_type", "var"]
 
@@ -248,7 +248,7 @@ def _binary(op: Op, swap: bool) -> Callable[[Expr, AnyValue], AnyValue]:
 
 
 def _install() -> None:
-    for sign in SIGNS.values():
+    for sign in (*SIGNS.values(), *PYTHON_SIGNS):
         if sign.method is not None:
             setattr(Expr, f"__{sign.method}__", _binary(sign.op, swap=False))
             if sign.is_arithmetic:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...ops.core.op import Op
@@ -98,18 +98,23 @@ def _head(expr: Expr) -> tuple[Any, ...]:
     """The node of an expression without its children."""
     match expr:
         case Call(op=op, args=args, attrs=attrs):
-            return ("call", op.name if isinstance(op, Op) else None, len(args), repr(attrs))
+            return ("call", op.name if isinstance(op, Op) else None, len(args), _attrs(attrs))
         case Tuple(fields=fields):
             return ("tuple", len(fields))
         case TupleGetItem(index=index):
             return ("field", index)
         case Function(params=params, ret_type=ret_type, attrs=attrs):
-            return ("fn", len(params), _type(ret_type), sorted((k, repr(v)) for k, v in attrs.items()))
+            return ("fn", len(params), _type(ret_type), _attrs(attrs))
         case Let():
             return ("let",)
         case If():
             return ("if",)
     raise AssertionError(f"no such expression: {type(expr).__name__}")
+
+
+def _attrs(attrs: Any) -> Any:
+    """Comparable data; the order of a mapping does not count."""
+    return sorted((k, repr(v)) for k, v in attrs.items()) if isinstance(attrs, Mapping) else repr(attrs)
 
 
 def _type(ty: Type | None) -> str | None:

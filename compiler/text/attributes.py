@@ -17,9 +17,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...ops.core.dtype_words import DTypeProblem, read_dtype
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean
 from ...shape_funcs.symbolic.program import INT64_MAX
+
+#: Attributes that are dtypes.
+_DTYPE_NAMES = ("dtype", "out_dtype")
 
 
 class AttributeProblem(Exception):
@@ -110,12 +114,19 @@ def make_attrs(op: Op, values: Mapping[str, Any]) -> Any:
 
 def _converted(op: Op, attribute: Attribute, value: Any) -> Any:
     try:
-        return _convert(value, attribute.hint)
+        return _convert(_dtype(value) if attribute.name in _DTYPE_NAMES else value, attribute.hint)
+    except DTypeProblem as problem:
+        raise AttributeProblem(f"{op.name}: attribute {attribute.name}: {problem}", attribute.name, problem.help) from None
     except _TooLarge as error:
         raise AttributeProblem(f"{op.name}: attribute {attribute.name}: {error}", attribute.name) from None
     except TypeError:
         message = f"{op.name}: attribute {attribute.name} takes {type_text(attribute.hint)}, not {value_text(value)}"
         raise AttributeProblem(message, attribute.name) from None
+
+
+def _dtype(value: Any) -> Any:
+    """The dtype of a word such as ``float``; other values, and the empty word, are left as they are.  Raises DTypeProblem."""
+    return read_dtype(value) if isinstance(value, str) and value else value
 
 
 def _unknown(op: Op, name: str) -> AttributeProblem:
@@ -255,7 +266,9 @@ def value_text(value: Any) -> str:
 
 
 def shown_attrs(attrs: Any) -> list[tuple[str, Any]]:
-    """The attributes that differ from their defaults, in order."""
+    """The attributes that differ from their defaults, in order; all those of a call of a function, which are a mapping."""
+    if isinstance(attrs, Mapping):
+        return list(attrs.items())
     out = []
     cls: Any = type(attrs)
     for attribute in _attributes(cls).values() if dataclasses.is_dataclass(attrs) else ():

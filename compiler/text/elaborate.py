@@ -15,32 +15,15 @@ import numpy as np
 from ...ops.core import op as registry
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean, question
-from ...ops.core.tensor_types import (
-    DTYPES,
-    MAX_DEPTH,
-    MAX_RANK,
-    FuncType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeTooLarge,
-    scalar,
-)
-from ...shape_funcs.symbolic.dim import ANY, Dim, dim, sym
 from ...vm.diagnostics import codes
-from ...vm.diagnostics.codes import Code
-from ...vm.diagnostics.source import Diagnostic, SourceText, Span
+from ...vm.diagnostics.source import Diagnostic, SourceText
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, make_lets
 from ..ir.visitor import Steps, run
 from .attributes import AttributeProblem, make_attrs
-from .header import CONSTANTS
+from .elaborate_types import MISTAKE, Syntax, TypeElaborator, tuples
 from .infix import MINUS, SIGNS
-from .literals import MAX_DIGITS, LiteralError, read_attribute_number, read_literal, read_size
-
-#: Lark's tree: ``data`` is the rule, ``children`` are trees and tokens, ``meta`` has the place.
-Syntax = Any
-#: A placeholder for an expression with a recorded error; the module is not returned.
-_MISTAKE = Tuple(())
+from .literals import LiteralError, read_literal, read_size
+from .sugar import SugarProblem, literal_text, sliced, tensor_of
 
 
 @dataclass(frozen=True)
@@ -51,13 +34,11 @@ class _Params:
     attrs: dict[str, Any]
 
 
-class Elaborator:
+class Elaborator(TypeElaborator):
     """The IR of the syntax trees of one source; errors are appended to ``problems``."""
 
     def __init__(self, source: SourceText, problems: list[Diagnostic], constants: tuple[np.ndarray, ...] | None) -> None:
-        self.source, self.problems = source, problems
-        #: The metadata's constants; None if it could not be read.
-        self.constants = None if constants is None else [Constant(data) for data in constants]
+        super().__init__(source, problems, constants)
         #: The defined functions; None: any name is allowed.
         self.globals: set[str] | None = None
         #: The meanings of each name in scope, innermost last.
@@ -65,22 +46,8 @@ class Elaborator:
         self.bound: list[str] = []
         self.leaves: dict[str, Callable[[Syntax], Expr]] = {
             "local": self.local, "global_var": self.global_var, "operator": self.operator, "number": self.number,
-            "bool": self.bool, "meta": self.meta,
+            "bool": self.bool, "meta": self.meta, "tensor": self.tensor,
         }  # fmt: skip
-
-    # ---- places and mistakes ------------------------------------------------------------------------------------
-
-    def span(self, syntax: Syntax) -> Span:
-        """The place of a tree or token."""
-        at: Any = getattr(syntax, "meta", syntax)
-        return Span(self.source, at.start_pos, at.end_pos)
-
-    def mistake(
-        self, message: str, at: Syntax, help: str | None = None, note: tuple[str, Span | None] | None = None, *, code: Code
-    ) -> Expr:
-        """Record an error; returns the placeholder expression."""
-        self.problems.append(Diagnostic(message, self.span(at), (note,) if note else (), help, code))
-        return _MISTAKE
 
     # ---- names ---------------------------------------------------------------------------------------------------
 
@@ -101,7 +68,7 @@ class Elaborator:
     def bind_skipped(self, error: str) -> None:
         """Bind the names in text skipped after a syntax error, so that their uses are no second error."""
         for name in error.split():
-            self.bind(name, _MISTAKE)
+            self.bind(name, MISTAKE)
 
     # ---- modules -------------------------------------------------------------------------------------------------
 
@@ -160,7 +127,7 @@ class Elaborator:
                 )
             seen[name] = name
             if item.data == "attribute":
-                attrs[str(name)] = _tuples(self.value(item.children[1]))
+                attrs[str(name)] = tuples(self.value(item.children[1]))
             else:
                 if attrs:
                     self.mistake("a parameter after a function attribute", item, "attributes come last", code=codes.Syntax.ORDER)
@@ -192,7 +159,7 @@ class Elaborator:
                 case "error":
                     self.bind_skipped(statement.children[0])
         last = items[-1]
-        result = _MISTAKE if not hasattr(last, "data") or last.data == "error" else (yield self.expr(last))
+        result = MISTAKE if not hasattr(last, "data") or last.data == "error" else (yield self.expr(last))
         return make_lets(bindings, result)
 
     def let(self, tree: Syntax) -> Steps[tuple[Var, Expr]]:
@@ -227,11 +194,20 @@ class Elaborator:
         return Call(SIGNS[sign].op, args, _no_attrs(SIGNS[sign].op), span=self.span(tree))
 
     def minus(self, tree: Syntax) -> Steps[Expr]:
-        operand = tree.children[1]
-        if operand.data == "number":
-            return self.literal("-" + operand.children[0], tree)
-        args = yield self.exprs((operand,))
+        literal = literal_text(tree)
+        if literal is not None:
+            return self.literal(literal, tree)
+        args = yield self.exprs((tree.children[1],))
         return Call(MINUS.op, args, _no_attrs(MINUS.op), span=self.span(tree))
+
+    def index(self, tree: Syntax) -> Steps[Expr]:
+        """Slices and elements of a tensor: ``%x[0:2, -1]``."""
+        value, *items = tree.children
+        data = yield self.expr(value)
+        try:
+            return sliced(data, items, self.span(tree))
+        except SugarProblem as problem:
+            return self.mistake(str(problem), problem.at or tree, problem.help, code=codes.Syntax.INDEX)
 
     def project(self, tree: Syntax) -> Steps[Expr]:
         value, field = tree.children
@@ -259,12 +235,11 @@ class Elaborator:
             op = self.find_operator(callee)
             args = yield self.exprs(values)
             if op is None:
-                return _MISTAKE
+                return MISTAKE
             return Call(op, args, self.attrs(op, tree, attributes), span=self.span(tree))
         function, *args = yield self.exprs((callee, *values))
-        if attributes:
-            self.mistake("a function that is no operator takes no attributes", attributes[0], code=codes.Syntax.ATTRIBUTE)
-        return Call(function, tuple(args), span=self.span(tree))
+        noted = {name: tuples(value) for name, value in self.attribute_values(attributes)[0].items()}
+        return Call(function, tuple(args), noted or None, span=self.span(tree))
 
     # ---- leaves --------------------------------------------------------------------------------------------------
 
@@ -274,7 +249,9 @@ class Elaborator:
         if meaning:
             return meaning[-1]
         known = [n for n, meanings in self.meaning.items() if meanings and n.startswith("%")]
-        return self.mistake(f"unbound variable {name}{did_you_mean(name, known)}", name, code=codes.Syntax.UNBOUND_VARIABLE)
+        divided, slash, _ = name.partition("/")
+        help = f"`{divided} / ...` with spaces is a division; a name may contain slashes" if slash and divided in known else None
+        return self.mistake(f"unbound variable {name}{did_you_mean(name, known)}", name, help, code=codes.Syntax.UNBOUND_VARIABLE)
 
     def global_var(self, tree: Syntax) -> Expr:
         (name,) = tree.children
@@ -285,15 +262,21 @@ class Elaborator:
         return GlobalVar(name[1:], span=self.span(name))
 
     def operator(self, tree: Syntax) -> Expr:
-        if self.find_operator(tree) is None:
-            return _MISTAKE
-        (name,) = tree.children
-        return self.mistake(
-            f"the operator {name} is no value",
-            name,
-            f"call it, or write `fn (%x) {{ {name}(%x) }}`",
-            code=codes.Syntax.OPERATOR_AS_VALUE,
-        )
+        """An operator as a value: the function that calls it."""
+        op = self.find_operator(tree)
+        if op is None:
+            return MISTAKE
+        span = self.span(tree)
+        try:
+            attrs = make_attrs(op, {})
+        except AttributeProblem as problem:
+            shown = ", ".join(f"%{name.rstrip('*')}" for name in op.inputs)
+            help = f"write a function: `fn ({shown}) {{ {op.name}({shown}, ...) }}`; {problem.help}"
+            return self.mistake(
+                f"the operator {op.name} is no value: it needs attributes", tree, help, code=codes.Syntax.OPERATOR_AS_VALUE
+            )
+        params = tuple(Var(name.rstrip("*"), span=span) for name in op.inputs)
+        return Function(params, Call(op, params, attrs, span=span), span=span)
 
     def find_operator(self, tree: Syntax) -> Op | None:
         (name,) = tree.children
@@ -322,125 +305,16 @@ class Elaborator:
         return Constant(np.array(tree.children[0] == "True"), span=self.span(tree))
 
     def meta(self, tree: Syntax) -> Expr:
-        key, number = tree.children
-        if key != CONSTANTS:
-            return self.mistake(f"the metadata has no {key}", key, f"there is {CONSTANTS}", code=codes.Syntax.METADATA)
-        if self.constants is None:
-            return _MISTAKE
-        if not number.isdigit() or len(number) > MAX_DIGITS or int(number) >= len(self.constants):
-            return self.mistake(
-                f"the metadata has no constant {number}", number, f"it has {len(self.constants)}", code=codes.Syntax.METADATA
-            )
-        return self.constants[int(number)]
+        constant = self.constant(tree)
+        return MISTAKE if constant is None else constant
 
-    # ---- attributes ----------------------------------------------------------------------------------------------
-
-    def attrs(self, op: Op, call: Syntax, attributes: list[Syntax]) -> Any:
-        values: dict[str, Any] = {}
-        places: dict[str, Syntax] = {}
-        for item in attributes:
-            name = item.children[0]
-            if name in places:
-                self.mistake(
-                    f"a second attribute {name}",
-                    name,
-                    note=("first here", self.span(places[name].children[0])),
-                    code=codes.Syntax.DUPLICATE,
-                )
-            values[str(name)], places[str(name)] = self.value(item.children[1]), item
-        if _MISTAKE in values.values():
-            return None
+    def tensor(self, tree: Syntax) -> Expr:
+        """The constant of ``[[1f, 2f], [3f, 4f]]``."""
         try:
-            return make_attrs(op, values)
-        except AttributeProblem as problem:
-            at = call if problem.name is None else places[problem.name].children[0 if problem.help else 1]
-            self.mistake(problem.message, at, problem.help, code=codes.Syntax.ATTRIBUTE)
-            return None
-
-    def value(self, tree: Syntax, depth: int = 0) -> Any:
-        """The Python value of an attribute, ``depth`` deep in lists."""
-        match tree.data:
-            case "number":
-                text = "".join(tree.children)
-                try:
-                    return read_attribute_number(text)
-                except LiteralError as error:
-                    return self.mistake(str(error), tree, error.help, code=codes.Syntax.NUMBER)
-            case "bool":
-                return tree.children[0] == "True"
-            case "string":
-                return _unescape(tree.children[0][1:-1])
-            case "word":
-                return None if tree.children[0] == "None" else str(tree.children[0])
-        if depth == MAX_DEPTH:
-            return self.mistake(f"lists are nested more than {MAX_DEPTH} deep", tree, code=codes.Syntax.ATTRIBUTE)
-        items = [self.value(item, depth + 1) for item in tree.children]
-        return _MISTAKE if any(item is _MISTAKE for item in items) else items
-
-    # ---- types ---------------------------------------------------------------------------------------------------
-
-    def annotation(self, tree: Syntax) -> Type | None:
-        return self.type(tree.children[0]) if tree.children else None
-
-    def type(self, tree: Syntax, depth: int = 1) -> Type | None:
-        """The type, ``depth`` deep in other types; None for ``_``, which is left to type inference."""
-        if depth > MAX_DEPTH and tree.data not in ("tensor_type", "named_type"):
-            self.mistake(f"types are nested more than {MAX_DEPTH} deep", tree, code=codes.Syntax.TYPE)
-            return scalar(DTYPES[0])
-        try:
-            return self.shallow_type(tree, depth)
-        except TypeTooLarge as error:
-            self.mistake(str(error), tree, error.help, code=codes.Syntax.TYPE)
-            return TupleType(())
-
-    def shallow_type(self, tree: Syntax, depth: int) -> Type | None:
-        """As ``type``.  Raises TypeTooLarge."""
-        match tree.data:
-            case "tensor_type":
-                dims, dtype = tree.children
-                if len(dims.children) > MAX_RANK:
-                    self.mistake(
-                        f"a tensor has at most {MAX_RANK} dimensions, not {len(dims.children)}", dims, code=codes.Syntax.TYPE
-                    )
-                return TensorType(tuple(self.dim(token) for token in dims.children), self.dtype(dtype))
-            case "named_type":
-                (name,) = tree.children
-                return None if name == "_" else scalar(self.dtype(name))
-            case "tuple_type":
-                return TupleType(tuple(self.inner(item, depth) for item in tree.children))
-        params, result = tree.children
-        return FuncType(tuple(self.inner(item, depth) for item in params.children), self.inner(result, depth))
-
-    def inner(self, tree: Syntax, depth: int) -> Type:
-        ty = self.type(tree, depth + 1)
-        if ty is None:
-            self.mistake("`_` inside a type", tree, "leave out the whole annotation to have it inferred", code=codes.Syntax.TYPE)
-            return TupleType(())
-        return ty
-
-    def dtype(self, name: Syntax) -> str:
-        if name not in DTYPES:
-            valid = f"the dtypes are {', '.join(DTYPES)}"
-            self.mistake(f"unknown dtype {name}{did_you_mean(name, DTYPES)}", name, valid, code=codes.Syntax.TYPE)
-        return str(name)
-
-    def dim(self, token: Syntax) -> Dim:
-        if token.startswith("?"):
-            return sym(token[1:]) if token != "?" else ANY
-        try:
-            return dim(read_size(str(token)))
-        except LiteralError as error:
-            self.mistake(str(error), token, error.help, code=codes.Syntax.TYPE)
-            return ANY
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+            return Constant(tensor_of(tree), span=self.span(tree))
+        except SugarProblem as problem:
+            return self.mistake(str(problem), problem.at or tree, problem.help, code=codes.Syntax.TENSOR)
 
 
 def _no_attrs(op: Op) -> Any:
     return op.attrs()
-
-
-def _unescape(text: str) -> str:
-    return text.replace("\\\\", "\0").replace("\\n", "\n").replace('\\"', '"').replace("\0", "\\")

@@ -33,6 +33,7 @@ SIGNS = {
         Sign("-", "subtract", "sub", True),
         Sign("*", "multiply", "mul", True),
         Sign("/", "divide", "truediv", True),
+        Sign("%", "floor_mod", "mod", True),
         Sign("<", "less", "lt"),
         Sign("<=", "less_equal", "le"),
         Sign(">", "greater", "gt"),
@@ -41,5 +42,7 @@ SIGNS = {
         Sign("!=", "not_equal", None),
     )
 }
+#: Signs of Python alone: in a text ``//`` begins a comment.
+PYTHON_SIGNS = (Sign("//", "floor_divide", "floordiv", True),)
 #: The unary sign.
 MINUS = Sign("-", "negative", "neg")

@@ -1,4 +1,7 @@
-"""Numbers of the text format: ``5`` is int32, ``1.5f`` float32, ``2i64``, ``1e-3f64``, ``0.5bf16``, ``inff``."""
+"""Numbers of the text format: ``5`` is int32, ``1.5f`` float32, ``2i64``, ``1e-3f64``, ``0.5bf16``, ``inff``.
+
+A suffix without a width has Relay's default: ``42i`` is int32, ``3bf`` bfloat16.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 
 import numpy as np
 
+from ...ops.core.dtype_words import DTypeProblem, read_dtype
 from ...ops.core.tensor_types import DTYPES, is_float, numpy_dtype
 from ...shape_funcs.symbolic.program import INT64_MAX
 
@@ -15,7 +19,10 @@ SUFFIXES = {
     for name in DTYPES
     if name != "bool"
 }
-_DTYPES = {suffix: name for name, suffix in SUFFIXES.items()} | {"f32": "float32"}
+#: The word of a dtype that each suffix begins with.
+_WORDS = {"i": "int", "u": "uint", "f": "float", "bf": "bfloat"}
+_SUFFIX = re.compile(r"(i|u|f|bf)(\d*(?:x\d+)?)")
+_SHOWN_SUFFIXES = ", ".join(sorted({*SUFFIXES.values(), *_WORDS}))
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf|nan)(\w*)")
 #: The most digits that are read: reading takes a time quadratic in their number.
 MAX_DIGITS = 400
@@ -40,18 +47,16 @@ def _is_integer(digits: str) -> bool:
 
 
 def read_literal(text: str) -> np.ndarray:
-    """The rank-0 array of a literal; ``text`` may begin with ``-``.  Raises LiteralError."""
-    sign, (digits, suffix) = text.startswith("-"), _split(text.lstrip("-"))
+    """The rank-0 array of a literal; an odd number of ``-`` before it makes it negative.  Raises LiteralError."""
+    digits, suffix = _split(text.lstrip("-"))
+    sign = (len(text) - len(text.lstrip("-"))) % 2 == 1
     _check_length(digits)
     if not suffix:
         if not _is_integer(digits):
             raise LiteralError(f"the float {text} has no suffix", f"write {text}f for float32 or {text}f64 for float64")
         dtype = "int32" if _fits(-int(digits) if sign else int(digits), "int32") else "int64"
-    elif suffix in _DTYPES:
-        dtype = _DTYPES[suffix]
     else:
-        valid = ", ".join(sorted(_DTYPES))
-        raise LiteralError(f"{text} is no number: there is no suffix {suffix!r}", f"the suffixes are {valid}")
+        dtype = _suffix_dtype(suffix, text)
     if is_float(dtype):
         return _float(-float(digits) if sign else float(digits), dtype, text)
     if not _is_integer(digits):
@@ -61,6 +66,17 @@ def read_literal(text: str) -> np.ndarray:
         info = np.iinfo(dtype)
         raise LiteralError(f"{text} is out of range", f"{dtype} holds {info.min} to {info.max}")
     return np.array(value, dtype)
+
+
+def _suffix_dtype(suffix: str, text: str) -> str:
+    """The dtype that a suffix names.  Raises LiteralError."""
+    match = _SUFFIX.fullmatch(suffix)
+    if match is None:
+        raise LiteralError(f"{text} is no number: there is no suffix {suffix!r}", f"the suffixes are {_SHOWN_SUFFIXES}")
+    try:
+        return read_dtype(_WORDS[match[1]] + match[2])
+    except DTypeProblem as problem:
+        raise LiteralError(f"{text} is no number: {problem}", f"the suffixes are {_SHOWN_SUFFIXES}") from None
 
 
 def _check_length(digits: str) -> None:
@@ -97,6 +113,7 @@ def read_attribute_number(text: str) -> int | float:
     """The Python number of an attribute value; a float's suffix is optional.  Raises LiteralError."""
     digits, suffix = _split(text.lstrip("-"))
     _check_length(digits)
+    text = "-" * ((len(text) - len(text.lstrip("-"))) % 2) + digits + suffix
     if not suffix and not _is_integer(digits):
         return float(text)
     if not suffix:

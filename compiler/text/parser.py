@@ -155,7 +155,7 @@ _KINDS = (
     ("a parameter", {"LOCAL", "NAME"}),
 )
 #: Terminals that may follow any complete expression, omitted from messages.
-_CONTINUE = {"PLUS", "MINUS", "STAR", "SLASH", "EQUALITY", "RELATION", "LPAR", "PROJECTION"}
+_CONTINUE = {"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "EQUALITY", "RELATION", "LPAR", "LSQB", "PROJECTION"}
 
 
 class _Recovery:
@@ -189,6 +189,7 @@ class _Recovery:
                 f"expected `;` before {found}",
                 Span(self.source, before.end_pos, before.end_pos),
                 notes,
+                _REMAINDER_HELP if token.type in ("LOCAL", "GRAPH") and "PERCENT" in self.accepts else None,
                 code=codes.Syntax.SEMICOLON,
             )
         if token.type == "RBRACE" and wanted == "an expression":
@@ -292,6 +293,7 @@ def _feeds(parser: InteractiveParser, *kinds: str) -> bool:
     return True
 
 
+_REMAINDER_HELP = "a remainder is written with spaces: `%x % 2`"
 _DIM_HELP = "unknown dimensions belong in types, as in `Tensor[(?, 4), float32]`"
 _CHARACTER_HELP = {
     "%": "a variable is written `%name`, a graph variable `%0`",

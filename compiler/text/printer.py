@@ -20,7 +20,8 @@ from .block_lines import Block, Blocks
 from .header import CONSTANTS, VERSION_LINE, metadata_text
 from .literals import literal_text
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*([./][A-Za-z_][A-Za-z0-9_]*)*")
+#: A name that parses; ``//`` would begin a comment.
+_NAME = re.compile(r"(?!.*//)/?[A-Za-z_]([\w/]*\w)?(\.[A-Za-z_]([\w/]*\w)?)*", re.ASCII)
 _INDENT = "  "
 
 

@@ -10,7 +10,7 @@ from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.text.infix import MINUS, SIGNS
 from relayvm.compiler.text.parser import parse, parse_expr
 from relayvm.ops.core import op
-from relayvm.ops.core.tensor_types import FuncType, TensorType, TupleType, scalar
+from relayvm.ops.core.tensor_types import FuncType, TensorType, TupleType, numpy_dtype, scalar
 from relayvm.shape_funcs.symbolic.dim import ANY, sym
 
 from ..programs import HEADER
@@ -42,7 +42,9 @@ def test_a_program() -> None:
 @pytest.mark.parametrize(
     ("text", "dtype", "value"),
     [
-        ("5", "int32", 5), ("-5", "int32", -5), ("- 5", "int32", -5), ("--5", "int32", 5), ("2147483648", "int64", 2**31),
+        ("5", "int32", 5), ("-5", "int32", -5), ("- 5", "int32", -5), ("--5", "int32", 5), ("---5f", "float32", -5),
+        ("- --5", "int32", -5), ("42i", "int32", 42), ("3bf", "bfloat16", 3), ("7u", "uint32", 7), ("7u32", "uint32", 7),
+        ("2147483648", "int64", 2**31),
         ("-2147483648", "int32", -(2**31)), ("2i64", "int64", 2), ("255u8", "uint8", 255), ("-128i8", "int8", -128),
         ("1f", "float32", 1), ("1.5f", "float32", 1.5), ("1e-3f64", "float64", 1e-3), ("2.f", "float32", 2),
         ("1f32", "float32", 1),
@@ -51,18 +53,21 @@ def test_a_program() -> None:
 )  # fmt: skip
 def test_literals(text: str, dtype: str, value: float) -> None:
     expr = parse_expr(text)
-    if isinstance(expr, Call):  # a second minus is an operator
-        assert expr.op is MINUS.op
-        return
     assert isinstance(expr, Constant) and expr.data.shape == ()
-    assert expr.data.dtype.name == dtype and expr.data[()] == np.array(value, dtype)
+    assert expr.data.dtype.name == dtype and expr.data[()] == np.array(value, numpy_dtype(dtype))
+
+
+def test_minus_before_a_value() -> None:
+    expr = parse_expr("free_var %x; --%x")
+    assert isinstance(expr, Call) and expr.op is MINUS.op and isinstance(expr.args[0], Call) and expr.args[0].op is MINUS.op
 
 
 @pytest.mark.parametrize("sign", SIGNS.values(), ids=lambda s: s.op_name)
 def test_signs(sign: object) -> None:
     expr = parse_expr(f"1 {sign.text} 2")  # type: ignore[attr-defined]
     assert isinstance(expr, Call) and expr.op is sign.op  # type: ignore[attr-defined]
-    assert structural_equal(expr, parse_expr(f"1{sign.text}2"))  # type: ignore[attr-defined]
+    close = "1%(2)" if sign.text == "%" else f"1{sign.text}2"  # type: ignore[attr-defined]
+    assert structural_equal(expr, parse_expr(close))
 
 
 @pytest.mark.parametrize(
@@ -85,6 +90,16 @@ def test_signs(sign: object) -> None:
         ("cast(1, dtype=float32)", 'cast(1, dtype="float32")'),
         ("sum(1f, axis=None)", "sum(1f)"),
         ("clip(1f, a_min=-1, a_max=1e3f)", "clip(1f, a_min=-1.0, a_max=1000)"),
+        ("clip(1f, a_min=--1, a_max=---3)", "clip(1f, a_min=1.0, a_max=-3.0)"),
+        ("sum(1f, axis=nullptr)", "sum(1f)"),
+        ("cast(1, dtype=float)", 'cast(1, dtype="float32")'),
+        ('cast(1, dtype="uint")', 'cast(1, dtype="uint32")'),
+        ("1 % 2 * 3", "multiply(floor_mod(1, 2), 3)"),
+        ("fn (%a, %b) { %a%%b }", "fn (%a, %b) { floor_mod(%a, %b) }"),
+        ("add", "fn (%lhs, %rhs) { add(%lhs, %rhs) }"),
+        ("let %f = concatenate; %f((1, 2))", "let %f = fn (%data) { concatenate(%data) }; %f((1, 2))"),
+        ("@map(exp, 1f)", "@map(fn (%data) { exp(%data) }, 1f)"),
+        ("@f(1, b.c=[2], a=3)", "@f(1, a=3, b.c=[2])"),
     ],
 )
 def test_meaning(text: str, meaning: str) -> None:
@@ -105,6 +120,12 @@ def test_meaning(text: str, meaning: str) -> None:
         ("fn (int8, bool) -> int8", FuncType((scalar("int8"), scalar("bool")), scalar("int8"))),
         ("fn () -> ()", FuncType((), TupleType(()))),
         ("_", None),
+        ("int", scalar("int32")),
+        ("uint", scalar("uint32")),
+        ("float", scalar("float32")),
+        ("bool", scalar("bool")),
+        ("bfloat", scalar("bfloat16")),
+        ("Tensor[(2), float]", TensorType.of((2,), "float32")),
     ],
 )
 def test_types(text: str, ty: object) -> None:
@@ -145,3 +166,29 @@ def test_projection_and_names_with_dots_and_slashes() -> None:
     first, second = function.body.fields
     assert isinstance(first, TupleGetItem) and isinstance(first.tuple_value, Var) and first.tuple_value.name == "layer.weight"
     assert second is function.params[1]
+
+
+@pytest.mark.parametrize("name", ["/x", "a/0/b.c/1", "conv2d/2", "a.b/c", "_0"])
+def test_slashes_in_names(name: str) -> None:
+    function = parse_expr(f"fn (%{name}, {name.lstrip('/')}=1) {{ @{name}(%{name}) }}")
+    assert isinstance(function, Function) and function.params[0].name == name and function.attrs == {name.lstrip("/"): 1}
+    assert isinstance(function.body, Call) and isinstance(function.body.op, GlobalVar) and function.body.op.name == name
+    assert str(function).count(f"%{name}") == 2
+
+
+def test_attributes_of_calls_of_functions() -> None:
+    call = parse_expr('@f(1, a=1, b.c="q", d=[1, [2f]])')
+    assert isinstance(call, Call) and call.attrs == {"a": 1, "b.c": "q", "d": (1, (2.0,))}
+    assert not structural_equal(call, parse_expr("@f(1, a=1)"))
+
+
+def test_metadata_in_attributes_and_dims() -> None:
+    text = (
+        HEADER + "def @main(%x: Tensor[(meta[relay.Constant][1], 4), float32]) {\n"
+        "  reshape(%x, newshape=meta[relay.Constant][0])\n}\n"
+        '#[metadata]\n{"relay.Constant": [{"dtype": "int32", "shape": [2], "data": "BAAAAAIAAAA="},'
+        ' {"dtype": "int64", "shape": [], "data": "AgAAAAAAAAA="}]}'
+    )
+    main = parse(text)["main"]
+    assert main.params[0].annotation == TensorType.of((2, 4))
+    assert isinstance(main.body, Call) and main.body.attrs.newshape == (4, 2)

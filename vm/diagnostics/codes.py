@@ -47,11 +47,13 @@ class Syntax(Code):
     UNBOUND_VARIABLE = "An unbound variable.", "def @main(%x: float32) { %y }"
     UNKNOWN_FUNCTION = "A function that the text does not define.", "def @main(%x: float32) { @f(%x) }"
     UNKNOWN_OPERATOR = "An unknown operator.", "def @main(%x: float32) { expp(%x) }"
-    OPERATOR_AS_VALUE = "An operator that is not called.", "def @main(%x: float32) { exp }"
+    OPERATOR_AS_VALUE = "A value that is an operator with required attributes.", "def @main(%x: float32) { reshape }"
     ATTRIBUTE = (
         "An attribute that the operator does not have, or a value of a wrong type.",
         "def @main(%x: float32) { sum(%x, axs=0) }",
     )
+    TENSOR = "A tensor literal with elements of several dtypes, or that is no box.", "def @main() { [1, 2f] }"
+    INDEX = "A slice whose bounds are no integers.", "def @main(%x: Tensor[(4), float32]) { %x[1f] }"
     NUMBER = "A number without a suffix that it needs, or out of the range of its dtype.", "def @main() { 300i8 }"
     TYPE = (
         "An invalid type: an unknown dtype, too many dimensions, or a size that is no integer.",
