@@ -44,7 +44,7 @@ def tensor_of(tree: Any) -> np.ndarray:
         leaves = [child for item in leaves for child in item.children]
     elements = [_element(leaf) for leaf in leaves]
     dtypes = dict.fromkeys(element.dtype.name for element in elements)
-    if set(dtypes) == {"int32", "int64"} and all(literal_text(leaf).lstrip("-").isdigit() for leaf in leaves):  # type: ignore[union-attr]
+    if set(dtypes) == {"int32", "int64"} and all((literal_text(leaf) or "").lstrip("-").isdigit() for leaf in leaves):
         dtypes = {"int64": None}
     if len(dtypes) > 1:
         first, second = list(dtypes)[:2]
