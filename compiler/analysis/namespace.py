@@ -10,6 +10,19 @@ from .variables import Feature, all_vars, bound_vars, detect_feature, free_vars,
 __all__ = ["Feature", "all_vars", "bound_vars", "detect_feature", "free_vars", "post_order_visit", "well_formed"]
 
 
+#: Relay's names without a counterpart, each with the reason and the alternative.
+ABSENT = {
+    "AnnotatedRegionSet": "there are no external code generators",
+    "check_kind": "types are checked by relay.transform.InferType",
+    "extract_fake_quantized_ops": "there is no quantisation",
+    "list_fake_quantized_op_freqs": "there is no quantisation",
+    "get_calibration_data": "there is no quantisation to calibrate",
+    "search_fc_transpose": "a transposed weight is an attribute; use relay.nn.matmul(transpose_b=True)",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Raises AttributeError that suggests near names."""
+    """Raises AttributeError with the reason, or with near names."""
+    if name in ABSENT:
+        raise AttributeError(f"there is no relay.analysis.{name}: {ABSENT[name]}")
     raise AttributeError(f"there is no relay.analysis.{name}{did_you_mean(name, __all__)}; there are {', '.join(__all__)}")

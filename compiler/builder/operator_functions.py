@@ -21,6 +21,7 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Constant, Expr, Var
 from ..text.attributes import Attribute, AttributeProblem, attributes, make_attrs
+from .absent_names import absence
 from .build import as_expr, const, known_dtype, make_call
 from .signatures import bound, input_names, parameters, signature
 
@@ -37,7 +38,9 @@ class Namespace:
             return operator_function(REGISTRY[full])
         if any(known.startswith(full + ".") for known in _names()):
             return Namespace(full + ".")
-        raise AttributeError(f"there is no operator {full}{did_you_mean(full, _names())}", name=name, obj=self)
+        why = absence(full)
+        text = f"there is no relay.{full}: {why}" if why else f"there is no operator {full}{did_you_mean(full, _names())}"
+        raise AttributeError(text, name=name, obj=self)
 
     def __dir__(self) -> list[str]:
         return sorted({name.removeprefix(self._prefix).split(".")[0] for name in _names() if name.startswith(self._prefix)})

@@ -9,9 +9,9 @@ from ...ops.core.op import REGISTRY, Op, OpPattern
 from ...ops.core.similar_names import question, similar
 from ...ops.strategy.implementation import Kernel
 from ...vm.diagnostics.source import InputError
+from ..builder.absent_names import NOT_PLANNED, reason
 from ..builder.signatures import signature_text
 from ..text.attributes import value_text
-from .not_planned import reason, section
 
 #: Headings by a name's prefix, then, for a name without a prefix, by pattern.
 _BY_PREFIX = {
@@ -140,8 +140,13 @@ def ops_markdown() -> str:
     for title, ops in families.items():
         if ops:
             parts.append("\n".join([f"## {title}", "", "| operator | pattern | |", "|---|---|---|", *map(_row, ops)]))
-    parts.append(section())
+    parts.append(_not_planned())
     return "\n\n".join(parts) + "\n"
+
+
+def _not_planned() -> str:
+    rows = [f"| {', '.join(f'`{name}`' for name in entry.names)} | {entry.reason} |" for entry in NOT_PLANNED]
+    return "\n".join(["## Relay's operators that are not planned", "", "| operators | reason |", "|---|---|", *rows])
 
 
 def _row(op: Op) -> str:

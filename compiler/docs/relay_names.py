@@ -1,4 +1,4 @@
-"""The public names of Relay's last version, read from ``relay_names.txt``."""
+"""Facts of Relay's last version: its public names (``relay_names.txt``) and its operators (``relay_operators.txt``)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-_FILE = Path(__file__).with_name("relay_names.txt")
 
 
 @dataclass(frozen=True)
@@ -29,14 +27,34 @@ class RelayName:
 @functools.cache
 def relay_names() -> tuple[RelayName, ...]:
     """Every name, in the order of the file.  A parameter without a default has ``inspect.Parameter.empty``."""
-    names, namespace = [], ""
-    for line in _FILE.read_text(encoding="utf-8").splitlines():
+    return tuple(
+        RelayName(namespace, line.partition("(")[0], _parameters(line) if "(" in line else None)
+        for namespace, lines in _sections("relay_names.txt").items()
+        for line in lines
+    )
+
+
+@functools.cache
+def relay_operators() -> dict[str, list[str]]:
+    """The operators of Relay's text format: with a shape function, without, and those that need none."""
+    return {title: " ".join(lines).split() for title, lines in _sections("relay_operators.txt").items()}
+
+
+def without_shape_function() -> list[str]:
+    """Relay's operators that were not compiled for unknown sizes, since they had no shape function."""
+    return relay_operators()["without a shape function"]
+
+
+def _sections(file: str) -> dict[str, list[str]]:
+    """The lines below each heading ``[...]``, without comments."""
+    sections: dict[str, list[str]] = {}
+    title = ""
+    for line in Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            namespace = line.strip("[]")
+            title = line.strip("[]")
         elif line and not line.startswith("#"):
-            name, opened, _ = line.partition("(")
-            names.append(RelayName(namespace, name, _parameters(line) if opened else None))
-    return tuple(names)
+            sections.setdefault(title, []).append(line)
+    return sections
 
 
 def _parameters(line: str) -> dict[str, Any]:

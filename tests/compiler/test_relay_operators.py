@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import reduce
 
 import pytest
 
-from relayvm.compiler.docs.not_planned import NOT_PLANNED, reason
+import relayvm as relay
+from relayvm.compiler.builder.absent_names import NOT_PLANNED, reason
+from relayvm.compiler.docs.coming_from_relay import coming_from_relay_markdown, comparisons
 from relayvm.compiler.docs.operator_pages import operator, operators, ops_markdown
+from relayvm.compiler.docs.relay_names import relay_names, relay_operators, without_shape_function
 from relayvm.ops.core.op import REGISTRY
 from relayvm.vm.diagnostics.source import InputError
 
-LISTED = Path(__file__).with_name("relay_operators.txt")
-RELAY = [name for line in LISTED.read_text().splitlines() if not line.startswith("#") for name in line.split()]
+RELAY = [name for names in relay_operators().values() for name in names]
 
 
 def test_the_list_names_each_operator_once() -> None:
@@ -35,3 +37,45 @@ def test_who_asks_for_one_is_told_why() -> None:
     with pytest.raises(InputError, match=r"there is no operator random\.uniform, and none is planned") as error:
         operator("random.uniform")
     assert "random numbers are state" in str(error.value)
+
+
+# ---- names of Relay's Python interface -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("qnn", "there is no relay.qnn: quantisation is a number format of its own"),
+        ("random", "there is no relay.random: random numbers are state"),
+        ("build_config", "there is no relay.build_config: use relay.transform.PassContext"),
+        ("nn.sparse_dense", "there is no relay.nn.sparse_dense: sparse formats"),
+        ("vision.proposal", "there is no relay.vision.proposal: one detector's tail"),
+        (
+            "transform.Conv2dToSparse",
+            "there is no relay.transform.Conv2dToSparse: sparse weights have no operators; use dense ones",
+        ),
+        (
+            "analysis.get_calibration_data",
+            "there is no relay.analysis.get_calibration_data: there is no quantisation to calibrate",
+        ),
+        ("nn.conv2", "there is no operator nn.conv2; did you mean nn.conv2d or nn.conv3d?"),
+    ],
+)
+def test_a_missing_name_says_why(path: str, text: str) -> None:
+    with pytest.raises(AttributeError) as error:
+        reduce(getattr, path.split("."), relay)
+    assert text in str(error.value)
+
+
+def test_the_page_counts_every_name_once() -> None:
+    found = comparisons()
+    assert len(found) == len({c.relay.path for c in found}) == len(relay_names()) > 440
+    states = {c.relay.path: c.state for c in found}
+    assert (states["relay.nn.conv2d"], states["relay.dyn.tile"], states["relay.qnn"]) == ("same", "better", "missing")
+    total = next(line for line in coming_from_relay_markdown().splitlines() if line.startswith("| all |"))
+    assert total.startswith(f"| all | {len(found)} |")
+
+
+def test_improvements_are_of_operators_that_are_here() -> None:
+    assert set(without_shape_function()) <= set(RELAY)
+    assert all(c.note for c in comparisons() if c.state == "better")

@@ -1,0 +1,78 @@
+"""Names of Relay's that are not here, each with the reason or with the name to use instead: for errors and for pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True)
+class NotPlanned:
+    """Names of operators (``*`` matches any letters) and the reason in one line."""
+
+    names: tuple[str, ...]
+    reason: str
+
+
+NOT_PLANNED: tuple[NotPlanned, ...] = (
+    NotPlanned(
+        ("qnn", "qnn.*", "fixed_point_multiply*", "*simulated_quantize"),
+        "quantisation is a number format of its own: scales and zero points would be part of every type",
+    ),
+    NotPlanned(
+        ("contrib", "*contrib_*", "nn.bitpack", "nn.bitserial_*"),
+        "layouts for the kernels of one processor: how data lies is the kernel's own business",
+    ),
+    NotPlanned(
+        ("sparse_reshape", "sparse_fill_empty_rows", "nn.sparse_*"),
+        "sparse formats: a tensor here is dense; three dense tensors that mean one sparse one need types that say so",
+    ),
+    NotPlanned(
+        ("collapse_sum_*", "*_grad", "*_backward_*"), "helpers of automatic differentiation: programs here are run, not trained"
+    ),
+    NotPlanned(
+        ("random", "random.*"), "random numbers are state; a program that is run twice on the same inputs gives the same results"
+    ),
+    NotPlanned(
+        ("vision.proposal", "vision.multibox_*"),
+        "one detector's tail as one operator: it is written with boxes, `topk` and `vision.non_max_suppression`",
+    ),
+    NotPlanned(
+        ("nn.deformable_conv*", "nn.correlation"), "used by single networks: `image.grid_sample` and products say the same"
+    ),
+)
+
+
+def reason(name: str) -> str | None:
+    """The reason why operator ``name`` is not planned; None for other names."""
+    for entry in NOT_PLANNED:
+        if any(fnmatchcase(name, pattern) for pattern in entry.names):
+            return entry.reason
+    return None
+
+
+#: Other names, as they follow ``relay.``.
+_ABSENT: dict[str, str] = {
+    "annotation": "configuration keys decide on fusion and devices: relay.compile(mod, fuse=..., place=...)",
+    "backend": "use relay.compile and relay.VirtualMachine",
+    "build_config": "use relay.transform.PassContext",
+    "collage": "there are no external code generators",
+    "data_dep_optimization": "sparse weights have no operators; use dense ones",
+    "debug": "use relay.transform.PassContext(instruments=...), or `relayvm dump` for the program after a pass",
+    "device_copy": "copies between devices are inserted by the compiler; `relayvm explain` lists them",
+    "frontend": "there are no importers of models; write the program as text or with this module",
+    "quantize": "quantisation is a number format of its own: scales and zero points would be part of every type",
+    "testing": "there are no example networks; `examples/` in the repository has programs",
+    "vision.yolo_reorg": "use nn.space_to_depth, and relay.take for the order of the channels",
+    "SpanCheck": "every node has its place: expr.span",
+    "SequentialSpan": "a node has one place: expr.span",
+    "TypeConstraint": "a constraint on types is the type rule of an operator: relay.register_op(dtype=...)",
+    "TypeRelation": "a relation of types is the type rule of an operator: relay.register_op(dtype=...)",
+    "IncompleteType": "leave the annotation out: relay.var(name); types are inferred",
+    "ShapeVar": "use relay.Any(), or a size that is a name: relay.var(name, shape=('n', 4))",
+}
+
+
+def absence(name: str) -> str | None:
+    """The reason why ``relay.<name>`` is not here; None for names that are not Relay's."""
+    return _ABSENT.get(name) or reason(name)
