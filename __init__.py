@@ -12,10 +12,12 @@ Every operator is a function here, at Relay's path: ``relay.add``, ``relay.nn.de
 
 from __future__ import annotations
 
+from functools import partial as _partial
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
+from . import vm
 from .compiler.builder.build import Any, const, scalar_type, var
 from .compiler.builder.ir_methods import bind as _bind_ir_methods
 from .compiler.builder.operator_functions import operators as _operators
@@ -54,9 +56,13 @@ if TYPE_CHECKING:
     from .compiler.analysis.structural_difference import assert_structural_equal
     from .compiler.analysis.substitution import bind
     from .compiler.builder.constructors import TupleWrapper
+    from .compiler.executors.create_executor import create_executor
+    from .compiler.executors.graph_module import build
     from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
     from .compiler.transform import namespace as transform
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
+    from .vm.bytecode.named_arrays import load_param_dict, save_param_dict
+    from .vm.devices.device_names import cpu, cuda
 else:  # these take what people write: lists, numbers, names with or without @
     from .compiler.builder.constructors import (
         Call,
@@ -85,9 +91,10 @@ __all__ = [
     "ExecutableFormatError", "Expr", "ExprMutator", "ExprVisitor", "FileError", "FuncType", "Function", "GlobalVar",
     "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError", "ScopeBuilder", "ShapeError", "Tensor",
     "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "TypeCheckError", "VMError", "Var",
-    "VirtualMachine", "analysis", "assert_structural_equal", "astext", "bind", "compare", "compile", "const", "num_threads",
-    "parse", "parse_expr", "register_op", "register_shape_func", "restore_shape_func", "scalar_type", "set_num_threads",
-    "structural_equal", "structural_hash", "transform", "unregister_op", "var",
+    "VirtualMachine", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
+    "cpu", "create_executor", "cuda", "load_param_dict", "num_threads", "parse", "parse_expr", "register_op",
+    "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type", "set_num_threads", "structural_equal",
+    "structural_hash", "transform", "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 
@@ -98,16 +105,36 @@ _LATE = {
     "analysis": (".compiler.analysis.namespace", ""),
     "assert_structural_equal": (".compiler.analysis.structural_difference", "assert_structural_equal"),
     "bind": (".compiler.analysis.substitution", "bind"),
+    "build": (".compiler.executors.graph_module", "build"),
+    "cpu": (".vm.devices.device_names", "cpu"),
+    "create_executor": (".compiler.executors.create_executor", "create_executor"),
+    "cuda": (".vm.devices.device_names", "cuda"),
+    "load_param_dict": (".vm.bytecode.named_arrays", "load_param_dict"),
+    "save_param_dict": (".vm.bytecode.named_arrays", "save_param_dict"),
     "transform": (".compiler.transform.namespace", ""),
 }
+#: The names of ``relay.vm``, likewise.
+_VM_LATE = {
+    "Executable": (".vm.api.executable", "Executable"),
+    "VMCompiler": (".compiler.executors.vm_compiler", "VMCompiler"),
+    "VMExecutor": (".compiler.executors.create_executor", "VMExecutor"),
+    "VirtualMachine": (".vm.api.machine", "VirtualMachine"),
+    "compile": (".compiler.executors.vm_compiler", "compile"),
+}
+
+
+def _imported(module: str, attribute: str) -> _AnyValue:
+    found = _import_module(module, __name__)
+    return getattr(found, attribute) if attribute else found
+
+
+vm.PUBLIC.update({_name: _partial(_imported, *_place) for _name, _place in _VM_LATE.items()})
 
 
 def __getattr__(name: str) -> _AnyValue:
     """The operator, or group of operators, called ``name``.  Raises AttributeError that suggests near names."""
     if name in _LATE:
-        module, attribute = _LATE[name]
-        found = _import_module(module, __name__)
-        globals()[name] = getattr(found, attribute) if attribute else found
+        globals()[name] = _imported(*_LATE[name])
         return globals()[name]
     return getattr(_operators, name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..ops.core.similar_names import nearest
 from ..ops.core.tensor_types import DTYPES, TensorType, dim_text
+from ..ops.strategy.implementation import HOST
 from ..shape_funcs.symbolic.dim import SYM, Dim, const
 from ..vm.api.argument_errors import a_mapping, wrong
 from ..vm.api.executable import Executable
@@ -20,6 +22,7 @@ from ..vm.runtime.state_layout import CUDA
 from .config import Config
 from .emit.emitter import emit
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace
+from .ir.pass_context import PassContext
 from .pipeline import context_of, lower
 from .text.parser import as_source, parse
 from .transform.pass_context import context_options
@@ -38,7 +41,7 @@ def compile(
     tune_sizes: Mapping[str, int | Sequence[int]] | None = None,
     **config: Any,
 ) -> Executable:
-    """The executable of ``mod`` for the device ``target``.
+    """The executable of ``mod`` for the device ``target``; Relay's ``llvm`` is ``cpu``.
 
     ``mod`` is a module, a function (it becomes ``main``), a program's text, or the Path of a text.  ``params``: values for
     parameters of ``main``, by name; they become constants.  ``config``: see ``Config``; within a
@@ -52,18 +55,38 @@ def compile(
     """
     settings = Config.of(**{**context_options(), **config})
     tuning = Tuning.of(optimize, settings.tune, tune_seconds, tune_sizes)
-    check_target(target)
-    module = bind_params(as_module(mod), a_mapping(params, "compile: params", "parameters of @main by name"))
-    preferred = preferred_for(module, settings, target, tuning)
-    lowered = lower(module, settings, target, preferred)
+    return lowered(mod, target, params, settings, tuning).emit()
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A module after every pass, with its context and configuration."""
+
+    module: IRModule
+    context: PassContext
+    settings: Config
+
+    def emit(self) -> Executable:
+        """The executable."""
+        return emit(self.module, self.context, self.settings.texts())
+
+
+def lowered(
+    mod: Program, target: str, params: Mapping[str, Any] | None, settings: Config, tuning: Tuning, who: str = "compile"
+) -> Lowered:
+    """``mod`` after every pass; raises as ``compile``.  ``who`` is named in messages about the arguments."""
+    device = device_of(target)
+    module = bind_params(as_module(mod, who), a_mapping(params, f"{who}: params", "parameters of @main by name"))
+    preferred = preferred_for(module, settings, device, tuning)
+    found = lower(module, settings, device, preferred)
     remember(preferred)
-    return emit(lowered, context_of(module, settings, target), settings.texts())
+    return Lowered(found, context_of(module, settings, device), settings)
 
 
-def as_module(mod: Program) -> IRModule:
+def as_module(mod: Program, who: str = "compile") -> IRModule:
     """The module that ``mod`` is or describes.  Raises ParseError, TypeCheckError for a module without functions."""
     if isinstance(mod, (str, SourceText, Path)):
-        mod = parse(as_source(mod, "compile"))
+        mod = parse(as_source(mod, who))
     if isinstance(mod, Function):
         mod = IRModule({"main": mod})
     if not isinstance(mod, IRModule):
@@ -78,12 +101,21 @@ def as_module(mod: Program) -> IRModule:
 _GPU_NAMES = ("gpu", "nvidia", "cuda:0", "nvptx", "cu")
 
 
+def device_of(target: str) -> str:
+    """The device that Python names as a target: ``llvm``, Relay's target for the CPU, is ``cpu``.  Raises ConfigError."""
+    device = HOST if isinstance(target, str) and target == "llvm" else target
+    check_target(device)
+    return device
+
+
 def check_target(target: str) -> None:
     """Raises ConfigError for an unknown device."""
     if isinstance(target, str) and target in DEVICES:
         return
     is_gpu = str(target).lower() in _GPU_NAMES
+    is_processor = str(target).startswith("llvm")
     hint = f"; a GPU is called {DEVICES[CUDA]} here" if is_gpu else nearest(str(target), DEVICES)
+    hint = f"; the CPU is called {HOST} here, and llvm takes no options" if is_processor else hint
     raise ConfigError(f"unknown target {target!r}{hint}", help=f"valid targets: {', '.join(DEVICES)}", code=codes.Config.DEVICE)
 
 

@@ -80,6 +80,16 @@ def kept(vm: relay.VirtualMachine, x: npt.NDArray[np.float32]) -> float:
     return vm.benchmark(vm.device, x, repeat=3).median
 
 
+def executed(module: relay.IRModule, weights: dict[str, npt.NDArray[np.float32]], x: npt.NDArray[np.float32]) -> None:
+    compiler = relay.vm.VMCompiler()
+    compiler.set_params(relay.load_param_dict(relay.save_param_dict(weights)))
+    run = relay.create_executor("vm", module, relay.cpu(), "llvm", weights).evaluate()
+    built = relay.build(module, "llvm", params=weights)["default"](relay.cuda(0))
+    built.set_input("x", x)
+    built.run()
+    print(run(x), built.get_output(0), relay.vm.compile(module, "llvm"))
+
+
 def threads() -> int:
     relay.set_num_threads(2)
     relay.set_num_threads(None)
