@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _AnyValue
 
 from . import vm
+from .compiler.builder import compositions as _compositions  # noqa: F401 - adds its functions to the operators
 from .compiler.builder.build import Any, const, scalar_type, var
 from .compiler.builder.ir_methods import bind as _bind_ir_methods
 from .compiler.builder.operator_functions import operators as _operators

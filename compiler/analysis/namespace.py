@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from ...ops.core.similar_names import did_you_mean
+from .call_graph import CallGraph
+from .measures import (
+    all_dtypes,
+    check_basic_block_normal_form,
+    check_constant,
+    count_layers,
+    get_total_mac_number,
+    list_op_freqs,
+)
 from .variables import Feature, all_vars, bound_vars, detect_feature, free_vars, post_order_visit, well_formed
 
-__all__ = ["Feature", "all_vars", "bound_vars", "detect_feature", "free_vars", "post_order_visit", "well_formed"]
-
+__all__ = [
+    "CallGraph", "Feature", "all_dtypes", "all_vars", "bound_vars", "check_basic_block_normal_form", "check_constant",
+    "count_layers", "detect_feature", "free_vars", "get_total_mac_number", "list_op_freqs", "post_order_visit", "well_formed",
+]  # fmt: skip
 
 #: Relay's names without a counterpart, each with the reason and the alternative.
 ABSENT = {

@@ -62,7 +62,6 @@ _ABSENT: dict[str, str] = {
     "device_copy": "copies between devices are inserted by the compiler; `relayvm explain` lists them",
     "frontend": "there are no importers of models; write the program as text or with this module",
     "quantize": "quantisation is a number format of its own: scales and zero points would be part of every type",
-    "testing": "there are no example networks; `examples/` in the repository has programs",
     "vision.yolo_reorg": "use nn.space_to_depth, and relay.take for the order of the channels",
     "SpanCheck": "every node has its place: expr.span",
     "SequentialSpan": "a node has one place: expr.span",

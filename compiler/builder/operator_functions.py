@@ -34,6 +34,8 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         full = self._prefix + name
+        if full in COMPOSED:
+            return COMPOSED[full]
         if full in REGISTRY and REGISTRY[full].in_language:
             return operator_function(REGISTRY[full])
         if any(known.startswith(full + ".") for known in _names()):
@@ -49,12 +51,14 @@ class Namespace:
         return f"<operators {self._prefix}*>"
 
 
+#: Functions at paths of Relay's that are no operators (see ``compositions``).
+COMPOSED: dict[str, Callable[..., Any]] = {}
 #: Every operator.
 operators = Namespace()
 
 
 def _names() -> list[str]:
-    return [name for name, op in REGISTRY.items() if op.in_language]
+    return [*(name for name, op in REGISTRY.items() if op.in_language), *COMPOSED]
 
 
 @functools.cache

@@ -139,3 +139,70 @@ def test_assert_structural_equal_shows_the_first_difference() -> None:
     with pytest.raises(ValueError, match="%x on the left, %y on the right"):
         relay.assert_structural_equal(x, y)
     relay.assert_structural_equal(x, y, map_free_vars=True)
+
+
+# ---- counts ------------------------------------------------------------------------------------------------------
+
+
+def network() -> relay.IRModule:
+    image, k1, k2 = relay.var("image", (1, 3, 8, 8)), relay.var("k1", (4, 3, 3, 3)), relay.var("k2", (4, 2, 1, 1))
+    first = relay.nn.relu(relay.nn.conv2d(image, k1))
+    second = relay.nn.conv2d(first, k2, groups=2)
+    shape = relay.nn.batch_flatten(relay.add(second, first))
+    body = relay.nn.dense(shape, relay.const(np.ones((10, 144), "float32")))
+    return relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([image, k1, k2], body)))
+
+
+def test_counts_of_operators_and_layers() -> None:
+    mod = network()
+    assert analysis.list_op_freqs(mod) == {
+        "nn.conv2d": 2, "nn.relu": 1, "add": 1, "nn.batch_flatten": 1, "nn.dense": 1,
+    }  # fmt: skip
+    assert analysis.count_layers(mod, ["nn.conv2d", "nn.dense"]) == 3
+    assert analysis.count_layers(mod, ["nn.relu"]) == 1 and analysis.count_layers(mod, ["tanh"]) == 0
+    normal = relay.transform.ToANormalForm()(mod)
+    assert analysis.count_layers(normal, ["nn.conv2d", "nn.dense"]) == 3
+
+
+def test_multiplications() -> None:
+    first, second, last = 4 * 6 * 6 * 3 * 3 * 3, 4 * 6 * 6 * 2, 10 * 144
+    assert analysis.get_total_mac_number(network()) == first + second + last
+    with pytest.raises(relay.ArgumentError, match=r"nn\.dense has no type yet"):
+        analysis.get_total_mac_number(relay.nn.dense(x, x))
+    rows = relay.var("rows", (relay.Any(), 4))
+    mod = relay.IRModule.from_expr(relay.Function([rows], relay.nn.dense(rows, relay.const(np.ones((2, 4), "float32")))))
+    with pytest.raises(relay.ArgumentError, match="get_total_mac_number: the sizes of a tensor must be known"):
+        analysis.get_total_mac_number(relay.transform.InferType()(mod))
+
+
+def test_dtypes_and_constants() -> None:
+    flags = relay.var("flags", (2,), "bool")
+    chosen = relay.where(flags, x, relay.const(2.0))
+    assert analysis.all_dtypes(chosen) == {"bool", "float32"}
+    assert analysis.all_dtypes(relay.transform.InferType()(relay.IRModule.from_expr(relay.cast(x, "int8")))) >= {"int8"}
+    assert analysis.check_constant(relay.Tuple([relay.const(1), relay.const(2)]))
+    assert not analysis.check_constant(relay.add(relay.const(1), relay.const(2))) and not analysis.check_constant(x)
+
+
+def test_basic_block_normal_form() -> None:
+    condition, total = relay.var("c", (), "bool"), relay.add(x, y)
+    assert not analysis.check_basic_block_normal_form(relay.If(condition, total, relay.tanh(total)))
+    assert analysis.check_basic_block_normal_form(relay.If(condition, relay.tanh(x), relay.tanh(x)))
+    assert analysis.check_basic_block_normal_form(relay.Let(z, total, relay.If(condition, z, relay.tanh(z))))
+    assert analysis.check_basic_block_normal_form(relay.multiply(total, total))
+
+
+def test_call_graph() -> None:
+    f, g, h = (relay.GlobalVar(name) for name in "fgh")
+    module = relay.IRModule({
+        "main": relay.Function([x], relay.add(f(x), relay.add(f(x), h(x)))),
+        "f": relay.Function([y], g(y)), "g": relay.Function([z], f(z)), "h": relay.Function([w := relay.var("w", (2,))], w),
+    })  # fmt: skip
+    graph = analysis.CallGraph(module)
+    assert graph.ref_count(f) == 2 and graph.ref_count("main") == 0 and graph.global_call_count("main") == 2
+    assert graph.is_recursive("f") and graph.is_recursive(g) and not graph.is_recursive("main")
+    assert str(graph) == "@main: @f, @h\n@f: @g\n@g: @f\n@h: no calls" and graph.print_var(f) == "@f: @g"
+    with pytest.raises(relay.ArgumentError, match="CallGraph: the module has no function @k"):
+        graph.ref_count("k")
+    with pytest.raises(relay.ArgumentError, match="CallGraph: the module must be an IRModule"):
+        analysis.CallGraph(x)

@@ -10,20 +10,21 @@ from typing import Any as AnyValue
 import pytest
 
 import relayvm as relay
+from relayvm.compiler.builder.operator_functions import COMPOSED
 from relayvm.compiler.builder.signatures import bound, parameters
 from relayvm.compiler.docs.relay_names import RelayName, relay_names
 from relayvm.compiler.text.attributes import attributes
 from relayvm.ops.core.op import REGISTRY
 
 EMPTY = inspect.Parameter.empty
+
+
+def is_here(name: str) -> bool:
+    return name in COMPOSED or (name in REGISTRY and REGISTRY[name].in_language)
+
+
 #: Operators of Relay that are here, with Relay's parameters.
-OPERATORS = [
-    entry
-    for entry in relay_names()
-    if entry.parameters is not None
-    and (op := REGISTRY.get(entry.path.removeprefix("relay."))) is not None
-    and op.in_language
-]  # fmt: skip
+OPERATORS = [entry for entry in relay_names() if entry.parameters is not None and is_here(entry.path.removeprefix("relay."))]
 
 
 def function(entry: RelayName) -> AnyValue:

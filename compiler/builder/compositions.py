@@ -1,0 +1,130 @@
+"""Functions at Relay's paths that build several calls, as ``mean_variance``, or none, as ``nn.get_pad_tuple2d``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ...ops.core.op import get
+from ...shape_funcs.symbolic.program import INT64_MAX
+from ...vm.api.argument_errors import wrong
+from ..ir.expr import Call, Expr, Tuple
+from .build import as_expr
+from .build import const as constant
+from .operator_functions import COMPOSED, operator_function
+
+Build = TypeVar("Build", bound=Callable[..., Any])
+
+
+def _at(path: str) -> Callable[[Build], Build]:
+    """The decorator that puts a function at ``relay.<path>``."""
+
+    def place(function: Build) -> Build:
+        function.__qualname__ = path
+        COMPOSED[path] = function
+        return function
+
+    return place
+
+
+def _call(name: str, *args: Any, **attrs: Any) -> Call:
+    return operator_function(get(name))(*args, **attrs)
+
+
+COMPOSED["nn.const"] = constant
+
+
+# ---- statistics ----------------------------------------------------------------------------------------------------------
+
+
+@_at("mean_variance")
+def mean_variance(data: Any, axis: Any = None, keepdims: Any = False, exclude: Any = False, unbiased: Any = False) -> Tuple:
+    """The mean and the variance, as ``relay.mean`` and ``relay.variance``.  Raises ArgumentError."""
+    data = as_expr(data)
+    mean = _call("mean", data, axis, keepdims, exclude)
+    return Tuple((mean, _call("variance", data, axis, keepdims, exclude, unbiased)))
+
+
+@_at("mean_std")
+def mean_std(data: Any, axis: Any = None, keepdims: Any = False, exclude: Any = False) -> Tuple:
+    """The mean and the standard deviation, as ``relay.mean`` and ``relay.std``.  Raises ArgumentError."""
+    data = as_expr(data)
+    return Tuple((_call("mean", data, axis, keepdims, exclude), _call("std", data, axis, keepdims, exclude)))
+
+
+@_at("segment_sum")
+def segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Expr:
+    """Row ``s`` of the result is the sum of the rows ``i`` of the data with ``segment_ids[i] == s``.
+
+    ``data``: ``(n, ...)``; ``segment_ids``: integers ``(n,)``; ``num_segments``: the number of rows of the result, a number or an
+    expression, by default one more than the largest id.  Raises ArgumentError.
+    """
+    data, ids = as_expr(data), _call("cast", segment_ids, "int64")
+    count = _call("add", _call("max", ids), constant(1, "int64")) if num_segments is None else num_segments
+    rows = _call("cast", count, "int64")
+    rest = _call("strided_slice", _call("shape_of", data, "int64"), [1], [INT64_MAX])
+    zeros = _call("zeros", _call("concatenate", [_call("reshape", rows, [1]), rest], 0), "float32")
+    return _call("scatter_nd", _call("cast_like", zeros, data), _call("expand_dims", ids, 0), data, "add")
+
+
+# ---- neural networks -----------------------------------------------------------------------------------------------------
+
+
+@_at("nn.dropout_raw")
+def dropout_raw(data: Any, rate: Any = 0.5) -> Tuple:
+    """The data and the mask of ``nn.dropout``: nothing is dropped from a program that is run."""
+    kept = _call("nn.dropout", data, rate)
+    return Tuple((kept, _call("ones_like", kept)))
+
+
+@_at("nn.fifo_buffer")
+def fifo_buffer(data: Any, buffer: Any, axis: Any) -> Expr:
+    """The last elements of the buffer followed by the data, along ``axis``, as many as the buffer has.  Raises ArgumentError."""
+    joined = _call("concatenate", [buffer, data], axis)
+    newest_first = _call("slice_like", _call("reverse", joined, axis), buffer, [axis])
+    return _call("reverse", newest_first, axis)
+
+
+def _global_pool(kind: str, rank: int, default_layout: str) -> None:
+    def pool(data: Any, layout: str = default_layout, out_layout: str = "") -> Call:
+        return _call(f"nn.adaptive_{kind}_pool{rank}d", data, 1, layout, out_layout)
+
+    pool.__name__ = f"global_{kind}_pool{rank}d"
+    pool.__doc__ = f"``nn.adaptive_{kind}_pool{rank}d`` with 1 for each size.  Raises ArgumentError."
+    _at(f"nn.{pool.__name__}")(pool)
+
+
+for _kind in ("max", "avg"):
+    _global_pool(_kind, 1, "NCW")
+    _global_pool(_kind, 3, "NCDHW")
+
+
+def _pad_tuple(padding: Any, rank: int) -> tuple[Any, ...]:
+    """The padding before all axes, then after all axes."""
+    if isinstance(padding, int):
+        return (padding,) * (2 * rank)
+    if isinstance(padding, (tuple, list)) and len(padding) in (1, rank, 2 * rank):
+        return tuple(padding) * (2 * rank // len(padding))
+    several = f"{rank} or {2 * rank} numbers" if rank > 1 else "1 or 2 numbers"
+    raise wrong(f"get_pad_tuple{rank}d: the padding", f"a number, or {several}", padding)
+
+
+@_at("nn.get_pad_tuple1d")
+def get_pad_tuple1d(padding: Any) -> tuple[Any, ...]:
+    """``(left, right)`` of a padding that is one number, one for the axis, or two.  Raises ArgumentError."""
+    return _pad_tuple(padding, 1)
+
+
+@_at("nn.get_pad_tuple2d")
+def get_pad_tuple2d(padding: Any) -> tuple[Any, ...]:
+    """``(top, left, bottom, right)`` of a padding that is one number, one per axis, or four.  Raises ArgumentError."""
+    return _pad_tuple(padding, 2)
+
+
+@_at("nn.get_pad_tuple3d")
+def get_pad_tuple3d(padding: Any) -> tuple[Any, ...]:
+    """``(front, top, left, back, bottom, right)`` of a padding that is one number, one per axis, or six.
+
+    Raises ArgumentError.
+    """
+    return _pad_tuple(padding, 3)
