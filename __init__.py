@@ -28,7 +28,7 @@ from .compiler.comparison.run_comparison import Comparison, compare
 from .compiler.compile import compile
 from .compiler.ir.expr import Expr
 from .compiler.ir.structural_equal import structural_equal, structural_hash
-from .compiler.text.parser import parse, parse_expr
+from .compiler.text.parser import fromtext, parse, parse_expr
 from .compiler.text.printer import astext
 from .shape_funcs.symbolic.registry import ShapeError
 from .vm.api.executable import Executable
@@ -93,7 +93,7 @@ __all__ = [
     "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError", "ScopeBuilder", "ShapeError", "Tensor",
     "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "TypeCheckError", "VMError", "Var",
     "VirtualMachine", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
-    "cpu", "create_executor", "cuda", "load_param_dict", "num_threads", "parse", "parse_expr", "register_op",
+    "cpu", "create_executor", "cuda", "fromtext", "load_param_dict", "num_threads", "parse", "parse_expr", "register_op",
     "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type", "set_num_threads", "structural_equal",
     "structural_hash", "transform", "unregister_op", "var", "vm",
 ]  # fmt: skip

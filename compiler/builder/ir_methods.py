@@ -11,18 +11,19 @@ from typing import Any
 
 from ..ir.expr import Expr, IRModule
 from ..text import printer
+from ..text.comments import Annotate
 from ..text.parser import parse
 from . import constructors, expr_methods, module_methods
 
 
-def _expression_text(self: Expr, show_meta_data: bool = True) -> str:
+def _expression_text(self: Expr, show_meta_data: bool = True, annotate: Annotate | None = None) -> str:
     """The expression in the text format (see ``printer``)."""
-    return printer.astext(self, show_meta_data)
+    return printer.astext(self, show_meta_data, annotate)
 
 
-def _module_text(self: IRModule, show_meta_data: bool = True) -> str:
+def _module_text(self: IRModule, show_meta_data: bool = True, annotate: Annotate | None = None) -> str:
     """The module in the text format (see ``printer``); without metadata it does not parse back."""
-    return printer.astext(self, show_meta_data)
+    return printer.astext(self, show_meta_data, annotate)
 
 
 def _short_text(self: Expr | IRModule) -> str:

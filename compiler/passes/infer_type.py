@@ -13,7 +13,7 @@ Raises TypeCheckError with every independent mistake of the module.
 
 from __future__ import annotations
 
-from ...ops.core.similar_names import question, similar
+from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import MAX_FIELDS, TypeTooLarge
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
@@ -113,9 +113,8 @@ class _ModuleTyper:
         if found is not None:
             return found
         return Diagnostic(
-            f"there is no function @{name.name}",
+            f"unknown function @{name.name}{nearest(name.name, self.signatures, '@{}')}",
             name.span,
-            help=question(f"@{n}" for n in similar(name.name, self.signatures)) or None,
             code=codes.Type.UNKNOWN,
         )
 

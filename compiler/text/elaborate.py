@@ -5,7 +5,7 @@ Methods that are generators are recursive and run on the heap (``visitor.run``),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -37,10 +37,8 @@ class _Params:
 class Elaborator(TypeElaborator):
     """The IR of the syntax trees of one source; errors are appended to ``problems``."""
 
-    def __init__(self, source: SourceText, problems: list[Diagnostic], constants: tuple[np.ndarray, ...] | None) -> None:
+    def __init__(self, source: SourceText, problems: list[Diagnostic], constants: Sequence[np.ndarray] | None) -> None:
         super().__init__(source, problems, constants)
-        #: The defined functions; None: any name is allowed.
-        self.globals: set[str] | None = None
         #: The meanings of each name in scope, innermost last.
         self.meaning: dict[str, list[Expr]] = {}
         self.bound: list[str] = []
@@ -72,8 +70,9 @@ class Elaborator(TypeElaborator):
 
     # ---- modules -------------------------------------------------------------------------------------------------
 
-    def module(self, tree: Syntax) -> IRModule:
-        """The module of a whole text."""
+    def module(self, tree: Syntax, known: IRModule | None = None) -> IRModule:
+        """The module of a whole text, with the functions of the module ``known``."""
+        before = known.functions if known is not None else {}
         first: dict[str, Syntax] = {}
         for item in tree.children:
             name = item.children[0]
@@ -88,7 +87,9 @@ class Elaborator(TypeElaborator):
                 )
             else:
                 first[name] = name
-        self.globals = set(first) | {n for n in self.meaning if n.startswith("@")}
+                if name[1:] in before:
+                    note = ("the function before", before[name[1:]].span)
+                    self.mistake(f"init_module has a function {name}, too", name, note=note, code=codes.Syntax.DUPLICATE)
         definitions = [item for item in tree.children if item.data == "definition"]
         functions = {str(item.children[0])[1:]: run(self.function(item)) for item in definitions}
         if not definitions and not self.problems:
@@ -97,7 +98,7 @@ class Elaborator(TypeElaborator):
                     "there is no function in the text", help="write `def @main(%x: float32) { %x }`", code=codes.Syntax.EMPTY
                 )
             )
-        return IRModule(functions, self.source)
+        return IRModule({**before, **functions}, self.source)
 
     def expression(self, tree: Syntax) -> Expr:
         """The expression of a text that is an expression."""
@@ -255,10 +256,6 @@ class Elaborator(TypeElaborator):
 
     def global_var(self, tree: Syntax) -> Expr:
         (name,) = tree.children
-        if self.globals is not None and name not in self.globals:
-            return self.mistake(
-                f"unknown function {name}{did_you_mean(name, self.globals)}", name, code=codes.Syntax.UNKNOWN_FUNCTION
-            )
         return GlobalVar(name[1:], span=self.span(name))
 
     def operator(self, tree: Syntax) -> Expr:

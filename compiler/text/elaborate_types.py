@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ MISTAKE = Tuple(())
 class TypeElaborator:
     """The types and attributes of one source; errors are appended to ``problems``."""
 
-    def __init__(self, source: SourceText, problems: list[Diagnostic], constants: tuple[np.ndarray, ...] | None) -> None:
+    def __init__(self, source: SourceText, problems: list[Diagnostic], constants: Sequence[np.ndarray] | None) -> None:
         self.source, self.problems = source, problems
         #: The metadata's constants; None if it could not be read.
         self.constants = None if constants is None else [Constant(data) for data in constants]

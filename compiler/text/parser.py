@@ -7,7 +7,7 @@ syntax tree, and resumes after each error; ``elaborate`` converts the tree to IR
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,8 +19,10 @@ from ...vm.diagnostics.source import Diagnostic, FileError, ParseError, SourceTe
 from ..ir.expr import Expr, IRModule
 from .elaborate import Elaborator
 from .header import Header, split_header
+from .meta_table import MetaTable, given_constants
 
 if TYPE_CHECKING:
+    import numpy as np
     from lark import Lark, Token, Tree
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
@@ -50,9 +52,33 @@ def decode_source(data: bytes, name: str) -> SourceText:
         raise ParseError(message, help="give a Relay text file in UTF-8") from error
 
 
-def parse(text: str | SourceText | Path, source_name: str = "<string>") -> IRModule:
-    """The module of a text, or of the file at a Path.  Raises ParseError with every error, in order of place."""
-    return _parsed(as_source(text, "parse", source_name), "module", Elaborator.module, need_version=True)
+def parse(
+    text: str | SourceText | Path,
+    source_name: str = "<string>",
+    init_module: IRModule | None = None,
+    meta_table: MetaTable | None = None,
+    *,
+    init_meta_table: MetaTable | None = None,
+) -> IRModule:
+    """The module of a text, or of the file at a Path.
+
+    A called function may be missing: another module may bring it (``mod.update``); type inference reports it if none does.
+    ``init_module``: a module whose definitions the new module has, too.  ``meta_table``, Relay's ``init_meta_table``: the
+    constants that ``meta[relay.Constant][0]`` names in a text without metadata, ``{"relay.Constant": [array, ...]}``.
+
+    Raises ParseError with every error, in order of place, and ArgumentError.
+    """
+    constants = given_constants(meta_table if init_meta_table is None else init_meta_table)
+    if init_module is not None and not isinstance(init_module, IRModule):
+        raise wrong("parse: init_module", "an IRModule", init_module)
+    source = as_source(text, "parse", source_name)
+    elaborate = functools.partial(Elaborator.module, known=init_module)
+    return _parsed(source, "module", elaborate, need_version=True, constants=constants)
+
+
+def fromtext(data: str | SourceText | Path, source_name: str | None = None) -> IRModule:
+    """Relay's name of ``parse``.  Raises ParseError."""
+    return parse(data, "<string>" if source_name is None else source_name)
 
 
 def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> Expr:
@@ -63,12 +89,19 @@ def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> 
     return _parsed(as_source(text, "parse_expr", source_name), "expression", Elaborator.expression, need_version=False)
 
 
-def _parsed(source: SourceText, start: str, elaborate: Callable[[Elaborator, Tree], T], need_version: bool) -> T:
-    """The meaning of a source whose grammar begins with the rule ``start``."""
+def _parsed(
+    source: SourceText,
+    start: str,
+    elaborate: Callable[[Elaborator, Tree], T],
+    need_version: bool,
+    constants: Sequence[np.ndarray] = (),
+) -> T:
+    """The meaning of a source whose grammar begins with the rule ``start``; ``constants`` serve a text without metadata."""
     problems: list[Diagnostic] = []
     header = split_header(source, problems, need_version=need_version)
     tree = _syntax(source, header, start, problems)
-    found = elaborate(Elaborator(source, problems, header.constants), tree)
+    named = constants if header.constants == () else header.constants
+    found = elaborate(Elaborator(source, problems, named), tree)
     _raise(problems)
     return found
 

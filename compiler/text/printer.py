@@ -17,27 +17,41 @@ from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, L
 from ..ir.visitor import LEAVES, Steps, free_vars, run
 from .attributes import shown_attrs, value_text
 from .block_lines import Block, Blocks
+from .comments import Annotate, Comments
 from .header import CONSTANTS, VERSION_LINE, metadata_text
 from .literals import literal_text
 
 #: A name that parses; ``//`` would begin a comment.
 _NAME = re.compile(r"(?!.*//)/?[A-Za-z_]([\w/]*\w)?(\.[A-Za-z_]([\w/]*\w)?)*", re.ASCII)
 _INDENT = "  "
+#: The deepest indentation: with more the text would grow with the square of its depth.
+_MOST_INDENTS = 64
 
 
-def astext(what: IRModule | Expr, show_meta_data: bool = True, show_types: bool = False) -> str:
+def astext(
+    what: IRModule | Expr,
+    show_meta_data: bool = True,
+    annotate: Annotate | None = None,
+    *,
+    show_types: bool = False,
+    show_spans: bool = False,
+) -> str:
     """The text of a module or expression.
 
     Constants that are no literals go to a metadata section; without ``show_meta_data`` it is omitted, and the text does not parse
-    back.  ``show_types`` adds a comment with the inferred type to each line that has one.
+    back.  ``show_types`` adds a comment with the inferred type to each line that has one, ``show_spans`` with its place in the
+    source, ``annotate`` with the text that the function gives for the line's expression.  Raises ArgumentError.
     """
     if not isinstance(what, (Expr, IRModule)):
         raise wrong("astext: the argument", "a module or an expression", what)
+    if annotate is not None and not callable(annotate):
+        raise wrong("astext: annotate", "a function of an expression, whose result is a text", annotate)
+    comments = Comments(show_types, show_spans, annotate)
     constants: dict[int, Constant] = {}
     if isinstance(what, IRModule):
-        texts = [_Printer(constants, show_types).definition(name, f) for name, f in what.functions.items()]
+        texts = [_Printer(constants, comments).definition(name, f) for name, f in what.functions.items()]
     else:
-        texts = [_Printer(constants, show_types).expression(what)]
+        texts = [_Printer(constants, comments).expression(what)]
     parts = [VERSION_LINE + "\n", *texts]
     if constants and show_meta_data:
         parts.append("\n" + metadata_text(c.data for c in constants.values()))
@@ -47,8 +61,8 @@ def astext(what: IRModule | Expr, show_meta_data: bool = True, show_types: bool 
 class _Printer:
     """The printer of one function or expression."""
 
-    def __init__(self, constants: dict[int, Constant], show_types: bool) -> None:
-        self.constants, self.show_types = constants, show_types
+    def __init__(self, constants: dict[int, Constant], comments: Comments) -> None:
+        self.constants, self.comments = constants, comments
         self.names: dict[int, str] = {}
         #: Names in use, each with the last number appended to distinguish its variables.
         self.taken: dict[str, int] = {}
@@ -75,7 +89,7 @@ class _Printer:
     def block(self, block: Block, depth: int) -> Steps[None]:
         """``{``, the lines, ``}``."""
         self.out.append("{\n")
-        yield self.lines_of(block, _INDENT * (depth + 1))
+        yield self.lines_of(block, _INDENT * min(depth + 1, _MOST_INDENTS))
         self.out.append(_INDENT * depth + "}")
 
     def lines_of(self, block: Block, indent: str) -> Steps[None]:
@@ -85,7 +99,7 @@ class _Printer:
                 assert isinstance(item, Let)
                 self.out.append(f"{indent}let {self.var(item.var)} = ")
                 yield self.inline(item.value, depth)
-                self.out.append(f";{self.type_comment(item.value)}\n")
+                self.out.append(f";{self.comments.of(item.value)}\n")
             else:
                 self.out.append(f"{indent}")
                 at = len(self.out)
@@ -93,10 +107,10 @@ class _Printer:
                 # numbered after its own blocks, so that numbers ascend line by line
                 name = self.lines[id(item)] = f"%{len(self.lines)}"
                 self.out[at:at] = [f"{name} = "]
-                self.out.append(f";{self.type_comment(item)}\n")
+                self.out.append(f";{self.comments.of(item)}\n")
         self.out.append(indent)
         yield self.inline(block.result, depth)
-        self.out.append(f"{self.type_comment(block.result)}\n")
+        self.out.append(f"{self.comments.of(block.result)}\n")
 
     # ---- expressions ----
 
@@ -177,9 +191,6 @@ class _Printer:
             self.names[id(var)] = name
             self.taken[name] = 0
         return self.names[id(var)]
-
-    def type_comment(self, expr: Expr) -> str:
-        return f" /* ty={expr.ty} */" if self.show_types and expr.ty is not None else ""
 
 
 def _annotation(ty: Type | None) -> str:

@@ -28,6 +28,7 @@ from relayvm.compiler.text.parser import parse, parse_expr
 from relayvm.compiler.text.printer import astext
 from relayvm.ops.core import op
 from relayvm.ops.core.tensor_types import DTYPES, TensorType, numpy_dtype, scalar
+from relayvm.vm.diagnostics.source import ArgumentError
 
 from .random_modules import constants, expressions, modules, variables
 
@@ -119,6 +120,30 @@ def test_types_as_comments() -> None:
     text = astext(IRModule({"main": Function((x,), call)}), show_types=True)
     assert "exp(%x) /* ty=Tensor[(2), float32] */\n" in text
     assert structural_equal(parse(text), IRModule({"main": Function((x,), call)}))
+
+
+def test_places_as_comments() -> None:
+    mod = parse("""#[version = "0.0.5"]\ndef @main(%x: float32) {\n  exp(%x)\n}""", "exp.relay")
+    text = astext(mod, show_spans=True)
+    assert "exp(%x) /* span=exp.relay:3:3 */\n" in text and structural_equal(parse(text), mod)
+    odd = parse("""#[version = "0.0.5"]\ndef @main(%x: float32) {\n  exp(%x)\n}""", "*/ a /* b")
+    assert structural_equal(parse(astext(odd, show_spans=True, show_types=True)), mod)
+
+
+@pytest.mark.parametrize("form", ["{}", "/* {} */", "  /*{}*/ "])
+def test_comments_of_the_user(form: str) -> None:
+    mod = IRModule({"main": chain_of_calls(2)})
+    text = mod.astext(annotate=lambda expr: form.format(type(expr).__name__ if isinstance(expr, Call) else ""))
+    assert text.count(" /* Call */") == 2 and "/*  */" not in text
+    assert structural_equal(parse(text), mod)
+
+
+def test_comments_of_the_user_that_are_none() -> None:
+    mod = IRModule({"main": chain_of_calls(1)})
+    with pytest.raises(ArgumentError, match="the result of annotate must be the text of a comment, not the int 1"):
+        astext(mod, annotate=lambda expr: 1)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ArgumentError, match="annotate must be a function of an expression"):
+        astext(mod, annotate="x")  # type: ignore[arg-type]
 
 
 # ---- depth -------------------------------------------------------------------------------------------------------

@@ -45,7 +45,6 @@ class Syntax(Code):
     DUPLICATE = "A function, parameter or attribute is defined twice.", "def @main(%x: float32, %x: float32) { %x }"
     ORDER = "A parameter or argument after an attribute.", "def @main(%x: float32) { sum(axis=0, %x) }"
     UNBOUND_VARIABLE = "An unbound variable.", "def @main(%x: float32) { %y }"
-    UNKNOWN_FUNCTION = "A function that the text does not define.", "def @main(%x: float32) { @f(%x) }"
     UNKNOWN_OPERATOR = "An unknown operator.", "def @main(%x: float32) { expp(%x) }"
     OPERATOR_AS_VALUE = "A value that is an operator with required attributes.", "def @main(%x: float32) { reshape }"
     ATTRIBUTE = (
@@ -76,8 +75,8 @@ class Type(Code):
     BRANCHES = "The branches of an `if` have different types.", "def @main(%b: bool) { if (%b) { 1 } else { 2f } }"
     ANNOTATION = "A type that cannot be inferred and needs an annotation.", "def @main(%x) { %x }"
     UNKNOWN = (
-        "An unknown variable or function in a program built in Python.",
-        ('relay.compile(relay.Function([], relay.Call(relay.GlobalVar("f"), [])))'),
+        "A function that the module does not have, or a variable that a program built in Python does not bind.",
+        "def @main(%x: float32) { @f(%x) }",
     )
     BINDING = (
         "A variable that is bound twice, or used outside of its scope.",
