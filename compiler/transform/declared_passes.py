@@ -18,9 +18,11 @@ from ..config import Config
 from ..ir.expr import IRModule
 from ..ir.pass_context import PassContext as Lowering
 from ..ir.pass_declaration import DECLARED, PassDeclaration
+from ..passes.flexible_shape_dispatch import flexible_shape_dispatch
 from .module_pass import Pass
 from .pass_context import PassContext, PassInfo
 from .requirements import apply, required_names
+from .shape_buckets import shape_buckets
 
 
 class DeclaredPass(Pass):
@@ -69,9 +71,28 @@ class RemoveUnusedFunctions(DeclaredPass):
         super().__init__("RemoveUnusedFunctions", "eliminate_dead_code", entries=tuple(entries))
 
 
+class FlexibleShapeDispatch(DeclaredPass):
+    """``main`` as a choice among versions of itself with static sizes.
+
+    ``buckets``: the sizes of ``axis`` with a version of their own; with a list of axes, a tuple of sizes for each bucket.
+    ``input_indices``: the parameters that have the axis, or a list of them for each axis; the first decides, and every axis of
+    the same named size follows.  ``auto_pad``: smaller sizes are padded with ``pad_value`` to the smallest bucket that holds
+    them, and the results lose the added part: those of ``output_indices`` on ``axis``, or all on each axis that has the flexible
+    size by its type; none with ``affects_output=False``.  Sizes without a version run the function ``main_any``, the program for
+    every size.  Raises ArgumentError.
+    """
+
+    def __init__(
+        self, buckets: Sequence[Any], axis: int | Sequence[int] = 0, auto_pad: bool = False, pad_value: float | None = 0,
+        input_indices: Sequence[Any] | None = None, output_indices: Sequence[Any] | None = None, affects_output: bool = True,
+    ) -> None:  # fmt: skip
+        found = shape_buckets(buckets, axis, auto_pad, pad_value, input_indices, output_indices, affects_output)
+        super().__init__("FlexibleShapeDispatch", flexible_shape_dispatch.__name__, buckets=found)
+
+
 #: Passes with options, and passes that share the function of another.
 _OPTIONED: dict[str, Callable[..., Pass]] = {
-    each.__name__: each for each in (FuseOps, FoldConstant, DeadCodeElimination, RemoveUnusedFunctions)
+    each.__name__: each for each in (FuseOps, FoldConstant, DeadCodeElimination, RemoveUnusedFunctions, FlexibleShapeDispatch)
 }
 
 
@@ -89,11 +110,11 @@ def _without_options(declaration: PassDeclaration, function: str, /, *args: Any,
 
 @functools.cache
 def _level(function: str) -> int:
-    """The least optimisation level at which the pipeline runs the pass."""
+    """The least optimisation level at which the pipeline runs the pass; 0 if only users apply it."""
     for level in range(4):
         if function in dict(pipeline.passes(Config(opt_level=level), Lowering())):
             return level
-    raise AssertionError(f"the pipeline never runs {function}")
+    return 0
 
 
 #: Passes of Relay without a counterpart, each with the reason and the alternative.
@@ -127,7 +148,6 @@ ABSENT = {
     "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
     "ManifestLifetimes": "lifetimes need allocations; relay.compile inserts them",
     "MemoryPlan": "the memory plan needs allocations; relay.compile makes it",
-    "FlexibleShapeDispatch": "one executable runs all shapes; use relay.Any()",
     "AnnotateSpans": "every node has its place, also of programs built in Python",
     "BatchingOps": "parallel calls are not combined; use EliminateCommonSubexpr for equal ones",
     "CapturePostDfsIndexInSpans": "every node has its place; use relay.analysis.post_order_visit for an order",
