@@ -47,7 +47,7 @@ class Tables:
     # each method returns the item's number, and creates a new item
 
     def constant(self, data: np.ndarray) -> int:
-        return self.constants.number((data.dtype.name, data.shape, data.tobytes()), lambda: data)
+        return self.constants.number((data.dtype.name, data.shape, data.tobytes()), lambda: data.view(np.ndarray))
 
     def kernel(self, name: str, n_inputs: int, n_outputs: int, workspace: bool) -> int:
         def make() -> PackedFunc:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, Type
 from ...vm.api.argument_errors import UnknownName, a_text
@@ -109,15 +110,26 @@ class GlobalVar(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Constant(Expr):
-    """A tensor known at compile time: ``data`` is C-contiguous and read-only, a copy of an array that could still be written."""
+    """A tensor known at compile time: ``data`` is C-contiguous and read-only, a copy of an array that could still be written.
 
-    data: np.ndarray
+    ``data`` is a numpy array that also has Relay's ``numpy()``.
+    """
+
+    data: NDArray
+
+    if TYPE_CHECKING:  # any array becomes an NDArray
+
+        def __init__(self, data: np.ndarray, *, span: Span | None = None, ty: Type | None = None) -> None: ...
 
     def __post_init__(self) -> None:
-        if isinstance(self.data, np.ndarray) and not _is_frozen(self.data):
-            data = np.array(self.data, order="C")
+        data: Any = self.data
+        if not isinstance(data, np.ndarray):
+            return
+        if not _is_frozen(data):
+            data = np.array(data, order="C")
             data.setflags(write=False)
-            object.__setattr__(self, "data", data)
+        if not isinstance(data, NDArray):
+            object.__setattr__(self, "data", data.view(NDArray))
 
 
 def _is_frozen(data: np.ndarray) -> bool:

@@ -112,6 +112,8 @@ class Tensor(ArrayLike):
             what = f"numpy has no arrays of shape {self.shape}: the product of their sizes, but for 0, is too large"
             raise VMError(what, code=codes.of_status(SIZE_OVERFLOW)) from error
 
+    asnumpy = numpy  # Relay's old name
+
     def _on_host(self) -> Tensor:
         return self._vm._to_host(self) if record_at(self._address).device else self
 
