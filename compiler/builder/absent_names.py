@@ -20,7 +20,15 @@ NOT_PLANNED: tuple[NotPlanned, ...] = (
         "quantisation is a number format of its own: scales and zero points would be part of every type",
     ),
     NotPlanned(
-        ("contrib", "*contrib_*", "nn.bitpack", "nn.bitserial_*"),
+        (
+            "contrib",
+            "nn.contrib_dense_pack",
+            "nn.contrib_conv2d_gemm_*",
+            "nn.contrib_conv2d_winograd_*",
+            "nn.contrib_conv3d_winograd_*",
+            "nn.bitpack",
+            "nn.bitserial_*",
+        ),
         "layouts for the kernels of one processor: how data lies is the kernel's own business",
     ),
     NotPlanned(

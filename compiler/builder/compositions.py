@@ -32,6 +32,14 @@ def _call(name: str, *args: Any, **attrs: Any) -> Call:
 
 
 COMPOSED["nn.const"] = constant
+#: Operators whose functions have another name than they.
+COMPOSED.update(
+    {
+        "reverse_reshape": operator_function(get("contrib_reverse_reshape")),
+        "nn.contrib_conv2d_nchwc": operator_function(get("nn.contrib_conv2d_NCHWc")),
+        "nn.contrib_depthwise_conv2d_nchwc": operator_function(get("nn.contrib_depthwise_conv2d_NCHWc")),
+    }
+)
 
 
 # ---- statistics ----------------------------------------------------------------------------------------------------------

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...shape_funcs.defs.conv import SPATIAL, data_layouts, in_layout, kernel_layouts, layout_in, per_axis, sides
 from ...shape_funcs.symbolic.dim import Dim, IntLike
 from ...shape_funcs.symbolic.registry import ShapeError
-from ..core.dtype_rules import FLOATS, one_of, require, require_same
+from ..core.composite import Term, call, cast, composite
+from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, one_of, require, require_same
 from ..core.input_types import from_data, stated
-from ..core.op import DTypeRule, InputRule, Op, OpPattern
-from ..core.tensor_types import TensorType
+from ..core.legalize import legalized
+from ..core.op import DTypeRule, InputRule, Op, OpPattern, get
+from ..core.tensor_types import ITEMSIZE, TensorType, is_float
 from ..strategy.conv_strategy import kernels
+from .blocked_layouts import is_blocked, out_layouts, plain, relaid
 
 Numbers = int | tuple[int, ...]
 
@@ -22,8 +25,8 @@ Numbers = int | tuple[int, ...]
 class Conv1dAttrs:
     """``strides``, ``dilation``: one number, or one per axis; ``padding`` with zeros: one number, one per axis, or one before all
     axes, then after all axes; ``groups``: number of groups of channels; ``channels``: output channels, ``kernel_size``: spatial
-    sizes of the weight, both None to derive them from the weight; layouts: one letter per axis, ``out_layout`` "" is the
-    data's; ``out_dtype``: "" for the data's."""
+    sizes of the weight, both None to derive them from the weight; layouts: one letter per axis, perhaps
+    with inner axes (``NCHW4c``), ``out_layout`` "" is the data's; ``out_dtype``: "" for the data's."""
 
     strides: Numbers = 1
     padding: Numbers = 0
@@ -71,15 +74,21 @@ def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
     }
 
 
+#: The integers whose convolutions are exact in float64, up to 2**21 products in a sum.
+NARROW = tuple(d for d in INTEGERS if ITEMSIZE[d] <= 2)
+
+
 def product_rule(name: str) -> DTypeRule:
-    """Rule: data and weight have the same float dtype; so has the result, unless ``out_dtype`` states its dtype."""
+    """Rule: data and weight have the same float dtype, or are narrow integers; the result has that of the data, unless
+    ``out_dtype`` states its dtype."""
 
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
-        own = require_same(name, dtypes, (0, 1), ("data", "weight"))
-        require(name, own, FLOATS, 0, "data")
+        narrow = set(dtypes) <= {*NARROW}
+        own = dtypes[0] if narrow else require_same(name, dtypes, (0, 1), ("data", "weight"))
+        require(name, own, FLOATS + NARROW, 0, "data")
         if attrs.out_dtype:
-            one_of(name, "out_dtype", attrs.out_dtype, FLOATS)
-        return str(attrs.out_dtype) or own
+            one_of(name, "out_dtype", attrs.out_dtype, NUMBERS if narrow else FLOATS)
+        return str(attrs.out_dtype) or str(own)
 
     return rule
 
@@ -103,6 +112,31 @@ def weight_rule(
     return from_data(weight, rank + 2)
 
 
+def of_integers(dtypes: tuple[Any, ...], attrs: Any) -> bool:
+    """Whether a product of these dtypes is one of narrow integers."""
+    return not is_float(dtypes[0])
+
+
+def in_float64(op: Op, inputs: tuple[Term, Term], attrs: Any) -> Term:
+    """A product of narrow integers, computed in float64 without an error, wrapped to an integer result."""
+    result = attrs.out_dtype or inputs[0].dtype
+    exact = call(op, *(cast(t, "float64") for t in inputs), attrs=replace(attrs, out_dtype="float64"))
+    return cast(exact if is_float(result) else cast(exact, "int64"), result)
+
+
+def _blocked(attrs: Any) -> bool:
+    return is_blocked(attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
+
+
+def _in_plain_layouts(op: Op, inputs: tuple[Term, Term], attrs: Any) -> Term:
+    data, weight = inputs
+    of_data, of_weight = plain(attrs.data_layout, "data_layout"), plain(attrs.kernel_layout, "kernel_layout")
+    out, of_result = out_layouts(attrs, attrs.data_layout)
+    given = relaid(data, attrs.data_layout, of_data), relaid(weight, attrs.kernel_layout, of_weight)
+    plainly = replace(attrs, data_layout=of_data, kernel_layout=of_weight, out_layout=of_result)
+    return relaid(call(op, *given, attrs=plainly), of_result, out)
+
+
 def _convolution(rank: int, attrs: type) -> Op:
     name = f"nn.conv{rank}d"
     return Op(
@@ -116,8 +150,38 @@ def _convolution(rank: int, attrs: type) -> Op:
         dtype=product_rule(name),
         kernels=kernels(rank, lambda attrs: _geometry(attrs, rank)),
         infer_inputs=weight_rule(name, rank, kernel_layouts(rank), lambda attrs, c: (attrs.channels, c // attrs.groups)),
+        legalization=legalized(
+            lambda dtypes, attrs: _blocked(attrs) or of_integers(dtypes, attrs),
+            lambda op, inputs, attrs: (_in_plain_layouts if _blocked(attrs) else in_float64)(op, inputs, attrs),
+        ),
     )
 
 
 for _rank, _attrs in zip(SPATIAL, (Conv1dAttrs, Conv2dAttrs, Conv3dAttrs), strict=True):
     _convolution(_rank, _attrs)
+
+
+# ---- Relay's names of convolutions in blocked layouts ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ConvNCHWcAttrs(Conv2dAttrs):
+    """As Conv2dAttrs, in a layout with inner axes of channels."""
+
+    data_layout: str = "NCHW8c"
+
+
+def _conv2d(inputs: tuple[Term, Term], attrs: ConvNCHWcAttrs) -> Term:
+    result: Term = call(get("nn.conv2d"), *inputs, attrs=Conv2dAttrs(**vars(attrs)))
+    return result
+
+
+for _name, _groups in (("nn.contrib_conv2d_NCHWc", ""), ("nn.contrib_depthwise_conv2d_NCHWc", ", in `groups` of channels")):
+    composite(
+        name=_name,
+        doc=f"`nn.conv2d` of data in a layout with inner axes, such as `NCHW8c`{_groups}; computed as `nn.conv2d`.",
+        inputs=("data", "kernel"),
+        attrs=ConvNCHWcAttrs,
+        dtype=product_rule(_name),
+        expand=_conv2d,
+    )

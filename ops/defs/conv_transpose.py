@@ -9,12 +9,13 @@ from typing import Any
 from ...shape_funcs.defs.conv import SPATIAL, data_layouts, per_axis, sides
 from ...shape_funcs.defs.conv_transpose import transposed_layouts
 from ...shape_funcs.symbolic.dim import Dim, dim, le, max_, min_, product, where
+from ..core.legalize import legalized
 from ..core.op import Op, OpPattern
 from ..kernels.conv_transpose import cpu as bodies
 from ..kernels.conv_transpose import cuda as cuda
 from ..strategy.implementation import Kernel, OpCall, Scratch
 from ..strategy.matmul_strategy import GEMM, is_one_float
-from .conv import Numbers, product_rule, three_axes, weight_rule
+from .conv import Numbers, in_float64, of_integers, product_rule, three_axes, weight_rule
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def _transposed(rank: int, attrs: type) -> Op:
         attrs=attrs,
         pattern=OpPattern.OPAQUE,
         dtype=product_rule(name),
+        legalization=legalized(of_integers, in_float64),
         kernels=(
             Kernel(
                 "transposed_convolution",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...shape_funcs.symbolic.dim import product
+from ..core.composite import Term, call, cast
 from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
 from ..core.input_types import from_data, stated
+from ..core.legalize import legalized
 from ..core.op import DTypeRule, Op, OpPattern
-from ..core.tensor_types import TensorType, is_float
+from ..core.tensor_types import TensorType, int_range, is_float
 from ..kernels.softmax import cpu as softmaxes
 from ..kernels.softmax import cuda as cuda_softmax
 from ..strategy import matmul_strategy
@@ -53,10 +55,10 @@ class SoftmaxAttrs:
 
 
 def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
-    """Rule: both inputs have the same dtype, a number; the result has it, too, or another dtype of its kind."""
+    """Rule: both inputs are integers, or have the same float dtype; the result has that of the first, or another of its kind."""
 
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
-        dtype = require_same(op, dtypes, (0, 1), names)
+        dtype = dtypes[0] if set(dtypes) <= {*INTEGERS} else require_same(op, dtypes, (0, 1), names)
         require(op, dtype, NUMBERS, 0, names[0])
         if not attrs.out_dtype:
             return dtype
@@ -64,6 +66,19 @@ def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
         return str(attrs.out_dtype)
 
     return rule
+
+
+def _integers_as_one(op: Op, inputs: tuple[Term, Term], attrs: Any) -> Term:
+    """A product of two dtypes of integers, both as the narrowest that holds either; uint64 and a signed one modulo 2**64."""
+    first, second = (t.dtype for t in inputs)
+    ranges = [int_range(d) for d in (first, second)]
+    low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    wide = next((d for d in INTEGERS if int_range(d)[0] <= low and high <= int_range(d)[1]), "int64")
+    result: Term = call(op, *(cast(t, wide) for t in inputs), attrs=replace(attrs, out_dtype=attrs.out_dtype or first))
+    return result
+
+
+_OF_TWO_DTYPES = legalized(lambda dtypes, attrs: dtypes[0] != dtypes[1], _integers_as_one)
 
 
 def _softmax_kernels(
@@ -116,6 +131,7 @@ Op(
     dtype=_product_rule("nn.dense", ("data", "weight")),
     kernels=matmul_strategy.tensor_times_matrix(_dense),
     infer_inputs=from_data(_dense_weight, at_least=True),
+    legalization=_OF_TWO_DTYPES,
 )
 
 Op(
@@ -127,6 +143,7 @@ Op(
     dtype=_product_rule("nn.matmul", ("tensor_a", "tensor_b")),
     kernels=matmul_strategy.tensor_times_matrix(_own),
     infer_inputs=from_data(_matmul_weight, 2, at_least=True),
+    legalization=_OF_TWO_DTYPES,
 )
 
 Op(
@@ -137,6 +154,7 @@ Op(
     pattern=OpPattern.OPAQUE,
     dtype=_product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
     kernels=matmul_strategy.batched_products(_own),
+    legalization=_OF_TWO_DTYPES,
 )
 
 Op(

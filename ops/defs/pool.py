@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...shape_funcs.defs.conv import data_layouts, per_axis, sides
 from ...shape_funcs.symbolic.dim import Dim, max_
-from ..core.dtype_rules import FLOATS, NUMBERS, like_inputs
+from ..core.composite import Term, call, cast, number
+from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs
+from ..core.legalize import legalized
 from ..core.op import Op, OpPattern
-from ..core.tensor_types import is_float
+from ..core.tensor_types import ITEMSIZE, is_float
 from ..kernels.pool import cpu as bodies
 from ..kernels.pool import cuda as cuda
 from ..strategy.implementation import Kernel, OpCall, Scratch
+from .blocked_layouts import is_blocked, out_layouts, plain, relaid
+from .broadcast import WHERE
 from .conv import Numbers, three_axes
+from .elementwise import ISFINITE
+
+#: The dtypes of the data of means.
+_AVERAGED = FLOATS + tuple(d for d in INTEGERS if ITEMSIZE[d] <= 4)
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,27 @@ def _result(call: OpCall, letter: str) -> Dim:
     return call.outputs[0].shape[layout.index(letter)]
 
 
+def _in_plain_layout(op: Op, inputs: tuple[Term], attrs: Any) -> Term:
+    own = plain(attrs.layout, "layout")
+    out, plain_out = out_layouts(attrs, attrs.layout)
+    result = call(op, relaid(inputs[0], attrs.layout, own), attrs=replace(attrs, layout=own, out_layout=plain_out))
+    return relaid(result, plain_out, out)
+
+
+#: The bodies of means.
+_MEANS = (bodies.avg_pool, bodies.adaptive_avg_pool)
+
+
+def _whole_means(op: Op, inputs: tuple[Term], attrs: Any) -> Term:
+    """Means of integers, rounded towards 0, as Relay divides; 0 for a window without elements.
+
+    A sum of fewer than 2**21 elements of 32 bits is exact in float64, and then so is the rounded quotient.
+    """
+    (data,) = inputs
+    mean = call(op, cast(data, "float64"), attrs=attrs)
+    return cast(call(WHERE, call(ISFINITE, mean), mean, number(0, "float64")), data.dtype)
+
+
 def _largest(attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
     if is_float(dtypes[0]):
         return bodies.max_pool_floats
@@ -143,6 +172,15 @@ def _largest(attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
 def _pool(
     name: str, doc: str, attrs: type, rank: int, body: Callable[..., int], on_cuda: Any, constants: Any, dtypes: Any, **more: Any
 ) -> Op:
+    def of_integers(dtypes: tuple[str, ...]) -> bool:
+        return body in _MEANS and not is_float(dtypes[0])
+
+    def applies(dtypes: tuple[Any, ...], attrs: Any) -> bool:
+        return is_blocked(attrs.layout, attrs.out_layout) or of_integers(dtypes)
+
+    def expand(op: Op, inputs: tuple[Term], attrs: Any) -> Term:
+        return (_in_plain_layout if is_blocked(attrs.layout, attrs.out_layout) else _whole_means)(op, inputs, attrs)
+
     def given(attrs: Any) -> dict[str, Any]:
         found: dict[str, Any] = constants(attrs, rank)
         return found
@@ -155,6 +193,7 @@ def _pool(
         pattern=OpPattern.OPAQUE,
         dtype=like_inputs(name, ["data"], dtypes),
         kernels=(Kernel(body.__name__, body, attrs=given, views=("dims",), cuda=on_cuda(given), **more),),
+        legalization=legalized(applies, expand),
     )
 
 
@@ -167,8 +206,8 @@ def _pools(rank: int, largest: type, average: type, adaptive: type) -> None:
     )  # fmt: skip
     _pool(
         f"nn.avg_pool{rank}d",
-        f"The mean of each window over {axes}; 0 for a window without elements.",
-        average, rank, bodies.avg_pool, cuda.avg_pool, _average, FLOATS,
+        f"The mean of each window over {axes}; 0 for a window without elements; of integers, rounded towards 0.",
+        average, rank, bodies.avg_pool, cuda.avg_pool, _average, _AVERAGED,
         scratch=(Scratch("float64", length=_columns), Scratch("float64", length=_columns_or_channels)),
     )  # fmt: skip
     shared = f"windows that evenly cover {axes}"
@@ -179,8 +218,8 @@ def _pools(rank: int, largest: type, average: type, adaptive: type) -> None:
     )  # fmt: skip
     _pool(
         f"nn.adaptive_avg_pool{rank}d",
-        f"The mean of each of `output_size` {shared}.",
-        adaptive, rank, bodies.adaptive_avg_pool, cuda.adaptive_avg_pool, _layouts, FLOATS,
+        f"The mean of each of `output_size` {shared}; of integers, rounded towards 0.",
+        adaptive, rank, bodies.adaptive_avg_pool, cuda.adaptive_avg_pool, _layouts, _AVERAGED,
     )  # fmt: skip
 
 
@@ -195,5 +234,5 @@ _pool(
 _pool(
     "nn.global_avg_pool2d",
     "The mean of each channel: both spatial axes become 1.",
-    GlobalPool2dAttrs, 2, bodies.adaptive_avg_pool, cuda.adaptive_avg_pool, _layouts, FLOATS,
+    GlobalPool2dAttrs, 2, bodies.adaptive_avg_pool, cuda.adaptive_avg_pool, _layouts, _AVERAGED,
 )  # fmt: skip

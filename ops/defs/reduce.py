@@ -10,6 +10,7 @@ from ...shape_funcs.defs.reduce import reduced_axes
 from ..core.composite import Term, call, cast, composite, number, widened
 from ..core.compute import Cast, Reduction, Scalar, Value, apply
 from ..core.dtype_rules import BOOL, FLOATS, NUMBERS, like_inputs
+from ..core.legalize import legalized
 from ..core.op import Op, OpPattern, TypeRelError, get
 from ..core.parameters import Parameter, Parameters
 from .broadcast import WHERE
@@ -55,7 +56,10 @@ def _reduce(
     attrs: type = ReduceAttrs,
     finish: Callable[[Scalar, Scalar], Scalar] | None = None,
     python: Parameters | None = None,
+    of_bools: Callable[[Op, tuple[Term], ReduceAttrs], Term] | None = None,
 ) -> Op:
+    """Declare a reduction; ``of_bools``: the expansion of a reduction of bools, if the kernels take none."""
+    legalization = legalized(lambda dtypes, attrs: dtypes == BOOL, of_bools) if of_bools is not None else None
     return Op(
         name=name,
         doc=doc,
@@ -66,7 +70,18 @@ def _reduce(
         dtype=like_inputs(name, ["data"], supported, result),
         compute=_element,
         reduction=Reduction(combine or name, finish),
+        legalization=legalization,
     )
+
+
+def _any(op: Op, inputs: tuple[Term], attrs: ReduceAttrs) -> Term:
+    result: Term = call(get("any"), *inputs, attrs=attrs)
+    return result
+
+
+def _as_numbers(op: Op, inputs: tuple[Term], attrs: ReduceAttrs) -> Term:
+    # True is 1; unlike `any`, a maximum of nothing is an error
+    return cast(call(op, cast(inputs[0], "uint8"), attrs=attrs), "bool")
 
 
 @dataclass(frozen=True)
@@ -91,10 +106,25 @@ def _variance_call(given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return "variance_with_mean", {**rest, "mean": mean}
 
 
-SUM = _reduce("sum", "`sum([[1, 2], [3, 4]], axis=0) = [4, 6]`; integers wrap.", NUMBERS)
+SUM = _reduce(
+    "sum",
+    "`sum([[1, 2], [3, 4]], axis=0) = [4, 6]`; integers wrap; of bools, as in Relay, `any`: to count them, `cast` them first.",
+    NUMBERS + BOOL,
+    of_bools=_any,
+)
 _reduce("prod", "`prod([[1, 2], [3, 4]], axis=0) = [3, 8]`; integers wrap.", NUMBERS)
-MAX = _reduce("max", "`max([[1, 2], [3, 4]], axis=1) = [2, 4]`; NaN if one is NaN; an empty axis is an error.", NUMBERS)
-_reduce("min", "`min([[1, 2], [3, 4]], axis=1) = [1, 3]`; NaN if one is NaN; an empty axis is an error.", NUMBERS)
+MAX = _reduce(
+    "max",
+    "`max([[1, 2], [3, 4]], axis=1) = [2, 4]`; NaN if one is NaN; an empty axis is an error.",
+    NUMBERS + BOOL,
+    of_bools=_as_numbers,
+)
+_reduce(
+    "min",
+    "`min([[1, 2], [3, 4]], axis=1) = [1, 3]`; NaN if one is NaN; an empty axis is an error.",
+    NUMBERS + BOOL,
+    of_bools=_as_numbers,
+)
 _reduce("all", "`all([[True, False], [True, True]], axis=1) = [False, True]`; True for an empty axis.", BOOL)
 _reduce("any", "`any([[True, False], [False, False]], axis=1) = [True, False]`; False for an empty axis.", BOOL)
 MEAN = _reduce("mean", "`mean([[1.0, 3.0]], axis=1) = [2.0]`; NaN for an empty axis.", FLOATS, combine="sum", finish=_mean)

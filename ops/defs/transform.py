@@ -267,6 +267,12 @@ RESHAPE = view(
     "reshape", "The elements in another shape: `reshape([1, 2, 3, 4], newshape=[2, -1]) = [[1, 2], [3, 4]]`.", ReshapeAttrs
 )
 view(
+    "contrib_reverse_reshape",
+    "As `reshape`, 0 and the other special values read from right to left: "
+    "`contrib_reverse_reshape([[1, 2, 3]], newshape=[-1, 1, 0]) = [[[1, 2, 3]]]`.",
+    ReshapeAttrs,
+)
+view(
     "reshape_like",
     "The same elements in the shape of `shape_like`, or a part of it: `reshape_like([1, 2], [[0, 0]]) = [[1, 2]]`.",
     ReshapeLikeAttrs,

@@ -20,7 +20,23 @@ def reshape(inputs: tuple[Operand], attrs: Any) -> Shape:
     -4 splits an axis into the next two values; one of them may be -1.
     """
     data = inputs[0].shape
-    plan = _ReshapePlan(data, tuple(attrs.newshape), attrs.allowzero)
+    return _planned(data, _ReshapePlan(data, tuple(attrs.newshape), attrs.allowzero))
+
+
+@register_shape_func("contrib_reverse_reshape")
+def reverse_reshape(inputs: tuple[Operand], attrs: Any) -> Shape:
+    """As ``reshape``, but the special values are interpreted from right to left; -4 is not valid."""
+    data, newshape = inputs[0].shape, tuple(attrs.newshape)
+    if SPLIT in newshape:
+        raise ShapeError(f"newshape {newshape} has -4, which splits from left to right; valid are sizes, 0, -1, -2 and -3")
+    plan = _ReshapePlan(data[::-1], newshape[::-1], attrs.allowzero, from_the_right=True)
+    plan.out.reverse()
+    plan.copied = {len(data) - 1 - axis for axis in plan.copied}
+    return _planned(data, plan)
+
+
+def _planned(data: Shape, plan: _ReshapePlan) -> Shape:
+    """The shape of ``plan``, with the inferred size."""
     sizes = [d for d in plan.out if d is not None]
     if len(sizes) == len(plan.out):
         return _view(data, tuple(sizes))
@@ -31,11 +47,15 @@ def reshape(inputs: tuple[Operand], attrs: Any) -> Shape:
 
 
 class _ReshapePlan:
-    """Interpretation of ``newshape`` from left to right.  ``out``: the sizes of the result, None for the inferred size;
-    ``copied``: the axes of the data copied to the result; ``explicit``: the sizes stated in newshape."""
+    """Interpretation of ``newshape`` from left to right; with ``from_the_right`` data and newshape are given turned round.
 
-    def __init__(self, data: Shape, newshape: tuple[int, ...], allowzero: bool) -> None:
-        self.data, self.newshape = data, newshape
+    ``out``: the sizes of the result, None for the inferred size; ``copied``: the axes of the data copied to the result;
+    ``explicit``: the sizes stated in newshape.
+    """
+
+    def __init__(self, data: Shape, newshape: tuple[int, ...], allowzero: bool, from_the_right: bool = False) -> None:
+        self.data, self.from_the_right = data, from_the_right
+        self.newshape = newshape[::-1] if from_the_right else newshape  # as the program has it
         self.out: list[Dim | None] = []
         self.copied: set[int] = set()
         self.explicit: list[Dim] = []
@@ -62,15 +82,18 @@ class _ReshapePlan:
                 self.out += self._split(self._copy(axis, 1, at)[0], newshape[at + 1 : at + 3])
                 axis, at = axis + 1, at + 2
             else:
-                raise ShapeError(f"newshape {newshape} has {value}; valid are sizes, 0, -1, -2, -3 and -4")
+                raise ShapeError(f"newshape {self.newshape} has {value}; valid are sizes, 0, -1, -2, -3 and -4")
             at += 1
         if self.out.count(None) > 1:
-            raise ShapeError(f"newshape {newshape} has more than one -1")
+            raise ShapeError(f"newshape {self.newshape} has more than one -1")
 
     def _copy(self, axis: int, count: int, at: int) -> list[Dim]:
         if axis + count > len(self.data):
+            missing, entry = axis + count - 1, at
+            if self.from_the_right:
+                missing, entry = -1 - missing, len(self.newshape) - 1 - at
             raise ShapeError(
-                f"newshape {self.newshape} wants axis {axis + count - 1} of the data for its entry {at}, "
+                f"newshape {self.newshape} wants axis {missing} of the data for its entry {entry}, "
                 f"but the data has {dimensions(len(self.data))}"
             )
         self.copied.update(range(axis, axis + count))

@@ -269,6 +269,8 @@ def folded(name: str, x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> A
     """The reduction, or that an empty axis has none."""
     if name in ("sum", "prod") and x.dtype.kind in "iu":
         return getattr(np, name)(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+    if name == "sum" and x.dtype == bool:
+        return np.any(x, axis=axes, keepdims=keepdims)
     if name not in _OF_SOMETHING or 0 not in [x.shape[k] for k in axes]:
         return REDUCE[name](wide(x), axes, keepdims)
     kept = [1 if k in axes else n for k, n in enumerate(x.shape) if keepdims or k not in axes]

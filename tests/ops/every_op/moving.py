@@ -27,6 +27,19 @@ def reshape(d: Draw, name: str) -> Call:
     return call([x], wanted, newshape=newshape) if name == "reshape" else call([x, ints(*newshape)], wanted)
 
 
+@recipe("contrib_reverse_reshape", by_width=True)
+def reverse_reshape(d: Draw, name: str) -> Call:
+    x = d.array(d.dims(3, least=d.pick(1, 0)))
+    newshape, wanted = d.pick(
+        ((-3, 0), (x.shape[0] * x.shape[1], x.shape[2])),
+        ((-2, 1, 0), (*x.shape[:2], 1, x.shape[2])),
+        ((0, -3), (x.shape[0], x.shape[1] * x.shape[2])),
+    )
+    if 0 not in x.shape and d.pick(True, False):
+        newshape, wanted = (-1, 0), (x.shape[0] * x.shape[1], x.shape[2])  # Relay's example
+    return call([x], x.reshape(wanted), newshape=newshape)
+
+
 @recipe("reshape_like", by_width=True)
 def reshape_like(d: Draw, name: str) -> Call:
     x = d.array(d.shape())

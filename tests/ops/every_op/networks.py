@@ -100,6 +100,32 @@ def conv(d: Draw, name: str) -> Call:
     return call(given, lambda: in_layout(convolution(data, weight, attrs), layout, data_layouts(rank)[0]), tolerance=5, **attrs)
 
 
+@recipe("nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc", by_width=True)
+def conv_in_blocks(d: Draw, name: str) -> Call:
+    batch, channels = batch_and_channels(d)
+    data = d.array((batch, channels, *spatial(d, 2)), low=-1, high=1)
+    groups = channels if "depthwise" in name else 1
+    weight = d.array((4, channels // groups, 3, d.pick(3, 1)), low=-1, high=1)
+    attrs: dict[str, Any] = {"groups": groups, "padding": d.pick(1, 0), "strides": d.pick(1, 2)}
+    inner = 1 if groups > 1 else 2
+    layouts = {"data_layout": "NCHW2c", "kernel_layout": f"OIHW{inner}i4o", "out_layout": d.pick("", "NCHW4c", "NCHW")}
+    given = [blocked(data, (2,), (1,)), blocked(weight, (inner, 4), (1, 0))]
+
+    def wanted() -> np.ndarray:
+        size = {"": (2,), "NCHW4c": (4,), "NCHW": ()}[layouts["out_layout"]]
+        return blocked(convolution(data, weight, attrs), size, (1,)[: len(size)])
+
+    return call(given, wanted, tolerance=5, **attrs, **layouts)
+
+
+def blocked(x: np.ndarray, sizes: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
+    """Part of each of ``axes`` as an inner axis of a size, last in the order given."""
+    for size, axis in zip(sizes, axes, strict=True):
+        cut = x.reshape(*x.shape[:axis], x.shape[axis] // size, size, *x.shape[axis + 1 :])
+        x = np.moveaxis(cut, axis + 1, -1)
+    return np.ascontiguousarray(x)
+
+
 _POOLS = [f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)]
 _ADAPTIVE = [f"nn.adaptive_{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)]
 _GLOBAL = ["nn.global_max_pool2d", "nn.global_avg_pool2d"]
