@@ -22,6 +22,7 @@ from ..passes.flexible_shape_dispatch import flexible_shape_dispatch
 from .module_pass import Pass
 from .pass_context import PassContext, PassInfo
 from .requirements import apply, required_names
+from .rewriting_passes import REWRITING
 from .shape_buckets import shape_buckets
 
 
@@ -90,16 +91,31 @@ class FlexibleShapeDispatch(DeclaredPass):
         super().__init__("FlexibleShapeDispatch", flexible_shape_dispatch.__name__, buckets=found)
 
 
+class BackwardFoldScaleAxis(DeclaredPass):
+    """``FoldScaleAxis``, which folds scales into the weights before them."""
+
+    def __init__(self) -> None:
+        super().__init__("BackwardFoldScaleAxis", "fold_scale_axis")
+
+
 #: Passes with options, and passes that share the function of another.
 _OPTIONED: dict[str, Callable[..., Pass]] = {
-    each.__name__: each for each in (FuseOps, FoldConstant, DeadCodeElimination, RemoveUnusedFunctions, FlexibleShapeDispatch)
+    each.__name__: each
+    for each in (
+        BackwardFoldScaleAxis,
+        FuseOps,
+        FoldConstant,
+        DeadCodeElimination,
+        RemoveUnusedFunctions,
+        FlexibleShapeDispatch,
+    )
 }
 
 
 def declared_passes() -> dict[str, Callable[..., Pass]]:
     """The classes by Relay's names."""
     derived = {d.name: functools.partial(_without_options, d, function) for function, d in DECLARED.items()}
-    return {**derived, **_OPTIONED}
+    return {**derived, **_OPTIONED, **REWRITING}
 
 
 def _without_options(declaration: PassDeclaration, function: str, /, *args: Any, **named: Any) -> Pass:
@@ -122,19 +138,9 @@ ABSENT = {
     "AlterOpLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
     "ConvertLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
     "ToBasicBlockNormalForm": "passes work on A-normal form; use ToANormalForm",
-    "ToGraphNormalForm": "passes work on A-normal form; use ToANormalForm",
     "ToCPS": "there is no continuation-passing style; use ToANormalForm",
-    "Inline": "calls of global functions are not inlined",
-    "InferTypeLocal": "types are inferred for whole modules; use InferType",
-    "CanonicalizeOps": "operators need no canonical form; use SimplifyExpr",
     "CanonicalizeCast": "casts fuse with their users; use FuseOps",
-    "FastMath": "kernels are never less exact than their operators; there is no alternative",
-    "CombineParallelConv2D": "parallel calls are not combined; use EliminateCommonSubexpr for equal ones",
-    "CombineParallelDense": "parallel calls are not combined; use EliminateCommonSubexpr for equal ones",
-    "CombineParallelBatchMatmul": "parallel calls are not combined; use EliminateCommonSubexpr for equal ones",
-    "BackwardFoldScaleAxis": "FoldScaleAxis folds into the operator before the scale",
     "ForwardFoldScaleAxis": "only scales after an operator are folded; use FoldScaleAxis",
-    "DefuseOps": "primitives are not taken apart; keep the module from before FuseOps",
     "EtaExpand": "LambdaLift makes closures of global functions",
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
@@ -148,8 +154,6 @@ ABSENT = {
     "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
     "ManifestLifetimes": "lifetimes need allocations; relay.compile inserts them",
     "MemoryPlan": "the memory plan needs allocations; relay.compile makes it",
-    "AnnotateSpans": "every node has its place, also of programs built in Python",
-    "BatchingOps": "parallel calls are not combined; use EliminateCommonSubexpr for equal ones",
     "CapturePostDfsIndexInSpans": "every node has its place; use relay.analysis.post_order_visit for an order",
     "CollagePartition": "there are no external code generators",
     "Conv2dToSparse": "sparse weights have no operators; use dense ones",

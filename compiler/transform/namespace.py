@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .declared_passes import absence, declared_passes
 from .module_pass import FunctionPass, ModulePass, Pass, Sequential, function_pass, module_pass
 from .pass_context import PassContext, PassInfo, PassInstrument
+from .rewriting_passes import FUNCTIONS
 
 __all__ = [
     "FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "PassInstrument", "Sequential", "function_pass",
@@ -14,13 +16,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Callable[..., Pass]:
-    """The class of the compiler's pass ``name``.  Raises AttributeError with the alternative."""
-    found = declared_passes().get(name)
+def __getattr__(name: str) -> Callable[..., Any]:
+    """The class of the pass ``name``, or a function on expressions.  Raises AttributeError with the alternative."""
+    found = {**declared_passes(), **FUNCTIONS}.get(name)
     if found is None:
         raise AttributeError(absence(name))
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *declared_passes()})
+    return sorted({*__all__, *declared_passes(), *FUNCTIONS})

@@ -1,0 +1,106 @@
+"""Passes of Relay's that replace calls of operators one by one: ``FastMath``, ``CanonicalizeOps`` and others.
+
+The compiler does not run them by itself: they change rounding, or only the form of a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...ops.core.op import Op, get
+from ...ops.core.tensor_types import TensorType, is_float
+from ..ir.expr import Call, Constant, Expr, IRModule, replace
+from .inlining import rewritten_function
+
+#: ``call -> replacement``, or None: the call stays.  The replacement has the type of the call.
+Rule = Callable[[Call, Op], "Expr | None"]
+
+
+def rewritten_calls(mod: IRModule, rule: Rule) -> IRModule:
+    """The module with ``rule`` applied to each call of an operator, arguments first.  Primitives stay."""
+
+    def visit(node: Expr) -> Expr:
+        found = rule(node, node.op) if isinstance(node, Call) and isinstance(node.op, Op) else None
+        return node if found is None else replace(found, ty=node.ty, span=node.span)
+
+    functions = {name: f if f.is_primitive else rewritten_function(f, visit) for name, f in mod.functions.items()}
+    return replace(mod, functions=functions)
+
+
+_FAST = {"exp": "fast_exp", "erf": "fast_erf", "tanh": "fast_tanh", "nn.softmax": "nn.fast_softmax"}
+
+
+def fast_math(mod: IRModule) -> IRModule:
+    """``exp``, ``erf``, ``tanh`` and ``nn.softmax`` as their fast approximations."""
+
+    def rule(call: Call, op: Op) -> Expr | None:
+        return Call(get(_FAST[op.name]), call.args, call.attrs) if op.name in _FAST else None
+
+    return rewritten_calls(mod, rule)
+
+
+def div_to_mul(mod: IRModule) -> IRModule:
+    """Divisions by constants of floats as multiplications by their reciprocals."""
+    multiply = get("multiply")
+
+    def rule(call: Call, op: Op) -> Expr | None:
+        divisor = call.args[1] if op.name == "divide" else None
+        if not isinstance(divisor, Constant) or not is_float(divisor.data.dtype.name) or not divisor.data.all():
+            return None
+        reciprocal = np.asarray(np.reciprocal(divisor.data), divisor.data.dtype)
+        reciprocal.setflags(write=False)
+        return Call(multiply, (call.args[0], Constant(reciprocal, ty=divisor.ty, span=divisor.span)), multiply.attrs())
+
+    return rewritten_calls(mod, rule)
+
+
+def canonicalize_ops(mod: IRModule) -> IRModule:
+    """``nn.bias_add`` as an addition of the bias with axes of size 1 behind its own."""
+    expand, add = get("expand_dims"), get("add")
+
+    def rule(call: Call, op: Op) -> Expr | None:
+        data = call.args[0].ty if op.name == "nn.bias_add" else None
+        if not isinstance(data, TensorType):
+            return None
+        after = data.rank - 1 - call.attrs.axis % data.rank
+        bias = Call(expand, (call.args[1],), expand.attrs(1, after), span=call.span) if after else call.args[1]
+        return Call(add, (call.args[0], bias), add.attrs())
+
+    return rewritten_calls(mod, rule)
+
+
+def fold_explicit_padding(mod: IRModule) -> IRModule:
+    """Zeros of ``nn.pad`` before a convolution as the padding of the convolution."""
+
+    def rule(call: Call, op: Op) -> Expr | None:
+        pad = call.args[0] if op.name in ("nn.conv1d", "nn.conv2d", "nn.conv3d") else None
+        if not _pads_with_zeros(pad):
+            return None
+        assert isinstance(pad, Call)
+        layout = call.attrs.data_layout
+        widths = dict(zip(layout, pad.attrs.pad_width, strict=True))
+        if any(widths[letter] != (0, 0) for letter in "NC"):
+            return None
+        spatial = [widths[letter] for letter in layout if letter not in "NC"]
+        before, after = _sides(call.attrs.padding, len(spatial))
+        padding = [b + w for b, (w, _) in zip(before, spatial, strict=True)]
+        padding += [a + w for a, (_, w) in zip(after, spatial, strict=True)]
+        return Call(op, (pad.args[0], call.args[1]), replace(call.attrs, padding=tuple(padding)))
+
+    return rewritten_calls(mod, rule)
+
+
+def _pads_with_zeros(pad: Expr | None) -> bool:
+    if not (isinstance(pad, Call) and isinstance(pad.op, Op) and pad.op.name == "nn.pad" and pad.attrs.pad_mode == "constant"):
+        return False
+    value = pad.args[1]
+    return isinstance(value, Constant) and not value.data.any()
+
+
+def _sides(padding: int | tuple[int, ...], rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The padding before each axis, and after it."""
+    numbers = (padding,) if isinstance(padding, int) else tuple(padding)
+    numbers *= 2 * rank // len(numbers)
+    return numbers[:rank], numbers[rank:]

@@ -1,0 +1,139 @@
+"""Relay's passes that the compiler does not run by itself, as classes: ``relay.transform.FastMath()(mod)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...ops.core.tensor_types import FuncType, TensorType, Type
+from ...shape_funcs.symbolic.dim import dim
+from ...vm.api.argument_errors import a_count, wrong
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import ArgumentError
+from ..ir.expr import Expr, Function, IRModule, Var, replace
+from ..ir.visitor import free_vars
+from ..text.parser import parse
+from ..text.printer import astext
+from . import inlining, operator_rewrites, parallel_calls
+from .inlining import rewritten_function
+from .module_pass import ModulePass, Pass, Sequential
+from .pass_context import PassContext, PassInfo
+from .requirements import with_requirements
+
+Run = Callable[[IRModule], IRModule]
+
+
+def _pass(name: str, run: Run, level: int, *required: str) -> Callable[..., Pass]:
+    def make(*args: Any, **named: Any) -> Pass:
+        if args or named:
+            raise ArgumentError(f"relay.transform.{name} takes no arguments", here())
+        return ModulePass(lambda mod, context: run(mod), PassInfo(level, name, required))
+
+    make.__name__ = name
+    make.__doc__ = run.__doc__
+    return make
+
+
+def _combining(name: str, run: Callable[[IRModule, int], IRModule]) -> Callable[..., Pass]:
+    def make(min_num_branches: int = 3) -> Pass:
+        least = a_count(min_num_branches, f"{name}: min_num_branches", least=2)
+        return ModulePass(lambda mod, context: run(mod, least), PassInfo(4, name, ("InferType",)))
+
+    make.__name__ = name
+    make.__doc__ = run.__doc__
+    return make
+
+
+def _batching_ops() -> Pass:
+    """``CombineParallelConv2D``, ``CombineParallelDense`` and ``CombineParallelBatchMatmul``."""
+    return Sequential([make() for make in _COMBINING.values()], 4, "BatchingOps")
+
+
+def _annotate_spans(mod: IRModule) -> IRModule:
+    """The module read from its own text: each node has its place in the text."""
+    return parse(astext(mod), "GeneratedSource")
+
+
+def _change_batch(data: Mapping[Var, int], batch_size: int = 16) -> Pass:
+    """Parameters with another size of the batch; ``data``: the axis of the batch by parameter.  Types are inferred again."""
+    size = a_count(batch_size, "ChangeBatch: the batch_size")
+    wanted = "a dict from parameters with shapes to their axes"
+    if not isinstance(data, Mapping):
+        raise wrong("ChangeBatch: the data", wanted, data)
+    for var, axis in data.items():
+        ty = var.annotation if isinstance(var, Var) else None
+        if not isinstance(ty, TensorType) or not isinstance(axis, int) or not 0 <= axis < ty.rank:
+            raise wrong("ChangeBatch: the data", wanted, {str(var): axis})
+
+    def run(mod: IRModule, context: PassContext) -> IRModule:
+        new = {id(var): Var(var.name, _resized(var, axis, size), span=var.span) for var, axis in data.items()}
+
+        def visit(node: Expr) -> Expr:
+            if isinstance(node, Function):
+                node = replace(node, params=tuple(new.get(id(p), p) for p in node.params), ret_type=None)
+            return replace(new.get(id(node), node), ty=None) if not isinstance(node, Var) else new.get(id(node), node)
+
+        return replace(mod, functions={name: rewritten_function(f, visit) for name, f in mod.functions.items()})
+
+    return ModulePass(run, PassInfo(0, "ChangeBatch", ()))
+
+
+def _resized(var: Var, axis: int, size: int) -> Type:
+    assert isinstance(var.annotation, TensorType)
+    shape = var.annotation.shape
+    return replace(var.annotation, shape=(*shape[:axis], dim(size), *shape[axis + 1 :]))
+
+
+_COMBINING = {
+    name: _combining(name, run)
+    for name, run in {
+        "CombineParallelConv2D": parallel_calls.combine_parallel_conv2d,
+        "CombineParallelDense": parallel_calls.combine_parallel_dense,
+        "CombineParallelBatchMatmul": parallel_calls.combine_parallel_batch_matmul,
+    }.items()
+}
+#: The classes by Relay's names.
+REWRITING: dict[str, Callable[..., Pass]] = {
+    **_COMBINING,
+    "AnnotateSpans": _pass("AnnotateSpans", _annotate_spans, 0),
+    "BatchingOps": _batching_ops,
+    "CanonicalizeOps": _pass("CanonicalizeOps", operator_rewrites.canonicalize_ops, 3, "InferType"),
+    "ChangeBatch": _change_batch,
+    "DefuseOps": _pass("DefuseOps", inlining.defuse_ops, 3),
+    "DivToMul": _pass("DivToMul", operator_rewrites.div_to_mul, 0),
+    "FastMath": _pass("FastMath", operator_rewrites.fast_math, 4),
+    "FoldExplicitPadding": _pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
+    "Inline": _pass("Inline", inlining.inline, 1),
+    "ToGraphNormalForm": _pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
+}
+
+
+# ---- on expressions ------------------------------------------------------------------------------------------------------
+
+
+def _function_after(expr: Expr, required: str) -> Function:
+    """The function whose body is the expression, after a pass."""
+    if not isinstance(expr, Expr):
+        raise wrong(f"{required}: the argument", "an expression", expr)
+    function = expr if isinstance(expr, Function) else Function(tuple(free_vars(expr)), expr)
+    return with_requirements(IRModule({"main": function}), (required,))["main"]
+
+
+def infer_type_local(expr: Expr) -> Type | None:
+    """The type of an expression whose variables are annotated.  Raises TypeCheckError."""
+    found = _function_after(expr, "InferType").ty
+    return found.result if isinstance(found, FuncType) and not isinstance(expr, Function) else found
+
+
+def to_a_normal_form_expr(expr: Expr) -> Expr:
+    """The expression in A-normal form.  Raises ArgumentError, TypeCheckError."""
+    function = _function_after(expr, "ToANormalForm")
+    return function if isinstance(expr, Function) else function.body
+
+
+#: Functions of Relay's beside the passes.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "InferTypeLocal": infer_type_local,
+    "ToANormalFormExpr": to_a_normal_form_expr,
+    "build_config": PassContext,
+}

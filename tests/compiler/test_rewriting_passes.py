@@ -1,0 +1,212 @@
+"""Relay's passes that the compiler does not run by itself: results equal those of the unchanged program."""
+
+from __future__ import annotations
+
+from typing import Any as AnyValue
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.compiler.ir.visitor import post_order
+
+transform = relay.transform
+X = np.random.default_rng(1).normal(size=(2, 4)).astype("float32")
+
+
+def x(name: str = "x") -> relay.Var:
+    return relay.var(name, shape=(relay.Any(), 4))
+
+
+def main(*params: relay.Var, body: relay.Expr) -> relay.IRModule:
+    return relay.IRModule.from_expr(relay.Function(params, body))
+
+
+def names(mod: relay.IRModule) -> list[str]:
+    nodes = [n for f in mod.functions.values() for n in post_order(f)]
+    return sorted(n.op.name for n in nodes if isinstance(n, relay.Call))
+
+
+def run(mod: relay.IRModule, *args: np.ndarray) -> AnyValue:
+    with relay.VirtualMachine(relay.compile(mod)) as vm:
+        return vm.run(*args)
+
+
+def weights(*shape: int) -> relay.Constant:
+    return relay.const(np.random.default_rng(sum(shape)).normal(size=shape).astype("float32"))
+
+
+# ---- operators one by one ----------------------------------------------------------------------------------------
+
+
+def test_fast_math() -> None:
+    a = x()
+    mod = main(a, body=relay.nn.softmax(relay.tanh(relay.erf(relay.exp(a)))))
+    assert names(transform.FastMath()(mod)) == ["fast_erf", "fast_exp", "fast_tanh", "nn.fast_softmax"]
+    seq = transform.Sequential([transform.FastMath()])
+    assert "exp" in names(seq(mod)), "its level is 4"
+    with transform.PassContext(opt_level=4):
+        assert "exp" not in names(seq(mod))
+
+
+def test_div_to_mul() -> None:
+    a = x()
+    mod = main(a, body=relay.divide(relay.divide(a, relay.const([2.0, 4.0, 8.0, 0.5])), relay.exp(a)))
+    new = transform.DivToMul()(mod)
+    assert names(new) == ["divide", "exp", "multiply"]
+    kept = main(a, body=relay.divide(a, relay.const(0.0)))
+    assert names(transform.DivToMul()(kept)) == ["divide"]
+    (reciprocal,) = [n for n in post_order(new["main"]) if isinstance(n, relay.Constant)]
+    assert reciprocal.data.tolist() == [0.5, 0.25, 0.125, 2.0]
+
+
+def test_canonicalize_ops() -> None:
+    image = relay.var("image", (1, 3, 2, 2))
+    mod = main(image, body=relay.nn.bias_add(image, relay.const([1.0, 2.0, 3.0])))
+    new = transform.CanonicalizeOps()(mod)
+    assert names(new) == ["add", "expand_dims"]
+    data = np.arange(12, dtype="float32").reshape(1, 3, 2, 2)
+    assert np.array_equal(run(new, data).numpy(), run(mod, data).numpy())
+    divided = transform.DivToMul()(main(a := x(), body=relay.divide(a, relay.const(2.0))))
+    assert np.array_equal(run(divided, X).numpy(), X / 2)
+
+
+def test_fold_explicit_padding() -> None:
+    image, kernel = relay.var("image", (1, 3, 5, 5)), relay.var("kernel", (2, 3, 3, 3))
+    padded = relay.nn.pad(image, ((0, 0), (0, 0), (1, 2), (0, 3)))
+    new = transform.FoldExplicitPadding()(main(image, kernel, body=relay.nn.conv2d(padded, kernel, padding=(1, 0))))
+    assert names(new) == ["nn.conv2d"] and new["main"].body.attrs.padding == (2, 0, 3, 3)
+    for other in (
+        relay.nn.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)), 1.0),
+        relay.nn.pad(image, ((0, 1), (0, 0), (1, 1), (1, 1))),
+        relay.nn.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)), 0, "edge"),
+    ):
+        mod = main(image, kernel, body=relay.nn.conv2d(other, kernel))
+        assert names(transform.FoldExplicitPadding()(mod)) == ["nn.conv2d", "nn.pad"]
+
+
+# ---- functions and values ----------------------------------------------------------------------------------------
+
+
+def test_inline() -> None:
+    a, b, c = x("a"), x("b"), x("c")
+    double, twice = relay.GlobalVar("double"), relay.GlobalVar("twice")
+    t = relay.var("t")
+    mod = relay.IRModule({
+        "main": relay.Function([a], twice(a) + twice(relay.exp(a))),
+        "twice": relay.Function([b], double(double(b))).with_attr("Inline", 1),
+        "double": relay.Function([c], relay.Let(t, c + c, t)).with_attr("Inline", 1),
+    })  # fmt: skip
+    new = transform.Inline()(mod)
+    assert list(new.functions) == ["main"] and names(new) == ["add"] * 5 + ["exp"]
+    assert relay.analysis.well_formed(new)
+    assert np.allclose(run(new, X).numpy(), 4 * X + 4 * np.exp(X), rtol=1e-5)
+    plain = relay.IRModule({name: f.with_attr("Inline", 0) for name, f in mod.functions.items()})
+    assert list(transform.Inline()(plain).functions) == ["main", "twice", "double"]
+
+
+def test_recursive_functions_are_not_inlined() -> None:
+    n, loop = relay.var("n", (), "int32"), relay.GlobalVar("loop")
+    body = relay.If(n < 1, n, loop(n - 1))
+    mod = relay.IRModule({"main": relay.Function([m := relay.var("m", (), "int32")], loop(m))})
+    mod["loop"] = relay.Function([n], body, relay.scalar_type("int32")).with_attr("Inline", 1)
+    assert list(transform.Inline()(mod).functions) == ["main", "loop"]
+
+
+def test_defuse_is_the_inverse_of_fuse() -> None:
+    a = x()
+    mod = main(a, body=relay.sum(relay.exp(relay.tanh(a)), axis=1))
+    fused = transform.FuseOps()(mod)
+    new = transform.DefuseOps()(fused)
+    assert len(fused.functions) > 1 and list(new.functions) == ["main"] and names(new) == names(mod)
+    assert np.allclose(run(new, X).numpy(), np.exp(np.tanh(X)).sum(1), rtol=1e-5)
+
+
+def test_to_graph_normal_form() -> None:
+    a, t, f, p = x(), relay.var("t"), relay.var("f"), x("p")
+    square = relay.Function([p], relay.Let(u := relay.var("u"), p * p, u))
+    mod = main(a, body=relay.Let(f, square, relay.Let(t, relay.exp(a), relay.add(relay.Call(f, [t]), t))))
+    graph = transform.ToGraphNormalForm()(mod)
+    lets = [n for n in post_order(graph["main"]) if isinstance(n, relay.Let)]
+    assert [let.var for let in lets] == [f] and names(transform.ToANormalForm()(graph)) == names(transform.ToANormalForm()(mod))
+    normal = transform.ToANormalForm()(program := main(a, body=relay.exp(relay.tanh(a)) + relay.tanh(a)))
+    assert relay.structural_equal(transform.ToGraphNormalForm()(normal), program)
+
+
+# ---- calls on the same data --------------------------------------------------------------------------------------
+
+
+def test_combine_parallel_dense() -> None:
+    a = x()
+    parts = [relay.nn.dense(a, weights(n, 4)) for n in (3, 5, 2)]
+    mod = main(a, body=relay.Tuple([*parts, relay.nn.dense(relay.exp(a), weights(3, 4))]))
+    new = transform.CombineParallelDense()(mod)
+    assert names(new).count("nn.dense") == 2 and names(new).count("strided_slice") == 3
+    assert names(transform.CombineParallelDense(min_num_branches=4)(mod)).count("nn.dense") == 4
+    for one, other in zip(run(new, X), run(mod, X), strict=True):
+        assert np.allclose(one.numpy(), other.numpy(), rtol=1e-5)
+
+
+def test_combine_parallel_conv2d_and_batch_matmul() -> None:
+    image = relay.var("image", (1, 3, 4, 4))
+    kernels = [relay.var(f"k{n}", (n, 3, 1, 1)) for n in (2, 4)]
+    results = [relay.nn.conv2d(image, k, channels=n) for k, n in zip(kernels, (2, 4), strict=True)]
+    mod = main(image, *kernels, body=relay.Tuple(results))
+    new = transform.CombineParallelConv2D(2)(mod)
+    assert names(new) == ["concatenate", "nn.conv2d", "strided_slice", "strided_slice"]
+    typed = transform.InferType()(new)["main"].ty
+    assert typed is not None and typed.result == transform.InferType()(mod)["main"].ty.result
+    b = relay.var("b", (2, 3, 4))
+    products = main(b, body=relay.Tuple([relay.nn.batch_matmul(b, weights(2, n, 4)) for n in (1, 2, 3)]))
+    with transform.PassContext(opt_level=4):
+        assert names(transform.BatchingOps()(products)).count("nn.batch_matmul") == 1
+
+
+def test_weights_that_are_computed_are_not_combined() -> None:
+    a = x()
+    first = relay.nn.dense(a, weights(4, 4))
+    mod = main(a, body=relay.Tuple([first, relay.nn.dense(a, relay.nn.dense(weights(4, 4), weights(4, 4)))]))
+    assert names(transform.CombineParallelDense(2)(mod)) == ["nn.dense"] * 3
+
+
+# ---- whole programs and expressions ------------------------------------------------------------------------------
+
+
+def test_annotate_spans() -> None:
+    a = x()
+    new = transform.AnnotateSpans()(main(a, body=relay.exp(a)))
+    assert relay.structural_equal(new, main(a, body=relay.exp(a)))
+    span = new["main"].body.span
+    assert span is not None and span.source.name == "GeneratedSource"
+
+
+def test_change_batch() -> None:
+    data, weight = relay.var("data", (1, 4)), relay.var("weight", (3, 4))
+    mod = transform.InferType()(main(data, weight, body=relay.nn.dense(data, weight)))
+    typed = transform.InferType()(transform.ChangeBatch({mod["main"].params[0]: 0}, 8)(mod))
+    assert typed["main"].ret_type is None and str(typed["main"].ty.result) == "Tensor[(8, 3), float32]"
+
+
+def test_expressions() -> None:
+    a = x()
+    assert transform.InferTypeLocal(relay.sum(a, axis=1)).dtype == "float32"
+    assert transform.InferTypeLocal(relay.sum(a, axis=1)).rank == 1
+    normal = transform.ToANormalFormExpr(relay.exp(relay.tanh(a)))
+    assert isinstance(normal, relay.Let) and normal.value.op.name == "tanh"
+    assert transform.build_config(opt_level=3).opt_level == 3
+
+
+@pytest.mark.parametrize(
+    ("fails", "text"),
+    [
+        (lambda: transform.FastMath(1), "relay.transform.FastMath takes no arguments"),
+        (lambda: transform.CombineParallelDense(1), "CombineParallelDense: min_num_branches must be"),
+        (lambda: transform.ChangeBatch({"x": 0}), "ChangeBatch: the data must be a dict from parameters with shapes to their ax"),
+        (lambda: transform.ChangeBatch(3), "ChangeBatch: the data must be a dict from parameters with shapes to their axes"),
+        (lambda: transform.InferTypeLocal(3), "InferType: the argument must be an expression, not"),
+    ],
+)  # fmt: skip
+def test_wrong_uses(fails: AnyValue, text: str) -> None:
+    with pytest.raises(relay.ArgumentError) as error:
+        fails()
+    assert text in str(error.value)
