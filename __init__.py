@@ -52,7 +52,7 @@ from .vm.diagnostics.source import (
 from .vm.report.profile_report import Profile
 
 if TYPE_CHECKING:
-    from .compiler.analysis import namespace as analysis
+    from . import analysis, transform
     from .compiler.analysis.expr_functor import ExprMutator, ExprVisitor
     from .compiler.analysis.structural_difference import assert_structural_equal
     from .compiler.analysis.substitution import bind
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from .compiler.executors.create_executor import create_executor
     from .compiler.executors.graph_module import build
     from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
-    from .compiler.transform import namespace as transform
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
     from .vm.bytecode.named_arrays import load_param_dict, save_param_dict
     from .vm.devices.device_names import cpu, cuda
@@ -93,9 +92,10 @@ __all__ = [
     "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError", "ScopeBuilder", "ShapeError", "Tensor",
     "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "TypeCheckError", "VMError", "Var",
     "VirtualMachine", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
-    "cpu", "create_executor", "cuda", "fromtext", "load_param_dict", "num_threads", "parse", "parse_expr", "register_op",
-    "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type", "set_num_threads", "structural_equal",
-    "structural_hash", "transform", "unregister_op", "var", "vm",
+    "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "num_threads",
+    "op", "param_dict", "parse", "parse_expr", "register_op", "register_shape_func", "restore_shape_func",
+    "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal", "structural_hash",
+    "transform", "ty", "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 
@@ -103,16 +103,23 @@ __all__ = [
 _LATE = {
     "ExprMutator": (".compiler.analysis.expr_functor", "ExprMutator"),
     "ExprVisitor": (".compiler.analysis.expr_functor", "ExprVisitor"),
-    "analysis": (".compiler.analysis.namespace", ""),
+    "analysis": (".analysis", ""),
     "assert_structural_equal": (".compiler.analysis.structural_difference", "assert_structural_equal"),
     "bind": (".compiler.analysis.substitution", "bind"),
     "build": (".compiler.executors.graph_module", "build"),
     "cpu": (".vm.devices.device_names", "cpu"),
     "create_executor": (".compiler.executors.create_executor", "create_executor"),
     "cuda": (".vm.devices.device_names", "cuda"),
+    "expr": (".expr", ""),
+    "expr_functor": (".expr_functor", ""),
+    "function": (".function", ""),
     "load_param_dict": (".vm.bytecode.named_arrays", "load_param_dict"),
+    "op": (".op", ""),
+    "param_dict": (".param_dict", ""),
     "save_param_dict": (".vm.bytecode.named_arrays", "save_param_dict"),
-    "transform": (".compiler.transform.namespace", ""),
+    "scope_builder": (".scope_builder", ""),
+    "transform": (".transform", ""),
+    "ty": (".ty", ""),
 }
 #: The names of ``relay.vm``, likewise.
 _VM_LATE = {

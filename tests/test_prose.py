@@ -17,8 +17,7 @@ LAYERS = ("shape_funcs", "ops", "vm", "compiler")
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Folders and files whose docstrings and comments follow the rules.
 CLEAN = (
-    "__init__.py",
-    "__main__.py",
+    *sorted(file.name for file in ROOT.glob("*.py")),
     "benchmarks",
     "compiler",
     "examples",

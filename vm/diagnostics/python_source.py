@@ -11,9 +11,9 @@ from pathlib import Path
 
 from .source import SourceText, Span
 
-#: Folders and files of the library; every other caller is user code: programs, examples, tests.
+#: Folders of the library, besides the files of its root; every other caller is user code: programs, examples, tests.
 _ROOT = Path(__file__).resolve().parents[2]
-_OURS = (*(f"{_ROOT / layer}{os.sep}" for layer in ("compiler", "vm", "ops", "shape_funcs")), str(_ROOT / "__init__.py"))
+_OURS = tuple(f"{_ROOT / layer}{os.sep}" for layer in ("compiler", "vm", "ops", "shape_funcs"))
 
 
 class PythonSource(SourceText):
@@ -40,7 +40,7 @@ class Brief:
 
 @functools.cache
 def _ours(filename: str) -> bool:
-    return filename.startswith(_OURS)
+    return filename.startswith(_OURS) or os.path.dirname(filename) == str(_ROOT)
 
 
 def here() -> Span | None:

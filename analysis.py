@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ops.core.similar_names import did_you_mean
-from .call_graph import CallGraph
-from .measures import (
+from .compiler.analysis.call_graph import CallGraph
+from .compiler.analysis.measures import (
     all_dtypes,
     check_basic_block_normal_form,
     check_constant,
@@ -14,7 +13,8 @@ from .measures import (
     get_total_mac_number,
     list_op_freqs,
 )
-from .variables import Feature, all_vars, bound_vars, detect_feature, free_vars, post_order_visit, well_formed
+from .compiler.analysis.variables import Feature, all_vars, bound_vars, detect_feature, free_vars, post_order_visit, well_formed
+from .ops.core.similar_names import did_you_mean
 
 __all__ = [
     "CallGraph", "Feature", "all_dtypes", "all_vars", "bound_vars", "check_basic_block_normal_form", "check_constant",

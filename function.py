@@ -1,0 +1,7 @@
+"""``relay.function``: the constructor of functions."""
+
+from __future__ import annotations
+
+from . import Function
+
+__all__ = ["Function"]
