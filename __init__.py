@@ -56,6 +56,23 @@ if TYPE_CHECKING:
     from .compiler.analysis.expr_functor import ExprMutator, ExprVisitor
     from .compiler.analysis.structural_difference import assert_structural_equal
     from .compiler.analysis.substitution import bind
+    from .compiler.builder.adt_constructors import (
+        Clause,
+        Constructor,
+        GlobalTypeVar,
+        Match,
+        PatternConstructor,
+        PatternTuple,
+        PatternVar,
+        PatternWildcard,
+        RefCreate,
+        RefRead,
+        RefType,
+        RefWrite,
+        TypeCall,
+        TypeData,
+        TypeVar,
+    )
     from .compiler.builder.constructors import TupleWrapper
     from .compiler.executors.create_executor import create_executor
     from .compiler.executors.graph_module import build
@@ -63,6 +80,7 @@ if TYPE_CHECKING:
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
     from .vm.bytecode.named_arrays import load_param_dict, save_param_dict
     from .vm.devices.device_names import cpu, cuda
+    from .vm.values.adt import ADT
 else:  # these take what people write: lists, numbers, names with or without @
     from .compiler.builder.constructors import (
         Call,
@@ -87,20 +105,43 @@ _bind_ir_methods()
 _register_pickling()
 
 __all__ = [
-    "Any", "ArgumentError", "CacheMismatch", "Call", "Comparison", "ConfigError", "Constant", "Diagnostic", "Executable",
-    "ExecutableFormatError", "Expr", "ExprMutator", "ExprVisitor", "FileError", "FuncType", "Function", "GlobalVar",
-    "IRModule", "If", "InputError", "Let", "ParseError", "Profile", "RelayError", "ScopeBuilder", "ShapeError", "Tensor",
-    "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "TypeCheckError", "VMError", "Var",
-    "VirtualMachine", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
-    "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "num_threads",
-    "op", "param_dict", "parse", "parse_expr", "register_op", "register_shape_func", "restore_shape_func",
-    "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal", "structural_hash",
-    "transform", "ty", "unregister_op", "var", "vm",
+    "ADT", "Any", "ArgumentError", "CacheMismatch", "Call", "Clause", "Comparison", "ConfigError", "Constant", "Constructor",
+    "Diagnostic", "Executable", "ExecutableFormatError", "Expr", "ExprMutator", "ExprVisitor", "FileError", "FuncType",
+    "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "InputError", "Let", "Match", "ParseError",
+    "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "Profile", "RefCreate", "RefRead", "RefType",
+    "RefWrite", "RelayError", "ScopeBuilder", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType",
+    "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeVar", "VMError", "Var", "VirtualMachine", "analysis",
+    "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const", "cpu", "create_executor", "cuda",
+    "expr", "expr_functor", "fromtext", "function", "load_param_dict", "num_threads", "op", "param_dict", "parse",
+    "parse_expr", "register_op", "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type",
+    "scope_builder", "set_num_threads", "structural_equal", "structural_hash", "transform", "ty", "unregister_op", "var",
+    "vm",
 ]  # fmt: skip
 
 
 #: Names whose modules are imported at their first use, each with its module and its name there ("": the module itself).
 _LATE = {
+    **{
+        name: (".compiler.builder.adt_constructors", name)
+        for name in (
+            "Clause",
+            "Constructor",
+            "GlobalTypeVar",
+            "Match",
+            "PatternConstructor",
+            "PatternTuple",
+            "PatternVar",
+            "PatternWildcard",
+            "RefCreate",
+            "RefRead",
+            "RefType",
+            "RefWrite",
+            "TypeCall",
+            "TypeData",
+            "TypeVar",
+        )
+    },
+    "ADT": (".vm.values.adt", "ADT"),
     "ExprMutator": (".compiler.analysis.expr_functor", "ExprMutator"),
     "ExprVisitor": (".compiler.analysis.expr_functor", "ExprVisitor"),
     "analysis": (".analysis", ""),

@@ -33,6 +33,7 @@ from .passes.narrow_tuples import narrow_tuples
 from .passes.place import place
 from .passes.simplify import simplify
 from .passes.to_a_normal_form import to_a_normal_form
+from .polymorphism.monomorphize import monomorphize
 
 Pass = Callable[[IRModule], IRModule]
 
@@ -84,6 +85,7 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
 
     listed: list[tuple[bool, str, Pass]] = [
         (True, "to_a_normal_form", to_a_normal_form),
+        (True, "monomorphize", monomorphize),
         (True, "infer_type", infer_type),
         (True, "expand_composites", expand_composites),
         (basic, "fold_constant", fold_constant),

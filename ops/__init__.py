@@ -5,6 +5,7 @@ Importing this package declares every operator.
 
 from .core import composite
 from .defs import (
+    adt_ops,
     all_class_nms,
     blocks,
     broadcast,
@@ -41,6 +42,7 @@ from .defs import (
 )
 
 __all__ = [
+    "adt_ops",
     "all_class_nms",
     "blocks",
     "broadcast",

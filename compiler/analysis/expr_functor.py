@@ -19,12 +19,15 @@ from typing import Any
 
 from ...ops.core.op import Op
 from ...vm.api.argument_errors import wrong
-from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from ..ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from ..ir.match_expr import Clause, Match, PatternVar, RefCreate, RefRead, RefWrite, pattern_parts
 from .variables import parts
 
 _METHODS: dict[type, str] = {
     Call: "visit_call", Let: "visit_let", Var: "visit_var", Function: "visit_function", If: "visit_if", Tuple: "visit_tuple",
     TupleGetItem: "visit_tuple_getitem", Constant: "visit_constant", Op: "visit_op", GlobalVar: "visit_global_var",
+    Constructor: "visit_constructor", Match: "visit_match", RefCreate: "visit_ref_create", RefRead: "visit_ref_read",
+    RefWrite: "visit_ref_write",
 }  # fmt: skip
 
 #: The depth from which a program is visited on a thread of its own, and the Python frames and bytes of stack per level of depth.
@@ -92,6 +95,21 @@ class ExprVisitor(ExprFunctor):
     def visit_global_var(self, gvar: Any) -> Any:
         pass
 
+    def visit_constructor(self, con: Any) -> Any:
+        pass
+
+    def visit_match(self, m: Any) -> Any:
+        self._visit_parts(m)
+
+    def visit_ref_create(self, r: Any) -> Any:
+        self._visit_parts(r)
+
+    def visit_ref_read(self, r: Any) -> Any:
+        self._visit_parts(r)
+
+    def visit_ref_write(self, r: Any) -> Any:
+        self._visit_parts(r)
+
     def _visit_parts(self, node: Expr) -> None:
         for part in parts(node):
             self.visit(part)
@@ -137,6 +155,38 @@ class ExprMutator(ExprFunctor):
 
     def visit_global_var(self, gvar: Any) -> Any:
         return gvar
+
+    def visit_constructor(self, con: Any) -> Any:
+        return con
+
+    def visit_match(self, m: Any) -> Any:
+        data = self.visit(m.data)
+        clauses = tuple(_changed_clause(c, self.visit_pattern(c.lhs), self.visit(c.rhs)) for c in m.clauses)
+        same = all(a is b for a, b in zip(clauses, m.clauses, strict=True))
+        return _changed(m, data=data, clauses=m.clauses if same else clauses)
+
+    def visit_pattern(self, p: Any) -> Any:
+        """The pattern that replaces a clause's pattern; its variables are visited."""
+        if isinstance(p, PatternVar):
+            var = self.visit(p.var)
+            return p if var is p.var else replace(p, var=var)
+        old = pattern_parts(p)
+        new = tuple(map(self.visit_pattern, old))
+        return p if all(a is b for a, b in zip(new, old, strict=True)) else replace(p, patterns=new)
+
+    def visit_ref_create(self, r: Any) -> Any:
+        return _changed(r, value=self.visit(r.value))
+
+    def visit_ref_read(self, r: Any) -> Any:
+        return _changed(r, ref=self.visit(r.ref))
+
+    def visit_ref_write(self, r: Any) -> Any:
+        ref = self.visit(r.ref)
+        return _changed(r, ref=ref, value=self.visit(r.value))
+
+
+def _changed_clause(clause: Clause, lhs: Any, rhs: Any) -> Clause:
+    return clause if lhs is clause.lhs and rhs is clause.rhs else Clause(lhs, rhs)
 
 
 def _changed(node: Any, **new: Any) -> Any:

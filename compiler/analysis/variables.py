@@ -10,13 +10,31 @@ from ...ops.core.op import Op
 from ...vm.api.argument_errors import wrong
 from ..ir import visitor
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from ..ir.match_expr import Match, RefCreate, RefRead, RefWrite
 
 Feature = Enum(
     "Feature",
-    ["fVar", "fGlobalVar", "fConstant", "fTuple", "fTupleGetItem", "fFunction", "fOp", "fCall", "fLet", "fIf", "fGraph"],
+    [
+        "fVar",
+        "fGlobalVar",
+        "fConstant",
+        "fTuple",
+        "fTupleGetItem",
+        "fFunction",
+        "fOp",
+        "fCall",
+        "fLet",
+        "fIf",
+        "fMatch",
+        "fRefCreate",
+        "fRefRead",
+        "fRefWrite",
+        "fGraph",
+    ],
 )
 _FEATURES: dict[type, Feature] = {
-    each: Feature[f"f{each.__name__}"] for each in (Var, GlobalVar, Constant, Tuple, TupleGetItem, Function, Op, Call, Let, If)
+    each: Feature[f"f{each.__name__}"]
+    for each in (Var, GlobalVar, Constant, Tuple, TupleGetItem, Function, Op, Call, Let, If, Match, RefCreate, RefRead, RefWrite)
 }
 
 
@@ -25,7 +43,7 @@ def parts(node: Expr | Op) -> tuple[Expr | Op, ...]:
     match node:
         case Call(op=op, args=args):
             return (op, *args)
-        case Function() | Let():
+        case Function() | Let() | Match():
             return (*visitor.bound_vars(node), *visitor.children(node))
         case Expr():
             return visitor.children(node)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from typing import Any as AnyValue
 
 from ...ops.core import tensor_types as ty
+from ...ops.core.adt_types import GlobalTypeVar, TypeVar
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.dim import IntLike
@@ -21,7 +22,7 @@ from ..ir import expr as ir
 from ..ir.expr import Expr
 from .build import TENSOR, a_dtype, a_name, a_shape, as_expr, const, field_count, make_call, state_field_count
 from .expr_methods import is_tuple
-from .module_methods import closed_function, named_functions
+from .module_methods import closed_function, named_functions, set_function
 from .operator_functions import operators
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Constructor(type):
+class ConstructorOfNodes(type):
     """A constructor with checked arguments, which answers ``isinstance`` for its node."""
 
     node: type
@@ -49,7 +50,7 @@ class _Constructor(type):
 # ---- expressions ---------------------------------------------------------------------------------------------------------
 
 
-class Var(metaclass=_Constructor):
+class Var(metaclass=ConstructorOfNodes):
     """``Var("x", type_annotation)``; ``relay.var`` takes a shape and a dtype."""
 
     node = ir.Var
@@ -59,7 +60,7 @@ class Var(metaclass=_Constructor):
         return ir.Var(a_name(name, "Var: the name", "%"), a_type_or_none(annotation, "Var"), span=span or here(), ty=ty)
 
 
-class GlobalVar(metaclass=_Constructor):
+class GlobalVar(metaclass=ConstructorOfNodes):
     """``GlobalVar("f")``: a function of the module."""
 
     node = ir.GlobalVar
@@ -69,7 +70,7 @@ class GlobalVar(metaclass=_Constructor):
         return ir.GlobalVar(a_name(name, "GlobalVar: the name", "@"), span=span or here(), ty=ty)
 
 
-class Constant(metaclass=_Constructor):
+class Constant(metaclass=ConstructorOfNodes):
     """``Constant(array)``: also for a number or a list, as ``relay.const``."""
 
     node = ir.Constant
@@ -79,7 +80,7 @@ class Constant(metaclass=_Constructor):
         return ir.Constant(const(data).data, span=span or here(), ty=ty)
 
 
-class Tuple(metaclass=_Constructor):
+class Tuple(metaclass=ConstructorOfNodes):
     """``Tuple([a, b])``."""
 
     node = ir.Tuple
@@ -90,7 +91,7 @@ class Tuple(metaclass=_Constructor):
         return ir.Tuple(tuple(map(as_expr, given)), span=span or here(), ty=ty)
 
 
-class TupleGetItem(metaclass=_Constructor):
+class TupleGetItem(metaclass=ConstructorOfNodes):
     """``TupleGetItem(tuple, 0)``."""
 
     node = ir.TupleGetItem
@@ -102,7 +103,7 @@ class TupleGetItem(metaclass=_Constructor):
         return ir.TupleGetItem(as_expr(tuple_value), a_count(index, "TupleGetItem: the index"), span=span or here(), ty=ty)
 
 
-class _TupleConstructor(_Constructor):
+class _TupleConstructor(ConstructorOfNodes):
     def __instancecheck__(cls, instance: object) -> bool:
         return is_tuple(instance)
 
@@ -133,19 +134,24 @@ else:
             return expr
 
 
-class Call(metaclass=_Constructor):
+class Call(metaclass=ConstructorOfNodes):
     """``Call(op, args, attrs=None)``: a call of an operator, or of an expression whose value is a function."""
 
     node = ir.Call
 
     @staticmethod
-    def make(op: Op | Expr, args: Sequence[AnyValue], attrs: AnyValue = None, *, span: Span | None = None) -> ir.Call:
+    def make(
+        op: Op | Expr, args: Sequence[AnyValue], attrs: AnyValue = None, type_args: Sequence[Type] | None = None, *,
+        span: Span | None = None,
+    ) -> ir.Call:  # fmt: skip
         if not isinstance(op, (Op, Expr)):
             raise wrong("Call: the callee", "an operator or an expression", op, _called(op))
         given = a_sequence(args, "Call: the arguments", "Call(f, [x, y])")
         if isinstance(op, Op) and attrs is not None and not isinstance(attrs, op.attrs):
             raise wrong(f"Call: the attrs of {op.name}", f"{op.attrs.__name__}", attrs, f"or write relay.{op.name}(...)")
-        return make_call(op, tuple(map(as_expr, given)), attrs, span or here())
+        made = make_call(op, tuple(map(as_expr, given)), attrs, span or here())
+        types = _types(type_args or (), "Call: a type argument")
+        return ir.replace(made, type_args=types) if types else made
 
 
 def _called(op: AnyValue) -> str:
@@ -160,7 +166,7 @@ def _called(op: AnyValue) -> str:
         return f"for a function of the module write Call(GlobalVar({op!r}), ...)"
 
 
-class Let(metaclass=_Constructor):
+class Let(metaclass=ConstructorOfNodes):
     """``Let(var, value, body)``."""
 
     node = ir.Let
@@ -172,7 +178,7 @@ class Let(metaclass=_Constructor):
         return ir.Let(var, as_expr(value), as_expr(body), span=span or here(), ty=ty)
 
 
-class If(metaclass=_Constructor):
+class If(metaclass=ConstructorOfNodes):
     """``If(condition, then, else)``."""
 
     node = ir.If
@@ -184,16 +190,18 @@ class If(metaclass=_Constructor):
         return ir.If(as_expr(cond), as_expr(true_branch), as_expr(false_branch), span=span or here(), ty=ty)
 
 
-class Function(metaclass=_Constructor):
-    """``Function([x, y], body, ret_type=None, attrs=None)``."""
+class Function(metaclass=ConstructorOfNodes):
+    """``Function([x, y], body, ret_type=None, type_params=None, attrs=None)``."""
 
     node = ir.Function
 
     @staticmethod
     def make(
-        params: Sequence[ir.Var], body: AnyValue, ret_type: Type | None = None, attrs: Mapping[str, AnyValue] | None = None,
-        *, span: Span | None = None, ty: Type | None = None,
+        params: Sequence[ir.Var], body: AnyValue, ret_type: Type | None = None, type_params: AnyValue = None,
+        attrs: Mapping[str, AnyValue] | None = None, *, span: Span | None = None, ty: Type | None = None,
     ) -> ir.Function:  # fmt: skip
+        if isinstance(type_params, Mapping) and attrs is None:  # a program that has no type parameters
+            type_params, attrs = None, type_params
         given = a_sequence(params, "Function: the parameters", "Function([x, y], body)")
         for param in given:
             if not isinstance(param, ir.Var):
@@ -202,18 +210,24 @@ class Function(metaclass=_Constructor):
             raise ArgumentError("a function has one variable twice among its parameters", here())
         return ir.Function(
             given, as_expr(body), a_type_or_none(ret_type, "Function"), dict(a_mapping(attrs, "Function: the attrs")),
-            span=span or here(), ty=ty,
+            type_parameters(type_params or (), "Function"), span=span or here(), ty=ty,
         )  # fmt: skip
 
 
-class IRModule(metaclass=_Constructor):
+class IRModule(metaclass=ConstructorOfNodes):
     """``IRModule({"main": function})``, or ``IRModule.from_expr(function_or_expression)``."""
 
     node = ir.IRModule
 
     @staticmethod
-    def make(functions: Mapping[str | ir.GlobalVar, ir.Function] | None = None) -> ir.IRModule:
-        return ir.IRModule(named_functions(functions))
+    def make(
+        functions: Mapping[str | ir.GlobalVar, ir.Function] | None = None,
+        type_definitions: Mapping[GlobalTypeVar, ir.TypeData] | None = None,
+    ) -> ir.IRModule:
+        mod = ir.IRModule(named_functions(functions))
+        for header, data in a_mapping(type_definitions, "IRModule: the type definitions").items():
+            set_function(mod, header, data)
+        return mod
 
     @staticmethod
     def from_expr(expr: AnyValue) -> ir.IRModule:
@@ -227,7 +241,7 @@ class IRModule(metaclass=_Constructor):
 # ---- types ---------------------------------------------------------------------------------------------------------------
 
 
-class TensorType(metaclass=_Constructor):
+class TensorType(metaclass=ConstructorOfNodes):
     """``TensorType((relay.Any(), 4), "float32")``."""
 
     node = ty.TensorType
@@ -239,7 +253,7 @@ class TensorType(metaclass=_Constructor):
     of = make
 
 
-class TupleType(metaclass=_Constructor):
+class TupleType(metaclass=ConstructorOfNodes):
     """``TupleType([a, b])``."""
 
     node = ty.TupleType
@@ -249,7 +263,7 @@ class TupleType(metaclass=_Constructor):
         return ty.TupleType(_types(fields, "TupleType: a field"))
 
 
-class FuncType(metaclass=_Constructor):
+class FuncType(metaclass=ConstructorOfNodes):
     """``FuncType([a, b], result)``."""
 
     node = ty.FuncType
@@ -257,6 +271,15 @@ class FuncType(metaclass=_Constructor):
     @staticmethod
     def make(params: Sequence[Type], result: Type) -> ty.FuncType:
         return ty.FuncType(_types(params, "FuncType: a parameter"), a_type(result, "FuncType: the result"))
+
+
+def type_parameters(values: AnyValue, who: str) -> tuple[TypeVar, ...]:
+    """Type parameters as a tuple.  Raises ArgumentError."""
+    given = a_sequence(values, f"{who}: the type parameters", '[relay.TypeVar("A")]')
+    for value in given:
+        if not isinstance(value, TypeVar):
+            raise wrong(f"{who}: a type parameter", "a relay.TypeVar", value)
+    return given
 
 
 _TYPE_HELP = 'relay.TensorType((relay.Any(), 4), "float32"), relay.TupleType([...]), relay.FuncType([...], result)'

@@ -9,11 +9,12 @@ import copyreg
 from collections.abc import Callable
 from typing import Any
 
+from ...ops.core.adt_types import GlobalTypeVar
 from ..ir.expr import Expr, IRModule
 from ..text import printer
 from ..text.comments import Annotate
 from ..text.parser import parse
-from . import constructors, expr_methods, module_methods
+from . import constructors, expr_methods, module_methods, type_definitions
 
 
 def _expression_text(self: Expr, show_meta_data: bool = True, annotate: Annotate | None = None) -> str:
@@ -48,8 +49,9 @@ def bind() -> None:
     for kind in expr_methods.WHOLE_TUPLES:
         for name, member in expr_methods.TUPLE_PROPERTIES.items():
             setattr(kind, name, member)
-    for name, method in module_methods.METHODS.items():
+    for name, method in {**module_methods.METHODS, **type_definitions.METHODS}.items():
         setattr(IRModule, name, method)
     Expr.__str__ = IRModule.__str__ = _short_text  # type: ignore[assignment, method-assign]
     IRModule.from_expr = staticmethod(constructors.IRModule.from_expr)  # type: ignore[method-assign]
+    _bind(GlobalTypeVar, "__call__", type_definitions.apply)
     copyreg.pickle(IRModule, _module_parts)

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...ops.core.adt_types import GlobalTypeVar
 from ...vm.api.argument_errors import wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir import expr as ir
-from ..ir.expr import Function, GlobalVar, IRModule
+from ..ir.expr import Function, GlobalVar, IRModule, TypeData
 from ..ir.visitor import free_vars
 from .build import a_name, as_expr
+from .type_definitions import add_definitions
 
 
 def function_name(key: Any, what: str) -> str:
@@ -47,11 +49,16 @@ def _replace_functions(module: IRModule, functions: Mapping[str, Function]) -> N
     object.__setattr__(module, "functions", {**module.functions, **functions})
 
 
-def set_function(self: IRModule, key: str | GlobalVar, function: ir.Expr) -> None:
-    """Add or replace the function of this name.
+def set_function(self: IRModule, key: str | GlobalVar | GlobalTypeVar, function: ir.Expr | TypeData) -> None:
+    """Add or replace the function, or the type definition, of this name.
 
     A GlobalVar of the module stands for its function; the free variables of another expression become parameters.
     """
+    if isinstance(key, GlobalTypeVar):
+        if not isinstance(function, TypeData) or function.header != key:
+            raise wrong(f"IRModule: the definition of {key}", f"a relay.TypeData of {key}", function)
+        add_definitions(self, {key.name: function})
+        return
     name = function_name(key, "IRModule: a function's name")
     found = self[function.name] if isinstance(function, GlobalVar) else closed_function(function)
     _replace_functions(self, {name: found})
@@ -62,6 +69,8 @@ def update(self: IRModule, other: IRModule | Mapping[str | GlobalVar, Function])
     if other is None:
         raise wrong("IRModule.update: the argument", "a module or a dict of functions by name", other)
     _replace_functions(self, named_functions(other))
+    if isinstance(other, IRModule):
+        add_definitions(self, dict(other.type_definitions))
 
 
 def get_global_var(self: IRModule, name: str) -> GlobalVar:

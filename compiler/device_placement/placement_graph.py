@@ -26,6 +26,7 @@ from ...ops.core.group import Group
 from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, array_bytes
 from ...ops.core.type_relation import Need, build_group, data_dependent, shape_program
+from ...ops.defs.adt_ops import RECORD_OPERATORS
 from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.implementation import HOST
@@ -224,7 +225,7 @@ class PlacementGraph:
             case Call(attrs=ShapeOfAttrs()):
                 return self._slot(value.ty, ON_HOST)
             case Call(op=Op() as op) if op.pattern is OpPattern.MACHINE:
-                return self._machine_call(value, position, tied=value.args[0] in self.marked)
+                return self._machine_call(value, position, tied=not self.marked.isdisjoint(value.args[:1]))
             case Call(op=Op()):
                 return self._operator(var, value, position, mark)
             case Call(op=GlobalVar(name=name)) if name in self.functions:
@@ -250,6 +251,10 @@ class PlacementGraph:
 
     def _machine_call(self, value: Call, position: _Position, *, tied: bool) -> Slot:
         args = value.args
+        if value.op in RECORD_OPERATORS:
+            for a in args:
+                self._use(a, position.region, ON_TARGET)
+            return self._slot(value.ty, ON_TARGET)
         if value.op in (ASSERT_SHAPE, ASSERT_SAME_SIZE):
             return self._atom(args[0])
         if value.op is ON_DEVICE:

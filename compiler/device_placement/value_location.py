@@ -227,8 +227,8 @@ class Scope:
         then.invoke(first, ins, outs, workspace)
         other.invoke_one_of(guards[1:], others, ins, outs, workspace)
         nothing = TupleType(())
-        branches = (s.chain(s.bindings[-1][0]) for s in (then, other))
-        self.bind("_", If(guards[0], *branches, span=self.span), nothing)
+        first_chain, other_chain = (s.chain(s.bindings[-1][0]) for s in (then, other))
+        self.bind("_", If(guards[0], first_chain, other_chain, span=self.span), nothing)
 
     def _load(self, atom: Constant, device: str) -> Var:
         if device == self.frame.target:  # if the target is the host: one load for both

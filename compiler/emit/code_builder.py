@@ -95,6 +95,10 @@ class CodeBuilder:
         register: int = self.where[var]
         return register
 
+    def move(self, var: Var, source: int) -> None:
+        """Make a variable the object in a register."""
+        self.add(isa.Move(self.dst(var), source))
+
     def reason(self, call: Call) -> int:
         """The number of a copy's reason."""
         ty, reason = call.args[0].ty, call.attrs.reason

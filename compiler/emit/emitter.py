@@ -25,6 +25,7 @@ from ..ir.multi_version import is_launch
 from ..ir.pass_context import PassContext
 from ..lowering.manifest_lifetimes import is_tail_call
 from ..passes.place import DEVICES_OF_PARAMS
+from . import adt_instructions  # noqa: F401  declares rules
 from .code_builder import CAPTURES_HELP, CodeBuilder
 from .executable_tables import Tables
 from .instruction_rules import INSTRUCTIONS_OF
@@ -45,6 +46,7 @@ def emit(mod: IRModule, context: PassContext, config: Mapping[str, str]) -> Exec
         target=context.target,
         config=dict(config),
         sources=tuple(tables.sources.items),
+        adts=tables.adts(functions),
     )
     return register(exe)
 
@@ -146,9 +148,17 @@ class FunctionEmitter(CodeBuilder):
             self.bindings(bindings)
             self.add(isa.Ret(self.reg(result)))
 
+    def jump(self, value: If, on_true: isa.Label, on_false: isa.Label) -> None:
+        """The instruction that chooses a branch."""
+        if value.constructor:
+            tag = self.tables.tag(value.cond.ty, value.constructor)
+            self.add(isa.IfTag(self.reg(value.cond), tag, on_true, on_false))
+        else:
+            self.add(isa.If(self.reg(value.cond), on_true, on_false))
+
     def tail_branches(self, value: If) -> None:
         on_true, on_false = isa.Label(), isa.Label()
-        self.add(isa.If(self.reg(value.cond), on_true, on_false))
+        self.jump(value, on_true, on_false)
         free, span = self.registers.free(), self.span
         for label, chain in ((on_true, value.true_branch), (on_false, value.false_branch)):
             before = self.registers.count
@@ -161,7 +171,7 @@ class FunctionEmitter(CodeBuilder):
     def branches(self, var: Var, value: If) -> None:
         """An ``if`` whose value is used: both branches write the register of ``var``; an ``if`` between versions has none."""
         on_true, on_false, end = isa.Label(), isa.Label(), isa.Label()
-        self.add(isa.If(self.reg(value.cond), on_true, on_false))
+        self.jump(value, on_true, on_false)
         merge = None if is_launch(value) else self.dst(var)
         free, span = self.registers.free(), self.span
         after = []
@@ -233,7 +243,7 @@ class FunctionEmitter(CodeBuilder):
                 self.add(isa.InvokeClosure(self.dst(var), self.reg(callee), args))
             case Var():
                 src = self.reg(value)
-                self.add(isa.Move(self.dst(var), src))
+                self.move(var, src)
             case _:
                 raise AssertionError(f"emit: no instruction for {value}")
 

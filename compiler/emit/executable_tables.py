@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...ops.core.adt_types import AdtDefinition, TypeCall, type_parts
 from ...ops.core.copy_reason import CopyReason
+from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.program import ShapeProgram
-from ...vm.bytecode.executable import DEVICES, PackedFunc
+from ...vm.bytecode.executable import DEVICES, PackedFunc, VMFunction
 from ...vm.diagnostics.python_source import Brief, PythonSource
 from ...vm.diagnostics.source import Span
 from ..ir.expr import IRModule
@@ -67,6 +69,25 @@ class Tables:
 
     def reason(self, reason: CopyReason) -> int:
         return self.reasons.number(reason, lambda: reason)
+
+    def tag(self, ty: Type | None, constructor: str) -> int:
+        """The number of a constructor of an ADT's type."""
+        assert isinstance(ty, TypeCall), ty
+        return next(c.tag for c in self.mod.type_definitions[ty.func.name].constructors if c.name_hint == constructor)
+
+    def adts(self, functions: Iterable[VMFunction]) -> tuple[AdtDefinition, ...]:
+        """The definitions of the types in the functions' signatures, and of the types that those mention."""
+        waiting: list[Type] = [t for f in functions for t in (*(ty for _, ty in f.params), f.result)]
+        found: dict[str, AdtDefinition] = {}
+        while waiting:
+            ty = waiting.pop()
+            waiting += type_parts(ty)
+            if isinstance(ty, TypeCall) and ty.func.name not in found:
+                data = self.mod.type_definitions[ty.func.name]
+                constructors = tuple((c.name_hint, c.inputs) for c in data.constructors)
+                found[ty.func.name] = AdtDefinition(ty.func.name, data.type_vars, constructors)
+                waiting += [t for c in data.constructors for t in c.inputs]
+        return tuple(found[name] for name in sorted(found))
 
     def place(self, span: Span) -> tuple[int, int, int]:
         """The number of the span's source, and its start and end there; of a Python file only the lines with nodes are kept."""

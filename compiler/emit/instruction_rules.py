@@ -26,7 +26,9 @@ _Rule = Callable[[CodeBuilder, Var, Call], None]
 INSTRUCTIONS_OF: dict[Op, _Rule] = {}
 
 
-def _rule(op: Op) -> Callable[[_Rule], _Rule]:
+def rule(op: Op) -> Callable[[_Rule], _Rule]:
+    """The decorator that makes a function the rule of ``op``."""
+
     def register(rule: _Rule) -> _Rule:
         INSTRUCTIONS_OF[op] = rule
         return rule
@@ -34,7 +36,7 @@ def _rule(op: Op) -> Callable[[_Rule], _Rule]:
     return register
 
 
-@_rule(machine_ops.INVOKE_OP)
+@rule(machine_ops.INVOKE_OP)
 def _invoke_op(e: CodeBuilder, var: Var, call: Call) -> None:
     function, *args = call.args
     assert isinstance(function, GlobalVar)
@@ -43,7 +45,7 @@ def _invoke_op(e: CodeBuilder, var: Var, call: Call) -> None:
     e.add(isa.InvokePacked(number, n, e.regs(tuple(args))))
 
 
-@_rule(machine_ops.SHAPE_FUNC)
+@rule(machine_ops.SHAPE_FUNC)
 def _shape_func(e: CodeBuilder, var: Var, call: Call) -> None:
     function, *args = call.args
     assert isinstance(function, GlobalVar)
@@ -54,7 +56,7 @@ def _shape_func(e: CodeBuilder, var: Var, call: Call) -> None:
     e.add(isa.InvokeShapeFunc(number, sources, e.where[var]))
 
 
-@_rule(machine_ops.SIZES)
+@rule(machine_ops.SIZES)
 def _sizes(e: CodeBuilder, var: Var, call: Call) -> None:
     a = call.attrs
     program = ShapeProgram(a.loads, a.rows, (), a.outputs)
@@ -63,13 +65,13 @@ def _sizes(e: CodeBuilder, var: Var, call: Call) -> None:
     e.add(isa.InvokeShapeFunc(e.tables.assertion(program, machine_ops.SIZES.name), sources, e.where[var]))
 
 
-@_rule(machine_ops.TRIM)
+@rule(machine_ops.TRIM)
 def _trim(e: CodeBuilder, var: Var, call: Call) -> None:
     (data, counts), a = e.regs(call.args), call.attrs
     e.add(isa.TrimTensor(e.dst(var), data, counts, a.index, int(a.release)))
 
 
-@_rule(machine_ops.ASSERT_SHAPE)
+@rule(machine_ops.ASSERT_SHAPE)
 def _assert_shape(e: CodeBuilder, var: Var, call: Call) -> None:
     sizes = [sym(f"d{axis}") for axis in range(len(call.attrs.dims))]
     wanted = [(axis, d) for axis, d in enumerate(call.attrs.dims) if d >= 0]
@@ -80,7 +82,7 @@ def _assert_shape(e: CodeBuilder, var: Var, call: Call) -> None:
     _assertion(e, var, call, assemble([], checks, {s: (0, SIZE, axis) for axis, s in enumerate(sizes)}))
 
 
-@_rule(machine_ops.ASSERT_SAME_SIZE)
+@rule(machine_ops.ASSERT_SAME_SIZE)
 def _assert_same_size(e: CodeBuilder, var: Var, call: Call) -> None:
     a, b = sym("a"), sym("b")
     check = Check(eq(a, b), call.attrs.message, (a, b))
@@ -93,7 +95,7 @@ def _assertion(e: CodeBuilder, var: Var, call: Call, program: ShapeProgram) -> N
     assert isinstance(call.op, Op)
     args = e.regs(call.args)
     e.add(isa.InvokeShapeFunc(e.tables.assertion(program, call.op.name), args, ()))
-    e.add(isa.Move(e.dst(var), args[0]))
+    e.move(var, args[0])
 
 
 # ---- operators with the name of an instruction ----------------------------------------------------------------------

@@ -12,6 +12,7 @@ from ...ops.core.op import Op
 from .expr import (
     Call,
     Constant,
+    Constructor,
     Expr,
     Function,
     GlobalVar,
@@ -24,11 +25,13 @@ from .expr import (
     make_lets,
     replace,
 )
+from .match_expr import Match, RefCreate, RefRead, RefWrite, with_results
+from .visitor import bound_vars, children, with_children
 
 
 def is_atom(expr: Expr) -> bool:
-    """Whether ``expr`` is a variable, a constant or a global name."""
-    return isinstance(expr, (Var, Constant, GlobalVar))
+    """Whether ``expr`` is a variable, a constant, a global name or a constructor."""
+    return isinstance(expr, (Var, Constant, GlobalVar, Constructor))
 
 
 def operands(value: Expr) -> tuple[Expr, ...]:
@@ -44,6 +47,10 @@ def operands(value: Expr) -> tuple[Expr, ...]:
             return (value.cond,)
         case Function():
             return ()
+        case Match():
+            return (value.data,)
+        case RefCreate() | RefRead() | RefWrite():
+            return children(value)
     return (value,)
 
 
@@ -54,6 +61,8 @@ def inner_chains(value: Expr) -> tuple[Expr, ...]:
             return (value.true_branch, value.false_branch)
         case Function():
             return (value.body,)
+        case Match():
+            return tuple(c.rhs for c in value.clauses)
     return ()
 
 
@@ -78,6 +87,13 @@ def rebuild(value: Expr, atom: Callable[[Expr], Expr], chain: Callable[[Expr], E
         case Function():
             body = chain(value.body)
             return value if body is value.body else replace(value, body=body)
+        case Match():
+            data, results = atom(value.data), tuple(chain(c.rhs) for c in value.clauses)
+            if data is value.data and all(r is c.rhs for r, c in zip(results, value.clauses, strict=True)):
+                return value
+            return replace(value, data=data, clauses=with_results(value.clauses, results))
+        case RefCreate() | RefRead() | RefWrite():
+            return with_children(value, tuple(map(atom, children(value))))
     return atom(value)
 
 
@@ -128,8 +144,7 @@ def free_vars(function: Function) -> list[Var]:
             bound.add(expr.var)
             used.update((a, None) for a in operands(expr.value) if isinstance(a, Var))
             pending.extend(inner_chains(expr.value))
-            if isinstance(expr.value, Function):
-                bound.update(expr.value.params)
+            bound.update(bound_vars(expr.value))
             expr = expr.body
         if isinstance(expr, Var):
             used[expr] = None

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ...ops.core.adt_types import GlobalTypeVar, TypeVar
 from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, Type
@@ -20,7 +21,7 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, SourceText, Span
 
 __all__ = [
-    "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "Var",
+    "Call", "Constant", "Expr", "Function", "GlobalVar", "IRModule", "If", "Let", "Tuple", "TupleGetItem", "TypeData", "Var",
     "let_chain", "make_lets", "replace", "tensor_type", "type_of",
 ]  # fmt: skip
 
@@ -164,18 +165,20 @@ class Call(Expr):
     """A call of ``op``, an operator or an expression whose value is a function.  ``attrs`` is the operator's attrs object.
 
     ``reads``: for a call of a primitive, per argument the place of the operator call that reads it (() if unknown).
+    ``type_args``: the types of the callee's type parameters; () leaves them to inference.
     """
 
     op: Op | Expr
     args: tuple[Expr, ...]
     attrs: Any = None
     reads: tuple[Span | None, ...] = field(default=(), repr=False)
+    type_args: tuple[Type, ...] = ()
 
     if TYPE_CHECKING:
 
         def __init__(
-            self, op: Op | Expr, args: Sequence[Expr], attrs: Any = None, reads: tuple[Span | None, ...] = (), *,
-            span: Span | None = None, ty: Type | None = None,
+            self, op: Op | Expr, args: Sequence[Expr], attrs: Any = None, reads: tuple[Span | None, ...] = (),
+            type_args: Sequence[Type] = (), *, span: Span | None = None, ty: Type | None = None,
         ) -> None: ...  # fmt: skip
 
 
@@ -190,25 +193,32 @@ class Let(Expr):
 
 @dataclass(frozen=True, eq=False)
 class If(Expr):
+    """``if (cond) true_branch else false_branch``.
+
+    ``constructor``: if not empty, ``cond`` is a value of an ADT, and the condition is whether this constructor made it.
+    """
+
     cond: Expr
     true_branch: Expr
     false_branch: Expr
+    constructor: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Function(Expr):
-    """``fn (params) -> ret_type { body }``.  ``attrs["Primitive"] = 1`` marks a fused kernel."""
+    """``fn [type_params] (params) -> ret_type { body }``.  ``attrs["Primitive"] = 1`` marks a fused kernel."""
 
     params: tuple[Var, ...]
     body: Expr
     ret_type: Type | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    type_params: tuple[TypeVar, ...] = ()
 
     if TYPE_CHECKING:
 
         def __init__(
             self, params: Sequence[Var], body: Expr, ret_type: Type | None = None, attrs: Mapping[str, Any] | None = None,
-            *, span: Span | None = None, ty: Type | None = None,
+            type_params: Sequence[TypeVar] = (), *, span: Span | None = None, ty: Type | None = None,
         ) -> None: ...  # fmt: skip
 
     @property
@@ -221,17 +231,54 @@ class Function(Expr):
 
 
 @dataclass(frozen=True, eq=False)
-class IRModule:
-    """Functions by name, usually with ``main``.
+class Constructor(Expr):
+    """A constructor of the type definition ``belong_to``: ``Cons`` with ``inputs`` ``(A, List[A])`` and number ``tag``."""
 
-    Users may change a module: that replaces the mapping ``functions``, which is never written.  Passes create new modules.
+    name_hint: str
+    inputs: tuple[Type, ...]
+    belong_to: GlobalTypeVar
+    tag: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name, as of a variable."""
+        return self.name_hint
+
+
+@dataclass(frozen=True, eq=False)
+class TypeData:
+    """A type definition: ``type List[A] { Cons(A, List[A]), Nil }``.  ``is_extern``: ``extern type Name``."""
+
+    header: GlobalTypeVar
+    type_vars: tuple[TypeVar, ...] = ()
+    constructors: tuple[Constructor, ...] = ()
+    is_extern: bool = False
+    span: Span | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class IRModule:
+    """Functions by name, usually with ``main``, and type definitions by name.
+
+    Users may change a module: that replaces the mappings ``functions`` and ``type_definitions``, which are never written.  Passes
+    create new modules.
     """
 
     functions: Mapping[str, Function] = field(default_factory=dict)
     source: SourceText | None = None
+    type_definitions: Mapping[str, TypeData] = field(default_factory=dict)
 
-    def __getitem__(self, name: str | GlobalVar) -> Function:
-        name = name.name if isinstance(name, GlobalVar) else name
+    @overload
+    def __getitem__(self, name: str | GlobalVar) -> Function: ...
+
+    @overload
+    def __getitem__(self, name: GlobalTypeVar) -> TypeData: ...
+
+    def __getitem__(self, name: str | GlobalVar | GlobalTypeVar) -> Function | TypeData:
+        """The function of a name or GlobalVar, or the definition of a GlobalTypeVar.  Raises UnknownName."""
+        if isinstance(name, GlobalTypeVar) and name.name in self.type_definitions:
+            return self.type_definitions[name.name]
+        name = name.name if isinstance(name, (GlobalVar, GlobalTypeVar)) else name
         if a_text(name, "the function's name") not in self.functions:
             listed = ", ".join(f"@{known}" for known in self.functions) or "none"
             raise UnknownName(f"the module has no function @{name}", here(), help=f"its functions: {listed}")
@@ -251,6 +298,12 @@ class IRModule:
         def __len__(self) -> int: ...
 
         def __iter__(self) -> Iterator[str]: ...
+
+        def get_type(self, name: str) -> tuple[Any, ...]: ...
+
+        def get_constructor(self, adt: str, name: str) -> Constructor: ...
+
+        def import_from_std(self, name: str) -> None: ...
 
         def update(self, other: IRModule | Mapping[str, Function] | Mapping[GlobalVar, Function]) -> None: ...
 

@@ -13,7 +13,8 @@ from typing import Any
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
 from ...vm.api.argument_errors import wrong
-from .expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from .expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, TypeData, Var
+from .match_expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, RefCreate, RefRead, RefWrite
 from .visitor import bound_vars, children
 
 
@@ -61,6 +62,8 @@ def _canonical(a: Expr | IRModule, map_free_vars: bool) -> Iterator[Any]:
     if not isinstance(a, (Expr, IRModule)):
         raise wrong("the compared value", "a module or an expression", a)
     if isinstance(a, IRModule):
+        for name in sorted(a.type_definitions):
+            yield _definition(a.type_definitions[name])
         for name in sorted(a.functions):
             yield ("def", name)
             yield from _expression(a.functions[name], map_free_vars)
@@ -77,6 +80,8 @@ def _expression(root: Expr, map_free_vars: bool) -> Iterator[Any]:
             yield _constant(expr)
         elif isinstance(expr, GlobalVar):
             yield ("global", expr.name)
+        elif isinstance(expr, Constructor):
+            yield ("constructor", expr.belong_to.name, expr.name_hint)
         elif id(expr) in numbers:
             yield numbers[id(expr)]
         elif isinstance(expr, Var):
@@ -98,23 +103,46 @@ def _head(expr: Expr) -> tuple[Any, ...]:
     """The node of an expression without its children."""
     match expr:
         case Call(op=op, args=args, attrs=attrs):
-            return ("call", op.name if isinstance(op, Op) else None, len(args), _attrs(attrs))
+            types = tuple(map(_type, expr.type_args))
+            return ("call", op.name if isinstance(op, Op) else None, len(args), _attrs(attrs), *types)
         case Tuple(fields=fields):
             return ("tuple", len(fields))
         case TupleGetItem(index=index):
             return ("field", index)
         case Function(params=params, ret_type=ret_type, attrs=attrs):
-            return ("fn", len(params), _type(ret_type), _attrs(attrs))
+            type_params = [v.name for v in expr.type_params]
+            return ("fn", len(params), _type(ret_type), _attrs(attrs), *type_params)
         case Let():
             return ("let",)
-        case If():
-            return ("if",)
+        case If(constructor=constructor):
+            return ("if", constructor)
+        case Match(clauses=clauses, complete=complete):
+            return ("match", complete, *(_pattern(c.lhs) for c in clauses))
+        case RefCreate() | RefRead() | RefWrite():
+            return (type(expr).__name__,)
     raise AssertionError(f"no such expression: {type(expr).__name__}")
 
 
 def _attrs(attrs: Any) -> Any:
     """Comparable data; the order of a mapping does not count."""
     return sorted((k, repr(v)) for k, v in attrs.items()) if isinstance(attrs, Mapping) else repr(attrs)
+
+
+def _definition(data: TypeData) -> tuple[Any, ...]:
+    inputs = [(c.name_hint, *map(_type, c.inputs)) for c in data.constructors]
+    return ("type", data.header.name, data.is_extern, tuple(v.name for v in data.type_vars), *inputs)
+
+
+def _pattern(pattern: Pattern) -> Any:
+    """The pattern without its variables, which ``bound_vars`` lists."""
+    match pattern:
+        case PatternVar():
+            return "var"
+        case PatternConstructor(constructor=constructor, patterns=patterns):
+            return (constructor.name_hint, *map(_pattern, patterns))
+        case PatternTuple(patterns=patterns):
+            return ("", *map(_pattern, patterns))
+    return "_"
 
 
 def _type(ty: Type | None) -> str | None:

@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ...ops.core.op import Op
-from .expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from .expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from .match_expr import Match, RefCreate, RefRead, RefWrite, pattern_vars, with_results
 
 T = TypeVar("T")
 #: A recursive computation as a generator: yields computations of the same kind, returns a result.
 Steps = Generator[Any, Any, T]
 
-LEAVES = (Var, Constant, GlobalVar)
+LEAVES = (Var, Constant, GlobalVar, Constructor)
 
 
 def run(steps: Steps[T]) -> T:
@@ -51,6 +52,14 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (cond, true, false)
         case Function(body=body):
             return (body,)
+        case Match(data=data, clauses=clauses):
+            return (data, *(c.rhs for c in clauses))
+        case RefCreate(value=value):
+            return (value,)
+        case RefRead(ref=ref):
+            return (ref,)
+        case RefWrite(ref=ref, value=value):
+            return (ref, value)
     return ()
 
 
@@ -71,6 +80,14 @@ def with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return replace(expr, cond=new[0], true_branch=new[1], false_branch=new[2])
         case Function():
             return replace(expr, body=new[0])
+        case Match(clauses=clauses):
+            return replace(expr, data=new[0], clauses=with_results(clauses, new[1:]))
+        case RefCreate():
+            return replace(expr, value=new[0])
+        case RefRead():
+            return replace(expr, ref=new[0])
+        case RefWrite():
+            return replace(expr, ref=new[0], value=new[1])
     raise AssertionError(f"{type(expr).__name__} has no children")
 
 
@@ -108,6 +125,8 @@ def bound_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that this node itself binds."""
     if isinstance(expr, Function):
         return expr.params
+    if isinstance(expr, Match):
+        return tuple(var for clause in expr.clauses for var in pattern_vars(clause.lhs))
     return (expr.var,) if isinstance(expr, Let) else ()
 
 

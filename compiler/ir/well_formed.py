@@ -6,6 +6,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from .anf import inner_chains, is_atom, operands
 from .expr import Constant, Expr, Function, GlobalVar, IRModule, Let, Var
+from .match_expr import Match
 from .visitor import bound_vars, post_order
 
 
@@ -20,7 +21,7 @@ def check_bindings(mod: IRModule) -> None:
         for node in post_order(function):
             for var in bound_vars(node):
                 first = binder.setdefault(var, node)
-                if first is not node:
+                if first is not node or bound_vars(node).count(var) > 1:
                     mistakes.append(_bound_twice(name, var, first, node))
     if mistakes:
         raise TypeCheckError(mistakes)
@@ -30,6 +31,8 @@ def _bound_twice(name: str, var: Var, first: Expr, second: Expr) -> Diagnostic:
     kinds = [type(node) for node in (first, second)]
     if kinds == [Let, Let]:
         by = "by two lets"
+    elif Match in kinds:
+        by = "by a pattern and once more"
     else:
         by = "as a parameter of two functions" if Let not in kinds else "by a let and as a parameter of a function"
     notes = tuple((f"here as {_what(node)}", node.span) for node in (first, second) if node.span is not None)
@@ -38,6 +41,8 @@ def _bound_twice(name: str, var: Var, first: Expr, second: Expr) -> Diagnostic:
 
 
 def _what(binder: Expr) -> str:
+    if isinstance(binder, Match):
+        return "the variable of a pattern"
     return "the variable of a let" if isinstance(binder, Let) else "a parameter"
 
 
@@ -75,7 +80,7 @@ class _Checker:
                 if problem:
                     return problem
                 if inner_chains(chain.value):
-                    params = chain.value.params if isinstance(chain.value, Function) else ()
+                    params = bound_vars(chain.value)
                     self.bound |= set(params)
                     # a closure may be recursive
                     own = {chain.var} if isinstance(chain.value, Function) else set()

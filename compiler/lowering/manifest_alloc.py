@@ -39,6 +39,7 @@ from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type, numpy_dtype, tensors
 from ...ops.core.type_relation import Need, build_group
 from ...ops.defs import machine_ops
+from ...ops.defs.adt_ops import RECORD_OPERATORS
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.conditions import Choice
 from ...shape_funcs.symbolic.dim import Shape, const, fresh, is_static
@@ -142,7 +143,10 @@ class _AllocationInserter:
 
     def branches(self, scope: Scope, var: Var, value: If, device: str) -> None:
         """An ``if``: the host reads the condition; the results of both branches are on ``device``."""
-        cond = scope.on_host(value.cond, CopyReason(CopyKind.CONDITION))
+        if value.constructor:
+            cond = scope.on_target(value.cond, None)
+        else:
+            cond = scope.on_host(value.cond, CopyReason(CopyKind.CONDITION))
         then, other = (
             self.chain(b, Scope(scope.frame, scope), device, CopyReason(CopyKind.BRANCH))
             for b in (value.true_branch, value.false_branch)
@@ -169,6 +173,11 @@ class _AllocationInserter:
     def machine_call(self, scope: Scope, var: Var, value: Call) -> None:
         """A closure captures values on the target; an assertion reads shapes on any device; ``on_device`` and ``device_copy``
         copy."""
+        if value.op in RECORD_OPERATORS:
+            reason = CopyReason(CopyKind.RECORD)
+            fields = tuple(scope.on_target(a, reason) for a in value.args)
+            self.result(scope, var, replace(value, args=fields), self.target)
+            return
         if value.op is machine_ops.ALLOC_CLOSURE:
             reason = CopyReason(CopyKind.CLOSURE)
             args = tuple(a if isinstance(a, GlobalVar) else scope.on_target(a, reason) for a in value.args)

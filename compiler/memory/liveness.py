@@ -193,6 +193,10 @@ class Liveness:
             if Role.CONST in effect.roles:
                 self.constants.add(var)
             self._storages[var] = frozenset([EXTERNAL])
+        elif Role.STORED in effect.roles:
+            # any later code may read the value from the reference
+            self._use(call.args[effect.roles.index(Role.STORED)], LIVE_OUT)
+            self._storages[var] = frozenset([EXTERNAL])
         else:
-            # a callee's result, or a closure, may alias any argument
+            # a callee's result, a closure or a record may alias any argument
             self._storages[var] = frozenset().union(*map(self.storages_of, operands(call)), [EXTERNAL])

@@ -21,6 +21,7 @@ from ..ir.anf import deepest
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Function, GlobalVar, IRModule, replace, type_of
 from ..ir.pass_declaration import declare_pass
+from ..type_inference.adt_rules import AdtTyper
 from ..type_inference.function_signature import BOTTOM, FAILED, Signature, closed_result
 from ..type_inference.parameter_types import MakeTyper, infer_parameters
 from ..type_inference.typing_rules import FunctionTyper
@@ -29,7 +30,7 @@ from ..type_inference.typing_rules import FunctionTyper
 MAX_NESTING = 150
 
 
-@declare_pass("InferType", "to_a_normal_form")
+@declare_pass("InferType", "to_a_normal_form", "monomorphize")
 def infer_type(mod: IRModule) -> IRModule:
     """The module with types.  Raises TypeCheckError."""
     _check_nesting(mod)
@@ -51,6 +52,7 @@ class _ModuleTyper:
         self.mod, self.typer = mod, typer
         self.errors: list[Diagnostic] = []
         self.signatures: dict[str, Signature] = {}
+        self.adts = AdtTyper(mod.type_definitions)
 
     def run(self) -> IRModule:
         for name, function in self.mod.functions.items():
@@ -60,7 +62,7 @@ class _ModuleTyper:
             deferred = self._find_results(group) if len(group) > 1 or self._calls_itself(group[0]) else []
             errors_before = len(self.errors)
             for name in group:
-                typer = self.typer(self.lookup, self.errors)
+                typer = self.typer(self.lookup, self.errors, self.adts)
                 try:
                     done[name] = typer.function(self.mod[name], self.signatures[name])
                 except TypeTooLarge as error:
@@ -90,7 +92,7 @@ class _ModuleTyper:
             for name in unknown:
                 signature = self.signatures[name]
                 reported: list[Diagnostic] = []
-                typed = self.typer(self.lookup, reported).function(self.mod[name], signature)
+                typed = self.typer(self.lookup, reported, self.adts).function(self.mod[name], signature)
                 result = closed_result(type_of(typed.body), signature)
                 if result != signature.result:
                     changed = True

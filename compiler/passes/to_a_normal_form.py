@@ -20,9 +20,24 @@ from typing import NamedTuple
 
 from ...ops.core.op import Op
 from ..ir.anf import Names, is_atom
-from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var, make_lets, replace
+from ..ir.expr import (
+    Call,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    IRModule,
+    Let,
+    Tuple,
+    TupleGetItem,
+    Var,
+    make_lets,
+    replace,
+)
+from ..ir.match_expr import Match, RefCreate, RefRead, RefWrite, with_results
 from ..ir.pass_declaration import declare_pass
-from ..ir.visitor import children
+from ..ir.visitor import bound_vars, children, with_children
 
 
 @declare_pass("ToANormalForm")
@@ -102,8 +117,8 @@ class _Normalizer:
                 assert isinstance(node, Let)
                 self.lets.setdefault(node.value, node.var)
                 taken.add(node.var.name)
-            elif isinstance(node, Function):
-                taken.update(p.name for p in node.params)
+            else:
+                taken.update(v.name for v in bound_vars(node))
         self.names = Names(taken)
 
     def run(self) -> Function:
@@ -128,7 +143,7 @@ class _Normalizer:
             here = self.scope[node]
             parts = children(node)
             scopes = [here] * len(parts)
-            if isinstance(node, (If, Function)):
+            if isinstance(node, (If, Function, Match)):
                 first = len(parts) - 1 if isinstance(node, Function) else 1
                 scopes[first:] = [_Scope.inside(here) for _ in scopes[first:]]
                 self.inner[node] = scopes[first:]
@@ -169,7 +184,7 @@ class _Normalizer:
                 if isinstance(node.op, Op):
                     return replace(node, args=args), node.op.name.rpartition(".")[2]
                 op = self._atom(node.op)
-                return replace(node, op=op, args=args), op.name if isinstance(op, (Var, GlobalVar)) else "call"
+                return replace(node, op=op, args=args), _hint(op)
             case Tuple():
                 return replace(node, fields=tuple(map(self._atom, node.fields))), "tuple"
             case TupleGetItem():
@@ -181,7 +196,25 @@ class _Normalizer:
                     for scope, branch in zip(self.inner[node], (node.true_branch, node.false_branch), strict=True)
                 )
                 return replace(node, cond=self._atom(node.cond), true_branch=then, false_branch=other), "branch"
+            case Match():
+                results = [
+                    make_lets(scope.bindings, self._atom(c.rhs)) for scope, c in zip(self.inner[node], node.clauses, strict=True)
+                ]
+                return replace(node, data=self._atom(node.data), clauses=with_results(node.clauses, results)), "match"
+            case RefCreate() | RefRead() | RefWrite():
+                return with_children(node, tuple(map(self._atom, children(node)))), "ref"
             case Function():
                 (scope,) = self.inner[node]
                 return replace(node, body=make_lets(scope.bindings, self._atom(node.body))), "fn"
         raise AssertionError(f"not an expression: {node!r}")
+
+
+def _hint(callee: Expr) -> str:
+    """The name of a call's variable."""
+    return (
+        callee.name.lower()
+        if isinstance(callee, Constructor)
+        else callee.name
+        if isinstance(callee, (Var, GlobalVar))
+        else "call"
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir.expr import Expr, Function, If, Let
+from ..ir.match_expr import Match
 from ..ir.visitor import LEAVES, children
 
 
@@ -54,7 +55,7 @@ class Blocks:
                 self._home[id(node)].lines.append((node, False))
 
     def inside(self, expr: Expr) -> tuple[Block, ...]:
-        """The blocks of an ``if`` (two), or of a function or a ``let`` that is not part of a longer chain (one)."""
+        """The blocks of an ``if`` (two), of a ``match`` (one a clause), of a function, or of a ``let`` that begins a chain."""
         return self._inside[id(expr)]
 
     def _walk(self, root: Expr) -> list[tuple[Expr, bool]]:
@@ -113,6 +114,9 @@ class Blocks:
                 self._inside[id(node)] = (self._block(node.true_branch, home), self._block(node.false_branch, home))
             case Function():
                 self._inside[id(node)] = (self._block(node.body, home),)
+            case Match():
+                self._use(node.data, home)
+                self._inside[id(node)] = tuple(self._block(c.rhs, home) for c in node.clauses)
             case _:
                 for child in children(node):
                     self._use(child, home)

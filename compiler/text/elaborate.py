@@ -92,13 +92,17 @@ class Elaborator(TypeElaborator):
                     self.mistake(f"init_module has a function {name}, too", name, note=note, code=codes.Syntax.DUPLICATE)
         definitions = [item for item in tree.children if item.data == "definition"]
         functions = {str(item.children[0])[1:]: run(self.function(item)) for item in definitions}
-        if not definitions and not self.problems:
+        if self.defines_nothing(definitions) and not self.problems:
             self.problems.append(
                 Diagnostic(
                     "there is no function in the text", help="write `def @main(%x: float32) { %x }`", code=codes.Syntax.EMPTY
                 )
             )
         return IRModule({**before, **functions}, self.source)
+
+    def defines_nothing(self, definitions: list[Syntax]) -> bool:
+        """Whether a text has no definitions."""
+        return not definitions
 
     def expression(self, tree: Syntax) -> Expr:
         """The expression of a text that is an expression."""

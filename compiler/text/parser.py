@@ -7,17 +7,18 @@ syntax tree, and resumes after each error; ``elaborate`` converts the tree to IR
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ...ops.core.tensor_types import Type
 from ...vm.api.argument_errors import a_text, wrong
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import Diagnostic, FileError, ParseError, SourceText, Span
-from ..ir.expr import Expr, IRModule
-from .elaborate import Elaborator
+from ..ir.expr import Expr, IRModule, TypeData
+from .elaborate_adt import AdtElaborator
 from .header import Header, split_header
 from .meta_table import MetaTable, given_constants
 
@@ -72,7 +73,7 @@ def parse(
     if init_module is not None and not isinstance(init_module, IRModule):
         raise wrong("parse: init_module", "an IRModule", init_module)
     source = as_source(text, "parse", source_name)
-    elaborate = functools.partial(Elaborator.module, known=init_module)
+    elaborate = functools.partial(AdtElaborator.module, known=init_module)
     return _parsed(source, "module", elaborate, need_version=True, constants=constants)
 
 
@@ -86,13 +87,23 @@ def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> 
 
     Free variables are declared: ``free_var %x: Tensor[(?,), float32]; %x``.  Raises ParseError.
     """
-    return _parsed(as_source(text, "parse_expr", source_name), "expression", Elaborator.expression, need_version=False)
+    return _parsed(as_source(text, "parse_expr", source_name), "expression", AdtElaborator.expression, need_version=False)
+
+
+def parse_type(text: str, definitions: Mapping[str, TypeData]) -> Type:
+    """The type of a text that names types of ``definitions``.  Raises ParseError."""
+
+    def elaborate(elaborator: AdtElaborator, tree: Tree) -> Type:
+        elaborator.type_definitions = dict(definitions)
+        return elaborator.inner(tree.children[0], 0)
+
+    return _parsed(SourceText("<type>", text), "whole_type", elaborate, need_version=False)
 
 
 def _parsed(
     source: SourceText,
     start: str,
-    elaborate: Callable[[Elaborator, Tree], T],
+    elaborate: Callable[[AdtElaborator, Tree], T],
     need_version: bool,
     constants: Sequence[np.ndarray] = (),
 ) -> T:
@@ -101,7 +112,7 @@ def _parsed(
     header = split_header(source, problems, need_version=need_version)
     tree = _syntax(source, header, start, problems)
     named = constants if header.constants == () else header.constants
-    found = elaborate(Elaborator(source, problems, named), tree)
+    found = elaborate(AdtElaborator(source, problems, named), tree)
     _raise(problems)
     return found
 
@@ -146,7 +157,7 @@ def _lark() -> Lark:
     from lark import Lark
 
     grammar = Path(__file__).with_name("relay.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", start=["module", "expression"], propagate_positions=True)
+    return Lark(grammar, parser="lalr", lexer="basic", start=["module", "expression", "whole_type"], propagate_positions=True)
 
 
 def _syntax(source: SourceText, header: Header, start: str, problems: list[Diagnostic]) -> Tree:

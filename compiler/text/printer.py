@@ -7,13 +7,39 @@ the innermost block that encloses all uses of the expression (``block_lines``).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
+from ...ops.core.adt_types import TypeVar
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
 from ...vm.api.argument_errors import wrong
-from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from ..ir.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    IRModule,
+    Let,
+    Tuple,
+    TupleGetItem,
+    TypeData,
+    Var,
+)
+from ..ir.match_expr import (
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    RefCreate,
+    RefRead,
+    RefWrite,
+)
 from ..ir.visitor import LEAVES, Steps, free_vars, run
 from .attributes import shown_attrs, value_text
 from .block_lines import Block, Blocks
@@ -49,7 +75,8 @@ def astext(
     comments = Comments(show_types, show_spans, annotate)
     constants: dict[int, Constant] = {}
     if isinstance(what, IRModule):
-        texts = [_Printer(constants, comments).definition(name, f) for name, f in what.functions.items()]
+        texts = [_definition(data) for data in what.type_definitions.values()]
+        texts += [_Printer(constants, comments).definition(name, f) for name, f in what.functions.items()]
     else:
         texts = [_Printer(constants, comments).expression(what)]
     parts = [VERSION_LINE + "\n", *texts]
@@ -120,26 +147,57 @@ class _Printer:
             self.out.append(self.atom(expr))
             return
         match expr:
-            case If(cond=cond):
+            case If(cond=cond, constructor=constructor):
                 true, false = self.blocks.inside(expr)
-                self.out.append(f"if ({self.atom(cond)}) ")
+                self.out.append(f"if ({self.atom(cond)}{' is ' * bool(constructor)}{constructor}) ")
                 yield self.block(true, depth)
                 self.out.append(" else ")
                 yield self.block(false, depth)
             case Function():
                 self.out.append(f"fn {self.signature(expr)} ")
                 yield self.block(self.blocks.inside(expr)[0], depth)
+            case Match():
+                yield self.match(expr, depth)
             case Let():
                 yield self.block(self.blocks.inside(expr)[0], depth)
             case _:
                 self.out.append(self.flat(expr))
+
+    def match(self, expr: Match, depth: int) -> Steps[None]:
+        """A line for each clause."""
+        self.out.append(f"match{'' if expr.complete else '?'} ({self.atom(expr.data)}) {{\n")
+        for clause, block in zip(expr.clauses, self.blocks.inside(expr), strict=True):
+            self.out.append(f"{_INDENT * (depth + 1)}{self.pattern(clause.lhs)} => ")
+            yield self.block(block, depth + 1)
+            self.out.append(",\n")
+        self.out.append(_INDENT * depth + "}")
+
+    def pattern(self, pattern: Pattern) -> str:
+        match pattern:
+            case PatternVar(var=var):
+                return self.var(var)
+            case PatternConstructor(constructor=constructor, patterns=patterns):
+                fields = f"({', '.join(map(self.pattern, patterns))})" if patterns else ""
+                return f"{constructor.name_hint}{fields}"
+            case PatternTuple(patterns=patterns):
+                return f"({', '.join(map(self.pattern, patterns))}{',' if len(patterns) == 1 else ''})"
+        return "_"
 
     def flat(self, expr: Expr) -> str:
         match expr:
             case Call(op=op, args=args, attrs=attrs):
                 shown = [self.atom(arg) for arg in args]
                 shown += [f"{name}={value_text(value)}" for name, value in shown_attrs(attrs)]
-                return f"{op.name if isinstance(op, Op) else self.head(op)}({', '.join(shown)})"
+                if isinstance(op, Constructor) and not shown:
+                    return op.name_hint
+                types = f"[{', '.join(map(str, expr.type_args))}]" if expr.type_args else ""
+                return f"{op.name if isinstance(op, Op) else self.head(op)}{types}({', '.join(shown)})"
+            case RefCreate(value=value):
+                return f"ref({self.atom(value)})"
+            case RefRead(ref=ref):
+                return f"ref_read({self.atom(ref)})"
+            case RefWrite(ref=ref, value=value):
+                return f"ref_write({self.atom(ref)}, {self.atom(value)})"
             case Tuple(fields=fields):
                 return f"({', '.join(map(self.atom, fields))}{',' if len(fields) == 1 else ''})"
             case TupleGetItem(tuple_value=value, index=index):
@@ -154,6 +212,8 @@ class _Printer:
                 return "%" + self.name(expr)
             case GlobalVar(name=name):
                 return f"@{name}"
+            case Constructor(name_hint=name):
+                return name
             case Constant(data=data):
                 return self.constant(expr, data)
         raise AssertionError(f"{type(expr).__name__} has no line of its own")
@@ -176,7 +236,7 @@ class _Printer:
         params = [self.var(param) for param in function.params]
         params += [f"{name}={value_text(value)}" for name, value in function.attrs.items()]
         result = f" -> {function.ret_type}" if function.ret_type is not None else ""
-        return f"({', '.join(params)}){result}"
+        return f"{type_params(function.type_params)}({', '.join(params)}){result}"
 
     def var(self, var: Var) -> str:
         """A variable at its binding."""
@@ -191,6 +251,23 @@ class _Printer:
             self.names[id(var)] = name
             self.taken[name] = 0
         return self.names[id(var)]
+
+
+def type_params(type_vars: Sequence[TypeVar]) -> str:
+    """Type parameters in brackets; empty for none."""
+    return f"[{', '.join(v.name for v in type_vars)}]" if type_vars else ""
+
+
+def _definition(data: TypeData) -> str:
+    """A type definition."""
+    head = f"{'extern ' * data.is_extern}type {data.header}{type_params(data.type_vars)}"
+    if data.is_extern:
+        return head + "\n"
+    lines = []
+    for c in data.constructors:
+        fields = f"({', '.join(map(str, c.inputs))})" if c.inputs else ""
+        lines.append(f"{_INDENT}{c.name_hint}{fields},\n")
+    return f"{head} {{\n{''.join(lines)}}}\n"
 
 
 def _annotation(ty: Type | None) -> str:

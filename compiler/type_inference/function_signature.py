@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from ...ops.core.adt_types import RefType, TypeCall, map_type
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, known_extent
 from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, sym
 from ...shape_funcs.symbolic.program import INT64_MAX
@@ -119,7 +120,25 @@ def declare(ty: Type, names: dict[str, Dim], taken: Collection[str] | None, unkn
             own: dict[str, Dim] = {}
             params = tuple(declare(p, own, None, fresh) for p in ty.params)
             return FuncType(params, declare(ty.result, own, None, lambda: ANY))
+        case TypeCall() | RefType():
+            # the elements may differ in their unknown sizes
+            return map_type(ty, _element)
     return ty
+
+
+def _element(ty: Type) -> Type | None:
+    """A part of the type of an ADT or a reference: a size that is no number is ``?``."""
+    match ty:
+        case TensorType():
+            return TensorType(tuple(d if d.op == INT else ANY for d in ty.shape), ty.dtype)
+        case RefType():
+            return reference_to(ty.value)
+    return None
+
+
+def reference_to(ty: Type) -> RefType:
+    """The type of a reference to values of type ``ty``, in which every size is ``?``: a write may change the sizes."""
+    return RefType(map_type(ty, lambda t: TensorType((ANY,) * t.rank, t.dtype) if isinstance(t, TensorType) else None))
 
 
 def closed_result(found: Type, signature: Signature) -> Type:

@@ -23,6 +23,7 @@ from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, substitut
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.anf import rebuild, rebuild_lets, values
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, replace
+from .adt_rules import AdtTyper
 from .call_rules import type_note
 from .function_signature import BOTTOM, FAILED, Signature, declare, without_type
 from .type_match import Binder, TypeMismatch, join, map_dims
@@ -31,8 +32,8 @@ from .typing_rules import FunctionTyper
 #: A text with its place, as in ``Diagnostic.notes``.
 Note = tuple[str, Span | None]
 Lookup = Callable[[GlobalVar], Signature | Diagnostic]
-#: The typer of one global function, from ``lookup`` and the list of errors (see ``FunctionTyper``).
-MakeTyper = Callable[[Lookup, list[Diagnostic]], FunctionTyper]
+#: The typer of one global function, from ``lookup``, the list of errors and the typer of ADTs (see ``FunctionTyper``).
+MakeTyper = Callable[[Lookup, list[Diagnostic], AdtTyper], FunctionTyper]
 #: Types every function of a module with the typers made.
 TypeFunctions = Callable[[IRModule, MakeTyper], object]
 #: The function that nobody in the module calls with the program's arguments.
@@ -190,8 +191,8 @@ class _ParameterTyper(FunctionTyper):
     An open parameter is FAILED until a use gives its type, so its users fail without a message.
     """
 
-    def __init__(self, lookup: Lookup, errors: list[Diagnostic], round_: _Round) -> None:
-        super().__init__(lookup, errors)
+    def __init__(self, lookup: Lookup, errors: list[Diagnostic], adts: AdtTyper, round_: _Round) -> None:
+        super().__init__(lookup, errors, adts)
         self.round = round_
         self.original: dict[Expr, Var] = {}  # the open parameter of a typed atom
         self.functions: dict[Var, Function] = {}  # functions bound to variables

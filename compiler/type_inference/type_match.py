@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
+from ...ops.core.adt_types import RefType, TypeCall
+from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, dim_text
 from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, const, fresh, name_of, substitute, symbols
 from ..ir.expr import Expr
 
@@ -127,6 +128,9 @@ class Binder:
             case FuncType(), FuncType():
                 match_functions(have, want)
                 return want
+            case (TypeCall(), TypeCall()) | (RefType(), RefType()):
+                match_instances(have, want)
+                return want
         raise TypeMismatch(f"it is {_kind(have)}, not {_kind(want)}")
 
     def _tensor(self, have: TensorType, want: TensorType, atom: Expr, path: tuple[int, ...]) -> TensorType:
@@ -177,6 +181,21 @@ def match_functions(have: FuncType, want: FuncType) -> None:
     _same(have.result, want.result, returns, "its result", describe)
 
 
+def match_instances(have: Type, want: Type) -> None:
+    """Check that a value of the ADT or reference type ``have`` is one of type ``want``.
+
+    Raises TypeMismatch.  There are no run-time checks: they would walk through the whole value.  A value of an ADT never changes,
+    so ``List[Tensor[(3), float32]]`` is a ``List[Tensor[(?), float32]]``; a reference must be of the same type.
+    """
+    if isinstance(have, TypeCall) and isinstance(want, TypeCall):
+        if have.func != want.func:
+            raise TypeMismatch(f"it is {have}, not {want}")
+        for h, w in zip(have.args, want.args, strict=True):
+            _same(h, w, lambda given, wanted: wanted is ANY or given is wanted, f"the element of {have.func}", dim_text)
+    elif have != want:
+        raise TypeMismatch(f"it is {have}, not {want}")
+
+
 def _origin(size: Dim, params: tuple[Type, ...]) -> str:
     """A size named by its axis: two types may print the same text and differ in a size."""
     if const(size) is not None:
@@ -196,6 +215,9 @@ def _same(have: Type, want: Type, dims: Callable[[Dim, Dim], bool], what: str, d
         return
     if isinstance(have, FuncType) and isinstance(want, FuncType):
         match_functions(have, want)
+        return
+    if isinstance(have, (TypeCall, RefType)) and isinstance(want, (TypeCall, RefType)):
+        match_instances(have, want)
         return
     if isinstance(have, TensorType) and isinstance(want, TensorType) and (have.dtype, have.rank) == (want.dtype, want.rank):
         wrong = [axis for axis, (h, w) in enumerate(zip(have.shape, want.shape, strict=True)) if not dims(h, w)]
@@ -222,6 +244,10 @@ def join(a: Type, b: Type, unknown: Callable[[], Dim] = fresh) -> Type:
             match_functions(a, b)
             match_functions(b, a)
             return a
+        case TypeCall(), TypeCall() if a.func == b.func:
+            return TypeCall(a.func, tuple(join(x, y, lambda: ANY) for x, y in zip(a.args, b.args, strict=True)))
+        case RefType(), RefType() if a == b:
+            return a
     raise TypeMismatch(f"one is {_kind(a)}, the other {_kind(b)}")
 
 
@@ -231,6 +257,10 @@ def _kind(ty: Type) -> str:
             return "a tensor"
         case TupleType():
             return f"a tuple of {len(ty.fields)}"
+        case TypeCall():
+            return f"a {ty}"
+        case RefType():
+            return "a reference"
     return "a function"
 
 

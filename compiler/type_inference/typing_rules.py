@@ -26,6 +26,7 @@ from ..ir.expr import (
     replace,
     type_of,
 )
+from .adt_rules import AdtTyper
 from .call_rules import Mistake, function_call, mark_of, mistake, operator_type, type_note
 from .function_signature import BOTTOM, FAILED, Signature, closed_result, declare
 from .shape_checks import enforce
@@ -39,8 +40,8 @@ class FunctionTyper:
     ``lookup``: the signature of a global function, or the diagnostic of an unknown name; ``errors`` collects diagnostics.
     """
 
-    def __init__(self, lookup: Callable[[GlobalVar], Signature | Diagnostic], errors: list[Diagnostic]) -> None:
-        self.lookup, self.errors = lookup, errors
+    def __init__(self, lookup: Callable[[GlobalVar], Signature | Diagnostic], errors: list[Diagnostic], adts: AdtTyper) -> None:
+        self.lookup, self.errors, self.adts = lookup, errors, adts
         self.env: dict[Var, Var] = {}  # the typed variable of each variable
         self.selves: dict[Var, Var] = {}  # the typed variable of each recursive function, used in its body
         self.known: dict[Expr, Any] = {}  # the known values of variables: an array, or a tuple of arrays and Nones
@@ -220,6 +221,9 @@ class FunctionTyper:
     def _call(self, call: Call) -> Expr:
         args = tuple(map(self._atom, call.args))
         if isinstance(call.op, Op):
+            if call.op in self.adts.operators:
+                mark = mark_of(args)
+                return self.adts.call(call, args, self._emit) if mark is None else replace(call, args=args, ty=mark)
             named = [self._signature(a) for a in args[:1] if isinstance(a, GlobalVar)]
             ty = mark_of(args) or operator_type(call, args, [self._known(a) for a in args], *named)
             return replace(call, args=args, ty=ty)
@@ -252,7 +256,9 @@ class FunctionTyper:
     def _if(self, value: If, want: Type | None, what: str) -> Expr:
         try:
             cond = self._atom(value.cond)
-            if cond.ty not in (FAILED, BOTTOM, scalar("bool")):
+            if value.constructor and cond.ty not in (FAILED, BOTTOM):
+                self.adts.constructor(cond.ty, value.constructor, value)
+            elif cond.ty not in (FAILED, BOTTOM, scalar("bool")):
                 message = f"the condition of an if must be bool, not {cond.ty}"
                 many = isinstance(cond.ty, TensorType) and cond.ty.rank > 0
                 help = "an if decides on one element, a tensor of rank 0" if many else "compare it with something"

@@ -37,6 +37,7 @@ class CopyKind(enum.Enum):
     RESULT = "result", "result of a function", "a function returns its result on the device"
     BRANCH = "branch", "result of an if", "an if has its value on the device"
     CLOSURE = "closure", "captured by a closure", "a closure captures values on the device"
+    RECORD = "record", "field of a value of an ADT, or held by a reference", "fields and references hold values on the device"
     ON_DEVICE = "on_device", "the program asks for it", "written in the program"
 
     def __init__(self, key: str, template: str, meaning: str) -> None:

@@ -48,6 +48,8 @@ class Role(Enum):
     #: The function of a closure, and the values CAPTURED.
     BODY = auto()
     CAPTURED = auto()
+    #: A value that is stored in a reference, where any later code may read it.
+    STORED = auto()
     CONST = auto()
     #: The device of ``dst``, and the device of the tensor that is copied.
     DEVICE = auto()

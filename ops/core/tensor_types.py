@@ -80,7 +80,7 @@ def _few(count: int, what: str, fields: str) -> None:
         raise TypeTooLarge(f"{what} has {count} {fields}; at most {MAX_FIELDS} are possible")
 
 
-def _measure(ty: Type, inner: Sequence[Type], what: str) -> None:
+def measure(ty: Type, inner: Sequence[Type], what: str) -> None:
     """Set depth and parts of a type composed of ``inner``.  Raises TypeTooLarge."""
     depth = 1 + max((getattr(t, "depth", 0) for t in inner), default=0)
     count = 1 + sum(getattr(t, "parts", 1) for t in inner)
@@ -127,7 +127,7 @@ class TupleType(Type):
 
     def __post_init__(self) -> None:
         _few(len(self.fields), "a tuple", "fields")
-        _measure(self, self.fields, "a tuple")
+        measure(self, self.fields, "a tuple")
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.fields))}{',' if len(self.fields) == 1 else ''})"
@@ -142,7 +142,7 @@ class FuncType(Type):
 
     def __post_init__(self) -> None:
         _few(len(self.params), "a function", "parameters")
-        _measure(self, (*self.params, self.result), "a function type")
+        measure(self, (*self.params, self.result), "a function type")
 
     def __str__(self) -> str:
         return f"fn ({', '.join(map(str, self.params))}) -> {self.result}"

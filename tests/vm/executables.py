@@ -100,7 +100,7 @@ def executable(*functions: VMFunction) -> Executable:
 @functools.cache
 def by_hand() -> Executable:
     """An executable that contains every instruction at least once."""
-    other, end, back = isa.Label(), isa.Label(), isa.Label()
+    other, end, back, tagged = isa.Label(), isa.Label(), isa.Label(), isa.Label()
     items = [
         isa.InvokeShapeFunc(0, (0,), (2,)),
         isa.AllocStorageReg(3, 2, F32, 1),
@@ -119,6 +119,9 @@ def by_hand() -> Executable:
         isa.If(4, other, end),
         other,
         isa.GetField(4, 7, 1),
+        isa.SetField(7, 1, 6),
+        isa.IfTag(7, 0, tagged, tagged),
+        tagged,
         isa.AllocStorage(1, 64, 0),
         isa.AllocTensor(1, 1, 16, I64, (2, 3)),
         isa.TrimTensor(1, 1, 4, 0, 1),

@@ -7,6 +7,7 @@ The row of a tuple follows the rows of its fields.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from ..runtime.state_layout import CUDA, state_at
 from ..runtime.stream import host_to_device, wait_for_all
 from .tensor import Tensor
 
-#: Words of a row: kind; address of the elements or of the object, or number of fields; dtype, rank and device of the elements;
+#: Words of a row: kind; address of the elements or of the object, or number of fields; dtype, rank and device of the elements
+#: (of a record, its constructor's number in place of the dtype);
 #: device of the parameter; bytes of a donated array, else -1; room for the new object; sizes.
 (_KIND, _WHAT, _DTYPE, _RANK, _DEVICE, _WANTED, _DONATED, _MADE, _SIZES) = range(9)
 ROW_WORDS = _SIZES + MAX_RANK
@@ -70,7 +72,7 @@ def object_of(state: int, row: int) -> int:
     """The object of a row, on its device, with the fields of a tuple still empty; 0 on failure, as ``build``."""
     kind, what = load_i64(row + 8 * _KIND), load_i64(row + 8 * _WHAT)
     if kind == _TUPLE:
-        return new_record(state, TAG_ADT, 0, what)
+        return new_record(state, TAG_ADT, load_i64(row + 8 * _DTYPE), what)
     if kind == _OBJECT:
         return on_device(state, retain(what), load_i64(row + 8 * _WANTED))
     at = new_object(state, TAG_TENSOR)
@@ -127,6 +129,21 @@ def on_device(state: int, at: int, device: int) -> int:
 # ---- in Python ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Record:
+    """A value of an ADT: its constructor's number, and the number of its fields, which precede it."""
+
+    tag: int
+    n_fields: int
+
+
+@dataclass(frozen=True)
+class Records:
+    """A value of an ADT as the sequence of its rows."""
+
+    items: tuple[Any, ...]
+
+
 def rows_of(prepared: Sequence[Any], devices: Sequence[int], donated: frozenset[int]) -> np.ndarray:
     """The rows of the arguments returned by ``arguments.prepare``; ``donated``: numbers of the donated arguments.
 
@@ -142,7 +159,13 @@ def _add(rows: list[list[int]], value: Any, device: int, *, donated: bool = Fals
     """Append the rows of one value."""
     row = [0] * ROW_WORDS
     row[_WANTED], row[_DONATED] = device, -1
-    if isinstance(value, tuple):
+    if isinstance(value, Records):
+        for item in value.items:
+            _add(rows, item, device)
+        return
+    if isinstance(value, Record):
+        row[_KIND], row[_WHAT], row[_DTYPE] = _TUPLE, value.n_fields, value.tag
+    elif isinstance(value, tuple):
         for field in value:
             _add(rows, field, device)
         row[_KIND], row[_WHAT] = _TUPLE, len(value)

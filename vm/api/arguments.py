@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ops.core.adt_types import RefType, TypeCall
 from ...ops.core.tensor_types import TensorType, TupleType, Type
 from ...ops.native.status import RESULT_LOST, STATUS
 from ...ops.strategy.implementation import HOST
@@ -11,7 +12,9 @@ from ..bytecode.signature import ArgumentChecker, as_array
 from ..bytecode.sync_reason import SyncReason
 from ..devices.sim.simulated_device import is_lost
 from ..diagnostics import codes
-from ..diagnostics.source import VMError
+from ..diagnostics.source import InputError, VMError
+from ..values.adt import ADT
+from .argument_rows import Record, Records
 from .runtime import Runtime
 from .tensor import Tensor
 
@@ -32,6 +35,10 @@ def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, val
         return tuple(
             prepare(runtime, checker, f"{name}.{i}", t, v, device) for i, (t, v) in enumerate(zip(ty.fields, fields, strict=True))
         )
+    if isinstance(ty, TypeCall):
+        return _prepare_adt(runtime, checker, name, ty, value, device)
+    if isinstance(ty, RefType):
+        raise VMError(f"@{checker.function.name} takes a reference as %{name}: only the program itself can make it")
     if not isinstance(ty, TensorType):
         raise VMError(f"@{checker.function.name} takes a function as %{name}: only the program itself can call it")
     if type(value) is Tensor:
@@ -48,6 +55,44 @@ def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, val
     array = as_array(name, value, ty.dtype)
     checker.check(name, ty, array.shape, array.dtype.name)
     return array
+
+
+def _prepare_adt(runtime: Runtime, checker: ArgumentChecker, name: str, ty: TypeCall, value: Any, device: int) -> Records:
+    """As ``prepare`` for a value of an ADT, which may be nested as deep as memory allows."""
+    items: list[Any] = []
+    todo: list[tuple[str, Type | None, Any]] = [(name, ty, value)]
+    while todo:
+        where, wanted, item = todo.pop()
+        if wanted is None:  # the fields of this record are done
+            items.append(item)
+        elif isinstance(wanted, TypeCall):
+            record, fields = _record(runtime, checker, where, wanted, item)
+            todo.append((where, None, record))
+            todo += [(f"{where}.{i}", t, v) for i, (t, v) in reversed(list(enumerate(fields)))]
+        else:
+            items.append(prepare(runtime, checker, where, wanted, item, device))
+    return Records(tuple(items))
+
+
+def _record(
+    runtime: Runtime, checker: ArgumentChecker, name: str, ty: TypeCall, value: Any
+) -> tuple[Record, list[tuple[Type, Any]]]:
+    """The record of a value of an ADT, and the types and values of its fields.  Raises InputError."""
+    where, adt = f"@{checker.function.name}: %{name}", runtime.exe.adt(ty)
+    names = [constructor for constructor, _ in adt.constructors]
+    if not isinstance(value, ADT):
+        help = f"make one: relay.ADT({names[0]!r}, (...))" if names else None
+        raise InputError(f"{where} takes a {ty}, not {type(value).__name__}", help=help, code=codes.Input.TYPE)
+    if value.constructor not in names:
+        listed = ", ".join(names) or "none"
+        message = f"{where}: {ty} has no constructor {value.constructor}"
+        raise InputError(message, help=f"its constructors: {listed}", code=codes.Input.TYPE)
+    tag = names.index(value.constructor)
+    types = adt.fields(tag, ty.args)
+    if len(types) != len(value.fields):
+        message = f"{where}: {value.constructor} has {len(types)} fields, {len(value.fields)} were given"
+        raise InputError(message, code=codes.Input.TYPE)
+    return Record(tag, len(types)), list(zip(types, value.fields, strict=True))
 
 
 def _on_host(tensor: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from ...ops.core.adt_types import RefType, TypeCall
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type
 from ...ops.native.cache import kernel_store
@@ -42,6 +43,7 @@ from ..runtime.state_layout import (
     TRACE_TYPES,
 )
 from ..runtime.trace_events import Event, read_events
+from ..values.adt import ADT
 from . import c_api, thread_count
 from .argument_errors import a_text, wrong
 from .argument_rows import rows_of
@@ -298,12 +300,45 @@ class MachineCore:
                 if tensor is None:
                     raise self._no_memory("the result")
                 return tensor
+        elif record.tag == TAG_ADT and isinstance(ty, TypeCall):
+            return self._unpack_adt(address, ty)
         elif record.tag == TAG_ADT and isinstance(ty, TupleType) and adt_at(address).n_fields == len(ty.fields):
             at = adt_at(address).fields
             return tuple([self._unpack(load_i64(at + 8 * i), t) for i, t in enumerate(ty.fields)])
-        if isinstance(ty, FuncType):
-            raise VMError(f"the result is {ty}: a function has no value outside the program")
+        if isinstance(ty, (FuncType, RefType)):
+            kind = "a function" if isinstance(ty, FuncType) else "a reference"
+            raise VMError(f"the result is {ty}: {kind} has no value outside the program")
         raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
+
+    def _unpack_adt(self, address: int, ty: TypeCall) -> Any:
+        """As ``_unpack`` for a value of an ADT, which may be nested as deep as memory allows."""
+        todo: list[tuple[int, Type]] = [(address, ty)]
+        order: list[tuple[int, Type]] = []
+        while todo:
+            at, here = todo.pop()
+            order.append((at, here))
+            if isinstance(here, TypeCall):
+                todo += reversed(self._fields_at(at, here)[1])
+        done: list[Any] = []
+        for at, here in reversed(order):
+            if isinstance(here, TypeCall):
+                constructor, fields = self._fields_at(at, here)
+                values = tuple(done.pop() for _ in fields)
+                done.append(ADT(constructor, values, int(adt_at(at).constructor)))
+            else:
+                done.append(self._unpack(at, here))
+        return done.pop()
+
+    def _fields_at(self, address: int, ty: TypeCall) -> tuple[str, list[tuple[int, Type]]]:
+        """The constructor of a value of an ADT, and the addresses and types of its fields.  Raises VMError if they do not fit."""
+        record, adt = adt_at(address), self.exe.adt(ty)
+        if record_at(address).tag != TAG_ADT or record.constructor >= len(adt.constructors):
+            raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
+        tag = int(record.constructor)
+        types = adt.fields(tag, ty.args)
+        if record.n_fields != len(types):
+            raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
+        return adt.constructors[tag][0], [(load_i64(record.fields + 8 * i), t) for i, t in enumerate(types)]
 
     def _from_array(self, array: np.ndarray, device: int) -> Tensor:
         """A new tensor of this machine on a device, with the elements of an array.  Raises VMError if out of memory."""

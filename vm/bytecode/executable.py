@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...ops.core.adt_types import AdtDefinition, TypeCall
 from ...ops.core.copy_reason import CopyReason
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import Type
@@ -87,6 +88,7 @@ class ExecutableData:
 
     ``shape_funcs``: the integer programs; ``shape_func_names`` has the name of the primitive of each program.
     ``reasons``: the reasons for the DeviceCopy and CopyBegin instructions.
+    ``adts``: the type definitions of the functions' types.
     """
 
     functions: tuple[VMFunction, ...]
@@ -98,6 +100,7 @@ class ExecutableData:
     target: str
     config: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[SourceText, ...] = ()
+    adts: tuple[AdtDefinition, ...] = ()
 
     def __copy__(self) -> Self:
         return self
@@ -109,6 +112,10 @@ class ExecutableData:
         names = ", ".join(f"@{f.name}" for f in self.functions[:3]) + (", ..." if len(self.functions) > 3 else "")
         kernels = f"{len(self.packed)} kernel{'' if len(self.packed) == 1 else 's'}"
         return f"<Executable for {self.target}: {names}; {kernels}, {sum(c.nbytes for c in self.constants)} bytes of constants>"
+
+    def adt(self, ty: TypeCall) -> AdtDefinition:
+        """The definition of an ADT's type."""
+        return next(a for a in self.adts if a.name == ty.func.name)
 
     def function_index(self, name: str) -> int:
         """The number of the function called ``name``.  Raises UnknownName, a KeyError, if there is no such function."""

@@ -36,13 +36,13 @@ from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
 from .atomic_file import write_whole
 from .executable import ExecutableData, MemoryNote, PackedFunc, VMFunction
 from .size_expressions import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
-from .types_json import type_from_json, type_to_json
+from .types_json import definition_from_json, definition_to_json, type_from_json, type_to_json
 from .verify import verify
 
 #: Magic bytes as in PNG: no text file begins with them, and a transfer that changes line ends or the eighth bit alters them.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Version of the format, incremented with every incompatible change.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 #: The class of the executable that is read.
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=ExecutableData)
@@ -100,6 +100,7 @@ def _header(exe: ExecutableData) -> dict[str, Any]:
         "sizes": [dim_to_json(d) for d in sizes],
         "whys": list(whys),
         "sources": [[s.name, s.text] for s in exe.sources],
+        "adts": [definition_to_json(a) for a in exe.adts],
     }
 
 
@@ -257,6 +258,7 @@ def _executable(header: _Fields, code: bytes, constants: bytes, cls: type[_E]) -
         target=header.get("target", str),
         config={key: _as(str, value, f"the value of {key!r} in 'config'") for key, value in config.items()},
         sources=header.each("sources", lambda where, row: SourceText(*_row(where, row, str, str))),
+        adts=header.each("adts", lambda where, data: _converted(where, definition_from_json, data)),
     )
 
 

@@ -341,3 +341,23 @@ class SliceTensor(Instruction, opcode=30):
     src: Annotated[TensorSrc, Role.WHOLE]
     shape: ShapeSrc
     offset: TensorSrc
+
+
+class IfTag(Instruction, opcode=31, control=Control.JUMP):
+    """Jump to ``on_true`` if the constructor with number ``tag`` made ``object``, else to ``on_false``.
+
+    A match needs neither a tensor nor a comparison.  Both targets are forward, as those of If.
+    """
+
+    object: RecordSrc
+    tag: Imm
+    on_true: Forward
+    on_false: Forward
+
+
+class SetField(Instruction, opcode=32):
+    """``object[index] := src``: write a reference, which is a record of one field."""
+
+    object: RecordSrc
+    index: Imm
+    src: Annotated[Src, Role.STORED]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...ops.core.adt_types import AdtDefinition, RefType, TypeCall, TypeVar
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, FuncType, TensorType, TupleType, Type
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ..devices.cuda.gpu_layout import GRAPHS
@@ -67,6 +68,7 @@ def _check_tables(exe: ExecutableData) -> None:
         _need(constant.ndim <= MAX_RANK, f"const[{i}] has {constant.ndim} dimensions; at most {MAX_RANK} are possible")
     for i, packed in enumerate(exe.packed):
         _check_packed(exe, f"packed[{i}] ({packed.name})", packed)
+    _check_adts(exe)
     _check_texts(exe)
     named = len(exe.shape_func_names) == len(exe.shape_funcs)
     _need(named, f"there are {len(exe.shape_funcs)} shape functions and {len(exe.shape_func_names)} names for them")
@@ -141,8 +143,8 @@ def _check_function(tables: _Tables, function: VMFunction) -> None:
     _need(len(function.params) <= min(n, MAX_ARGS), f"{where}: has {len(function.params)} parameters and {n} registers")
     for name, ty in function.params:
         _need(name and name.isprintable(), f"{where}: a parameter has the name {name!r}")
-        _check_type(f"{where}: %{name}", ty)
-    _check_type(f"{where}: its result", function.result)
+        _check_type(f"{where}: %{name}", ty, tables.exe.adts)
+    _check_type(f"{where}: its result", function.result, tables.exe.adts)
     _check_devices(tables.exe, function)
     code = _decoded(function)
 
@@ -174,15 +176,30 @@ def _check_devices(exe: ExecutableData, function: VMFunction) -> None:
         _need(device in valid, f"{where}: %{name} cannot be taken on device[{device}]")
 
 
-def _check_type(where: str, ty: Type) -> None:
-    waiting = [ty]
+def _check_adts(exe: ExecutableData) -> None:
+    """Check the type definitions: names are unique, and fields have valid types."""
+    names = [a.name for a in exe.adts]
+    _need(len(set(names)) == len(names), "two type definitions have one name")
+    for adt in exe.adts:
+        for name, fields in adt.constructors:
+            for ty in fields:
+                _check_type(f"{name} of {adt.name}", ty, exe.adts, adt.type_vars)
+
+
+def _check_type(where: str, ty: Type, adts: tuple[AdtDefinition, ...] = (), type_vars: tuple[TypeVar, ...] = ()) -> None:
+    waiting, arity = [ty], {a.name: len(a.type_vars) for a in adts}
     while waiting:
         ty = waiting.pop()
         if isinstance(ty, TupleType):
             waiting += ty.fields
         elif isinstance(ty, FuncType):
             waiting += [*ty.params, ty.result]
-        else:
+        elif isinstance(ty, TypeCall):
+            _need(arity.get(ty.func.name) == len(ty.args), f"{where} has the type {ty}, which is not defined so")
+            waiting += ty.args
+        elif isinstance(ty, RefType):
+            waiting.append(ty.value)
+        elif ty not in type_vars:
             _need(isinstance(ty, TensorType), f"{where} has the type {ty!r}")
             _need(ty.dtype in DTYPES, f"{where} has the dtype {ty.dtype!r}; there are {', '.join(DTYPES)}")  # type: ignore[attr-defined]
             _need(ty.rank <= MAX_RANK, f"{where} has {ty.rank} dimensions; at most {MAX_RANK} are possible")  # type: ignore[attr-defined]

@@ -73,6 +73,10 @@ class Type(Code):
     FIELD = "A field of a value that is no tuple, or a field that the tuple does not have.", "def @main(%x: float32) { %x.0 }"
     CONDITION = "The condition of an `if` is no bool.", "def @main(%x: float32) { if (%x) { 1 } else { 2 } }"
     BRANCHES = "The branches of an `if` have different types.", "def @main(%b: bool) { if (%b) { 1 } else { 2f } }"
+    MATCH = (
+        "A `match` that does not cover every value, or a pattern that does not fit the matched value.",
+        "def @main(%b: bool) { match (if (%b) { A } else { B }) { A => 1 } }\ntype T { A, B }",
+    )
     ANNOTATION = "A type that cannot be inferred and needs an annotation.", "def @main(%x) { %x }"
     UNKNOWN = (
         "A function that the module does not have, or a variable that a program built in Python does not bind.",

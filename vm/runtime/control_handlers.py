@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...ops.native.memory import load_i64, load_u8, native, tensor
-from ...ops.native.object_layout import TAG_CLOSURE, TAG_TENSOR
-from ...ops.native.objects import closure_at
+from ...ops.native.object_layout import TAG_ADT, TAG_CLOSURE, TAG_TENSOR
+from ...ops.native.objects import adt_at, closure_at
 from ...ops.native.status import INTERNAL, NO_MATCH, NOT_ON_HOST, OK
 from ..bytecode import isa
 from ..bytecode.dispatch import handles
@@ -40,6 +40,16 @@ def branch(test: int) -> int:
         if load_u8(t.data + i) != 0:
             return 0
     return 1
+
+
+@handles(isa.IfTag)
+@native
+def branch_on_tag(object: int, tag: int) -> int:
+    """Choose the first target if the constructor with this number made the object, else the second one."""
+    o = adt_at(object)
+    if o.tag != TAG_ADT:
+        return -INTERNAL
+    return 0 if o.constructor == tag else 1
 
 
 @handles(isa.Invoke, isa.InvokeTaking, isa.InvokeClosure)

@@ -318,3 +318,13 @@ def get_field(state: int, dst: int, object: int, index: int) -> int:
         return INTERNAL
     set_register(state, dst, retain(load_i64(o.fields + 8 * index)))
     return OK
+
+
+@handles(isa.SetField)
+@native
+def set_field(state: int, object: int, index: int, src: int) -> int:
+    o = adt_at(object)
+    if o.tag != TAG_ADT or index >= o.n_fields:
+        return INTERNAL
+    set_register(state, o.fields + 8 * index, retain(src))
+    return OK

@@ -1,0 +1,282 @@
+"""Copy each polymorphic function for the types that it is used with; fill in inferred types; lower matches and references.
+
+    def @id[A](%x: A) -> A { %x }              def @main(%x: float32) { @id(%x) }
+    def @main(%x: float32) { @id(%x) }   ->    def @id(%x: float32) -> float32 { %x }
+
+Requires: A-normal form.
+Ensures: no function has type parameters; constructors, matches and references are calls of the operators of ``ops.defs.adt_ops``
+and ifs; parameters of inner functions have their inferred types.  A function that is not used has no copy if it is polymorphic.
+Raises TypeCheckError for a match that does not cover every value, and for a pattern that fits no value.
+
+The copies of a function differ in types only.  A program in which a function needs infinitely many types is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...ops.core.adt_types import TypeVar, substitute_types
+from ...ops.core.tensor_types import FuncType, TupleType, Type
+from ...ops.defs.adt_ops import MAKE_ADT, MAKE_REF, READ_REF, WRITE_REF, MakeAdtAttrs
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import Diagnostic, TypeCheckError
+from ..ir.anf import Names, rebuild, values
+from ..ir.expr import (
+    Call,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    IRModule,
+    TypeData,
+    Var,
+    let_chain,
+    make_lets,
+    replace,
+)
+from ..ir.match_expr import Match, RefCreate, RefRead, RefWrite
+from ..ir.pass_declaration import declare_pass
+from ..ir.visitor import bound_vars, children
+from .constraints import TypeSolver
+from .lower_match import MatchLowering
+from .pattern_check import pattern_mistakes
+from .unification import Compound, close
+
+#: The most copies of one function.
+MAX_COPIES = 1000
+_REFERENCES = {RefCreate: MAKE_REF, RefRead: READ_REF, RefWrite: WRITE_REF}
+_Env = dict[Expr, Expr]
+
+
+@declare_pass("Monomorphize", "to_a_normal_form")
+def monomorphize(mod: IRModule) -> IRModule:
+    """The module without type parameters, matches and references; ``mod`` itself if it has none of them."""
+    if not any(map(_concerns, mod.functions.values())):
+        return mod
+    return _Monomorphizer(mod).run()
+
+
+def _concerns(function: Function) -> bool:
+    """Whether the function has type parameters, a node of this pass's kind, or an inner function without types."""
+    if function.type_params:
+        return True
+    if function.is_primitive:
+        return False
+    for value in values(function.body):
+        if isinstance(value, (Match, RefCreate, RefRead, RefWrite)) or (isinstance(value, Call) and value.type_args):
+            return True
+        if isinstance(value, Function) and value.type_params:
+            return True
+        if any(isinstance(child, Constructor) for child in children(value)):
+            return True
+    _, result = let_chain(function.body)
+    return isinstance(result, Constructor)
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """A function for type arguments: its name in the new module."""
+
+    name: str
+    function: Function
+    type_args: tuple[Type, ...]
+
+
+class _Monomorphizer:
+    """The pass over one module; it answers the questions of a ``constraints.Program``."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
+        self.names = Names({n for n, f in mod.functions.items() if not f.type_params})
+        self.instances: dict[tuple[str, str], _Instance] = {}
+        self.waiting: list[_Instance] = []
+        self.errors: list[Diagnostic] = []
+        self._results: dict[tuple[str, str], Type | None] = {}
+        self._copies: dict[str, int] = {}
+
+    def run(self) -> IRModule:
+        functions: dict[str, Function] = {}
+        self.waiting = [_Instance(n, f, ()) for n, f in self.mod.functions.items() if not f.type_params]
+        while self.waiting:
+            instance = self.waiting.pop(0)
+            functions[instance.name] = _Copy(self, instance).function()
+        if self.errors:
+            raise TypeCheckError(self.errors)
+        return replace(self.mod, functions=functions)
+
+    def function(self, name: str) -> Function | None:
+        """The global function of a name, if there is one."""
+        return self.mod.functions.get(name)
+
+    def definition(self, name: str) -> TypeData | None:
+        """The type definition of a name, if there is one."""
+        return self.mod.type_definitions.get(name)
+
+    def result_of(self, name: str, type_args: tuple[Type, ...], params: tuple[Type, ...]) -> Type | None:
+        """The result type of a function without ``->`` for arguments of these types; None if it cannot be inferred."""
+        key = (name, f"{list(map(str, type_args))} {list(map(str, params))}")
+        if key not in self._results:
+            self._results[key] = None  # a recursive call says nothing about the result
+            function = self.mod.functions[name]
+            solver = TypeSolver(self, dict(zip(function.type_params, type_args, strict=True)))
+            self._results[key] = solver.solve(function, params)
+        return self._results[key]
+
+    def instance(self, use: GlobalVar, type_args: tuple[Type, ...]) -> GlobalVar:
+        """The name of the copy of a polymorphic function for type arguments."""
+        key = (use.name, str(list(map(str, type_args))))
+        if key not in self.instances:
+            self._copies[use.name] = self._copies.get(use.name, 0) + 1
+            if self._copies[use.name] > MAX_COPIES:
+                message = f"@{use.name} is used with more than {MAX_COPIES} types, the last one {type_args[0]}"
+                help = "a function that calls itself with a larger type each time has no end of types"
+                raise TypeCheckError(message, use.span, help=help, code=codes.Type.SIZE)
+            made = _Instance(self.names(use.name), self.mod.functions[use.name], type_args)
+            self.instances[key] = made
+            self.waiting.append(made)
+        return replace(use, name=self.instances[key].name)
+
+
+class _Copy:
+    """One function of the new module."""
+
+    def __init__(self, program: _Monomorphizer, instance: _Instance) -> None:
+        self.program, self.instance = program, instance
+        self.mapping: dict[TypeVar, Type] = dict(zip(instance.function.type_params, instance.type_args, strict=True))
+        self.solver = TypeSolver(program, self.mapping)
+        # each use of a global name gets an object of its own, and so its own type arguments
+        function = instance.function
+        self.source = replace(function, body=_own_uses(function.body)) if not function.is_primitive else function
+        self.names = Names({v.name for v in _bound(self.source)})
+
+    def function(self) -> Function:
+        """The function with its types."""
+        if self.source.is_primitive:
+            return self.source
+        self.solver.solve(self.source)
+        for terms in self.solver.instances.values():
+            for term in terms:
+                close(term)
+        for term in self.solver.terms.values():
+            close(term)
+        return self._function(self.source, {})
+
+    def _type(self, ty: Type | None) -> Type | None:
+        return None if ty is None else substitute_types(ty, self.mapping)
+
+    def _function(self, function: Function, env: Mapping[Expr, Expr]) -> Function:
+        params = tuple(replace(p, annotation=self._param(p)) for p in function.params)
+        body = self._chain(function.body, {**env, **dict(zip(function.params, params, strict=True))})
+        return replace(function, params=params, body=body, ret_type=self._type(function.ret_type), type_params=())
+
+    def _param(self, var: Var) -> Type | None:
+        """The declared type of a parameter, or its inferred type."""
+        return self._type(var.annotation) if var.annotation is not None else self.solver.type_of(self.solver.vars[var])
+
+    # ---- chains --------------------------------------------------------------------------------------------------------
+
+    def _chain(self, chain: Expr, env: Mapping[Expr, Expr]) -> Expr:
+        bindings, result = let_chain(chain)
+        inner: _Env = dict(env)
+        out: list[tuple[Var, Expr]] = []
+        for var, value in bindings:
+            new = (
+                replace(var, annotation=self._type(var.annotation))
+                if var.annotation is not None
+                else Var(var.name, span=var.span)
+            )
+            inner[var] = new
+            made = self._value(value, inner, out)
+            if isinstance(made, (Var, GlobalVar)) and new.annotation is None:
+                inner[var] = made
+            else:
+                out.append((new, made))
+        return make_lets(out, self._atom(result, inner, out))
+
+    def _value(self, value: Expr, env: _Env, out: list[tuple[Var, Expr]]) -> Expr:
+        match value:
+            case Function():
+                return self._function(value, env)
+            case Match():
+                return self._match(value, env, out)
+            case RefCreate() | RefRead() | RefWrite():
+                op = _REFERENCES[type(value)]
+                return Call(op, tuple(self._atom(a, env, out) for a in children(value)), op.attrs(), span=value.span)
+            case Call(op=Constructor() as constructor):
+                args = tuple(self._atom(a, env, out) for a in value.args)
+                return Call(MAKE_ADT, args, self._adt(constructor), span=value.span)
+            case Call():
+                value = replace(value, type_args=())
+        return rebuild(value, lambda a: self._atom(a, env, out), lambda chain: self._chain(chain, env))
+
+    def _atom(self, atom: Expr, env: Mapping[Expr, Expr], out: list[tuple[Var, Expr]]) -> Expr:
+        if isinstance(atom, GlobalVar) and self.solver.instances.get(atom):
+            types = tuple(self.solver.type_of(t) or TupleType(()) for t in self.solver.instances[atom])
+            return self.program.instance(atom, types)
+        if isinstance(atom, Constructor):
+            return self._constructor_value(atom, out)
+        return env.get(atom, atom)
+
+    # ---- constructors and matches ----------------------------------------------------------------------------------------
+
+    def _adt(self, constructor: Constructor) -> MakeAdtAttrs:
+        term = self.solver.terms[constructor].root()
+        assert isinstance(term, Compound)
+        ty = self.solver.type_of(term.parts[-1])
+        if ty is None:
+            message = f"the type of {constructor.name_hint} here is too large"
+            help = "a function that calls itself with a larger type each time has no end of types"
+            raise TypeCheckError(message, constructor.span, help=help, code=codes.Type.SIZE)
+        return MakeAdtAttrs(str(ty), constructor.name_hint)
+
+    def _constructor_value(self, constructor: Constructor, out: list[tuple[Var, Expr]]) -> Var:
+        """A constructor that is used as a function."""
+        ty = self.solver.type_of(self.solver.terms[constructor])
+        assert isinstance(ty, FuncType)
+        params = tuple(Var(self.names(f"field{i}"), t) for i, t in enumerate(ty.params))
+        made = Var(self.names(constructor.name_hint.lower()), span=constructor.span)
+        body = make_lets([(made, Call(MAKE_ADT, params, self._adt(constructor), span=constructor.span))], made)
+        var = Var(self.names(f"make_{constructor.name_hint.lower()}"), span=constructor.span)
+        out.append((var, Function(params, body, ty.result, span=constructor.span)))
+        return var
+
+    def _match(self, match: Match, env: _Env, out: list[tuple[Var, Expr]]) -> Expr:
+        mistakes = pattern_mistakes(match, self.solver, self.program.definition)
+        result = self.solver.type_of(self.solver.terms[match]) or TupleType(())
+        if mistakes:
+            self.program.errors += mistakes
+            return Call(MAKE_REF, (), MAKE_REF.attrs())
+        data = self._atom(match.data, env, out)
+        lowering = MatchLowering(match, data, result, self._pattern_type, self._right_side, self.program.definition, self.names)
+        missing = lowering.missing()
+        if missing is not None:
+            self.program.errors.append(missing)
+        return lowering.lower(out, env)
+
+    def _pattern_type(self, var: Var) -> Type | None:
+        return self.solver.type_of(self.solver.vars[var])
+
+    def _right_side(self, chain: Expr, env: Mapping[Expr, Expr]) -> Expr:
+        return self._chain(chain, env)
+
+
+def _own_uses(chain: Expr) -> Expr:
+    """The chain with an object of its own for each use of a global name or a constructor."""
+    bindings, result = let_chain(chain)
+    return make_lets([(var, rebuild(value, _own, _own_uses)) for var, value in bindings], _own(result))
+
+
+def _own(atom: Expr) -> Expr:
+    return replace(atom) if isinstance(atom, (GlobalVar, Constructor)) else atom
+
+
+def _bound(function: Function) -> list[Var]:
+    """The variables that a function in A-normal form binds."""
+    found, todo = [*function.params], [function.body]
+    while todo:
+        bindings, _ = let_chain(todo.pop())
+        for var, value in bindings:
+            found += [var, *bound_vars(value)]
+            todo += children(value)
+    return found

@@ -1,0 +1,108 @@
+"""Types of algebraic data types: type variables, names of type definitions, their instances; references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from .tensor_types import FuncType, TupleType, Type, measure
+
+
+@dataclass(frozen=True, eq=False)
+class TypeVar(Type):
+    """A type parameter, compared by identity: ``A`` in ``def @id[A](%x: A) -> A``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class GlobalTypeVar(Type):
+    """The name of a type definition, which alone is no type of a value unless the definition has no type parameters."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class TypeCall(Type):
+    """An instance of a type definition: ``List[float32]``.  ``func`` is the definition's name, ``args`` its type arguments.
+
+    Raises TypeTooLarge beyond the limits of types.
+    """
+
+    func: GlobalTypeVar
+    args: tuple[Type, ...]
+
+    def __post_init__(self) -> None:
+        measure(self, self.args, f"the type {self.func}")
+
+    def __str__(self) -> str:
+        return f"{self.func}[{', '.join(map(str, self.args))}]" if self.args else str(self.func)
+
+
+@dataclass(frozen=True)
+class RefType(Type):
+    """The type of a reference to a value of type ``value``."""
+
+    value: Type
+
+    def __post_init__(self) -> None:
+        measure(self, (self.value,), "a reference type")
+
+    def __str__(self) -> str:
+        return f"ref({self.value})"
+
+
+@dataclass(frozen=True)
+class AdtDefinition:
+    """A type definition as the machine needs it: per constructor its name and the types of its fields, by tag."""
+
+    name: str
+    type_vars: tuple[TypeVar, ...]
+    constructors: tuple[tuple[str, tuple[Type, ...]], ...]
+
+    def fields(self, tag: int, args: tuple[Type, ...]) -> tuple[Type, ...]:
+        """The types of a constructor's fields in the instance of the type arguments ``args``."""
+        mapping = dict(zip(self.type_vars, args, strict=True))
+        return tuple(substitute_types(field, mapping) for field in self.constructors[tag][1])
+
+
+def map_type(ty: Type, change: Callable[[Type], Type | None]) -> Type:
+    """``ty`` with each part for which ``change`` gives a type replaced by it, outermost first."""
+    new = change(ty)
+    if new is not None:
+        return new
+    match ty:
+        case TupleType():
+            return TupleType(tuple(map_type(f, change) for f in ty.fields))
+        case FuncType():
+            return FuncType(tuple(map_type(p, change) for p in ty.params), map_type(ty.result, change))
+        case TypeCall():
+            return replace(ty, args=tuple(map_type(a, change) for a in ty.args))
+        case RefType():
+            return RefType(map_type(ty.value, change))
+    return ty
+
+
+def substitute_types(ty: Type, mapping: Mapping[TypeVar, Type]) -> Type:
+    """``ty`` with type variables replaced."""
+    return map_type(ty, lambda t: mapping.get(t) if isinstance(t, TypeVar) else None) if mapping else ty
+
+
+def type_parts(ty: Type) -> tuple[Type, ...]:
+    """The types that ``ty`` is directly made of."""
+    match ty:
+        case TupleType():
+            return ty.fields
+        case FuncType():
+            return (*ty.params, ty.result)
+        case TypeCall():
+            return ty.args
+        case RefType():
+            return (ty.value,)
+    return ()

@@ -1,0 +1,1 @@
+"""Values of programs in Python."""
