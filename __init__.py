@@ -142,6 +142,7 @@ _LATE = {
         )
     },
     "ADT": (".vm.values.adt", "ADT"),
+    "ExprFunctor": (".compiler.analysis.expr_functor", "ExprFunctor"),
     "ExprMutator": (".compiler.analysis.expr_functor", "ExprMutator"),
     "ExprVisitor": (".compiler.analysis.expr_functor", "ExprVisitor"),
     "analysis": (".analysis", ""),
@@ -161,6 +162,11 @@ _LATE = {
     "scope_builder": (".scope_builder", ""),
     "transform": (".transform", ""),
     "ty": (".ty", ""),
+    "Span": (".vm.diagnostics.source", "Span"),
+    "Type": (".ops.core.tensor_types", "Type"),
+    "build_config": (".compiler.transform.pass_context", "PassContext"),
+    "pretty_print": (".compiler.text.printer", "pretty_print"),
+    "setrecursionlimit": ("sys", "setrecursionlimit"),
 }
 #: The names of ``relay.vm``, likewise.
 _VM_LATE = {

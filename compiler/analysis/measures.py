@@ -14,6 +14,7 @@ from ...vm.api.argument_errors import a_sequence, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Constant, Expr, Function, If, IRModule, Let, Tuple, Var
+from ..ir.match_expr import Match
 from ..ir.visitor import LEAVES, children
 from .variables import nodes
 
@@ -59,7 +60,7 @@ def count_layers(expr: Expr | IRModule, valid_ops: Sequence[str]) -> int:
 def check_basic_block_normal_form(expr: Expr) -> bool:
     """Whether each expression, apart from variables, constants and names, is used in one block only.
 
-    Blocks are the bodies of functions and the branches of conditions.  Raises ArgumentError.
+    Blocks are the bodies of functions, the branches of conditions and the clauses of matches.  Raises ArgumentError.
     """
     nodes(expr)  # raises an error for another value
     block_of: dict[int, int] = {}
@@ -76,11 +77,15 @@ def check_basic_block_normal_form(expr: Expr) -> bool:
         block_of[id(node)] = block
         for part in children(node):
             inner = block
-            if isinstance(node, Function) or (isinstance(node, If) and part is not node.cond):
+            if isinstance(node, Function) or _is_branch(node, part):
                 blocks += 1
                 inner = blocks
             stack.append((part, inner))
     return True
+
+
+def _is_branch(node: Expr, part: Expr) -> bool:
+    return (isinstance(node, If) and part is not node.cond) or (isinstance(node, Match) and part is not node.data)
 
 
 # ---- multiplications -----------------------------------------------------------------------------------------------------

@@ -54,6 +54,11 @@ _INDENT = "  "
 _MOST_INDENTS = 64
 
 
+def pretty_print(what: IRModule | Expr) -> str:
+    """The text without the metadata section.  Raises ArgumentError."""
+    return astext(what, show_meta_data=False)
+
+
 def astext(
     what: IRModule | Expr,
     show_meta_data: bool = True,

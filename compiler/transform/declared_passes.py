@@ -150,7 +150,6 @@ ABSENT = {
     "AnnotateTarget": "there are no external code generators",
     "PartitionGraph": "there are no external code generators",
     "PartialEvaluate": "use FoldConstant",
-    "ToMixedPrecision": "precision is as the program says; use relay.cast",
     "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
     "ManifestLifetimes": "lifetimes need allocations; relay.compile inserts them",
     "MemoryPlan": "the memory plan needs allocations; relay.compile makes it",

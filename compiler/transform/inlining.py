@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ops.core.op import Op
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, replace
+from ..ir.match_expr import RefCreate, RefRead, RefWrite
 from ..ir.visitor import bound_vars, children, post_order, rewrite, with_children
 
 
@@ -80,19 +82,22 @@ def _copy(function: Function) -> Function:
 
 
 def to_graph_normal_form(mod: IRModule) -> IRModule:
-    """Values in the place of the variables that lets bind to them; a value that is a function keeps its variable."""
-    functions = {}
-    for name, f in mod.functions.items():
-        graph = f if f.is_primitive else graph_of(f)
-        assert isinstance(graph, Function)
-        functions[name] = graph
-    return replace(mod, functions=functions)
+    """Values in the place of the variables that lets bind to them.
+
+    A value that is a function keeps its variable; in a module with references so does a value that may read or write them.
+    """
+    return replace(mod, functions={name: f if f.is_primitive else graph_of(f, mod) for name, f in mod.functions.items()})
 
 
-def graph_of(expr: Expr) -> Expr:
-    """The expression without lets, except of functions."""
-    nodes = post_order(expr)
-    values = {id(node.var): node.value for node in nodes if isinstance(node, Let) and not isinstance(node.value, Function)}
+def graph_of(function: Function, mod: IRModule) -> Function:
+    """One function of ``to_graph_normal_form``."""
+    nodes = post_order(function)
+    ordered = any(isinstance(node, _REFERENCES) for f in mod.functions.values() for node in post_order(f))
+    values = {
+        id(node.var): node.value
+        for node in nodes
+        if isinstance(node, Let) and not isinstance(node.value, Function) and not (ordered and _has_order(node.value))
+    }
     new: dict[int, Expr] = {}
     for node in nodes:
         if id(node) in values:  # a variable; its value is listed before its uses
@@ -101,4 +106,15 @@ def graph_of(expr: Expr) -> Expr:
             new[id(node)] = new[id(node.body)]
         else:
             new[id(node)] = with_children(node, tuple(new[id(child)] for child in children(node)))
-    return new[id(expr)]
+    out = new[id(function)]
+    assert isinstance(out, Function)
+    return out
+
+
+_REFERENCES = (RefCreate, RefRead, RefWrite)
+
+
+def _has_order(value: Expr) -> bool:
+    """Whether the value may read or write a reference."""
+    nodes = post_order(value)
+    return any(isinstance(n, _REFERENCES) or (isinstance(n, Call) and not isinstance(n.op, Op)) for n in nodes)

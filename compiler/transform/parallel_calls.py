@@ -57,8 +57,7 @@ def combine_parallel_batch_matmul(mod: IRModule, min_num_branches: int) -> IRMod
 def _combined(mod: IRModule, how: _Parallel, least: int) -> IRModule:
     functions = {}
     for name, f in mod.functions.items():
-        graph = f if f.is_primitive else graph_of(f)
-        assert isinstance(graph, Function)
+        graph = f if f.is_primitive else graph_of(f, mod)
         functions[name] = graph if graph.is_primitive else _in_function(graph, how, least)
     return replace(mod, functions=functions)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...ops.core.tensor_types import FuncType, TensorType, Type
+from ...ops.core.tensor_types import HALVES, FuncType, TensorType, Type
 from ...shape_funcs.symbolic.dim import dim
 from ...vm.api.argument_errors import a_count, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
+from ..builder.build import a_dtype
 from ..ir.expr import Expr, Function, IRModule, Var, replace
 from ..ir.visitor import free_vars
 from ..text.parser import parse
 from ..text.printer import astext
 from . import inlining, operator_rewrites, parallel_calls
 from .inlining import rewritten_function
+from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential
 from .pass_context import PassContext, PassInfo
 from .requirements import with_requirements
@@ -78,6 +80,22 @@ def _change_batch(data: Mapping[Var, int], batch_size: int = 16) -> Pass:
     return ModulePass(run, PassInfo(0, "ChangeBatch", ()))
 
 
+def _to_mixed_precision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
+    """Products and convolutions of float32 in a narrower dtype; ``missing_op_mode`` has no effect: every operator has its rule.
+
+    The config ``relay.ToMixedPrecision.keep_orig_output_dtype`` of the context keeps the result type of ``main``.
+    """
+    dtype = a_dtype(mixed_precision_type)
+    if dtype not in HALVES:
+        raise wrong("ToMixedPrecision: mixed_precision_type", f"{' or '.join(HALVES)}", dtype)
+
+    def run(mod: IRModule, context: PassContext) -> IRModule:
+        keep = bool(context.config.get("relay.ToMixedPrecision.keep_orig_output_dtype", False))
+        return to_mixed_precision(mod, dtype, keep)
+
+    return ModulePass(run, PassInfo(0, "ToMixedPrecision", ("InferType",)))
+
+
 def _resized(var: Var, axis: int, size: int) -> Type:
     assert isinstance(var.annotation, TensorType)
     shape = var.annotation.shape
@@ -104,6 +122,7 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "FastMath": _pass("FastMath", operator_rewrites.fast_math, 4),
     "FoldExplicitPadding": _pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
     "Inline": _pass("Inline", inlining.inline, 1),
+    "ToMixedPrecision": _to_mixed_precision,
     "ToGraphNormalForm": _pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
 }
 
@@ -136,4 +155,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "InferTypeLocal": infer_type_local,
     "ToANormalFormExpr": to_a_normal_form_expr,
     "build_config": PassContext,
+    "recast": recast,
 }

@@ -47,7 +47,7 @@ def test_who_asks_for_one_is_told_why() -> None:
     [
         ("qnn", "there is no relay.qnn: quantisation is a number format of its own"),
         ("random", "there is no relay.random: random numbers are state"),
-        ("build_config", "there is no relay.build_config: use relay.transform.PassContext"),
+        ("loops", "there is no relay.loops: write a function that calls itself"),
         ("nn.sparse_dense", "there is no relay.nn.sparse_dense: sparse formats"),
         ("vision.proposal", "there is no relay.vision.proposal: one detector's tail"),
         (

@@ -210,3 +210,68 @@ def test_wrong_uses(fails: AnyValue, text: str) -> None:
     with pytest.raises(relay.ArgumentError) as error:
         fails()
     assert text in str(error.value)
+
+
+# ---- precision ---------------------------------------------------------------------------------------------------
+
+
+def dtypes(mod: relay.IRModule) -> dict[str, str]:
+    typed = transform.InferType()(mod)
+    calls = [n for n in post_order(typed["main"]) if isinstance(n, relay.Call)]
+    return {call.op.name: call.ty.dtype for call in calls if call.op.name != "cast"}
+
+
+def test_mixed_precision() -> None:
+    a, bias = x(), relay.var("bias", (3,))
+    product = relay.nn.relu(relay.nn.bias_add(relay.nn.dense(a, weights(3, 4)), bias))
+    joined = relay.concatenate([product, relay.exp(product)], 1)
+    mod = main(a, bias, body=relay.sum(joined, axis=1))
+    new = transform.ToMixedPrecision()(mod)
+    assert dtypes(new) == {
+        "nn.dense": "float16", "nn.bias_add": "float16", "nn.relu": "float16", "exp": "float32", "concatenate": "float16",
+        "sum": "float32",
+    }  # fmt: skip
+    given = np.ones(3, "float32")
+    assert np.allclose(run(new, X, given).numpy(), run(mod, X, given).numpy(), rtol=2e-2)
+
+
+def test_mixed_precision_of_the_result() -> None:
+    a = x()
+    mod = main(a, body=relay.nn.dense(a, weights(3, 4)))
+    changed = transform.InferType()(transform.ToMixedPrecision("bfloat16")(mod))
+    assert changed["main"].ty.result.dtype == "bfloat16" and changed["main"].params[0].annotation.dtype == "float32"
+    with transform.PassContext(config={"relay.ToMixedPrecision.keep_orig_output_dtype": True}):
+        kept = transform.InferType()(transform.ToMixedPrecision()(mod))
+    assert kept["main"].ty.result.dtype == "float32"
+    plain = main(a, body=relay.exp(a) + a)
+    assert relay.structural_equal(transform.ToMixedPrecision()(plain), plain)
+
+
+def test_recast() -> None:
+    a = x()
+    body = relay.nn.dense(relay.nn.dense(a, weights(4, 4)), weights(2, 4))
+    new = transform.recast(relay.Function([a], body), "float16", "float32", ["nn.dense"], skip_layers=[-1])
+    typed = transform.InferType()(relay.IRModule.from_expr(new))
+    products = [n for n in post_order(typed["main"]) if isinstance(n, relay.Call) and n.op.name == "nn.dense"]
+    assert [call.args[0].ty.dtype for call in products] == ["float16", "float32"]
+    assert all(call.ty.dtype == "float32" for call in products)
+    same = transform.recast(relay.Function([a], body), "float16", "float16")
+    assert names(relay.IRModule.from_expr(same)) == ["nn.dense", "nn.dense"]
+
+
+def test_wrong_precision() -> None:
+    with pytest.raises(relay.ArgumentError, match="mixed_precision_type must be float16 or bfloat16, not"):
+        transform.ToMixedPrecision("int8")
+    with pytest.raises(relay.ArgumentError, match="recast: the first argument must be an expression"):
+        transform.recast(3, "float16", "float32")
+    assert relay.pretty_print(x()) == relay.astext(x(), show_meta_data=False)
+
+
+def test_reads_and_writes_of_references_keep_their_order() -> None:
+    a, cell, old, ignored = relay.var("a", ()), relay.var("cell"), relay.var("old"), relay.var("_")
+    body = relay.Let(ignored, relay.RefWrite(cell, relay.exp(a)), relay.add(old, relay.RefRead(cell)))
+    body = relay.Let(cell, relay.RefCreate(a), relay.Let(old, relay.RefRead(cell), body))
+    mod = main(a, body=body)
+    graph = transform.ToGraphNormalForm()(mod)
+    lets = [n.var for n in post_order(graph["main"]) if isinstance(n, relay.Let)]
+    assert set(lets) == {cell, old, ignored}
