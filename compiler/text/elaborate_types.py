@@ -30,7 +30,7 @@ from .attributes import AttributeProblem, make_attrs
 from .header import CONSTANTS
 from .literals import MAX_DIGITS, LiteralError, read_attribute_number, read_size
 
-#: Lark's tree: ``data`` is the rule, ``children`` are trees and tokens, ``meta`` has the place.
+#: A tree of ``lalr``: ``data`` is the rule, ``children`` are trees and tokens; or a token.
 Syntax = Any
 #: A placeholder for an expression with a recorded error; the module is not returned.
 MISTAKE = Tuple(())
@@ -48,8 +48,7 @@ class TypeElaborator:
 
     def span(self, syntax: Syntax) -> Span:
         """The place of a tree or token."""
-        at: Any = getattr(syntax, "meta", syntax)
-        return Span(self.source, at.start_pos, at.end_pos)
+        return Span(self.source, syntax.start_pos, syntax.end_pos)
 
     def mistake(
         self, message: str, at: Syntax, help: str | None = None, note: tuple[str, Span | None] | None = None, *, code: Code

@@ -1,14 +1,13 @@
 """Parse a text to a module and report *all* its errors.
 
-The text passes three stages: ``header`` removes comments, the version line and the metadata section; lark's LALR parser builds a
-syntax tree, and resumes after each error; ``elaborate`` converts the tree to IR.  No other file uses lark.
+The text passes three stages: ``header`` removes comments, the version line and the metadata section; an LALR parser (``lalr``)
+builds a syntax tree, and resumes after each error; ``elaborate`` converts the tree to IR.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,12 +19,11 @@ from ...vm.diagnostics.source import Diagnostic, FileError, ParseError, SourceTe
 from ..ir.expr import Expr, IRModule, TypeData
 from .elaborate_adt import AdtElaborator
 from .header import Header, split_header
+from .lalr import END, ERROR, Driver, SyntaxTree, Token, token
 from .meta_table import MetaTable, given_constants
 
 if TYPE_CHECKING:
     import numpy as np
-    from lark import Lark, Token, Tree
-    from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 T = TypeVar("T")
 
@@ -93,7 +91,7 @@ def parse_expr(text: str | SourceText | Path, source_name: str = "<string>") -> 
 def parse_type(text: str, definitions: Mapping[str, TypeData]) -> Type:
     """The type of a text that names types of ``definitions``.  Raises ParseError."""
 
-    def elaborate(elaborator: AdtElaborator, tree: Tree) -> Type:
+    def elaborate(elaborator: AdtElaborator, tree: SyntaxTree) -> Type:
         elaborator.type_definitions = dict(definitions)
         return elaborator.inner(tree.children[0], 0)
 
@@ -103,7 +101,7 @@ def parse_type(text: str, definitions: Mapping[str, TypeData]) -> Type:
 def _parsed(
     source: SourceText,
     start: str,
-    elaborate: Callable[[AdtElaborator, Tree], T],
+    elaborate: Callable[[AdtElaborator, SyntaxTree], T],
     need_version: bool,
     constants: Sequence[np.ndarray] = (),
 ) -> T:
@@ -152,35 +150,20 @@ def _raise(problems: list[Diagnostic]) -> None:
 # ---- the syntax tree ---------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _lark() -> Lark:
-    from lark import Lark
-
-    grammar = Path(__file__).with_name("relay.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", start=["module", "expression", "whole_type"], propagate_positions=True)
-
-
-def _syntax(source: SourceText, header: Header, start: str, problems: list[Diagnostic]) -> Tree:
+def _syntax(source: SourceText, header: Header, start: str, problems: list[Diagnostic]) -> SyntaxTree:
     """The syntax tree; ``ERROR`` replaces erroneous parts."""
-    from lark import Token, UnexpectedToken
-
-    lark = _lark()
-    tokens = list(lark.lex(header.code))
-    end = len(header.code.rstrip())
-    tokens.append(Token("$END", "", start_pos=end, end_pos=end))
-    parser = lark.parse_interactive("", start=start)
-    at, tree = 0, None
+    driver = Driver(start)
+    tokens = list(driver.tables.tokens(header.code))
+    at = 0
     while at < len(tokens):
-        try:
-            if tokens[at].type == "ERROR":
-                raise UnexpectedToken(tokens[at], set())
-            tree = parser.feed_token(tokens[at])
+        if tokens[at].type != ERROR and driver.feed(tokens[at]):
             at += 1
-        except UnexpectedToken:
-            recovery = _Recovery(source, parser, tokens, at)
-            if not (header.cut and tokens[at].type == "$END"):
-                problems.append(recovery.diagnostic())
-            at = recovery.resume()
+            continue
+        recovery = _Recovery(source, driver, tokens, at)
+        if not (header.cut and tokens[at].type == END):
+            problems.append(recovery.diagnostic())
+        at = recovery.resume()
+    tree: SyntaxTree = driver.values[-1]
     return tree
 
 
@@ -188,7 +171,7 @@ def _syntax(source: SourceText, header: Header, start: str, problems: list[Diagn
 _WORDS = {
     "LOCAL": "a variable", "GRAPH": "a graph variable", "GLOBAL": "a function name like `@main`", "NAME": "a name",
     "PROJECTION": "a field like `.0`", "NUMBER": "a number", "BOOL": "True or False", "STRING": "a string", "DIM": "`?`",
-    "EQUALITY": "`==`", "RELATION": "`<`", "$END": "the end of the text",
+    "EQUALITY": "`==`", "RELATION": "`<`", END: "the end of the text",
 }  # fmt: skip
 #: The names of constructs, each wanted where all of its terminals are accepted.
 _KINDS = (
@@ -205,17 +188,17 @@ _CONTINUE = {"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "EQUALITY", "RELATION"
 class _Recovery:
     """One syntax error: its message, and the recovery of the parser."""
 
-    def __init__(self, source: SourceText, parser: InteractiveParser, tokens: list[Token], at: int) -> None:
-        self.source, self.parser, self.tokens, self.at = source, parser, tokens, at
+    def __init__(self, source: SourceText, driver: Driver, tokens: list[Token], at: int) -> None:
+        self.source, self.driver, self.tokens, self.at = source, driver, tokens, at
         self.token = tokens[at]
-        self.accepts = parser.accepts() - {"ERROR"}
+        self.accepts = driver.accepts() - {ERROR}
 
     # ---- the message ----
 
     def diagnostic(self) -> Diagnostic:
         token, wanted = self.token, self._wanted()
         span = Span(self.source, token.start_pos, token.end_pos)
-        if token.type == "ERROR":
+        if token.type == ERROR:
             return Diagnostic(
                 f"unexpected character {str(token)!r}", span, help=_CHARACTER_HELP.get(str(token)), code=codes.Syntax.CHARACTER
             )
@@ -223,9 +206,9 @@ class _Recovery:
             return Diagnostic(
                 f"`{token}` is a dimension of a type; it has no value here", span, help=_DIM_HELP, code=codes.Syntax.TOKEN
             )
-        found = "the end of the text" if token.type == "$END" else f"`{token}`"
+        found = "the end of the text" if token.type == END else f"`{token}`"
         notes: tuple[tuple[str, Span | None], ...] = ()
-        if token.type in ("$END", "DEF") and (brace := self._open_brace()) is not None:
+        if token.type in (END, "DEF") and (brace := self._open_brace()) is not None:
             notes = (("this block is not closed", Span(self.source, brace.start_pos, brace.end_pos)),)
         if "SEMICOLON" in self.accepts and self._can_insert("SEMICOLON"):
             before = self.tokens[self.at - 1]
@@ -254,16 +237,15 @@ class _Recovery:
     def _word(self, terminal: str) -> str:
         if terminal in _WORDS:
             return _WORDS[terminal]
-        return f"`{_lark().get_terminal(terminal).pattern.value}`"
+        return f"`{self.driver.tables.texts[terminal]}`"
 
     def _open_brace(self) -> Token | None:
+        first = next((k for k in range(self.at - 1, -1, -1) if self.tokens[k].type == "DEF"), 0)
         stack: list[Token] = []
-        for token in self.tokens[: self.at]:
-            if token.type == "DEF":
-                stack = []
-            elif token.type == "LBRACE":
-                stack.append(token)
-            elif token.type == "RBRACE" and stack:
+        for word in self.tokens[first : self.at]:
+            if word.type == "LBRACE":
+                stack.append(word)
+            elif word.type == "RBRACE" and stack:
                 stack.pop()
         return stack[-1] if stack else None
 
@@ -272,14 +254,14 @@ class _Recovery:
     def resume(self) -> int:
         """Bring the parser into a state that accepts a later token; returns the index of that token."""
         if "SEMICOLON" in self.accepts and self._can_insert("SEMICOLON"):
-            self.parser.feed_token(_made("SEMICOLON", ";", self.token))
+            self.driver.feed(_made("SEMICOLON", ";", self.token))
             return self.at
         depth = 0
         for at in range(self.at, len(self.tokens)):
             kind = self.tokens[at].type
-            if kind in ("DEF", "$END"):
+            if kind in ("DEF", END):
                 depth = 0
-            if depth == 0 and kind in ("SEMICOLON", "RBRACE", "DEF", "$END"):
+            if depth == 0 and kind in ("SEMICOLON", "RBRACE", "DEF", END):
                 size = self._state_for(kind)
                 if size is not None:
                     self._unwind(size, at)
@@ -288,53 +270,27 @@ class _Recovery:
         raise AssertionError("the grammar has no rule to recover with at the end of the text")
 
     def _can_insert(self, kind: str) -> bool:
-        trial = self._trial(len(self.parser.parser_state.state_stack))
-        return self.token.type not in ("ERROR", "$END", "DEF") and _feeds(trial, kind, self.token.type)
+        size = len(self.driver.states)
+        return self.token.type not in (ERROR, END, "DEF") and self.driver.would_take(size, kind, self.token.type)
 
     def _state_for(self, kind: str) -> int | None:
         """The size of the deepest stack that accepts ERROR and then ``kind``."""
-        for size in range(len(self.parser.parser_state.state_stack), 0, -1):
-            if _feeds(self._trial(size), "ERROR", kind):
-                return size
-        return None
-
-    def _trial(self, size: int) -> InteractiveParser:
-        # without callbacks, which would modify the tree under construction
-        trial = self.parser.copy(deepcopy_values=False)
-        state = trial.parser_state
-        state.parse_conf = copy(state.parse_conf)
-        state.parse_conf.callbacks = {}
-        del state.state_stack[size:], state.value_stack[size - 1 :]
-        return trial
+        sizes = range(len(self.driver.states), 0, -1)
+        return next((size for size in sizes if self.driver.would_take(size, ERROR, kind)), None)
 
     def _unwind(self, size: int, end: int) -> None:
-        state = self.parser.parser_state
-        del state.state_stack[size:], state.value_stack[size - 1 :]
-        outside = self.tokens[end].type in ("DEF", "$END")
+        self.driver.cut(size)
+        outside = self.tokens[end].type in ("DEF", END)
         start = self.at
         while start > 0 and self.tokens[start - 1].type not in (("DEF",) if outside else ("SEMICOLON", "LBRACE", "RBRACE")):
             start -= 1
         # the names in the skipped text: they may be declared there, so that their uses are no second error
         names = {str(t) for t in self.tokens[start:end] if t.type in ("LOCAL", "GRAPH", "GLOBAL")}
-        self.parser.feed_token(_made("ERROR", " ".join(sorted(names)), self.token))
+        self.driver.feed(_made(ERROR, " ".join(sorted(names)), self.token))
 
 
 def _made(kind: str, value: str, like: Token) -> Token:
-    from lark import Token
-
-    return Token.new_borrow_pos(kind, value, like)
-
-
-def _feeds(parser: InteractiveParser, *kinds: str) -> bool:
-    """Whether the parser accepts these terminals."""
-    from lark import Token, UnexpectedToken
-
-    try:
-        for kind in kinds:
-            parser.parser_state.feed_token(Token(kind, ""), kind == "$END")
-    except UnexpectedToken:
-        return False
-    return True
+    return token(kind, value, like.start_pos, like.end_pos)
 
 
 _REMAINDER_HELP = "a remainder is written with spaces: `%x % 2`"
