@@ -59,7 +59,7 @@ class AdtElaborator(Elaborator):
         for item in definitions:
             if self.type_definitions[str(item.children[0])].span == self.span(item):
                 self.define_type(item)
-        tree.children = [item for item in tree.children if item not in definitions]
+        tree.children = [item for item in tree.children if item.data not in ("type_definition", "extern_type")]
         mod = super().module(tree, known)
         return replace(mod, type_definitions=self.type_definitions)
 

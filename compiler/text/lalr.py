@@ -81,7 +81,7 @@ def tables() -> Tables:
 
     grammar = Path(__file__).with_name("relay.lark").read_text(encoding="utf-8")
     lark: Any = Lark(grammar, parser="lalr", lexer="basic", start=["module", "expression", "whole_type"])
-    table = lark.parser.parser._parse_table
+    table = lark.parse_interactive("", start="module").parser_state.parse_conf.parse_table
     numbers = {state: number for number, state in enumerate(table.states)}
     builds = {rule: _build(rule) for rule in lark.rules}
     actions: list[dict[str, Any]] = []
