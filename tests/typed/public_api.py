@@ -56,6 +56,12 @@ def stored(executable: relay.Executable, path: Path) -> relay.Executable:
     executable.save_cache(path, kind="tuning")
     assert executable.load_cache(path, strict=True).kernels == 0
     executable.save(path)
+    code, library = executable.save()
+    library.export_library(path)
+    executable.move_late_bound_consts(path, byte_limit=1 << 20)
+    executable.load_late_bound_consts(path)
+    names: list[str] = relay.Executable.load_exec(code, library).get_function_params("main")
+    print(names, executable.bytecode, executable.primitives, executable.globals)
     return relay.Executable.load(path)
 
 

@@ -20,6 +20,7 @@ from ...ops.native.object_layout import TAG_ADT, TAG_TENSOR
 from ...ops.native.objects import adt_at
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
+from ..bytecode.late_bound import check_bound
 from ..bytecode.signature import ArgumentChecker, parameter_table, positional
 from ..bytecode.sync_reason import SYNC_REASONS, SyncReason, number_of
 from ..bytecode.verify import verify
@@ -137,6 +138,7 @@ class MachineCore:
             raise wrong("VirtualMachine: the program", "an Executable", exe, help)
         ordinal = check_device(exe, device, "VirtualMachine: the device")
         verify(exe)
+        check_bound(exe)
         self.exe = exe
         self.device = exe.target
         self.memory_limit_bytes = memory_limit_bytes

@@ -11,7 +11,7 @@ import numpy as np
 from ...ops.core.tensor_types import dim_text
 from ...shape_funcs.symbolic.dim import ANY
 from . import isa
-from .executable import DEVICES, ExecutableData, MemoryNote, VMFunction
+from .executable import DEVICES, ExecutableData, LateBound, MemoryNote, VMFunction
 from .operand_kinds import Role
 from .register_flow import jump_targets
 from .size_expressions import size_text
@@ -29,12 +29,26 @@ def disassembly(exe: ExecutableData) -> str:
     Raises EncodingError for code that does not decode.  An executable that ``verify`` accepts always decodes.
     """
     blocks = [[_title(exe)], *(list(_function(exe, f)) for f in exe.functions)]
-    blocks.append([f"packed[{i}] {_packed(exe, i)}" for i in range(len(exe.packed))])
+    blocks.append(_kernels(exe))
     for i, (name, program) in enumerate(zip(exe.shape_func_names, exe.shape_funcs, strict=True)):
         blocks.append([f"shape_func[{i}] {name}", *(f"    {_one_line(line)}" for line in str(program).splitlines())])
     blocks.append([f"const[{i}] {_constant(c)}" for i, c in enumerate(exe.constants)])
     blocks.append([f"reason[{i}] {_one_line(reason.text)}" for i, reason in enumerate(exe.reasons)])
     return "\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n"
+
+
+def functions_text(exe: ExecutableData) -> str:
+    """The functions of the disassembly.  Raises EncodingError for code that does not decode."""
+    return "\n\n".join("\n".join(_function(exe, f)) for f in exe.functions) + "\n"
+
+
+def kernels_text(exe: ExecutableData) -> str:
+    """The table of kernels of the disassembly."""
+    return "".join(f"{line}\n" for line in _kernels(exe))
+
+
+def _kernels(exe: ExecutableData) -> list[str]:
+    return [f"packed[{i}] {_packed(exe, i)}" for i in range(len(exe.packed))]
 
 
 def _title(exe: ExecutableData) -> str:
@@ -104,8 +118,10 @@ def _size(d: object) -> str:
     return dim_text(d).removeprefix("?") or "?"  # type: ignore[arg-type]
 
 
-def _constant(data: np.ndarray) -> str:
+def _constant(data: np.ndarray | LateBound) -> str:
     shape = f"[{', '.join(map(str, data.shape))}]" if data.shape else ""
+    if isinstance(data, LateBound):
+        return f"{data.dtype.name}{shape}, late-bound as {data.name}"
     return f"{data.dtype.name}{shape}" + (f" = {data.tolist()}" if data.size <= _MAX_ELEMENTS else "")
 
 

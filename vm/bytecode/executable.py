@@ -82,17 +82,36 @@ class PackedFunc:
         return self.group.name
 
 
+@dataclass(frozen=True)
+class LateBound:
+    """A constant whose elements are not in the executable (see ``late_bound``).  ``digest``: their SHA-256 in hexadecimal."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    digest: str
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes in the executable: none."""
+        return 0
+
+
 @dataclass(frozen=True, eq=False)
 class ExecutableData:
     """The tables of a compiled program; ``api.executable.Executable`` adds the methods of later stages.
 
     ``shape_funcs``: the integer programs; ``shape_func_names`` has the name of the primitive of each program.
     ``reasons``: the reasons for the DeviceCopy and CopyBegin instructions.
-    ``adts``: the type definitions of the functions' types.
+    ``adts``: the type definitions of the functions' types.  ``constants`` alone changes, by ``late_bound``.
     """
 
     functions: tuple[VMFunction, ...]
-    constants: tuple[np.ndarray, ...]
+    constants: tuple[np.ndarray | LateBound, ...]
     packed: tuple[PackedFunc, ...]
     shape_funcs: tuple[ShapeProgram, ...]
     shape_func_names: tuple[str, ...]
@@ -137,6 +156,19 @@ class ExecutableData:
             help=f"its functions: {', '.join('@' + f.name for f in self.functions)}",
             code=codes.Config.FUNCTION,
         )
+
+    @property
+    def globals(self) -> list[str]:
+        """The names of the functions, by number."""
+        return [f.name for f in self.functions]
+
+    def get_function_params(self, func_name: str) -> list[str]:
+        """The names of a function's parameters.  Raises UnknownName, a KeyError."""
+        return [name for name, _ in self.functions[self.function_index(func_name)].params]
+
+    def get_function_arity(self, func_name: str) -> int:
+        """The number of a function's parameters.  Raises UnknownName, a KeyError."""
+        return len(self.get_function_params(func_name))
 
     @property
     def primitive_ops(self) -> tuple[str, ...]:

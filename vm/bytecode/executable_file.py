@@ -7,7 +7,7 @@
     bytes of header, code, constants       3 x uint64
     header                                 JSON, UTF-8: everything but the two sections that follow
     code                                   the words of all functions, int64
-    constants                              their elements, row-major
+    constants                              their elements, row-major, but for late-bound constants (see ``late_bound``)
     SHA-256 of all bytes before            32 bytes
 
 Equal executables have equal bytes: ``to_bytes(from_bytes(b))`` equals ``b``.  The checksum detects damage.  ``verify`` detects
@@ -20,6 +20,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -34,7 +35,7 @@ from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import INT64_MAX, ShapeProgram
 from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
 from .atomic_file import write_whole
-from .executable import ExecutableData, MemoryNote, PackedFunc, VMFunction
+from .executable import ExecutableData, LateBound, MemoryNote, PackedFunc, VMFunction
 from .size_expressions import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
 from .types_json import definition_from_json, definition_to_json, type_from_json, type_to_json
 from .verify import verify
@@ -42,10 +43,11 @@ from .verify import verify
 #: Magic bytes as in PNG: no text file begins with them, and a transfer that changes line ends or the eighth bit alters them.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Version of the format, incremented with every incompatible change.
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 #: The class of the executable that is read.
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=ExecutableData)
+_DIGEST = re.compile("[0-9a-f]{64}")
 _HEAD = struct.Struct("<8s4Q")
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
@@ -58,7 +60,8 @@ def to_bytes(exe: ExecutableData) -> bytes:
     # a lone surrogate, valid in a Python str but not in UTF-8, becomes "?": the character offsets of spans stay valid
     header = json.dumps(_header(exe), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
     code = b"".join(f.code.astype("<i8").tobytes() for f in exe.functions)
-    constants = b"".join(c.astype(c.dtype.newbyteorder("<")).tobytes() for c in exe.constants)
+    elements = (c for c in exe.constants if isinstance(c, np.ndarray))
+    constants = b"".join(c.astype(c.dtype.newbyteorder("<")).tobytes() for c in elements)
     head = _HEAD.pack(MAGIC, FORMAT_VERSION, len(header), len(code), len(constants))
     body = b"".join((head, header, code, constants))
     return body + hashlib.sha256(body).digest()
@@ -84,7 +87,7 @@ def _header(exe: ExecutableData) -> dict[str, Any]:
             }
             for f in exe.functions
         ],
-        "constants": [[c.dtype.name, list(c.shape)] for c in exe.constants],
+        "constants": [_constant_to_json(c) for c in exe.constants],
         "packed": [
             {
                 "group": p.group.to_json(),
@@ -102,6 +105,12 @@ def _header(exe: ExecutableData) -> dict[str, Any]:
         "sources": [[s.name, s.text] for s in exe.sources],
         "adts": [definition_to_json(a) for a in exe.adts],
     }
+
+
+def _constant_to_json(constant: np.ndarray | LateBound) -> list[Any]:
+    """The type of a constant; of a late-bound one also the name and the digest, for its elements are not in the file."""
+    late = [constant.name, constant.digest] if isinstance(constant, LateBound) else []
+    return [constant.dtype.name, list(constant.shape), *late]
 
 
 def _numbered(items: Iterable[Any]) -> dict[Any, int]:
@@ -336,15 +345,19 @@ def _named_program(where: str, data: Any) -> tuple[str, ShapeProgram]:
     return name, _converted(where, ShapeProgram.from_json, program)
 
 
-def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray, ...]:
-    rows = [(f"constants[{i}]", *_row(f"constants[{i}]", row, str, list)) for i, row in enumerate(header.get("constants", list))]
-    out, at = [], 0
-    for where, dtype, shape in rows:
+def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray | LateBound, ...]:
+    rows = header.each("constants", lambda where, row: (where, *_constant_row(where, row)))
+    out: list[np.ndarray | LateBound] = []
+    at = 0
+    for where, dtype, shape, late in rows:
         if dtype not in DTYPES:
             raise ValueError(f"{where}: unknown dtype {dtype!r}; there are {', '.join(DTYPES)}")
         if len(shape) > MAX_RANK:
             raise ValueError(f"{where}: has {len(shape)} dimensions; at most {MAX_RANK} are possible")
         count = math.prod(_as(int, size, where) for size in shape)
+        if late:
+            out.append(LateBound(late[0], numpy_dtype(dtype), tuple(shape), late[1]))
+            continue
         end = at + count * ITEMSIZE[dtype]
         if end > len(data):
             raise ValueError(f"{where}: ends at byte {end} of the {len(data)} bytes of constants")
@@ -353,6 +366,15 @@ def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray, ...]:
     if at != len(data):
         raise ValueError(f"the constants have {at} bytes, but there are {len(data)}")
     return tuple(out)
+
+
+def _constant_row(where: str, row: Any) -> tuple[str, list[int], list[str]]:
+    """Dtype and sizes; name and digest of a late-bound constant, else []."""
+    is_late = type(row) is list and len(row) == 4
+    dtype, shape, *late = _row(where, row, str, list, *((str, str) if is_late else ()))
+    if is_late and not _DIGEST.fullmatch(late[1]):
+        raise ValueError(f"{where}: {late[1][:80]!r} is no SHA-256")
+    return dtype, shape, late
 
 
 def _constant(where: str, data: bytes, dtype: str, shape: list[int], count: int, at: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..api import thread_count
 from ..devices.cuda import device
 from ..devices.cuda.driver import NoCuda
 from ..runtime.state_layout import CUDA
-from .executable import DEVICES, ExecutableData
+from .executable import DEVICES, ExecutableData, LateBound
 from .types_json import type_to_json
 
 #: Hexadecimal digits of a program's hash.
@@ -65,5 +65,6 @@ def program_hash(exe: ExecutableData) -> str:
     parts += sorted({replace(p.group, implementation="", workspace=False).key() for p in exe.packed})
     digest = hashlib.sha256(json.dumps(parts).encode())
     for c in exe.constants:
-        digest.update(f"{c.dtype.name} {c.shape}".encode() + hashlib.sha256(c.tobytes()).digest())
+        elements = bytes.fromhex(c.digest) if isinstance(c, LateBound) else hashlib.sha256(c.tobytes()).digest()
+        digest.update(f"{c.dtype.name} {c.shape}".encode() + elements)
     return digest.hexdigest()[:_DIGITS]

@@ -59,8 +59,13 @@ def load_param_dict(param_bytes: bytes) -> dict[str, NDArray]:
         raise wrong(
             "load_param_dict: the argument", "bytes", param_bytes, "save_param_dict makes them; Path.read_bytes reads a file"
         )
+    return arrays_of(param_bytes, "load_param_dict: the bytes")
+
+
+def arrays_of(data: bytes | bytearray | memoryview, what: str) -> dict[str, NDArray]:
+    """The arrays in ``data``, which messages call ``what``.  Raises InputError."""
     try:
-        with zipfile.ZipFile(io.BytesIO(param_bytes)) as archive:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if len(set(archive.namelist())) < len(archive.namelist()):
                 raise ValueError("a name occurs twice")
             return {entry.filename.removesuffix(_SUFFIX): _loaded(archive, entry) for entry in archive.infolist()}
@@ -74,7 +79,7 @@ def load_param_dict(param_bytes: bytes) -> dict[str, NDArray]:
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        message = f"load_param_dict: the bytes hold no arrays by name: {error}"
+        message = f"{what} hold no arrays by name: {error}"
         raise InputError(message, help="save_param_dict and numpy.savez make them") from None
 
 

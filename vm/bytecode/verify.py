@@ -19,7 +19,7 @@ from ..devices.cuda.gpu_layout import GRAPHS
 from ..diagnostics.source import ExecutableFormatError
 from ..runtime.state_layout import MAX_ARGS
 from . import isa
-from .executable import DEVICES, ExecutableData, PackedFunc, VMFunction
+from .executable import DEVICES, ExecutableData, LateBound, PackedFunc, VMFunction
 from .operand_kinds import Role
 from .register_flow import check_registers, jump_targets
 
@@ -80,6 +80,7 @@ def _check_texts(exe: ExecutableData) -> None:
     """Check that the texts shown in messages and reports are printable."""
     shown = {
         "shape_func": exe.shape_func_names,
+        "const": [c.name for c in exe.constants if isinstance(c, LateBound)],
         "packed": [p.because for p in exe.packed],
         "reason": [r.op + r.input for r in exe.reasons],
         "config": [key + value for key, value in exe.config.items()],

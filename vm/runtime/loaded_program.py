@@ -16,7 +16,7 @@ from ...ops.core.tensor_types import DTYPES
 from ...ops.native.jit.gc_pause import collection_paused
 from ...ops.native.object_layout import TAG_TENSOR, TENSOR
 from ...ops.strategy.implementation import GPU, HOST
-from ..bytecode.executable import ExecutableData, PackedFunc
+from ..bytecode.executable import ExecutableData, LateBound, PackedFunc
 from ..bytecode.signature import named_dims
 from ..bytecode.sync_reason import SYNC_REASONS, number_of
 from ..bytecode.trusted import is_compiled_here, skips_checks
@@ -129,7 +129,8 @@ class Tables:
     def _constants(self, exe: ExecutableData) -> None:
         objects = np.zeros(max(1, len(exe.constants)), TENSOR)
         self.constants = np.zeros((max(1, len(exe.constants)), N_DEVICES), np.int64)
-        self._held = [np.asarray(c, order="C") for c in exe.constants]
+        self._held = [np.asarray(c, order="C") for c in exe.constants if not isinstance(c, LateBound)]
+        assert len(self._held) == len(exe.constants), "late-bound constants are bound before"
         for i, c in enumerate(self._held):
             o = objects[i]
             o["refcount"], o["tag"], o["data"], o["ndim"] = _FOREVER, TAG_TENSOR, c.ctypes.data, c.ndim
