@@ -53,7 +53,7 @@ from .vm.report.profile_report import Profile
 
 if TYPE_CHECKING:
     from . import analysis, transform
-    from .compiler.analysis.expr_functor import ExprMutator, ExprVisitor
+    from .compiler.analysis.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
     from .compiler.analysis.structural_difference import assert_structural_equal
     from .compiler.analysis.substitution import bind
     from .compiler.builder.adt_constructors import (
@@ -74,9 +74,11 @@ if TYPE_CHECKING:
         TypeVar,
     )
     from .compiler.builder.constructors import TupleWrapper
+    from .compiler.builder.prelude import Prelude
     from .compiler.executors.create_executor import create_executor
     from .compiler.executors.graph_module import build
     from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+    from .compiler.ir.match_expr import Pattern
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
     from .vm.bytecode.named_arrays import load_param_dict, save_param_dict
     from .vm.devices.device_names import cpu, cuda
@@ -106,16 +108,16 @@ _register_pickling()
 
 __all__ = [
     "ADT", "Any", "ArgumentError", "CacheMismatch", "Call", "Clause", "Comparison", "ConfigError", "Constant", "Constructor",
-    "Diagnostic", "Executable", "ExecutableFormatError", "Expr", "ExprMutator", "ExprVisitor", "FileError", "FuncType",
-    "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "InputError", "Let", "Match", "ParseError",
-    "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "Profile", "RefCreate", "RefRead", "RefType",
-    "RefWrite", "RelayError", "ScopeBuilder", "ShapeError", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType",
-    "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeVar", "VMError", "Var", "VirtualMachine", "analysis",
-    "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const", "cpu", "create_executor", "cuda",
-    "expr", "expr_functor", "fromtext", "function", "load_param_dict", "num_threads", "op", "param_dict", "parse",
-    "parse_expr", "register_op", "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type",
-    "scope_builder", "set_num_threads", "structural_equal", "structural_hash", "transform", "ty", "unregister_op", "var",
-    "vm",
+    "Diagnostic", "Executable", "ExecutableFormatError", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FileError",
+    "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "InputError", "Let", "Match", "ParseError",
+    "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "Prelude", "Profile", "RefCreate",
+    "RefRead", "RefType", "RefWrite", "RelayError", "ScopeBuilder", "ShapeError", "Tensor", "TensorType", "Tuple",
+    "TupleGetItem", "TupleType", "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeVar", "VMError", "Var",
+    "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
+    "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "num_threads", "op",
+    "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func", "restore_shape_func",
+    "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal", "structural_hash", "transform",
+    "ty", "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 
@@ -145,6 +147,7 @@ _LATE = {
     "ExprFunctor": (".compiler.analysis.expr_functor", "ExprFunctor"),
     "ExprMutator": (".compiler.analysis.expr_functor", "ExprMutator"),
     "ExprVisitor": (".compiler.analysis.expr_functor", "ExprVisitor"),
+    "adt": (".adt", ""),
     "analysis": (".analysis", ""),
     "assert_structural_equal": (".compiler.analysis.structural_difference", "assert_structural_equal"),
     "bind": (".compiler.analysis.substitution", "bind"),
@@ -162,9 +165,12 @@ _LATE = {
     "scope_builder": (".scope_builder", ""),
     "transform": (".transform", ""),
     "ty": (".ty", ""),
+    "Pattern": (".compiler.ir.match_expr", "Pattern"),
+    "Prelude": (".compiler.builder.prelude", "Prelude"),
     "Span": (".vm.diagnostics.source", "Span"),
     "Type": (".ops.core.tensor_types", "Type"),
     "build_config": (".compiler.transform.pass_context", "PassContext"),
+    "prelude": (".prelude", ""),
     "pretty_print": (".compiler.text.printer", "pretty_print"),
     "setrecursionlimit": ("sys", "setrecursionlimit"),
 }

@@ -88,6 +88,13 @@ def _is_branch(node: Expr, part: Expr) -> bool:
     return (isinstance(node, If) and part is not node.cond) or (isinstance(node, Match) and part is not node.data)
 
 
+def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
+    """The primitives of a module after ``FuseOps``, by name.  Raises ArgumentError."""
+    if not isinstance(mod, IRModule):
+        raise wrong("extract_fused_functions: the module", "an IRModule", mod)
+    return {name: f for name, f in mod.functions.items() if f.is_primitive}
+
+
 # ---- multiplications -----------------------------------------------------------------------------------------------------
 
 

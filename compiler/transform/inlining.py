@@ -27,7 +27,7 @@ def defuse_ops(mod: IRModule) -> IRModule:
 
 def _can_be_inlined(mod: IRModule, name: str) -> bool:
     recursive = name in mentioned(mod[name].body) or any(len(g) > 1 and name in g for g in recursion_groups(mod))
-    return not recursive and _can_be_copied(mod[name])
+    return not recursive and not mod[name].type_params and _can_be_copied(mod[name])
 
 
 def _can_be_copied(function: Function) -> bool:

@@ -206,3 +206,60 @@ def test_call_graph() -> None:
         graph.ref_count("k")
     with pytest.raises(relay.ArgumentError, match="CallGraph: the module must be an IRModule"):
         analysis.CallGraph(x)
+
+
+# ---- types and matches -------------------------------------------------------------------------------------------
+
+TEXT = """#[version = "0.0.5"]
+type List[A] { Cons(A, List[A]), Nil }
+def @first[A](%l: List[A], %other: A) -> A { match? (%l) { Cons(%x, Cons(_, _)) => %x } }
+def @both(%a: List[int32], %b: List[int32]) -> int32 { match? ((%a, %b)) { (Nil, _) => 0, (Cons(_, _), Nil) => 1 } }
+def @all(%a: List[int32]) -> int32 { match (%a) { Nil => 0, Cons(%x, _) => %x } }
+def @main(%n: int32) -> int32 { @all(Cons(%n, Nil())) }
+"""
+
+
+def shown(pattern: relay.Pattern) -> str:
+    if isinstance(pattern, relay.PatternConstructor):
+        return pattern.constructor.name_hint + (f"({', '.join(map(shown, pattern.patterns))})" if pattern.patterns else "")
+    return f"({', '.join(map(shown, pattern.patterns))})" if isinstance(pattern, relay.PatternTuple) else "_"
+
+
+def test_unmatched_cases() -> None:
+    mod = relay.parse(TEXT)
+    found = {name: [shown(p) for p in analysis.unmatched_cases(mod[name].body, mod)] for name in ("first", "both", "all")}
+    assert found == {"first": ["Cons(_, Nil)", "Nil"], "both": ["(Cons(_, _), Cons(_, _))"], "all": []}
+    with pytest.raises(relay.ArgumentError, match="unmatched_cases: the module does not define the type List"):
+        analysis.unmatched_cases(mod["all"].body)
+    with pytest.raises(relay.ArgumentError, match="unmatched_cases: the first argument must be a match"):
+        analysis.unmatched_cases(x)
+
+
+def test_type_variables() -> None:
+    mod = relay.parse(TEXT)
+    (a,) = mod["first"].type_params
+    assert analysis.all_type_vars(mod["first"]) == analysis.bound_type_vars(mod["first"]) == [a]
+    assert analysis.free_type_vars(mod["first"]) == [] and analysis.all_type_vars(mod["main"]) == []
+    assert analysis.free_type_vars(mod["first"].ret_type) == [a] and analysis.free_type_vars(mod["first"].params[0]) == [a]
+
+
+def test_fused_functions() -> None:
+    mod = relay.transform.FuseOps()(relay.IRModule.from_expr(relay.Function([x], relay.tanh(relay.exp(x)))))
+    (primitive,) = analysis.extract_fused_functions(mod).values()
+    assert analysis.list_op_freqs(primitive) == {"exp": 1, "tanh": 1}
+    with pytest.raises(relay.ArgumentError, match="extract_fused_functions: the module must be an IRModule"):
+        analysis.extract_fused_functions(x)
+
+
+def test_prelude() -> None:
+    prelude = relay.Prelude()
+    assert prelude.mod.get_type("List") == (prelude.rlist, prelude.cons, prelude.nil)
+    assert prelude.map.name == "map" and "map" in prelude.mod
+    numbers = prelude.cons(relay.const(1), prelude.cons(relay.const(2), prelude.nil()))
+    prelude.mod["main"] = relay.Function([], prelude.length(numbers))
+    assert relay.VirtualMachine(relay.compile(prelude.mod)).run().tolist() == 2
+    with pytest.raises(AttributeError, match="the prelude has no fold; did you mean foldr or foldl"):
+        _ = prelude.fold
+    with pytest.raises(relay.ArgumentError, match="Prelude: the module must be an IRModule"):
+        relay.Prelude(3)  # type: ignore[arg-type]
+    assert relay.prelude.Prelude is relay.Prelude and relay.adt.Match is relay.Match
