@@ -115,14 +115,22 @@ def _ceil(x: Scalar) -> Scalar:
     return apply("ceil_of_trunc", x, trunc(x)) if is_float(x.dtype) else x
 
 
-def _round(x: Scalar) -> Scalar:
-    return apply("round", x) if is_float(x.dtype) else x
+def round_away(x: Scalar) -> Scalar:
+    """The nearest whole number, halves away from 0, as Relay rounds.  The sum ``x + 0.5`` would round the number below 0.5 up."""
+    if not is_float(x.dtype):
+        return x
+    below = trunc(x)
+    is_far = apply("greater_equal", apply("abs", x - below), literal(0.5, x), dtype="bool")
+    step = apply("where", x < literal(0, x), literal(-1, x), literal(1, x), dtype=x.dtype)
+    return apply("where", is_far, below + step, below, dtype=x.dtype)
 
 
 FLOOR = _unary("floor", "The next whole number below: `floor([-1.5, 1.5]) = [-2, 1]`.", floor, NUMBERS)
 CEIL = _unary("ceil", "The next whole number above: `ceil([-1.5, 1.5]) = [-1, 2]`.", _ceil, NUMBERS)
 TRUNC = _unary("trunc", "The fraction dropped: `trunc([-1.5, 1.5]) = [-1, 1]`.", trunc, NUMBERS)
-ROUND = _unary("round", "The nearest whole number, halves to the even one: `round([0.5, 1.5]) = [0, 2]`.", _round, NUMBERS)
+ROUND = _unary(
+    "round", "The nearest whole number, halves away from 0: `round([0.5, 2.5, -0.5]) = [1, 3, -1]`.", round_away, NUMBERS
+)
 
 # ---- logic and bits ----------------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from .interpolation import (
     divide,
     is_inside,
     position,
-    rounded,
     stored,
 )
 
@@ -133,7 +132,7 @@ class _Axis:
     def taps(self, at: Scalar, method: str) -> list[tuple[Tap, Scalar | None]]:
         """The taps for position ``at``, each with the condition that it contributes (None: always)."""
         if method == "nearest":
-            return [self.tap(rounded(at, "round"))]
+            return [self.tap(apply("round", at))]  # halves to the even element, as Relay
         below = floor(at)
         part = at - below
         if method == "bilinear":

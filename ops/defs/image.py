@@ -55,8 +55,9 @@ class ResizingAttrs:
     """Common attributes of resizing.
 
     ``method``: the nearest element, linear or cubic interpolation; ``coordinate_transformation_mode``: as ONNX's;
-    ``rounding_method``: rounding to the nearest element, "" is ``round`` with ``align_corners``, else ``floor``; ``cubic_alpha``:
-    Keys' parameter; ``cubic_exclude``: 1 for weight 0 outside the data (NaN if all four taps are outside);
+    ``rounding_method``: rounding to the nearest element; ``round``: halves away from 0; "": ``round`` with ``align_corners``,
+    else ``floor``; ``cubic_alpha``: Keys' parameter; ``cubic_exclude``: 1 for weight 0 outside the data (NaN if all four taps are
+    outside);
     ``extrapolation_value``: the value outside the data for ``tf_crop_and_resize``; ``scales``: result size per data size along
     each axis, empty for the quotients of the sizes; ``out_dtype``: None for the data's.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..core.compute import Cast, Literal, Scalar, Value, apply
 from ..core.tensor_types import ITEMSIZE, is_integer
-from .elementwise import floor
+from .elementwise import floor, round_away
 
 #: The dtype of positions.
 POSITION = "float64"
@@ -59,10 +59,13 @@ def ceil(x: Scalar) -> Scalar:
 
 
 def rounded(x: Scalar, method: str) -> Scalar:
-    """``x`` rounded to an integer: ``round``: to the nearest, halves to even; ``round_prefer_floor``, ``round_prefer_ceil``: to
-    the nearest, halves down or up; ``floor``; ``ceil``."""
+    """``x`` rounded to an integer.
+
+    ``round``: to the nearest, halves away from 0; ``round_prefer_floor``, ``round_prefer_ceil``: to the nearest, halves down or
+    up; ``floor``; ``ceil``.
+    """
     if method == "round":
-        return apply("round", x)
+        return round_away(x)
     if method == "round_prefer_floor":
         return ceil(x - position(0.5))
     if method == "round_prefer_ceil":

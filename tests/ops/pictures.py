@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 ROUNDING = {
-    "round": lambda x: round(x),
+    "round": lambda x: math.floor(x + 0.5) if x >= 0 else math.ceil(x - 0.5),  # exact at the places that are tried
     "round_prefer_floor": lambda x: math.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: math.floor(x + 0.5),
     "floor": math.floor,

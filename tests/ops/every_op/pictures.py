@@ -42,7 +42,7 @@ def weights(n: int, m: int, method: str, mode: str) -> np.ndarray:
     for i in range(m):
         x = place(i, n, m, mode)
         if method == "nearest_neighbor":
-            at = round(x) if mode == "align_corners" else math.floor(x)
+            at = math.floor(x + Fraction(1, 2)) if mode == "align_corners" else math.floor(x)
             out[i, min(max(at, 0), n - 1)] = 1
         elif method == "linear":
             x = min(max(x, Fraction(0)), Fraction(n - 1))
