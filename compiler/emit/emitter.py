@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType
 from ...ops.defs import machine_ops
+from ...ops.defs.adt_ops import ADT_FIELDS
 from ...vm.api.executable import Executable
 from ...vm.bytecode import isa
 from ...vm.bytecode.executable import DEVICES, VMFunction
@@ -100,24 +101,27 @@ class FunctionEmitter(CodeBuilder):
             elif isinstance(value, Call) and value.op is machine_ops.KILL:
                 self.kill([v for v in value.args if isinstance(v, Var) and v not in skip])
             else:
-                if isinstance(value, Call) and effect_of(value).makes_tensor:
-                    skip |= self.storage_register(var, value, bindings[i + 1 : i + 2])
+                if isinstance(value, Call) and (effect_of(value).makes_tensor or value.op is ADT_FIELDS):
+                    taken = self.register_of_dead(var, value, bindings[i + 1 : i + 2])
+                    skip |= taken
+                    if taken and value.op is ADT_FIELDS:
+                        continue  # the same object in the same register
                 dead = self.dead_arguments(value, bindings[i + 1 : i + 2])
                 self.binding(var, value, dead)
                 for v in dead:
                     self.registers.release(self.where[v])
                 skip.update(dead)
 
-    def storage_register(self, var: Var, value: Call, next_: list[tuple[Var, Expr]]) -> set[Var]:
-        """If the storage is killed next, its tensor takes its register, and the kill is omitted."""
-        storage = value.args[0]
+    def register_of_dead(self, var: Var, value: Call, next_: list[tuple[Var, Expr]]) -> set[Var]:
+        """If the first argument, a storage or a record, is killed next, ``var`` takes its register, and the kill is omitted."""
+        dead = value.args[0]
         if var in self.where or not next_ or not isinstance(next_[0][1], Call) or next_[0][1].op is not machine_ops.KILL:
             return set()
-        if storage not in next_[0][1].args:
+        if dead not in next_[0][1].args:
             return set()
-        assert isinstance(storage, Var)
-        self.where[var] = self.where[storage]
-        return {storage}
+        assert isinstance(dead, Var)
+        self.where[var] = self.where[dead]
+        return {dead}
 
     def dead_arguments(self, value: Expr, next_: list[tuple[Var, Expr]]) -> list[Var]:
         """The arguments of a call that are killed next: they are dead when the function begins."""
