@@ -82,9 +82,7 @@ def steps(rounds: int) -> dict[str, dict[str, Timing]]:
         call = _difference(times[str((True, WALKS + 1))], times[str((True, 1))]).per(CELLS * WALKS)
         found["match"][name] = walk
         found["closure"][name] = _difference(call, walk)
-    vm = machine(
-        "def @main(%n: int32) -> int32 { @foldl(fn (%a: int32, %x: int32) -> int32 { %a + %x }, 0, @build(%n, Nil)) }"
-    )
+    vm = machine("def @main(%n: int32) -> int32 { @foldl(fn (%a: int32, %x: int32) -> int32 { %a + %x }, 0, @build(%n, Nil)) }")
     n = np.array(LONG, np.int32)
     found["cell"][OURS] = measure({OURS: lambda: vm.run(n).numpy()}, min(rounds, 5))[OURS].per(LONG)
     return found
