@@ -115,7 +115,7 @@ class AdtElaborator(Elaborator):
                 return self.type_vars[tree.children[0]]
             case "named_type" if tree.children[0] in self.type_definitions:
                 return self.type_call(tree.children[0], [], depth)
-            case "type_call":
+            case "type_call" if tree.children[0] != "Storage" or "Storage" in self.type_definitions:
                 return self.type_call(tree.children[0], tree.children[1:], depth)
             case "ref_type":
                 name, value = tree.children

@@ -148,6 +148,10 @@ class TypeElaborator:
                         f"a tensor has at most {MAX_RANK} dimensions, not {len(dims.children)}", dims, code=codes.Syntax.TYPE
                     )
                 return TensorType(tuple(self.dim(token) for token in dims.children), self.dtype(dtype))
+            case "named_type" | "type_call" if tree.children[0] == "Storage":
+                help = "the compiler allocates: a program has tensors only"
+                self.mistake("a Storage is memory of the machine, no value of a program", tree, help, code=codes.Syntax.TYPE)
+                return TupleType(())
             case "named_type":
                 (name,) = tree.children
                 return None if name == "_" else scalar(self.dtype(name))

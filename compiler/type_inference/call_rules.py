@@ -15,6 +15,7 @@ from ...vm.diagnostics.codes import Code
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.expr import Call, Constant, Expr
 from .function_signature import BOTTOM, FAILED, Signature
+from .literal_help import literal_help
 from .shape_checks import Emit, enforce
 from .type_match import Binder, TypeMismatch, generalize, instantiate, symbols_of
 from .value_names import shown_name
@@ -77,7 +78,8 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
         return relate(op, [a.ty for a in args], call.attrs, known)[0]
     except TypeRelError as error:
         notes = dict.fromkeys(type_note(a) for a in args if not isinstance(a, Constant))
-        raise mistake(error.message, call.span, *notes, help=error.help, code=codes.Type.OPERANDS) from None
+        help = literal_help(op, args, call.attrs, known) or error.help
+        raise mistake(error.message, call.span, *notes, help=help, code=codes.Type.OPERANDS) from None
 
 
 def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:
