@@ -52,7 +52,7 @@ from .vm.diagnostics.source import (
 from .vm.report.profile_report import Profile
 
 if TYPE_CHECKING:
-    from . import analysis, transform
+    from . import analysis, testing, transform
     from .compiler.analysis.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
     from .compiler.analysis.structural_difference import assert_structural_equal
     from .compiler.analysis.substitution import bind
@@ -116,8 +116,8 @@ __all__ = [
     "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
     "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "num_threads", "op",
     "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func", "restore_shape_func",
-    "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal", "structural_hash", "transform",
-    "ty", "unregister_op", "var", "vm",
+    "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal", "structural_hash", "testing",
+    "transform", "ty", "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 
@@ -163,6 +163,7 @@ _LATE = {
     "param_dict": (".param_dict", ""),
     "save_param_dict": (".vm.bytecode.named_arrays", "save_param_dict"),
     "scope_builder": (".scope_builder", ""),
+    "testing": (".testing", ""),
     "transform": (".transform", ""),
     "ty": (".ty", ""),
     "Pattern": (".compiler.ir.match_expr", "Pattern"),

@@ -1,0 +1,1 @@
+"""Small networks, built as Relay's ``testing`` builds them: no weight has an annotation."""
