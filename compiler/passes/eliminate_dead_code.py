@@ -7,24 +7,37 @@
     }
 
 Requires: A-normal form, typed or not.
-Ensures: every binding is used or may fail or not terminate (a call of a function, a run-time check); every global function is
-reachable from an entry.
+Ensures: every binding is used, or may fail or not terminate (a call of a function, a match, a run-time check), or writes a
+reference; every global function is reachable from an entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...ops.core.op import Op
 from ..ir.call_graph import reachable
 from ..ir.dead_bindings import DeadBindings
 from ..ir.expr import Call, Expr, GlobalVar, IRModule, replace
+from ..ir.match_expr import Match, RefWrite
 from ..ir.pass_declaration import declare_pass
 
 
 @declare_pass("DeadCodeElimination", "to_a_normal_form")
 def eliminate_dead_code(mod: IRModule, entries: Sequence[str] = ("main",)) -> IRModule:
     """The module without dead code; if none of ``entries`` exists, all global functions are kept."""
+    is_removable = removable(mod)
+    functions = {name: replace(f, body=DeadBindings(is_removable).chain(f.body)) for name, f in mod.functions.items()}
+    mod = replace(mod, functions=functions)
+    roots = [e for e in entries if e in mod.functions]
+    if not roots:
+        return mod
+    kept = reachable(mod, roots)
+    return replace(mod, functions={name: f for name, f in mod.functions.items() if name in kept})
+
+
+def removable(mod: IRModule) -> Callable[[Expr], bool]:
+    """Whether the evaluation of a value other than an ``if`` has no effect, as a function of the value."""
     primitives = {name for name, f in mod.functions.items() if f.is_primitive}
 
     def is_removable(value: Expr) -> bool:
@@ -33,12 +46,6 @@ def eliminate_dead_code(mod: IRModule, entries: Sequence[str] = ("main",)) -> IR
                 return not op.stateful
             case Call(op=GlobalVar() as callee):
                 return callee.name in primitives
-        return not isinstance(value, Call)
+        return not isinstance(value, (Call, Match, RefWrite))
 
-    functions = {name: replace(f, body=DeadBindings(is_removable).chain(f.body)) for name, f in mod.functions.items()}
-    mod = replace(mod, functions=functions)
-    roots = [e for e in entries if e in mod.functions]
-    if not roots:
-        return mod
-    kept = reachable(mod, roots)
-    return replace(mod, functions={name: f for name, f in mod.functions.items() if name in kept})
+    return is_removable

@@ -18,6 +18,7 @@ from ..config import Config
 from ..ir.expr import IRModule
 from ..ir.pass_context import PassContext as Lowering
 from ..ir.pass_declaration import DECLARED, PassDeclaration
+from ..passes import to_basic_block_normal_form  # noqa: F401  declares the pass
 from ..passes.flexible_shape_dispatch import flexible_shape_dispatch
 from .module_pass import Pass
 from .pass_context import PassContext, PassInfo
@@ -137,7 +138,6 @@ def _level(function: str) -> int:
 ABSENT = {
     "AlterOpLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
     "ConvertLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
-    "ToBasicBlockNormalForm": "passes work on A-normal form; use ToANormalForm",
     "ToCPS": "there is no continuation-passing style; use ToANormalForm",
     "CanonicalizeCast": "casts fuse with their users; use FuseOps",
     "ForwardFoldScaleAxis": "only scales after an operator are folded; use FoldScaleAxis",

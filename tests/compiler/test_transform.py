@@ -30,8 +30,10 @@ def calls(mod: relay.IRModule, name: str) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_pass_alone_gets_the_form_that_it_requires(name: str) -> None:
     mod = getattr(transform, name)(*ARGUMENTS.get(name, ()))(program())
+    # calls are arguments of calls
+    nested = name == "ToBasicBlockNormalForm"
     untyped = ("ToANormalForm", "Monomorphize", "EliminateCommonSubexpr", "DeadCodeElimination", "RemoveUnusedFunctions")
-    assert has_form(mod, typed=name not in untyped)
+    assert has_form(mod, typed=name not in untyped) is not nested
     assert isinstance(mod, relay.IRModule) and name in dir(transform)
 
 
