@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from .compiler.builder.prelude import Prelude
     from .compiler.executors.create_executor import create_executor
     from .compiler.executors.graph_module import build
+    from .compiler.executors.vm_compiler import optimize
     from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
     from .compiler.ir.match_expr import Pattern
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
@@ -115,7 +116,7 @@ __all__ = [
     "TupleGetItem", "TupleType", "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeVar", "VMError", "Var",
     "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
     "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "num_threads", "op",
-    "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func", "restore_shape_func",
+    "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func", "restore_shape_func",
     "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal", "structural_hash", "testing",
     "transform", "ty", "unregister_op", "var", "vm",
 ]  # fmt: skip
@@ -160,6 +161,7 @@ _LATE = {
     "function": (".function", ""),
     "load_param_dict": (".vm.bytecode.named_arrays", "load_param_dict"),
     "op": (".op", ""),
+    "optimize": (".compiler.executors.vm_compiler", "optimize"),
     "param_dict": (".param_dict", ""),
     "save_param_dict": (".vm.bytecode.named_arrays", "save_param_dict"),
     "scope_builder": (".scope_builder", ""),

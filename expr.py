@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from . import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, TupleWrapper, Var, bind, const, var
+from . import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    TupleWrapper,
+    Var,
+    bind,
+    const,
+    var,
+)
 
 __all__ = [
-    "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "Tuple", "TupleGetItem", "TupleWrapper", "Var", "bind",
-    "const", "var",
+    "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "RefCreate", "RefRead", "RefWrite", "Tuple",
+    "TupleGetItem", "TupleWrapper", "Var", "bind", "const", "var",
 ]  # fmt: skip

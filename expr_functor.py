@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from . import ExprMutator, ExprVisitor
+from .compiler.analysis.expr_functor import ExprFunctor
 
-__all__ = ["ExprMutator", "ExprVisitor"]
+__all__ = ["ExprFunctor", "ExprMutator", "ExprVisitor"]

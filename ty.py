@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from . import Any, FuncType, TensorType, TupleType, scalar_type
+from . import Any, FuncType, GlobalTypeVar, RefType, TensorType, TupleType, TypeCall, TypeData, TypeVar, scalar_type
 from .ops.core.tensor_types import Type
 
-__all__ = ["Any", "FuncType", "TensorType", "TupleType", "Type", "scalar_type"]
+__all__ = [
+    "Any", "FuncType", "GlobalTypeVar", "RefType", "TensorType", "TupleType", "Type", "TypeCall", "TypeData", "TypeVar",
+    "scalar_type",
+]  # fmt: skip

@@ -7,7 +7,8 @@ from ...shape_funcs.symbolic.dim import const
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import TypeCheckError
 from ..ir.call_graph import reachable, recursion_groups
-from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from ..ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from ..ir.match_expr import Match
 from ..ir.visitor import post_order
 from ..ir.well_formed import check_bindings
 from ..passes.infer_type import infer_type
@@ -16,7 +17,12 @@ from ..passes.to_a_normal_form import to_a_normal_form
 _HELP = 'relay.create_executor("vm", ...) and relay.compile run every program'
 #: Expressions of programs without control flow.
 _STRAIGHT = (Call, Constant, GlobalVar, Let, Tuple, TupleGetItem, Var)
-_CONTROL = {If: "an `if`", Function: "a function within a function"}
+_CONTROL = {
+    If: "an `if`",
+    Function: "a function within a function",
+    Match: "a `match`",
+    Constructor: "a constructor of a type",
+}
 
 
 def check_static(mod: IRModule, name: str, who: str) -> None:
@@ -29,7 +35,7 @@ def check_static(mod: IRModule, name: str, who: str) -> None:
     for each in names:
         for node in post_order(mod[each].body):
             if not isinstance(node, _STRAIGHT):
-                what = next((text for kind, text in _CONTROL.items() if isinstance(node, kind)), type(node).__name__)
+                what = next((text for kind, text in _CONTROL.items() if isinstance(node, kind)), f"a {type(node).__name__}")
                 raise _refused(f"{who} runs no control flow: @{each} has {what}", node)
     check_bindings(mod)
     typed = infer_type(to_a_normal_form(mod))

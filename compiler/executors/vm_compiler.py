@@ -85,6 +85,13 @@ def compile(
     return compiler.get_exec()
 
 
+def optimize(
+    mod: Program, target: str = DEVICES[0], params: Mapping[str, Any] | None = None
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """The module after every pass, and the values of ``params``: ``relay.optimize``.  Raises as ``VMCompiler.lower``."""
+    return VMCompiler().optimize(mod, target, params=params)
+
+
 def _copied(name: str, value: Any) -> NDArray:
     try:
         return np.array(value, order="C").view(NDArray)

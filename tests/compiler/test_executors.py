@@ -59,6 +59,8 @@ def test_optimize_gives_the_lowered_module() -> None:
     module, params = relay.vm.VMCompiler().optimize(program(), "llvm", params={"w": W})
     assert "memory.alloc_storage" in module.astext(show_meta_data=False) and list(params) == ["w"]
     assert relay.vm.VMCompiler().optimize(program(), "llvm")[1] == {}
+    again, params = relay.optimize(program(), "llvm", {"w": W})
+    assert relay.structural_equal(again, module) and params["w"].numpy().tolist() == W.tolist()
 
 
 def test_the_pass_context_decides() -> None:
@@ -131,6 +133,25 @@ def test_a_size_that_a_kernel_counts_is_refused() -> None:
     text = "def @main(%x: Tensor[(3), float32]) { sum(argwhere(%x)) }"
     with pytest.raises(relay.TypeCheckError, match=r"runs programs of known sizes: a value in @main is Tensor\[\(\?, 1\)"):
         relay.create_executor("graph", program(text)).evaluate()
+
+
+LISTS = """
+type List[A] { Cons(A, List[A]), Nil }
+def @main(%x: float32) -> List[float32] { Cons(%x, Nil) }
+def @length[A](%l: List[A]) -> int32 { match (%l) { Nil => 0, Cons(_, %t) => add(1, @length(%t)) } }
+def @count(%l: List[float32]) -> int32 { @length(%l) }
+"""
+
+
+def test_lists_are_kept_and_refused_where_arrays_are_needed() -> None:
+    vm = relay.VirtualMachine(relay.vm.compile(program(LISTS)))
+    vm.invoke_stateful("main", 1.5)
+    (cells,) = vm.get_outputs()
+    assert vm.invoke("count", cells).tolist() == 1 == vm["count"]().tolist()
+    with pytest.raises(relay.InputError, match="@main: the result contains an ADT, which no array can hold"):
+        vm.invoke_with_outputs("main", [1.5], [np.zeros((), "float32")])
+    with pytest.raises(relay.TypeCheckError, match="the graph executor runs no control flow: @main has a constructor of a type"):
+        relay.create_executor("graph", program(LISTS)).evaluate()
 
 
 # ---- relay.build -----------------------------------------------------------------------------------------------------

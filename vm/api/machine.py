@@ -18,7 +18,7 @@ from ..report.benchmark import BenchmarkResult, Timing, benchmark
 from ..report.profile_report import Profile
 from ..report.profiling import Collector, profile
 from . import dlpack
-from .argument_errors import a_mapping, a_sequence, a_text
+from .argument_errors import a_mapping, a_sequence, a_text, described
 from .executable import Executable
 from .machine_core import MachineCore, check_device
 from .tensor import Tensor
@@ -153,7 +153,7 @@ class VirtualMachine(MachineCore):
             elif isinstance(value, Tensor):
                 tensors.append(value)
             else:
-                what = f"@{func_name}: the result contains a {type(value).__name__}, which no array can hold"
+                what = f"@{func_name}: the result contains {described(value)}, which no array can hold"
                 raise InputError(what, help="invoke returns any result")
         return tensors
 

@@ -6,10 +6,8 @@ A bfloat16 is stored as its two bytes under the dtype ``V2``, as numpy does.  Eq
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,14 +17,17 @@ from ..api.argument_errors import a_mapping, wrong
 from ..diagnostics import codes
 from ..diagnostics.source import InputError
 
+if TYPE_CHECKING:  # imported by the functions: most programs never use it
+    import zipfile
+
 _SUFFIX = ".npy"
 _RAW_BFLOAT16 = "V2"
-#: The exceptions of zipfile and numpy for damaged, encrypted or otherwise foreign contents.
-_UNREADABLE = (ValueError, OSError, EOFError, SyntaxError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytes:
     """The bytes of arrays by name.  Raises ArgumentError, and InputError for a dtype that programs do not have."""
+    import zipfile
+
     given = a_mapping(params, "save_param_dict: params", "arrays by name")
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
@@ -56,29 +57,23 @@ def load_param_dict(param_bytes: bytes) -> dict[str, NDArray]:
     Raises ArgumentError for an argument that is no bytes, InputError for other or damaged contents.
     """
     if not isinstance(param_bytes, (bytes, bytearray, memoryview)):
-        raise wrong(
-            "load_param_dict: the argument", "bytes", param_bytes, "save_param_dict makes them; Path.read_bytes reads a file"
-        )
+        raise wrong("load_param_dict: the argument", "bytes", param_bytes, "Path(name).read_bytes() reads a file")
     return arrays_of(param_bytes, "load_param_dict: the bytes")
 
 
 def arrays_of(data: bytes | bytearray | memoryview, what: str) -> dict[str, NDArray]:
     """The arrays in ``data``, which messages call ``what``.  Raises InputError."""
+    import zipfile
+    import zlib
+
+    # the exceptions of zipfile and numpy for damaged, encrypted or otherwise foreign contents
+    unreadable = (ValueError, OSError, EOFError, SyntaxError, RuntimeError, zipfile.BadZipFile, zlib.error)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if len(set(archive.namelist())) < len(archive.namelist()):
                 raise ValueError("a name occurs twice")
             return {entry.filename.removesuffix(_SUFFIX): _loaded(archive, entry) for entry in archive.infolist()}
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        SyntaxError,
-        NotImplementedError,
-        RuntimeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except unreadable as error:
         message = f"{what} hold no arrays by name: {error}"
         raise InputError(message, help="save_param_dict and numpy.savez make them") from None
 

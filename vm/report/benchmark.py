@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..api.argument_errors import a_count, wrong
 from .profiling import finish
@@ -59,17 +60,17 @@ class BenchmarkResult:
     @property
     def mean(self) -> float:
         """The mean."""
-        return statistics.fmean(self.results)
+        return float(np.mean(self.results))
 
     @property
     def median(self) -> float:
         """The median."""
-        return statistics.median(self.results)
+        return float(np.median(self.results))
 
     @property
     def std(self) -> float:
         """The standard deviation, of the repetitions as a whole population."""
-        return statistics.pstdev(self.results)
+        return float(np.std(self.results))
 
     @property
     def min(self) -> float:
