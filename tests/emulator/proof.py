@@ -6,6 +6,7 @@ In ``make test`` for one architecture (``architectures``); the text is kept for 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -31,6 +32,16 @@ _why_not: list[str] = []
 def architectures() -> tuple[str, ...]:
     """The architectures for which this run compiles a text: the newest in ``make test``, all otherwise."""
     return ARCHITECTURES[-1:] if tiers.tier() == "test" else ARCHITECTURES
+
+
+@functools.cache
+def missing() -> str | None:
+    """The reason why NVRTC compiles nothing here; None where it does."""
+    try:
+        assert _COMPILER.version
+    except nvrtc.NoNvrtc as error:
+        return str(error)
+    return None
 
 
 def prove(text: str) -> None:
@@ -73,8 +84,8 @@ def kept_texts() -> Iterator[str]:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Forget the texts of an earlier ``make test``."""
-    if tiers.tier() == "test" and not hasattr(session.config, "workerinput"):
+    """Forget the texts of an earlier ``make test``, but not in a run of pytest that a test starts."""
+    if tiers.tier() == "test" and not hasattr(session.config, "workerinput") and "PYTEST_CURRENT_TEST" not in os.environ:
         shutil.rmtree(_folder(), ignore_errors=True)
     _folder().mkdir(parents=True, exist_ok=True)
 
