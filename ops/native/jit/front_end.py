@@ -1,8 +1,8 @@
 """numba's front end, from bytecode to LLVM IR, without the parts that native functions do not need.
 
-numba optimises, links and loads every function separately, with all its callees, again and again.  It runs passes for parts of
-Python that native functions exclude, and resolves the types of each ``a + b`` anew.  The generated code is the same without all
-that (``tests/ops/native/test_front_end.py``).
+numba optimises, links and loads every function separately, with all its callees, again and again.  It runs passes and analyses
+for parts of Python that native functions exclude, and resolves the types of each ``a + b`` and the size of each type anew.  The
+generated code is the same without all that (``tests/ops/native/test_front_end.py``).
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from numba.core import compiler, typed_passes, types, untyped_passes
+from numba.core import compiler, ir, transforms, typed_passes, types, untyped_passes
+from numba.core.base import BaseContext
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_machinery import PassManager
 from numba.core.cpu import CPUContext
+from numba.core.postproc import PostProcessor, VariableLifetime
 
 #: numba's passes for functions without closures, ``with``, ``raise``, lists of literals, and reference-counted values.
 _PASSES = (
@@ -56,6 +58,52 @@ def _cached_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
     return _call_types[key]
 
 
+_get_abi_sizeof = BaseContext.get_abi_sizeof
+#: Sizes of LLVM types by target and text.  numba prints and parses a module for each question.
+_sizes: dict[tuple[str, str], int] = {}
+
+
+def _cached_size(self: Any, ty: Any) -> int:
+    key = str(self.target_data), str(ty)
+    if key not in _sizes:
+        _sizes[key] = _get_abi_sizeof(self, ty)
+    return _sizes[key]
+
+
+_list_variables = ir.Inst._rec_list_vars
+#: Types of the values in an instruction that hold no variable, except for rare ones.
+_WITHOUT_VARIABLES = frozenset((ir.Loc, str, int, bool, type(None), type))
+
+
+def _variables(self: Any, value: Any) -> list[Any]:
+    """The variables of an instruction's values: as numba lists them, with fewer calls."""
+    if type(value) is dict:
+        value = value.values()
+    elif type(value) is not tuple and type(value) is not list:
+        found: list[Any] = _list_variables(self, value)
+        return found
+    found = []
+    for each in value:
+        if type(each) is ir.Var:
+            found.append(each)
+        elif type(each) not in _WITHOUT_VARIABLES:
+            found += self._rec_list_vars(each)
+    return found
+
+
+_process = PostProcessor.run
+
+
+def _process_without_entries(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """Without the variables alive at the entry of each block, which only generators, ``del`` and Python objects need."""
+    if emit_dels or self.func_ir.is_generator:
+        _process(self, emit_dels, extend_lifetimes)
+    else:
+        self.func_ir.blocks = transforms.canonicalize_cfg(self.func_ir.blocks)
+        self.func_ir.variable_lifetime = VariableLifetime(self.func_ir.blocks)
+        self.func_ir.generator_info = None
+
+
 def _unique_builtin(self: Any, library: Any, description: Any, environment: Any) -> Any:
     return [].append  # numba needs a distinct built-in for each function, as a key
 
@@ -69,6 +117,9 @@ _REPLACED: tuple[tuple[type, str, Any], ...] = (
     (CPUCodeLibrary, "finalize", _skip_linking),
     (CPUContext, "get_executable", _unique_builtin),
     (types.Function, "get_call_type", _cached_call_type),
+    (BaseContext, "get_abi_sizeof", _cached_size),
+    (ir.Inst, "_rec_list_vars", _variables),
+    (PostProcessor, "run", _process_without_entries),
 )
 
 
