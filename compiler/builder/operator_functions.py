@@ -16,6 +16,7 @@ from ...ops.core.op import REGISTRY, Op, OpPattern, get
 from ...ops.core.parameters import Default
 from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import TensorType
+from ...shape_funcs.symbolic.dim import Dim
 from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
@@ -139,7 +140,10 @@ def _attrs(op: Op, values: Mapping[str, Any]) -> Any:
 
 
 def _attribute_value(attribute: Attribute, value: Any) -> Any:
-    """An attribute's value; a constant stands for its data, an integer for a list of one integer."""
+    """An attribute's value in plain Python.
+
+    A constant stands for its data, a known size for its number, a dtype of numpy for its name, an integer for a list of one.
+    """
     value = _plain(value)
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return [value] if is_integer and attribute.takes_only_integers else value
@@ -148,6 +152,11 @@ def _attribute_value(attribute: Attribute, value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, Constant):
         value = value.data
+    if isinstance(value, Dim):
+        size = known_size(value)
+        return value if size is None else size
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return np.dtype(value).name
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, (list, tuple)):

@@ -137,11 +137,9 @@ def _level(function: str) -> int:
 #: Passes of Relay without a counterpart, each with the reason and the alternative.
 ABSENT = {
     "AlterOpLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
-    "ConvertLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
     "ToCPS": "there is no continuation-passing style; use ToANormalForm",
     "CanonicalizeCast": "casts fuse with their users; use FuseOps",
     "ForwardFoldScaleAxis": "only scales after an operator are folded; use FoldScaleAxis",
-    "EtaExpand": "LambdaLift makes closures of global functions",
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
     "Legalize": "SimplifyInference also legalizes: it expands calls that no kernel takes as they are",
@@ -153,6 +151,7 @@ ABSENT = {
     "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
     "ManifestLifetimes": "lifetimes need allocations; relay.compile inserts them",
     "MemoryPlan": "the memory plan needs allocations; relay.compile makes it",
+    "SplitArgs": "a kernel takes any number of arguments",
     "CapturePostDfsIndexInSpans": "every node has its place; use relay.analysis.post_order_visit for an order",
     "CollagePartition": "there are no external code generators",
     "Conv2dToSparse": "sparse weights have no operators; use dense ones",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...ops.core.tensor_types import HALVES, FuncType, TensorType, Type
@@ -16,6 +17,8 @@ from ..ir.visitor import free_vars
 from ..text.parser import parse
 from ..text.printer import astext
 from . import inlining, operator_rewrites, parallel_calls
+from .convert_layout import checked_layouts, convert_layout
+from .eta_expansion import eta_expand
 from .inlining import rewritten_function
 from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential
@@ -80,6 +83,18 @@ def _change_batch(data: Mapping[Var, int], batch_size: int = 16) -> Pass:
     return ModulePass(run, PassInfo(0, "ChangeBatch", ()))
 
 
+def _convert_layout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
+    """Convolutions and pools in other layouts: ``{"nn.conv2d": ["NHWC", "default"]}``, of the data and of the kernel."""
+    desired = checked_layouts(desired_layouts)
+    return ModulePass(lambda mod, context: convert_layout(mod, desired), PassInfo(3, "ConvertLayout", ("InferType",)))
+
+
+def _eta_expand(expand_constructor: bool = False, expand_global_var: bool = False) -> Pass:
+    """Functions that are values as functions that call them."""
+    run = functools.partial(eta_expand, constructors=expand_constructor, global_vars=expand_global_var)
+    return ModulePass(lambda mod, context: run(mod), PassInfo(1, "EtaExpand", ()))
+
+
 def _to_mixed_precision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
     """Products and convolutions of float32 in a narrower dtype; ``missing_op_mode`` has no effect: every operator has its rule.
 
@@ -117,8 +132,10 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "BatchingOps": _batching_ops,
     "CanonicalizeOps": _pass("CanonicalizeOps", operator_rewrites.canonicalize_ops, 3, "InferType"),
     "ChangeBatch": _change_batch,
+    "ConvertLayout": _convert_layout,
     "DefuseOps": _pass("DefuseOps", inlining.defuse_ops, 3),
     "DivToMul": _pass("DivToMul", operator_rewrites.div_to_mul, 0),
+    "EtaExpand": _eta_expand,
     "FastMath": _pass("FastMath", operator_rewrites.fast_math, 4),
     "FoldExplicitPadding": _pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
     "Inline": _pass("Inline", inlining.inline, 1),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any as AnyValue
 
+import numpy as np
 import pytest
 
 import relayvm as relay
@@ -102,6 +103,9 @@ CALLS: list[tuple[Callable[[], relay.Expr], str]] = [
     (lambda: relay.zeros(3, "float32"), "zeros(shape=[3])"),
     (lambda: relay.reshape(X, -1), "reshape(%x, newshape=[-1])"),
     (lambda: relay.reshape(X, (relay.const(4), 2)), "reshape(%x, newshape=[4, 2])"),
+    (lambda: relay.reshape(X, (X.type_annotation.shape[1], -1)), "reshape(%x, newshape=[4, -1])"),
+    (lambda: relay.cast(X, np.int8), 'cast(%x, dtype="int8")'),
+    (lambda: relay.zeros((2,), np.dtype("float64")), 'zeros(shape=[2], dtype="float64")'),
     (lambda: relay.clip(X, 0, 6), "clip(%x, a_min=0.0, a_max=6.0)"),
     (lambda: relay.clip(a=X, a_min=0, a_max=6), "clip(%x, a_min=0.0, a_max=6.0)"),
     (lambda: relay.cumsum(X, None, None, None), "cumsum(%x)"),

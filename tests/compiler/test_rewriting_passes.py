@@ -275,3 +275,58 @@ def test_reads_and_writes_of_references_keep_their_order() -> None:
     graph = transform.ToGraphNormalForm()(mod)
     lets = [n.var for n in post_order(graph["main"]) if isinstance(n, relay.Let)]
     assert set(lets) == {cell, old, ignored}
+
+
+# ---- layouts and values that are functions -----------------------------------------------------------------------
+
+
+def test_convert_layout() -> None:
+    image = relay.var("image", (1, 3, 6, 6))
+    first = relay.nn.relu(relay.nn.conv2d(image, weights(4, 3, 3, 3), padding=1))
+    pooled = relay.nn.max_pool2d(first, 2, 2)
+    mod = main(image, body=relay.nn.conv2d(pooled, weights(2, 4, 1, 1)))
+    layouts = {"nn.conv2d": ["NHWC", "default"], "nn.max_pool2d": ["NHWC"]}
+    new = transform.ConvertLayout(layouts)(mod)
+    calls = [n for n in post_order(new["main"]) if isinstance(n, relay.Call)]
+    assert [c.attrs.data_layout for c in calls if c.op.name == "nn.conv2d"] == ["NHWC", "NHWC"]
+    transforms = [(c.attrs.src_layout, c.attrs.dst_layout) for c in calls if c.op.name == "layout_transform"]
+    assert sorted(transforms) == [("NCHW", "NHWC"), ("NHWC", "NCHW"), ("OIHW", "HWIO"), ("OIHW", "HWIO")]
+    data = np.random.default_rng(3).normal(size=(1, 3, 6, 6)).astype("float32")
+    assert np.allclose(run(new, data).numpy(), run(mod, data).numpy(), rtol=1e-4, atol=1e-5)
+    assert relay.structural_equal(transform.ConvertLayout({"nn.conv2d": ["NCHW"]})(mod), mod)
+
+
+def test_eta_expand() -> None:
+    text = """#[version = "0.0.5"]
+    type Box { Full(int32), Empty }
+    def @next(%n: int32) -> int32 { %n + 1 }
+    def @twice(%f: fn(int32) -> int32, %n: int32) -> int32 { %f(%f(%n)) }
+    def @main(%n: int32) -> int32 { let %box = Full; @twice(@next, %n) }
+    """
+    mod = relay.parse(text)
+    new = transform.EtaExpand(expand_global_var=True)(mod)
+    (argument,) = [n.args[0] for n in post_order(new["main"]) if isinstance(n, relay.Call) and n.op.name == "twice"]
+    assert isinstance(argument, relay.Function) and argument.body.op.name == "next"
+    assert run(new, np.int32(3)).tolist() == 5
+    assert isinstance(transform.EtaExpand(expand_constructor=True)(mod)["main"].body.value, relay.Function)
+    assert relay.structural_equal(transform.EtaExpand()(mod), mod)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "text"),
+    [
+        ({"nn.dense": ["NC"]}, "ConvertLayout: an operator must be a convolution or a pool, not"),
+        ({"nn.conv2d": ["NHWC", "HWIO", "NHWC"]}, "ConvertLayout: the layouts of nn.conv2d must be the layouts of data and"),
+        ({"nn.max_pool2d": ["NHWC", "default"]}, "ConvertLayout: the layouts of nn.max_pool2d must be one layout, not"),
+    ],
+)  # fmt: skip
+def test_wrong_layouts(layouts: dict[str, list[str]], text: str) -> None:
+    with pytest.raises(relay.ArgumentError) as error:
+        transform.ConvertLayout(layouts)
+    assert text in str(error.value)
+
+
+def test_optimize() -> None:
+    a = x()
+    module, params = relay.optimize(main(a, body=relay.exp(a)), "cpu")
+    assert isinstance(module, relay.IRModule) and params == {}
