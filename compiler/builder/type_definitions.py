@@ -12,7 +12,7 @@ from ...ops.core.tensor_types import Type
 from ...vm.api.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
-from ..ir.expr import Constructor, IRModule, TypeData
+from ..ir.expr import Constructor, IRModule, TypeData, replace
 from ..text.parser import parse
 
 _STD = Path(__file__).parents[1] / "std"
@@ -65,7 +65,7 @@ def get_constructor(self: IRModule, adt: str, name: str) -> Constructor:
 
 def import_(self: IRModule, path: str | Path) -> None:
     """Add the functions and types of a text file; those that the module has already are kept."""
-    _add_missing(self, parse(Path(path)))
+    add_missing(self, parse(Path(path)))
 
 
 def import_from_std(self: IRModule, name: str) -> None:
@@ -77,15 +77,21 @@ def import_from_std(self: IRModule, name: str) -> None:
     if a_text(name, "import_from_std: the name") not in known:
         message = f"the standard library has no {name}{did_you_mean(name, known)}"
         raise ArgumentError(message, here(), help=f"its files: {', '.join(known)}")
-    _add_missing(self, _std_module(name))
+    add_missing(self, _std_module(name))
 
 
 @functools.cache
 def _std_module(name: str) -> IRModule:
-    return parse(_STD / name)
+    return internal(parse(_STD / name))
 
 
-def _add_missing(module: IRModule, other: IRModule) -> None:
+def internal(module: IRModule) -> IRModule:
+    """The module with functions that are compiled only where a program uses them."""
+    return replace(module, functions={n: f.with_attr("Internal", 1) for n, f in module.functions.items()})
+
+
+def add_missing(module: IRModule, other: IRModule) -> None:
+    """Add the functions and types of a module that ``module`` does not have."""
     add_definitions(module, {n: d for n, d in other.type_definitions.items() if n not in module.type_definitions})
     added = {n: f for n, f in other.functions.items() if n not in module.functions}
     object.__setattr__(module, "functions", {**module.functions, **added})

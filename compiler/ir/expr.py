@@ -222,6 +222,11 @@ class Function(Expr):
         ) -> None: ...  # fmt: skip
 
     @property
+    def is_internal(self) -> bool:
+        """Whether the function is compiled only if another function uses it: one of the standard library."""
+        return bool(self.attrs.get("Internal"))
+
+    @property
     def is_primitive(self) -> bool:
         return bool(self.attrs.get("Primitive"))
 

@@ -5,7 +5,8 @@
 
 Requires: A-normal form.
 Ensures: no function has type parameters; constructors, matches and references are calls of the operators of ``ops.defs.adt_ops``
-and ifs; parameters of inner functions have their inferred types.  A function that is not used has no copy if it is polymorphic.
+and ifs; parameters of inner functions have their inferred types.  A polymorphic or internal function that is not used has no
+copy.
 Raises TypeCheckError for a match that does not cover every value, and for a pattern that fits no value.
 
 The copies of a function differ in types only.  A program in which a function needs infinitely many types is refused.
@@ -59,7 +60,7 @@ def monomorphize(mod: IRModule) -> IRModule:
 
 def _concerns(function: Function) -> bool:
     """Whether the function has type parameters, a node of this pass's kind, or an inner function without types."""
-    if function.type_params:
+    if function.type_params or function.is_internal:
         return True
     if function.is_primitive:
         return False
@@ -72,6 +73,11 @@ def _concerns(function: Function) -> bool:
             return True
     _, result = let_chain(function.body)
     return isinstance(result, Constructor)
+
+
+def _on_demand(function: Function) -> bool:
+    """Whether the new module has the function only where it is used."""
+    return bool(function.type_params) or function.is_internal
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class _Monomorphizer:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
-        self.names = Names({n for n, f in mod.functions.items() if not f.type_params})
+        self.names = Names({n for n, f in mod.functions.items() if not _on_demand(f)})
         self.instances: dict[tuple[str, str], _Instance] = {}
         self.waiting: list[_Instance] = []
         self.errors: list[Diagnostic] = []
@@ -97,7 +103,7 @@ class _Monomorphizer:
 
     def run(self) -> IRModule:
         functions: dict[str, Function] = {}
-        self.waiting = [_Instance(n, f, ()) for n, f in self.mod.functions.items() if not f.type_params]
+        self.waiting = [_Instance(n, f, ()) for n, f in self.mod.functions.items() if not _on_demand(f)]
         while self.waiting:
             instance = self.waiting.pop(0)
             functions[instance.name] = _Copy(self, instance).function()
@@ -211,7 +217,8 @@ class _Copy:
         return rebuild(value, lambda a: self._atom(a, env, out), lambda chain: self._chain(chain, env))
 
     def _atom(self, atom: Expr, env: Mapping[Expr, Expr], out: list[tuple[Var, Expr]]) -> Expr:
-        if isinstance(atom, GlobalVar) and self.solver.instances.get(atom):
+        function = self.program.function(atom.name) if isinstance(atom, GlobalVar) else None
+        if isinstance(atom, GlobalVar) and function is not None and _on_demand(function):
             types = tuple(self.solver.type_of(t) or TupleType(()) for t in self.solver.instances[atom])
             return self.program.instance(atom, types)
         if isinstance(atom, Constructor):

@@ -1,0 +1,164 @@
+"""Tensor arrays of the prelude: every function, against lists of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.compiler.std import tensor_array
+
+
+def arrays(value: Any) -> list[np.ndarray | None]:
+    """A list of elements of a tensor array; None for an element that was never written."""
+    found = []
+    while value.constructor == "Cons":
+        found.append(value[0][0].numpy() if len(value[0]) else None)
+        value = value[1]
+    return found
+
+
+def same(found: Any, wanted: list[Any]) -> None:
+    got = arrays(found) if isinstance(found, relay.ADT) and found.constructor in ("Cons", "Nil") else [found[0].numpy()]
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_array_equal(a, b)
+
+
+X = np.arange(12, dtype="float32").reshape(4, 3)
+
+
+def dynamic(dtype: str = "float32") -> tuple[relay.IRModule, Any, Any]:
+    """A module with the functions of a dtype, and functions that give their variables and constructors."""
+    p = relay.Prelude()
+
+    def function(name: str) -> Any:
+        return p.get_global_var(name, dtype)
+
+    def make(rank: int) -> Any:
+        return p.get_tensor_ctor(f"tensor{rank}", dtype)
+
+    return p.mod, function, make
+
+
+def test_every_function_of_any_rank() -> None:
+    mod, f, make = dynamic()
+    x, i = relay.var("x", shape=(relay.Any(), 3)), relay.var("i", shape=(relay.Any(),), dtype="int32")
+    rows = f("tensor_array_unstack_tensor2")(x)
+    parts = {
+        "unstack": rows,
+        "array": f("tensor_array")(relay.const(2)),
+        "read": f("tensor_array_read")(rows, relay.const(1)),
+        "write": f("tensor_array_write")(rows, relay.const(2), make(1)(relay.const(np.zeros(5, "float32")))),
+        "scatter": f("tensor_array_scatter")(f("tensor_array")(relay.const(4)), i, rows),
+        "stack": f("tensor_array_stack")(rows),
+        "concat": f("tensor_array_concat")(rows),
+        "gather": f("tensor_array_gather")(rows, i),
+        "split": f("tensor_array_split")(f("tensor_array")(relay.const(3)), make(2)(x), relay.const(np.array([1, 3], "int32"))),
+        "take": f("tensor_take")(make(2)(x), relay.const(1), relay.const(3)),
+        "expand": f("tensor_expand_dims")(make(2)(x)),
+        "concatenate": f("tensor_concatenate")(make(2)(x), make(2)(x)),
+    }
+    mod["main"] = relay.Function([x, i], relay.Tuple(list(parts.values())))
+    assert relay.structural_equal(relay.parse(mod.astext()), mod)
+    indices = np.array([3, 0, 1, 2], "int32")
+    found = dict(zip(parts, relay.VirtualMachine(relay.compile(mod)).run(X, indices), strict=True))
+    wanted = {
+        "unstack": list(X),
+        "array": [None, None],
+        "read": [X[1]],
+        "write": [X[0], X[1], np.zeros(5), X[3]],
+        "scatter": [X[1], X[2], X[3], X[0]],
+        "stack": [X],
+        "concat": [X.ravel()],
+        "gather": [X[indices]],
+        "split": [X[:1], X[1:], None],
+        "take": [X[1:3]],
+        "expand": [X[None]],
+        "concatenate": [np.concatenate([X, X])],
+    }
+    for name, value in wanted.items():
+        same(found[name], value)
+
+
+def test_every_function_is_tested() -> None:
+    names = {n.removeprefix("tensor_array_").removeprefix("tensor_") for n in tensor_array.FUNCTIONS}
+    assert {n for n in names if "unstack" not in n} == {
+        "array", "read", "write", "scatter", "stack", "concat", "gather", "split", "take", "expand_dims", "concatenate",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+@pytest.mark.extensive(rank=[1])
+def test_unstack_of_other_ranks(rank: int) -> None:
+    mod, f, _ = dynamic("int64")
+    value = np.arange(2**rank).reshape((2,) * rank)
+    mod["main"] = relay.Function([], f(f"tensor_array_unstack_tensor{rank}")(relay.const(value)))
+    same(relay.VirtualMachine(relay.compile(mod)).run(), list(value))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (relay.Any(), 2)])
+def test_one_shape(shape: tuple[Any, ...]) -> None:
+    p = relay.Prelude()
+    sizes = tuple(d if isinstance(d, int) else 5 for d in shape)
+    data = np.arange(4 * int(np.prod(sizes)), dtype="float32").reshape(4, *sizes)
+
+    def f(name: str) -> Any:
+        return p.get_global_var_static(name, "float32", shape)
+
+    x = relay.var("x", shape=(relay.Any(), *shape))
+    i = relay.const(np.array([2, 0, 3, 1], "int32"))
+    make = p.get_tensor_ctor_static("tensor_constructor", "float32", shape)
+    one = make(relay.const(data[0] + 1)) if relay.Any() not in shape else None
+    rows = f("tensor_array_unstack")(x)
+    parts: dict[str, Any] = {
+        "scatter": f("tensor_array_scatter")(f("tensor_array")(relay.const(5)), i, rows),
+        "read": f("tensor_array_read")(rows, relay.const(2)),
+    }
+    tensors = {
+        "stack": f("tensor_array_stack")(rows),
+        "gather": f("tensor_array_gather")(rows, i),
+        "data": f("tensor_array_get_data")(rows, relay.const(3)),
+        "own": f("tensor_get_data")(f("tensor_array_read")(rows, relay.const(1))),
+    }
+    if shape:
+        tensors["concat"] = f("tensor_array_concat")(rows)
+        tensors["both"] = f("tensor_concatenate")(tensors["concat"], tensors["concat"])
+    if one is not None:
+        parts["write"] = f("tensor_array_write")(rows, relay.const(0), one)
+    p.mod["main"] = relay.Function([x], relay.Tuple([*parts.values(), *tensors.values()]))
+    found = dict(zip([*parts, *tensors], relay.VirtualMachine(relay.compile(p.mod)).run(data), strict=True))
+    same(found["scatter"], [data[1], data[3], data[0], data[2], None])
+    same(found["read"], [data[2]])
+    if one is not None:
+        same(found["write"], [data[0] + 1, *data[1:]])
+    joined = data.reshape(-1, *sizes[1:])
+    wanted = {"stack": data, "gather": data[[2, 0, 3, 1]], "data": data[3], "own": data[1], "concat": joined}
+    wanted["both"] = np.concatenate([joined, joined])
+    for name in tensors:
+        np.testing.assert_array_equal(found[name].numpy(), wanted[name])
+    header = p.get_type_static("tensor_t", "float32", shape)
+    assert header.name == p.get_name_static("tensor_t", "float32", shape)
+
+
+def test_functions_that_are_not_used_are_not_compiled() -> None:
+    mod, f, _ = dynamic()
+    mod["main"] = relay.Function([], f("tensor_array")(relay.const(1)))
+    exe = relay.compile(mod)
+    assert {fn.name for fn in exe.functions} == {"main", "tensor_array_float32"}
+
+
+def test_unknown_names() -> None:
+    p = relay.Prelude()
+    for wrong in (
+        lambda: p.get_global_var("tensor_array_red", "float32"),
+        lambda: p.get_tensor_ctor("tensor7", "float32"),
+        lambda: p.get_type("tensor", "float32"),
+        lambda: p.get_name("tensor_t", "float31"),
+    ):
+        with pytest.raises(relay.RelayError):
+            wrong()
