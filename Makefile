@@ -64,11 +64,12 @@ layers: $(VENV)/stamp-test
 docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md, docs/errors.md, docs/commands.md
 	$(PY) -m relayvm.compiler.docs.pages
 
-bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, tuning, error rates of compare (minutes)
+bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, parsing, tuning, error rates of compare (minutes)
 	$(PY) benchmarks/dispatch.py
 	$(PY) benchmarks/cold_start.py
 	$(PY) benchmarks/significance.py
 	$(PY) benchmarks/memory.py
+	$(PY) benchmarks/parse.py
 	$(PY) benchmarks/tuning.py
 	$(PY) benchmarks/kernels.py
 
