@@ -5,7 +5,7 @@
 The rule is ``Op.static`` of the operator; the new call takes the arguments that are inputs of the static operator, by name.
 Shape inputs are known if they are constants, or if their elements are numbers by the arithmetic of ``elements``.  A
 ``dyn.reshape`` and a ``dyn.strided_slice`` become static also with unknown sizes, if the attributes of the static form can
-express these (``newshape``).
+express these (``newshape``).  Shapes of int32 are taken to hold their sizes.
 
     let %s = shape_of(%x);                                // %x: Tensor[(?n, 4, 2), float32]
     let %n = strided_slice(%s, begin=[0], end=[1]);
@@ -98,7 +98,8 @@ class _Rewriter:
 
     def __init__(self) -> None:
         self.known: dict[Expr, Constant] = {}
-        self.elements = ElementTable()
+        # Relay's shapes are int32: a size that wraps there fails in the dynamic form, unless the tensor is empty
+        self.elements = ElementTable(whole=("int64", "int32"))
         self.retyped: dict[Expr, Expr] = {}  # variables by the variables that have their former types
         self.fields: dict[Expr, tuple[Expr, ...]] = {}  # of tuples
 

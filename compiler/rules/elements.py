@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from ..ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, type_of
 MAX_ELEMENTS = 64
 #: The depth of the deepest size expressions that are compared.
 MAX_DEPTH = 8
+#: The dtypes that hold every size.
+WHOLE = ("int64",)
 #: The elements of a tensor, row-major, None for an unknown element; for a tuple, the elements of its fields.
 Known = tuple[Any, ...]
 
@@ -64,10 +66,14 @@ _FOLDS: dict[str, Callable[[Sequence[Dim]], Dim]] = {"sum": total, "prod": produ
 
 
 class ElementTable:
-    """The known elements of the values of a function, filled binding by binding."""
+    """The known elements of the values of a function, filled binding by binding.
 
-    def __init__(self) -> None:
+    ``whole``: the dtypes that are taken to hold every size; other integers hold numbers only.
+    """
+
+    def __init__(self, whole: Collection[str] = WHOLE) -> None:
         self._known: dict[Expr, Known] = {}
+        self.whole = whole
 
     def of(self, atom: Expr) -> Known | None:
         """The elements of an atom; None if nothing is known."""
@@ -96,7 +102,7 @@ class ElementTable:
             case Call(op=Op()) if isinstance(value.attrs, ShapeOfAttrs):
                 shape = value.args[0].ty
                 assert isinstance(shape, TensorType)
-                return tuple(_wrapped(d, value.attrs.dtype) for d in shape.shape)
+                return tuple(_wrapped(d, value.attrs.dtype, self.whole) for d in shape.shape)
             case Call(op=Op() as op) if _is_small(value.ty):
                 return self._call_elements(value, op)
         return None
@@ -113,7 +119,7 @@ class ElementTable:
         if len(loads) > MAX_ELEMENTS:
             return None
         if op.reduction is not None:
-            return _reduced(call, op, inputs, loads)
+            return _reduced(call, op, inputs, loads, self.whole)
         types = tensors(type_of(call))
         outputs = tuple(Value(t.dtype, t.shape, len(loads) + k) for k, t in enumerate(types))
         results = []
@@ -121,7 +127,8 @@ class ElementTable:
             axes = tuple(Axis(a) for a in range(ty.rank))
             element = op.compute(inputs, axes, call.attrs, outputs if isinstance(call.ty, TupleType) else outputs[0])
             element = element[k] if isinstance(element, tuple) else element
-            results.append(tuple(_wrapped(_evaluate(element, at, loads), ty.dtype) for at in _indices(ty)))
+            at_each = (_evaluate(element, at, loads, self.whole) for at in _indices(ty))
+            results.append(tuple(_wrapped(e, ty.dtype, self.whole) for e in at_each))
         if all(e is None for r in results for e in r):
             return None
         return tuple(results) if isinstance(call.ty, TupleType) else results[0]
@@ -153,7 +160,9 @@ def _indices(ty: TensorType) -> itertools.product[tuple[int, ...]]:
     return itertools.product(*map(range, sizes if all(sizes) else (0,)))
 
 
-def _reduced(call: Call, op: Op, inputs: tuple[Any, ...], loads: list[tuple[TensorType, Known | None]]) -> Known | None:
+def _reduced(
+    call: Call, op: Op, inputs: tuple[Any, ...], loads: list[tuple[TensorType, Known | None]], whole: Collection[str] = WHOLE
+) -> Known | None:
     """The only element of a full sum or product."""
     assert op.reduction is not None and op.compute is not None and isinstance(call.ty, TensorType)
     source, known = loads[0]
@@ -161,19 +170,18 @@ def _reduced(call: Call, op: Op, inputs: tuple[Any, ...], loads: list[tuple[Tens
     if fold is None or op.reduction.finish is not None or known is None or const(product(call.ty.shape)) != 1:
         return None
     element = op.compute(inputs, tuple(Axis(a) for a in range(source.rank)), call.attrs, None)
-    parts = [_evaluate(element, at, loads) for at in _indices(source)]
-    return None if None in parts else (_wrapped(fold([p for p in parts if p is not None]), call.ty.dtype),)
+    parts = [_evaluate(element, at, loads, whole) for at in _indices(source)]
+    return None if None in parts else (_wrapped(fold([p for p in parts if p is not None]), call.ty.dtype, whole),)
 
 
 # ---- scalar expressions ----------------------------------------------------------------------------------------------
 
 
-def _wrapped(value: Dim | None, dtype: str) -> Dim | None:
-    """``value`` as an element of ``dtype``; an expression that is no number is an element of int64 only, which holds every
-    size."""
+def _wrapped(value: Dim | None, dtype: str, whole: Collection[str] = WHOLE) -> Dim | None:
+    """``value`` as an element of ``dtype``; an expression that is no number is an element of the dtypes ``whole`` only."""
     number = None if value is None else const(value)
     if number is None:
-        return value if dtype == "int64" else None
+        return value if dtype in whole else None
     if dtype == "bool":
         return dim(int(number != 0))
     bits = 8 * ITEMSIZE[dtype]
@@ -181,7 +189,9 @@ def _wrapped(value: Dim | None, dtype: str) -> Dim | None:
     return dim(number - (1 << bits) if not dtype.startswith("u") and number >> (bits - 1) else number)
 
 
-def _evaluate(scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[TensorType, Known | None]]) -> Dim | None:
+def _evaluate(
+    scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[TensorType, Known | None]], whole: Collection[str] = WHOLE
+) -> Dim | None:
     """The value of ``scalar`` for the element at ``at`` of the result."""
 
     def of(part: Scalar) -> Dim | None:
@@ -195,7 +205,7 @@ def _evaluate(scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[TensorT
             case Load():
                 return _load([of(i) for i in part.index], *loads[part.param])
             case Cast():
-                return None if is_float(part.dtype) or is_float(part.value.dtype) else _wrapped(of(part.value), part.dtype)
+                return None if is_float(part.dtype) or is_float(part.value.dtype) else _wrapped(of(part.value), part.dtype, whole)
             case Select() | Apply(function="where"):
                 condition, then, otherwise = part.args if isinstance(part, Apply) else _operands(part)
                 chosen = _number(of(condition))
@@ -203,7 +213,7 @@ def _evaluate(scalar: Scalar, at: tuple[int, ...], loads: Sequence[tuple[TensorT
             case Guard():
                 return of(part.value) if _number(of(part.condition)) else None
             case Apply():
-                return None if is_float(part.args[0].dtype) else _apply(part, [of(a) for a in part.args])
+                return None if is_float(part.args[0].dtype) else _apply(part, [of(a) for a in part.args], whole)
         return None
 
     return of(scalar)
@@ -261,14 +271,14 @@ def _range(d: Dim) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
-def _apply(part: Apply, args: Sequence[Dim | None]) -> Dim | None:
+def _apply(part: Apply, args: Sequence[Dim | None], whole: Collection[str] = WHOLE) -> Dim | None:
     """A function of known arguments, in its dtype."""
     if None in args or len(args) != 2:
         return None
     a, b = (x for x in args if x is not None)
     if part.function in _FUNCTIONS:
-        return _wrapped(_FUNCTIONS[part.function](a, b), part.dtype)
+        return _wrapped(_FUNCTIONS[part.function](a, b), part.dtype, whole)
     x, y = const(a), const(b)
     if part.function in _OF_NUMBERS and x is not None and y is not None:
-        return _wrapped(dim(_OF_NUMBERS[part.function](x, y)), part.dtype)
+        return _wrapped(dim(_OF_NUMBERS[part.function](x, y)), part.dtype, whole)
     return None

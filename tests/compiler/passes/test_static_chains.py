@@ -172,10 +172,22 @@ def test_a_static_size_that_a_use_refuses_stays_dynamic() -> None:
     assert "dyn.reshape" in operators(mod, "refused") and operators(mod) == ["reshape"]
 
 
-def test_a_shape_of_int32_is_known_only_where_its_sizes_are_numbers() -> None:
-    text = 'def @main(%x: Tensor[({}), float32]) {{ dyn.reshape(%x, shape_of(%x, dtype="int32")) }}'
-    assert operators(static(text.format("2, 3"))) == ["reshape"]
-    assert operators(static(text.format("?n, 3"))) == ["dyn.reshape"]  # n may be above 2**31
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_shapes_of_both_dtypes(dtype: str) -> None:
+    mod = static(f"""def @main(%x: Tensor[(?n, 4), float32], %y: Tensor[(?n, 2, 2), float32]) {{
+        let %a = dyn.reshape(%x, shape_of(%y, dtype="{dtype}"));
+        let %b = dyn.reshape(%y, shape_of(%a, dtype="{dtype}"));
+        let %s = cast(shape_of(%b, dtype="{dtype}"), dtype="int64");
+        dyn.reshape(%b, prod(%s, axis=[0], keepdims=True))
+    }}""")
+    assert operators(mod) == ["reshape", "reshape", "reshape"]
+
+
+def test_a_shape_of_int8_is_known_only_where_its_sizes_are_numbers() -> None:
+    text = 'def @main(%x: Tensor[({}), float32]) {{ dyn.reshape(%x, cast(shape_of(%x), dtype="int8")) }}'
+    with_numbers, with_names = text.format("2, 3"), text.format("?n, 3")
+    assert operators(static(with_numbers)) == ["reshape"]
+    assert operators(static(with_names)) == ["dyn.reshape"]  # 256 + 3 is 3
 
 
 # ---- equal results ---------------------------------------------------------------------------------------------------
