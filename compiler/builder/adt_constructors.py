@@ -158,7 +158,7 @@ class PatternTuple(metaclass=ConstructorOfNodes):
 
 
 def _patterns(values: AnyValue, who: str) -> tuple[matches.Pattern, ...]:
-    given = a_sequence(values or (), f"{who}: the patterns")
+    given = a_sequence(() if values is None else values, f"{who}: the patterns")
     for value in given:
         if not isinstance(value, matches.Pattern):
             raise wrong(f"{who}: a pattern", "a pattern", value, 'relay.PatternVar(relay.var("x")), relay.PatternWildcard()')

@@ -7,12 +7,10 @@ from ...shape_funcs.symbolic.dim import const
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import TypeCheckError
 from ..ir.call_graph import reachable, recursion_groups
-from ..ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
+from ..ir.expr import Call, Constant, Constructor, Expr, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var, replace
 from ..ir.match_expr import Match
 from ..ir.visitor import post_order
-from ..ir.well_formed import check_bindings
-from ..passes.infer_type import infer_type
-from ..passes.to_a_normal_form import to_a_normal_form
+from ..transform.requirements import with_requirements
 
 _HELP = 'relay.create_executor("vm", ...) and relay.compile run every program'
 #: Expressions of programs without control flow.
@@ -37,10 +35,8 @@ def check_static(mod: IRModule, name: str, who: str) -> None:
             if not isinstance(node, _STRAIGHT):
                 what = next((text for kind, text in _CONTROL.items() if isinstance(node, kind)), f"a {type(node).__name__}")
                 raise _refused(f"{who} runs no control flow: @{each} has {what}", node)
-    check_bindings(mod)
-    typed = infer_type(to_a_normal_form(mod))
-    for each in names:
-        function = typed[each]
+    typed = with_requirements(replace(mod, functions={n: f for n, f in mod.functions.items() if n in names}), ["InferType"])
+    for each, function in typed.functions.items():
         for node in (*function.params, *post_order(function.body)):
             if not isinstance(node, GlobalVar) and node.ty is not None and not _is_static(node.ty):
                 what = f"%{node.name}" if isinstance(node, Var) else f"a value in @{each}"

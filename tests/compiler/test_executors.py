@@ -150,8 +150,11 @@ def test_lists_are_kept_and_refused_where_arrays_are_needed() -> None:
     assert vm.invoke("count", cells).tolist() == 1 == vm["count"]().tolist()
     with pytest.raises(relay.InputError, match="@main: the result contains an ADT, which no array can hold"):
         vm.invoke_with_outputs("main", [1.5], [np.zeros((), "float32")])
+    graph = relay.create_executor("graph", program(LISTS))
     with pytest.raises(relay.TypeCheckError, match="the graph executor runs no control flow: @main has a constructor of a type"):
-        relay.create_executor("graph", program(LISTS)).evaluate()
+        graph.evaluate()
+    graph.mod["main"] = program()["twice"]
+    assert graph.evaluate()(X)[0].tolist() == (2 * X).tolist()  # functions beside it have types as parameters
 
 
 # ---- relay.build -----------------------------------------------------------------------------------------------------
