@@ -115,10 +115,10 @@ __all__ = [
     "RefRead", "RefType", "RefWrite", "RelayError", "ScopeBuilder", "ShapeError", "Tensor", "TensorType", "Tuple",
     "TupleGetItem", "TupleType", "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeVar", "VMError", "Var",
     "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
-    "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "num_threads", "op",
-    "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func", "restore_shape_func",
-    "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal", "structural_hash", "testing",
-    "transform", "ty", "unregister_op", "var", "vm",
+    "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "loops", "num_threads",
+    "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func",
+    "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal",
+    "structural_hash", "testing", "transform", "ty", "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 
@@ -160,6 +160,7 @@ _LATE = {
     "expr_functor": (".expr_functor", ""),
     "function": (".function", ""),
     "load_param_dict": (".vm.bytecode.named_arrays", "load_param_dict"),
+    "loops": (".loops", ""),
     "op": (".op", ""),
     "optimize": (".compiler.executors.vm_compiler", "optimize"),
     "param_dict": (".param_dict", ""),

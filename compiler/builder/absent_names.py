@@ -70,7 +70,6 @@ _ABSENT: dict[str, str] = {
     "frontend": "there are no importers of models; write the program as text or with this module",
     "quantize": "quantisation is a number format of its own: scales and zero points would be part of every type",
     "vision.yolo_reorg": "use nn.space_to_depth, and relay.take for the order of the channels",
-    "loops": "write a function that calls itself: relay.GlobalVar(name)(...)",
     "SourceName": "the name of a program's text is an argument: relay.parse(text, source_name)",
     "TypeFunctor": "types are plain dataclasses: walk over their fields",
     "TypeKind": "the kind of a type is its class: relay.TensorType, relay.TupleType, relay.FuncType",

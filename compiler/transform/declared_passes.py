@@ -138,7 +138,6 @@ def _level(function: str) -> int:
 ABSENT = {
     "AlterOpLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
     "ToCPS": "there is no continuation-passing style; use ToANormalForm",
-    "CanonicalizeCast": "casts fuse with their users; use FuseOps",
     "ForwardFoldScaleAxis": "only scales after an operator are folded; use FoldScaleAxis",
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
@@ -160,7 +159,6 @@ ABSENT = {
     "SimplifyFCTranspose": "a transposed weight is an attribute; use relay.nn.matmul(transpose_b=True)",
     "Defunctionalization": "functions are values at run time, too; use LambdaLift",
     "FakeQuantizationToInteger": "there is no quantisation",
-    "FlattenAtrousConv": "use the dilation of relay.nn.conv2d",
     "LayoutConfig": "an operator's layout is chosen with its implementation; relay.compile does both",
     "LazyGradientInit": "there are no gradients",
     "InlineCompilerFunctionsBoundTo": "there are no external code generators",

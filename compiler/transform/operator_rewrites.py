@@ -6,12 +6,14 @@ The compiler does not run them by itself: they change rounding, or only the form
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, is_float
-from ..ir.expr import Call, Constant, Expr, IRModule, replace
+from ..ir.expr import Call, Constant, Expr, Function, IRModule, replace
+from ..ir.visitor import children, post_order, uses, with_children
 from .inlining import rewritten_function
 
 #: ``call -> replacement``, or None: the call stays.  The replacement has the type of the call.
@@ -90,6 +92,60 @@ def fold_explicit_padding(mod: IRModule) -> IRModule:
         return Call(op, (pad.args[0], call.args[1]), replace(call.attrs, padding=tuple(padding)))
 
     return rewritten_calls(mod, rule)
+
+
+def flatten_atrous_conv(mod: IRModule) -> IRModule:
+    """``nn.batch_to_space_nd`` of a convolution of ``nn.space_to_batch_nd`` as a convolution with dilation."""
+
+    def rule(call: Call, op: Op) -> Expr | None:
+        conv = _argument(call, "nn.conv2d") if op.name == "nn.batch_to_space_nd" else None
+        blocks = _argument(conv, "nn.space_to_batch_nd") if conv is not None else None
+        if conv is None or blocks is None or not _is_plain(conv.attrs) or blocks.attrs.pad_value != 0:
+            return None
+        shape, pads, crops = blocks.attrs.block_shape, blocks.attrs.paddings, call.attrs.crops
+        if shape != call.attrs.block_shape or len(shape) != 2:
+            return None
+        # cropping the first results is padding less before the data
+        padding = [pad[side] - crop[side] for side in (0, 1) for pad, crop in zip(pads, crops, strict=True)]
+        if min(padding) < 0:
+            return None
+        attrs = replace(conv.attrs, dilation=shape, padding=tuple(padding))
+        return Call(conv.op, (blocks.args[0], conv.args[1]), attrs)
+
+    return rewritten_calls(mod, rule)
+
+
+def _argument(call: Call, name: str) -> Call | None:
+    """The first argument if it is a call of the operator ``name``."""
+    first = call.args[0]
+    return first if isinstance(first, Call) and isinstance(first.op, Op) and first.op.name == name else None
+
+
+def _is_plain(attrs: Any) -> bool:
+    """Whether a convolution has its channels last and neither strides, dilation nor padding."""
+    steps = {n for value in (attrs.strides, attrs.dilation) for n in (value if isinstance(value, tuple) else (value,))}
+    padding = attrs.padding if isinstance(attrs.padding, tuple) else (attrs.padding,)
+    return attrs.data_layout == "NHWC" and attrs.out_layout in ("", "NHWC") and steps == {1} and not any(padding)
+
+
+def canonicalize_cast(mod: IRModule) -> IRModule:
+    """A cast of its own for each use of a cast, so that each fuses with its user."""
+    functions = {}
+    for name, f in mod.functions.items():
+        count = uses(post_order(f))
+        shared = {id(n) for n in post_order(f) if isinstance(n, Call) and n.op is get("cast") and count.get(id(n), 0) > 1}
+        functions[name] = f if f.is_primitive else _with_own_casts(f, shared)
+    return replace(mod, functions=functions)
+
+
+def _with_own_casts(function: Function, shared: set[int]) -> Function:
+    new: dict[int, Expr] = {}
+    for node in post_order(function):
+        parts = [replace(new[id(part)]) if id(part) in shared else new[id(part)] for part in children(node)]
+        new[id(node)] = with_children(node, tuple(parts))
+    out = new[id(function)]
+    assert isinstance(out, Function)
+    return out
 
 
 def _pads_with_zeros(pad: Expr | None) -> bool:

@@ -330,3 +330,41 @@ def test_optimize() -> None:
     a = x()
     module, params = relay.optimize(main(a, body=relay.exp(a)), "cpu")
     assert isinstance(module, relay.IRModule) and params == {}
+
+
+@pytest.mark.parametrize("crops", [((0, 0), (0, 0)), ((1, 1), (2, 0))])
+def test_flatten_atrous_conv(crops: tuple[tuple[int, int], ...]) -> None:
+    image = relay.var("image", (1, 8, 8, 2))
+    blocks = relay.nn.space_to_batch_nd(image, (2, 2), ((2, 2), (2, 2)))
+    conv = relay.nn.conv2d(blocks, weights(3, 3, 2, 3), data_layout="NHWC", kernel_layout="HWIO")
+    mod = main(image, body=relay.nn.batch_to_space_nd(conv, (2, 2), crops))
+    new = transform.FlattenAtrousConv()(mod)
+    assert names(new) == ["nn.conv2d"] and new["main"].body.attrs.dilation == (2, 2)
+    data = np.random.default_rng(4).normal(size=(1, 8, 8, 2)).astype("float32")
+    assert np.allclose(run(new, data).numpy(), run(mod, data).numpy(), rtol=1e-4, atol=1e-5)
+    with_strides = relay.nn.conv2d(blocks, weights(3, 3, 2, 3), 2, data_layout="NHWC", kernel_layout="HWIO")
+    kept = main(image, body=relay.nn.batch_to_space_nd(with_strides, (2, 2), crops))
+    assert relay.structural_equal(transform.FlattenAtrousConv()(kept), kept)
+
+
+def test_canonicalize_cast() -> None:
+    a = relay.var("a", (2,), "int8")
+    wide = relay.cast(a, "int32")
+    mod = main(a, body=relay.Tuple([relay.add(wide, wide), relay.negative(wide)]))
+    assert names(mod).count("cast") == 1
+    assert names(transform.CanonicalizeCast()(mod)).count("cast") == 3
+
+
+def test_while_loop() -> None:
+    i, rows = relay.var("i", (), "int32"), relay.var("rows", (relay.Any(), 2))
+    loop = relay.loops.while_loop(lambda i, rows: i < 3, [i, rows], lambda i, rows: [i + 1, relay.concatenate([rows, rows], 0)])
+    start = relay.var("start", (1, 2))
+    count, found = run(main(start, body=relay.Call(loop, [relay.const(0), start])), np.ones((1, 2), "float32"))
+    assert count.tolist() == 3 and found.shape == (8, 2)
+    assert [
+        p.annotation.dtype for p in relay.loops.while_loop(lambda n: n < 2, [relay.const(0)], lambda n: [n]).value.params
+    ] == ["int32"]
+    with pytest.raises(relay.ArgumentError, match="while_loop: the result of loop_bodies must be 2 expressions, one for each"):
+        relay.loops.while_loop(lambda i, rows: i < 3, [i, rows], lambda i, rows: [i])
+    with pytest.raises(relay.ArgumentError, match="while_loop: cond must be a function of the loop's variables, not"):
+        relay.loops.while_loop(3, [i], lambda i: [i])
