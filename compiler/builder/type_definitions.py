@@ -15,6 +15,8 @@ from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Constructor, IRModule, TypeData, replace
 from ..text.parser import parse
 
+#: The file that every other file of the library may use.
+_PRELUDE = "prelude.rly"
 _STD = Path(__file__).parents[1] / "std"
 
 
@@ -69,7 +71,7 @@ def import_(self: IRModule, path: str | Path) -> None:
 
 
 def import_from_std(self: IRModule, name: str) -> None:
-    """Add a file of the standard library: ``prelude.rly``.  Functions and types that the module has already are kept.
+    """Add a file of the standard library: ``prelude.rly``, ``nat.rly`` or ``core.rly``.  Functions and types that the module has already are kept.
 
     Raises ArgumentError for a name that is no file of the library.
     """
@@ -82,7 +84,8 @@ def import_from_std(self: IRModule, name: str) -> None:
 
 @functools.cache
 def _std_module(name: str) -> IRModule:
-    return internal(parse(_STD / name))
+    prelude = None if name == _PRELUDE else _std_module(_PRELUDE)
+    return internal(parse(_STD / name, init_module=prelude))
 
 
 def internal(module: IRModule) -> IRModule:

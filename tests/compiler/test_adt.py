@@ -99,6 +99,34 @@ def test_the_prelude(target: str, opt_level: int) -> None:
     assert result(mod, target=target, opt_level=opt_level) == tuple(PRELUDE.values())
 
 
+def test_natural_numbers() -> None:
+    mod = relay.IRModule()
+    mod.import_from_std("nat.rly")
+    body = """def @main() {
+      let %two = s(s(z));
+      let %l = Cons(1, Cons(2, Cons(3, Nil)));
+      (@nat_add(%two, @nat_double(s(z))), @nat_nth(%l, %two), @nat_update(%l, %two, 7), @nat_iterate(fn (%x) { %x * 3 }, %two)(5))
+    }"""
+    assert result(module(mod.astext().partition("]")[2] + body)) == (
+        ("s", ("s", ("s", ("s", ("z",))))),
+        3,
+        linked(1, 2, 7),
+        45,
+    )
+
+
+def test_files_of_the_standard_library() -> None:
+    mod = relay.IRModule()
+    mod.import_from_std("core.rly")
+    mod.import_from_std("prelude.rly")
+    assert mod.type_definitions["Storage"].is_extern and relay.structural_equal(relay.parse(mod.astext()), mod)
+    before = dict(mod.functions)
+    mod.import_from_std("prelude.rly")
+    assert mod.functions == before
+    with pytest.raises(relay.ArgumentError, match=r"the standard library has no prelud.rly; did you mean prelude.rly\?"):
+        mod.import_from_std("prelud.rly")
+
+
 MATCHES = {
     "constructors": ("%c: Color", "match (%c) { Red => 1, Green => 2, Blue => 3 }"),
     "wildcard": ("%c: Color", "match (%c) { Green => 2, _ => 9 }"),
