@@ -104,7 +104,7 @@ def lists_and_closures(target):
         ]
     )
     mod["main"] = relay.Function([scale], body)
-    run = relay.create_executor("vm", mod, device=target).evaluate()
+    run = relay.create_executor("vm", mod, device=target, target=target).evaluate()
     total_value, count, composed = run(5.0)
     return [(total_value, 1.0 + 4.0 + 9.0 + 16.0), (count, 2), (composed, 45.0)]
 
@@ -199,7 +199,7 @@ def expression_trees(target):
     x = relay.var("x", shape=(relay.Any(),), dtype="float32")
     mod["main"] = relay.Function([x], evaluate(plus(times(number(x), number(x)), plus(number(x), number(relay.const([1.0]))))))
     assert not relay.analysis.unmatched_cases(clauses_of(mod[evaluate]), mod)
-    run = relay.create_executor("vm", mod, device=target).evaluate()
+    run = relay.create_executor("vm", mod, device=target, target=target).evaluate()
     values = [0.0, 1.5, -2.0]
     return [(run(values), [v * v + v + 1 for v in values])]
 
@@ -223,7 +223,7 @@ def references(target):
             relay.Let(unused[0], tick(), relay.Let(unused[1], tick(), relay.RefRead(counter))),
         ),
     )
-    run = relay.create_executor("vm", relay.IRModule.from_expr(relay.Function([], body)), device=target).evaluate()
+    run = relay.create_executor("vm", relay.IRModule.from_expr(relay.Function([], body)), device=target, target=target).evaluate()
     return [(run(), 42)]
 
 

@@ -71,7 +71,7 @@ def import_(self: IRModule, path: str | Path) -> None:
 
 
 def import_from_std(self: IRModule, name: str) -> None:
-    """Add a file of the standard library: ``prelude.rly``, ``nat.rly`` or ``core.rly``.  Functions and types that the module has already are kept.
+    """Add ``prelude.rly``, ``nat.rly`` or ``core.rly``.  Functions and types that the module has already are kept.
 
     Raises ArgumentError for a name that is no file of the library.
     """
