@@ -29,6 +29,15 @@ def recursion_groups(mod: IRModule) -> list[list[str]]:
     return _components(edges)
 
 
+def callers(mod: IRModule) -> dict[str, list[str]]:
+    """The functions that mention each function, by its name."""
+    out: dict[str, list[str]] = {name: [] for name in mod.functions}
+    for name, function in mod.functions.items():
+        for callee in mentioned(function.body):
+            out.get(callee, []).append(name)
+    return out
+
+
 def reachable(mod: IRModule, roots: Iterable[str]) -> set[str]:
     """The functions reachable from ``roots``, including these."""
     found: set[str] = set()

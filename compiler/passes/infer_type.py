@@ -13,12 +13,14 @@ Raises TypeCheckError with every independent mistake of the module.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import MAX_FIELDS, TypeTooLarge
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.anf import deepest
-from ..ir.call_graph import mentioned, recursion_groups
+from ..ir.call_graph import callers, mentioned, recursion_groups
 from ..ir.expr import Function, GlobalVar, IRModule, replace, type_of
 from ..ir.pass_declaration import declare_pass
 from ..type_inference.adt_rules import AdtTyper
@@ -36,9 +38,9 @@ def infer_type(mod: IRModule) -> IRModule:
     _check_nesting(mod)
     for name, function in mod.functions.items():
         _check_parameters(name, function)
-    inferred = infer_parameters(mod, lambda module, typer: _ModuleTyper(module, typer).run())
+    inferred = infer_parameters(mod, _ModuleTyper)
     module = _ModuleTyper(inferred.module, FunctionTyper)
-    typed = module.run()
+    typed = module.type_functions(mod.functions)
     errors = [*inferred.errors, *map(inferred.explained, module.errors)]
     if errors or inferred.dependent:
         raise TypeCheckError(sorted(errors or inferred.dependent, key=_place))
@@ -51,29 +53,48 @@ class _ModuleTyper:
     def __init__(self, mod: IRModule, typer: MakeTyper) -> None:
         self.mod, self.typer = mod, typer
         self.errors: list[Diagnostic] = []
-        self.signatures: dict[str, Signature] = {}
         self.adts = AdtTyper(mod.type_definitions)
+        self.groups, self.callers = recursion_groups(mod), callers(mod)
+        self.signatures = {name: self._declared(name) for name in mod.functions}
+        self.typed: dict[str, Function] = {}
 
-    def run(self) -> IRModule:
-        for name, function in self.mod.functions.items():
-            self.signatures[name] = Signature.declared(f"@{name}", function, self.errors.append)
-        done = {}
-        for group in recursion_groups(self.mod):
-            deferred = self._find_results(group) if len(group) > 1 or self._calls_itself(group[0]) else []
-            errors_before = len(self.errors)
-            for name in group:
-                typer = self.typer(self.lookup, self.errors, self.adts)
-                try:
-                    done[name] = typer.function(self.mod[name], self.signatures[name])
-                except TypeTooLarge as error:
-                    message = f"the type of @{name} is too large: {error}"
-                    raise TypeCheckError(message, self.mod[name].span, help=error.help, code=codes.Type.SIZE) from None
-                result = type_of(done[name].body)
-                if result is not FAILED or self.mod[name].ret_type is None:
-                    self.signatures[name] = replace(self.signatures[name], result=result)
-            if len(self.errors) == errors_before:
-                self.errors += deferred
-        return replace(self.mod, functions={name: done[name] for name in self.mod.functions})
+    def _declared(self, name: str) -> Signature:
+        return Signature.declared(f"@{name}", self.mod[name], self.errors.append)
+
+    def change(self, functions: Mapping[str, Function]) -> None:
+        """Replace functions of the module; they are to be typed again."""
+        self.mod = replace(self.mod, functions={**self.mod.functions, **functions})
+
+    def type_functions(self, names: Collection[str]) -> IRModule:
+        """Type these functions, and the callers of each whose result changes.  The module with all typed functions."""
+        wanted = set(names)
+        for group in self.groups:
+            if wanted.isdisjoint(group):
+                continue
+            before = [str(self.signatures[name].result) for name in group]
+            if group[0] in self.typed:  # results of recursive functions are found anew
+                self.signatures.update({name: self._declared(name) for name in group})
+            self._type_group(group)
+            for name, result in zip(group, before, strict=True):
+                if str(self.signatures[name].result) != result:
+                    wanted.update(self.callers[name])
+        return replace(self.mod, functions={name: self.typed[name] for name in self.mod.functions})
+
+    def _type_group(self, group: list[str]) -> None:
+        deferred = self._find_results(group) if len(group) > 1 or self._calls_itself(group[0]) else []
+        errors_before = len(self.errors)
+        for name in group:
+            typer = self.typer(self.lookup, self.errors, self.adts)
+            try:
+                self.typed[name] = typer.function(self.mod[name], self.signatures[name])
+            except TypeTooLarge as error:
+                message = f"the type of @{name} is too large: {error}"
+                raise TypeCheckError(message, self.mod[name].span, help=error.help, code=codes.Type.SIZE) from None
+            result = type_of(self.typed[name].body)
+            if result is not FAILED or self.mod[name].ret_type is None:
+                self.signatures[name] = replace(self.signatures[name], result=result)
+        if len(self.errors) == errors_before:
+            self.errors += deferred
 
     def _calls_itself(self, name: str) -> bool:
         return name in mentioned(self.mod[name].body)

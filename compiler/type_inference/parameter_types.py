@@ -12,9 +12,10 @@ arguments of all calls of its function.  The types become annotations; the typin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from ...ops.core.input_types import infer_inputs
 from ...ops.core.op import Op, TypeRelError
@@ -22,6 +23,7 @@ from ...ops.core.tensor_types import FuncType, Type
 from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, substitute
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.anf import rebuild, rebuild_lets, values
+from ..ir.call_graph import callers
 from ..ir.expr import Call, Expr, Function, GlobalVar, If, IRModule, Var, let_chain, replace
 from .adt_rules import AdtTyper
 from .call_rules import type_note
@@ -34,10 +36,22 @@ Note = tuple[str, Span | None]
 Lookup = Callable[[GlobalVar], Signature | Diagnostic]
 #: The typer of one global function, from ``lookup``, the list of errors and the typer of ADTs (see ``FunctionTyper``).
 MakeTyper = Callable[[Lookup, list[Diagnostic], AdtTyper], FunctionTyper]
-#: Types every function of a module with the typers made.
-TypeFunctions = Callable[[IRModule, MakeTyper], object]
+#: Types of parameters, each with the note on its origin.
+_Types = dict[Var, tuple[Type, Note]]
+#: The type of an argument, None if it is unknown, and the place of the call.
+_Argument = tuple[Type | None, Span | None]
 #: The function that nobody in the module calls with the program's arguments.
 _ENTRY = "main"
+
+
+class ModuleTyper(Protocol):
+    """The typer of the functions of a module, which keeps their signatures."""
+
+    def type_functions(self, names: Collection[str]) -> object:
+        """Type these functions, and the callers of each whose result changes."""
+
+    def change(self, functions: Mapping[str, Function]) -> None:
+        """Replace functions of the module; they are to be typed again."""
 
 
 @dataclass(frozen=True)
@@ -60,28 +74,95 @@ class Inferred:
         return replace(error, notes=tuple(dict.fromkeys(notes)))
 
 
-def infer_parameters(mod: IRModule, type_functions: TypeFunctions) -> Inferred:
+def infer_parameters(mod: IRModule, typer_of: Callable[[IRModule, MakeTyper], ModuleTyper]) -> Inferred:
     """``mod``, in A-normal form, with an annotation for each parameter.
 
-    A size that is neither a number nor named in the parameter's function becomes ``?``.
+    A size that is neither a number nor named in the parameter's function becomes ``?``.  A round types the functions whose types
+    changed in the round before, and their callers.
     """
     if not any(p.annotation is None for f in _functions(mod) for p in f.params):
         return Inferred(mod)
-    origins: dict[Note, Note] = {}
-    errors: list[Diagnostic] = []
-    while True:
-        round_ = _Round()
-        type_functions(mod, partial(_ParameterTyper, round_=round_))
-        found = round_.found or round_.of_arguments(errors, partly=False) or round_.of_arguments(errors, partly=True)
-        if not found:
-            break
-        for param, (ty, use) in found.items():
-            origins[type_note(replace(param, ty=ty))] = use
-        mod = _annotated(mod, {param: ty for param, (ty, _) in found.items()})
-    without = {p: without_type(p, owner, round_.reasons.get(p)) for p, (owner, _) in round_.open.items()}
-    errors += [error for p, error in without.items() if not round_.depends(p)]
-    dependent = [error for p, error in without.items() if round_.depends(p)]
-    return Inferred(_annotated(mod, dict.fromkeys(without, FAILED)), errors, dependent, origins)
+    return _Inference(mod, typer_of).run()
+
+
+class _Inference:
+    def __init__(self, mod: IRModule, typer_of: Callable[[IRModule, MakeTyper], ModuleTyper]) -> None:
+        self.mod, self.functions = mod, dict(mod.functions)
+        self.uses: dict[str, _Uses] = {}
+        self.typer = typer_of(mod, partial(_ParameterTyper, uses=self.uses))
+        self.origins: dict[Note, Note] = {}
+        self.errors: list[Diagnostic] = []
+
+    def run(self) -> Inferred:
+        calling = callers(self.mod)
+        names = set(self.functions)
+        while names:
+            self.typer.type_functions(names)
+            found = self._of_uses() or self._of_arguments(partly=False) or self._of_arguments(partly=True)
+            for param, (ty, use) in found.items():
+                self.origins[type_note(replace(param, ty=ty))] = use
+            names = self._annotate({param: ty for param, (ty, _) in found.items()})
+            names |= {caller for name in names for caller in calling[name]}
+        left = [(p, owner, uses.reasons.get(p)) for uses in self.uses.values() for p, (owner, _) in uses.open.items()]
+        given = self._arguments()
+        waiting = {p for uses in self.uses.values() for p in uses.waiting} | {*given}
+        dependent = [without_type(*open_) for open_ in left if open_[0] in waiting]
+        self.errors += [without_type(*open_) for open_ in left if open_[0] not in waiting]
+        self._annotate({p: FAILED for p, _, _ in left})
+        return Inferred(replace(self.mod, functions=self.functions), self.errors, dependent, self.origins)
+
+    def _annotate(self, types: Mapping[Var, Type]) -> set[str]:
+        """Annotate these parameters.  The names of the changed functions."""
+        changed = {name for name, uses in self.uses.items() if any(p in types for p in uses.open)}
+        new = {name: _annotated(self.functions[name], types) for name in changed}
+        self.functions.update(new)
+        self.typer.change(new)
+        return changed
+
+    def _of_uses(self) -> _Types:
+        return {param: found for uses in self.uses.values() for param, found in uses.found.items()}
+
+    def _arguments(self) -> dict[Var, list[_Argument]]:
+        """The arguments of all calls for each open parameter."""
+        given: dict[Var, list[_Argument]] = {p: [] for uses in self.uses.values() for p in uses.open}
+        for uses in self.uses.values():
+            for param, arguments in uses.arguments.items():
+                if param in given:
+                    given[param] += arguments.values()
+        return {param: arguments for param, arguments in given.items() if arguments}
+
+    def _of_arguments(self, partly: bool) -> _Types:
+        """The types of parameters from the arguments of all calls; ``partly``: although some are unknown.
+
+        The type of a parameter with contradicting arguments is FAILED, with an error.
+        """
+        owners = {p: owner for uses in self.uses.values() for p, (owner, _) in uses.open.items()}
+        found: _Types = {}
+        for param, given in self._arguments().items():
+            known = [(map_dims(ty, _number_or_any), span) for ty, span in given if ty is not None]
+            if not known or (len(known) < len(given) and not partly):
+                continue
+            (ty, span), *others = known
+            for other, place in others:
+                try:
+                    ty = join(ty, other, lambda: ANY)
+                except TypeMismatch:
+                    self.errors.append(_contradiction(param, owners[param], (known[0], (other, place))))
+                    ty = FAILED
+                    break
+            found[param] = ty, (f"%{param.name} has its type from this call", span)
+        return found
+
+
+def _number_or_any(d: Dim) -> Dim:
+    return d if d.op == INT else ANY
+
+
+def _contradiction(param: Var, owner: str, given: Sequence[tuple[Type, Span | None]]) -> Diagnostic:
+    message = f"parameter %{param.name} of {owner} has no type, and calls give it different types"
+    notes = tuple((f"this call gives {ty}", span) for ty, span in given)
+    help = f"annotate it, or write a function for each type: %{param.name}: {given[0][0]}"
+    return replace(without_type(param, owner, None), message=message, notes=notes, help=help)
 
 
 # ---- functions of a module -------------------------------------------------------------------------------------------
@@ -94,8 +175,8 @@ def _functions(mod: IRModule) -> Iterator[Function]:
         yield from (value for value in values(function.body) if isinstance(value, Function))
 
 
-def _annotated(mod: IRModule, types: Mapping[Var, Type]) -> IRModule:
-    """The module with annotations for these parameters."""
+def _annotated(function: Function, types: Mapping[Var, Type]) -> Function:
+    """The function with annotations for these parameters of its own and of the functions in it."""
     new = {param: replace(param, annotation=ty) for param, ty in types.items()}
 
     def atom(expr: Expr) -> Expr:
@@ -114,31 +195,27 @@ def _annotated(mod: IRModule, types: Mapping[Var, Type]) -> IRModule:
             return function
         return replace(function, params=tuple(new.get(p, p) for p in function.params))
 
-    functions = {name: with_params(replace(f, body=chain(f.body))) for name, f in mod.functions.items()}
-    return replace(mod, functions=functions)
+    return with_params(replace(function, body=chain(function.body)))
 
 
-# ---- one round -------------------------------------------------------------------------------------------------------
+# ---- uses in a function ----------------------------------------------------------------------------------------------
 
 
-class _Round:
-    """The knowledge of one round about the open parameters of a module.
+class _Uses:
+    """The uses of open parameters in one global function.
 
-    ``open``: their functions' names in messages, and the named sizes in scope; ``found``: the types, each with the note on its
-    use; ``arguments``: per parameter the arguments of its function's calls, None for an unknown type; ``reasons``: the first use
-    that does not determine the parameter; ``waiting``: the parameters with a use that would if other types were known.
+    ``open``: the open parameters, its own and of the functions in it: the function's name in messages, and the named sizes in
+    scope; ``found``: the types, each with the note on its use; ``reasons``: the first use that does not determine the parameter;
+    ``waiting``: the parameters with a use that would if other types were known; ``arguments``: the arguments of calls for
+    parameters of any function, by call.
     """
 
     def __init__(self) -> None:
         self.open: dict[Var, tuple[str, Mapping[str, Dim]]] = {}
-        self.found: dict[Var, tuple[Type, Note]] = {}
-        self.arguments: dict[Var, dict[Expr, tuple[Type | None, Span | None]]] = {}
+        self.found: _Types = {}
+        self.arguments: dict[Var, dict[Expr, _Argument]] = {}
         self.reasons: dict[Var, Note] = {}
         self.waiting: set[Var] = set()
-
-    def depends(self, param: Var) -> bool:
-        """Whether the parameter would have a type if other values had."""
-        return param in self.waiting or param in self.arguments
 
     def solve(self, param: Var, ty: Type, use: Span | None) -> None:
         """Give an open parameter its type, with ``?`` for sizes that have no name in its function."""
@@ -152,61 +229,33 @@ class _Round:
         annotation = ty if isinstance(ty, FuncType) else map_dims(ty, change)
         self.found[param] = annotation, (f"%{param.name} has its type from here", use)
 
-    def of_arguments(self, errors: list[Diagnostic], partly: bool) -> dict[Var, tuple[Type, Note]]:
-        """The types of parameters from the arguments of all calls; ``partly``: although some are unknown.
-
-        Contradictions are added to ``errors``; the type is then FAILED.
-        """
-        found: dict[Var, tuple[Type, Note]] = {}
-        for param, given in self.arguments.items():
-            known = [(map_dims(ty, _number_or_any), span) for ty, span in given.values() if ty is not None]
-            if param not in self.open or not known or (len(known) < len(given) and not partly):
-                continue
-            (ty, span), *others = known
-            for other, place in others:
-                try:
-                    ty = join(ty, other, lambda: ANY)
-                except TypeMismatch:
-                    errors.append(_contradiction(param, self.open[param][0], (known[0], (other, place))))
-                    ty = FAILED
-                    break
-            found[param] = ty, (f"%{param.name} has its type from this call", span)
-        return found
-
-
-def _number_or_any(d: Dim) -> Dim:
-    return d if d.op == INT else ANY
-
-
-def _contradiction(param: Var, owner: str, given: Sequence[tuple[Type, Span | None]]) -> Diagnostic:
-    message = f"parameter %{param.name} of {owner} has no type, and calls give it different types"
-    notes = tuple((f"this call gives {ty}", span) for ty, span in given)
-    help = f"annotate it, or write a function for each type: %{param.name}: {given[0][0]}"
-    return replace(without_type(param, owner, None), message=message, notes=notes, help=help)
-
 
 class _ParameterTyper(FunctionTyper):
-    """A typer that collects types of open parameters in ``round_``.
+    """A typer that collects the uses of open parameters in ``uses``, under the name of the global function.
 
     An open parameter is FAILED until a use gives its type, so its users fail without a message.
     """
 
-    def __init__(self, lookup: Lookup, errors: list[Diagnostic], adts: AdtTyper, round_: _Round) -> None:
+    def __init__(self, lookup: Lookup, errors: list[Diagnostic], adts: AdtTyper, uses: dict[str, _Uses]) -> None:
         super().__init__(lookup, errors, adts)
-        self.round = round_
+        self.all_uses, self.uses = uses, _Uses()
+        self.is_outermost = True
         self.original: dict[Expr, Var] = {}  # the open parameter of a typed atom
         self.functions: dict[Var, Function] = {}  # functions bound to variables
 
     # ---- collecting open parameters ----
 
     def function(self, function: Function, signature: Signature) -> Function:
+        if self.is_outermost:
+            self.all_uses[signature.name.removeprefix("@")] = self.uses
+            self.is_outermost = False
         names = {**self.names, **signature.names}
         types = list(signature.params)
         for i, param in enumerate(function.params):
             if param.annotation is None:
-                self.round.open[param] = signature.name, names
-                if param in self.round.found:  # a function may be typed several times in a round
-                    types[i] = declare(self.round.found[param][0], dict(names), (), fresh)
+                self.uses.open[param] = signature.name, names
+                if param in self.uses.found:  # an inner function may be typed several times
+                    types[i] = declare(self.uses.found[param][0], dict(names), (), fresh)
         return super().function(function, replace(signature, params=tuple(types)))
 
     def _closure(self, var: Var, function: Function) -> Expr:
@@ -215,12 +264,12 @@ class _ParameterTyper(FunctionTyper):
 
     def _atom(self, atom: Expr) -> Expr:
         typed = super()._atom(atom)
-        if isinstance(atom, Var) and atom in self.round.open:
+        if isinstance(atom, Var) and atom in self.uses.open:
             self.original[typed] = atom
         return typed
 
     def _is_open(self, atom: Expr) -> bool:
-        return atom in self.original and self.original[atom] not in self.round.found
+        return atom in self.original and self.original[atom] not in self.uses.found
 
     def _solve(self, atom: Expr, ty: Type | None, use: Span | None) -> None:
         """Give the parameter of a typed atom its type, if it is open and the type is known."""
@@ -228,9 +277,9 @@ class _ParameterTyper(FunctionTyper):
             return
         assert ty is not None
         param = self.original[atom]
-        self.round.solve(param, ty, use)
+        self.uses.solve(param, ty, use)
         if param in self.env:
-            self.env[param] = replace(param, ty=declare(self.round.found[param][0], self.names, (), fresh))
+            self.env[param] = replace(param, ty=declare(self.uses.found[param][0], self.names, (), fresh))
 
     # ---- uses ----
 
@@ -254,9 +303,9 @@ class _ParameterTyper(FunctionTyper):
             if ty is None and self._is_open(arg):
                 param = self.original[arg]
                 reason = refusal or f"{op.name} does not determine the type of its argument {i + 1}"
-                self.round.reasons.setdefault(param, (reason, call.span))
+                self.uses.reasons.setdefault(param, (reason, call.span))
                 if i > 0 and op.infer_inputs is not None and _known(args[0]) is None:
-                    self.round.waiting.add(param)
+                    self.uses.waiting.add(param)
             self._solve(arg, ty, call.span)
 
     def _function_use(self, call: Call, args: Sequence[Expr]) -> None:
@@ -274,7 +323,7 @@ class _ParameterTyper(FunctionTyper):
             elif want not in (FAILED, BOTTOM):
                 want = map_dims(want, lambda d: substitute(d, binder.sizes) if d is not ANY else d)
             if want is FAILED and self._is_open(arg):
-                self.round.waiting.add(self.original[arg])
+                self.uses.waiting.add(self.original[arg])
             self._solve(arg, want, call.span)
         if function is not None:
             for param, arg in zip(function.params, args, strict=True):
@@ -319,7 +368,7 @@ class _ParameterTyper(FunctionTyper):
 
     def _offer(self, param: Var, call: Call, ty: Type | None) -> None:
         if param.annotation is None:
-            self.round.arguments.setdefault(param, {})[call] = ty, call.span
+            self.uses.arguments.setdefault(param, {})[call] = ty, call.span
 
     def _serve(self, atom: Expr, want: Type, what: str) -> Expr:
         self._solve(atom, want, atom.span)

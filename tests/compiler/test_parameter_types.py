@@ -9,6 +9,8 @@ import relayvm as relay
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+from relayvm.compiler.type_inference.function_signature import Signature
+from relayvm.compiler.type_inference.typing_rules import FunctionTyper
 
 from ..programs import HEADER, machine
 
@@ -113,6 +115,13 @@ def test_annotations_of_main(text: str, found: str) -> None:
             "Tensor[(?, 4), float32], Tensor[(4, 4), float32], int32",
         ),
         ("def @main(%x: int8) { @f(%x) } def @f(%a) { @g(%a) } def @g(%b) -> int8 { @f(%b) }", "int8"),
+        # the result of a recursive function becomes known late, and another parameter depends on it
+        (
+            f"def @main({X}, %w) {{ @f(@r(%x, 0), %w) }} def @f(%a, %b) {{ nn.dense(%a, %b, units=2) }} "
+            "def @r(%x: Tensor[(?, 4), float32], %i: int32) { if (%i < 3) { @r(@g(%x), %i + 1) } else { @g(%x) } } "
+            "def @g(%y) { @h(%y) } def @h(%z) { exp(%z) }",
+            "Tensor[(?, 4), float32], Tensor[(2, 4), float32]",
+        ),
         # a function that is passed
         ("def @main(%x: int8) { @do(@f, %x) } def @f(%a) { %a } def @do(%f: fn (int8) -> int8, %x: int8) { %f(%x) }", "int8"),
     ],
@@ -146,7 +155,7 @@ def test_parameters_of_the_entry_have_no_types_from_calls() -> None:
 def test_a_module_with_annotations_is_typed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from relayvm.compiler.type_inference import parameter_types
 
-    monkeypatch.delattr(parameter_types, "_Round")
+    monkeypatch.delattr(parameter_types, "_Inference")
     typed("def @main(%x: int8) { let %f = fn (%y: int8) { %y }; %f(%x) }")
     with pytest.raises(NameError):
         typed("def @main(%x: int8) { let %f = fn (%y) { %y }; %f(%x) }")
@@ -162,6 +171,24 @@ def test_constants_of_compile_give_types_and_unknown_sizes_are_checked_at_run_ti
     np.testing.assert_array_equal(free.run(x, w).numpy(), x @ w.T)
     with pytest.raises(relay.VMError, match="the inner sizes of the product differ: 3 and 5"):
         free.run(x, np.ones((2, 5), "float32"))
+
+
+def test_a_long_chain_of_functions_is_typed_in_linear_time() -> None:
+    """Each function is typed when a type of its own, of a callee or of an argument has changed."""
+    depth, typings = 60, 0
+
+    def count(self: FunctionTyper, function: relay.Function, signature: Signature) -> relay.Function:
+        nonlocal typings
+        typings += 1
+        return whole(self, function, signature)
+
+    whole = FunctionTyper.function
+    calls = "".join(f"def @f{k}(%x, %w) {{ @f{k + 1}(%x, %w) }} " for k in range(depth))
+    text = f"def @main({X}, %w) {{ @f0(%x, %w) }} {calls} def @f{depth}(%x, %w) {{ nn.dense(%x, %w, units=3) }}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FunctionTyper, "function", count)
+        assert annotations(text) == "Tensor[(?, 4), float32], Tensor[(3, 4), float32]"
+    assert typings < 12 * depth
 
 
 def test_weights_of_the_builder() -> None:
