@@ -196,6 +196,22 @@ def test_wrong_uses(call: Callable[[relay.VirtualMachine], object], message: str
     assert (first.message, f"help: {first.help}" if first.help else "") == (message, last)
 
 
+def test_relays_lists_of_devices_and_allocator() -> None:
+    exe = relay.compile(relay.Function([], relay.const(1.0)), "sim")
+    for devices in (["sim"], ["sim", relay.cpu()], (relay.cpu(), "sim"), [], "sim", None):
+        assert relay.VirtualMachine(exe, devices, "pooled").run().tolist() == 1
+    for args, message in (
+        ((["sim", "cuda"],), "a machine runs on one device besides the CPU, not on sim and cuda"),
+        (([relay.cpu()],), "the executable was compiled for 'sim', not 'cpu'"),
+        (([1],), "VirtualMachine: a device must be a str, not the int 1"),
+        (("sim", "naive"), "VirtualMachine: memory_cfg must be None or 'pooled', not the str 'naive'"),
+        (("sim", np.ones(2)), "VirtualMachine: memory_cfg must be None or 'pooled', not a ndarray"),
+    ):
+        with pytest.raises(relay.RelayError) as caught:
+            relay.VirtualMachine(exe, *args)  # type: ignore[arg-type]
+        assert caught.value.diagnostics[0].message == message
+
+
 def test_an_output_on_a_device_is_refused() -> None:
     vm = machine(TEXT, "sim")
     with pytest.raises(relay.InputError, match="output 0 is on sim: results are copied to outputs on the host only"):

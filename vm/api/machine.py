@@ -30,6 +30,7 @@ class VirtualMachine(MachineCore):
     """Interpreter of an executable.  One thread at a time may use a machine; any number of machines can share an executable.
 
     ``device``: the executable's target by name, or None.  The name may contain the number of the GPU, from 0: ``cuda:1``.
+    Relay's list of devices may name ``cpu`` beside it.  ``memory_cfg``: None or ``"pooled"``, Relay's name of the only allocator.
     ``memory_limit_bytes``: most bytes of storage allocated at a time (None: no limit).  ``stack_limit_bytes``: size of the
     stack, which limits the depth of calls.  ``link_bytes_per_s``: speed of the link to the ``sim`` device (0: that of memory).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from ..runtime.state_layout import (
     BUSY,
     CLOSED,
     COUNTERS,
+    CPU,
     FAILED,
     HOST_CALL,
     NO_RESULT,
@@ -127,7 +128,8 @@ class MachineCore:
     def __init__(
         self,
         exe: ExecutableData,
-        device: str | None = None,
+        device: str | Sequence[str] | None = None,
+        memory_cfg: str | None = None,
         *,
         memory_limit_bytes: int | None = None,
         stack_limit_bytes: int = 64 << 20,
@@ -136,7 +138,11 @@ class MachineCore:
         if not isinstance(exe, ExecutableData):
             help = "VirtualMachine(Executable.load(path))" if isinstance(exe, (str, os.PathLike)) else _NO_EXECUTABLE
             raise wrong("VirtualMachine: the program", "an Executable", exe, help)
+        device = one_device(device)
         ordinal = check_device(exe, device, "VirtualMachine: the device")
+        if not (memory_cfg is None or (isinstance(memory_cfg, str) and memory_cfg == "pooled")):
+            help = "leave it out: freed memory is pooled, and trim() returns it to the system"
+            raise wrong("VirtualMachine: memory_cfg", "None or 'pooled'", memory_cfg, help)
         verify(exe)
         check_bound(exe)
         self.exe = exe
@@ -485,6 +491,18 @@ def gpu_number(device: str | None) -> tuple[str | None, int]:
     if device is not None and device.startswith("cuda:") and device[5:].isdecimal():
         return "cuda", int(device[5:])
     return device, 0
+
+
+def one_device(device: str | Sequence[str] | None) -> str | None:
+    """The device of Relay's lists: the one beside the CPU, which every machine uses.  Raises ConfigError, ArgumentError."""
+    if not isinstance(device, (list, tuple)):
+        return device if device is None else a_text(device, "VirtualMachine: the device")
+    names = [a_text(each, "VirtualMachine: a device") for each in device]
+    others = [name for name in names if name != DEVICES[CPU]]
+    if len(others) > 1:
+        message = f"a machine runs on one device besides the CPU, not on {' and '.join(others)}"
+        raise ConfigError(message, help="make a machine for each device", code=codes.Config.DEVICE)
+    return next(iter(others or names), None)
 
 
 def check_device(exe: ExecutableData, device: str | None, what: str) -> int:
