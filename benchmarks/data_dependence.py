@@ -68,6 +68,9 @@ CALLS: dict[str, tuple[tuple[np.ndarray, ...], dict[str, Any]]] = {
             scalar(2), *(scalar(0.5, "float32"),) * 2,
         ), {},
     ),
+    "sparse_fill_empty_rows": (
+        (data(ROWS * COLUMNS, 1, dtype="int64"), data(ROWS * COLUMNS), ints(1021), scalar(0, "float32")), {},
+    ),
     "unique": ((data(ROWS * COLUMNS),), {}),
 }  # fmt: skip
 

@@ -21,4 +21,5 @@ RELAY_FLAGS: dict[str, tuple[bool, ...]] = {
     "dyn.sparse_to_dense": (True, True, True, True),
     "dyn.tile": (True, True),
     "dyn.topk": (True, True),
+    "sparse_fill_empty_rows": (True, True, True, True),
 }

@@ -32,7 +32,7 @@ NOT_PLANNED: tuple[NotPlanned, ...] = (
         "layouts for the kernels of one processor: how data lies is the kernel's own business",
     ),
     NotPlanned(
-        ("sparse_reshape", "sparse_fill_empty_rows", "nn.sparse_*"),
+        ("sparse_reshape", "nn.sparse_*"),
         "sparse formats: a tensor here is dense; three dense tensors that mean one sparse one need types that say so",
     ),
     NotPlanned(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..symbolic.dim import Shape, const, dim, le
+from ..symbolic.dim import Shape, const, dim, le, result_size
 from ..symbolic.registry import Operand, ShapeError, check, register_shape_func
 from .argument_checks import as_size, axis_in, dimensions, need_rank, same_size, vector
 
@@ -99,3 +99,19 @@ def _dense(inputs: tuple[Operand, ...], shape: Shape) -> Shape:
     elif len(shape) != 1:
         raise ShapeError(f"output_shape has {len(shape)} sizes, but an index has 1 coordinate", input=0)
     return shape
+
+
+@register_shape_func("sparse_fill_empty_rows", data_dependent=[False, False, True, False], upper_bound=True)
+def sparse_fill_empty_rows(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> list[Shape]:
+    """The indices and values with one more for each empty row, at most for every row; per row whether it is empty."""
+    indices, values, dense_shape, default = inputs
+    for number, x, rank, what in ((0, indices, 2, "the indices"), (1, values, 1, "the values"), (3, default, 0, "the default")):
+        need_rank(x, rank, what, number)
+    sizes = vector(dense_shape, "dense_shape", 2)
+    if not sizes:
+        raise ShapeError("dense_shape has no sizes: there are no rows", input=2)
+    coordinates = same_size(dim(len(sizes)), indices.shape[1], "dense_shape has {} sizes, an index has {} coordinates", 0, 1)
+    count = same_size(indices.shape[0], values.shape[0], "there are {} indices and {} values", 1, 0)
+    rows = as_size(sizes[0], "the number of rows", 2)
+    found = result_size(count + rows)
+    return [(found, coordinates), (found,), (rows,)]

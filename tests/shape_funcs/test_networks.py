@@ -66,6 +66,14 @@ def test_upper_bounds(agree: Any, draw: Any) -> None:
     agree("argwhere", [f32(a)], lambda: one((np.prod(a, dtype=int), len(a))))
     bound = [(n,), (n,), (n,), (1,)] + [(n,)] * counts
     agree("unique", [f32((n,))], lambda: bound, is_sorted=True, return_counts=counts)
+    rows, off = draw(SIZES), draw(st.sampled_from([0, 0, 1]))
+
+    def filled() -> Any:
+        if off:
+            raise ValueError
+        return [(n + rows, 2), (n + rows,), (rows,)]
+
+    agree("sparse_fill_empty_rows", [np.zeros((n, 2), np.int64), f32((n + off,)), np.array([rows, 3]), f32(())], filled)
 
 
 @case

@@ -74,6 +74,23 @@ def sparse_to_dense(d: Draw, name: str) -> Call:
     return call([at, values, default, ints(*shape)], out)
 
 
+@recipe("sparse_fill_empty_rows", by_width=True)
+def sparse_fill_empty_rows(d: Draw, name: str) -> Call:
+    shape = d.dims(2, least=1)
+    n = min(d.dims(1)[0], 20)
+    at = np.stack([d.rng.integers(0, k, n) for k in shape], -1).astype("int64")  # in any order
+    values, default = d.array((n,)), d.array(())
+    order = np.argsort(at[:, 0], kind="stable")
+    rows = [[(at[i], values[i]) for i in order if at[i, 0] == row] or [((row, 0), default)] for row in range(shape[0])]
+    entries = [entry for row in rows for entry in row]
+    wanted = [
+        np.array([i for i, _ in entries]),
+        np.array([v for _, v in entries], values.dtype),
+        np.array([row not in at[:, 0] for row in range(shape[0])]).astype("int64"),
+    ]
+    return call([at, values, ints(*shape), default], wanted)
+
+
 @recipe("invert_permutation")
 def invert_permutation(d: Draw, name: str) -> Call:
     x = d.rng.permutation(d.dims(1)[0]).astype(d.array(()).dtype)
