@@ -115,8 +115,8 @@ Relay's documentation leaves some results open; there the results here are those
 * `image.resize*` to the nearest element rounds by the same rule with `rounding_method="round"`, the default with `align_corners`;
   `image.grid_sample` to the nearest element rounds halves to the even one.
 * `sum` of bools is `any` of them, a bool; `max` and `min` of bools are bools.
-* The values of `sparse_fill_empty_rows` keep their dtype, where TVM's type rule says int64; rows are in order, the values of a row
-  in the order given.
+* The values of `sparse_fill_empty_rows` keep their dtype, where TVM's type rule says int64; rows are in order, the values of
+  a row in the order given.
 * Integers that are averaged, as by `nn.avg_pool2d`, are rounded towards 0.
 * Indices may be integers of any dtype, sizes and bounds numbers of any dtype, cut towards 0 as by `cast`; a `fill_value`,
   `pad_value`, `on_value` or `off_value` of another dtype is cast.

@@ -32,7 +32,7 @@ def reverse_reshape(d: Draw, name: str) -> Call:
     x = d.array(d.dims(3, least=d.pick(1, 0)))
     newshape, wanted = d.pick(
         ((-3, 0), (x.shape[0] * x.shape[1], x.shape[2])),
-        ((-2, 1, 0), (*x.shape[:2], 1, x.shape[2])),
+        ((1, -2), (1, *x.shape)),
         ((0, -3), (x.shape[0], x.shape[1] * x.shape[2])),
     )
     if 0 not in x.shape and d.pick(True, False):
