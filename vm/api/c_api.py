@@ -270,8 +270,7 @@ _alive: list[Any] = []
 
 def builtin(body: Callable[..., Any], handle: np.ndarray) -> Callable[..., Any]:
     """Make a built-in function with a native body; its ``self`` is ``handle``, an int64 array."""
-    address = kernel_store.address_of(body, "int64(int64, int64, int64)")
-    definition = _method_definition(body.__name__, address)
+    definition = _method_definition(body.__name__, _builtin_address(body))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     made: Callable[..., Any] = make(ctypes.addressof(definition), handle, None)
@@ -284,6 +283,12 @@ def method(body: Callable[..., Any], owner: type) -> Any:
     make = ctypes.pythonapi.PyDescr_NewMethod
     make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
     return make(owner, ctypes.addressof(definition))
+
+
+@functools.cache
+def _builtin_address(body: Callable[..., Any]) -> int:
+    """The address of a body, which is looked up once: a key takes a millisecond."""
+    return kernel_store.address_of(body, "int64(int64, int64, int64)")
 
 
 @functools.cache

@@ -53,9 +53,14 @@ def in_python(group: Group) -> bool:
 
 def library_table(packed: Sequence[PackedFunc]) -> np.ndarray:
     """The addresses of the library functions that kernels call (0: not needed)."""
-    by_host = [p.group for p in packed if p.device != CUDA and not in_python(p.group)]
-    names = {name for group in by_host for name in kernel_source(group).libraries}
+    names = {name for p in packed if p.device != CUDA for name in _libraries(p.group)}
     table = np.zeros(len(library_calls.TABLE), np.int64)
     for name, address in library_calls.addresses(sorted(names)).items():
         table[library_calls.TABLE[name].index] = address
     return table
+
+
+def _libraries(group: Group) -> tuple[str, ...]:
+    """The library functions that a group's kernel on the host calls: only kernels written by hand call any."""
+    kernel = group.kernel_on(HOST)
+    return () if kernel is None or kernel.in_python else kernel_source(group).libraries
