@@ -1,6 +1,6 @@
 """Choose at run time, by the sizes of some axes, a version of ``main`` whose sizes are static.
 
-    def @main(%x: Tensor[(?n, 4), float32]) {         def @main(%x: Tensor[(?n, 4), float32]) {
+    def @main(%x: Tensor[(?n, 4), float32]) {         def @main(%x: Tensor[(?n, 4), float32]) -> Tensor[(?n, 4), float32] {
       exp(%x)                                           let %n = take(shape_of(%x), 0i64);
     }                                                   if (less_equal(%n, 8i64)) {
                                                           if (equal(%n, 8i64)) { @main_8(%x) }
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ops.core.op import get
-from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float, numpy_dtype
+from ...ops.core.tensor_types import TensorType, TupleType, Type, int_range, is_float, numpy_dtype
 from ...ops.defs.transform import CONCATENATE, AxisAttrs
 from ...shape_funcs.symbolic.dim import ANY, Dim, const, dim, name_of, substitute, sym, symbols
 from ...shape_funcs.symbolic.program import INT64_MAX
@@ -222,6 +222,10 @@ class _Dispatcher:
         pads = buckets.pad_value is not None and buckets.slices
         results = _results(type_of(main.body)) if pads else []
         others = symbols_of(*map(type_of, main.params)).difference(*(d.symbols for d in dims))
+        count = len(_results(type_of(main.body)))
+        for output in sorted({o for listed in buckets.outputs or () for o in listed}):
+            if output >= count:
+                raise ArgumentError(f"{PASS}: there is no result {output}; @main has {count} result{'s' * (count != 1)}", here())
         self.cuts = [_cuts(buckets, dims, others, o, ty) for o, ty in enumerate(results)]
 
     def function(self, versions: Mapping[str, tuple[int, ...]], fallback: str) -> Function:
@@ -235,7 +239,20 @@ class _Dispatcher:
                 body = If(
                     self._holds("less_equal", sizes), If(self._holds("equal", sizes), exact, self._padded(name, sizes)), body
                 )
-        return replace(self.main, params=self.params, body=body, ty=None)
+        return replace(self.main, params=self.params, body=body, ret_type=self._result_type(), ty=None)
+
+    def _result_type(self) -> Type | None:
+        """The declared type of the result: the sizes that callers knew before."""
+        buckets, declared = self.buckets, self.main.ret_type
+        flexible = {s for d in self.dims for s in d.symbols}
+        if buckets.pad_value is not None and not (buckets.slices and buckets.outputs is None):
+            # some results keep the added part
+            return declared and map_dims(declared, lambda d: ANY if flexible & set(symbols(d).values()) else d)
+        found = type_of(self.main.body)
+        if declared is not None or not all(isinstance(t, TensorType) for t in _results(found)):
+            return declared
+        named = {s for s in symbols_of(*map(type_of, self.main.params)) if name_of(s) is not None}
+        return map_dims(found, lambda d: d if const(d) is not None or d in named else ANY)
 
     def _size(self, param: int, axis: int) -> Expr:
         """The size of an axis of a parameter."""
@@ -334,9 +351,19 @@ def _number(value: int) -> Constant:
 
 def _pad_value(value: float | None, dtype: str, name: str) -> np.ndarray:
     """The value as a scalar of ``dtype``.  Raises ArgumentError."""
-    kept = value if is_float(dtype) else int(value) if value is not None and np.isfinite(value) else None
+    assert value is not None
     wanted = numpy_dtype(dtype)
-    fits = kept is not None and (is_float(dtype) or (kept == value and np.can_cast(np.min_scalar_type(kept), wanted)))
+    with np.errstate(over="ignore"):
+        try:
+            if is_float(dtype):
+                kept = np.array(float(value), wanted)
+                fits = bool(np.isfinite(kept.astype(np.float64))) or not np.isfinite(float(value))
+            else:
+                kept = np.array(int(value), object)
+                low, high = (0, 1) if dtype == "bool" else int_range(dtype)
+                fits = int(value) == value and low <= int(value) <= high
+        except (OverflowError, ValueError):  # a number beyond float64; int() of inf and nan
+            fits = False
     if not fits:
         raise ArgumentError(f"{PASS}: the pad_value {value} is no {dtype}, the dtype of %{name}", here())
-    return np.array(kept, wanted)
+    return kept.astype(wanted)

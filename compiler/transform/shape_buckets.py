@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.api.argument_errors import a_count, a_sequence, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
@@ -49,7 +52,10 @@ def _bucket(bucket: Any, count: int, help: str) -> tuple[int, ...]:
     sizes = bucket if isinstance(bucket, (list, tuple)) else (bucket,)
     if len(sizes) != count:
         raise wrong(f"{PASS}: a bucket", f"{count} sizes, as there are {count} axes" if count > 1 else "a size", bucket, help)
-    return tuple(a_count(size, f"{PASS}: a size of a bucket", least=1, help=help) for size in sizes)
+    counts = tuple(a_count(size, f"{PASS}: a size of a bucket", least=1, help=help) for size in sizes)
+    if max(counts) > INT64_MAX:
+        raise ArgumentError(f"{PASS}: a size of a bucket is {max(counts)}; at most {INT64_MAX} is possible", here(), help=help)
+    return counts
 
 
 def _indices(given: Any, name: str, count: int) -> tuple[tuple[int, ...], ...] | None:
@@ -68,6 +74,7 @@ def _indices(given: Any, name: str, count: int) -> tuple[tuple[int, ...], ...] |
 
 
 def _pad_value(value: Any) -> float:
-    if isinstance(value, bool) or not (value is None or isinstance(value, (int, float))):
+    value = value.item() if isinstance(value, np.generic) else value
+    if not (value is None or isinstance(value, (int, float))):
         raise wrong(f"{PASS}: the pad_value", "a number", value)
     return 0 if value is None else value

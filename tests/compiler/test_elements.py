@@ -67,6 +67,9 @@ def _check(op: Op, inputs: tuple[Any, ...], attrs: Any) -> int:
     if known is None:
         return 0
     flat = [x for i in inputs for x in (i if isinstance(i, tuple) else (i,))]
+    dtypes = tuple(tuple(x.dtype.name for x in i) if isinstance(i, tuple) else i.dtype.name for i in inputs)
+    if not op.is_legal(dtypes, attrs):
+        return 0  # another call takes its place before there is a kernel
     group = one_call(op.name, inputs, attrs, static=True)
     if op.pattern is OpPattern.RESHAPE:
         status, wanted = 0, [flat[0]]

@@ -123,6 +123,28 @@ def test_pad_value_and_results_that_keep_the_added_part() -> None:
     assert [r.shape for r in vm.run(np.zeros((2, 2), "int32"))] == [(3, 2), (3, 2)]
 
 
+def test_declared_results_that_keep_the_added_part() -> None:
+    mod = parsed("def @main(%x: Tensor[(?n, 2), float32]) -> Tensor[(?n, 2), float32] { exp(%x) }")
+    vm = relay.VirtualMachine(relay.compile(Dispatch([3], auto_pad=True, affects_output=False)(mod)))
+    assert [vm.run(*arrays((n, 2))).shape for n in (2, 3, 4)] == [(3, 2), (3, 2), (4, 2)]
+
+
+def test_buckets_for_a_program_with_buckets() -> None:
+    mod = parsed(ROWS)
+    out = Dispatch([5], auto_pad=True)(Dispatch([2], auto_pad=True)(mod))
+    assert {"main_2", "main_5", "main_any", "main_any1"} < set(out.functions)
+    pair = Pair(mod, out, "cpu")
+    for n in range(7):
+        pair.check(arrays((n, 4)))
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("bool", 0), ("bool", True), ("float16", np.float32(2)), ("uint8", np.int64(255))])
+def test_pad_values_of_dtypes(dtype: str, value: Any) -> None:
+    out = Dispatch([2], auto_pad=True, pad_value=value)(parsed(f"def @main(%x: Tensor[(?n), {dtype}]) {{ %x }}"))
+    (pad,) = {n for n in post_order(out["main"]) if isinstance(n, relay.Constant) and str(n.data.dtype) == dtype}
+    assert pad.data == value
+
+
 def test_recursion_and_other_functions() -> None:
     mod = parsed("""
         def @twice(%x: Tensor[(?n, 4), float32]) { add(%x, %x) }
@@ -143,9 +165,9 @@ def test_recursion_and_other_functions() -> None:
 def test_text_of_the_module() -> None:
     out = Dispatch([2])(parsed(ROWS))
     expected = parsed("""
-        def @main(%x: Tensor[(?n, 4), float32]) {
+        def @main(%x: Tensor[(?n, 4), float32]) -> Tensor[(?n, 4), float32] {
           let %n = take(shape_of(%x), 0i64);
-          if (equal(%n, 2i64)) { @main_2(vm.assert_shape(%x, dims=[2, -1])) } else { @main_any(%x) }
+          if (equal(%n, 2i64)) { @main_2(%x) } else { @main_any(%x) }
         }
         def @main_any(%x: Tensor[(?n, 4), float32]) { exp(%x) }
         def @main_2(%x: Tensor[(2, 4), float32]) { exp(%x) }
@@ -219,6 +241,22 @@ WRONG: list[tuple[Any, str]] = [
     (
         lambda: Dispatch([3], 0, True, 0.5)(parsed("def @main(%x: Tensor[(?n), int32]) { %x }")),
         "FlexibleShapeDispatch: the pad_value 0.5 is no int32, the dtype of %x",
+    ),
+    (
+        lambda: Dispatch([3], 0, True, 1e300)(parsed("def @main(%x: Tensor[(?n), float16]) { %x }")),
+        "FlexibleShapeDispatch: the pad_value 1e+300 is no float16, the dtype of %x",
+    ),
+    (
+        lambda: Dispatch([3], 0, True, 2**70)(parsed("def @main(%x: Tensor[(?n), int64]) { %x }")),
+        "FlexibleShapeDispatch: the pad_value 1180591620717411303424 is no int64, the dtype of %x",
+    ),
+    (
+        lambda: Dispatch([3], 0, True, output_indices=[1])(parsed(ROWS)),
+        "FlexibleShapeDispatch: there is no result 1; @main has 1 result",
+    ),
+    (
+        lambda: Dispatch([2**70]),
+        "FlexibleShapeDispatch: a size of a bucket is 1180591620717411303424; at most 9223372036854775807 is possible",
     ),
     (
         lambda: Dispatch([3], 0, True)(parsed("def @main(%x: Tensor[(?n), int32], %t: (Tensor[(?n), int32], int32)) { %x }")),
