@@ -10,10 +10,14 @@ from .compiler.testing import lstm as lstm
 from .compiler.testing import mlp as mlp
 from .compiler.testing import mobilenet as mobilenet
 from .compiler.testing import resnet as resnet
+from .compiler.testing.single_pass import run_infer_type, run_opt_pass
 from .compiler.testing.workload import create_workload, random_weights
 from .ops.core.similar_names import did_you_mean
 
-__all__ = ["create_workload", "dcgan", "layers", "lstm", "mlp", "mobilenet", "random_weights", "resnet"]
+__all__ = [
+    "create_workload", "dcgan", "layers", "lstm", "mlp", "mobilenet", "random_weights", "resnet", "run_infer_type",
+    "run_opt_pass",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -205,6 +205,10 @@ SIZES: dict[str, tuple[Any, ...]] = {
         (lambda t: t.resnet.get_net(1, 10, 18, layout="NCWH"), "layout must be 'NCHW' or 'NHWC', not the str 'NCWH'"),
         (lambda t: t.dcgan.get_net(1, oshape=(3, 20, 32)), "dcgan: the height and the width in oshape must be multiples of 16"),
         (lambda t: t.lstm.get_net(0, 4), "lstm: the iterations must be at least 1, not the int 0"),
+        (
+            lambda t: t.run_opt_pass(relay.var("x", ()), "fold"),
+            "run_opt_pass: the pass must be a pass or a list of passes, not the",
+        ),
         (lambda t: t.create_workload("mlp"), "create_workload: the network must be a relay.Function, not the str 'mlp'"),
     ],
 )
@@ -219,6 +223,17 @@ def test_a_parameter_of_unknown_size_has_no_random_value() -> None:
     net = relay.Function([x, w := relay.var("w")], relay.nn.dense(x, w, units=3))
     with pytest.raises(relay.TypeCheckError, match=r"%w is Tensor\[\(3, \?\), float32\]: no value can be drawn"):
         relay.testing.create_workload(net)
+
+
+def test_an_expression_through_passes() -> None:
+    x = relay.var("x", shape=(relay.Any(), 4))
+    dense = relay.nn.dense(x, relay.var("w"), units=3)
+    assert str(relay.testing.run_infer_type(dense).checked_type) == "Tensor[(?, 3), float32]"
+    function = relay.testing.run_infer_type(relay.Function([x], relay.nn.relu(x)))
+    assert isinstance(function, relay.Function) and str(function.body.checked_type) == "Tensor[(?, 4), float32]"
+    twice = relay.Function([x], relay.add(relay.exp(x), relay.exp(x)))
+    passes = [relay.transform.EliminateCommonSubexpr(), relay.transform.DeadCodeElimination()]
+    assert relay.astext(relay.testing.run_opt_pass(twice, passes)).count("exp(") == 1
 
 
 def test_an_unknown_name_is_answered_with_the_names() -> None:
