@@ -167,7 +167,7 @@ def test_text_of_the_module() -> None:
     expected = parsed("""
         def @main(%x: Tensor[(?n, 4), float32]) -> Tensor[(?n, 4), float32] {
           let %n = take(shape_of(%x), 0i64);
-          if (equal(%n, 2i64)) { @main_2(%x) } else { @main_any(%x) }
+          if (equal(%n, 2i64)) { let %main_2 = @main_2(%x); %main_2 } else { @main_any(%x) }
         }
         def @main_any(%x: Tensor[(?n, 4), float32]) { exp(%x) }
         def @main_2(%x: Tensor[(2, 4), float32]) { exp(%x) }
