@@ -40,6 +40,7 @@ from ..ir.match_expr import Match, RefCreate, RefRead, RefWrite
 from ..ir.pass_declaration import declare_pass
 from ..ir.visitor import bound_vars, children
 from .constraints import TypeSolver
+from .local_functions import copy_per_use
 from .lower_match import MatchLowering
 from .pattern_check import pattern_mistakes
 from .unification import Compound, close
@@ -153,7 +154,7 @@ class _Copy:
         self.solver = TypeSolver(program, self.mapping)
         # each use of a global name gets an object of its own, and so its own type arguments
         function = instance.function
-        self.source = replace(function, body=_own_uses(function.body)) if not function.is_primitive else function
+        self.source = replace(function, body=copy_per_use(_own_uses(function.body))) if not function.is_primitive else function
         self.names = Names({v.name for v in _bound(self.source)})
 
     def function(self) -> Function:
@@ -164,8 +165,10 @@ class _Copy:
         for terms in self.solver.instances.values():
             for term in terms:
                 close(term)
-        for term in self.solver.terms.values():
+        for term in (*self.solver.terms.values(), *self.solver.mapping.values()):
             close(term)
+        # the type parameters of inner functions
+        self.mapping |= {v: self.solver.type_of(term) or TupleType(()) for v, term in self.solver.mapping.items()}
         return self._function(self.source, {})
 
     def _type(self, ty: Type | None) -> Type | None:

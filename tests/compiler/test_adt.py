@@ -230,6 +230,20 @@ def @main() { (@pair(1, 2f), @pair((1, 2), Red), Cons(1f, @empty[float32](2f)), 
     assert result(mod) == ((1, 2.0), ((1, 2), ("Red",)), linked(1.0), (1, linked()))
 
 
+def test_an_inner_polymorphic_function_at_several_types() -> None:
+    mod = module(
+        LIST
+        + """
+def @main(%n: int32) {
+  let %pair = fn [A](%x: A) -> (A, int32) { let %twice = fn [B](%y: B) -> (B, B) { (%y, %y) }; (%x, %twice(%n).1) };
+  let %count = fn [A](%l: List[A]) -> int32 { match (%l) { Cons(_, %rest) => 1 + %count(%rest), Nil => %n } };
+  (%pair(1f), %pair(True), %count(Cons(1f, Nil)), %count(Cons(Red, Cons(Blue, Nil))))
+}"""
+    )
+    for opt_level in (0, 3):
+        assert result(mod, np.int32(5), opt_level=opt_level) == ((1.0, 5), (True, 5), 6, 7)
+
+
 def test_a_function_that_needs_infinitely_many_types_is_refused() -> None:
     text = """
 def @grow[A](%x: A, %n: int32) -> int32 { if (%n == 0) { 0 } else { @grow(Some(%x), %n - 1) } }

@@ -1,0 +1,103 @@
+"""Give each use of an inner polymorphic function a copy of its own, so that every copy has one type.
+
+    let %f = fn [A](%x: A) -> A { %x };        let %f = fn [A](%x: A) -> A { %x };
+    (%f(1), %f(2f))                       ->   let %f1 = fn [A](%x: A) -> A { %x };
+                                               (%f(1), %f1(2f))
+
+A recursive function uses itself at the type of its copy.
+"""
+
+from __future__ import annotations
+
+from ...ops.core.adt_types import TypeVar, substitute_types
+from ...ops.core.tensor_types import Type
+from ..ir.anf import rebuild
+from ..ir.expr import Expr, Function, Var, let_chain, make_lets, replace
+from ..ir.match_expr import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+
+_Env = dict[Expr, Expr]
+
+
+def copy_per_use(chain: Expr) -> Expr:
+    """The chain, in A-normal form, with a copy of each inner polymorphic function for every use."""
+    bindings, result = let_chain(chain)
+    if not bindings:
+        return chain
+    var, value = bindings[0]
+    rest = make_lets(bindings[1:], result)
+    value = rebuild(value, lambda atom: atom, copy_per_use)
+    if not isinstance(value, Function) or not value.type_params:
+        done, end = let_chain(copy_per_use(rest))
+        return make_lets([(var, value), *done], end)
+    copies: list[tuple[Var, Expr]] = []
+
+    def use(atom: Expr) -> Expr:
+        if atom is not var:
+            return atom
+        copies.append((var, value) if not copies else _copied(var, value))
+        return copies[-1][0]
+
+    def every_use(inner: Expr) -> Expr:
+        pairs, end = let_chain(inner)
+        return make_lets([(v, rebuild(x, use, every_use)) for v, x in pairs], use(end))
+
+    done, end = let_chain(copy_per_use(every_use(rest)))
+    return make_lets([*(copies or [(var, value)]), *done], end)
+
+
+def _copied(var: Var, function: Function) -> tuple[Var, Expr]:
+    """A copy of an inner function, whose every variable is new, under a new variable."""
+    new = Var(var.name, span=var.span)
+    return new, _Renamer().function(function, {var: new}, {})
+
+
+class _Renamer:
+    """Copies with new variables for all variables that are bound inside."""
+
+    def function(self, function: Function, env: _Env, types: dict[TypeVar, Type]) -> Function:
+        """A copy of a function."""
+        own = tuple(TypeVar(v.name) for v in function.type_params)
+        types = {**types, **dict(zip(function.type_params, own, strict=True))}
+        params = tuple(self._var(p, types) for p in function.params)
+        body = self.chain(function.body, {**env, **dict(zip(function.params, params, strict=True))}, types)
+        ret_type = None if function.ret_type is None else substitute_types(function.ret_type, types)
+        return replace(function, params=params, body=body, ret_type=ret_type, type_params=own)
+
+    def chain(self, chain: Expr, env: _Env, types: dict[TypeVar, Type]) -> Expr:
+        """A copy of a chain."""
+        env = dict(env)
+        bindings, result = let_chain(chain)
+        out: list[tuple[Var, Expr]] = []
+        for var, value in bindings:
+            new = self._var(var, types)
+            if isinstance(value, Function):  # it may be recursive
+                env[var] = new
+            out.append((new, self._value(value, env, types)))
+            env[var] = new
+        return make_lets(out, env.get(result, result))
+
+    def _value(self, value: Expr, env: _Env, types: dict[TypeVar, Type]) -> Expr:
+        if isinstance(value, Function):
+            return self.function(value, env, types)
+        if isinstance(value, Match):
+            return replace(
+                value, data=env.get(value.data, value.data), clauses=tuple(self._clause(c, env, types) for c in value.clauses)
+            )
+        return rebuild(value, lambda atom: env.get(atom, atom), lambda chain: self.chain(chain, env, types))
+
+    def _clause(self, clause: Clause, env: _Env, types: dict[TypeVar, Type]) -> Clause:
+        bound: _Env = {}
+        lhs = self._pattern(clause.lhs, bound, types)
+        return Clause(lhs, self.chain(clause.rhs, {**env, **bound}, types))
+
+    def _pattern(self, pattern: Pattern, bound: _Env, types: dict[TypeVar, Type]) -> Pattern:
+        if isinstance(pattern, PatternVar):
+            new = bound[pattern.var] = self._var(pattern.var, types)
+            return replace(pattern, var=new)
+        if isinstance(pattern, (PatternConstructor, PatternTuple)):
+            return replace(pattern, patterns=tuple(self._pattern(p, bound, types) for p in pattern.patterns))
+        return pattern
+
+    def _var(self, var: Var, types: dict[TypeVar, Type]) -> Var:
+        annotation = None if var.annotation is None else substitute_types(var.annotation, types)
+        return Var(var.name, annotation, span=var.span)
