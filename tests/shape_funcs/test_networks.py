@@ -21,8 +21,15 @@ def test_products(agree: Any, draw: Any) -> None:
 
     a, b = matrix(m, k, ta, batch), matrix(other, n, tb)
     plain = {"transpose_a": ta, "transpose_b": tb}
-    agree("nn.matmul", [a, b], lambda: one((f32((*batch, m, k)) @ f32((other, n))).shape), **plain)
-    agree("nn.dense", [f32((*batch, k)), f32((n, other))], lambda: one((f32((*batch, k)) @ f32((other, n))).shape))
+    units = draw(st.sampled_from([None, None, n, n + 1]))
+
+    def product(*rows: int) -> Any:
+        if units == n + 1:
+            raise ValueError
+        return one((f32((*batch, *rows, k)) @ f32((other, n))).shape)
+
+    agree("nn.matmul", [a, b], lambda: product(m), units=units, **plain)
+    agree("nn.dense", [f32((*batch, k)), f32((n, other))], product, units=units)
     p, q = draw(SIZES), draw(SIZES)
     wanted = lambda: one((f32((p, m, k)) @ f32((q, other, n))).shape)  # noqa: E731
     agree("nn.batch_matmul", [matrix(m, k, ta, (p,)), matrix(other, n, tb, (q,))], wanted, **plain)
