@@ -6,11 +6,13 @@ The printer, the parser and the constructors import the nodes.  Only the package
 from __future__ import annotations
 
 import copyreg
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from ...ops.core.adt_types import GlobalTypeVar
 from ..ir.expr import Expr, IRModule
+from ..ir.match_expr import Clause
 from ..text import printer
 from ..text.comments import Annotate
 from ..text.parser import parse
@@ -29,6 +31,26 @@ def _module_text(self: IRModule, show_meta_data: bool = True, annotate: Annotate
 
 def _short_text(self: Expr | IRModule) -> str:
     return printer.astext(self, show_meta_data=False)
+
+
+#: The depth from which a ``repr`` shows ``...``: programs are deep.
+_SHOWN_DEPTH = 4
+
+
+def _repr(self: Expr | Clause, depth: int = _SHOWN_DEPTH) -> str:
+    """The class and its fields, as of a dataclass; inner expressions up to a depth."""
+    if depth == 0:
+        return "..."
+    shown = [f"{f.name}={_shown(getattr(self, f.name), depth - 1)}" for f in dataclasses.fields(self) if f.repr]
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _shown(value: Any, depth: int) -> str:
+    if isinstance(value, (Expr, Clause)):
+        return _repr(value, depth)
+    if isinstance(value, tuple) and any(isinstance(item, (Expr, Clause)) for item in value):
+        return f"({', '.join(_shown(item, depth) for item in value)}{',' * (len(value) == 1)})"
+    return repr(value)
 
 
 def _module_parts(module: IRModule) -> tuple[Callable[[str], IRModule], tuple[str]]:
@@ -51,6 +73,8 @@ def bind() -> None:
             setattr(kind, name, member)
     for name, method in {**module_methods.METHODS, **type_definitions.METHODS}.items():
         setattr(IRModule, name, method)
+    for kind in Expr.__subclasses__():
+        kind.__repr__ = _repr  # type: ignore[method-assign, assignment]
     Expr.__str__ = IRModule.__str__ = _short_text  # type: ignore[assignment, method-assign]
     IRModule.from_expr = staticmethod(constructors.IRModule.from_expr)  # type: ignore[method-assign]
     _bind(GlobalTypeVar, "__call__", type_definitions.apply)

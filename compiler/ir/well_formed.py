@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
-from .anf import inner_chains, is_atom, operands
+from .anf import deepest, inner_chains, is_atom, operands
 from .expr import Constant, Expr, Function, GlobalVar, IRModule, Let, Var
 from .match_expr import Match
 from .visitor import bound_vars, post_order
+
+#: The deepest nesting of branches and functions, over which passes recurse; chains may have any length.
+MAX_NESTING = 150
 
 
 def check_bindings(mod: IRModule) -> None:
@@ -25,6 +28,18 @@ def check_bindings(mod: IRModule) -> None:
                     mistakes.append(_bound_twice(name, var, first, node))
     if mistakes:
         raise TypeCheckError(mistakes)
+
+
+def check_nesting(mod: IRModule) -> None:
+    """Raises TypeCheckError for branches and functions that are nested deeper than ``MAX_NESTING``, in A-normal form."""
+    for name, function in mod.functions.items():
+        depth, innermost = deepest(function)
+        if depth > MAX_NESTING:
+            assert innermost is not None
+            message = f"branches and functions are nested {depth} deep in @{name}; at most {MAX_NESTING} is supported"
+            raise TypeCheckError(
+                message, innermost.span, help="move some of them into a function of their own", code=codes.Type.SIZE
+            )
 
 
 def _bound_twice(name: str, var: Var, first: Expr, second: Expr) -> Diagnostic:

@@ -19,23 +19,20 @@ from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import MAX_FIELDS, TypeTooLarge
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
-from ..ir.anf import deepest
 from ..ir.call_graph import callers, mentioned, recursion_groups
 from ..ir.expr import Function, GlobalVar, IRModule, replace, type_of
 from ..ir.pass_declaration import declare_pass
+from ..ir.well_formed import check_nesting
 from ..type_inference.adt_rules import AdtTyper
 from ..type_inference.function_signature import BOTTOM, FAILED, Signature, closed_result
 from ..type_inference.parameter_types import MakeTyper, infer_parameters
 from ..type_inference.typing_rules import FunctionTyper
 
-#: The deepest nesting of branches and functions, over which this pass and later passes recurse; chains may have any length.
-MAX_NESTING = 150
-
 
 @declare_pass("InferType", "to_a_normal_form", "monomorphize")
 def infer_type(mod: IRModule) -> IRModule:
     """The module with types.  Raises TypeCheckError."""
-    _check_nesting(mod)
+    check_nesting(mod)
     for name, function in mod.functions.items():
         _check_parameters(name, function)
     inferred = infer_parameters(mod, _ModuleTyper)
@@ -140,17 +137,6 @@ class _ModuleTyper:
             name.span,
             code=codes.Type.UNKNOWN,
         )
-
-
-def _check_nesting(mod: IRModule) -> None:
-    for name, function in mod.functions.items():
-        depth, innermost = deepest(function)
-        if depth > MAX_NESTING:
-            assert innermost is not None
-            message = f"branches and functions are nested {depth} deep in @{name}; at most {MAX_NESTING} is supported"
-            raise TypeCheckError(
-                message, innermost.span, help="move some of them into a function of their own", code=codes.Type.SIZE
-            )
 
 
 def _check_parameters(name: str, function: Function) -> None:

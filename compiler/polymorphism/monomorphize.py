@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...ops.core.adt_types import TypeVar, substitute_types
-from ...ops.core.tensor_types import FuncType, TupleType, Type
+from ...ops.core.tensor_types import FuncType, TupleType, Type, TypeTooLarge
 from ...ops.defs.adt_ops import MAKE_ADT, MAKE_REF, READ_REF, WRITE_REF, MakeAdtAttrs
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
@@ -39,6 +39,7 @@ from ..ir.expr import (
 from ..ir.match_expr import Match, RefCreate, RefRead, RefWrite
 from ..ir.pass_declaration import declare_pass
 from ..ir.visitor import bound_vars, children
+from ..ir.well_formed import check_nesting
 from .constraints import TypeSolver
 from .local_functions import copy_per_use
 from .lower_match import MatchLowering
@@ -56,6 +57,7 @@ def monomorphize(mod: IRModule) -> IRModule:
     """The module without type parameters, matches and references; ``mod`` itself if it has none of them."""
     if not any(map(_concerns, mod.functions.values())):
         return mod
+    check_nesting(mod)
     return _Monomorphizer(mod).run()
 
 
@@ -107,7 +109,11 @@ class _Monomorphizer:
         self.waiting = [_Instance(n, f, ()) for n, f in self.mod.functions.items() if not _on_demand(f)]
         while self.waiting:
             instance = self.waiting.pop(0)
-            functions[instance.name] = _Copy(self, instance).function()
+            try:
+                functions[instance.name] = _Copy(self, instance).function()
+            except TypeTooLarge as error:
+                message = f"a type in @{instance.name} is too large: {error}"
+                raise TypeCheckError(message, instance.function.span, help=error.help, code=codes.Type.SIZE) from None
         if self.errors:
             raise TypeCheckError(self.errors)
         return replace(self.mod, functions=functions)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...ops.core.adt_types import GlobalTypeVar, RefType, TypeCall, TypeVar
-from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
+from ...ops.core.tensor_types import MAX_DEPTH, FuncType, TensorType, TupleType, Type, TypeTooLarge
 from ...shape_funcs.symbolic.dim import ANY, Dim, const
 
 
@@ -94,16 +94,18 @@ def term_of(ty: Type, mapping: Mapping[TypeVar, Term]) -> Term:
     return Unknown()
 
 
-def type_of_term(term: Term) -> Type | None:
-    """The type that a term has become; None while a part of it is unknown.  Raises TypeTooLarge."""
+def type_of_term(term: Term, depth: int = 1) -> Type | None:
+    """The type that a term has become, ``depth`` deep in others; None while a part of it is unknown.  Raises TypeTooLarge."""
     term = term.root()
+    if depth > MAX_DEPTH + 1:
+        raise TypeTooLarge(f"a type is nested more than {MAX_DEPTH} deep")
     if isinstance(term, TensorTerm):
         return TensorType(tuple(term.dims), term.dtype)
     if not isinstance(term, Compound):
         return None
     parts: list[Type] = []
     for part in term.parts:
-        ty = type_of_term(part)
+        ty = type_of_term(part, depth + 1)
         if ty is None:
             return None
         parts.append(ty)

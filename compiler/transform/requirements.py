@@ -12,7 +12,7 @@ from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import IRModule
 from ..ir.pass_context import PassContext
 from ..ir.pass_declaration import DECLARED, PassDeclaration
-from ..ir.well_formed import check_bindings, has_form
+from ..ir.well_formed import check_bindings, check_nesting, has_form
 from ..passes.infer_type import infer_type
 from ..passes.to_a_normal_form import to_a_normal_form
 
@@ -37,6 +37,8 @@ def apply(declaration: PassDeclaration, mod: IRModule, **options: Any) -> IRModu
     """The pass on the module, without its requirements; it gets the module's own context if it has such a parameter."""
     if declaration.run is to_a_normal_form:
         check_bindings(mod)
+    else:
+        check_nesting(mod)
     parameters = inspect.signature(declaration.run).parameters
     if "entries" in parameters:
         options = {"entries": tuple(mod.functions), **options}

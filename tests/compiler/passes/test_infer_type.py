@@ -6,8 +6,8 @@ import pytest
 
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.compiler.ir.expr import IRModule
-from relayvm.compiler.ir.well_formed import check
-from relayvm.compiler.passes.infer_type import MAX_NESTING, infer_type
+from relayvm.compiler.ir.well_formed import MAX_NESTING, check
+from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
