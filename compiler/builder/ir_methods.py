@@ -74,7 +74,7 @@ def bind() -> None:
     for name, method in {**module_methods.METHODS, **type_definitions.METHODS}.items():
         setattr(IRModule, name, method)
     for kind in Expr.__subclasses__():
-        kind.__repr__ = _repr  # type: ignore[method-assign, assignment]
+        _bind(kind, "__repr__", _repr)
     Expr.__str__ = IRModule.__str__ = _short_text  # type: ignore[assignment, method-assign]
     IRModule.from_expr = staticmethod(constructors.IRModule.from_expr)  # type: ignore[method-assign]
     _bind(GlobalTypeVar, "__call__", type_definitions.apply)
