@@ -51,7 +51,7 @@ def pieces(text: str) -> dict[str, list[tuple[int, int]]]:
     problems: list[Any] = []
     tree = _syntax(source, split_header(source, problems, need_version=False), "module", problems)
     found: dict[str, list[tuple[int, int]]] = {}
-    if problems or tree is None:
+    if problems:
         return found
 
     def add(kind: str, start: int, end: int) -> None:
@@ -63,15 +63,18 @@ def pieces(text: str) -> dict[str, list[tuple[int, int]]]:
     while pending:
         node = pending.pop()
         if hasattr(node, "children"):
-            if not node.meta.empty:
-                add(node.data, node.meta.start_pos, node.meta.end_pos)
+            if node.start_pos is not None:
+                add(node.data, node.start_pos, node.end_pos)
             pending += node.children
         elif node is not None:
             add(node.type, node.start_pos, node.end_pos)
     return found
 
 
-_EXPRESSIONS = {"call", "project", "local", "global_var", "number", "bool", "tuple", "if_", "function", "block", "infix", "minus"}
+_EXPRESSIONS = {
+    "call", "project", "local", "global_var", "number", "bool", "tuple", "if_", "function", "block", "infix", "minus", "index",
+    "tensor", "match",
+}  # fmt: skip
 _TYPES = {"tensor_type", "named_type", "tuple_type", "fn_type"}
 
 
