@@ -16,6 +16,7 @@ from ..analysis.substitution import bind
 from ..analysis.variables import free_vars
 from ..compile import bind_params, device_of
 from ..ir.expr import Expr, Function, GlobalVar, IRModule, replace
+from .evaluator import Evaluator
 from .static_program import check_static
 from .vm_compiler import compile, known_params
 
@@ -61,11 +62,11 @@ class Executor:
             listed = ", ".join(f"@{n}" for n in mod.functions) or "none"
             message = f"the module has no function @{name}"
             raise ConfigError(message, here(), help=f"its functions: {listed}", code=codes.Config.FUNCTION)
-        self._check(mod, name)
-        return VirtualMachine(compile(mod, self.target), self.device)[name]
+        return self._runner(mod, name)
 
-    def _check(self, mod: IRModule, name: str) -> None:
-        """Raises TypeCheckError for a program that this kind of executor refuses."""
+    def _runner(self, mod: IRModule, name: str) -> Callable[..., Any]:
+        """The Python function that runs a function of a module."""
+        return VirtualMachine(compile(mod, self.target), self.device)[name]
 
 
 class VMExecutor(Executor):
@@ -77,12 +78,27 @@ class GraphExecutor(Executor):
 
     kind = "graph"
 
-    def _check(self, mod: IRModule, name: str) -> None:
+    def _runner(self, mod: IRModule, name: str) -> Callable[..., Any]:
+        """As of every executor.  Raises TypeCheckError for a program that the graph executor refuses."""
         check_static(mod, name, "the graph executor")
+        return super()._runner(mod, name)
+
+
+class DebugExecutor(Executor):
+    """The evaluator of programs as they are written: no pass, no type inference, every device the host.
+
+    A program that type inference refuses fails where it is wrong, if that is evaluated.  A result may be a function, which
+    Python may call.
+    """
+
+    kind = "debug"
+
+    def _runner(self, mod: IRModule, name: str) -> Callable[..., Any]:
+        return Evaluator(replace(mod)).function(name)
 
 
 #: The executors by Relay's names.
-KINDS: dict[str, type[Executor]] = {each.kind: each for each in (VMExecutor, GraphExecutor)}
+KINDS: dict[str, type[Executor]] = {each.kind: each for each in (VMExecutor, GraphExecutor, DebugExecutor)}
 
 
 def create_executor(
@@ -90,6 +106,8 @@ def create_executor(
     params: Mapping[str, Any] | None = None,
 ) -> Executor:  # fmt: skip
     """The executor of a kind: ``vm`` runs every program, ``graph`` programs without control flow and with known sizes.
+
+    ``debug`` evaluates every program expression by expression, without the compiler: it is slow, and shows what a program means.
 
     ``params``: values for parameters of ``main``, by name; names of no parameter are ignored.  Raises ConfigError for another
     kind, device or target, InputError for values that do not fit.

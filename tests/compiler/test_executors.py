@@ -186,9 +186,9 @@ def test_weights_are_loaded_into_a_built_module(tmp_path: Path) -> None:
 
 Wrong = tuple[Callable[[], object], str, Any]
 WRONG: tuple[Wrong, ...] = (
-    (lambda: relay.create_executor("debugger"), "there is no executor 'debugger'", "kinds: vm, graph; `vm` runs every program"),
+    (lambda: relay.create_executor("aot"), "there is no executor 'aot'", "kinds: vm, graph, debug; `vm` runs every program"),
     (lambda: relay.create_executor("graphs", program()), "there is no executor 'graphs'; did you mean graph?",
-     "kinds: vm, graph; `vm` runs every program"),
+     "kinds: vm, graph, debug; `vm` runs every program"),
     (lambda: relay.create_executor("vm", program()["main"]), "the executor's module must be an IRModule, not a Function",
      "relay.IRModule.from_expr(function) is one"),
     (lambda: relay.create_executor("vm", program(), target="llvm -mcpu=core-avx2"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.group import Group, Node
-from ...ops.core.op import Op, OpPattern
+from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import DTYPES, Tensor, numpy_dtype
 from ...ops.core.type_relation import build_group, shape_program
 from ...ops.native.jit import library_calls
@@ -18,27 +18,77 @@ from ...ops.native.status import SIZE_OVERFLOW, STATUS
 from ...ops.native.threads import team
 from ...ops.strategy.choice import resolve_implementation
 from ...ops.strategy.implementation import HOST
-from ...shape_funcs.symbolic.dim import shape
+from ...shape_funcs.symbolic.dim import Dim, Shape, dim, shape, sym
+from ...shape_funcs.symbolic.registry import ShapeError
 from ..diagnostics import codes
 from ..diagnostics.source import VMError
 from .kernel_addresses import in_python, kernel_address
 
 
-def evaluate(op: Op, arrays: Sequence[Any], attrs: Any) -> Any:
+def evaluate(op: Op, arrays: Sequence[Any], attrs: Any, *, open_sizes: bool = False) -> Any:
     """The result of ``op`` on numpy arrays: an array, or a tuple of arrays.  A tuple input is a tuple of arrays.
 
-    Raises VMError with the kernel's status, ShapeError if shapes do not fit.
+    ``open_sizes``: use the kernel for unknown sizes, one for arrays of many sizes, where the operator has such a kernel.
+    Raises VMError with the kernel's status, ShapeError if shapes do not fit, TypeRelError if types do not fit.
     """
+    if open_sizes:
+        try:
+            return _evaluate(op, arrays, attrs, _OpenSizes())
+        except (TypeRelError, ShapeError):
+            pass  # the operator needs a known size, or an argument is wrong
+    return _evaluate(op, arrays, attrs, None)
+
+
+class _OpenSizes:
+    """Shapes of parameters in which equal sizes have one name.  A size of 1 stays known: such axes broadcast."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, Dim] = {1: dim(1)}
+
+    def of(self, sizes: tuple[int, ...]) -> Shape:
+        """The shape with names for sizes."""
+        return tuple(self._names.setdefault(n, sym(f"d{len(self._names)}")) for n in sizes)
+
+
+#: The most prepared calls that are kept.
+MAX_PREPARED = 10_000
+#: Prepared calls for unknown sizes, by operator, attributes and types: evaluators repeat few calls often.
+_prepared: dict[tuple[Any, ...], PreparedGroup] = {}
+
+
+def _evaluate(op: Op, arrays: Sequence[Any], attrs: Any, names: _OpenSizes | None) -> Any:
     flat = [a for x in arrays for a in (x if isinstance(x, tuple) else (x,))]
+    multiple = isinstance(op.dtype(_dtypes(arrays), attrs), tuple)
+    inputs = [np.asarray(a, order="C") for a in flat]
+    key = (
+        op.name,
+        repr(attrs),
+        tuple(len(x) if isinstance(x, tuple) else -1 for x in arrays),
+        *((a.dtype.name, a.shape) for a in flat),
+    )
+    prepared = None if names is None else _prepared.get(key)
+    if prepared is None:
+        prepared = PreparedGroup(_group(op, arrays, flat, attrs, names), [a.shape for a in inputs])
+        if names is not None:
+            if len(_prepared) >= MAX_PREPARED:
+                _prepared.clear()
+            _prepared[key] = prepared
+    results = prepared.run(inputs)
+    return tuple(results) if multiple else results[0]
+
+
+def _group(op: Op, arrays: Sequence[Any], flat: Sequence[Any], attrs: Any, names: _OpenSizes | None) -> Group:
+    """The group of one call."""
     refs = iter(range(len(flat)))
     args = tuple(tuple(next(refs) for _ in x) if isinstance(x, tuple) else next(refs) for x in arrays)
-    params = tuple(Tensor(a.dtype.name, shape(a.shape)) for a in flat)
+    flagged = [f for x, f in zip(arrays, op.data_dependent, strict=True) for _ in (x if isinstance(x, tuple) else (x,))]
+    params = tuple(
+        Tensor(a.dtype.name, shape(a.shape) if names is None or f else names.of(a.shape))
+        for a, f in zip(flat, flagged, strict=True)
+    )
     group = build_group(params, (), (Node(op.name, attrs, args, ()),), ())
     n_outputs = len(group.nodes[0].outputs)
-    group = Group(group.params, (), group.nodes, tuple(range(len(flat), len(flat) + n_outputs)))
-    results = run_group(group, [np.asarray(a, order="C") for a in flat])
-    multiple = isinstance(op.dtype(_dtypes(arrays), attrs), tuple)
-    return tuple(results) if multiple else results[0]
+    return Group(group.params, (), group.nodes, tuple(range(len(flat), len(flat) + n_outputs)))
 
 
 def _dtypes(arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -47,45 +97,63 @@ def _dtypes(arrays: Sequence[Any]) -> tuple[Any, ...]:
 
 def run_group(group: Group, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Run a group on C-contiguous arrays: shape program, allocation, kernel, slicing of upper bounds to actual sizes."""
-    made, group = shape_program(group), resolve_implementation(group, [a.shape for a in inputs])
-    shapes = made.program.run(inputs)
-    values = group.values()
-    if group.nodes[0].operator.pattern is OpPattern.RESHAPE:
-        return [inputs[0].reshape(s).copy() for s in shapes]
-    try:
-        outputs = [np.empty(s, numpy_dtype(values[r].dtype)) for r, s in zip(group.results, shapes, strict=True)]
-    except (ValueError, MemoryError) as error:  # raised by numpy for sizes beyond its limit, also if another axis is 0
-        raise VMError(f"{group.name}: {STATUS[SIZE_OVERFLOW]}", code=codes.of_status(SIZE_OVERFLOW)) from error
-    counts = np.zeros(max((i for _, i in made.counts), default=0) + 1, np.int64)
-    _call(group, inputs, [*outputs, *([counts] if group.counts else [])])
-    for result, index in made.counts:
-        outputs[result] = outputs[result][: counts[index]].copy()
-    return outputs
+    return PreparedGroup(group, [a.shape for a in inputs]).run(inputs)
 
 
-def _call(group: Group, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-    tensors = [*inputs, *outputs]
-    if in_python(group):
-        node = group.nodes[0]
-        kernel = group.kernel_on(HOST)
-        assert kernel is not None and kernel.body is not None
-        kernel.body(*tensors, **kernel.attrs(node.attrs))
-        return
-    rows = np.zeros(len(tensors), TENSOR)
-    for row, array in zip(rows, tensors, strict=True):
-        row["data"], row["ndim"], row["dtype"] = array.ctypes.data, array.ndim, DTYPES.index(array.dtype.name)
-        row["shape"][: array.ndim] = array.shape
-    table = np.zeros(len(library_calls.TABLE), np.int64)
-    from ...ops.codegen import kernel_source
+class PreparedGroup:
+    """A group with its shape program and, after the first run, its kernel, for arrays of the given shapes."""
 
-    for name, address in library_calls.addresses(kernel_source(group).libraries).items():
-        table[library_calls.TABLE[name].index] = address
-    first = rows.ctypes.data
-    argv = np.array([first + i * TENSOR.itemsize for i in range(len(tensors))], np.int64)
-    argv = np.append(argv, [table.ctypes.data, team.ALONE.ctypes.data])
-    call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(kernel_address(group))
-    status = call(argv.ctypes.data, len(tensors))
-    if status:
-        error = VMError(f"{group.name}: {STATUS.get(status, f'status {status}')}", code=codes.of_status(status))
-        error.status = status
-        raise error
+    def __init__(self, group: Group, shapes: Sequence[tuple[int, ...]]) -> None:
+        self.made, self.group = shape_program(group), resolve_implementation(group, list(shapes))
+        self._kernel: tuple[Any, np.ndarray] | None = None
+
+    def run(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        """The results.  Raises VMError with the kernel's status, ShapeError if shapes do not fit."""
+        group, made = self.group, self.made
+        shapes = made.program.run(inputs)
+        values = group.values()
+        if group.nodes[0].operator.pattern is OpPattern.RESHAPE:
+            return [inputs[0].reshape(s).copy() for s in shapes]
+        try:
+            outputs = [np.empty(s, numpy_dtype(values[r].dtype)) for r, s in zip(group.results, shapes, strict=True)]
+        except (ValueError, MemoryError) as error:  # raised by numpy for sizes beyond its limit, also if another axis is 0
+            raise VMError(f"{group.name}: {STATUS[SIZE_OVERFLOW]}", code=codes.of_status(SIZE_OVERFLOW)) from error
+        counts = np.zeros(max((i for _, i in made.counts), default=0) + 1, np.int64)
+        self._call([*inputs, *outputs, *([counts] if group.counts else [])])
+        for result, index in made.counts:
+            outputs[result] = outputs[result][: counts[index]].copy()
+        return outputs
+
+    def _call(self, tensors: list[np.ndarray]) -> None:
+        group = self.group
+        if in_python(group):
+            node = group.nodes[0]
+            kernel = group.kernel_on(HOST)
+            assert kernel is not None and kernel.body is not None
+            kernel.body(*tensors, **kernel.attrs(node.attrs))
+            return
+        rows = np.zeros(len(tensors), TENSOR)
+        for row, array in zip(rows, tensors, strict=True):
+            row["data"], row["ndim"], row["dtype"] = array.ctypes.data, array.ndim, DTYPES.index(array.dtype.name)
+            row["shape"][: array.ndim] = array.shape
+        call, table = self._loaded()
+        first = rows.ctypes.data
+        argv = np.array([first + i * TENSOR.itemsize for i in range(len(tensors))], np.int64)
+        argv = np.append(argv, [table.ctypes.data, team.ALONE.ctypes.data])
+        status = call(argv.ctypes.data, len(tensors))
+        if status:
+            error = VMError(f"{group.name}: {STATUS.get(status, f'status {status}')}", code=codes.of_status(status))
+            error.status = status
+            raise error
+
+    def _loaded(self) -> tuple[Any, np.ndarray]:
+        """The kernel as a C function, and the addresses of the library functions that it calls."""
+        if self._kernel is None:
+            from ...ops.codegen import kernel_source
+
+            table = np.zeros(len(library_calls.TABLE), np.int64)
+            for name, address in library_calls.addresses(kernel_source(self.group).libraries).items():
+                table[library_calls.TABLE[name].index] = address
+            function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(kernel_address(self.group))
+            self._kernel = function, table
+        return self._kernel
