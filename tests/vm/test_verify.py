@@ -291,9 +291,9 @@ def test_an_executable_without_functions_verifies() -> None:
 #: number, b 0 or 1, and the tables f p h c t(dtype) d(device) y(reason).
 LAYOUT = (
     "wr", "r", "wfR", "wrR", "pnR", "wrntN", "wrnrt", "wnR", "wfR", "wrn", "rjj", "wcd", "j", "wr", "wi", "", "wnd", "wr", "wrr",
-    "wrddy", "K", "hRW", "wrtd", "wrrnb", "fR", "rR", "wrdy", "wT", "wrd", "wfRK", "wrrr",
+    "wrddy", "K", "hRW", "wrtd", "wrrnb", "fR", "rR", "wrdy", "wT", "wrd", "wfRK", "wrrr", "rnjj", "rnr",
 )  # fmt: skip
-ENDS = (1, 10, 12, 15, 24, 25)
+ENDS = (1, 10, 12, 15, 24, 25, 31)
 
 
 def decoded(words: list[int]) -> dict[int, tuple[int, list[tuple[str, int]], int]]:
