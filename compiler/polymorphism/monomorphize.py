@@ -293,6 +293,7 @@ def _bound(function: Function) -> list[Var]:
     while todo:
         bindings, _ = let_chain(todo.pop())
         for var, value in bindings:
-            found += [var, *bound_vars(value)]
+            # the variables of patterns are bound anew, under their names
+            found += [var, *(() if isinstance(value, Match) else bound_vars(value))]
             todo += children(value)
     return found
