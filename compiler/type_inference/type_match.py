@@ -161,12 +161,7 @@ class Binder:
 
 def match_functions(have: FuncType, want: FuncType) -> None:
     """Check that a function of type ``have`` can be called as ``want``.  Raises TypeMismatch.  There are no run-time checks."""
-    if len(have.params) != len(want.params):
-        raise TypeMismatch(f"it takes {_count(len(have.params), 'argument')}, not {len(want.params)}")
-    sizes: dict[Dim, Dim] = {}
-
-    def passes(taken: Dim, given: Dim) -> bool:
-        return sizes.setdefault(taken, given) is given if taken.op == SYM else given is taken
+    sizes = _match_params(have, want)
 
     def returns(given: Dim, wanted: Dim) -> bool:
         if wanted is ANY or (wanted.op == SYM and wanted not in symbols_of(*want.params)):
@@ -176,9 +171,24 @@ def match_functions(have: FuncType, want: FuncType) -> None:
     def describe(size: Dim) -> str:
         return _origin(substitute(size, sizes), want.params)
 
+    _same(have.result, want.result, returns, "its result", describe)
+
+
+def _match_params(have: FuncType, want: FuncType) -> dict[Dim, Dim]:
+    """The sizes of the parameters of ``have`` where ``want``'s are given.  Raises TypeMismatch."""
+    if len(have.params) != len(want.params):
+        raise TypeMismatch(f"it takes {_count(len(have.params), 'argument')}, not {len(want.params)}")
+    sizes: dict[Dim, Dim] = {}
+
+    def passes(taken: Dim, given: Dim) -> bool:
+        return sizes.setdefault(taken, given) is given if taken.op == SYM else given is taken
+
+    def describe(size: Dim) -> str:
+        return _origin(substitute(size, sizes), want.params)
+
     for i, (h, w) in enumerate(zip(have.params, want.params, strict=True)):
         _same(h, w, passes, f"its parameter {i + 1}", describe)
-    _same(have.result, want.result, returns, "its result", describe)
+    return sizes
 
 
 def match_instances(have: Type, want: Type) -> None:
@@ -241,14 +251,24 @@ def join(a: Type, b: Type, unknown: Callable[[], Dim] = fresh) -> Type:
         case TupleType(), TupleType() if len(a.fields) == len(b.fields):
             return TupleType(tuple(join(x, y, unknown) for x, y in zip(a.fields, b.fields, strict=True)))
         case FuncType(), FuncType():
-            match_functions(a, b)
-            match_functions(b, a)
-            return a
+            return _joined_functions(a, b)
         case TypeCall(), TypeCall() if a.func == b.func:
             return TypeCall(a.func, tuple(join(x, y, lambda: ANY) for x, y in zip(a.args, b.args, strict=True)))
         case RefType(), RefType() if a == b:
             return a
     raise TypeMismatch(f"one is {_kind(a)}, the other {_kind(b)}")
+
+
+def _joined_functions(a: FuncType, b: FuncType) -> FuncType:
+    """The type of a function that has one of two types with the same parameters.  Raises TypeMismatch."""
+    _match_params(a, b)
+    sizes = _match_params(b, a)
+    returned = map_dims(b.result, lambda d: d if d is ANY else substitute(d, sizes))
+    try:
+        return FuncType(a.params, join(a.result, returned, lambda: ANY))
+    except TypeMismatch:
+        match_functions(a, b)  # its message names the parts
+        raise
 
 
 def _kind(ty: Type) -> str:

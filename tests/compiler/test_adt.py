@@ -244,6 +244,21 @@ def @main(%n: int32) {
         assert result(mod, np.int32(5), opt_level=opt_level) == ((1.0, 5), (True, 5), 6, 7)
 
 
+BODIES = [("[1, 2]", "concatenate((%v, %v))"), ("[1, 2]", "%x"), ("%v", "[1, 2]"), ("add(%v, %x)", "%v"), ("%x", "%v")]
+
+
+@pytest.mark.parametrize("bodies", BODIES)
+def test_functions_that_return_other_sizes_meet(bodies: tuple[str, str]) -> None:
+    first, second = (f"fn (%v: Tensor[(?), int32]) -> Tensor[(?), int32] {{ {body} }}" for body in bodies)
+    mod = module(f"""def @main(%b: bool, %x: Tensor[(?), int32]) {{
+      let %f = if (%b) {{ {first} }} else {{ {second} }};
+      (%f(%x), %f([4]))
+    }}""")
+    vm, x = relay.VirtualMachine(relay.compile(mod)), np.array([3, 4, 5], "int32")
+    for b in (True, False):
+        assert plain(vm.run(b, x)) == plain(relay.create_executor("debug", mod).evaluate()(b, x))
+
+
 def test_a_function_that_needs_infinitely_many_types_is_refused() -> None:
     text = """
 def @grow[A](%x: A, %n: int32) -> int32 { if (%n == 0) { 0 } else { @grow(Some(%x), %n - 1) } }
