@@ -20,7 +20,7 @@ import numpy as np
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.op import OpPattern
 from relayvm.ops.native.cache import kernel_store
-from relayvm.vm.runtime import fallback, kernel_addresses
+from relayvm.vm.runtime import evaluate, fallback, kernel_addresses
 
 from ...ops.run_group import plain
 
@@ -55,7 +55,12 @@ def looked_up_once() -> Iterator[list[int]]:
         return found
 
     instead = {"kernel_address": address, "kernel_source": _source}
-    before = {(module, name): getattr(module, name) for module in (kernel_addresses, fallback) for name in instead}
+    before = {
+        (module, name): getattr(module, name)
+        for module in (kernel_addresses, fallback, evaluate)
+        for name in instead
+        if hasattr(module, name)
+    }
     for module, name in before:
         setattr(module, name, instead[name])
     try:
