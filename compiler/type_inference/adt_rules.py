@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...ops.core.adt_types import RefType, TypeCall, substitute_types
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import TensorType, TupleType, Type
+from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
 from ...ops.defs.adt_ops import ADT_FIELDS, MAKE_ADT, MAKE_REF, NO_MATCH, READ_REF, WRITE_REF
 from ...shape_funcs.symbolic.dim import ANY, fresh
 from ...vm.diagnostics import codes
@@ -101,6 +101,11 @@ class AdtTyper:
 
 def _values(ty: Type) -> Type:
     """The type of a value that is taken out of another one: each ``?`` is a size of its own."""
-    if isinstance(ty, (TensorType, TupleType)):
-        return map_dims(ty, lambda d: fresh() if d is ANY else d)
+    match ty:
+        case TensorType():
+            return map_dims(ty, lambda d: fresh() if d is ANY else d)
+        case TupleType():
+            return TupleType(tuple(map(_values, ty.fields)))
+        case FuncType():
+            return declare(ty, {}, None, lambda: ANY)
     return ty

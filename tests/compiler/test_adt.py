@@ -244,6 +244,20 @@ def @main(%n: int32) {
         assert result(mod, np.int32(5), opt_level=opt_level) == ((1.0, 5), (True, 5), 6, 7)
 
 
+def test_a_function_of_any_size_is_read_from_a_reference() -> None:
+    mod = module("""
+def @call(%f: fn(Tensor[(?), int32]) -> int32, %x: Tensor[(?), int32]) -> int32 { %f(%x) }
+def @id[A](%x: A) -> A { %x }
+def @update[A](%r: ref(A), %f: fn(A) -> A) -> A { ref_write(%r, %f(ref_read(%r))); ref_read(%r) }
+def @main(%x: Tensor[(?), int32]) {
+  let %r = ref((fn (%v: Tensor[(?), int32]) -> int32 { sum(%v) }, %x));
+  let %g = @update(ref(ref_read(%r).0), @id);
+  (@call(ref_read(%r).0, %x), %g(ref_read(%r).1))
+}""")
+    x = np.array([3, 4, 5], "int32")
+    assert result(mod, x) == plain(relay.create_executor("debug", mod).evaluate()(x)) == (12, 12)
+
+
 BODIES = [("[1, 2]", "concatenate((%v, %v))"), ("[1, 2]", "%x"), ("%v", "[1, 2]"), ("add(%v, %x)", "%v"), ("%x", "%v")]
 
 
