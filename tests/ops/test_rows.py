@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.tensor_types import numpy_dtype
+from relayvm.ops.defs.reduce import ReduceAttrs
 from relayvm.ops.native.status import EMPTY_REDUCTION
 
 from .row_groups import CASES, kernels
-from .run_group import compiled, evaluate, plain
+from .run_group import compiled, evaluate, group_of, plain
+from .test_loops import node, params
 
 
 def check(name, shape, run=plain, apart=False, seed=0):
@@ -129,3 +131,11 @@ def test_what_stays_apart(body, count):
 @given(st.integers(1, 4), st.integers(1, 40), st.integers(0, 5), st.sampled_from(sorted(CASES)))
 def test_many_sizes(n, m, seed, name):
     check(name, shape_of(name, n, m), seed=seed)
+
+
+@pytest.mark.parametrize("run", [plain, compiled])
+def test_a_reduction_of_which_only_the_size_is_read(run):
+    nodes = [node("max", 0, attrs=ReduceAttrs((1,))), node("broadcast_to_like", 1, 2)]
+    group = group_of([*params(("n", "m"), (1,))], nodes)
+    status, (result,) = evaluate(group, [np.ones((3, 4), "float32"), np.full(1, 7, "float32")], run)
+    assert status == 0 and (result == np.full(3, 7)).all()

@@ -13,6 +13,8 @@ def plan(group: Group, ref: int) -> Nest:
     if not folds(group, ref):
         return nest_of(group, ref)
     found = rows(group, ref, fold_dtype)
+    if not found.folds:  # of the reductions only the sizes are read
+        return nest_of(group, ref)
     return nest_of(group, ref, columns=True) if found.innermost_kept else found
 
 

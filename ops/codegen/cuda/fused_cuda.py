@@ -48,8 +48,9 @@ def source(group: Group) -> CudaSource:
     assembly.text(FUNCTIONS)
     for number, ref in enumerate(group.results):
         name = f"kernel{number}"
-        if uses_folds(group, ref):
-            add_row_kernel(assembly, group, rows(group, ref, fold_dtype), name)
+        row_plan = rows(group, ref, fold_dtype) if uses_folds(group, ref) else None
+        if row_plan is not None and row_plan.folds:  # else, of the reductions only the sizes are read
+            add_row_kernel(assembly, group, row_plan, name)
             continue
         nest = nest_of(group, ref)
         if nest.reduction is not None:
