@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...ops.core.adt_types import TypeVar, substitute_types
 from ...ops.core.tensor_types import Type
-from ..ir.anf import rebuild
+from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import Expr, Function, Var, let_chain, make_lets, replace
 from ..ir.match_expr import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 
@@ -21,28 +21,36 @@ _Env = dict[Expr, Expr]
 def copy_per_use(chain: Expr) -> Expr:
     """The chain, in A-normal form, with a copy of each inner polymorphic function for every use."""
     bindings, result = let_chain(chain)
-    if not bindings:
-        return chain
-    var, value = bindings[0]
-    rest = make_lets(bindings[1:], result)
-    value = rebuild(value, lambda atom: atom, copy_per_use)
-    if not isinstance(value, Function) or not value.type_params:
-        done, end = let_chain(copy_per_use(rest))
-        return make_lets([(var, value), *done], end)
-    copies: list[tuple[Var, Expr]] = []
+    done = [(var, rebuild(value, lambda atom: atom, copy_per_use)) for var, value in bindings]
+    # from the last one on: a copy of a function uses the functions before it once more
+    for position in reversed(range(len(done))):
+        var, value = done[position]
+        if isinstance(value, Function) and value.type_params:
+            uses = _Uses(var, value)
+            rest = [(v, rebuild(x, uses.atom, uses.chain)) for v, x in done[position + 1 :]]
+            result = uses.atom(result)
+            done = [*done[:position], *(uses.copies or [(var, value)]), *rest]
+    return rebuild_lets(chain, done, result)
 
-    def use(atom: Expr) -> Expr:
-        if atom is not var:
+
+class _Uses:
+    """The replacement of the uses of a function: the first one keeps it, every other one has a copy."""
+
+    def __init__(self, var: Var, function: Function) -> None:
+        self.var, self.function = var, function
+        self.copies: list[tuple[Var, Expr]] = []
+
+    def atom(self, atom: Expr) -> Expr:
+        """The variable of a copy in place of the function's variable."""
+        if atom is not self.var:
             return atom
-        copies.append((var, value) if not copies else _copied(var, value))
-        return copies[-1][0]
+        self.copies.append(_copied(self.var, self.function) if self.copies else (self.var, self.function))
+        return self.copies[-1][0]
 
-    def every_use(inner: Expr) -> Expr:
-        pairs, end = let_chain(inner)
-        return make_lets([(v, rebuild(x, use, every_use)) for v, x in pairs], use(end))
-
-    done, end = let_chain(copy_per_use(every_use(rest)))
-    return make_lets([*(copies or [(var, value)]), *done], end)
+    def chain(self, chain: Expr) -> Expr:
+        """A chain with its uses replaced."""
+        bindings, end = let_chain(chain)
+        return rebuild_lets(chain, [(v, rebuild(x, self.atom, self.chain)) for v, x in bindings], self.atom(end))
 
 
 def _copied(var: Var, function: Function) -> tuple[Var, Expr]:
