@@ -344,6 +344,20 @@ def test_a_deep_value_goes_in_and_out() -> None:
     assert vm.memory["live_objects"] == before
 
 
+def test_a_value_that_is_deep_through_tuples_goes_in_and_out() -> None:
+    mod = module("type Path { Step((Path, int32)), End }\ndef @main(%p: Path) { (%p, 1) }")
+    vm = relay.VirtualMachine(relay.compile(mod))
+    deep = relay.ADT("End")
+    for _ in range(5000):
+        deep = relay.ADT("Step", ((deep, 1),))
+    out, count = vm.run(deep)[0], 0
+    while out.constructor == "Step":
+        out, count = out[0][0], count + 1
+    assert count == 5000
+    with pytest.raises(relay.VMError, match="takes 2 values in a tuple, not 1 values"):
+        vm.run(relay.ADT("Step", ((deep,),)))
+
+
 # ---- in Python -------------------------------------------------------------------------------------------------------
 
 

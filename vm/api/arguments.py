@@ -18,6 +18,9 @@ from .argument_rows import Record, Records
 from .runtime import Runtime
 from .tensor import Tensor
 
+#: The most characters of a field's name in a message.
+_LONGEST_NAME = 200
+
 
 def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, value: Any, device: int) -> Any:
     """Convert an argument to an array, a tensor of this machine, or a tuple of these, and check it against its type.
@@ -65,13 +68,22 @@ def _prepare_adt(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type
         where, wanted, item = todo.pop()
         if wanted is None:  # the fields of this record are done
             items.append(item)
-        elif isinstance(wanted, TypeCall):
-            record, fields = _record(runtime, checker, where, wanted, item)
+        elif isinstance(wanted, TypeCall) or (isinstance(wanted, TupleType) and _is_tuple_of(item, len(wanted.fields))):
+            if isinstance(wanted, TypeCall):
+                record, fields = _record(runtime, checker, where, wanted, item)
+            else:
+                record, fields = Record(0, len(wanted.fields)), list(zip(wanted.fields, item, strict=True))
             todo.append((where, None, record))
-            todo += [(f"{where}.{i}", t, v) for i, (t, v) in reversed(list(enumerate(fields)))]
+            # the name of a deep field would be as long as its depth
+            inside = where if len(where) < _LONGEST_NAME else f"{name}..."
+            todo += [(f"{inside}.{i}", t, v) for i, (t, v) in reversed(list(enumerate(fields)))]
         else:
             items.append(prepare(runtime, checker, where, wanted, item, device))
     return Records(tuple(items))
+
+
+def _is_tuple_of(value: Any, count: int) -> bool:
+    return issubclass(type(value), (tuple, list)) and len(value) == count
 
 
 def _record(

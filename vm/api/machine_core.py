@@ -308,45 +308,47 @@ class MachineCore:
                 if tensor is None:
                     raise self._no_memory("the result")
                 return tensor
-        elif record.tag == TAG_ADT and isinstance(ty, TypeCall):
-            return self._unpack_adt(address, ty)
-        elif record.tag == TAG_ADT and isinstance(ty, TupleType) and adt_at(address).n_fields == len(ty.fields):
-            at = adt_at(address).fields
-            return tuple([self._unpack(load_i64(at + 8 * i), t) for i, t in enumerate(ty.fields)])
+        elif isinstance(ty, (TypeCall, TupleType)):
+            return self._unpack_record(address, ty)
         if isinstance(ty, (FuncType, RefType)):
             kind = "a function" if isinstance(ty, FuncType) else "a reference"
             raise VMError(f"the result is {ty}: {kind} has no value outside the program")
         raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
 
-    def _unpack_adt(self, address: int, ty: TypeCall) -> Any:
-        """As ``_unpack`` for a value of an ADT, which may be nested as deep as memory allows."""
+    def _unpack_record(self, address: int, ty: TypeCall | TupleType) -> Any:
+        """As ``_unpack`` for a tuple or a value of an ADT, which may be nested as deep as memory allows."""
         todo: list[tuple[int, Type]] = [(address, ty)]
         order: list[tuple[int, Type]] = []
         while todo:
             at, here = todo.pop()
             order.append((at, here))
-            if isinstance(here, TypeCall):
+            if isinstance(here, (TypeCall, TupleType)):
                 todo += reversed(self._fields_at(at, here)[1])
         done: list[Any] = []
         for at, here in reversed(order):
-            if isinstance(here, TypeCall):
+            if isinstance(here, (TypeCall, TupleType)):
                 constructor, fields = self._fields_at(at, here)
-                values = tuple(done.pop() for _ in fields)
-                done.append(ADT(constructor, values, int(adt_at(at).constructor)))
+                values = tuple([done.pop() for _ in fields])
+                done.append(ADT(constructor, values, int(adt_at(at).constructor)) if isinstance(here, TypeCall) else values)
             else:
                 done.append(self._unpack(at, here))
         return done.pop()
 
-    def _fields_at(self, address: int, ty: TypeCall) -> tuple[str, list[tuple[int, Type]]]:
-        """The constructor of a value of an ADT, and the addresses and types of its fields.  Raises VMError if they do not fit."""
-        record, adt = adt_at(address), self.exe.adt(ty)
-        if record_at(address).tag != TAG_ADT or record.constructor >= len(adt.constructors):
+    def _fields_at(self, address: int, ty: TypeCall | TupleType) -> tuple[str, list[tuple[int, Type]]]:
+        """The constructor of a record ("" for a tuple), and the addresses and types of its fields.
+
+        Raises VMError if the record is of another type.
+        """
+        record, name, types = adt_at(address), "", None
+        if record_at(address).tag == TAG_ADT and isinstance(ty, TupleType):
+            types = ty.fields
+        elif record_at(address).tag == TAG_ADT and isinstance(ty, TypeCall):
+            adt = self.exe.adt(ty)
+            if record.constructor < len(adt.constructors):
+                name, types = adt.constructors[record.constructor][0], adt.fields(int(record.constructor), ty.args)
+        if types is None or record.n_fields != len(types):
             raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
-        tag = int(record.constructor)
-        types = adt.fields(tag, ty.args)
-        if record.n_fields != len(types):
-            raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
-        return adt.constructors[tag][0], [(load_i64(record.fields + 8 * i), t) for i, t in enumerate(types)]
+        return name, [(load_i64(record.fields + 8 * i), t) for i, t in enumerate(types)]
 
     def _from_array(self, array: np.ndarray, device: int) -> Tensor:
         """A new tensor of this machine on a device, with the elements of an array.  Raises VMError if out of memory."""
