@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from ...ops.core.adt_types import RefType, TypeCall
 from ...ops.core.similar_names import nearest
-from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type
+from ...ops.core.tensor_types import Type
 from ...ops.native.cache import kernel_store
-from ...ops.native.memory import ARRAYS, load_i64
-from ...ops.native.memory import tensor as record_at
-from ...ops.native.object_layout import TAG_ADT, TAG_TENSOR
-from ...ops.native.objects import adt_at
+from ...ops.native.memory import ARRAYS
 from ...ops.native.status import DEVICE_ERROR, OUT_OF_MEMORY, RESULT_LOST
 from ..bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ..bytecode.late_bound import check_bound
@@ -45,7 +41,7 @@ from ..runtime.state_layout import (
     TRACE_TYPES,
 )
 from ..runtime.trace_events import Event, read_events
-from ..values.adt import ADT
+from ..values.results import python_value
 from . import c_api, thread_count
 from .argument_errors import a_text, wrong
 from .argument_rows import rows_of
@@ -297,58 +293,14 @@ class MachineCore:
             raise lost(tensor)
 
     def _unpack(self, address: int, ty: Type) -> Any:
-        """Convert the result, or a field of it, to a Python value; the machine keeps its own reference.
+        """Convert the result to a Python value; the machine keeps its own reference.  Raises VMError, see ``python_value``."""
+        return python_value(self.exe, address, ty, self._result_tensor)
 
-        Raises VMError for a function, and for a result that differs from the declared type.
-        """
-        record = record_at(address)
-        if record.tag == TAG_TENSOR and isinstance(ty, TensorType):
-            if (record.ndim, record.dtype) == (ty.rank, DTYPES.index(ty.dtype)):
-                tensor = self._runtime.guard.obtain(requests.OWN, address, 0)
-                if tensor is None:
-                    raise self._no_memory("the result")
-                return tensor
-        elif isinstance(ty, (TypeCall, TupleType)):
-            return self._unpack_record(address, ty)
-        if isinstance(ty, (FuncType, RefType)):
-            kind = "a function" if isinstance(ty, FuncType) else "a reference"
-            raise VMError(f"the result is {ty}: {kind} has no value outside the program")
-        raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
-
-    def _unpack_record(self, address: int, ty: TypeCall | TupleType) -> Any:
-        """As ``_unpack`` for a tuple or a value of an ADT, which may be nested as deep as memory allows."""
-        todo: list[tuple[int, Type]] = [(address, ty)]
-        order: list[tuple[int, Type]] = []
-        while todo:
-            at, here = todo.pop()
-            order.append((at, here))
-            if isinstance(here, (TypeCall, TupleType)):
-                todo += reversed(self._fields_at(at, here)[1])
-        done: list[Any] = []
-        for at, here in reversed(order):
-            if isinstance(here, (TypeCall, TupleType)):
-                constructor, fields = self._fields_at(at, here)
-                values = tuple([done.pop() for _ in fields])
-                done.append(ADT(constructor, values, int(adt_at(at).constructor)) if isinstance(here, TypeCall) else values)
-            else:
-                done.append(self._unpack(at, here))
-        return done.pop()
-
-    def _fields_at(self, address: int, ty: TypeCall | TupleType) -> tuple[str, list[tuple[int, Type]]]:
-        """The constructor of a record ("" for a tuple), and the addresses and types of its fields.
-
-        Raises VMError if the record is of another type.
-        """
-        record, name, types = adt_at(address), "", None
-        if record_at(address).tag == TAG_ADT and isinstance(ty, TupleType):
-            types = ty.fields
-        elif record_at(address).tag == TAG_ADT and isinstance(ty, TypeCall):
-            adt = self.exe.adt(ty)
-            if record.constructor < len(adt.constructors):
-                name, types = adt.constructors[record.constructor][0], adt.fields(int(record.constructor), ty.args)
-        if types is None or record.n_fields != len(types):
-            raise VMError(f"the program declares the result {ty}, but returned something else: the executable is damaged")
-        return name, [(load_i64(record.fields + 8 * i), t) for i, t in enumerate(types)]
+    def _result_tensor(self, address: int) -> Tensor:
+        tensor: Tensor | None = self._runtime.guard.obtain(requests.OWN, address, 0)
+        if tensor is None:
+            raise self._no_memory("the result")
+        return tensor
 
     def _from_array(self, array: np.ndarray, device: int) -> Tensor:
         """A new tensor of this machine on a device, with the elements of an array.  Raises VMError if out of memory."""
