@@ -91,8 +91,9 @@ def check_against_kernel(op: Op, made: Call) -> None:
         wanted = None
     for device in FULL:
         if wanted is None:
-            with pytest.raises(relay.TypeCheckError):
-                Compiled(op, [made], MODE, device)
+            # sizes that do not fit are found when they are known: at the latest in the run
+            with pytest.raises((relay.TypeCheckError, relay.VMError)):
+                Compiled(op, [made], MODE, device).run(made)
             continue
         found = Compiled(op, [made], MODE, device).run(made)
         expected = list(wanted) if isinstance(wanted, tuple) else [wanted]

@@ -89,6 +89,10 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
         for number, dtype in enumerate(FLOATS):
             inputs = [array(3, dtype), array(1, "int32"), array(2, "int32"), array(0, "int64"), array(0, dtype)]
             yield inputs, {"return_indices": number % 2 > 0, "invalid_to_bottom": number > 1, "force_suppress": number > 2}
+    elif name == "sparse_fill_empty_rows":
+        for dtype in NUMBERS:
+            rows = [np.empty((7, 2), np.int64), np.empty(7, numpy_dtype(dtype)), np.empty(2, np.int64)]
+            yield [*rows, array(0, dtype)], {"static": True}
     else:
         yield from calls_on_planes(name)
 
