@@ -139,7 +139,10 @@ def names_a_file(text: str) -> bool:
     file."""
     if len(text) > _LONGEST_NAME or not text.strip() or any(c in text for c in "\n\0{}#%"):
         return False
-    return text.endswith((_PROGRAM, _EXECUTABLE)) or Path(text).is_file()
+    try:
+        return text.endswith((_PROGRAM, _EXECUTABLE)) or Path(text).is_file()
+    except OSError:  # too long a name for the system
+        return False
 
 
 def _raise(problems: list[Diagnostic]) -> None:

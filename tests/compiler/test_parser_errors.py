@@ -76,3 +76,8 @@ def test_a_cut_text_is_one_error(cut: int) -> None:
     )
     with pytest.raises(ParseError):
         parse(text[:cut])
+
+
+def test_a_text_that_is_too_long_for_the_name_of_a_file() -> None:
+    with pytest.raises(ParseError):
+        parse("(" * 500)
