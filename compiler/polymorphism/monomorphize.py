@@ -262,7 +262,7 @@ class _Copy:
         result = self.solver.type_of(self.solver.terms[match]) or TupleType(())
         if mistakes:
             self.program.errors += mistakes
-            return Call(MAKE_REF, (), MAKE_REF.attrs())
+            return self._atom(match.data, env, out)  # the module is refused
         data = self._atom(match.data, env, out)
         lowering = MatchLowering(match, data, result, self._pattern_type, self._right_side, self.program.definition, self.names)
         missing = lowering.missing()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ops.core.adt_types import TypeCall, substitute_types
+from ...ops.core.adt_types import TypeCall, instantiate_fields
 from ...ops.core.tensor_types import TupleType, Type
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic
@@ -44,8 +44,7 @@ def _fields(constructor: Constructor, ty: Type | None, definition: Callable[[str
     data = definition(constructor.belong_to.name)
     if data is None or not isinstance(ty, TypeCall) or ty.func != constructor.belong_to:
         return None
-    mapping = dict(zip(data.type_vars, ty.args, strict=True))
-    return tuple(substitute_types(t, mapping) for t in constructor.inputs)
+    return instantiate_fields(constructor.inputs, data.type_vars, ty.args)
 
 
 def _shown(ty: Type | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...ops.core.adt_types import RefType, TypeCall, substitute_types
+from ...ops.core.adt_types import RefType, TypeCall, instantiate_fields
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
 from ...ops.defs.adt_ops import ADT_FIELDS, MAKE_ADT, MAKE_REF, NO_MATCH, READ_REF, WRITE_REF
@@ -20,9 +20,6 @@ from .type_match import Binder, TypeMismatch, map_dims
 
 class AdtTyper:
     """The typer of the operators of ``ops.defs.adt_ops`` in a module with these type definitions."""
-
-    #: The operators that this class types.
-    operators = frozenset([MAKE_ADT, ADT_FIELDS, NO_MATCH, MAKE_REF, READ_REF, WRITE_REF])
 
     def __init__(self, definitions: Mapping[str, TypeData]) -> None:
         self.definitions = definitions
@@ -74,8 +71,8 @@ class AdtTyper:
     def fields(self, ty: TypeCall, name: str, call: Expr) -> tuple[Type, ...]:
         """The types of a constructor's fields.  Raises Mistake."""
         constructor = self.constructor(ty, name, call)
-        mapping = dict(zip(self.definitions[ty.func.name].type_vars, ty.args, strict=True))
-        return tuple(declare(substitute_types(t, mapping), {}, None, lambda: ANY) for t in constructor.inputs)
+        fields = instantiate_fields(constructor.inputs, self.definitions[ty.func.name].type_vars, ty.args)
+        return tuple(declare(t, {}, None, lambda: ANY) for t in fields)
 
     def _passed(self, call: Call, args: Sequence[Expr], wanted: Sequence[Type], whose: str, emit: Emit) -> tuple[Expr, ...]:
         """The arguments, after the run-time checks that their types need."""

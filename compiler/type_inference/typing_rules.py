@@ -7,6 +7,7 @@ from typing import Any
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, TypeTooLarge, scalar
+from ...ops.defs.adt_ops import RECORD_OPERATORS
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, Span
@@ -221,7 +222,7 @@ class FunctionTyper:
     def _call(self, call: Call) -> Expr:
         args = tuple(map(self._atom, call.args))
         if isinstance(call.op, Op):
-            if call.op in self.adts.operators:
+            if call.op in RECORD_OPERATORS:
                 mark = mark_of(args)
                 return self.adts.call(call, args, self._emit) if mark is None else replace(call, args=args, ty=mark)
             named = [self._signature(a) for a in args[:1] if isinstance(a, GlobalVar)]

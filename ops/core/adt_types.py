@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .tensor_types import FuncType, TupleType, Type, measure
@@ -68,8 +68,7 @@ class AdtDefinition:
 
     def fields(self, tag: int, args: tuple[Type, ...]) -> tuple[Type, ...]:
         """The types of a constructor's fields in the instance of the type arguments ``args``."""
-        mapping = dict(zip(self.type_vars, args, strict=True))
-        return tuple(substitute_types(field, mapping) for field in self.constructors[tag][1])
+        return instantiate_fields(self.constructors[tag][1], self.type_vars, args)
 
 
 def map_type(ty: Type, change: Callable[[Type], Type | None]) -> Type:
@@ -92,6 +91,12 @@ def map_type(ty: Type, change: Callable[[Type], Type | None]) -> Type:
 def substitute_types(ty: Type, mapping: Mapping[TypeVar, Type]) -> Type:
     """``ty`` with type variables replaced."""
     return map_type(ty, lambda t: mapping.get(t) if isinstance(t, TypeVar) else None) if mapping else ty
+
+
+def instantiate_fields(fields: Sequence[Type], type_vars: Sequence[TypeVar], args: Sequence[Type]) -> tuple[Type, ...]:
+    """The types of a constructor's fields for the type arguments ``args`` of its definition."""
+    mapping = dict(zip(type_vars, args, strict=True))
+    return tuple(substitute_types(field, mapping) for field in fields)
 
 
 def type_parts(ty: Type) -> tuple[Type, ...]:

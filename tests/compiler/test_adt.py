@@ -367,7 +367,7 @@ def test_a_program_in_python() -> None:
     cons, nil = relay.Constructor("C", [a, lst(a)], lst), relay.Constructor("N", [], lst)
     mod[lst] = relay.TypeData(lst, [a], [cons, nil])
     assert mod[lst].constructors == (cons, nil) and (cons.tag, nil.tag) == (0, 1) and mod.get_type("Lst") == (lst, cons, nil)
-    b, xs, rest = relay.TypeVar("b"), relay.var("xs", None), relay.var("rest")
+    b, rest = relay.TypeVar("b"), relay.var("rest")
     xs = relay.Var("xs", lst(b))
     length = relay.GlobalVar("len")
     body = relay.Match(
