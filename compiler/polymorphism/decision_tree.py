@@ -6,6 +6,7 @@ chooses the test; the matrix is then specialised for both outcomes (Maranget, Co
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,9 +37,9 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Failure:
-    """No clause applies.  ``example``: the text of a value for which that is so."""
+    """No clause applies.  ``cases``: patterns of all values for which that is so."""
 
-    example: str
+    cases: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class _Builder:
         """The tree for the values of the columns; ``known``: the facts on the path to it."""
         rows = [_bind(row, values) for row in rows]
         if not rows:
-            return Failure(self._example(self.data, known))
+            return Failure(tuple(_cases(self.data, known)))
         column = next((k for k, p in enumerate(rows[0].patterns) if not isinstance(p, PatternWildcard)), None)
         if column is None:
             return Leaf(rows[0].clause, rows[0].bound)
@@ -125,18 +126,35 @@ class _Builder:
             inside.append(replace(row, patterns=(*row.patterns[:column], *parts, *row.patterns[column + 1 :])))
         return self.tree(inside, [*values[:column], *fields, *values[column + 1 :]], known)
 
-    def _example(self, value: Value, known: Mapping[Value, _Known]) -> str:
-        """The text of a value of which no more is known than ``known``."""
-        facts = known.get(value, _Known())
-        parts = ", ".join(self._example(f, known) for f in facts.fields)
-        if facts.is_tuple:
-            return f"({parts})"
-        if facts.constructor is not None:
-            return facts.constructor.name_hint + (f"({parts})" if parts else "")
+
+def _cases(value: Value, known: Mapping[Value, _Known]) -> list[Pattern]:
+    """The patterns of all values of which no more is known than ``known``."""
+    facts = known.get(value, _Known())
+    if facts.constructor is None and not facts.is_tuple:
         left = [c for c in facts.siblings if c.name_hint not in facts.excluded]
-        if not left:
-            return "_"
-        return left[0].name_hint + (f"({', '.join('_' for _ in left[0].inputs)})" if left[0].inputs else "")
+        return [PatternConstructor(c, (_ANYTHING,) * len(c.inputs)) for c in left] or [_ANYTHING]
+    inside = itertools.product(*(_cases(field, known) for field in facts.fields))
+    if facts.constructor is None:
+        return [PatternTuple(fields) for fields in inside]
+    return [PatternConstructor(facts.constructor, fields) for fields in inside]
+
+
+def failures(tree: Tree) -> list[Failure]:
+    """The failures of a tree, in the order of its tests."""
+    return [leaf for leaf in leaves(tree) if isinstance(leaf, Failure)]
+
+
+def leaves(tree: Tree) -> list[Leaf | Failure]:
+    """The leaves of a tree, those of a test that holds before the others."""
+    found: list[Leaf | Failure] = []
+    todo = [tree]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, Test):
+            todo += [here.other, here.made]
+        else:
+            found.append(here)
+    return found
 
 
 def _bind(row: _Row, values: Sequence[Value]) -> _Row:

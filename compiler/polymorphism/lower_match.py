@@ -23,8 +23,8 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic
 from ..ir.anf import Names
 from ..ir.expr import Call, Expr, Function, If, TupleGetItem, TypeData, Var, let_chain, make_lets
-from ..ir.match_expr import Match, pattern_vars
-from .decision_tree import Failure, Leaf, Test, Tree, Value, decision_tree
+from ..ir.match_expr import Match, Pattern, PatternConstructor, PatternWildcard, pattern_parts, pattern_vars
+from .decision_tree import Failure, Leaf, Test, Tree, Value, decision_tree, failures, leaves
 
 #: ``(chain, env) -> chain``: a right side over the values that its pattern's variables are bound to.
 RightSide = Callable[[Expr, Mapping[Expr, Expr]], Expr]
@@ -55,16 +55,16 @@ class MatchLowering:
 
     def missing(self) -> Diagnostic | None:
         """The diagnostic of a complete match that does not cover every value."""
-        failure = next((t for t in _leaves(self.tree) if isinstance(t, Failure)), None)
-        if failure is None or not self.match.complete:
+        found = failures(self.tree)
+        if not found or not self.match.complete:
             return None
-        message = f"the match does not cover every value: {failure.example} has no clause"
+        message = f"the match does not cover every value: {_text(found[0].cases[0])} has no clause"
         help = "add a clause for it, or write `match?` if there is never such a value"
         return Diagnostic(message, self.match.span, help=help, code=codes.Type.MATCH)
 
     def lower(self, out: _Bindings, env: Mapping[Expr, Expr]) -> Expr:
         """The value of the match; shared right sides are bound in ``out`` before it."""
-        uses = Counter(t.clause for t in _leaves(self.tree) if isinstance(t, Leaf))
+        uses = Counter(t.clause for t in leaves(self.tree) if isinstance(t, Leaf))
         for clause, count in uses.items():
             if count > 1:
                 self.shared[clause] = self._share(clause, out, env)
@@ -131,13 +131,10 @@ class MatchLowering:
         return atoms[missing[0] if missing else value]
 
 
-def _leaves(tree: Tree) -> list[Tree]:
-    leaves: list[Tree] = []
-    todo = [tree]
-    while todo:
-        here = todo.pop()
-        if isinstance(here, Test):
-            todo += [here.other, here.made]
-        else:
-            leaves.append(here)
-    return leaves
+def _text(pattern: Pattern) -> str:
+    """The text of a pattern without variables."""
+    if isinstance(pattern, PatternWildcard):
+        return "_"
+    name = pattern.constructor.name_hint if isinstance(pattern, PatternConstructor) else ""
+    fields = ", ".join(map(_text, pattern_parts(pattern)))
+    return f"{name}({fields})" if fields or not name else name
