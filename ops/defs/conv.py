@@ -9,14 +9,15 @@ from typing import Any
 from ...shape_funcs.defs.conv import SPATIAL, data_layouts, in_layout, kernel_layouts, layout_in, per_axis, sides
 from ...shape_funcs.symbolic.dim import Dim, IntLike
 from ...shape_funcs.symbolic.registry import ShapeError
-from ..core.composite import Term, call, cast, composite
+from ..core.composite import Term, call, composite
 from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, one_of, require, require_same
 from ..core.input_types import from_data, stated
 from ..core.legalize import legalized
 from ..core.op import DTypeRule, InputRule, Op, OpPattern, get
-from ..core.tensor_types import ITEMSIZE, TensorType, is_float
+from ..core.tensor_types import TensorType
 from ..strategy.conv_strategy import kernels
 from .blocked_layouts import is_blocked, out_layouts, plain, relaid
+from .integer_products import by_limbs, of_integers
 
 Numbers = int | tuple[int, ...]
 
@@ -74,20 +75,16 @@ def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
     }
 
 
-#: The integers whose convolutions are exact in float64, up to 2**21 products in a sum.
-NARROW = tuple(d for d in INTEGERS if ITEMSIZE[d] <= 2)
-
-
-def product_rule(name: str) -> DTypeRule:
-    """Rule: data and weight have the same float dtype, or are narrow integers; the result has that of the data, unless
+def product_rule(name: str, integers: tuple[str, ...] = INTEGERS) -> DTypeRule:
+    """Rule: data and weight have the same float dtype, or are of ``integers``; the result has that of the data, unless
     ``out_dtype`` states its dtype."""
 
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
-        narrow = set(dtypes) <= {*NARROW}
-        own = dtypes[0] if narrow else require_same(name, dtypes, (0, 1), ("data", "weight"))
-        require(name, own, FLOATS + NARROW, 0, "data")
+        whole = set(dtypes) <= {*integers}
+        own = dtypes[0] if whole else require_same(name, dtypes, (0, 1), ("data", "weight"))
+        require(name, own, FLOATS + integers, 0, "data")
         if attrs.out_dtype:
-            one_of(name, "out_dtype", attrs.out_dtype, NUMBERS if narrow else FLOATS)
+            one_of(name, "out_dtype", attrs.out_dtype, NUMBERS if whole else FLOATS)
         return str(attrs.out_dtype) or str(own)
 
     return rule
@@ -110,18 +107,6 @@ def weight_rule(
         return (TensorType.of([size[letter] for letter in layout], data.dtype),)
 
     return from_data(weight, rank + 2)
-
-
-def of_integers(dtypes: tuple[Any, ...], attrs: Any) -> bool:
-    """Whether a product of these dtypes is one of narrow integers."""
-    return not is_float(dtypes[0])
-
-
-def in_float64(op: Op, inputs: tuple[Term, Term], attrs: Any) -> Term:
-    """A product of narrow integers, computed in float64 without an error, wrapped to an integer result."""
-    result = attrs.out_dtype or inputs[0].dtype
-    exact = call(op, *(cast(t, "float64") for t in inputs), attrs=replace(attrs, out_dtype="float64"))
-    return cast(exact if is_float(result) else cast(exact, "int64"), result)
 
 
 def _blocked(attrs: Any) -> bool:
@@ -152,7 +137,7 @@ def _convolution(rank: int, attrs: type) -> Op:
         infer_inputs=weight_rule(name, rank, kernel_layouts(rank), lambda attrs, c: (attrs.channels, c // attrs.groups)),
         legalization=legalized(
             lambda dtypes, attrs: _blocked(attrs) or of_integers(dtypes, attrs),
-            lambda op, inputs, attrs: (_in_plain_layouts if _blocked(attrs) else in_float64)(op, inputs, attrs),
+            lambda op, inputs, attrs: (_in_plain_layouts if _blocked(attrs) else by_limbs)(op, inputs, attrs),
         ),
     )
 

@@ -15,7 +15,8 @@ from ..kernels.conv_transpose import cpu as bodies
 from ..kernels.conv_transpose import cuda as cuda
 from ..strategy.implementation import Kernel, OpCall, Scratch
 from ..strategy.matmul_strategy import GEMM, is_one_float
-from .conv import Numbers, in_float64, of_integers, product_rule, three_axes, weight_rule
+from .conv import Numbers, product_rule, three_axes, weight_rule
+from .integer_products import by_limbs, of_integers
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _transposed(rank: int, attrs: type) -> Op:
         attrs=attrs,
         pattern=OpPattern.OPAQUE,
         dtype=product_rule(name),
-        legalization=legalized(of_integers, in_float64),
+        legalization=legalized(of_integers, by_limbs),
         kernels=(
             Kernel(
                 "transposed_convolution",

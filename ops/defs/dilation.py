@@ -7,11 +7,17 @@ from typing import Any
 
 from ...shape_funcs.defs.conv import data_layouts, per_axis, sides
 from ...shape_funcs.defs.image import dilation_layouts
+from ..core.dtype_rules import INTEGERS
 from ..core.op import Op, OpPattern
+from ..core.tensor_types import ITEMSIZE
 from ..kernels.dilation import cpu as bodies
 from ..kernels.dilation import cuda as cuda
 from ..strategy.implementation import Kernel
 from .conv import Numbers, product_rule
+
+
+#: The integers that the kernels, whose sums are float32, take without an error.
+NARROW = tuple(d for d in INTEGERS if ITEMSIZE[d] <= 2)
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,6 @@ Op(
     inputs=("data", "weight"),
     attrs=Dilation2dAttrs,
     pattern=OpPattern.OPAQUE,
-    dtype=product_rule("image.dilation2d"),
+    dtype=product_rule("image.dilation2d", NARROW),
     kernels=(Kernel("dilate", bodies.dilate, attrs=_geometry, views=("dims",), cuda=cuda.dilate(_geometry)),),
 )

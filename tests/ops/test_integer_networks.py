@@ -82,6 +82,42 @@ def test_convolutions_of_integers(first: str, second: str, out: str) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+def wrapped(data: np.ndarray, weight: np.ndarray, padding: int = 0) -> np.ndarray:
+    """The convolution over two axes modulo 2**64."""
+    data, weight = data.astype("int64").astype("uint64"), weight.astype("int64").astype("uint64")
+    data = np.pad(data, [(0, 0), (0, 0), (padding, padding), (padding, padding)])
+    rows, columns = (n - k + 1 for n, k in zip(data.shape[2:], weight.shape[2:], strict=True))
+    out = np.zeros((len(data), len(weight), rows, columns), "uint64")
+    for y, x in np.ndindex(*weight.shape[2:]):
+        out += np.einsum("nihw,oi->nohw", data[:, :, y : y + rows, x : x + columns], weight[:, :, y, x])
+    return out
+
+
+@pytest.mark.extensive(first=["int32"])
+@pytest.mark.parametrize(("first", "second", "out"), [
+    ("int32", "int32", ""), ("int64", "int64", ""), ("uint64", "int64", "uint64"), ("int8", "int32", "int64"),
+    ("uint32", "uint8", "int16"), ("int64", "int64", "float32"),
+])  # fmt: skip
+def test_convolutions_of_wide_integers(first: str, second: str, out: str) -> None:
+    """The results of any integers, modulo the width of the result."""
+    data, weight = whole((2, 4, 6, 5), first), whole((4, 4, 3, 2), second)
+    wanted = wrapped(data, weight, 1)
+    wanted = wanted.astype("int64").astype(out) if out == "float32" else wanted.astype(out or first)
+    found = run("nn.conv2d", [data, weight], padding=1, out_dtype=out)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+    apart = np.concatenate([wrapped(data[:, k : k + 1], weight[k : k + 1, :1], 1) for k in range(4)], 1).astype(wanted.dtype)
+    if out != "float32":
+        np.testing.assert_array_equal(run("nn.conv2d", [data, weight[:, :1]], padding=1, groups=4, out_dtype=out), apart)
+
+
+def test_a_transposed_convolution_of_wide_integers() -> None:
+    data, weight = whole((2, 4, 3, 3), "int32"), whole((4, 3, 2, 2), "int32")
+    flipped = weight.swapaxes(0, 1)[:, :, ::-1, ::-1]
+    found = run("nn.conv2d_transpose", [data, weight], out_dtype="int64")
+    np.testing.assert_array_equal(found, wrapped(data, flipped, 1).astype("int64"))
+
+
 def test_a_transposed_convolution_of_integers() -> None:
     data, weight = whole((2, 4, 3, 3), "int8"), whole((4, 3, 2, 2), "int8")
     wanted = transposed(data.astype("float64"), weight.astype("float64"), {"strides": 2})
@@ -140,8 +176,9 @@ def test_what_is_refused() -> None:
 
     conv, pool, block = get("nn.conv2d").attrs, get("nn.max_pool2d").attrs, get("nn.contrib_conv2d_NCHWc").attrs
     data, weight, cut = (1, 8, 5, 5), (8, 8, 3, 3), (1, 2, 5, 5, 4)
-    assert refused("nn.conv2d", types(data, weight, dtype="int32"), conv()) == (
-        "nn.conv2d: data is int32; supported: float32, float64, float16, bfloat16, int8, int16, uint8, uint16"
+    assert refused("nn.conv2d", types(data, weight, dtype="bool"), conv()) == (
+        "nn.conv2d: data is bool; supported: float32, float64, float16, bfloat16, int8, int16, int32, int64, uint8, uint16, "
+        "uint32, uint64"
     )
     assert refused("nn.conv2d", [(data, "float32"), (weight, "int8")], conv()) == (
         "nn.conv2d: data is float32 but weight is int8; they must have one dtype"
