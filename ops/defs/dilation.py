@@ -15,7 +15,6 @@ from ..kernels.dilation import cuda as cuda
 from ..strategy.implementation import Kernel
 from .conv import Numbers, product_rule
 
-
 #: The integers that the kernels, whose sums are float32, take without an error.
 NARROW = tuple(d for d in INTEGERS if ITEMSIZE[d] <= 2)
 
