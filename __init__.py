@@ -56,10 +56,12 @@ if TYPE_CHECKING:
     from .compiler.analysis.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
     from .compiler.analysis.structural_difference import assert_structural_equal
     from .compiler.analysis.substitution import bind
+    from .compiler.analysis.type_functor import TypeFunctor, TypeMutator, TypeVisitor
     from .compiler.builder.adt_constructors import (
         Clause,
         Constructor,
         GlobalTypeVar,
+        IncompleteType,
         Match,
         PatternConstructor,
         PatternTuple,
@@ -69,17 +71,21 @@ if TYPE_CHECKING:
         RefRead,
         RefType,
         RefWrite,
+        ShapeVar,
         TypeCall,
         TypeData,
         TypeVar,
     )
     from .compiler.builder.constructors import TupleWrapper
     from .compiler.builder.prelude import Prelude
+    from .compiler.builder.spans import SequentialSpan, SourceName, Span
     from .compiler.executors.create_executor import create_executor
     from .compiler.executors.graph_module import build
     from .compiler.executors.vm_compiler import optimize
     from .compiler.ir.expr import Call, Constant, Function, GlobalVar, If, IRModule, Let, Tuple, TupleGetItem, Var
     from .compiler.ir.match_expr import Pattern
+    from .compiler.transform.rewriting_passes import span_check as SpanCheck
+    from .ops.core.adt_types import TypeKind
     from .ops.core.tensor_types import FuncType, TensorType, TupleType
     from .vm.bytecode.named_arrays import load_param_dict, save_param_dict
     from .vm.devices.device_names import cpu, cuda
@@ -110,15 +116,16 @@ _register_pickling()
 __all__ = [
     "ADT", "Any", "ArgumentError", "CacheMismatch", "Call", "Clause", "Comparison", "ConfigError", "Constant", "Constructor",
     "Diagnostic", "Executable", "ExecutableFormatError", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FileError",
-    "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "InputError", "Let", "Match", "ParseError",
-    "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "Prelude", "Profile", "RefCreate",
-    "RefRead", "RefType", "RefWrite", "RelayError", "ScopeBuilder", "ShapeError", "Tensor", "TensorType", "Tuple",
-    "TupleGetItem", "TupleType", "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeVar", "VMError", "Var",
+    "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "InputError", "Let", "Match",
+    "ParseError", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "Prelude", "Profile",
+    "RefCreate", "RefRead", "RefType", "RefWrite", "RelayError", "ScopeBuilder", "SequentialSpan", "ShapeError", "ShapeVar",
+    "SourceName", "Span", "SpanCheck", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "TypeCall",
+    "TypeCheckError", "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVar", "TypeVisitor", "VMError", "Var",
     "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
     "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "loops", "num_threads",
     "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func",
     "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal",
-    "structural_hash", "testing", "transform", "ty", "unregister_op", "var", "vm",
+    "structural_hash", "testing", "transform", "ty", "type_functor", "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 
@@ -130,6 +137,7 @@ _LATE = {
             "Clause",
             "Constructor",
             "GlobalTypeVar",
+            "IncompleteType",
             "Match",
             "PatternConstructor",
             "PatternTuple",
@@ -139,6 +147,7 @@ _LATE = {
             "RefRead",
             "RefType",
             "RefWrite",
+            "ShapeVar",
             "TypeCall",
             "TypeData",
             "TypeVar",
@@ -171,7 +180,15 @@ _LATE = {
     "ty": (".ty", ""),
     "Pattern": (".compiler.ir.match_expr", "Pattern"),
     "Prelude": (".compiler.builder.prelude", "Prelude"),
-    "Span": (".vm.diagnostics.source", "Span"),
+    "SequentialSpan": (".compiler.builder.spans", "SequentialSpan"),
+    "SourceName": (".compiler.builder.spans", "SourceName"),
+    "Span": (".compiler.builder.spans", "Span"),
+    "SpanCheck": (".compiler.transform.rewriting_passes", "span_check"),
+    "TypeFunctor": (".compiler.analysis.type_functor", "TypeFunctor"),
+    "TypeKind": (".ops.core.adt_types", "TypeKind"),
+    "TypeMutator": (".compiler.analysis.type_functor", "TypeMutator"),
+    "TypeVisitor": (".compiler.analysis.type_functor", "TypeVisitor"),
+    "type_functor": (".type_functor", ""),
     "Type": (".ops.core.tensor_types", "Type"),
     "build_config": (".compiler.transform.pass_context", "PassContext"),
     "prelude": (".prelude", ""),

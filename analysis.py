@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .compiler.analysis.call_graph import CallGraph
+from .compiler.analysis.kinds import check_kind
 from .compiler.analysis.match_coverage import unmatched_cases
 from .compiler.analysis.measures import (
     all_dtypes,
@@ -21,7 +22,7 @@ from .ops.core.similar_names import did_you_mean
 
 __all__ = [
     "CallGraph", "Feature", "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
-    "check_basic_block_normal_form", "check_constant", "count_layers", "detect_feature", "extract_fused_functions",
+    "check_basic_block_normal_form", "check_constant", "check_kind", "count_layers", "detect_feature", "extract_fused_functions",
     "free_type_vars", "free_vars", "get_total_mac_number", "list_op_freqs", "post_order_visit", "unmatched_cases",
     "well_formed",
 ]  # fmt: skip
@@ -29,7 +30,6 @@ __all__ = [
 #: Relay's names without a counterpart, each with the reason and the alternative.
 ABSENT = {
     "AnnotatedRegionSet": "there are no external code generators",
-    "check_kind": "types are checked by relay.transform.InferType",
     "extract_intermdeiate_expr": "find the expression with relay.analysis.post_order_visit",
     "extract_fake_quantized_ops": "there is no quantisation",
     "list_fake_quantized_op_freqs": "there is no quantisation",

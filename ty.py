@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from . import Any, FuncType, GlobalTypeVar, RefType, TensorType, TupleType, TypeCall, TypeData, TypeVar, scalar_type
+from . import (
+    Any,
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    RefType,
+    ShapeVar,
+    TensorType,
+    TupleType,
+    TypeCall,
+    TypeData,
+    TypeKind,
+    TypeVar,
+    scalar_type,
+)
 from .ops.core.tensor_types import Type
 
 __all__ = [
-    "Any", "FuncType", "GlobalTypeVar", "RefType", "TensorType", "TupleType", "Type", "TypeCall", "TypeData", "TypeVar",
-    "scalar_type",
+    "Any", "FuncType", "GlobalTypeVar", "IncompleteType", "RefType", "ShapeVar", "TensorType", "TupleType", "Type", "TypeCall",
+    "TypeData", "TypeKind", "TypeVar", "scalar_type",
 ]  # fmt: skip

@@ -61,27 +61,19 @@ def reason(name: str) -> str | None:
 
 #: Other names, as they follow ``relay.``.
 _ABSENT: dict[str, str] = {
-    "annotation": "configuration keys decide on fusion and devices: relay.compile(mod, fuse=..., place=...)",
+    "annotation.checkpoint": "gradients compute values again at a checkpoint, and there are no gradients",
+    "annotation.compiler_begin": "there are no external code generators",
+    "annotation.compiler_end": "there are no external code generators",
+    "annotation.function_on_device": "mark the values of the function: relay.annotation.on_device(value, device)",
     "backend": "use relay.compile and relay.VirtualMachine",
     "collage": "there are no external code generators",
     "data_dep_optimization": "sparse weights have no operators; use dense ones",
     "debug": "use relay.transform.PassContext(instruments=...), or `relayvm dump` for the program after a pass",
-    "device_copy": "copies between devices are inserted by the compiler; `relayvm explain` lists them",
     "frontend": "there are no importers of models; write the program as text or with this module",
     "quantize": "quantisation is a number format of its own: scales and zero points would be part of every type",
     "vision.yolo_reorg": "use nn.space_to_depth, and relay.take for the order of the channels",
-    "SourceName": "the name of a program's text is an argument: relay.parse(text, source_name)",
-    "TypeFunctor": "types are plain dataclasses: walk over their fields",
-    "TypeKind": "the kind of a type is its class: relay.TensorType, relay.TupleType, relay.FuncType",
-    "TypeMutator": "types are plain dataclasses: dataclasses.replace changes them",
-    "TypeVisitor": "types are plain dataclasses: walk over their fields",
-    "type_functor": "types are plain dataclasses: walk over their fields",
-    "SpanCheck": "every node has its place: expr.span",
-    "SequentialSpan": "a node has one place: expr.span",
     "TypeConstraint": "a constraint on types is the type rule of an operator: relay.register_op(dtype=...)",
     "TypeRelation": "a relation of types is the type rule of an operator: relay.register_op(dtype=...)",
-    "IncompleteType": "leave the annotation out: relay.var(name); types are inferred",
-    "ShapeVar": "use relay.Any(), or a size that is a name: relay.var(name, shape=('n', 4))",
 }
 
 

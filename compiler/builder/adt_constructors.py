@@ -12,12 +12,13 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir
 from ..ir import match_expr as matches
-from .build import a_name, as_expr
-from .constructors import ConstructorOfNodes, a_type, type_parameters
+from .build import a_name, a_size_name, as_expr
+from .constructors import ConstructorOfNodes, type_parameters
+from .type_arguments import a_type, types
 
 __all__ = [
-    "Clause", "Constructor", "GlobalTypeVar", "Match", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard",
-    "RefCreate", "RefRead", "RefType", "RefWrite", "TypeCall", "TypeData", "TypeVar",
+    "Clause", "Constructor", "GlobalTypeVar", "IncompleteType", "Match", "PatternConstructor", "PatternTuple", "PatternVar",
+    "PatternWildcard", "RefCreate", "RefRead", "RefType", "RefWrite", "ShapeVar", "TypeCall", "TypeData", "TypeVar",
 ]  # fmt: skip
 
 
@@ -25,13 +26,37 @@ __all__ = [
 
 
 class TypeVar(metaclass=ConstructorOfNodes):
-    """``TypeVar("A")``: a type parameter."""
+    """``TypeVar("A")``: a type parameter; of the kind ``relay.TypeKind.ShapeVar``, a size in shapes."""
 
     node = ty.TypeVar
 
     @staticmethod
-    def make(name: str) -> ty.TypeVar:
+    def make(name: str, kind: ty.TypeKind = ty.TypeKind.Type) -> ty.TypeVar:
+        _check_kind_of(kind, (ty.TypeKind.Type, ty.TypeKind.ShapeVar), "TypeVar")
+        if kind is ty.TypeKind.ShapeVar:
+            return ShapeVar(name)
         return ty.TypeVar(a_name(name, "TypeVar: the name", ""))
+
+
+def ShapeVar(name: str) -> ty.TypeVar:
+    """A size in shapes: ``relay.TensorType((relay.ShapeVar("n"), 4))`` is ``Tensor[(?n, 4), float32]``.  Raises ArgumentError."""
+    return ty.TypeVar(a_size_name(name, "ShapeVar: the name"), ty.TypeKind.ShapeVar)
+
+
+class IncompleteType(metaclass=ConstructorOfNodes):
+    """``IncompleteType()``: as an annotation, a type that is to be inferred; inside another type it is refused."""
+
+    node = ty.IncompleteType
+
+    @staticmethod
+    def make(kind: ty.TypeKind = ty.TypeKind.Type) -> ty.IncompleteType:
+        _check_kind_of(kind, tuple(ty.TypeKind), "IncompleteType")
+        return ty.IncompleteType(kind)
+
+
+def _check_kind_of(kind: AnyValue, possible: tuple[ty.TypeKind, ...], who: str) -> None:
+    if kind not in possible or not isinstance(kind, ty.TypeKind):
+        raise wrong(f"{who}: the kind", " or ".join(f"relay.TypeKind.{k.name}" for k in possible), kind)
 
 
 class GlobalTypeVar(metaclass=ConstructorOfNodes):
@@ -40,7 +65,8 @@ class GlobalTypeVar(metaclass=ConstructorOfNodes):
     node = ty.GlobalTypeVar
 
     @staticmethod
-    def make(name: str) -> ty.GlobalTypeVar:
+    def make(name: str, kind: ty.TypeKind = ty.TypeKind.AdtHandle) -> ty.GlobalTypeVar:
+        _check_kind_of(kind, (ty.TypeKind.AdtHandle,), "GlobalTypeVar")
         return ty.GlobalTypeVar(a_name(name, "GlobalTypeVar: the name", ""))
 
 
@@ -53,7 +79,7 @@ class TypeCall(metaclass=ConstructorOfNodes):
     def make(func: ty.GlobalTypeVar, args: Sequence[Type]) -> ty.TypeCall:
         if not isinstance(func, ty.GlobalTypeVar):
             raise wrong("TypeCall: the definition", "a relay.GlobalTypeVar", func)
-        return ty.TypeCall(func, _types(args, "TypeCall: a type argument"))
+        return ty.TypeCall(func, types(args, "TypeCall: a type argument"))
 
 
 class RefType(metaclass=ConstructorOfNodes):
@@ -72,11 +98,11 @@ class Constructor(metaclass=ConstructorOfNodes):
     node = ir.Constructor
 
     @staticmethod
-    def make(name_hint: str, inputs: Sequence[Type], belong_to: ty.GlobalTypeVar, *, span: Span | None = None) -> ir.Constructor:
+    def make(name_hint: str, inputs: Sequence[Type], belong_to: ty.GlobalTypeVar, span: Span | None = None) -> ir.Constructor:
         if not isinstance(belong_to, ty.GlobalTypeVar):
             raise wrong("Constructor: the type that it belongs to", "a relay.GlobalTypeVar", belong_to)
         name = a_name(name_hint, "Constructor: the name", "")
-        return ir.Constructor(name, _types(inputs, "Constructor: the type of a field"), belong_to, span=span or here())
+        return ir.Constructor(name, types(inputs, "Constructor: the type of a field"), belong_to, span=span or here())
 
 
 class TypeData(metaclass=ConstructorOfNodes):
@@ -101,10 +127,6 @@ class TypeData(metaclass=ConstructorOfNodes):
             if names.count(name) > 1:
                 raise ArgumentError(f"TypeData: two constructors have the name {name}", here())
         return ir.TypeData(header, type_parameters(type_vars, "TypeData"), given, span=here())
-
-
-def _types(values: AnyValue, what: str) -> tuple[Type, ...]:
-    return tuple(a_type(v, what) for v in a_sequence(values, what))
 
 
 # ---- matches -----------------------------------------------------------------------------------------------------------
@@ -184,9 +206,7 @@ class Match(metaclass=ConstructorOfNodes):
     node = matches.Match
 
     @staticmethod
-    def make(
-        data: AnyValue, clauses: Sequence[matches.Clause], complete: bool = True, *, span: Span | None = None
-    ) -> matches.Match:
+    def make(data: AnyValue, clauses: Sequence[matches.Clause], complete: bool = True, span: Span | None = None) -> matches.Match:
         given = a_sequence(clauses, "Match: the clauses", "[relay.Clause(pattern, value), ...]")
         for clause in given:
             if not isinstance(clause, matches.Clause):
@@ -205,7 +225,7 @@ class RefCreate(metaclass=ConstructorOfNodes):
     node = matches.RefCreate
 
     @staticmethod
-    def make(value: AnyValue, *, span: Span | None = None) -> matches.RefCreate:
+    def make(value: AnyValue, span: Span | None = None) -> matches.RefCreate:
         return matches.RefCreate(as_expr(value), span=span or here())
 
 
@@ -215,7 +235,7 @@ class RefRead(metaclass=ConstructorOfNodes):
     node = matches.RefRead
 
     @staticmethod
-    def make(ref: AnyValue, *, span: Span | None = None) -> matches.RefRead:
+    def make(ref: AnyValue, span: Span | None = None) -> matches.RefRead:
         return matches.RefRead(as_expr(ref), span=span or here())
 
 
@@ -225,5 +245,5 @@ class RefWrite(metaclass=ConstructorOfNodes):
     node = matches.RefWrite
 
     @staticmethod
-    def make(ref: AnyValue, value: AnyValue, *, span: Span | None = None) -> matches.RefWrite:
+    def make(ref: AnyValue, value: AnyValue, span: Span | None = None) -> matches.RefWrite:
         return matches.RefWrite(as_expr(ref), as_expr(value), span=span or here())

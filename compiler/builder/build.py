@@ -12,27 +12,31 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...ops.core.adt_types import TypeKind, TypeVar
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleType, Type, is_float, numpy_dtype
-from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, dim
+from ...shape_funcs.symbolic.dim import ANY, MAX_RANK, Dim, IntLike, dim, sym
 from ...vm.api.argument_errors import a_count, a_sequence, a_text, described, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, Span
 from ..ir import expr as ir
 from ..ir.expr import Constant, Expr, Var
 from ..text.infix import MINUS, PYTHON_SIGNS, SIGNS
+from .type_arguments import an_annotation
 
 __all__ = ["Any", "a_dtype", "a_name", "a_shape", "as_expr", "const", "make_call", "scalar_type", "var"]
 
 #: A name of a function, as the text format reads it.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*([./][A-Za-z_][A-Za-z0-9_]*)*")
+#: A name of a size, likewise.
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_SIZE = 2**63 - 1
 
 
-def Any() -> Dim:
-    """An unknown dimension: ``?``."""
-    return ANY
+def Any(name: str | None = None) -> Dim:
+    """An unknown dimension: ``?``, or ``?name``, which is one size everywhere in a function.  Raises ArgumentError."""
+    return ANY if name is None else sym(a_size_name(name, "Any: the name"))
 
 
 def var(
@@ -51,8 +55,10 @@ def var(
         type_annotation = TensorType(a_shape(shape, f"var {name!r}"), a_dtype(dtype))
     elif shape is not None:
         raise ArgumentError(f"var {name!r}: give a shape or a type_annotation, not both", here())
-    elif not isinstance(type_annotation, (Type, type(None))):
-        raise wrong(f"var {name!r}: the type_annotation", "a type", type_annotation, "relay.TensorType((relay.Any(), 4))")
+    else:
+        type_annotation = an_annotation(
+            type_annotation, f"var {name!r}: the type_annotation", "relay.TensorType((relay.Any(), 4))"
+        )
     return Var(name, type_annotation, span=here())
 
 
@@ -73,6 +79,14 @@ def a_name(value: AnyValue, what: str, sign: str) -> str:
     return name
 
 
+def a_size_name(value: AnyValue, what: str) -> str:
+    """The name of a size, without its ``?``.  Raises ArgumentError."""
+    name = a_text(value, what).removeprefix("?")
+    if not _WORD.fullmatch(name):
+        raise wrong(what, "letters, digits and underlines", value)
+    return name
+
+
 def a_shape(value: AnyValue, who: str) -> tuple[Dim, ...]:
     """Sizes as dims.  Raises ArgumentError."""
     sizes = a_sequence(value, f"{who}: the shape", "such as (relay.Any(), 4); () is a scalar's")
@@ -84,6 +98,8 @@ def a_shape(value: AnyValue, who: str) -> tuple[Dim, ...]:
 def _a_size(value: AnyValue, what: str) -> Dim:
     if isinstance(value, Dim):
         return value
+    if isinstance(value, str) or (isinstance(value, TypeVar) and value.kind is TypeKind.ShapeVar):
+        return sym(a_size_name(str(value), what))
     size = a_count(value, what, help="relay.Any() is a size that is not known")
     if size > _MOST_SIZE:
         raise wrong(what, f"at most {_MOST_SIZE}", value)

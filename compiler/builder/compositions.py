@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 from ...ops.core.op import get
 from ...shape_funcs.symbolic.program import INT64_MAX
-from ...vm.api.argument_errors import wrong
+from ...vm.api.argument_errors import a_text, wrong
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Call, Expr, Tuple
 from .build import as_expr
 from .build import const as constant
@@ -136,3 +138,33 @@ def get_pad_tuple3d(padding: Any) -> tuple[Any, ...]:
     Raises ArgumentError.
     """
     return _pad_tuple(padding, 3)
+
+
+# ---- annotations ---------------------------------------------------------------------------------------------------------
+
+
+@_at("annotation.stop_fusion")
+def stop_fusion(data: Any) -> Call:
+    """The data, with a kernel that computes nothing that follows.  Raises ArgumentError."""
+    return _call("annotation.stop_fusion", data)
+
+
+@_at("annotation.on_device")
+def on_device(body: Any, device: str, constrain_result: bool = False, constrain_body: bool = True) -> Call:
+    """The value of ``body``, computed on a device: ``relay.cpu()``, or the target of the program.
+
+    The result is on that device; users of it on another device get a copy, with ``constrain_result`` too.
+    Raises ArgumentError for a device that is no text, and for ``constrain_body=False``.
+    """
+    if not constrain_body:
+        message = "on_device: constrain_body=False would constrain nothing but the result, which has the place of the body"
+        raise ArgumentError(message, here(), help="leave constrain_body out, or write relay.device_copy(body, source, device)")
+    a_text(device, "on_device: the device", "relay.cpu()")
+    return _call("on_device", body, device=device)
+
+
+@_at("device_copy")
+def device_copy(data: Any, src_device: str, dst_device: str) -> Call:
+    """A copy of a tensor that is on one device, on another.  Raises ArgumentError for a device that is no text."""
+    devices = [a_text(device, "device_copy: the device", "relay.cpu()") for device in (src_device, dst_device)]
+    return _call("device_copy", data, src=devices[0], dst=devices[1])

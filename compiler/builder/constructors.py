@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from typing import Any as AnyValue
 
 from ...ops.core import tensor_types as ty
-from ...ops.core.adt_types import GlobalTypeVar, TypeVar
+from ...ops.core.adt_types import GlobalTypeVar, TypeKind, TypeVar
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.dim import IntLike
@@ -24,6 +24,7 @@ from .build import TENSOR, a_dtype, a_name, a_shape, as_expr, const, field_count
 from .expr_methods import is_tuple
 from .module_methods import closed_function, named_functions, set_function
 from .operator_functions import operators
+from .type_arguments import a_type, an_annotation, types
 
 __all__ = [
     "Call", "Constant", "FuncType", "Function", "GlobalVar", "IRModule", "If", "Let", "TensorType", "Tuple", "TupleGetItem",
@@ -56,8 +57,8 @@ class Var(metaclass=ConstructorOfNodes):
     node = ir.Var
 
     @staticmethod
-    def make(name: str, annotation: Type | None = None, *, span: Span | None = None, ty: Type | None = None) -> ir.Var:
-        return ir.Var(a_name(name, "Var: the name", "%"), a_type_or_none(annotation, "Var"), span=span or here(), ty=ty)
+    def make(name: str, annotation: Type | None = None, span: Span | None = None, *, ty: Type | None = None) -> ir.Var:
+        return ir.Var(a_name(name, "Var: the name", "%"), an_annotation(annotation, "Var: the type"), span=span or here(), ty=ty)
 
 
 class GlobalVar(metaclass=ConstructorOfNodes):
@@ -66,7 +67,7 @@ class GlobalVar(metaclass=ConstructorOfNodes):
     node = ir.GlobalVar
 
     @staticmethod
-    def make(name: str, *, span: Span | None = None, ty: Type | None = None) -> ir.GlobalVar:
+    def make(name: str, span: Span | None = None, *, ty: Type | None = None) -> ir.GlobalVar:
         return ir.GlobalVar(a_name(name, "GlobalVar: the name", "@"), span=span or here(), ty=ty)
 
 
@@ -76,7 +77,7 @@ class Constant(metaclass=ConstructorOfNodes):
     node = ir.Constant
 
     @staticmethod
-    def make(data: AnyValue, *, span: Span | None = None, ty: Type | None = None) -> ir.Constant:
+    def make(data: AnyValue, span: Span | None = None, *, ty: Type | None = None) -> ir.Constant:
         return ir.Constant(const(data).data, span=span or here(), ty=ty)
 
 
@@ -86,7 +87,7 @@ class Tuple(metaclass=ConstructorOfNodes):
     node = ir.Tuple
 
     @staticmethod
-    def make(fields: Sequence[AnyValue], *, span: Span | None = None, ty: Type | None = None) -> ir.Tuple:
+    def make(fields: Sequence[AnyValue], span: Span | None = None, *, ty: Type | None = None) -> ir.Tuple:
         given = a_sequence(fields, "Tuple: the fields", "Tuple([a, b])")
         return ir.Tuple(tuple(map(as_expr, given)), span=span or here(), ty=ty)
 
@@ -97,7 +98,7 @@ class TupleGetItem(metaclass=ConstructorOfNodes):
     node = ir.TupleGetItem
 
     @staticmethod
-    def make(tuple_value: AnyValue, index: int, *, span: Span | None = None, ty: Type | None = None) -> ir.TupleGetItem:
+    def make(tuple_value: AnyValue, index: int, span: Span | None = None, *, ty: Type | None = None) -> ir.TupleGetItem:
         if isinstance(tuple_value, (list, tuple)):  # a list of numbers would be a constant
             tuple_value = Tuple.make(tuple_value)
         return ir.TupleGetItem(as_expr(tuple_value), a_count(index, "TupleGetItem: the index"), span=span or here(), ty=ty)
@@ -141,7 +142,7 @@ class Call(metaclass=ConstructorOfNodes):
 
     @staticmethod
     def make(
-        op: Op | Expr, args: Sequence[AnyValue], attrs: AnyValue = None, type_args: Sequence[Type] | None = None, *,
+        op: Op | Expr, args: Sequence[AnyValue], attrs: AnyValue = None, type_args: Sequence[Type] | None = None,
         span: Span | None = None,
     ) -> ir.Call:  # fmt: skip
         if not isinstance(op, (Op, Expr)):
@@ -150,8 +151,8 @@ class Call(metaclass=ConstructorOfNodes):
         if isinstance(op, Op) and attrs is not None and not isinstance(attrs, op.attrs):
             raise wrong(f"Call: the attrs of {op.name}", f"{op.attrs.__name__}", attrs, f"or write relay.{op.name}(...)")
         made = make_call(op, tuple(map(as_expr, given)), attrs, span or here())
-        types = _types(type_args or (), "Call: a type argument")
-        return ir.replace(made, type_args=types) if types else made
+        given_types = types(type_args or (), "Call: a type argument")
+        return ir.replace(made, type_args=given_types) if given_types else made
 
 
 def _called(op: AnyValue) -> str:
@@ -172,7 +173,7 @@ class Let(metaclass=ConstructorOfNodes):
     node = ir.Let
 
     @staticmethod
-    def make(var: ir.Var, value: AnyValue, body: AnyValue, *, span: Span | None = None, ty: Type | None = None) -> ir.Let:
+    def make(var: ir.Var, value: AnyValue, body: AnyValue, span: Span | None = None, *, ty: Type | None = None) -> ir.Let:
         if not isinstance(var, ir.Var):
             raise wrong("Let: the variable", "a variable", var, 'relay.var("x")')
         return ir.Let(var, as_expr(value), as_expr(body), span=span or here(), ty=ty)
@@ -185,7 +186,7 @@ class If(metaclass=ConstructorOfNodes):
 
     @staticmethod
     def make(
-        cond: AnyValue, true_branch: AnyValue, false_branch: AnyValue, *, span: Span | None = None, ty: Type | None = None
+        cond: AnyValue, true_branch: AnyValue, false_branch: AnyValue, span: Span | None = None, *, ty: Type | None = None
     ) -> ir.If:
         return ir.If(as_expr(cond), as_expr(true_branch), as_expr(false_branch), span=span or here(), ty=ty)
 
@@ -198,7 +199,7 @@ class Function(metaclass=ConstructorOfNodes):
     @staticmethod
     def make(
         params: Sequence[ir.Var], body: AnyValue, ret_type: Type | None = None, type_params: AnyValue = None,
-        attrs: Mapping[str, AnyValue] | None = None, *, span: Span | None = None, ty: Type | None = None,
+        attrs: Mapping[str, AnyValue] | None = None, span: Span | None = None, *, ty: Type | None = None,
     ) -> ir.Function:  # fmt: skip
         if isinstance(type_params, Mapping) and attrs is None:  # a program that has no type parameters
             type_params, attrs = None, type_params
@@ -209,7 +210,7 @@ class Function(metaclass=ConstructorOfNodes):
         if len(set(map(id, given))) < len(given):
             raise ArgumentError("a function has one variable twice among its parameters", here())
         return ir.Function(
-            given, as_expr(body), a_type_or_none(ret_type, "Function"), dict(a_mapping(attrs, "Function: the attrs")),
+            given, as_expr(body), an_annotation(ret_type, "Function: the type"), dict(a_mapping(attrs, "Function: the attrs")),
             type_parameters(type_params or (), "Function"), span=span or here(), ty=ty,
         )  # fmt: skip
 
@@ -260,7 +261,7 @@ class TupleType(metaclass=ConstructorOfNodes):
 
     @staticmethod
     def make(fields: Sequence[Type]) -> ty.TupleType:
-        return ty.TupleType(_types(fields, "TupleType: a field"))
+        return ty.TupleType(types(fields, "TupleType: a field"))
 
 
 class FuncType(metaclass=ConstructorOfNodes):
@@ -270,32 +271,13 @@ class FuncType(metaclass=ConstructorOfNodes):
 
     @staticmethod
     def make(params: Sequence[Type], result: Type) -> ty.FuncType:
-        return ty.FuncType(_types(params, "FuncType: a parameter"), a_type(result, "FuncType: the result"))
+        return ty.FuncType(types(params, "FuncType: a parameter"), a_type(result, "FuncType: the result"))
 
 
 def type_parameters(values: AnyValue, who: str) -> tuple[TypeVar, ...]:
     """Type parameters as a tuple.  Raises ArgumentError."""
     given = a_sequence(values, f"{who}: the type parameters", '[relay.TypeVar("A")]')
     for value in given:
-        if not isinstance(value, TypeVar):
-            raise wrong(f"{who}: a type parameter", "a relay.TypeVar", value)
+        if not isinstance(value, TypeVar) or value.kind is not TypeKind.Type:
+            raise wrong(f"{who}: a type parameter", "a relay.TypeVar of the kind Type", value)
     return given
-
-
-_TYPE_HELP = 'relay.TensorType((relay.Any(), 4), "float32"), relay.TupleType([...]), relay.FuncType([...], result)'
-
-
-def a_type(value: AnyValue, what: str) -> Type:
-    """``value`` if it is a type.  Raises ArgumentError."""
-    if not isinstance(value, Type):
-        raise wrong(what, "a type", value, _TYPE_HELP)
-    return value
-
-
-def a_type_or_none(value: AnyValue, who: str) -> Type | None:
-    """An annotation: a type or None.  Raises ArgumentError."""
-    return None if value is None else a_type(value, f"{who}: the type")
-
-
-def _types(values: AnyValue, what: str) -> tuple[Type, ...]:
-    return tuple(a_type(v, what) for v in a_sequence(values, f"{what.partition(':')[0]}: the types"))

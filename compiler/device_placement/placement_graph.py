@@ -27,7 +27,7 @@ from ...ops.core.op import Op, OpPattern
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, array_bytes
 from ...ops.core.type_relation import Need, build_group, data_dependent, shape_program
 from ...ops.defs.adt_ops import RECORD_OPERATORS
-from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
+from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.implementation import HOST
 from ...shape_funcs.symbolic.dim import MIN, Dim, const
@@ -255,7 +255,7 @@ class PlacementGraph:
             for a in args:
                 self._use(a, position.region, ON_TARGET)
             return self._slot(value.ty, ON_TARGET)
-        if value.op in (ASSERT_SHAPE, ASSERT_SAME_SIZE):
+        if value.op in (ASSERT_SHAPE, ASSERT_SAME_SIZE, STOP_FUSION):
             return self._atom(args[0])
         if value.op is ON_DEVICE:
             if tied:

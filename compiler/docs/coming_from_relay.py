@@ -39,7 +39,7 @@ def _improvement(entry: RelayName) -> str:
     if name in without_shape_function():
         return "also for sizes that are known only at run time; Relay has no shape function"
     flags = RELAY_FLAGS.get(name, ())
-    ours = REGISTRY[name].data_dependent if name in REGISTRY else ()
+    ours = REGISTRY[name].data_dependent if flags and name in REGISTRY else ()
     spared = [f"`{i}`" for i, relays, our in zip(_inputs(name), flags, ours, strict=False) if relays and not our]
     return f"does not copy {' and '.join(spared)} to the host" if spared else _BETTER.get(name, "")
 

@@ -15,6 +15,7 @@ result and no input that depends on this result, and can replace its last call.
 A reduction fuses into the one group that uses it if all reductions of the group reduce the same rows (see
 ``ops.codegen.loop_nest.row_passes``): layer normalisation is one kernel with several passes over a row and one pass over memory.
 
+The value of a call that ``annotation.stop_fusion`` marks is the result of its primitive.
 Calls marked by ``on_device`` fuse only with calls of the same mark; their primitive has the attribute ``device``.
 
 Requires: typed A-normal form.
@@ -34,7 +35,7 @@ from ...ops.core.group import Group, Node
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType
 from ...ops.core.type_relation import build_group, data_dependent
-from ...ops.defs.machine_ops import ON_DEVICE
+from ...ops.defs.machine_ops import ON_DEVICE, STOP_FUSION
 from ...shape_funcs.symbolic.dim import Dim, const, sym
 from ...vm.diagnostics.source import Span
 from ..ir.anf import Names, inner_chains, operands, rebuild, uses
@@ -154,6 +155,7 @@ class _Fuser:
         self.devices: dict[Expr, str] = {}
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.renamed: dict[Expr, Expr] = {}
+        self.stopped: set[Expr] = set()
 
     def atom(self, atom: Expr) -> Expr:
         return self.renamed.get(atom, atom)
@@ -161,7 +163,7 @@ class _Fuser:
     def chain(self, chain: Expr) -> Expr:
         bindings, result = let_chain(chain)
         steps: list[_OperatorCall | tuple[Var, Expr]] = []
-        self._find_devices(bindings)
+        self._find_marks(bindings)
         for var, value in bindings:
             self._add_step(var, value, steps)
         result = self.atom(result)
@@ -174,10 +176,13 @@ class _Fuser:
                 out.append((step.var, self.primitives.call(clusters[step])))
         return make_lets(_without_dead_tuples(out, result), result)
 
-    def _find_devices(self, bindings: list[tuple[Var, Expr]]) -> None:
-        """Record the operator calls of a chain that ``on_device`` marks."""
+    def _find_marks(self, bindings: list[tuple[Var, Expr]]) -> None:
+        """Record the operator calls of a chain that ``on_device`` or ``annotation.stop_fusion`` marks."""
         calls = {var for var, value in bindings if _has_kernel(value)}
         for var, value in bindings:
+            if isinstance(value, Call) and value.op is STOP_FUSION:
+                self.renamed[var] = self.atom(value.args[0])
+                self.stopped.add(self.renamed[var])
             if isinstance(value, Call) and value.op is ON_DEVICE and value.args[0] in calls and value.args[0] not in self.devices:
                 self.devices[value.args[0]] = value.attrs.device
                 self.renamed[var] = value.args[0]
@@ -216,6 +221,7 @@ class _Fuser:
     def _clusters(self, steps: list[_OperatorCall | tuple[Var, Expr]], result: Expr) -> dict[_OperatorCall, _Cluster]:
         """The cluster of each call, assigned backwards: consumers before their producers."""
         pinned, consumers = _find_uses(steps, result)
+        pinned |= self.stopped
         of: dict[_OperatorCall, _Cluster] = {}
         for step in reversed(steps):
             if not isinstance(step, _OperatorCall):

@@ -13,7 +13,7 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..builder.build import a_dtype
 from ..ir.expr import Expr, Function, IRModule, Var, replace
-from ..ir.visitor import free_vars
+from ..ir.visitor import free_vars, post_order
 from ..text.parser import parse
 from ..text.printer import astext
 from . import inlining, operator_rewrites, parallel_calls
@@ -57,6 +57,20 @@ def _batching_ops() -> Pass:
 def _annotate_spans(mod: IRModule) -> IRModule:
     """The module read from its own text: each node has its place in the text."""
     return parse(astext(mod), "GeneratedSource")
+
+
+def span_check() -> Pass:
+    """``SpanCheck``: the module itself, if each of its expressions has a place.  Raises ArgumentError."""
+
+    def run(mod: IRModule, context: PassContext) -> IRModule:
+        for name, function in mod.functions.items():
+            missing = [type(node).__name__ for node in post_order(function) if node.span is None]
+            if missing:
+                message = f"SpanCheck: @{name} has expressions without a place: {', '.join(dict.fromkeys(missing))}"
+                raise ArgumentError(message, here(), help="relay.transform.AnnotateSpans()(mod) gives each its place in the text")
+        return mod
+
+    return ModulePass(run, PassInfo(0, "SpanCheck", ()))
 
 
 def _change_batch(data: Mapping[Var, int], batch_size: int = 16) -> Pass:

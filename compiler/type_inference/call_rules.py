@@ -8,7 +8,7 @@ from typing import Any
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
 from ...ops.core.type_relation import relate
-from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE
+from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
 from ...shape_funcs.symbolic.dim import dim
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.codes import Code
@@ -64,7 +64,7 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
         return _closure_type(call, args, signature)
     if op in (ASSERT_SHAPE, ASSERT_SAME_SIZE):
         return _asserted_type(call, args)
-    if op in (ON_DEVICE, DEVICE_COPY):
+    if op in (ON_DEVICE, DEVICE_COPY, STOP_FUSION):
         return _placed_type(call, args)
     if not op.in_language:
         raise mistake(

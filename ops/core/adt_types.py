@@ -1,20 +1,39 @@
-"""Types of algebraic data types: type variables, names of type definitions, their instances; references."""
+"""Types of algebraic data types: type variables, names of type definitions, their instances; references; kinds."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .tensor_types import FuncType, TupleType, Type, measure
 
 
+class TypeKind(enum.IntEnum):
+    """The kind of a type, with Relay's number: ``Type`` is the kind of the types that values have."""
+
+    Type = 0
+    ShapeVar = 1
+    AdtHandle = 5
+    TypeData = 6
+
+
 @dataclass(frozen=True, eq=False)
 class TypeVar(Type):
-    """A type parameter, compared by identity: ``A`` in ``def @id[A](%x: A) -> A``."""
+    """A type parameter, compared by identity: ``A`` in ``def @id[A](%x: A) -> A``.
+
+    One of kind ``ShapeVar`` stands for a size in a shape, and is no type of a value.
+    """
 
     name: str
+    kind: TypeKind = TypeKind.Type
 
     def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name_hint(self) -> str:
+        """Relay's name of ``name``."""
         return self.name
 
 
@@ -26,6 +45,26 @@ class GlobalTypeVar(Type):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def name_hint(self) -> str:
+        """Relay's name of ``name``."""
+        return self.name
+
+    @property
+    def kind(self) -> TypeKind:
+        """The kind of every name of a definition."""
+        return TypeKind.AdtHandle
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteType(Type):
+    """A type that is to be inferred.  As an annotation it is no annotation; it occurs in no program."""
+
+    kind: TypeKind = TypeKind.Type
+
+    def __str__(self) -> str:
+        return "_"
 
 
 @dataclass(frozen=True)

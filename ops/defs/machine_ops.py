@@ -89,6 +89,14 @@ ON_DEVICE = Op(
     dtype=_first,
 )
 
+STOP_FUSION = Op(
+    name="annotation.stop_fusion",
+    doc="The input: its kernel computes nothing that follows, `exp(annotation.stop_fusion(tanh(%x)))` has two kernels.",
+    inputs=("data",),
+    pattern=OpPattern.MACHINE,
+    dtype=_first,
+)
+
 # ---- inserted by manifest_alloc and manifest_lifetimes -------------------------------------------------------------
 
 

@@ -47,7 +47,7 @@ def test_who_asks_for_one_is_told_why() -> None:
     [
         ("qnn", "there is no relay.qnn: quantisation is a number format of its own"),
         ("random", "there is no relay.random: random numbers are state"),
-        ("SpanCheck", "there is no relay.SpanCheck: every node has its place"),
+        ("collage", "there is no relay.collage: there are no external code generators"),
         ("nn.sparse_dense", "there is no relay.nn.sparse_dense: sparse formats"),
         ("vision.proposal", "there is no relay.vision.proposal: one detector's tail"),
         (

@@ -151,6 +151,7 @@ MORE_FILES = {
     **dict.fromkeys(("InvokePacked", "InvokeShapeFunc", "KillRegister", "TrimTensor"), 5),
     **dict.fromkeys(("ASSERT_SHAPE", "ON_DEVICE"), 7),
     **dict.fromkeys(("AllocClosure",), 7),
+    "STOP_FUSION": 5,
     "ASSERT_SAME_SIZE": 8,
     "DeviceCopy": 9,
 }

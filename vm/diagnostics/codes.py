@@ -77,6 +77,10 @@ class Type(Code):
         "A `match` that does not cover every value, or a pattern that does not fit the matched value.",
         "def @main(%b: bool) { match (if (%b) { A } else { B }) { A => 1 } }\ntype T { A, B }",
     )
+    KIND = (
+        "A part of a type that is no type of a value, or a wrong number of type arguments.",
+        'relay.analysis.check_kind(relay.TupleType([relay.GlobalTypeVar("List")]))',
+    )
     ANNOTATION = "A type that cannot be inferred and needs an annotation.", "def @main(%x) { %x }"
     UNKNOWN = (
         "A function that the module does not have, or a variable that a program built in Python does not bind.",

@@ -61,7 +61,7 @@ def _line_of(filename: str, number: int) -> Span:
     text = source.line(number)
     start = source.offset(number) + len(text) - len(text.lstrip())
     _spans_made()[source, number] = None
-    return Span(source, start, start + max(1, len(text.strip())))
+    return Span(source, start, start + len(text.strip()))
 
 
 @functools.cache

@@ -58,8 +58,32 @@ class Span:
     @property
     def place(self) -> str:
         """``file:line:column``."""
-        line, column = self.source.position(self.start)
-        return f"{self.source.name}:{line}:{column}"
+        return f"{self.source.name}:{self.line}:{self.column}"
+
+    @property
+    def source_name(self) -> SourceText:
+        """Relay's name of ``source``, which has the ``name``."""
+        return self.source
+
+    @property
+    def line(self) -> int:
+        """The line of the first character, from 1."""
+        return self.source.position(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        """The column of the first character, from 1."""
+        return self.source.position(self.start)[1]
+
+    @property
+    def end_line(self) -> int:
+        """The line of the end."""
+        return self.source.position(self.end)[0]
+
+    @property
+    def end_column(self) -> int:
+        """The column after the last character."""
+        return self.source.position(self.end)[1]
 
     def to(self, other: Span | None) -> Span:
         """The smallest span that contains both spans; this span if ``other`` is None or in another source."""
@@ -71,12 +95,23 @@ class Span:
         """The location, the source line and carets under the span; a long line is cut around the carets."""
         line, column = self.source.position(self.start)
         text = self.source.line(line)
-        if not text and not self.source.text.strip("\n"):  # an unreadable file: only the line number is known
+        if not text.strip() and not self.source.text.strip():  # an unreadable file: only the line number is known
             return f" --> {shortened(self.place, PLACE)}"
         shown, carets = underlined(text, column, max(1, min(self.end - self.start, len(text) - column + 1)))
         number = str(line)
         gap = " " * len(number)
         return f"{gap}--> {shortened(self.place, PLACE)}\n{gap} |\n{number} | {shown}\n{gap} | {carets}"
+
+
+@dataclass(frozen=True)
+class SequentialSpan(Span):
+    """The places of the expressions that one expression was made of; as a span, the first place."""
+
+    spans: tuple[Span, ...] = ()
+
+    def render(self) -> str:
+        """The lines of every place, at most ``MOST_NOTES``."""
+        return "\n".join(span.render() for span in self.spans[:MOST_NOTES])
 
 
 @dataclass(frozen=True)
