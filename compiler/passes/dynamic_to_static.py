@@ -31,7 +31,7 @@ from ...ops.core.op import Op, TypeRelError, get
 from ...ops.core.tensor_types import TensorType, TupleType, Type, numpy_dtype
 from ...ops.core.type_relation import relate
 from ...ops.defs.dynamic import DynReshapeAttrs
-from ...ops.defs.transform import ReshapeAttrs
+from ...ops.defs.transform import DynSliceAttrs, ReshapeAttrs
 from ...shape_funcs.symbolic.dim import ANY, Dim, const, name_of
 from ...vm.diagnostics.source import TypeCheckError
 from ..ir.anf import rebuild, rebuild_lets
@@ -202,8 +202,8 @@ class _Rewriter:
         if isinstance(call.attrs, DynReshapeAttrs):
             newshape = static_newshape(data, values[0], call.attrs.allowzero)
             return None if newshape is None else ("reshape", ReshapeAttrs(newshape))
-        if op.name == "dyn.strided_slice":
-            bounds = static_slice(data, *values)
+        if isinstance(call.attrs, DynSliceAttrs):
+            bounds = static_slice(data, values[0], values[1], values[2], call.attrs.slice_mode)
             return None if bounds is None else ("strided_slice", bounds)
         return None
 

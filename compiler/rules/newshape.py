@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from ...ops.core.op import TypeRelError
 from ...ops.core.tensor_types import TensorType
@@ -126,19 +127,24 @@ def _products(size: Dim) -> list[tuple[Dim, ...]]:
 # ---- slices ----------------------------------------------------------------------------------------------------------
 
 
-def static_slice(data: TensorType, begin: Sequence[Dim], end: Sequence[Dim], strides: Sequence[Dim]) -> SliceAttrs | None:
+def static_slice(
+    data: TensorType, begin: Sequence[Dim], end: Sequence[Dim], strides: Sequence[Dim], mode: Literal["end", "size"]
+) -> SliceAttrs | None:
     """The bounds of the ``strided_slice`` that equals ``dyn.strided_slice`` with these values; None if there are none.
 
-    With a positive stride, a bound at the size of the axis is the largest number, and the bound before it is -1.
+    With a positive stride, a bound at the size of the axis is the largest number, and the bound before it is -1.  With the
+    ``mode`` "size", ``end`` holds sizes.
     """
-    steps = [n for s in strides if (n := const(s)) is not None]
+    steps = [n for s in strides if (n := 1 if mode == "size" else const(s)) is not None]
     if len(steps) < len(strides) or len(begin) > data.rank or len(begin) != len(strides):
         return None
     bounds = [[_bound(v, data.shape[k], steps[k]) for k, v in enumerate(values)] for values in (begin, end)]
+    if mode == "size":
+        bounds[1] = [INT64_MAX if v is d and const(v) is None else const(v) for v, d in zip(end, data.shape, strict=False)]
     first, last = (tuple(n for n in side if n is not None) for side in bounds)
     if len(first) < len(begin) or len(last) < len(end):
         return None
-    return SliceAttrs(first, last, tuple(steps))
+    return SliceAttrs(first, last, tuple(steps), slice_mode=mode)
 
 
 def _bound(value: Dim, size: Dim, stride: int) -> int | None:

@@ -19,7 +19,7 @@ from ..core.parameters import Parameters
 from .broadcast import BroadcastToAttrs, first_broadcast
 from .creation import FullAttrs, InitAttrs, fill_element, full_dtype, one_element, zero_element
 from .indexing import ONE_HOT_PYTHON, OneHotAttrs, as_index, one_hot, one_hot_dtype
-from .transform import ExpandDimsAttrs, ReshapeAttrs, SliceAttrs, SqueezeAttrs, TileAttrs, tiled, view
+from .transform import DynSliceAttrs, ExpandDimsAttrs, ReshapeAttrs, SliceAttrs, SqueezeAttrs, TileAttrs, tiled, view
 
 Axes = tuple[Scalar, ...]
 
@@ -125,12 +125,16 @@ view(
 # ---- elements ------------------------------------------------------------------------------------------------------
 
 
-def _slice(inputs: tuple[Value, ...], axes: Axes, attrs: Any, output: Value) -> Scalar:
+def _slice(inputs: tuple[Value, ...], axes: Axes, attrs: DynSliceAttrs, output: Value) -> Scalar:
     data, begin, _, strides = inputs
     at = list(axes)
     for k in range(_length(begin)):
-        first, stride, size = as_index(begin(k)), as_index(strides(k)), data.size(k)
+        first, size = as_index(begin(k)), data.size(k)
         first = apply("where", first < 0, first + size, first, dtype="int64")
+        if attrs.slice_mode == "size":
+            at[k] = apply("maximum", first, index(0)) + axes[k]
+            continue
+        stride = as_index(strides(k))
         backwards = apply("minimum", first, size - 1)
         first = apply("where", stride < 0, backwards, apply("maximum", first, index(0)), dtype="int64")
         at[k] = first + axes[k] * stride
@@ -163,7 +167,12 @@ _declare(
     "Part of a tensor, bounds known at run time: `dyn.strided_slice([0, 1, 2, 3], [1], [4], [2]) = [1, 3]`.",
     ("data", "begin", "end", "strides"),
     _slice,
-    static_form("strided_slice", [1, 2, 3], lambda attrs, begin, end, strides: SliceAttrs(begin, end, strides)),
+    static_form(
+        "strided_slice",
+        [1, 2, 3],
+        lambda attrs, begin, end, strides: SliceAttrs(begin, end, strides, slice_mode=attrs.slice_mode),
+    ),
+    DynSliceAttrs,
 )
 _declare(
     "dyn.tile",

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ...shape_funcs.symbolic.dim import const
 from ..core.compute import Guard, Scalar, Select, Value, apply, cast, index
 from ..core.dtype_rules import INTEGERS, known_dtype, like_first, require
-from ..core.legalize import indices
+from ..core.legalize import converted, index_dtype, indices
 from ..core.op import NoAttrs, Op, OpPattern
 from ..core.parameters import Default, Parameter, Parameters
 from ..native.status import INDEX_OUT_OF_RANGE
@@ -65,26 +65,29 @@ def inside(at: Scalar, size: Scalar) -> Scalar:
 def _take(inputs: tuple[Value, ...], axes: Axes, attrs: TakeAttrs, output: Value) -> Scalar:
     data, indices = inputs
     if attrs.axis is None:
-        return _limited(attrs.mode, as_index(indices(*axes)), _count(data), lambda at: data(*_unravel(at, data)), data)
+        return _limited(attrs.mode, indices(*axes), _count(data), lambda at: data(*_unravel(at, data)), data)
     axis = attrs.axis % data.rank
     batch = _batch_dims(attrs, indices)
     end = axis + indices.rank - batch
-    at = as_index(indices(*axes[:batch], *axes[axis:end]))
+    at = indices(*axes[:batch], *axes[axis:end])
     return _limited(attrs.mode, at, data.size(axis), lambda at: data(*axes[:axis], at, *axes[end:]), data)
 
 
-def _take_rule(inputs: tuple[Any, ...], attrs: TakeAttrs) -> str:
-    # a uint64 is limited to the range of int64: its remainder would be another one
-    accepted = tuple(d for d in INTEGERS if d != "uint64" or attrs.mode != "wrap")
-    require("take", inputs[1], accepted, 1, f"indices with mode={attrs.mode!r}" if len(accepted) < len(INTEGERS) else "indices")
-    return str(inputs[0])
+def _take_index(dtype: str, dtypes: tuple[Any, ...], attrs: TakeAttrs) -> str:
+    # the remainder of a uint64 is not that of the largest int64
+    return dtype if dtype == "uint64" and attrs.mode == "wrap" else index_dtype(dtype, dtypes, attrs)
 
 
 def _limited(mode: str, at: Scalar, size: Scalar, element: Any, data: Value) -> Scalar:
-    """``element(at)``; an ``at`` out of range of ``size`` is handled according to ``mode``."""
-    if mode == "fast":
+    """``element(at)``; an integer ``at`` out of range of ``size`` is handled according to ``mode``."""
+    if mode == "wrap":
+        whole = at if at.dtype == "uint64" else as_index(at)
+        limited = as_index(apply("floormod", whole, cast(size, whole.dtype)))
+    elif mode == "fast":
+        at = as_index(at)
         return Guard(inside(at, size), INDEX_OUT_OF_RANGE, element(at))
-    limited = apply("floormod", at, size) if mode == "wrap" else apply("minimum", apply("maximum", at, index(0)), size - 1)
+    else:
+        limited = apply("minimum", apply("maximum", as_index(at), index(0)), size - 1)
     # an empty axis has no valid index
     if all(const(d) not in (None, 0) for d in data.shape):
         loaded: Scalar = element(limited)
@@ -219,8 +222,7 @@ _injective(
     ("data", "indices"),
     TakeAttrs,
     _take,
-    indices(1),
-    _take_rule,
+    converted({1: _take_index}),
 )
 _injective(
     "gather",

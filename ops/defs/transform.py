@@ -54,6 +54,13 @@ class SliceAttrs:
 
 
 @dataclass(frozen=True)
+class DynSliceAttrs:
+    """``slice_mode``: with ``"size"``, ``end`` holds sizes (-1: to the end) and strides are 1."""
+
+    slice_mode: Literal["end", "size"] = "end"
+
+
+@dataclass(frozen=True)
 class TileAttrs:
     """``reps``: the number of copies along each of the last axes."""
 

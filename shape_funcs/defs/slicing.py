@@ -36,7 +36,7 @@ def dyn_strided_slice(inputs: tuple[Operand, ...], attrs: Any) -> Shape:
     begin, end, strides = (
         vector(x, what, i) for i, (what, x) in enumerate(zip(("begin", "end", "strides"), rest, strict=True), 1)
     )
-    return _slice(data, begin, end, strides, tuple(range(len(begin))), getattr(attrs, "slice_mode", "end"))
+    return _slice(data, begin, end, strides, tuple(range(len(begin))), attrs.slice_mode)
 
 
 def _slice(data: Operand, begin: Shape, end: Shape, strides: Shape, axes: tuple[int, ...], mode: str) -> Shape:

@@ -29,6 +29,7 @@ CALLS: list[Callable[[], AnyValue]] = [
     lambda: relay.nn.max_pool2d(im, pool_size=(2, 2), strides=(2, 2)),
     lambda: relay.strided_slice(x, begin=C([0, 0]), end=C([2, 2])),
     lambda: relay.strided_slice(x, begin=[0, 0], end=[2, 2], slice_mode="size"),
+    lambda: relay.strided_slice(x, begin=[0, 0], end=n2, slice_mode="size"),
     lambda: relay.take(x, C(1), axis=0),
     lambda: relay.concatenate((x, y), axis=-1),
     lambda: relay.concatenate(relay.Tuple([x, y]), 0),

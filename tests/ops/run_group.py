@@ -14,7 +14,7 @@ import numpy as np
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.codegen.cpu.fused_kernel import BODIES
 from relayvm.ops.core.group import Group, Literal, Node
-from relayvm.ops.core.op import NoAttrs, get
+from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import DTYPES, HALVES, Tensor, numpy_dtype
 from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.ops.native import memory
@@ -85,7 +85,7 @@ def one_call(op: str, arrays: Sequence[Any], attrs: Any = None, static: bool = F
         params.append(Tensor(str(x.dtype), tuple(dims)))
     for a in arrays:
         args.append(tuple(next(numbers) for _ in a) if isinstance(a, tuple) else next(numbers))
-    group = build_group(params, (), [Node(op, attrs if attrs is not None else NoAttrs(), tuple(args), ())], ())
+    group = build_group(params, (), [Node(op, attrs if attrs is not None else get(op).attrs(), tuple(args), ())], ())
     n = len(group.nodes[0].outputs)
     return Group(group.params, (), group.nodes, tuple(range(len(params), len(params) + n)))
 

@@ -11,7 +11,7 @@ from relayvm.ops.core.op import get
 from relayvm.ops.defs.creation import ArangeAttrs, FullAttrs, InitAttrs
 from relayvm.ops.defs.dynamic import DynFullAttrs, DynInitAttrs, DynOneHotAttrs
 from relayvm.ops.defs.indexing import GatherNdAttrs, OneHotAttrs, TakeAttrs
-from relayvm.ops.defs.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
+from relayvm.ops.defs.transform import AxisAttrs, DynSliceAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
 from relayvm.ops.native.status import INDEX_OUT_OF_RANGE
 
 from ..arrays import same
@@ -72,6 +72,9 @@ def test_slice_attributes():
     same(call("strided_slice", [x], SliceAttrs((1, 2), (3, 4))), x[1:3, 2:4])
     same(call("strided_slice", [x], SliceAttrs((1, 2), (3, -1), (1,), (0, -1))), x[1:3, :, 2:-1])
     same(call("strided_slice", [x], SliceAttrs((1, 2), (2, -1), slice_mode="size")), x[1:3, 2:])
+    for begin, size, wanted in [((1, 2), (2, -1), x[1:3, 2:]), ((-2, 9), (1, 2), x[-2:-1, 9:]), ((-99, -3), (2, 99), x[:2, -3:])]:
+        vectors = [np.array(begin), np.array(size), np.array([7, 0])]
+        same(call("dyn.strided_slice", [x, *vectors], DynSliceAttrs("size")), wanted)
 
 
 @BOTH
@@ -179,8 +182,14 @@ def test_arange(dtype):
 @pytest.mark.parametrize(
     ("name", "attrs", "constants", "expected"),
     [
-        ("dyn.strided_slice", None, [None, [1], [3], [2]], ("strided_slice", SliceAttrs((1,), (3,), (2,)))),
-        ("dyn.strided_slice", None, [None, [1], None, [2]], None),
+        ("dyn.strided_slice", DynSliceAttrs(), [None, [1], [3], [2]], ("strided_slice", SliceAttrs((1,), (3,), (2,)))),
+        (
+            "dyn.strided_slice",
+            DynSliceAttrs("size"),
+            [None, [1], [3], [2]],
+            ("strided_slice", SliceAttrs((1,), (3,), (2,), None, "size")),
+        ),
+        ("dyn.strided_slice", DynSliceAttrs(), [None, [1], None, [2]], None),
         ("dyn.tile", None, [None, [2, 3]], ("tile", TileAttrs((2, 3)))),
         ("dyn.zeros", DynInitAttrs("int8"), [[2]], ("zeros", InitAttrs((2,), "int8"))),
         ("dyn.full", DynFullAttrs(), [None, []], ("full", FullAttrs(()))),

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from relayvm.ops.codegen import fits, kernel_source
 from relayvm.ops.codegen.loop_nest.inlining import TooComplex
 from relayvm.ops.core.group import Group, Literal, Node
-from relayvm.ops.core.op import NoAttrs
+from relayvm.ops.core.op import NoAttrs, get
 from relayvm.ops.core.tensor_types import Tensor
 from relayvm.ops.defs.creation import ArangeAttrs
 from relayvm.ops.defs.elementwise import CastAttrs
 from relayvm.ops.defs.indexing import TakeAttrs
 from relayvm.ops.defs.reduce import ReduceAttrs
-from relayvm.ops.defs.transform import AxisAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
+from relayvm.ops.defs.transform import AxisAttrs, DynSliceAttrs, SliceAttrs, SplitAttrs, TransposeAttrs
 from relayvm.ops.native import memory
 from relayvm.ops.native.status import DIVISION_BY_ZERO
 from relayvm.shape_funcs.symbolic.dim import dim, sym
@@ -26,8 +26,8 @@ from .run_group import compiled, evaluate, group_of, plain
 NONE = NoAttrs()
 
 
-def node(op, *args, attrs=NONE):
-    return Node(op, attrs, args, ())
+def node(op, *args, attrs=None):
+    return Node(op, attrs or get(op).attrs(), args, ())
 
 
 def params(*shapes, dtype="float32"):
@@ -275,7 +275,7 @@ def test_an_empty_folded_axis_gives_every_element_of_the_result():
     bounds = [np.array(v, np.int64) for v in ([0, 0, 0], [0, 2, 3], [1, 1, 1])]
     group = group_of(
         [Tensor("float32", (sym("d0"), dim(2), dim(3))), *(Tensor("int64", (dim(3),)) for _ in range(3))],
-        [Node("dyn.strided_slice", NoAttrs(), (0, 1, 2, 3), ()), Node("sum", ReduceAttrs(axis=(0,)), (4,), ())],
+        [Node("dyn.strided_slice", DynSliceAttrs(), (0, 1, 2, 3), ()), Node("sum", ReduceAttrs(axis=(0,)), (4,), ())],
     )
     for run in (plain, compiled):
         status, (total,) = evaluate(group, [data, *bounds], run)

@@ -110,6 +110,24 @@ def test_bounds_of_slices(begin: str, end: str, strides: str, expected: Any) -> 
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("begin", "size", "expected"),
+    [
+        ("[0, 1]", "[-1, 2]", ((0, 1), (-1, 2))),
+        ("[0, 0]", "%s", ((0, 0), (2**63 - 1, 3))),
+        ("[0, 0]", "subtract(%s, 1i64)", None),  # not -1, which is the size up to the end
+        ("[0, 0]", "%k", None),
+    ],
+)
+def test_sizes_of_slices(begin: str, size: str, expected: Any) -> None:
+    params = "%x: Tensor[(?n, 3), float32], %k: Tensor[(2), int64]"
+    text = f'{{ let %s = shape_of(%x); dyn.strided_slice(%x, {begin}, {size}, [1, 1], slice_mode="size") }}'
+    mod = static(f"def @main({params}) {text}")
+    (call,) = [v for v in values(mod["main"].body) if isinstance(v, Call) and "strided_slice" in str(v.op)]
+    assert call.attrs.slice_mode == "size"
+    assert ((call.attrs.begin, call.attrs.end) if operators(mod)[-1] == "strided_slice" else None) == expected
+
+
 def test_every_operator_of_known_sizes() -> None:
     mod = static("""def @main(%x: Tensor[(2, 3), float32]) {
         let %a = dyn.zeros(shape_of(%x), dtype="float32");
