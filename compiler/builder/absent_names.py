@@ -16,10 +16,6 @@ class NotPlanned:
 
 NOT_PLANNED: tuple[NotPlanned, ...] = (
     NotPlanned(
-        ("qnn", "qnn.*", "fixed_point_multiply*", "*simulated_quantize"),
-        "quantisation is a number format of its own: scales and zero points would be part of every type",
-    ),
-    NotPlanned(
         (
             "contrib",
             "nn.contrib_dense_pack",
@@ -70,7 +66,7 @@ _ABSENT: dict[str, str] = {
     "data_dep_optimization": "sparse weights have no operators; use dense ones",
     "debug": "use relay.transform.PassContext(instruments=...), or `relayvm dump` for the program after a pass",
     "frontend": "there are no importers of models; write the program as text or with this module",
-    "quantize": "quantisation is a number format of its own: scales and zero points would be part of every type",
+    "quantize": "scales are not chosen by a pass; use the operators of relay.qnn.op",
     "vision.yolo_reorg": "use nn.space_to_depth, and relay.take for the order of the channels",
     "TypeConstraint": "a constraint on types is the type rule of an operator: relay.register_op(dtype=...)",
     "TypeRelation": "a relation of types is the type rule of an operator: relay.register_op(dtype=...)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...ops.core.op import get
+from ...ops.core.op import REGISTRY, get
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.api.argument_errors import a_text, wrong
 from ...vm.diagnostics.python_source import here
@@ -41,6 +41,10 @@ COMPOSED.update(
         "nn.contrib_conv2d_nchwc": operator_function(get("nn.contrib_conv2d_NCHWc")),
         "nn.contrib_depthwise_conv2d_nchwc": operator_function(get("nn.contrib_depthwise_conv2d_NCHWc")),
     }
+)
+# Relay's namespace of the operators on quantised tensors
+COMPOSED.update(
+    {name.replace("qnn.", "qnn.op.", 1): operator_function(op) for name, op in REGISTRY.items() if name.startswith("qnn.")}
 )
 
 

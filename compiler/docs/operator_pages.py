@@ -19,6 +19,7 @@ _BY_PREFIX = {
     "dyn": "Shapes and sizes that are values: `dyn.`",
     "vision": "Detection: `vision.`",
     "image": "Images: `image.`",
+    "qnn": "Quantised tensors: `qnn.`",
 }
 _BY_PATTERN = {
     OpPattern.ELEMWISE: "Element by element",

@@ -24,6 +24,7 @@ from ..defs.elementwise import CAST, NEGATIVE
 from ..defs.machine_ops import ASSERT_SAME_SIZE
 from ..defs.transform import ExpandDimsAttrs
 from .op import DTypeRule, InputRule, NoAttrs, Op, OpPattern, get
+from .parameters import Parameters
 from .tensor_types import HALVES
 from .type_relation import apply_shape_func, dtypes_of
 
@@ -96,7 +97,7 @@ Expansion = Term | tuple[Term, ...]
 
 def composite(
     *, name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, expand: Callable[..., Expansion], attrs: type = NoAttrs,
-    infer_inputs: InputRule | None = None,
+    infer_inputs: InputRule | None = None, python: Parameters | None = None,
 ) -> Op:  # fmt: skip
     """Declare the composite operator ``name`` with the expansion ``expand(inputs, attrs)``.
 
@@ -110,7 +111,7 @@ def composite(
     register_shape_func(name)(shapes)
     return Op(
         name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.COMPOSITE, dtype=dtype, expand=expand,
-        infer_inputs=infer_inputs,
+        infer_inputs=infer_inputs, python=python,
     )  # fmt: skip
 
 

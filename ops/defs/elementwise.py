@@ -131,6 +131,12 @@ TRUNC = _unary("trunc", "The fraction dropped: `trunc([-1.5, 1.5]) = [-1, 1]`.",
 ROUND = _unary(
     "round", "The nearest whole number, halves away from 0: `round([0.5, 2.5, -0.5]) = [1, 3, -1]`.", round_away, NUMBERS
 )
+RINT = _unary(
+    "rint",
+    "The nearest whole number, halves to the even one: `rint([0.5, 1.5, -0.5]) = [0, 2, -0]`.",
+    lambda x: apply("round", x) if is_float(x.dtype) else x,
+    NUMBERS,
+)
 
 # ---- logic and bits ----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from . import networks as networks
 from . import norms as norms
 from . import picking as picking
 from . import pictures as pictures
+from . import quantised as quantised
 from . import signals as signals
 from . import writing as writing
 from .recipe import RECIPES as RECIPES
