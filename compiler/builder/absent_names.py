@@ -19,6 +19,7 @@ NOT_PLANNED: tuple[NotPlanned, ...] = (
         (
             "contrib",
             "nn.contrib_dense_pack",
+            "qnn.op.contrib_dense_pack",
             "nn.contrib_conv2d_gemm_*",
             "nn.contrib_conv2d_winograd_*",
             "nn.contrib_conv3d_winograd_*",

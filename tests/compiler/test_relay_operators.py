@@ -45,7 +45,8 @@ def test_who_asks_for_one_is_told_why() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("qnn", "there is no relay.qnn: quantisation is a number format of its own"),
+        ("qnn.op.contrib_dense_pack", "there is no relay.qnn.op.contrib_dense_pack: layouts for the kernels of one processor"),
+        ("quantize", "there is no relay.quantize: scales are not chosen by a pass; use the operators of relay.qnn.op"),
         ("random", "there is no relay.random: random numbers are state"),
         ("collage", "there is no relay.collage: there are no external code generators"),
         ("nn.sparse_dense", "there is no relay.nn.sparse_dense: sparse formats"),
@@ -58,7 +59,7 @@ def test_who_asks_for_one_is_told_why() -> None:
             "analysis.get_calibration_data",
             "there is no relay.analysis.get_calibration_data: there is no quantisation to calibrate",
         ),
-        ("nn.conv2", "there is no operator nn.conv2; did you mean nn.conv2d or nn.conv3d?"),
+        ("nn.conv2", "there is no operator nn.conv2; did you mean nn.conv2d or qnn.conv2d?"),
     ],
 )
 def test_a_missing_name_says_why(path: str, text: str) -> None:
@@ -71,7 +72,7 @@ def test_the_page_counts_every_name_once() -> None:
     found = comparisons()
     assert len(found) == len({c.relay.path for c in found}) == len(relay_names()) > 440
     states = {c.relay.path: c.state for c in found}
-    assert (states["relay.nn.conv2d"], states["relay.dyn.tile"], states["relay.qnn"]) == ("same", "better", "missing")
+    assert (states["relay.nn.conv2d"], states["relay.dyn.tile"], states["relay.quantize"]) == ("same", "better", "missing")
     total = next(line for line in coming_from_relay_markdown().splitlines() if line.startswith("| all |"))
     assert total.startswith(f"| all | {len(found)} |")
 

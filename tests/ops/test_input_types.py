@@ -16,6 +16,8 @@ from .every_op.recipe import Call, attrs_of, dtypes_of, operators
 from .test_every_op import calls_of
 
 RULED = [op for op in operators() if op.infer_inputs is not None]
+#: Of their inputs the weight alone gets a type, with the dtype of the data.
+QUANTISED = {"qnn.dense", "qnn.conv2d", "qnn.conv2d_transpose"}
 #: Rows of choices of each recipe.
 VARIANTS = range(24)
 
@@ -23,18 +25,18 @@ VARIANTS = range(24)
 def test_the_operators_with_weights_have_a_rule() -> None:
     convolutions = {f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")}
     norms = {f"nn.{kind}_norm" for kind in ("batch", "layer", "group", "instance")}
-    assert {op.name for op in RULED} == convolutions | norms | {"nn.dense", "nn.matmul", "nn.bias_add", "nn.prelu"}
+    assert {op.name for op in RULED} == convolutions | norms | {"nn.dense", "nn.matmul", "nn.bias_add", "nn.prelu"} | QUANTISED
 
 
 def _stated(op: Op, made: Call) -> Any:
     """The attributes of a recipe's call with the sizes of its weight."""
     attrs, weight = attrs_of(op, made), made.inputs[1].shape
-    if op.name.startswith("nn.conv"):
+    if ".conv" in op.name:
         size = dict(zip(attrs.kernel_layout, weight, strict=True))
         channels = size["O"] * (attrs.groups if op.name.endswith("_transpose") else 1)
         window = tuple(n for letter, n in size.items() if letter not in "OI")
         return dataclasses.replace(attrs, channels=channels, kernel_size=window)
-    if op.name == "nn.dense":
+    if op.name.endswith(".dense"):
         return dataclasses.replace(attrs, units=weight[0])
     return dataclasses.replace(attrs, units=weight[0 if attrs.transpose_b else 1]) if op.name == "nn.matmul" else attrs
 
@@ -44,7 +46,10 @@ def test_the_types_of_every_recipe_are_found(op: Op) -> None:
     for variant in VARIANTS:
         made = calls_of(op, dtypes_of(op.name)[0], variant)["odd"]
         data, *others = (TensorType.of(a.shape, a.dtype.name) for a in made.inputs)
-        assert infer_inputs(op, [data, *(None for _ in others)], _stated(op, made)) == (data, *others)
+        found = infer_inputs(op, [data, *(None for _ in others)], _stated(op, made))
+        if op.name in QUANTISED:
+            others = [TensorType(others[0].shape, data.dtype), *(None for _ in others[1:])]
+        assert found == (data, *others)
 
 
 def test_a_known_type_stays_and_unknown_data_determine_nothing() -> None:

@@ -124,8 +124,8 @@ def _convolution(op: str, names: tuple[str, ...], plain: type) -> Callable[[tupl
 
 composite(
     name="qnn.dense",
-    doc="`nn.dense` of `data - input_zero_point` and `weight - kernel_zero_point`; the scale of the result is the product of the "
-    "scales: `qnn.dense([[3, 4]], [[1, 2]], 1, 0, 0.5, 0.5) = [[8]]`.",
+    doc="`nn.dense` of `data - input_zero_point` and `weight - kernel_zero_point`; the scale of the result is the product of "
+    "the scales: `qnn.dense([[3, 4]], [[1, 2]], 1, 0, 0.5, 0.5) = [[8]]`.",
     inputs=_DENSE,
     attrs=QnnDenseAttrs,
     dtype=_rule("qnn.dense", _DENSE),
@@ -146,8 +146,8 @@ composite(
 _ORDER = ("strides", "padding", "dilation", "groups", "data_layout", "kernel_layout", "out_layout", "out_dtype")
 composite(
     name="qnn.conv2d",
-    doc="`nn.conv2d` of `data - input_zero_point`, padded with 0, and `kernel - kernel_zero_point`; a vector of the kernel's zero "
-    "points has one per output channel.",
+    doc="`nn.conv2d` of `data - input_zero_point`, padded with 0, and `kernel - kernel_zero_point`; a vector of the kernel's "
+    "zero points has one per output channel.",
     inputs=_CONV,
     attrs=QnnConv2dAttrs,
     dtype=_rule("qnn.conv2d", _CONV),
@@ -155,7 +155,7 @@ composite(
     infer_inputs=_with_weight("nn.conv2d"),
     python=parameters(*_CONV, "kernel_size", "channels", *_ORDER),
 )
-_ORDER = (
+_TRANSPOSED_ORDER = (
     "strides", "padding", "dilation", "channels", "kernel_size", "groups", "data_layout", "kernel_layout", "out_layout",
     "output_padding", "out_dtype",
 )  # fmt: skip
@@ -167,5 +167,5 @@ composite(
     dtype=_rule("qnn.conv2d_transpose", _TRANSPOSED),
     expand=_convolution("conv2d_transpose", _TRANSPOSED, Conv2dTransposeAttrs),
     infer_inputs=_with_weight("nn.conv2d_transpose"),
-    python=parameters(*_TRANSPOSED, *_ORDER),
+    python=parameters(*_TRANSPOSED, *_TRANSPOSED_ORDER),
 )

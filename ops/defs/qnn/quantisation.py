@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ....shape_funcs.defs.argument_checks import axis_in
 from ....shape_funcs.symbolic.dim import const
 from ...core.composite import Term, along, call, cast, composite, widened
 from ...core.dtype_rules import FLOATS, INTEGERS, one_of, require
@@ -81,6 +82,8 @@ def spread(op: str, value: Term, data: Term, axis: int, what: str, input: int) -
 
     Raises ShapeError; sizes known only at run time are checked at run time.
     """
+    if data.rank:
+        axis_in(axis, data.rank)
     if value.rank == 0:
         return value
     if value.rank == 1 and const(value.shape[0]) == 1:

@@ -17,9 +17,9 @@ Rounding = Literal["None", "UPWARD", "TONEAREST"]
 
 @dataclass(frozen=True)
 class RequantizeAttrs:
-    """``axis``: the axis of the data that corresponds to vectors of scales and zero points; ``rounding``: of halves, ``UPWARD``
-    to the larger number (so does ``None``), ``TONEAREST`` away from 0; ``compute_dtype``: ``float32`` for a product of floats, all
-    others are exact; ``out_dtype``: dtype of the result."""
+    """``axis``: the axis of the data that corresponds to vectors of scales and zero points; ``rounding``: of halves,
+    ``UPWARD`` to the larger number (so does ``None``), ``TONEAREST`` away from 0; ``compute_dtype``: ``float32`` for a product
+    of floats, all others are exact; ``out_dtype``: dtype of the result."""
 
     axis: int = -1
     rounding: Rounding = "None"
@@ -43,7 +43,7 @@ def fixed_point(ratio: Term) -> tuple[Term, Term]:
     ones = number((1 << _FRACTION) - 1, "int64")
     fraction = call(BITWISE_OR, call(BITWISE_AND, bits, ones), number(1 << _FRACTION, "int64"))
     dropped = _FRACTION + 1 - _BITS
-    significand = call(RIGHT_SHIFT, fraction + (1 << (dropped - 1)), number(dropped, "int64"))
+    significand: Term = call(RIGHT_SHIFT, fraction + (1 << (dropped - 1)), number(dropped, "int64"))
     shift = call(MAXIMUM, -exponent + _BITS, number(1, "int64"))
     is_small = call(get("greater"), shift, number(_LARGEST_SHIFT, "int64"))
     significand = call(WHERE, is_small, number(0, "int64"), significand)
@@ -52,7 +52,7 @@ def fixed_point(ratio: Term) -> tuple[Term, Term]:
 
 def scaled(x: Term, significand: Term, shift: Term, rounding: Rounding = "None") -> Term:
     """``x * significand / 2 ** shift`` of int64 numbers, rounded to a whole number."""
-    half = call(LEFT_SHIFT, number(1, "int64"), shift - 1)
+    half: Term = call(LEFT_SHIFT, number(1, "int64"), shift - 1)
     if rounding == "TONEAREST":
         half = half - cast(call(get("less"), x, number(0, "int64")), "int64")
     result: Term = call(RIGHT_SHIFT, x * significand + half, shift)
@@ -83,7 +83,7 @@ def requantized(op: str, inputs: tuple[Term, ...], attrs: RequantizeAttrs, first
     data, *rest = inputs
     spreads = [spread(op, t, data, attrs.axis, _INPUTS[n], first + n) for n, t in enumerate(rest, 1)]
     input_scale, input_zero_point, output_scale, output_zero_point = spreads
-    x = cast(data, "int64") - cast(input_zero_point, "int64")
+    x: Term = cast(data, "int64") - cast(input_zero_point, "int64")
     ratio, rounding = ratio_of(input_scale, output_scale), attrs.rounding
     x = _rescaled_as_floats(x, ratio, rounding) if attrs.compute_dtype == "float32" else rescaled(x, ratio, rounding)
     return limited(x + cast(output_zero_point, "int64"), attrs.out_dtype)
@@ -102,8 +102,8 @@ def _rule(dtypes: tuple[Any, ...], attrs: RequantizeAttrs) -> str:
 
 composite(
     name="qnn.requantize",
-    doc="`round((data - input_zero_point) * input_scale / output_scale) + output_zero_point`, clipped to the range of `out_dtype`; "
-    "the quotient of the scales is rounded to 31 bits, the product is exact: "
+    doc="`round((data - input_zero_point) * input_scale / output_scale) + output_zero_point`, clipped to the range of "
+    "`out_dtype`; the quotient of the scales is rounded to 31 bits, the product is exact: "
     "`qnn.requantize([8, -3], 0.5, 0, 1.0, 1) = [5, 0]`.",
     inputs=_INPUTS,
     attrs=RequantizeAttrs,

@@ -54,6 +54,7 @@ ONE: dict[str, tuple[Function, int, int]] = {
     "ceil": (np.ceil, -4, 4),
     "trunc": (np.trunc, -4, 4),
     "round": (lambda x: np.trunc(x + np.copysign(0.5, x)), -4, 4),
+    "rint": (np.rint, -4, 4),
     "logical_not": (np.logical_not, 0, 1),
     "bitwise_not": (np.invert, -4, 4),
     "isnan": (np.isnan, -4, 4),

@@ -38,7 +38,9 @@ def rescaled(x: Any, ratio: Any, nearest: bool = False) -> np.ndarray:
         return product >> shift
 
     x, ratio = np.broadcast_arrays(np.asarray(x, "int64"), np.asarray(ratio, "float64"))
-    return np.array([one(v, r) for v, r in zip(x.ravel().tolist(), ratio.ravel().tolist(), strict=True)], "int64").reshape(x.shape)
+    return np.array([one(v, r) for v, r in zip(x.ravel().tolist(), ratio.ravel().tolist(), strict=True)], "int64").reshape(
+        x.shape
+    )
 
 
 def f64(*scales: Any) -> list[np.ndarray]:
