@@ -4,6 +4,7 @@ Importing this package registers the shape function of every operator.
 """
 
 from .defs import (
+    anchors,
     blocks,
     broadcast,
     conv,
@@ -29,6 +30,7 @@ from .defs import (
 )
 
 __all__ = [
+    "anchors",
     "blocks",
     "broadcast",
     "conv",

@@ -39,10 +39,6 @@ NOT_PLANNED: tuple[NotPlanned, ...] = (
         ("random", "random.*"), "random numbers are state; a program that is run twice on the same inputs gives the same results"
     ),
     NotPlanned(
-        ("vision.proposal", "vision.multibox_*"),
-        "one detector's tail as one operator: it is written with boxes, `topk` and `vision.non_max_suppression`",
-    ),
-    NotPlanned(
         ("nn.deformable_conv*", "nn.correlation"), "used by single networks: `image.grid_sample` and products say the same"
     ),
 )
@@ -68,7 +64,6 @@ _ABSENT: dict[str, str] = {
     "debug": "use relay.transform.PassContext(instruments=...), or `relayvm dump` for the program after a pass",
     "frontend": "there are no importers of models; write the program as text or with this module",
     "quantize": "scales are not chosen by a pass; use the operators of relay.qnn.op",
-    "vision.yolo_reorg": "use nn.space_to_depth, and relay.take for the order of the channels",
     "TypeConstraint": "a constraint on types is the type rule of an operator: relay.register_op(dtype=...)",
     "TypeRelation": "a relation of types is the type rule of an operator: relay.register_op(dtype=...)",
 }

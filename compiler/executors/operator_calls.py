@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.composite import CallTerm, InputTerm, Number, Term, expansion
+from ...ops.core.composite import CallTerm, InputTerm, Number, Projection, Term, expansion
 from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import TensorType, numpy_dtype
@@ -82,6 +82,8 @@ def _term(term: Term, args: Sequence[Any], values: dict[Term, Any]) -> Steps[Any
             value = args[term.input] if term.field is None else args[term.input][term.field]
         case Number():
             value = np.array(term.value, numpy_dtype(term.dtype))
+        case Projection():
+            value = (yield _term(term.of, args, values))[term.field]
         case CallTerm():
             operands: list[Any] = []
             for a in term.args:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.composite import CallTerm, Expansion, InputTerm, Number, Term, expansion
+from ...ops.core.composite import CallTerm, Expansion, InputTerm, Number, Projection, Term, expansion
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import numpy_dtype
 from ...ops.core.type_relation import dtypes_of, typed_operands
@@ -104,6 +104,8 @@ class _CompositeExpander:
                 data = np.array(term.value, numpy_dtype(term.dtype))
                 data.setflags(write=False)
                 return Constant(data, span=self.span)
+            case Projection():
+                return self._bind("result", TupleGetItem(self.atoms[term.of], term.field, span=self.span))
         assert isinstance(term, CallTerm), term
         constant = self._cast_constant(term)
         return constant if constant is not None else self._bind(term.op.name.rpartition(".")[2], self._call(term))
@@ -147,6 +149,6 @@ def _post_order(roots: tuple[Term, ...]) -> Iterator[Term]:
         elif term not in done:
             done.add(term)
             stack.append((term, True))
-            args = term.args if isinstance(term, CallTerm) else ()
+            args = term.args if isinstance(term, CallTerm) else (term.of,) if isinstance(term, Projection) else ()
             flat = [t for a in args for t in (a if isinstance(a, tuple) else (a,))]
             stack += [(t, False) for t in reversed(flat)]

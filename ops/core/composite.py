@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.argument_checks import axis_in, need_rank, same_size
-from ...shape_funcs.symbolic.dim import Shape
+from ...shape_funcs.symbolic.dim import Shape, dim
 from ...shape_funcs.symbolic.registry import Operand, register_shape_func
 from ..defs.broadcast import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from ..defs.elementwise import CAST, NEGATIVE
@@ -91,6 +91,14 @@ class CallTerm(Term):
     others: tuple[Operand, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Projection(Term):
+    """Result ``field`` of a call with several results."""
+
+    of: CallTerm
+    field: int
+
+
 #: Result of an expansion: one value, or the fields of a tuple.
 Expansion = Term | tuple[Term, ...]
 
@@ -159,9 +167,19 @@ def call(op: Op, *args: Any, attrs: Any = None) -> Any:
     return CallTerm(Operand(result.shape, result.dtype), op, attrs, args, more)
 
 
+def results(term: CallTerm) -> tuple[Projection, ...]:
+    """The results of a call with several."""
+    return tuple(Projection(operand, term, k) for k, operand in enumerate((term.operand, *term.others)))
+
+
 def number(value: float | int | bool, dtype: str) -> Number:
     """A scalar constant of ``dtype``."""
     return Number(Operand((), dtype), value)
+
+
+def known(value: int) -> Number:
+    """An int64 constant whose value a shape function reads."""
+    return Number(Operand((), "int64", (dim(value),)), value)
 
 
 def cast(x: Term, dtype: str) -> Term:

@@ -36,6 +36,13 @@ class SpaceToDepthAttrs:
 
 
 @dataclass(frozen=True)
+class YoloReorgAttrs:
+    """``stride``: side length of a block."""
+
+    stride: int
+
+
+@dataclass(frozen=True)
 class SpaceToBatchAttrs:
     """``block_shape``: shape of a block, for the axes after the batch; ``paddings``: the number of elements ``pad_value`` added
     before and after each of these axes first."""
@@ -84,6 +91,22 @@ def _space_to_depth(inputs: tuple[Value, ...], axes: Axes, attrs: SpaceToDepthAt
     at[rows] = axes[rows] * block + _div(place, block)
     at[columns] = axes[columns] * block + _rest(place, block)
     return data(*at)
+
+
+def _yolo_reorg(inputs: tuple[Value, ...], axes: Axes, attrs: YoloReorgAttrs, output: Value) -> Scalar:
+    # the blocks are those of the data in the shape [C / stride**2, H * stride, W * stride], and so is the result's memory
+    (data,) = inputs
+    stride, (channels, rows, columns) = attrs.stride, (data.size(axis) for axis in (1, 2, 3))
+    number = (axes[1] * output.size(2) + axes[2]) * output.size(3) + axes[3]
+    row = apply("floordiv", number, columns)
+    channel = apply("floordiv", row, rows)
+    depth = _div(channels, stride * stride)
+    block, plane = apply("floordiv", channel, depth), apply("floormod", channel, depth)
+    y = apply("floormod", row, rows) * stride + _div(block, stride)
+    x = apply("floormod", number, columns) * stride + _rest(block, stride)
+    source = (plane * (rows * stride) + y) * (columns * stride) + x
+    line = apply("floordiv", source, columns)
+    return data(axes[0], apply("floordiv", line, rows), apply("floormod", line, rows), apply("floormod", source, columns))
 
 
 def _digits(number: Scalar, sizes: Sequence[int]) -> list[Scalar]:
@@ -139,6 +162,14 @@ _injective(
     "`nn.space_to_depth([[[[1, 2], [3, 4]]]], block_size=2) = [[[[1]], [[2]], [[3]], [[4]]]]`.",
     SpaceToDepthAttrs,
     _space_to_depth,
+)
+_injective(
+    "vision.yolo_reorg",
+    "Spatial blocks moved to channels as by Darknet's reorg layer, which cuts the memory of `stride ** 2` channels, not the "
+    "picture: `vision.yolo_reorg([[[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]], [[12, 13], [14, 15]]]], stride=2)` "
+    "has the channels `[0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15]`.",
+    YoloReorgAttrs,
+    _yolo_reorg,
 )
 _injective(
     "nn.space_to_batch_nd",

@@ -93,17 +93,17 @@ def _concatenate(inputs: tuple[Any, ...], axes: Axes, attrs: AxisAttrs, output: 
     for field in fields[:-1]:
         starts.append(starts[-1] + field.size(axis))
     parts = [field(*replaced(axes, axis, axes[axis] - start)) for field, start in zip(fields, starts, strict=True)]
-    return _select_part(parts, starts, axes[axis])
+    return select_part(parts, starts, axes[axis])
 
 
 def _stack(inputs: tuple[Any, ...], axes: Axes, attrs: AxisAttrs, output: Value) -> Scalar:
     (fields,) = inputs
     axis = attrs.axis % output.rank
     inner = (*axes[:axis], *axes[axis + 1 :])
-    return _select_part([field(*inner) for field in fields], [index(k) for k in range(len(fields))], axes[axis])
+    return select_part([field(*inner) for field in fields], [index(k) for k in range(len(fields))], axes[axis])
 
 
-def _select_part(parts: list[Scalar], starts: list[Scalar], at: Scalar) -> Scalar:
+def select_part(parts: list[Scalar], starts: list[Scalar], at: Scalar) -> Scalar:
     """The element of the part that contains index ``at``; part k spans ``starts[k]`` to the start of the next part.
 
     The comparisons form a balanced tree: a chain of a hundred parts would nest deeper than Python's parser allows.
@@ -112,7 +112,7 @@ def _select_part(parts: list[Scalar], starts: list[Scalar], at: Scalar) -> Scala
         return parts[0]
     middle = len(parts) // 2
     return Select(
-        at < starts[middle], _select_part(parts[:middle], starts[:middle], at), _select_part(parts[middle:], starts[middle:], at)
+        at < starts[middle], select_part(parts[:middle], starts[:middle], at), select_part(parts[middle:], starts[middle:], at)
     )
 
 

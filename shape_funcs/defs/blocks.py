@@ -54,6 +54,20 @@ def space_to_depth(inputs: tuple[Operand], attrs: Any) -> Shape:
     return tuple(out)
 
 
+@register_shape_func("vision.yolo_reorg")
+def yolo_reorg(inputs: tuple[Operand], attrs: Any) -> Shape:
+    """Channels times ``stride ** 2``; rows and columns divided by ``stride``."""
+    (data,) = inputs
+    need_rank(data, 4, "the data", 0)
+    stride = attrs.stride
+    if stride < 1:
+        raise ShapeError(f"stride is {stride}; it must be at least 1")
+    batch, channels, rows, columns = data.shape
+    for axis, size, parts in ((1, channels, stride * stride), (2, rows, stride), (3, columns, stride)):
+        check(eq(size % parts, 0), f"axis {axis} has size {{}}, which is not a multiple of {parts}", size, input=0, axis=axis)
+    return batch, channels * (stride * stride), rows // stride, columns // stride
+
+
 @register_shape_func("nn.space_to_batch_nd")
 def space_to_batch_nd(inputs: tuple[Operand], attrs: Any) -> Shape:
     """The padded axes after the batch divided by their block sizes; the batch times the product of the block sizes."""

@@ -50,7 +50,6 @@ def test_who_asks_for_one_is_told_why() -> None:
         ("random", "there is no relay.random: random numbers are state"),
         ("collage", "there is no relay.collage: there are no external code generators"),
         ("nn.sparse_dense", "there is no relay.nn.sparse_dense: sparse formats"),
-        ("vision.proposal", "there is no relay.vision.proposal: one detector's tail"),
         (
             "transform.Conv2dToSparse",
             "there is no relay.transform.Conv2dToSparse: sparse weights have no operators; use dense ones",

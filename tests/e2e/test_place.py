@@ -188,6 +188,14 @@ def test_device_copy_is_obeyed(target: str) -> None:
         assert result.numpy().tolist() == [1, 2]
 
 
+def test_a_copy_that_python_asks_for() -> None:
+    x = relay.var("x", (relay.Any(),), "int64")
+    there = relay.device_copy(x, "sim", relay.cpu())
+    exe = relay.compile(relay.Function([x], relay.device_copy(there, "cpu", dst_device="sim")), target="sim")
+    assert "the program asks for it" in str(exe.explain())
+    assert relay.VirtualMachine(exe).run(ints(1, 2)).numpy().tolist() == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("call", "target", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import anchors as anchors
 from . import arranging as arranging
 from . import elements as elements
 from . import moving as moving
