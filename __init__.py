@@ -44,6 +44,7 @@ from .vm.diagnostics.source import (
     ExecutableFormatError,
     FileError,
     InputError,
+    ModelError,
     ParseError,
     RelayError,
     TypeCheckError,
@@ -52,7 +53,7 @@ from .vm.diagnostics.source import (
 from .vm.report.profile_report import Profile
 
 if TYPE_CHECKING:
-    from . import analysis, testing, transform
+    from . import analysis, frontend, testing, transform
     from .compiler.analysis.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
     from .compiler.analysis.structural_difference import assert_structural_equal
     from .compiler.analysis.substitution import bind
@@ -117,15 +118,15 @@ __all__ = [
     "ADT", "Any", "ArgumentError", "CacheMismatch", "Call", "Clause", "Comparison", "ConfigError", "Constant", "Constructor",
     "Diagnostic", "Executable", "ExecutableFormatError", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "FileError",
     "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "InputError", "Let", "Match",
-    "ParseError", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "Prelude", "Profile",
-    "RefCreate", "RefRead", "RefType", "RefWrite", "RelayError", "ScopeBuilder", "SequentialSpan", "ShapeError", "ShapeVar",
-    "SourceName", "Span", "SpanCheck", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper", "TypeCall",
-    "TypeCheckError", "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVar", "TypeVisitor", "VMError", "Var",
-    "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile", "const",
-    "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "function", "load_param_dict", "loops", "num_threads",
-    "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func",
-    "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal",
-    "structural_hash", "testing", "transform", "ty", "type_functor", "unregister_op", "var", "vm",
+    "ModelError", "ParseError", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "Prelude",
+    "Profile", "RefCreate", "RefRead", "RefType", "RefWrite", "RelayError", "ScopeBuilder", "SequentialSpan", "ShapeError",
+    "ShapeVar", "SourceName", "Span", "SpanCheck", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper",
+    "TypeCall", "TypeCheckError", "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVar", "TypeVisitor", "VMError",
+    "Var", "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile",
+    "const", "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "frontend", "function", "load_param_dict",
+    "loops", "num_threads", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op",
+    "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "set_num_threads",
+    "structural_equal", "structural_hash", "testing", "transform", "ty", "type_functor", "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 
@@ -167,6 +168,7 @@ _LATE = {
     "cuda": (".vm.devices.device_names", "cuda"),
     "expr": (".expr", ""),
     "expr_functor": (".expr_functor", ""),
+    "frontend": (".frontend", ""),
     "function": (".function", ""),
     "load_param_dict": (".vm.bytecode.named_arrays", "load_param_dict"),
     "loops": (".loops", ""),

@@ -24,6 +24,8 @@ NAMED_FILES = {
     "scipy": ("ops/native/blas/blas_sources.py", "compiler/comparison/significance.py"),
     "ml_dtypes": ("ops/core/tensor_types.py",),
     "cupy": ("ops/native/jit/nvrtc.py", "vm/devices/cuda/"),
+    "onnx": ("compiler/onnx_frontend/",),
+    "google": ("compiler/onnx_frontend/reading.py",),
 }
 #: Those that no file imports at module level, because importing relayvm must stay fast: ...
 LAZY = ("numba", "llvmlite", "scipy", "cupy", "ml_dtypes")
@@ -211,6 +213,8 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     declared |= {"llvmlite"} if "numba" in declared else set()  # numba's own compiler, always with it
     # cupy under the names of its wheels, and cuda-pathfinder, which comes with it
     declared |= {"cupy", "cuda"} if {"cuda12", "cuda13"} <= {*config["options.extras_require"]} else set()
+    # onnx under the name of its extra, and protobuf, which it requires
+    declared |= {"onnx", "google"} if "onnx" in config["options.extras_require"] else set()
     used = {
         i.top: f"{f.relative_to(ROOT)}:{i.line}"
         for f in source_files(ROOT)

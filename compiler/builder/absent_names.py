@@ -62,7 +62,6 @@ _ABSENT: dict[str, str] = {
     "collage": "there are no external code generators",
     "data_dep_optimization": "sparse weights have no operators; use dense ones",
     "debug": "use relay.transform.PassContext(instruments=...), or `relayvm dump` for the program after a pass",
-    "frontend": "there are no importers of models; write the program as text or with this module",
     "quantize": "scales are not chosen by a pass; use the operators of relay.qnn.op",
     "TypeConstraint": "a constraint on types is the type rule of an operator: relay.register_op(dtype=...)",
     "TypeRelation": "a relation of types is the type rule of an operator: relay.register_op(dtype=...)",

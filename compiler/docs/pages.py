@@ -9,6 +9,7 @@ from ...vm.bytecode.disassembly import isa_markdown
 from .coming_from_relay import coming_from_relay_markdown
 from .command_page import commands_markdown
 from .error_pages import errors_markdown
+from .onnx_page import onnx_markdown
 from .operator_pages import ops_markdown
 
 #: The pages: file name and generator.
@@ -17,6 +18,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "isa.md": isa_markdown,
     "commands.md": commands_markdown,
     "errors.md": errors_markdown,
+    "onnx.md": onnx_markdown,
     "coming-from-relay.md": coming_from_relay_markdown,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs"

@@ -134,7 +134,7 @@ class Constant(Expr):
 
 
 def _is_frozen(data: np.ndarray) -> bool:
-    """Whether the array is contiguous, and neither it nor its bases are writeable."""
+    """Whether the array is contiguous, and neither it nor its bases are writeable: arrays, bytes or a file mapped for reading."""
     if not data.flags.c_contiguous:
         return False
     base: Any = data
@@ -142,6 +142,8 @@ def _is_frozen(data: np.ndarray) -> bool:
         if base.flags.writeable:
             return False
         base = base.base
+    if isinstance(base, memoryview):
+        return base.readonly
     return base is None or isinstance(base, bytes)
 
 

@@ -146,6 +146,19 @@ class File(Code):
     CACHE = "A saved cache is of another program, version or machine, or was damaged."
 
 
+class Model(Code):
+    """A model of another framework cannot be imported."""
+
+    FORMAT = "A file that is no model, or a damaged one.", 'relay.frontend.from_onnx(b"no model")'
+    OPERATOR = "Operators that cannot be converted; the message lists all of them."
+    NODE = "A node whose inputs or attributes do not fit its operator, or that needs a value known at import."
+    GRAPH = "A graph whose names or references do not fit together."
+    TYPE = "An input whose type is missing or cannot be expressed."
+    DTYPE = "A dtype that tensors here do not have."
+    TENSOR = "A stored tensor whose data does not fit its type."
+    EXTERNAL = "Data in another file: outside of the model's folder, missing, or too short."
+
+
 class Results(Code):
     """Failed comparisons of results."""
 
@@ -200,7 +213,7 @@ def of_status(number: int) -> Code:
 
 def families() -> tuple[type[Code], ...]:
     """The families of codes, in the order of the page."""
-    return (Syntax, Type, Config, Argument, Input, File, Run, Results, Usage, Process)
+    return (Syntax, Type, Config, Argument, Input, File, Model, Run, Results, Usage, Process)
 
 
 def codes() -> Iterator[Code]:

@@ -237,6 +237,12 @@ class ArgumentError(RelayError, TypeError, ValueError):
     kind = codes.Argument.VALUE
 
 
+class ModelError(RelayError):
+    """A model of another framework that cannot be imported."""
+
+    kind = codes.Model.FORMAT
+
+
 class VMError(RelayError):
     """A run-time error of a program.  ``status`` is a number of ``ops.native.status``."""
 

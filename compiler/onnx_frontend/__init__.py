@@ -1,0 +1,1 @@
+"""Import of ONNX models: a model file to an IRModule, operator by operator (``relay.frontend.from_onnx``)."""

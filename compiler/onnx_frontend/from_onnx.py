@@ -1,0 +1,101 @@
+"""``relay.frontend.from_onnx``: the module of an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...ops.core.tensor_types import TensorType
+from ...shape_funcs.symbolic.dim import Dim, fresh
+from ...vm.api.argument_errors import a_mapping, wrong
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ModelError
+from ..ir.expr import Expr, Function, IRModule, Tuple, Var
+from ..type_inference.function_signature import declare
+from . import operators as operators  # declares the converters
+from .graph import GraphConverter
+from .model import Model
+from .reading import read_model
+from .scope import Scope, Values
+from .support import check_supported
+from .value_types import SizeNames, declared_type, of_input
+
+
+def from_onnx(
+    model: Any,
+    shape: Mapping[str, Any] | None = None,
+    dtype: str | Mapping[str, str] | None = None,
+    opset: int | None = None,
+    freeze_params: bool = True,
+) -> tuple[IRModule, dict[str, np.ndarray]]:
+    """The module of an ONNX model, and its parameters by name.
+
+    ``model``: a path, a file's contents, or a ModelProto.  ``shape``: shapes of inputs by name, instead of the declared ones;
+    ``dtype``: the dtype of all inputs, or dtypes by name.  ``opset``: the version of the standard's operators, instead of the
+    declared one.  ``freeze_params``: the stored tensors become constants; otherwise they are parameters of ``main``, after its
+    inputs, and their values are returned.
+
+    A ``dim_param`` becomes a size ``?name``: equal names are equal sizes.  Raises FileError for a file that cannot be read,
+    ModelError for a model that cannot be imported, ArgumentError for wrong arguments.
+    """
+    shapes = a_mapping(shape, "from_onnx: shape", "shapes of inputs by name")
+    if dtype is not None and not isinstance(dtype, (str, Mapping)):
+        raise wrong("from_onnx: dtype", "the name of a dtype, or names by input", dtype)
+    read = read_model(model, opset)
+    check_supported(read)
+    return _Import(read, shapes, dtype, freeze_params).module()
+
+
+class _Import:
+    """One import: the parameters of ``main`` and the values of the stored tensors."""
+
+    def __init__(self, model: Model, shapes: Mapping[str, Any], dtypes: str | Mapping[str, str] | None, freeze: bool) -> None:
+        self.model, self.shapes, self.dtypes, self.freeze = model, shapes, dtypes, freeze
+        self.scope = Scope(Values())
+        self.weights: dict[Var, np.ndarray] = {}
+        weight = None if freeze else self._weight
+        self.graph = GraphConverter(model, self.scope, model.versions, weight=weight)
+
+    def module(self) -> tuple[IRModule, dict[str, np.ndarray]]:
+        """The module and the values of parameters that are stored tensors."""
+        proto = self.model.graph.proto
+        stored = {t.name for t in proto.initializer}
+        infos = [info for info in proto.input if info.name not in stored]
+        self._check_names([info.name for info in infos])
+        params = self._inputs(infos)
+        self.graph.add_tensors(self.model.graph)
+        outputs = self.graph.convert(self.model.graph, [o.name for o in proto.output])
+        if not outputs:
+            raise ModelError("the model has no output", code=codes.Model.GRAPH)
+        result: Expr = outputs[0] if len(outputs) == 1 else self.scope.bind(Tuple(outputs), None, "outputs")
+        body = self.scope.chain(result)
+        main = Function((*params, *self.weights), body)
+        return IRModule({"main": main}, self.model.source), {v.name: data for v, data in self.weights.items()}
+
+    def _check_names(self, names: list[str]) -> None:
+        for what, given in (("shape", self.shapes), ("dtype", self.dtypes)):
+            unknown = [n for n in given if n not in names] if isinstance(given, Mapping) else []
+            if unknown:
+                help = f"its inputs: {', '.join(names)}"
+                raise wrong(f"from_onnx: {what}", "for inputs of the model", unknown[0], help)
+
+    def _inputs(self, infos: list[Any]) -> list[Var]:
+        params, sizes, names = [], SizeNames(), dict[str, Dim]()
+        for info in infos:
+            dtype = self.dtypes if isinstance(self.dtypes, str) else of_input(self.dtypes, info.name)
+            annotation = declared_type(info, sizes, of_input(self.shapes, info.name), dtype)
+            params.append(self._param(info.name, annotation, names))
+            self.graph.define(info.name, params[-1], None)
+        return params
+
+    def _param(self, name: str, annotation: TensorType, names: dict[str, Dim]) -> Var:
+        ty = declare(annotation, names, (), fresh)
+        return Var(self.scope.values.names(name), annotation, ty=ty)
+
+    def _weight(self, name: str, array: np.ndarray) -> Expr:
+        var = self._param(name, TensorType.of(array.shape, array.dtype.name), {})
+        self.weights[var] = array
+        self.scope.values.known[var] = array
+        return var

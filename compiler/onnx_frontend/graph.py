@@ -1,0 +1,176 @@
+"""Conversion of a graph, node by node: names of values to expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ModelError, RelayError, Span
+from ..ir.expr import Expr
+from .attributes import attribute_value, check_attributes
+from .function_bodies import body_for, default_attributes, model_function
+from .model import MAX_NESTING, FunctionDef, GraphDef, Model, NodeDef
+from .node import Node
+from .operator_table import Converter, converter, domain_of
+from .scope import Scope, constant
+from .support import unsupported
+
+
+class GraphConverter:
+    """The converter of a graph, subgraph or function body into a scope.
+
+    ``outer``: the graph around a subgraph, whose values it may use.  ``versions``: the version of each domain.  ``arguments``:
+    the attributes of the call of a function.  ``caller``: that call, whose place its nodes have.  ``weight``: makes the
+    expression of a stored tensor from its name and its array.
+    """
+
+    def __init__(
+        self, model: Model, scope: Scope, versions: Mapping[str, int], *, outer: GraphConverter | None = None,
+        arguments: Mapping[str, Any] | None = None, caller: NodeDef | None = None, depth: int = 0,
+        weight: Callable[[str, Any], Expr] | None = None,
+    ) -> None:  # fmt: skip
+        self.model, self.scope, self.versions, self.outer = model, scope, versions, outer
+        self.arguments, self.caller, self.depth = arguments or {}, caller, depth
+        self.weight = weight
+        self.values: dict[str, Expr] = {}
+        self.absent: set[str] = set()  # the inputs of a function that its call omits
+        if depth > MAX_NESTING:
+            message = f"subgraphs and functions are nested more than {MAX_NESTING} deep"
+            raise ModelError(message, None if caller is None else caller.span, code=codes.Model.GRAPH)
+
+    # ---- values ----------------------------------------------------------------------------------------------------------
+
+    def value(self, name: str, span: Span | None) -> Expr:
+        """The value of a name.  Raises ModelError for a name that no earlier node defines."""
+        graph: GraphConverter | None = self
+        while graph is not None:
+            if name in graph.values:
+                return graph.values[name]
+            graph = graph.outer
+        help = "nodes are listed in the order of their execution, and a graph has no cycles"
+        raise ModelError(f"the value {name!r} is used before a node defines it", span, help=help, code=codes.Model.GRAPH)
+
+    def define(self, name: str, value: Expr, span: Span | None) -> None:
+        """Name a value.  Raises ModelError for a name that is taken."""
+        if name in self.values:
+            raise ModelError(f"the name {name!r} is given to two values", span, code=codes.Model.GRAPH)
+        self.values[name] = value
+
+    def add_tensors(self, graph: GraphDef) -> None:
+        """Name the tensors that are stored in a graph."""
+        for tensor in graph.proto.initializer:
+            array = self.model.tensors.array(tensor)
+            made = constant(array) if self.weight is None else self.weight(tensor.name, array)
+            self.define(tensor.name, made, None)
+        if len(graph.proto.sparse_initializer):
+            raise ModelError("the model stores sparse tensors, which do not exist here", code=codes.Model.DTYPE)
+
+    # ---- nodes -----------------------------------------------------------------------------------------------------------
+
+    def convert(self, graph: GraphDef, outputs: Sequence[str]) -> list[Expr]:
+        """The values of these names after all nodes of a graph."""
+        for node in graph.nodes:
+            self._node(node)
+        return [self.value(name, None) for name in outputs]
+
+    def branch(self, graph: GraphDef, inputs: Sequence[Expr] = ()) -> tuple[Scope, list[Expr]]:
+        """A subgraph converted into a scope of its own, with these values for its inputs: the scope and the outputs."""
+        inner = GraphConverter(
+            self.model, Scope(self.scope.values), self.versions,
+            outer=self, arguments=self.arguments, caller=self.caller, depth=self.depth + 1,
+        )  # fmt: skip
+        for info, value in zip(graph.proto.input, inputs, strict=True):
+            inner.define(info.name, value, None)
+        inner.add_tensors(graph)
+        outputs = inner.convert(graph, [o.name for o in graph.proto.output])
+        return inner.scope, outputs
+
+    def _node(self, node: NodeDef) -> None:
+        span = node.span if self.caller is None else self.caller.span
+        own = model_function(self.model, node)
+        if own is not None:
+            self._inline(node, own, {**self.model.versions, **own.versions})
+            return
+        domain = domain_of(node.proto.domain)
+        version = self.versions.get(domain)
+        found = None if version is None else converter(domain, node.proto.op_type, version)
+        if found is not None:
+            assert version is not None
+            self._convert(node, found, version, span)
+            return
+        body = None if version is None else body_for(node, version, [self._type_of(n, span) for n in node.proto.input])
+        if body is None:
+            raise unsupported([(node, self.caller or node, version)])
+        assert version is not None
+        self._inline(node, body, body.versions, default_attributes(domain, node.proto.op_type, version))
+
+    def _is_absent(self, name: str) -> bool:
+        """Whether an input is not given: it has no name, or the name of an input that the call of this function omits."""
+        graph: GraphConverter | None = self
+        while graph is not None and name not in graph.absent:
+            graph = graph.outer
+        return not name or graph is not None
+
+    def _type_of(self, name: str, span: Span | None) -> Any:
+        return None if self._is_absent(name) else self.value(name, span).ty
+
+    def _attributes(self, node: NodeDef) -> dict[str, Any]:
+        """The attributes, those of the function around for references to them."""
+        given = {}
+        for a in node.proto.attribute:
+            found = self.arguments.get(a.ref_attr_name) if a.ref_attr_name else a
+            if found is not None:
+                given[a.name] = found
+        return given
+
+    def _convert(self, node: NodeDef, found: Converter, version: int, span: Span | None) -> None:
+        names = list(node.proto.output)
+        inputs = [None if self._is_absent(n) else self.value(n, span) for n in node.proto.input]
+        attributes = self._attributes(node)
+        label = node.label if self.caller is None else f"{node.proto.op_type} in {self.caller.label}"
+        check_attributes(node, label, attributes, version, span)
+
+        def decode(attribute: Any) -> Any:
+            return attribute_value(attribute, node, self.model.tensors)
+
+        view = Node(str(node.proto.op_type), label, version, attributes, names, span, self.scope, self, decode)
+        if found.inputs is not None:
+            if len(inputs) > found.inputs:
+                raise view.error(f"it has {len(inputs)} inputs; {found.inputs} are possible")
+            inputs += [None] * (found.inputs - len(inputs))
+        try:
+            result = found.convert(view, *inputs)
+        except ModelError:
+            raise
+        except RelayError as error:
+            raise view.error(error.diagnostics[0].message, error.diagnostics[0].help) from None
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
+        if len(results) < len(names):
+            raise view.error(f"it has {len(names)} outputs; {len(results)} are possible")
+        for name, value in zip(names, results, strict=False):
+            if name:
+                self.define(name, view.bind(value, name), span)
+
+    def _inline(
+        self, node: NodeDef, function: FunctionDef, versions: Mapping[str, int], defaults: Mapping[str, Any] | None = None
+    ) -> None:
+        """Convert the body of a function in place of its call; ``defaults``: attributes that the call may omit."""
+        span = node.span if self.caller is None else self.caller.span
+        p = function.proto
+        attributes = {**(defaults or {}), **{a.name: a for a in function.proto.attribute_proto}}
+        attributes.update(self._attributes(node))
+        inner = GraphConverter(
+            self.model, self.scope, versions, arguments=attributes, caller=self.caller or node, depth=self.depth + 1
+        )
+        if len(node.proto.input) > len(p.input) or len(node.proto.output) > len(p.output):
+            message = f"{node.label}: the function has {len(p.input)} inputs and {len(p.output)} outputs"
+            raise ModelError(message, span, code=codes.Model.NODE)
+        for name, outer in zip(p.input, node.proto.input, strict=False):
+            if not self._is_absent(outer):
+                inner.define(name, self.value(outer, span), span)
+        inner.absent = set(p.input) - set(inner.values)
+        wanted = [inside for inside, outside in zip(p.output, node.proto.output, strict=False) if outside]
+        results = inner.convert(function.body, wanted)
+        for name, value in zip([o for o in node.proto.output if o], results, strict=True):
+            self.define(name, value, span)

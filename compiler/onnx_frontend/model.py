@@ -1,0 +1,138 @@
+"""A model as it was read: graphs and nodes with places in a listing, functions, versions of the operators' domains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ModelError, SourceText, Span
+from .operator_table import domain_of
+from .tensors import TensorReader
+
+#: The deepest nesting of subgraphs and of calls of functions.
+MAX_NESTING = 32
+_GRAPH, _GRAPHS = 5, 10
+
+
+@dataclass(eq=False)
+class NodeDef:
+    """A node: its protobuf, its name, and its line in the listing."""
+
+    proto: Any
+    name: str
+    span: Span | None = None
+    #: The subgraphs of each attribute.
+    graphs: dict[str, list[GraphDef]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Operator and name for messages."""
+        return f"{self.proto.op_type} {self.name!r}" if self.name else str(self.proto.op_type)
+
+
+@dataclass(eq=False)
+class GraphDef:
+    """A graph, or the body of a function: its protobuf and its nodes."""
+
+    proto: Any
+    nodes: list[NodeDef]
+
+
+@dataclass(eq=False)
+class FunctionDef:
+    """A function of a model, or the body that the standard gives for an operator."""
+
+    proto: Any
+    body: GraphDef
+    versions: Mapping[str, int]
+
+
+@dataclass(eq=False)
+class Model:
+    """A model.  ``versions``: the version of each domain; ``functions``: by domain, name and overload."""
+
+    proto: Any
+    graph: GraphDef
+    versions: Mapping[str, int]
+    functions: Mapping[tuple[str, str, str], FunctionDef]
+    source: SourceText
+    tensors: TensorReader
+
+    @staticmethod
+    def of(proto: Any, name: str, folder: Path | None, opset: int | None) -> Model:
+        """The model of a ModelProto.  Raises ModelError for a model without versions or with too deep subgraphs."""
+        graphs = [_graph(proto.graph, proto.graph.node)]
+        functions = {}
+        for f in proto.functions:
+            body = _graph(f, f.node)
+            graphs.append(body)
+            functions[domain_of(f.domain), f.name, f.overload] = FunctionDef(f, body, _versions(f.opset_import))
+        versions = _versions(proto.opset_import)
+        if opset is not None:
+            versions[""] = opset
+        if not versions:
+            help = "give the version as opset="
+            raise ModelError("the model does not say which version of the operators it uses (opset_import)", help=help)
+        return Model(proto, graphs[0], versions, functions, _listing(graphs, name), TensorReader(folder))
+
+
+def _versions(imports: Any) -> dict[str, int]:
+    return {domain_of(i.domain): i.version for i in imports}
+
+
+def function_of(proto: Any) -> FunctionDef:
+    """A function that is not of the model; its nodes have no places.  Raises ModelError for too deep subgraphs."""
+    return FunctionDef(proto, _graph(proto, proto.node), _versions(proto.opset_import))
+
+
+def _graph(proto: Any, nodes: Any) -> GraphDef:
+    """A graph and the graphs in it, without recursion."""
+    root = GraphDef(proto, [])
+    todo: list[tuple[GraphDef, Any, int]] = [(root, nodes, 1)]
+    while todo:
+        graph, protos, depth = todo.pop()
+        if depth > MAX_NESTING:
+            message = f"subgraphs are nested more than {MAX_NESTING} deep"
+            raise ModelError(message, code=codes.Model.GRAPH)
+        for p in protos:
+            node = NodeDef(p, _printable(p.name or next((o for o in p.output if o), "")))
+            graph.nodes.append(node)
+            for a in p.attribute:
+                inner = [a.g] if a.type == _GRAPH else list(a.graphs) if a.type == _GRAPHS else []
+                for g in inner:
+                    made = GraphDef(g, [])
+                    node.graphs.setdefault(a.name, []).append(made)
+                    todo.append((made, g.node, depth + 1))
+    return root
+
+
+def nodes_of(graph: GraphDef) -> list[NodeDef]:
+    """All nodes of a graph and of the graphs in it, in the order of the file."""
+    found, todo = [], graph.nodes[::-1]
+    while todo:
+        node = todo.pop()
+        found.append(node)
+        for graphs in reversed(node.graphs.values()):
+            for g in reversed(graphs):
+                todo += reversed(g.nodes)
+    return found
+
+
+def _listing(graphs: Sequence[GraphDef], name: str) -> SourceText:
+    """The text with a line for each node; sets the nodes' spans."""
+    lines, nodes = [], [n for g in graphs for n in nodes_of(g)]
+    for node in nodes:
+        inputs = ", ".join(map(_printable, node.proto.input))
+        lines.append(f"{node.name}: {_printable(node.proto.op_type)}({inputs})")
+    source, start = SourceText(name, "\n".join(lines)), 0
+    for node, line in zip(nodes, lines, strict=True):
+        node.span = Span(source, start, start + len(line))
+        start += len(line) + 1
+    return source
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,132 @@
+"""A node under conversion: its attributes, and the types and known values of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...ops.core.tensor_types import TensorType
+from ...shape_funcs.symbolic.dim import Dim
+from ...shape_funcs.symbolic.dim import const as known_size
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ModelError, Span
+from ..ir.expr import Expr, type_of
+from ..type_inference.call_rules import Mistake
+from .model import GraphDef
+from .scope import Scope
+
+
+class Graph(Protocol):
+    """The conversion of the graph around a node."""
+
+    def branch(self, graph: GraphDef, inputs: Sequence[Expr] = ()) -> tuple[Scope, list[Expr]]:
+        """A subgraph converted into a scope of its own, with these values for its inputs: the scope and the outputs."""
+        ...
+
+
+@dataclass(eq=False)
+class Node:
+    """A node under conversion.
+
+    ``label``: operator and name for messages.  ``outputs``: the names of the outputs, "" for one that is not used.  ``version``:
+    the version of the operator's domain.  ``graph``: the converter of the graph around it, for subgraphs.
+    """
+
+    op_type: str
+    label: str
+    version: int
+    attributes: dict[str, Any]
+    outputs: Sequence[str]
+    span: Span | None
+    scope: Scope
+    graph: Graph
+    decode: Callable[[Any], Any]
+    _decoded: dict[str, Any] = field(default_factory=dict)
+
+    # ---- attributes ------------------------------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """Whether an attribute is given."""
+        return name in self.attributes
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute: a number, text, array, list of these, or a graph; ``default`` if it is not given."""
+        if name not in self.attributes:
+            return default
+        if name not in self._decoded:
+            self._decoded[name] = self.decode(self.attributes[name])
+        return self._decoded[name]
+
+    def required(self, name: str) -> Any:
+        """An attribute that the standard requires.  Raises ModelError."""
+        if name not in self.attributes:
+            raise self.error(f"the attribute {name} is missing")
+        return self.attr(name)
+
+    # ---- expressions -----------------------------------------------------------------------------------------------------
+
+    def bind(self, expr: Expr, hint: str = "") -> Expr:
+        """The expression bound to a variable with a type.  Raises ModelError for operands that do not fit."""
+        try:
+            return self.scope.bind(expr, self.span, hint)
+        except Mistake as mistake:
+            raise self.error(mistake.diagnostic.message, mistake.diagnostic.help) from None
+
+    def type(self, expr: Expr) -> TensorType:
+        """The type of a tensor.  Raises ModelError for an expression that is no tensor."""
+        ty = type_of(self.bind(expr))
+        if not isinstance(ty, TensorType):
+            raise self.error(f"a tensor is wanted, not {ty}")
+        return ty
+
+    def dtype(self, expr: Expr) -> str:
+        """The dtype of a tensor."""
+        return self.type(expr).dtype
+
+    def rank(self, expr: Expr) -> int:
+        """The rank of a tensor."""
+        return self.type(expr).rank
+
+    def shape(self, expr: Expr) -> tuple[Dim, ...]:
+        """The sizes of a tensor."""
+        return self.type(expr).shape
+
+    def size(self, expr: Expr, axis: int) -> int | None:
+        """The size of an axis if it is known at import."""
+        return known_size(self.shape(expr)[axis])
+
+    def sizes(self, expr: Expr) -> tuple[int | None, ...]:
+        """The sizes of a tensor, None for one that is not known at import."""
+        return tuple(map(known_size, self.shape(expr)))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front.  Raises ModelError for an axis that a tensor of this rank does not have."""
+        if not -rank <= axis < max(rank, 1):
+            raise self.error(f"a tensor of rank {rank} has no axis {axis}")
+        return axis + rank if axis < 0 else axis
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Axes counted from the front.  Raises ModelError as ``axis``, and for an axis that occurs twice."""
+        counted = [self.axis(int(a), rank) for a in axes]
+        if len(set(counted)) < len(counted):
+            raise self.error(f"the axes {list(axes)} are not distinct")
+        return counted
+
+    def constant(self, expr: Expr | None) -> np.ndarray | None:
+        """The value of an expression, if the model determines it; None if not, or if there is no expression."""
+        return None if expr is None else self.scope.values.constant(self.bind(expr))
+
+    def known(self, expr: Expr, what: str) -> np.ndarray:
+        """The value of an input that decides the rank of a result.  Raises ModelError if the model does not determine it."""
+        value = self.constant(expr)
+        if value is None:
+            help = "make it a constant of the model; a rank that is known at run time only has no type"
+            raise self.error(f"{what} must be known at import, for the rank of the result depends on it", help)
+        return value
+
+    def error(self, message: str, help: str | None = None) -> ModelError:
+        """The error of this node."""
+        return ModelError(f"{self.label}: {message}", self.span, help=help, code=codes.Model.NODE)

@@ -1,0 +1,85 @@
+"""Operators of two or more tensors that broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from ....ops.core.tensor_types import is_float
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..node import Node
+from ..operator_table import onnx_operator
+from .elementwise import number
+
+_SAME = {
+    ("Add", 7): "add", ("And", 7): "logical_and", ("BitwiseAnd", 18): "bitwise_and", ("BitwiseOr", 18): "bitwise_or",
+    ("BitwiseXor", 18): "bitwise_xor", ("Div", 7): "divide", ("Equal", 7): "equal", ("Greater", 7): "greater",
+    ("GreaterOrEqual", 12): "greater_equal", ("Less", 7): "less", ("LessOrEqual", 12): "less_equal", ("Mul", 7): "multiply",
+    ("Or", 7): "logical_or", ("Sub", 7): "subtract", ("Xor", 7): "logical_xor",
+}  # fmt: skip
+
+
+def _direct(name: str) -> Callable[[Node, Expr, Expr], Expr]:
+    def convert(node: Node, x: Expr, y: Expr) -> Expr:
+        return getattr(relay, name)(x, y)
+
+    return convert
+
+
+for (_name, _since), _relay in _SAME.items():
+    onnx_operator(_name, since=_since)(_direct(_relay))
+
+
+@onnx_operator("Pow", since=7)
+def power(node: Node, x: Expr, y: Expr) -> Expr:
+    """The result has the dtype of the base; of integers, the power is computed in float64."""
+    dtype = node.dtype(x)
+    compute = dtype if is_float(dtype) else "float64"
+    result = relay.power(_as(node, x, compute), _as(node, y, compute))
+    return result if compute == dtype else relay.cast(result, dtype)
+
+
+def _as(node: Node, x: Expr, dtype: str) -> Expr:
+    return x if node.dtype(x) == dtype else relay.cast(x, dtype)
+
+
+@onnx_operator("Mod", since=10)
+def modulo(node: Node, x: Expr, y: Expr) -> Expr:
+    """`fmod=1` takes the sign of the dividend."""
+    return relay.mod(x, y) if node.attr("fmod", 0) else relay.floor_mod(x, y)
+
+
+@onnx_operator("BitShift", since=11)
+def bit_shift(node: Node, x: Expr, y: Expr) -> Expr:
+    return relay.left_shift(x, y) if node.required("direction") == "LEFT" else relay.right_shift(x, y)
+
+
+@onnx_operator("Where", since=9)
+def where(node: Node, condition: Expr, x: Expr, y: Expr) -> Expr:
+    return relay.where(condition, x, y)
+
+
+def _folded(name: str) -> Callable[..., Expr]:
+    def convert(node: Node, *tensors: Expr) -> Expr:
+        return reduce(getattr(relay, name), tensors)
+
+    return convert
+
+
+for _name, _relay in (("Sum", "add"), ("Max", "maximum"), ("Min", "minimum")):
+    onnx_operator(_name, since=8)(_folded(_relay))
+
+
+@onnx_operator("Mean", since=8)
+def mean(node: Node, *tensors: Expr) -> Expr:
+    total = reduce(relay.add, tensors)
+    return relay.divide(total, number(len(tensors), node.dtype(tensors[0])))
+
+
+@onnx_operator("Expand", since=8)
+def expand(node: Node, x: Expr, shape: Expr) -> Expr:
+    """The shape broadcasts with that of the data."""
+    from .shapes import broadcast_shapes
+
+    return relay.broadcast_to(x, broadcast_shapes(node, x, shape))

@@ -1,0 +1,77 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from ....ops.core.tensor_types import computed_in
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..node import Node
+from ..operator_table import onnx_operator
+from .elementwise import number
+
+
+@onnx_operator("BatchNormalization", since=7)
+def batch_normalization(node: Node, x: Expr, scale: Expr, bias: Expr, mean: Expr, variance: Expr) -> Expr:
+    """As in inference."""
+    if node.attr("training_mode", 0):
+        raise node.error("it is in training mode; programs here are run, not trained")
+    if node.rank(x) == 1:
+        row = relay.expand_dims(x, 1)
+        return relay.squeeze(_batch_norm(node, row, scale, bias, mean, variance), [1])
+    return _batch_norm(node, x, scale, bias, mean, variance)
+
+
+def _batch_norm(node: Node, x: Expr, scale: Expr, bias: Expr, mean: Expr, variance: Expr) -> Expr:
+    dtypes = {node.dtype(e) for e in (x, scale, bias, mean, variance)}
+    if len(dtypes) > 1:
+        dtype = node.dtype(x)
+        scale, bias, mean, variance = (relay.cast(e, dtype) for e in (scale, bias, mean, variance))
+    return relay.nn.batch_norm(x, scale, bias, mean, variance, epsilon=node.attr("epsilon", 1e-5))[0]
+
+
+@onnx_operator("InstanceNormalization", since=6)
+def instance_normalization(node: Node, x: Expr, scale: Expr, bias: Expr) -> Expr:
+    return relay.nn.instance_norm(x, scale, bias, epsilon=node.attr("epsilon", 1e-5))
+
+
+@onnx_operator("LayerNormalization", since=17)
+def layer_normalization(node: Node, x: Expr, scale: Expr, bias: Expr | None) -> list[Expr]:
+    """The statistics are computed in float32, or in float64 for data of float64."""
+    rank, dtype = node.rank(x), node.dtype(x)
+    axes = list(range(node.axis(node.attr("axis", -1), rank), rank))
+    compute = computed_in(dtype)
+    wide = x if compute == dtype else relay.cast(x, compute)
+    mean = relay.mean(wide, axis=axes, keepdims=True)
+    centred = relay.subtract(wide, mean)
+    variance = relay.mean(relay.multiply(centred, centred), axis=axes, keepdims=True)
+    inverse = relay.rsqrt(relay.add(variance, number(node.attr("epsilon", 1e-5), compute)))
+    normal = relay.multiply(centred, inverse)
+    normal = normal if compute == dtype else relay.cast(normal, dtype)
+    result = relay.multiply(normal, scale)
+    return [result if bias is None else relay.add(result, bias), mean, inverse]
+
+
+@onnx_operator("LRN", since=1)
+def local_response_normalization(node: Node, x: Expr) -> Expr:
+    size = node.required("size")
+    return relay.nn.lrn(x, size=size, bias=node.attr("bias", 1.0), alpha=node.attr("alpha", 1e-4), beta=node.attr("beta", 0.75))
+
+
+@onnx_operator("LpNormalization", since=1)
+def lp_normalization(node: Node, x: Expr) -> Expr:
+    axis, zero = node.axis(node.attr("axis", -1), node.rank(x)), number(0, node.dtype(x))
+    if node.attr("p", 2) == 1:
+        norm = relay.sum(relay.abs(x), axis=axis, keepdims=True)
+    else:
+        norm = relay.sqrt(relay.sum(relay.multiply(x, x), axis=axis, keepdims=True))
+    return relay.where(relay.equal(norm, zero), zero, relay.divide(x, norm))
+
+
+@onnx_operator("Dropout", since=1)
+def dropout(node: Node, x: Expr, ratio: Expr | None, training: Expr | None) -> list[Expr]:
+    """As in inference."""
+    known = node.constant(training)
+    if training is not None and (known is None or bool(known.any())):
+        raise node.error("it is in training mode; programs here are run, not trained")
+    ones = relay.ones_like(x)
+    return [x, relay.cast(ones, "bool") if node.version >= 12 else ones]

@@ -1,0 +1,355 @@
+"""Operators on shapes: shapes as values, and the same elements under another shape.
+
+Where a shape is a value at run time, the operator takes its ``dyn.`` form, and the shape stays a computation of the program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ....ops.core.tensor_types import numpy_dtype
+from ....shape_funcs.symbolic.program import INT64_MAX
+from ...builder.build import const
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..node import Node
+from ..operator_table import onnx_operator
+from ..tensors import dtype_name
+
+
+def numbers(values: Sequence[int]) -> Expr:
+    """A vector of int64."""
+    return const(np.array(list(values), np.int64))
+
+
+def as_int64(node: Node, x: Expr) -> Expr:
+    """The elements as int64."""
+    return x if node.dtype(x) == "int64" else relay.cast(x, "int64")
+
+
+def sizes_or_expr(node: Node, x: Expr) -> Any:
+    """The elements of a vector of sizes as a list if the model determines them, else the vector as int64."""
+    known = node.constant(x)
+    return as_int64(node, x) if known is None else [int(v) for v in known.reshape(-1)]
+
+
+def length(node: Node, vector: Expr, what: str) -> int:
+    """The number of elements of a vector, which decides a rank.  Raises ModelError if it is known at run time only."""
+    shape = node.sizes(vector)
+    if len(shape) > 1 or any(n is None for n in shape):
+        raise node.error(f"the length of {what} must be known at import, for the rank of the result depends on it")
+    return math.prod(n for n in shape if n is not None)
+
+
+def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
+    """The shape to which a tensor and a shape broadcast: numbers, or an expression."""
+    rank = node.rank(x)
+    count = length(node, shape, "the shape")
+    known, have = sizes_or_expr(node, shape), node.sizes(x)
+    if isinstance(known, list):
+        full = [1] * (rank - count) + known
+        offset = len(full) - rank
+        # a size of 1 in the shape keeps the size of the data
+        if all(n != 1 or a < offset or have[a - offset] is not None for a, n in enumerate(full)):
+            return [int(have[a - offset] or 0) if n == 1 and a >= offset else n for a, n in enumerate(full)]
+        known = numbers(known)
+    wanted = relay.concatenate([numbers([1] * (rank - count)), known], 0) if count < rank else known
+    given = relay.shape_of(x, dtype="int64")
+    given = relay.concatenate([numbers([1] * (count - rank)), given], 0) if rank < count else given
+    return relay.where(relay.equal(wanted, numbers([1] * max(rank, count))), given, wanted)
+
+
+@onnx_operator("Shape", since=1)
+def shape(node: Node, x: Expr) -> Expr:
+    rank, whole = node.rank(x), relay.shape_of(x, dtype="int64")
+    start, end, _ = slice(node.attr("start", 0), node.attr("end", rank)).indices(rank)
+    if (start, end) == (0, rank):
+        return whole
+    return relay.strided_slice(whole, [start], [max(start, end)])
+
+
+@onnx_operator("Size", since=1)
+def size(node: Node, x: Expr) -> Expr:
+    return relay.prod(relay.shape_of(x, dtype="int64")) if node.rank(x) else const(1, "int64")
+
+
+@onnx_operator("Reshape", since=5)
+def reshape(node: Node, x: Expr, shape: Expr) -> Expr:
+    length(node, shape, "the shape")
+    return relay.reshape(x, sizes_or_expr(node, shape), allowzero=bool(node.attr("allowzero", 0)))
+
+
+@onnx_operator("Flatten", since=1)
+def flatten(node: Node, x: Expr) -> Expr:
+    rank = node.rank(x)
+    axis = node.attr("axis", 1)
+    axis = axis + rank if axis < 0 else axis
+    if not 0 <= axis <= rank:
+        raise node.error(f"a tensor of rank {rank} has no axis {node.attr('axis', 1)}")
+    if axis == 0 or rank == 0:
+        return relay.reshape(x, [1, -1])
+    if axis == rank:
+        return relay.reshape(x, [-1, 1])
+    if axis == 1 and rank > 1:
+        return relay.nn.batch_flatten(x)
+    given = relay.shape_of(x, dtype="int64")
+    parts = [relay.prod(relay.strided_slice(given, [a], [b]), axis=0, keepdims=True) for a, b in ((0, axis), (axis, rank))]
+    known = sizes_or_expr(node, node.bind(relay.concatenate(parts, 0)))
+    return relay.reshape(x, known, allowzero=True)
+
+
+@onnx_operator("Transpose", since=1)
+def transpose(node: Node, x: Expr) -> Expr:
+    rank = node.rank(x)
+    perm = node.attr("perm", list(range(rank))[::-1])
+    return relay.transpose(x, perm) if rank else x
+
+
+@onnx_operator("Squeeze", since=1)
+def squeeze(node: Node, x: Expr) -> Expr:
+    return squeezed(node, x, node.attr("axes"))
+
+
+@onnx_operator("Squeeze", since=13)
+def squeeze_axes(node: Node, x: Expr, axes: Expr | None) -> Expr:
+    return squeezed(node, x, None if axes is None else node.known(axes, "axes"))
+
+
+def squeezed(node: Node, x: Expr, axes: Any) -> Expr:
+    """The tensor without axes of size 1; without ``axes``, without all of them."""
+    sizes = node.sizes(x)
+    if axes is None:
+        if None in sizes:
+            raise node.error("without axes, every size must be known at import, for the rank of the result depends on them")
+        axes = [a for a, n in enumerate(sizes) if n == 1]
+    counted = node.axes([int(a) for a in np.reshape(axes, -1)], len(sizes))
+    return relay.squeeze(x, counted) if counted else x
+
+
+@onnx_operator("Unsqueeze", since=1)
+def unsqueeze(node: Node, x: Expr) -> Expr:
+    return unsqueezed(node, x, node.required("axes"))
+
+
+@onnx_operator("Unsqueeze", since=13)
+def unsqueeze_axes(node: Node, x: Expr, axes: Expr) -> Expr:
+    return unsqueezed(node, x, node.known(axes, "axes"))
+
+
+def unsqueezed(node: Node, x: Expr, axes: Any) -> Expr:
+    """The tensor with axes of size 1 at these positions of the result."""
+    axes = [int(a) for a in np.reshape(axes, -1)]
+    rank = node.rank(x) + len(axes)
+    for axis in sorted(node.axes(axes, rank)):
+        x = relay.expand_dims(x, axis)
+    return x
+
+
+@onnx_operator("Concat", since=4)
+def concat(node: Node, *tensors: Expr) -> Expr:
+    axis = node.axis(node.required("axis"), node.rank(tensors[0]))
+    return relay.concatenate(list(tensors), axis) if len(tensors) > 1 else tensors[0]
+
+
+@onnx_operator("Tile", since=6)
+def tile(node: Node, x: Expr, repeats: Expr) -> Expr:
+    return relay.tile(x, sizes_or_expr(node, repeats)) if node.rank(x) else x
+
+
+@onnx_operator("ConstantOfShape", since=9)
+def constant_of_shape(node: Node, shape: Expr) -> Expr:
+    value = node.attr("value", np.zeros(1, np.float32))
+    length(node, shape, "the shape")
+    return relay.full(const(value.reshape(())), sizes_or_expr(node, shape), value.dtype.name)
+
+
+@onnx_operator("Range", since=11)
+def arange(node: Node, start: Expr, limit: Expr, delta: Expr) -> Expr:
+    return relay.arange(start, limit, delta, dtype=node.dtype(start))
+
+
+@onnx_operator("Constant", since=1)
+def constant(node: Node) -> Expr:
+    if node.has("value"):
+        return const(node.attr("value"))
+    for name, dtype in (("value_float", "float32"), ("value_floats", "float32"), ("value_int", "int64"), ("value_ints", "int64")):
+        if node.has(name):
+            return const(np.array(node.attr(name), numpy_dtype(dtype)))
+    raise node.error("its value is of a kind that tensors here do not have")
+
+
+@onnx_operator("EyeLike", since=9)
+def eye_like(node: Node, x: Expr) -> Expr:
+    dtype = dtype_name(node.attr("dtype"), "the result") if node.has("dtype") else node.dtype(x)
+    sizes = relay.shape_of(x, dtype="int64")
+    rows, columns = (relay.take(sizes, const(a, "int64"), axis=0) for a in (0, 1))
+    zero, one = const(0, "int64"), const(1, "int64")
+    row = relay.expand_dims(relay.arange(zero, rows, one, dtype="int64"), 1)
+    column = relay.expand_dims(relay.arange(zero, columns, one, dtype="int64"), 0)
+    diagonal = relay.equal(relay.add(row, const(node.attr("k", 0), "int64")), column)
+    return diagonal if dtype == "bool" else relay.cast(diagonal, dtype)
+
+
+# ---- parts of tensors --------------------------------------------------------------------------------------------------
+
+
+@onnx_operator("Slice", since=1)
+def slice_by_attributes(node: Node, x: Expr) -> Expr:
+    starts, ends = node.required("starts"), node.required("ends")
+    axes = node.attr("axes", list(range(len(starts))))
+    return relay.strided_slice(x, starts, ends, [1] * len(starts), node.axes(axes, node.rank(x)))
+
+
+@onnx_operator("Slice", since=10)
+def slice_by_inputs(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr | None, steps: Expr | None) -> Expr:
+    rank = node.rank(x)
+    count = length(node, starts, "starts")
+    which = None if axes is None else node.constant(axes)
+    if axes is not None and which is None:
+        return _sliced_at_run_time(node, x, starts, ends, axes, steps, count)
+    counted = node.axes(range(count) if which is None else [int(a) for a in which.reshape(-1)], rank)
+    known = [node.constant(e) for e in (starts, ends, numbers([1] * count) if steps is None else steps)]
+    lists = [[int(v) for v in k.reshape(-1)] for k in known if k is not None]
+    if len(lists) == len(known):
+        return relay.strided_slice(x, *lists, counted)
+    begin, end, strides = (
+        _on_all_axes(node, e, counted, rank, default) for e, default in ((starts, 0), (ends, INT64_MAX), (steps, 1))
+    )
+    return relay.dyn.strided_slice(x, begin, end, strides)
+
+
+def _on_all_axes(node: Node, given: Expr | None, axes: list[int], rank: int, default: int) -> Expr:
+    """The numbers of some axes as a vector for all axes."""
+    if given is None:
+        return numbers([default] * rank)
+    if axes == list(range(rank)):
+        return as_int64(node, given)
+    whole = relay.concatenate([as_int64(node, given), numbers([default])], 0)
+    return relay.take(whole, numbers([axes.index(a) if a in axes else len(axes) for a in range(rank)]), axis=0)
+
+
+def _sliced_at_run_time(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr, steps: Expr | None, count: int) -> Expr:
+    """A slice along axes that are known at run time."""
+    rank = node.rank(x)
+
+    def everywhere(given: Expr | None, default: int) -> Expr:
+        base = numbers([default] * rank)
+        if given is None:
+            return base
+        return relay.scatter_elements(base, as_int64(node, axes), as_int64(node, given), 0, "update")
+
+    return relay.dyn.strided_slice(x, everywhere(starts, 0), everywhere(ends, INT64_MAX), everywhere(steps, 1))
+
+
+@onnx_operator("Split", since=2)
+def split_by_attribute(node: Node, x: Expr) -> list[Expr]:
+    parts = node.attr("split")
+    return _split(node, x, None if parts is None else np.array(parts))
+
+
+@onnx_operator("Split", since=13)
+def split(node: Node, x: Expr, parts: Expr | None) -> list[Expr]:
+    if parts is None:
+        return _split(node, x, None)
+    known = node.constant(parts)
+    return _split_at_run_time(node, x, parts) if known is None else _split(node, x, known)
+
+
+def _split(node: Node, x: Expr, parts: Any) -> list[Expr]:
+    axis, count = node.axis(node.attr("axis", 0), node.rank(x)), len(node.outputs)
+    total = node.size(x, axis)
+    if parts is None:
+        if total is None:
+            return _equal_parts(node, x, axis, count)
+        each = -(-total // count)
+        parts = [min(each, max(total - k * each, 0)) for k in range(count)]
+    ends = np.cumsum([int(n) for n in parts]).tolist()
+    begins = [0, *ends[:-1]]
+    if len(ends) != count:
+        raise node.error(f"it has {count} outputs and {len(ends)} parts")
+    if total is not None and ends[-1] != total:
+        raise node.error(f"the parts have {ends[-1]} elements of {total}")
+    return [relay.strided_slice(x, [a], [b], [1], [axis]) for a, b in zip(begins, ends, strict=True)]
+
+
+def _equal_parts(node: Node, x: Expr, axis: int, count: int) -> list[Expr]:
+    """The parts of an axis whose size is known at run time: equal ones, but the last."""
+    total = relay.take(relay.shape_of(x, dtype="int64"), const(axis, "int64"), axis=0)
+    each = relay.floor_divide(relay.add(total, const(count - 1, "int64")), const(count, "int64"))
+    bounds = [relay.minimum(relay.multiply(each, const(k, "int64")), total) for k in range(count + 1)]
+    return [_part(node, x, axis, relay.reshape(a, [1]), relay.reshape(b, [1])) for a, b in pairwise(bounds)]
+
+
+def _split_at_run_time(node: Node, x: Expr, parts: Expr) -> list[Expr]:
+    axis = node.axis(node.attr("axis", 0), node.rank(x))
+    ends = relay.cumsum(as_int64(node, parts), axis=0)
+    begins = relay.subtract(ends, as_int64(node, parts))
+    return [
+        _part(node, x, axis, relay.strided_slice(begins, [k], [k + 1]), relay.strided_slice(ends, [k], [k + 1]))
+        for k in range(len(node.outputs))
+    ]
+
+
+def _part(node: Node, x: Expr, axis: int, begin: Expr, end: Expr) -> Expr:
+    rank = node.rank(x)
+    whole = _on_all_axes(node, begin, [axis], rank, 0), _on_all_axes(node, end, [axis], rank, INT64_MAX)
+    return relay.dyn.strided_slice(x, *whole, numbers([1] * rank))
+
+
+# ---- padding -----------------------------------------------------------------------------------------------------------
+
+
+@onnx_operator("Pad", since=2)
+def pad_by_attributes(node: Node, x: Expr) -> Expr:
+    value = const(np.array(node.attr("value", 0.0)), node.dtype(x))
+    return _padded(node, x, numbers(node.required("pads")), value, list(range(node.rank(x))))
+
+
+@onnx_operator("Pad", since=11)
+def pad(node: Node, x: Expr, pads: Expr, value: Expr | None, axes: Expr | None) -> Expr:
+    rank = node.rank(x)
+    which = list(range(rank)) if axes is None else node.axes([int(a) for a in node.known(axes, "axes").reshape(-1)], rank)
+    fill = const(np.array(0), node.dtype(x)) if value is None else relay.reshape(value, [])
+    return _padded(node, x, pads, fill, which)
+
+
+def _padded(node: Node, x: Expr, pads: Expr, value: Expr, axes: list[int]) -> Expr:
+    """The data with elements added, or, for negative numbers of elements, without them."""
+    rank, mode = node.rank(x), node.attr("mode", "constant")
+    if not rank:
+        return x
+    known = node.constant(pads)
+    if known is None:
+        pairs = relay.transpose(relay.reshape(as_int64(node, pads), [2, len(axes)]), [1, 0])
+        whole = relay.concatenate([pairs, const(np.zeros((1, 2), np.int64))], 0)
+        width = relay.take(whole, numbers([axes.index(a) if a in axes else len(axes) for a in range(rank)]), axis=0)
+        if mode == "wrap":
+            raise node.error("pads must be known at import for the mode wrap")
+        return relay.dyn.nn.pad(x, width, value, mode)
+    given = dict(zip(axes, known.reshape(2, -1).T.tolist(), strict=True))
+    pairs_known = [tuple(given.get(a, (0, 0))) for a in range(rank)]
+    if any(n < 0 for pair in pairs_known for n in pair):
+        begin, end = [max(-b, 0) for b, _ in pairs_known], [-max(-e, 0) or INT64_MAX for _, e in pairs_known]
+        x = relay.strided_slice(x, begin, end, [1] * rank)
+        pairs_known = [(max(b, 0), max(e, 0)) for b, e in pairs_known]
+    if not any(n for pair in pairs_known for n in pair):
+        return x
+    if mode == "wrap":
+        return _wrapped(node, x, pairs_known)
+    return relay.nn.pad(x, pairs_known, value, mode)
+
+
+def _wrapped(node: Node, x: Expr, pairs: list[tuple[int, int]]) -> Expr:
+    """The data repeated periodically along each axis."""
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            total = relay.take(relay.shape_of(x, dtype="int64"), const(axis, "int64"), axis=0)
+            end = relay.add(total, const(after, "int64"))
+            positions = relay.arange(const(-before, "int64"), end, const(1, "int64"), dtype="int64")
+            x = relay.take(x, positions, axis=axis, mode="wrap")
+    return x

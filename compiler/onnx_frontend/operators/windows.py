@@ -1,0 +1,85 @@
+"""Windows over spatial axes: the attributes that convolutions and pools share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...builder.build import const
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..node import Node
+from .elementwise import number
+
+
+@dataclass(frozen=True)
+class Window:
+    """The kernel's sizes, steps and distances by spatial axis; ``begin`` and ``end``: the padding.
+
+    ``auto``: SAME_UPPER or SAME_LOWER if the padding depends on the size of the data, else "".
+    """
+
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    begin: list[int]
+    end: list[int]
+    auto: str
+
+    @property
+    def extents(self) -> list[int]:
+        """The size of the whole window by axis."""
+        return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
+
+
+def window_attributes(node: Node, x: Expr, kernel: list[int | None]) -> Window:
+    """The window of a node; ``kernel``: its sizes if the attribute ``kernel_shape`` is not given.  Raises ModelError."""
+    spatial = node.rank(x) - 2
+    sizes = node.attr("kernel_shape", kernel)
+    if any(n is None for n in sizes):
+        raise node.error("kernel_shape must be given if the size of the kernel is known at run time only")
+    ones, auto = [1] * spatial, node.attr("auto_pad", "NOTSET")
+    strides, dilations = node.attr("strides", ones), node.attr("dilations", ones)
+    pads = node.attr("pads", [0] * (2 * spatial)) if auto == "NOTSET" else [0] * (2 * spatial)
+    for name, values, count in (("kernel_shape", sizes, spatial), ("strides", strides, spatial),
+                                ("dilations", dilations, spatial), ("pads", pads, 2 * spatial)):  # fmt: skip
+        if len(values) != count:
+            raise node.error(f"{name} has {len(values)} numbers; {count} are wanted for {spatial} spatial axes")
+    auto = auto if auto.startswith("SAME") else ""
+    window = Window(sizes, strides, dilations, pads[:spatial], pads[spatial:], auto)
+    return _same(node, x, window) if auto and None not in node.sizes(x)[2:] else window
+
+
+def _same(node: Node, x: Expr, window: Window) -> Window:
+    """The window with the padding for as many windows as there are steps in the data."""
+    begin, end = [], []
+    for size, stride, extent in zip(node.sizes(x)[2:], window.strides, window.extents, strict=True):
+        assert size is not None
+        total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+        small, large = total // 2, total - total // 2
+        begin.append(small if window.auto == "SAME_UPPER" else large)
+        end.append(large if window.auto == "SAME_UPPER" else small)
+    return Window(window.kernel, window.strides, window.dilations, begin, end, "")
+
+
+def padded_for_windows(node: Node, x: Expr, window: Window, value: float) -> tuple[Expr, list[int]]:
+    """The data and the padding that is left for the operator: padding of data of unknown size is added to the data."""
+    if not window.auto:
+        return x, [*window.begin, *window.end]
+    spatial = len(window.kernel)
+    size = relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [2 + spatial])
+    strides, extents = (const(_int64(v)) for v in (window.strides, window.extents))
+    one, two, zero = (const(n, "int64") for n in (1, 2, 0))
+    steps = relay.floor_divide(relay.subtract(relay.add(size, strides), one), strides)
+    covered = relay.add(relay.multiply(relay.subtract(steps, one), strides), extents)
+    total = relay.maximum(relay.subtract(covered, size), zero)
+    small = relay.floor_divide(total, two)
+    large = relay.subtract(total, small)
+    pair = [small, large] if window.auto == "SAME_UPPER" else [large, small]
+    width = relay.concatenate([const(_int64([[0, 0], [0, 0]])), relay.stack(pair, 1)], 0)
+    return relay.dyn.nn.pad(x, width, number(value, node.dtype(x))), [0] * (2 * spatial)
+
+
+def _int64(values: object) -> np.ndarray:
+    return np.array(values, np.int64)

@@ -1,0 +1,125 @@
+"""Tensors of a model file as arrays: stored in the file, or memory-mapped from files beside it."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ModelError
+
+#: The dtypes by ONNX's numbers.
+DTYPE_OF = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
+    11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
+}  # fmt: skip
+
+
+class TensorReader:
+    """The reader of the tensors of one model.  ``folder``: the folder of the model's file, None for a model without a file."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._mapped: dict[Path, Any] = {}  # mmap.mmap, or bytes for an empty file
+
+    def array(self, tensor: Any) -> np.ndarray:
+        """The elements of a TensorProto, read-only.  Raises ModelError for a tensor that contradicts itself."""
+        what = f"the tensor {tensor.name!r}"
+        dtype = dtype_name(tensor.data_type, what)
+        dims = tuple(tensor.dims)
+        if any(n < 0 for n in dims) or len(dims) > MAX_RANK:
+            raise ModelError(f"{what} has the impossible shape {dims}", code=codes.Model.TENSOR)
+        count = math.prod(dims)
+        if tensor.data_location == 1:
+            data: Any = self._external(tensor, what)
+        elif tensor.HasField("raw_data"):
+            data = tensor.raw_data
+        else:
+            return _from_fields(tensor, dtype, dims, count, what)
+        if len(data) != count * ITEMSIZE[dtype]:
+            message = f"{what} is {dtype} of shape {dims}, {count * ITEMSIZE[dtype]} bytes, but {len(data)} bytes are stored"
+            raise ModelError(message, code=codes.Model.TENSOR)
+        array = np.frombuffer(data, np.dtype("<u1" if dtype == "bool" else numpy_dtype(dtype)), count)
+        array = (array != 0) if dtype == "bool" else array
+        array = array if array.flags.aligned else array.copy()
+        return _frozen(array.reshape(dims))
+
+    def _external(self, tensor: Any, what: str) -> memoryview:
+        """The bytes of a tensor in a file of the model's folder."""
+        entries = {e.key: e.value for e in tensor.external_data}
+        path = self._path(entries.get("location", ""), what)
+        try:
+            offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
+            mapped = self._file(path)
+        except ValueError:
+            raise ModelError(f"{what}: its offset and length must be numbers", code=codes.Model.EXTERNAL) from None
+        except OSError as error:
+            message = f"{what}: its file {path} cannot be read: {error.strerror or error}"
+            raise ModelError(message, code=codes.Model.EXTERNAL) from None
+        end = len(mapped) if length < 0 else offset + length
+        if not 0 <= offset <= end <= len(mapped):
+            message = f"{what}: bytes {offset} to {end} are outside of {path.name}, which has {len(mapped)}"
+            raise ModelError(message, code=codes.Model.EXTERNAL)
+        return memoryview(mapped)[offset:end]
+
+    def _path(self, location: str, what: str) -> Path:
+        if self.folder is None:
+            help = "give the path of the model's file instead of its contents"
+            raise ModelError(f"{what} is stored in another file, {location!r}", help=help, code=codes.Model.EXTERNAL)
+        folder = self.folder.resolve()
+        try:
+            path = (folder / location).resolve()
+            inside = bool(location) and path.is_relative_to(folder)
+        except (OSError, ValueError, RuntimeError):
+            inside = False
+        if not inside:
+            help = "a model reads files of its own folder only"
+            raise ModelError(
+                f"{what} is stored outside of the model's folder: {location!r}", help=help, code=codes.Model.EXTERNAL
+            )
+        return path
+
+    def _file(self, path: Path) -> Any:
+        """The mapped file; an empty file cannot be mapped."""
+        if path not in self._mapped:
+            with path.open("rb") as file:
+                empty = not path.stat().st_size
+                self._mapped[path] = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._mapped[path]
+
+
+def dtype_name(number: int, what: str) -> str:
+    """The dtype of one of ONNX's numbers.  Raises ModelError for a dtype that no tensor here has."""
+    name = DTYPE_OF.get(number)
+    if name is None:
+        from onnx import TensorProto
+
+        known = number in TensorProto.DataType.values() and number != 0
+        described = TensorProto.DataType.Name(number).lower() if known else f"of the unknown number {number}"
+        raise ModelError(f"{what} has the dtype {described}", help=f"the dtypes are {', '.join(DTYPES)}", code=codes.Model.DTYPE)
+    return name
+
+
+def _from_fields(tensor: Any, dtype: str, dims: tuple[int, ...], count: int, what: str) -> np.ndarray:
+    """The elements of the fields of numbers, as ``float_data``."""
+    field = {"float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
+             "uint64": "uint64_data"}.get(dtype, "int32_data")  # fmt: skip
+    numbers = getattr(tensor, field)
+    if len(numbers) != count:
+        message = f"{what} is {dtype} of shape {dims}, {count} elements, but {len(numbers)} are stored"
+        raise ModelError(message, code=codes.Model.TENSOR)
+    if dtype in ("float16", "bfloat16"):  # their bits
+        array = np.array(numbers, np.int32).astype(np.uint16).view(numpy_dtype(dtype))
+    else:
+        array = np.array(numbers).astype(numpy_dtype(dtype))
+    return _frozen(array.reshape(dims))
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,63 @@
+"""Types of a model's inputs: sizes that are numbers, names or unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...ops.core.tensor_types import MAX_RANK, TensorType
+from ...shape_funcs.symbolic.dim import ANY, Dim, dim, sym
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ModelError
+from ..builder.build import a_dtype, a_shape
+from ..ir.anf import Names
+from .tensors import dtype_name
+
+
+class SizeNames:
+    """The symbol of each named size; the text format has letters, digits and underlines in names."""
+
+    def __init__(self) -> None:
+        self._symbols: dict[str, Dim] = {}
+        self._names = Names()
+
+    def symbol(self, name: str) -> Dim:
+        """The symbol of a ``dim_param``."""
+        if name not in self._symbols:
+            word = re.sub(r"\W", "_", name, flags=re.ASCII)
+            self._symbols[name] = sym(self._names(word if word[0].isalpha() else f"n{word}"))
+        return self._symbols[name]
+
+
+def declared_type(info: Any, names: SizeNames, shape: Any = None, dtype: str | None = None) -> TensorType:
+    """The type of a ValueInfoProto; ``shape`` and ``dtype`` replace the declared ones.  Raises ModelError."""
+    what = f"the input {info.name!r}"
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        described = {None: "no type", "sequence_type": "the type of a sequence", "optional_type": "the type of an optional"}
+        raise ModelError(f"{what} has {described.get(kind, f'a type {kind}')}, not of a tensor", code=codes.Model.TYPE)
+    tensor = info.type.tensor_type
+    found = a_dtype(dtype) if dtype is not None else dtype_name(tensor.elem_type, what)
+    if shape is not None:
+        return TensorType(a_shape(shape, f"from_onnx: {what}"), found)
+    if not tensor.HasField("shape"):
+        help = f"give its shape: from_onnx(model, shape={{{info.name!r}: (1, 3, relay.Any(), relay.Any())}})"
+        raise ModelError(f"{what} has no declared rank", help=help, code=codes.Model.TYPE)
+    if len(tensor.shape.dim) > MAX_RANK:
+        message = f"{what} has {len(tensor.shape.dim)} dimensions; at most {MAX_RANK} are possible"
+        raise ModelError(message, code=codes.Model.TYPE)
+    return TensorType(tuple(_size(d, names, what) for d in tensor.shape.dim), found)
+
+
+def _size(d: Any, names: SizeNames, what: str) -> Dim:
+    if d.HasField("dim_value"):
+        if d.dim_value < 0:
+            raise ModelError(f"{what} has the negative size {d.dim_value}", code=codes.Model.TYPE)
+        return dim(d.dim_value)
+    return names.symbol(d.dim_param) if d.dim_param else ANY
+
+
+def of_input(given: Mapping[str, Any] | None, name: str) -> Any:
+    """The entry of an input in a mapping by name."""
+    return None if given is None else given.get(name)

@@ -1,0 +1,25 @@
+"""The names of ``relay.frontend``: importers of models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .compiler.onnx_frontend.from_onnx import from_onnx
+
+if TYPE_CHECKING:
+    from .compiler.onnx_frontend.backend import OnnxBackend
+
+__all__ = ["OnnxBackend", "from_onnx"]
+
+
+def __getattr__(name: str) -> Any:
+    """``OnnxBackend``, whose base class is of the package ``onnx``.  Raises AttributeError for any other name."""
+    if name == "OnnxBackend":
+        from .compiler.onnx_frontend.backend import OnnxBackend
+
+        return OnnxBackend
+    raise AttributeError(f"there is no relay.frontend.{name}; there are {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,139 @@
+"""Import of models: what becomes of names, sizes, stored tensors and functions, and how wrong models are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import relayvm as relay
+from relayvm.compiler.onnx_frontend.support import UnsupportedOperatorError
+
+FLOAT = TensorProto.FLOAT
+
+
+def model_of(
+    nodes: Sequence[Any], inputs: dict[str, Any], outputs: Sequence[str], stored: dict[str, np.ndarray] | None = None, **more: Any
+) -> onnx.ModelProto:
+    """A model of version 17; a shape of None is an unknown rank."""
+    infos = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in inputs.items()]
+    tensors = [numpy_helper.from_array(a, n) for n, a in (stored or {}).items()]
+    graph = helper.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name=o) for o in outputs], tensors)
+    more.setdefault("opset_imports", [helper.make_opsetid("", 17)])
+    return helper.make_model(graph, **more)
+
+
+def refusal(model: Any, **arguments: Any) -> str:
+    with pytest.raises(relay.RelayError) as caught:
+        relay.frontend.from_onnx(model, **arguments)
+    return str(caught.value)
+
+
+def test_names_sizes_and_weights() -> None:
+    w = np.ones(3, "float32")
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"], name="/block/Add")], {"x": ["batch size", 3]}, ["y"], {"w": w})
+    mod, params = relay.frontend.from_onnx(model)
+    assert "%x: Tensor[(?batch_size, 3), float32]" in mod.astext() and not params
+    open_weights, params = relay.frontend.from_onnx(model, freeze_params=False)
+    assert [p.name for p in open_weights["main"].params] == ["x", "w"] and (params["w"] == w).all()
+    mod, _ = relay.frontend.from_onnx(model, shape={"x": (relay.Any(), 1)}, dtype={"x": "float32"})
+    assert "%x: Tensor[(?, 1), float32]" in mod.astext()
+    body = mod["main"].body
+    assert isinstance(body, relay.Let) and body.value.span is not None
+    assert body.value.span.render().splitlines()[2] == "1 | /block/Add: Add(x, w)"
+
+
+def test_a_known_shape_is_a_constant_and_another_is_a_computation() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "two"], ["n"]),
+        helper.make_node("Concat", ["minus", "n"], ["t"], axis=0),
+        helper.make_node("Reshape", ["x", "t"], ["y"]),
+    ]
+    stored = {"two": np.array([2]), "minus": np.array([-1])}
+    text = relay.frontend.from_onnx(model_of(nodes, {"x": [2, "n", 4]}, ["y"], stored))[0].astext()
+    assert "reshape(%x, newshape=[-1, 4])" in text
+    text = relay.frontend.from_onnx(model_of(nodes, {"x": [2, 4, "n"]}, ["y"], stored))[0].astext()
+    assert "dyn.reshape(%x, %t" in text and "shape_of(%x)" in text
+
+
+def test_a_function_of_the_model_and_a_body_of_the_standard_are_inlined() -> None:
+    body = [helper.make_node("Mul", ["a", "a"], ["b"]), helper.make_node("HardSwish", ["b"], ["c"])]
+    function = helper.make_function("own", "Square", ["a"], ["c"], body, [helper.make_opsetid("", 17)])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    node = helper.make_node("Square", ["x"], ["y"], domain="own")
+    mod, _ = relay.frontend.from_onnx(model_of([node], {"x": [4]}, ["y"], functions=[function], opset_imports=imports))
+    assert "multiply(%x, %x)" in mod.astext()
+    loss = helper.make_node("MeanVarianceNormalization", ["x"], ["y"])
+    text = relay.frontend.from_onnx(model_of([loss], {"x": [2, 3, 4, 5]}, ["y"]))[0].astext()
+    assert "mean(%x, axis=[0, 2, 3]" in text
+
+
+def test_all_unsupported_operators_are_one_error() -> None:
+    nodes = [helper.make_node("Strange", ["x"], ["a"], name="first", domain="acme"),
+             helper.make_node("StringNormalizer", ["a"], ["b"]),
+             helper.make_node("Strange", ["b"], ["y"], domain="acme")]  # fmt: skip
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 3)]
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        relay.frontend.from_onnx(model_of(nodes, {"x": [4]}, ["y"], opset_imports=imports))
+    found = [(o.name, o.domain, o.version, o.node, o.count) for o in caught.value.operators]
+    assert found == [("Strange", "acme", 3, "first", 2), ("StringNormalizer", "", 17, "b", 1)]
+    assert caught.value.code == "model/operator"
+    assert "Strange of acme (version 3): 2 nodes, the first is 'first'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inputs", "message"),
+    [
+        ([helper.make_node("Add", ["x", "late"], ["y"])], {"x": [1]}, "the value 'late' is used before a node defines it"),
+        ([helper.make_node("Relu", ["x"], ["x"])], {"x": [1]}, "the name 'x' is given to two values"),
+        ([helper.make_node("Relu", ["x"], ["y"])], {"x": None}, "the input 'x' has no declared rank"),
+        ([helper.make_node("Relu", ["x"], ["y"])], {"x": [-3]}, "the input 'x' has the negative size -3"),
+        ([helper.make_node("Add", ["x", "x"], ["y"], axis=1)], {"x": [1]}, "Add 'y': there is no attribute axis"),
+        ([helper.make_node("Add", ["x"], ["y"])], {"x": [1]}, "Add 'y': it has 1 inputs; 2 to 2 are possible"),
+        ([helper.make_node("Softmax", ["x"], ["y"], axis="a")], {"x": [1]}, "the attribute axis is of the kind INT, not STRING"),
+        ([helper.make_node("Softmax", ["x"], ["y"], axis=4)], {"x": [1]}, "a tensor of rank 1 has no axis 4"),
+        ([helper.make_node("Squeeze", ["x", "x"], ["y"])], {"x": [1]}, "axes must be known at import"),
+        ([helper.make_node("MatMul", ["x", "x"], ["y"], name="/m")], {"x": [2, 3]}, "MatMul '/m': "),
+    ],
+)
+def test_wrong_models_are_refused(nodes: Sequence[Any], inputs: dict[str, Any], message: str) -> None:
+    assert message in refusal(model_of(nodes, inputs, ["y"]))
+
+
+def test_files(tmp_path: Path) -> None:
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [1024]}, ["y"], {"w": np.arange(1024, dtype="float32")})
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = folder / "m.onnx"
+    onnx.save_model(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    mod, params = relay.frontend.from_onnx(path, freeze_params=False)
+    assert (params["w"] == np.arange(1024)).all() and not params["w"].flags.owndata
+    assert mod["main"].body.value.span.place.endswith("m.onnx:1:1")  # type: ignore[attr-defined]
+    assert "is stored in another file" in refusal(path.read_bytes())
+    (folder / "weights.bin").write_bytes(b"short")
+    assert "bytes 0 to 4096 are outside of weights.bin, which has 5" in refusal(path)
+    stored = onnx.load_model(path, load_external_data=False)
+    stored.graph.initializer[0].external_data[0].value = "../secret"
+    path.write_bytes(stored.SerializeToString())
+    assert "is stored outside of the model's folder: '../secret'" in refusal(path)
+    (folder / "cut.onnx").write_bytes(path.read_bytes()[:40])
+    assert "is no ONNX model" in refusal(folder / "cut.onnx")
+    assert "cannot be read" in refusal(folder / "nowhere.onnx")
+    del stored.opset_import[:]
+    assert "does not say which version" in refusal(stored)
+
+
+def test_stored_tensors_that_contradict_their_type() -> None:
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [4]}, ["y"], {"w": np.ones(4, "float32")})
+    model.graph.initializer[0].dims[0] = 10**15
+    assert "but 16 bytes are stored" in refusal(model)
+    model.graph.initializer[0].dims[0] = -4
+    assert "the tensor 'w' has the impossible shape (-4,)" in refusal(model)
+    model.graph.initializer[0].data_type = TensorProto.STRING
+    assert "the tensor 'w' has the dtype string" in refusal(model)
