@@ -166,6 +166,7 @@ _LATE = {
     "cpu": (".vm.devices.device_names", "cpu"),
     "create_executor": (".compiler.executors.create_executor", "create_executor"),
     "cuda": (".vm.devices.device_names", "cuda"),
+    "data_dep_optimization": (".data_dep_optimization", ""),
     "expr": (".expr", ""),
     "expr_functor": (".expr_functor", ""),
     "frontend": (".frontend", ""),

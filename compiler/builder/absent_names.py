@@ -60,7 +60,6 @@ _ABSENT: dict[str, str] = {
     "annotation.function_on_device": "mark the values of the function: relay.annotation.on_device(value, device)",
     "backend": "use relay.compile and relay.VirtualMachine",
     "collage": "there are no external code generators",
-    "data_dep_optimization": "sparse weights have no operators; use dense ones",
     "debug": "use relay.transform.PassContext(instruments=...), or `relayvm dump` for the program after a pass",
     "quantize": "scales are not chosen by a pass; use the operators of relay.qnn.op",
     "TypeConstraint": "a constraint on types is the type rule of an operator: relay.register_op(dtype=...)",

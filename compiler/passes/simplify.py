@@ -24,22 +24,33 @@ from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
 from ..rules.arithmetic_rules import RULES as ARITHMETIC
 from ..rules.movement_rules import RULES as MOVEMENT
-from ..rules.rewriting import Scope
+from ..rules.rewriting import Rules, Scope
 
 
 @declare_pass("SimplifyExpr", "infer_type")
 def simplify(mod: IRModule) -> IRModule:
     """The module with simpler calls."""
+    return _simplified(mod, (ARITHMETIC, MOVEMENT))
+
+
+@declare_pass("SimplifyExprPostAlterOp", "infer_type")
+def simplify_movement(mod: IRModule) -> IRModule:
+    """The module with simpler calls of the operators that move elements: views, transposes, layout transforms."""
+    return _simplified(mod, (MOVEMENT,))
+
+
+def _simplified(mod: IRModule, rules: tuple[Rules, ...]) -> IRModule:
     functions = {}
     for name, f in mod.functions.items():
-        functions[name] = f if f.is_primitive else replace(f, body=_Simplifier().chain(f.body))
+        functions[name] = f if f.is_primitive else replace(f, body=_Simplifier(rules).chain(f.body))
     return replace(mod, functions=functions)
 
 
 class _Simplifier:
     """The rewriter of one function."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: tuple[Rules, ...]) -> None:
+        self.rules = rules
         self.same: dict[Expr, Expr] = {}  # variables that are aliases of an atom
         self.scope = Scope()
 
@@ -72,8 +83,7 @@ class _Simplifier:
 
     def _once(self, call: Call, op: Op) -> Expr | None:
         """The result of the first matching rule; None if no rule matches."""
-        rules = (*ARITHMETIC.of(op), *MOVEMENT.of(op))
-        for rule in rules:
+        for rule in (rule for rules in self.rules for rule in rules.of(op)):
             new = rule(call, self.scope)
             if isinstance(new, Call):
                 if self.scope.is_equivalent(new, call):

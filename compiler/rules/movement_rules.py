@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...ops.core.op import REGISTRY, OpPattern
 from ...ops.defs.broadcast import BROADCAST_TO, BROADCAST_TO_LIKE
+from ...ops.defs.layout_transform import LAYOUT_TRANSFORM, LayoutTransformAttrs
 from ...ops.defs.transform import (
     CONCATENATE,
     REPEAT,
@@ -73,6 +74,26 @@ def _merge_transposes(call: Call, scope: Scope) -> Expr | None:
         return None
     before = _permutation(inner)
     return operator_call(TRANSPOSE, inner.args, TransposeAttrs(tuple(before[a] for a in _permutation(call))))
+
+
+# ---- layouts ---------------------------------------------------------------------------------------------------------
+
+
+@RULES.on(LAYOUT_TRANSFORM)
+def _identity_layout(call: Call, scope: Scope) -> Expr | None:
+    """``layout_transform(x, src_layout="NCHW", dst_layout="NCHW")`` is x."""
+    return call.args[0] if call.attrs.src_layout == call.attrs.dst_layout else None
+
+
+@RULES.on(LAYOUT_TRANSFORM)
+def _merge_layouts(call: Call, scope: Scope) -> Expr | None:
+    """A layout transform of a layout transform is one, or none for opposite ones."""
+    inner = scope.call(call.args[0], LAYOUT_TRANSFORM)
+    if inner is None or inner.attrs.dst_layout != call.attrs.src_layout:
+        return None
+    source, result = inner.attrs.src_layout, call.attrs.dst_layout
+    merged = LayoutTransformAttrs(source, result)
+    return inner.args[0] if source == result else operator_call(LAYOUT_TRANSFORM, inner.args, merged)
 
 
 # ---- views ---------------------------------------------------------------------------------------------------------

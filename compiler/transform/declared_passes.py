@@ -20,6 +20,8 @@ from ..ir.pass_context import PassContext as Lowering
 from ..ir.pass_declaration import DECLARED, PassDeclaration
 from ..passes import to_basic_block_normal_form  # noqa: F401  declares the pass
 from ..passes.flexible_shape_dispatch import flexible_shape_dispatch
+from ..passes.fold_scale_axis import fold_scale_axis
+from ..passes.forward_fold_scale_axis import forward_fold_scale_axis
 from .module_pass import Pass
 from .pass_context import PassContext, PassInfo
 from .requirements import apply, required_names
@@ -92,18 +94,22 @@ class FlexibleShapeDispatch(DeclaredPass):
         super().__init__("FlexibleShapeDispatch", flexible_shape_dispatch.__name__, buckets=found)
 
 
-class BackwardFoldScaleAxis(DeclaredPass):
-    """``FoldScaleAxis``, which folds scales into the weights before them."""
+class FoldScaleAxis(Pass):
+    """``BackwardFoldScaleAxis``, then ``ForwardFoldScaleAxis``."""
 
     def __init__(self) -> None:
-        super().__init__("BackwardFoldScaleAxis", "fold_scale_axis")
+        backward, self._forward = DECLARED[fold_scale_axis.__name__], DECLARED[forward_fold_scale_axis.__name__]
+        super().__init__(PassInfo(_level(fold_scale_axis.__name__), "FoldScaleAxis", (backward.name,)))
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        return apply(self._forward, mod)
 
 
 #: Passes with options, and passes that share the function of another.
 _OPTIONED: dict[str, Callable[..., Pass]] = {
     each.__name__: each
     for each in (
-        BackwardFoldScaleAxis,
+        FoldScaleAxis,
         FuseOps,
         FoldConstant,
         DeadCodeElimination,
@@ -127,7 +133,9 @@ def _without_options(declaration: PassDeclaration, function: str, /, *args: Any,
 
 @functools.cache
 def _level(function: str) -> int:
-    """The least optimisation level at which the pipeline runs the pass; 0 if only users apply it."""
+    """The least optimisation level at which the pipeline runs the pass; Relay's, or 0, if only users apply it."""
+    if function == forward_fold_scale_axis.__name__:
+        function = fold_scale_axis.__name__
     for level in range(4):
         if function in dict(pipeline.passes(Config(opt_level=level), Lowering())):
             return level
@@ -138,7 +146,6 @@ def _level(function: str) -> int:
 ABSENT = {
     "AlterOpLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
     "ToCPS": "there is no continuation-passing style; use ToANormalForm",
-    "ForwardFoldScaleAxis": "only scales after an operator are folded; use FoldScaleAxis",
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
     "Legalize": "SimplifyInference also legalizes: it expands calls that no kernel takes as they are",
@@ -150,13 +157,10 @@ ABSENT = {
     "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
     "ManifestLifetimes": "lifetimes need allocations; relay.compile inserts them",
     "MemoryPlan": "the memory plan needs allocations; relay.compile makes it",
-    "SplitArgs": "a kernel takes any number of arguments",
-    "CapturePostDfsIndexInSpans": "every node has its place; use relay.analysis.post_order_visit for an order",
     "CollagePartition": "there are no external code generators",
     "Conv2dToSparse": "sparse weights have no operators; use dense ones",
     "Conv2dToSparse2": "sparse weights have no operators; use dense ones",
     "DenseToSparse": "sparse weights have no operators; use dense ones",
-    "SimplifyFCTranspose": "a transposed weight is an attribute; use relay.nn.matmul(transpose_b=True)",
     "Defunctionalization": "functions are values at run time, too; use LambdaLift",
     "FakeQuantizationToInteger": "there is no quantisation",
     "LayoutConfig": "an operator's layout is chosen with its implementation; relay.compile does both",
@@ -165,7 +169,6 @@ ABSENT = {
     "MarkCompilerFunctionsAsExtern": "there are no external code generators",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols": "there are no external code generators",
     "RemoveStandaloneReshapes": "a reshape is a view and has no kernel; the memory plan removes it",
-    "SimplifyExprPostAlterOp": "layouts are not altered in programs; use SimplifyExpr",
     "to_cps": "there is no continuation-passing style; use ToANormalForm",
     "un_cps": "there is no continuation-passing style; use ToANormalForm",
 }

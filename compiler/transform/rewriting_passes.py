@@ -19,11 +19,14 @@ from ..text.printer import astext
 from . import inlining, operator_rewrites, parallel_calls
 from .convert_layout import checked_layouts, convert_layout
 from .eta_expansion import eta_expand
+from .fc_transpose import checked_weights, simplify_fc_transpose
 from .inlining import rewritten_function
 from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential
 from .pass_context import PassContext, PassInfo
 from .requirements import with_requirements
+from .span_indices import capture_index_in_spans
+from .split_args import split_args
 
 Run = Callable[[IRModule], IRModule]
 
@@ -125,6 +128,20 @@ def _to_mixed_precision(mixed_precision_type: str = "float16", missing_op_mode: 
     return ModulePass(run, PassInfo(0, "ToMixedPrecision", ("InferType",)))
 
 
+def _simplify_fc_transpose(target_weights: Sequence[str]) -> Pass:
+    """Products with weights of these names, used only transposed, as products with parameters that are the transposed weights."""
+    names = checked_weights(target_weights)
+    return ModulePass(lambda mod, context: simplify_fc_transpose(mod, names), PassInfo(0, "SimplifyFCTranspose", ()))
+
+
+def _split_args(max_function_args: int) -> Pass:
+    """``concatenate`` and ``stack`` of at most so many tensors each, with kernels of their own; 0: of any number."""
+    most = a_count(max_function_args, "SplitArgs: max_function_args")
+    if most == 1:
+        raise wrong("SplitArgs: max_function_args", "0 or at least 2", max_function_args)
+    return ModulePass(lambda mod, context: split_args(mod, most), PassInfo(1, "SplitArgs", ()))
+
+
 def _resized(var: Var, axis: int, size: int) -> Type:
     assert isinstance(var.annotation, TensorType)
     shape = var.annotation.shape
@@ -146,6 +163,7 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "BatchingOps": _batching_ops,
     "CanonicalizeCast": _pass("CanonicalizeCast", operator_rewrites.canonicalize_cast, 3),
     "CanonicalizeOps": _pass("CanonicalizeOps", operator_rewrites.canonicalize_ops, 3, "InferType"),
+    "CapturePostDfsIndexInSpans": _pass("CapturePostDfsIndexInSpans", capture_index_in_spans, 0),
     "ChangeBatch": _change_batch,
     "ConvertLayout": _convert_layout,
     "DefuseOps": _pass("DefuseOps", inlining.defuse_ops, 3),
@@ -155,6 +173,8 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "FlattenAtrousConv": _pass("FlattenAtrousConv", operator_rewrites.flatten_atrous_conv, 0),
     "FoldExplicitPadding": _pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
     "Inline": _pass("Inline", inlining.inline, 1),
+    "SimplifyFCTranspose": _simplify_fc_transpose,
+    "SplitArgs": _split_args,
     "ToMixedPrecision": _to_mixed_precision,
     "ToGraphNormalForm": _pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
 }

@@ -41,7 +41,7 @@ def _recut(source: Layout, result: Layout, name: str, axes: Axes) -> dict[int, S
     return out
 
 
-Op(
+LAYOUT_TRANSFORM = Op(
     name="layout_transform",
     doc='The data in another layout, with axes permuted and split: `layout_transform([[1, 2, 3, 4]], src_layout="NC", '
     'dst_layout="NC2c") = [[[1, 2], [3, 4]]]`.  The size of a split axis must be a multiple of its inner sizes.',

@@ -18,11 +18,12 @@ from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.fold_constant import fold_constant
 from relayvm.compiler.passes.fold_scale_axis import fold_scale_axis
+from relayvm.compiler.passes.forward_fold_scale_axis import forward_fold_scale_axis
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.narrow_tuples import narrow_tuples
-from relayvm.compiler.passes.simplify import simplify
+from relayvm.compiler.passes.simplify import simplify, simplify_movement
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 from relayvm.compiler.text.parser import parse
 from relayvm.compiler.text.printer import astext
@@ -40,7 +41,9 @@ PREPARE = {
     fold_constant: (to_a_normal_form, infer_type, expand_composites),
     dynamic_to_static: (to_a_normal_form, infer_type),
     simplify: (to_a_normal_form, infer_type),
+    simplify_movement: (to_a_normal_form, infer_type),
     fold_scale_axis: (to_a_normal_form, infer_type),
+    forward_fold_scale_axis: (to_a_normal_form, infer_type, fold_constant),
     narrow_tuples: (to_a_normal_form, infer_type),
     eliminate_dead_code: (to_a_normal_form,),
     eliminate_common_subexpr: (to_a_normal_form,),
