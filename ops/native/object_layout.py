@@ -48,7 +48,7 @@ TENSOR = np.dtype(
         ("dtype", _WORD),  # index into tensor_types.DTYPES
         ("device", _WORD),  # 0: host
         ("storage", _WORD),  # address of the storage object; 0: the payload, or memory that the machine does not own
-        ("count", _WORD),  # not of tensors
+        ("count", _WORD),  # of tensors: the lines that the object lacks (see ``vm.runtime.objects.chunks``)
         ("shape", _WORD, (MAX_RANK,)),
         ("payload", _WORD, (MAX_RANK,)),
     ]
@@ -71,22 +71,22 @@ def _layout(**words: str | tuple[str, int]) -> np.dtype:
 
 
 #: A storage.  ``writer``: LOST if the launch that writes it was dropped, on a GPU the number of that launch.  ``users``: on a GPU
-#: the list of foreign streams that used it; 0: none.  ``first_tensor``: the first tensor in it (see ``vm.runtime.poison``).
-#: ``serial``: on ``sim`` the number of its allocation.
+#: the list of foreign streams that used it; 0: none.  ``elements``: the first word of the bytes of a small storage on the host.
+#: ``first_tensor``: the first tensor in it (see ``vm.runtime.poison``).  ``serial``: on ``sim`` the number of its allocation.
 STORAGE = _layout(
-    refcount="refcount", tag="tag", data="data", writer="ndim", device="device", size_class="count", nbytes=("shape", 0),
-    users=("shape", 1), first_tensor=("payload", 0), serial=("payload", 1),
+    refcount="refcount", tag="tag", data="data", writer="ndim", nbytes="dtype", device="device", users="storage",
+    size_class="count", elements=("shape", 0), first_tensor=("payload", 0), serial=("payload", 1),
 )  # fmt: skip
-#: A tuple or constructor, and a closure.  ``fields``: the address of the fields, or of the captured values.  ``separate``:
-#: whether they are in a block of their own.
-ADT = _layout(refcount="refcount", tag="tag", fields="data", constructor="dtype", separate="device", n_fields="count")
-CLOSURE = _layout(refcount="refcount", tag="tag", fields="data", function="dtype", separate="device", n_fields="count")
+#: A tuple or constructor, and a closure.  ``fields``: the address of the fields, or of the captured values: the address of
+#: ``inline``, which is the first of all words to the end of the object, or of a block of their own.
+ADT = _layout(refcount="refcount", tag="tag", fields="data", n_fields="ndim", constructor="dtype", inline="device")
+CLOSURE = _layout(refcount="refcount", tag="tag", fields="data", n_fields="ndim", function="dtype", inline="device")
 #: A pending copy of ``source`` to the tensor ``to`` on the host.  ``ticket``: the work to wait for.  ``pc``, ``reason``: the
 #: instruction that began the copy and its reason.  ``device``: the device of the source.
 PENDING = _layout(
     refcount="refcount", tag="tag", to="data", pc="ndim", reason="dtype", device="device", source="storage", ticket="count"
 )
 #: A dead object, in a list of dead objects or of free ones.
-FREE = _layout(next="refcount", tag="tag", data="data", nbytes=("shape", 0))
+FREE = _layout(next="refcount", tag="tag", data="data", nbytes="dtype")
 
 TAG_TENSOR, TAG_STORAGE, TAG_ADT, TAG_CLOSURE, TAG_PENDING = 1, 2, 3, 4, 5

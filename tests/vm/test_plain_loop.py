@@ -13,6 +13,7 @@ from relayvm.ops.native import memory
 from relayvm.ops.native.threads import team
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode import isa
+from relayvm.vm.options import POISON_VARIABLE
 from relayvm.vm.runtime import heap, requests, stream
 
 from ..arrays import leaves
@@ -52,6 +53,19 @@ PROGRAMS = {
         def @main(%n: int64, %x: Tensor[(?), float32]) { @loop(%n, (0f, %x)) }""",
         lambda n, rng: (np.array(n, np.int64), rng.standard_normal(n).astype("f")),
     ),
+    "list": (
+        """type List { Cons(int32, List), Nil }
+        type Wide { Wide(int32, int32, int32, int32), Wider(int32, int32, int32, int32, int32, int32, int32, int32, int32,
+          int32, int32, int32) }
+        def @build(%n: int32, %l: List) -> List { if (%n == 0) { %l } else { @build(%n - 1, Cons(%n, %l)) } }
+        def @total(%l: List, %a: int32) -> int32 { match (%l) { Cons(%x, %t) => @total(%t, %a + %x), Nil => %a } }
+        def @first(%w: Wide) -> int32 { match (%w) { Wide(%a, _, _, _) => %a, Wider(%a, _, _, _, _, _, _, _, _, _, _, _) => %a } }
+        def @main(%n: int32) -> (int32, int32, int32) {
+          let %wide = Wide(%n, %n, %n, %n); let %wider = Wider(%n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+          (@total(@build(%n, Nil), 0), @first(%wide), @first(%wider))
+        }""",
+        lambda n, rng: (np.array(300 if n == 5 else n, np.int32),),
+    ),
     "closure": (
         """def @main(%n: int64, %x: Tensor[(?), float32]) {
           let %step = fn (%y: Tensor[(?), float32]) -> Tensor[(?), float32] { %y + %x };
@@ -65,10 +79,17 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name,poison",
+    # objects are smaller if dead memory is not poisoned
+    [*((name, "1") for name in PROGRAMS), *((name, "0") for name in ("recursion", "tail_recursion_of_tuples", "list"))],
+)
 # the devices with memory on the host, where accesses can be observed
 @pytest.mark.parametrize("target", ["cpu", "sim"])
-def test_the_loop_gives_the_same_un_jitted_and_range_checked(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loop_gives_the_same_un_jitted_and_range_checked(
+    name: str, poison: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(POISON_VARIABLE, poison)
     text, make = PROGRAMS[name]
     exe = relay.compile(relay.parse(HEADER + text), target=target)
     native = VirtualMachine(exe)

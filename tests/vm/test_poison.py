@@ -10,6 +10,7 @@ from relayvm.ops.native.memory import ARRAYS, tensor
 from relayvm.ops.native.object_layout import TAG_TENSOR
 from relayvm.vm.options import POISON_VARIABLE
 from relayvm.vm.runtime import heap, poison
+from relayvm.vm.runtime.objects import chunks
 from relayvm.vm.runtime.state_layout import CPU, POISON
 
 from ..programs import HEADER
@@ -24,7 +25,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> relay.VirtualMachine:
 
 def tensor_in(state: int, storage: int, offset: int, nbytes: int) -> int:
     """A tensor in a part of a storage, filled with ones."""
-    at = heap.new_object(state, TAG_TENSOR)
+    at = chunks.new_object(state, TAG_TENSOR, chunks.LARGE)
     t = tensor(at)
     t.storage, t.data, t.device, t.ndim = heap.retain(storage), tensor(storage).data + offset, CPU, 0
     poison.link_tensor(at, nbytes)

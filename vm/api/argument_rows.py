@@ -18,7 +18,8 @@ from ...ops.native.object_layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
 from ...ops.native.objects import adt_at, storage_at
 from ...ops.native.status import OUT_OF_MEMORY
 from ..bytecode.sync_reason import SyncReason, number_of
-from ..runtime.heap import DONATED, new_object, new_record, release, retain
+from ..runtime.heap import DONATED, new_record, release, retain
+from ..runtime.objects.chunks import LARGE, new_object
 from ..runtime.poison import link_tensor
 from ..runtime.state_layout import CUDA, state_at
 from ..runtime.stream import host_to_device, wait_for_all
@@ -75,7 +76,7 @@ def object_of(state: int, row: int) -> int:
         return new_record(state, TAG_ADT, load_i64(row + 8 * _DTYPE), what)
     if kind == _OBJECT:
         return on_device(state, retain(what), load_i64(row + 8 * _WANTED))
-    at = new_object(state, TAG_TENSOR)
+    at = new_object(state, TAG_TENSOR, LARGE)
     if at == 0:
         return 0
     t = tensor(at)
@@ -95,7 +96,7 @@ def object_of(state: int, row: int) -> int:
 @native
 def give(state: int, at: int, nbytes: int) -> bool:
     """Make the tensor ``at`` the owner of its donated array; False: out of memory."""
-    storage = new_object(state, TAG_STORAGE)
+    storage = new_object(state, TAG_STORAGE, LARGE)
     if storage == 0:
         return False
     s = storage_at(storage)

@@ -33,7 +33,7 @@ from ...ops.native.memory import (
 from ...ops.native.object_layout import TAG_TENSOR
 from ..bytecode.signature import PARAMETER_WORDS
 from ..runtime import requests
-from ..runtime.heap import new_object
+from ..runtime.objects.chunks import LARGE, new_object
 from ..runtime.requests import RELEASE, TO_DEVICE
 from ..runtime.state_layout import state_at
 
@@ -107,7 +107,7 @@ def wrap_array(state: int, array: int, parameter: int, array_type: int) -> int:
                 store_i64(slot, size)
             elif load_i64(slot) != size:
                 return 0
-    at = new_object(state, TAG_TENSOR)
+    at = new_object(state, TAG_TENSOR, LARGE)
     if at == 0:
         return 0
     t = tensor(at)

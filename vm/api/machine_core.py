@@ -403,7 +403,7 @@ class MachineCore:
         return {name: int(self._runtime.view[name]) for name in ("live_bytes", "pool_bytes", "live_objects")}
 
     def trim(self) -> int:
-        """Return free memory to the system; the number of bytes.  Raises VMError if the machine is running."""
+        """Return free memory to the system; the bytes of its storages.  Raises VMError if the machine is running."""
         return self._exclusively(functools.partial(self._runtime.request, requests.TRIM, 0, 0))
 
     @property

@@ -16,7 +16,6 @@ from .frames import set_register
 from .heap import (
     checked_bytes,
     n_bytes,
-    new_object,
     new_record,
     new_storage,
     release,
@@ -26,6 +25,7 @@ from .heap import (
     vector,
 )
 from .launch_check import gather_operands
+from .objects.chunks import new_object, size_of_tensor
 from .poison import link_tensor
 from .shape_eval import evaluate
 from .state_layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
@@ -136,7 +136,7 @@ def alloc_tensor(state: int, dst: int, storage: int, offset: int, dtype: int, di
         return status_of_bytes(nbytes)
     if offset + nbytes > block.nbytes:
         return INTERNAL
-    made = new_object(state, TAG_TENSOR)
+    made = new_object(state, TAG_TENSOR, size_of_tensor(state, n_dims))
     if made == 0:
         return OUT_OF_MEMORY
     t = tensor(made)

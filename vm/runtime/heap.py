@@ -1,18 +1,40 @@
 """Memory of the machine, as machine code: objects, reference counts, pooled storage.
 
-Objects are records (``ops.native.object_layout.TENSOR``) from a free list.  A freed storage keeps its block and goes to the free
-list of its size class, so a repeated run allocates nothing.  Sizes are in bytes.
+``objects.chunks`` has the memory of objects.  A freed storage keeps its block and goes to the free list of its size class, so a
+repeated run allocates nothing.  Small storages on the host have no block.  Sizes are in bytes.
 """
 
 from __future__ import annotations
 
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE
 from ...ops.native.jit.c_functions import call_6
+from ...ops.native.jit.inlining import keep_out_of_line
 from ...ops.native.memory import alloc, copy_bytes, fill_bytes, free, load_i64, native, store_i64, tensor
-from ...ops.native.object_layout import OBJECT_BYTES, TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR, TENSOR
+from ...ops.native.object_layout import (
+    ADT,
+    OBJECT_BYTES,
+    STORAGE,
+    TAG_ADT,
+    TAG_CLOSURE,
+    TAG_PENDING,
+    TAG_STORAGE,
+    TAG_TENSOR,
+    TENSOR,
+)
 from ...ops.native.objects import adt_at, free_at, pending_at, storage_at
 from ...ops.native.status import OUT_OF_MEMORY, SIZE_OVERFLOW
 from ..devices.sim.device_queue import queue_poison
+from .objects.chunks import (
+    INLINE_FIELDS,
+    LARGE,
+    SMALL,
+    free_object,
+    is_inline_storage,
+    new_object,
+    size_of_record,
+    size_of_storage,
+    size_of_tensor,
+)
 from .poison import NBYTES, link_tensor, unlink_tensor
 from .state_layout import (
     CLASSES_PER_POWER,
@@ -34,13 +56,10 @@ from .state_layout import (
     state_at,
 )
 
-#: Objects per allocated chunk.
-OBJECTS_PER_CHUNK = 256
-assert TENSOR.fields is not None
+assert TENSOR.fields is not None and STORAGE.fields is not None and ADT.fields is not None
 _PAYLOAD = TENSOR.fields["payload"][1]
-_SHAPE = TENSOR.fields["shape"][1]
-#: Fields of a tuple or closure that are stored in the object itself (shape and payload words).
-INLINE_FIELDS = (OBJECT_BYTES - _SHAPE) // 8
+_ELEMENTS = STORAGE.fields["elements"][1]
+_FIELDS = ADT.fields["inline"][1]
 _ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
 _MAX_BYTES = 1 << 46
 #: The limit for a tensor without elements, with its empty axes counted as 1: loops over it then take seconds at most.
@@ -52,40 +71,6 @@ DONATED = -1
 
 
 # ---- objects -------------------------------------------------------------------------------------------------------
-
-
-@native
-def refill_objects(state: int) -> bool:
-    """Refill the free list.  False if there is no memory."""
-    chunk = alloc(64 + OBJECTS_PER_CHUNK * OBJECT_BYTES)
-    if chunk == 0:
-        return False
-    s = state_at(state)
-    store_i64(chunk, s.object_chunks)
-    s.object_chunks = chunk
-    head: int = s.free_objects
-    for i in range(OBJECTS_PER_CHUNK):
-        at = chunk + 64 + i * OBJECT_BYTES
-        free_at(at).next = head
-        head = at
-    s.free_objects = head
-    return True
-
-
-@native
-def new_object(state: int, tag: int) -> int:
-    """A new object, owned by the caller; 0 if there is no memory."""
-    s = state_at(state)
-    if s.free_objects == 0 and not refill_objects(state):
-        return 0
-    at = s.free_objects
-    s.free_objects = free_at(at).next
-    o = tensor(at)
-    s.live_objects += 1
-    o.refcount = 1
-    o.tag = tag
-    o.storage = 0
-    return at
 
 
 @native
@@ -102,77 +87,87 @@ def release(state: int, at: int) -> None:
         return
     o = tensor(at)
     o.refcount -= 1
-    if o.refcount != 0:
-        return
+    if o.refcount == 0:
+        if o.tag == TAG_TENSOR:
+            free_tensor(state, at)
+        else:
+            free_others(state, at)
+
+
+@native
+def free_tensor(state: int, at: int) -> None:
+    """Free a dead tensor, and its storage with the last tensor in it."""
+    o = tensor(at)
+    if o.storage != 0:
+        if state_at(state).poison != 0:
+            unlink_tensor(state, at)
+        storage = storage_at(o.storage)
+        storage.refcount -= 1
+        if storage.refcount == 0:
+            free_storage(state, o.storage)
+    if o.count == 0:
+        free_object(state, at, LARGE)
+    else:
+        free_object(state, at, SMALL)
+
+
+@native
+def free_others(state: int, at: int) -> None:
+    """Free a dead object that is no tensor, and the objects that die with it."""
+    keep_out_of_line()
     head = at  # a list of dead objects; ``next``, their count of references, is 0 for the last
     while head != 0:
         at = head
-        o = tensor(at)
         head = free_at(at).next
-        tag = o.tag
-        if tag == TAG_TENSOR:
-            if o.storage != 0 and state_at(state).poison != 0:
-                unlink_tensor(state, at)
-            head = release_field(o.storage, head)
-        elif tag == TAG_STORAGE:
+        tag = tensor(at).tag
+        if tag == TAG_STORAGE:
             free_storage(state, at)
-            continue
         elif tag == TAG_ADT or tag == TAG_CLOSURE:
             held = adt_at(at)
             for i in range(held.n_fields):
-                head = release_field(load_i64(held.fields + 8 * i), head)
-            if held.separate != 0:
+                head = release_field(state, load_i64(held.fields + 8 * i), head)
+            if held.fields != at + _FIELDS:
                 free(held.fields)
+            free_object(state, at, size_of_record(held.n_fields))
         elif tag == TAG_PENDING:
             # the copy is dropped, but the GPU may still be writing to it
             pending = pending_at(at)
             if pending.device == CUDA:
                 call_6(state_at(state).gpu, state, GPU_COPY_WAIT, pending.ticket, 0, 0, 0)
-            head = release_field(pending.source, release_field(pending.to, head))
-        free_object(state, at)
+            head = release_field(state, pending.source, release_field(state, pending.to, head))
+            free_object(state, at, SMALL)
 
 
 @native
-def release_field(at: int, head: int) -> int:
-    """Decrement the reference count of a field; the new head of the list of dead objects."""
+def release_field(state: int, at: int, head: int) -> int:
+    """Decrement the reference count of a field, and free a dead tensor; the new head of the list of other dead objects."""
     if at == 0:
         return head
     o = tensor(at)
     o.refcount -= 1
     if o.refcount != 0:
         return head
+    if o.tag == TAG_TENSOR:
+        free_tensor(state, at)
+        return head
     free_at(at).next = head
     return at
 
 
 @native
-def free_object(state: int, at: int) -> None:
-    s = state_at(state)
-    o = free_at(at)
-    o.tag = 0
-    o.next = s.free_objects
-    s.free_objects = at
-    s.live_objects -= 1
-
-
-@native
 def new_record(state: int, tag: int, number: int, n_fields: int) -> int:
     """A tuple (``number``: constructor tag) or closure (function number) of ``n_fields`` fields; 0: no memory."""
-    at = new_object(state, tag)
+    at = new_object(state, tag, size_of_record(n_fields))
     if at == 0:
         return 0
     o = adt_at(at)  # a closure has its function's number in the same place
     o.constructor = number
     o.n_fields = n_fields
-    o.separate = 0
-    o.fields = at + _SHAPE
+    o.fields = at + _FIELDS
     if n_fields > INLINE_FIELDS:
         o.fields = alloc(8 * n_fields)
-        o.separate = 1
         if o.fields == 0:
-            o.separate = 0
-            o.n_fields = 0
-            release(state, at)
+            free_object(state, at, LARGE)
             return 0
     for i in range(n_fields):
         store_i64(o.fields + 8 * i, 0)
@@ -256,20 +251,23 @@ def allocate_storage(state: int, size: int, device: int, c: int) -> int:
         trim(state)
         if s.pool_bytes + size > s.limit_bytes:
             return 0
-    block = new_block(state, device, size)
-    if block == 0:
-        trim(state)
+    at = new_object(state, TAG_STORAGE, size_of_storage(state, device, size))
+    if at == 0:
+        return 0
+    block = at + _ELEMENTS
+    if not is_inline_storage(device, size):
         block = new_block(state, device, size)
         if block == 0:
-            return 0
-    at = new_object(state, TAG_STORAGE)
-    if at == 0:
-        free_block(state, device, block)
-        return 0
+            trim(state)
+            block = new_block(state, device, size)
+            if block == 0:
+                free_object(state, at, size_of_storage(state, device, size))
+                return 0
     if device == SIM or (device == CPU and s.poison != 0):
         fill_bytes(block, POISON, size)
     o = storage_at(at)
-    o.first_tensor = 0
+    if s.poison != 0:
+        o.first_tensor = 0
     o.data = block
     o.nbytes = size
     o.users = 0
@@ -281,35 +279,44 @@ def allocate_storage(state: int, size: int, device: int, c: int) -> int:
 
 @native
 def free_storage(state: int, at: int) -> None:
-    """Return a storage to the pool.
-
-    On ``sim`` the block is poisoned after the work queued so far.  A GPU works in stream order: the next user of the block is
-    launched after the last one, and waits for the foreign streams that used the block.
-    """
+    """Return a storage to the pool; a donated one to its array."""
     s = state_at(state)
     o = storage_at(at)
-    size = o.nbytes
+    if o.device != CPU or s.poison != 0:
+        end_use(state, at)
     if o.size_class == DONATED:
-        if s.poison != 0:
-            fill_bytes(o.data, POISON, size)
-        free_object(state, at)
+        free_object(state, at, LARGE)
         return
-    if o.device == SIM:
-        queue_poison(state, o.data, size)
-    elif o.device == CPU and s.poison != 0:
-        fill_bytes(o.data, POISON, size)
-    elif o.device == CUDA and o.users != 0:
-        call_6(s.gpu, state, GPU_AWAIT, o.users, 0, 0, 0)
-        o.users = 0
     slot = o.device * N_CLASSES + o.size_class
     free_at(at).next = s.free_storage[slot]
     s.free_storage[slot] = at
-    s.live_bytes -= size
+    s.live_bytes -= o.nbytes
+
+
+@native
+def end_use(state: int, at: int) -> None:
+    """End the use of a storage's bytes.
+
+    On ``sim`` they are poisoned after the work queued so far.  A GPU works in stream order: the next user of the block is
+    launched after the last one, and waits for the foreign streams that used the block.
+    """
+    keep_out_of_line()
+    o = storage_at(at)
+    if o.device == SIM:
+        queue_poison(state, o.data, o.nbytes)
+    elif o.device == CPU and state_at(state).poison != 0:
+        fill_bytes(o.data, POISON, o.nbytes)
+    elif o.device == CUDA and o.users != 0:
+        call_6(state_at(state).gpu, state, GPU_AWAIT, o.users, 0, 0, 0)
+        o.users = 0
 
 
 @native
 def trim(state: int) -> int:
-    """Return the pool's free blocks to the system; blocks that queued work may use stay.  The number of bytes returned."""
+    """Free the pool's free storages; blocks that queued work may use stay.  The number of their bytes.
+
+    Blocks are returned to the system; the bytes of small storages on the host are among the free objects.
+    """
     s = state_at(state)
     given = 0
     if s.gpu != 0:
@@ -321,9 +328,11 @@ def trim(state: int) -> int:
             at = s.free_storage[device * N_CLASSES + c]
             while at != 0:
                 following = free_at(at).next
-                free_block(state, device, free_at(at).data)
-                given += free_at(at).nbytes
-                free_object(state, at)
+                if not is_inline_storage(device, free_at(at).nbytes):
+                    free_block(state, device, free_at(at).data)
+                size = free_at(at).nbytes
+                given += size
+                free_object(state, at, size_of_storage(state, device, size))
                 at = following
             s.free_storage[device * N_CLASSES + c] = 0
     s.pool_bytes -= given
@@ -377,7 +386,7 @@ def checked_bytes(shape: int, ndim: int, dtype: int) -> int:
 @native
 def vector(state: int, n: int) -> int:
     """A host int64 vector of ``n <= 8`` elements, stored in the object itself; 0: no memory."""
-    at = new_object(state, TAG_TENSOR)
+    at = new_object(state, TAG_TENSOR, LARGE)
     if at != 0:
         o = tensor(at)
         o.ndim = 1
@@ -401,13 +410,14 @@ def scalar(state: int, value: int) -> int:
 @native
 def is_inline(at: int) -> bool:
     """Whether the tensor stores its elements in the object itself."""
-    return tensor(at).data == at + _PAYLOAD  # type: ignore[no-any-return]
+    t = tensor(at)
+    return t.storage == 0 and t.data == at + _PAYLOAD  # type: ignore[no-any-return]
 
 
 @native
 def view(state: int, source: int, dtype: int) -> int:
     """A view of a tensor's elements, whose shape the caller sets; 0: no memory."""
-    at = new_object(state, TAG_TENSOR)
+    at = new_object(state, TAG_TENSOR, LARGE)
     if at == 0:
         return 0
     o = tensor(at)
@@ -433,7 +443,7 @@ def like(state: int, source: int, device: int) -> int:
     storage = new_storage(state, n_bytes(source), device)
     if storage == 0:
         return 0
-    at = new_object(state, TAG_TENSOR)
+    at = new_object(state, TAG_TENSOR, size_of_tensor(state, tensor(source).ndim))
     if at == 0:
         release(state, storage)
         return 0

@@ -53,6 +53,7 @@ def run_loop(state):
             if fuel < 0:
                 fuel = {_FUEL}
                 if out_of_time(state):
+                    n_instructions -= 1  # it runs when the loop resumes
                     reason = OUT_OF_FUEL
                     break
 {indent(branches(HANDLERS), " " * 8)}

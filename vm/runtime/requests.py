@@ -10,6 +10,7 @@ from ..devices.sim.simulated_device import ALL, drain
 from .frames import open_frame, reserve_stack, unwind
 from .heap import owned, release, retain, trim
 from .loop import run_loop
+from .objects.chunks import trim_chunks
 from .state_layout import (
     CLOSED,
     GPU_CLOSE,
@@ -149,7 +150,9 @@ def answer_to(state: int, request: int, a: int, b: int) -> int:
     if request == WAIT:
         return wait_for_all(state, a) + 0
     if request == TRIM:
-        return trim(state)
+        given = trim(state)
+        trim_chunks(state)
+        return given
     if request == TRACE:
         return call_6(gpu, state, GPU_TRACE, 0, 0, 0, 0)
     if request == RETIRE:

@@ -15,6 +15,8 @@ _WORD = np.int64
 #: Size classes of storage: multiples of 64 bytes up to 1 KiB, then 8 per power of two: at most an eighth is wasted.
 SMALL_CLASSES, FIRST_POWER, CLASSES_PER_POWER = 16, 10, 8
 N_CLASSES = SMALL_CLASSES + CLASSES_PER_POWER * 37
+#: Number of sizes of objects: one, two or three lines of the cache.
+OBJECT_SIZES = 3
 #: Devices by number (``executable.DEVICES``), and the pools of storage: one for each device, and page-locked host memory, for
 #: copies between a GPU and the host.
 N_DEVICES = 3
@@ -57,7 +59,8 @@ STATE = np.dtype(
         ("result", _WORD),
         ("deadline_ns", _WORD),
         # memory
-        ("free_objects", _WORD),
+        ("free_objects", _WORD, (OBJECT_SIZES,)),  # for each size (see ``objects.chunks``)
+        ("open_chunks", _WORD, (OBJECT_SIZES,)),  # the last chunk of each size
         ("object_chunks", _WORD),
         ("free_storage", _WORD, (N_POOLS * N_CLASSES,)),
         ("live_bytes", _WORD),

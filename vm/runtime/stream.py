@@ -17,7 +17,8 @@ from ..bytecode.sync_reason import SyncReason, number_of
 from ..devices.sim.device_queue import queue_copy
 from ..devices.sim.simulated_device import ALL, drain, end_of_queue, is_full, is_lost, queue_kernel
 from .event_trace import record_event, record_kernel
-from .heap import free_object, like, n_bytes, new_object, release, retain
+from .heap import like, n_bytes, release, retain
+from .objects.chunks import SMALL, free_object, new_object
 from .state_layout import (
     CPU,
     CUDA,
@@ -134,7 +135,7 @@ def new_pending(state: int, to: int, source: int) -> int:
     """A pending copy of ``source`` into ``to``, which it takes over (0: no memory); 0: no memory."""
     if to == 0:
         return 0
-    at = new_object(state, TAG_PENDING)
+    at = new_object(state, TAG_PENDING, SMALL)
     if at == 0:
         release(state, to)
         return 0
@@ -170,7 +171,7 @@ def end_copy(state: int, at: int, why: int, until: int) -> int:
         if s.tracing != TRACE_OFF:
             record_event(state, EVENT_DTOH, pc, reason, start, clock_ns(), nbytes)
     s.status = status
-    free_object(state, at)
+    free_object(state, at, SMALL)
     release(state, source)
     if status != 0:
         release(state, to)

@@ -15,7 +15,7 @@ import numpy as np
 import relayvm as relay
 from relayvm.ops.core.tensor_types import TensorType, TupleType, Type, numpy_dtype
 from relayvm.ops.native.memory import ARRAYS
-from relayvm.ops.native.memory import tensor as record_at
+from relayvm.ops.native.objects import free_at
 from relayvm.shape_funcs.symbolic.dim import Dim, const
 from relayvm.vm.api.executable import Executable, from_bytes
 from relayvm.vm.api.machine import VirtualMachine
@@ -142,11 +142,10 @@ def _state(vm: VirtualMachine) -> str | None:
     elif vm.memory["live_bytes"] != 0:
         return f"{vm.memory['live_bytes']} bytes of results that nobody holds stay in use"
     for at in _free_storages(vm):
-        block = record_at(at)
-        data = ARRAYS["array_uint8"](block.data, block.shape[0])
+        data = ARRAYS["array_uint8"](free_at(at).data, free_at(at).nbytes)
         if not (data == POISON).all():
             first = int(np.flatnonzero(data != POISON)[0])
-            return f"memory that is free was written: byte {first} of a block of {block.shape[0]}"
+            return f"memory that is free was written: byte {first} of a block of {len(data)}"
     return None
 
 
@@ -158,4 +157,4 @@ def _free_storages(vm: VirtualMachine) -> Iterator[int]:
         at = int(vm._runtime.view["free_storage"][c])
         while at:
             yield at
-            at = int(record_at(at).refcount)
+            at = int(free_at(at).next)

@@ -8,11 +8,12 @@ Copies to the host go to a second stream, behind an event that marks the work th
 from __future__ import annotations
 
 from ....ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native, store_i64, tensor
-from ....ops.native.object_layout import OBJECT_BYTES, TAG_STORAGE
+from ....ops.native.object_layout import TAG_STORAGE
 from ....ops.native.objects import storage_at
 from ....ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
 from ...runtime.event_trace import begin_kernel
-from ...runtime.heap import LOST, OBJECTS_PER_CHUNK, new_storage, release
+from ...runtime.heap import LOST, new_storage, release
+from ...runtime.objects.chunks import chunk_at, object_in
 from ...runtime.shape_eval import load_slots, run_rows
 from ...runtime.state_layout import (
     CUDA,
@@ -423,11 +424,11 @@ def mark_lost(state: int, good_serial: int) -> None:
     """Mark every storage of the GPU that a launch after ``good_serial`` wrote: see ``heap.LOST``."""
     chunk: int = state_at(state).object_chunks
     while chunk != 0:
-        for i in range(OBJECTS_PER_CHUNK):
-            o = storage_at(chunk + 64 + i * OBJECT_BYTES)
+        for i in range(chunk_at(chunk).used):
+            o = storage_at(object_in(chunk, i))
             if o.tag == TAG_STORAGE and o.device == CUDA and o.writer > good_serial:
                 o.writer = LOST
-        chunk = load_i64(chunk)
+        chunk = chunk_at(chunk).next
 
 
 @native

@@ -12,6 +12,7 @@ from ....ops.native.status import OK, OUT_OF_MEMORY
 from ....ops.native.threads.team import run_kernel
 from ...runtime.event_trace import record_kernel
 from ...runtime.heap import LOST
+from ...runtime.objects.chunks import bytes_of_tensor
 from ...runtime.state_layout import POISON, TRACE_OFF, state_at
 from .device_queue import QUEUE_COPY, QUEUE_KERNEL, QUEUE_POISON, reserve
 
@@ -39,7 +40,8 @@ def queue_kernel(state: int, function: int, argv: int, n: int, n_outputs: int, p
     store_i64(at + 32, pc)
     store_i64(at + 40, packed)
     for i in range(n):
-        copy_bytes(at + 8 * _HEAD + i * OBJECT_BYTES, load_i64(argv + 8 * i), OBJECT_BYTES)
+        source = load_i64(argv + 8 * i)
+        copy_bytes(at + 8 * _HEAD + i * OBJECT_BYTES, source, bytes_of_tensor(source))
     store_i64(at + 48, start)
     store_i64(at + 56, clock_ns() if start != 0 else 0)
     store_i64(at + 64, n_outputs)

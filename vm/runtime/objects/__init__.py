@@ -1,0 +1,1 @@
+"""Objects of the machine: their memory, and the search for reference cycles."""
