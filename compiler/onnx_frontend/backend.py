@@ -25,8 +25,13 @@ class PreparedModel(BackendRep):
     def run(self, inputs: Sequence[Any] | Any, **named: Any) -> tuple[Any, ...]:
         """The outputs for a list of arrays, or for one array.  Raises InputError, VMError."""
         given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-        result = self.machine.run(*(np.asarray(a) for a in given), **named)
+        result = self.machine.run(*map(_argument, given), **named)
         return tuple(map(_array, result)) if isinstance(result, tuple) else (_array(result),)
+
+
+def _argument(value: Any) -> Any:
+    """An input for the machine: arrays, numbers and TensorProtos are arrays."""
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
 
 
 def _array(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...ops.core.tensor_types import TensorType, Type
@@ -45,8 +45,8 @@ def fixed_body(domain: str, name: str, version: int) -> FunctionDef | None:
     return _parsed(schema.get_function_with_opset_version(_best(schema.function_opset_versions, version)))
 
 
-def body_for(node: NodeDef, version: int, types: Sequence[Type | None]) -> FunctionDef | None:
-    """The body that the standard gives for a call with inputs of these types; None if there is none."""
+def body_for(node: NodeDef, version: int, types: Sequence[Type | None], attributes: Mapping[str, Any]) -> FunctionDef | None:
+    """The body that the standard gives for a call with inputs of these types and these attributes; None if there is none."""
     domain = domain_of(node.proto.domain)
     fixed = fixed_body(domain, node.proto.op_type, version)
     schema = schema_of(domain, node.proto.op_type, version)
@@ -54,7 +54,26 @@ def body_for(node: NodeDef, version: int, types: Sequence[Type | None]) -> Funct
         return fixed
     best = _best(schema.context_dependent_function_opset_versions, version)
     described = [_type_proto(t).SerializeToString() for t in types]
-    return _parsed(schema.get_context_dependent_function_with_opset_version(best, node.proto.SerializeToString(), described))
+    return _parsed(schema.get_context_dependent_function_with_opset_version(best, _resolved(node, attributes), described))
+
+
+def _resolved(node: NodeDef, attributes: Mapping[str, Any]) -> bytes:
+    """The node with the values of attributes that refer to those of the function around."""
+    proto = type(node.proto)()
+    proto.CopyFrom(node.proto)
+    del proto.attribute[:]
+    for name, attribute in attributes.items():
+        made = proto.attribute.add()
+        made.CopyFrom(attribute)
+        made.name = name
+    return bytes(proto.SerializeToString())
+
+
+def newest_version() -> int:
+    """The newest version of the standard's operators."""
+    import onnx.defs
+
+    return int(onnx.defs.onnx_opset_version())
 
 
 def default_attributes(domain: str, name: str, version: int) -> dict[str, Any]:

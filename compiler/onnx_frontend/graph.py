@@ -9,7 +9,7 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError, RelayError, Span
 from ..ir.expr import Expr
 from .attributes import attribute_value, check_attributes
-from .function_bodies import body_for, default_attributes, model_function
+from .function_bodies import body_for, default_attributes, model_function, newest_version
 from .model import MAX_NESTING, FunctionDef, GraphDef, Model, NodeDef
 from .node import Node
 from .operator_table import Converter, converter, domain_of
@@ -99,11 +99,13 @@ class GraphConverter:
             assert version is not None
             self._convert(node, found, version, span)
             return
-        body = None if version is None else body_for(node, version, [self._type_of(n, span) for n in node.proto.input])
+        types = [self._type_of(n, span) for n in node.proto.input]
+        body = None if version is None else body_for(node, version, types, self._attributes(node))
         if body is None:
             raise unsupported([(node, self.caller or node, version)])
         assert version is not None
-        self._inline(node, body, body.versions, default_attributes(domain, node.proto.op_type, version))
+        versions = {"": newest_version(), **self.versions, **body.versions}
+        self._inline(node, body, versions, default_attributes(domain, node.proto.op_type, version))
 
     def _is_absent(self, name: str) -> bool:
         """Whether an input is not given: it has no name, or the name of an input that the call of this function omits."""

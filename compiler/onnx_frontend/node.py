@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,8 +13,9 @@ from ...shape_funcs.symbolic.dim import Dim
 from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError, Span
-from ..ir.expr import Expr, type_of
+from ..ir.expr import Expr, If, type_of
 from ..type_inference.call_rules import Mistake
+from ..type_inference.type_match import TypeMismatch, join
 from .model import GraphDef
 from .scope import Scope
 
@@ -74,6 +75,32 @@ class Node:
             return self.scope.bind(expr, self.span, hint)
         except Mistake as mistake:
             raise self.error(mistake.diagnostic.message, mistake.diagnostic.help) from None
+
+    def choose(self, condition: Expr, then: Callable[[Node], Expr], other: Callable[[Node], Expr]) -> Expr:
+        """One of two values, of which only the one that is chosen is computed; each is made by a node in a scope of its own.
+
+        Raises ModelError for a condition that is no bool, and for values whose types have no common type.
+        """
+        known = self.constant(condition)
+        if known is not None:
+            return (then if known.any() else other)(self)
+        branches = []
+        for make in (then, other):
+            inner = replace(self, scope=Scope(self.scope.values))
+            atom = inner.bind(make(inner))
+            branches.append(inner.scope.chain(atom))
+        return self.conditional(condition, *branches)
+
+    def conditional(self, condition: Expr, then: Expr, other: Expr) -> Expr:
+        """The ``if`` of two typed branches.  Raises ModelError as ``choose``."""
+        condition = self.bind(condition)
+        if type_of(condition) != TensorType((), "bool"):
+            raise self.error(f"the condition is {condition.ty}, not one bool")
+        try:
+            ty = join(type_of(then), type_of(other))
+        except TypeMismatch as mismatch:
+            raise self.error(f"the branches have different types: {mismatch}") from None
+        return self.scope.add(If(condition, then, other, span=self.span, ty=ty), "branch")
 
     def type(self, expr: Expr) -> TensorType:
         """The type of a tensor.  Raises ModelError for an expression that is no tensor."""

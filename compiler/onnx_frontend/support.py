@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, ModelError
-from .function_bodies import fixed_body, has_body, model_function
+from .function_bodies import fixed_body, has_body, model_function, newest_version
 from .model import GraphDef, Model, NodeDef, nodes_of
 from .operator_table import converter, declared_versions, domain_of
 
@@ -76,7 +76,7 @@ def check_supported(model: Model) -> None:
             elif version is not None and converter(domain, name, version) is not None:
                 continue
             elif version is not None and (body := fixed_body(domain, name, version)) is not None:
-                todo.append((body.body, body.versions, caller or node))
+                todo.append((body.body, {"": newest_version(), **versions, **body.versions}, caller or node))
             elif version is None or not has_body(domain, name, version):
                 found.append((node, caller or node, version))
     if found:

@@ -42,7 +42,14 @@ def node_cases() -> tuple[Case, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite computes infinities
         found = load_model_tests(kind="node")
-    return tuple(Case(c.name, c.model, c.data_sets, c.rtol, c.atol) for c in found)
+    return tuple(Case(c.name, c.model, [_arrays(s) for s in c.data_sets], c.rtol, c.atol) for c in found)
+
+
+def _arrays(values: Any) -> Any:
+    """The values with stored tensors as arrays."""
+    if isinstance(values, (list, tuple)):
+        return tuple(map(_arrays, values))
+    return onnx.numpy_helper.to_array(values) if isinstance(values, onnx.TensorProto) else values
 
 
 @functools.cache

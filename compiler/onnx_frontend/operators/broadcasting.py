@@ -75,11 +75,3 @@ for _name, _relay in (("Sum", "add"), ("Max", "maximum"), ("Min", "minimum")):
 def mean(node: Node, *tensors: Expr) -> Expr:
     total = reduce(relay.add, tensors)
     return relay.divide(total, number(len(tensors), node.dtype(tensors[0])))
-
-
-@onnx_operator("Expand", since=8)
-def expand(node: Node, x: Expr, shape: Expr) -> Expr:
-    """The shape broadcasts with that of the data."""
-    from .shapes import broadcast_shapes
-
-    return relay.broadcast_to(x, broadcast_shapes(node, x, shape))

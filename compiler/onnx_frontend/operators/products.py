@@ -9,7 +9,7 @@ from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
 from .elementwise import number
-from .shapes import numbers, sizes_or_expr
+from .vectors import numbers, sizes_or_expr
 from .windows import padded_for_windows, window_attributes
 
 

@@ -3,98 +3,166 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
+import numpy as np
+
+from ....ops.core.tensor_types import int_range, is_float
+from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
 from .elementwise import number
+from .run_time_axes import axis_mask, squeezed_by_mask
+from .vectors import length, numbers, sizes_or_expr
 
-Reduce = Callable[[Node, Expr, list[int], bool], Expr]
-
-
-def _sum(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return relay.sum(x, axis=axes, keepdims=keepdims)
+Unary = Callable[[Expr], Expr]
 
 
-def _prod(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return relay.prod(x, axis=axes, keepdims=keepdims)
+@dataclass(frozen=True)
+class Reduction:
+    """A fold of elements, ``prepare`` before it and ``finish`` after it.
+
+    ``fold``: ``sum``, ``prod``, ``max`` or ``min``; ``mean``: whether the sum is divided by the number of elements.
+    """
+
+    fold: str
+    prepare: Unary | None = None
+    finish: Unary | None = None
+    mean: bool = False
+
+    def __call__(self, node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
+        """The reduction over axes known at import."""
+        x = x if self.prepare is None else self.prepare(x)
+        if self.mean:
+            return relay.mean(x, axis=axes, keepdims=keepdims)
+        result = folded(node, self.fold, x, axes, keepdims)
+        return result if self.finish is None else self.finish(result)
+
+    def at_run_time(self, node: Node, x: Expr, mask: Expr) -> Expr:
+        """The reduction over the axes of a mask, which stay as axes of size 1."""
+        x = x if self.prepare is None else self.prepare(x)
+        result = folded_at_run_time(node, self.fold, x, mask)
+        if self.mean:
+            one = const(1, "int64")
+            count = relay.prod(relay.where(relay.equal(mask, one), relay.shape_of(x, dtype="int64"), one))
+            result = relay.divide(result, relay.cast(count, node.dtype(x)))
+        return result if self.finish is None else self.finish(result)
 
 
-def _mean(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return relay.mean(x, axis=axes, keepdims=keepdims)
+class LogSumExp(Reduction):
+    """The logarithm of the sum of exponentials, without overflow; minus infinity of no elements."""
+
+    def __call__(self, node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
+        if all(node.size(x, a) for a in axes):
+            return relay.logsumexp(x, axis=axes, keepdims=keepdims)
+        most = _finite(node, folded(node, "max", x, axes, True))
+        result = relay.add(relay.log(relay.sum(relay.exp(relay.subtract(x, most)), axis=axes, keepdims=True)), most)
+        return result if keepdims else relay.squeeze(result, axes)
+
+    def at_run_time(self, node: Node, x: Expr, mask: Expr) -> Expr:
+        most = _finite(node, folded_at_run_time(node, "max", x, mask))
+        total = folded_at_run_time(node, "sum", relay.exp(relay.subtract(x, most)), mask)
+        return relay.add(relay.log(total), most)
 
 
-def _sum_of_squares(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return relay.sum(relay.multiply(x, x), axis=axes, keepdims=keepdims)
+def _finite(node: Node, x: Expr) -> Expr:
+    return relay.where(relay.isinf(x), number(0, node.dtype(x)), x)
 
 
-def _l1(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return relay.sum(relay.abs(x), axis=axes, keepdims=keepdims)
+def folded(node: Node, fold: str, x: Expr, axes: list[int], keepdims: bool) -> Expr:
+    """The fold of elements; the largest of no elements is the smallest number of the dtype, and the other way round."""
+    dtype = node.dtype(x)
+    if dtype == "bool" and fold in ("max", "min"):
+        return getattr(relay, "any" if fold == "max" else "all")(x, axis=axes, keepdims=keepdims)
+
+    def result(inner: Node) -> Expr:
+        return getattr(relay, fold)(x, axis=axes, keepdims=keepdims)
+
+    sizes = [node.size(x, a) for a in axes]
+    if fold in ("sum", "prod") or all(sizes):
+        return result(node)
+    least, most = (-np.inf, np.inf) if is_float(dtype) else int_range(dtype)
+    x = node.bind(x)
+
+    def nothing(inner: Node) -> Expr:
+        # a sum over the axes has the shape of the result
+        shape = relay.shape_of(relay.sum(x, axis=axes, keepdims=keepdims), dtype="int64")
+        fill = number(least if fold == "max" else most, dtype)
+        return relay.full(fill, sizes_or_expr(inner, inner.bind(shape)), dtype)
+
+    if 0 in sizes:
+        return nothing(node)
+    taken = relay.take(relay.shape_of(x, dtype="int64"), numbers(axes), axis=0)
+    return node.choose(relay.equal(relay.prod(taken), const(0, "int64")), nothing, result)
 
 
-def _l2(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return relay.sqrt(_sum_of_squares(node, x, axes, keepdims))
+def folded_at_run_time(node: Node, fold: str, x: Expr, mask: Expr) -> Expr:
+    """The fold over the axes of a mask, one after the other; they stay as axes of size 1."""
+    mask = node.bind(mask)
+    for axis in range(node.rank(x)):
+        wanted = relay.equal(relay.take(mask, const(axis, "int64"), axis=0), const(1, "int64"))
+        x = _folded_if(node, wanted, fold, node.bind(x), axis)
+    return x
 
 
-def _log_sum(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return relay.log(relay.sum(x, axis=axes, keepdims=keepdims))
+def _folded_if(node: Node, wanted: Expr, fold: str, x: Expr, axis: int) -> Expr:
+    return node.choose(wanted, lambda inner: folded(inner, fold, x, [axis], True), lambda _: x)
 
 
-def _log_sum_exp(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-    return relay.logsumexp(x, axis=axes, keepdims=keepdims)
-
-
-def _extreme(name: str) -> Reduce:
-    """The largest or the smallest element; of no elements, the smallest or the largest number."""
-
-    def reduce(node: Node, x: Expr, axes: list[int], keepdims: bool) -> Expr:
-        if node.dtype(x) == "bool":
-            function: Any = relay.any if name == "max" else relay.all
-            return function(x, axis=axes, keepdims=keepdims)
-        return getattr(relay, name)(x, axis=axes, keepdims=keepdims)
-
-    return reduce
+def _square(x: Expr) -> Expr:
+    return relay.multiply(x, x)
 
 
 #: The reductions, and the version from which axes are an input.
-_REDUCTIONS: dict[str, tuple[Reduce, int]] = {
-    "ReduceSum": (_sum, 13), "ReduceProd": (_prod, 18), "ReduceMean": (_mean, 18), "ReduceMax": (_extreme("max"), 18),
-    "ReduceMin": (_extreme("min"), 18), "ReduceSumSquare": (_sum_of_squares, 18), "ReduceL1": (_l1, 18), "ReduceL2": (_l2, 18),
-    "ReduceLogSum": (_log_sum, 18), "ReduceLogSumExp": (_log_sum_exp, 18),
+_REDUCTIONS: dict[str, tuple[Reduction, int]] = {
+    "ReduceSum": (Reduction("sum"), 13), "ReduceProd": (Reduction("prod"), 18), "ReduceMax": (Reduction("max"), 18),
+    "ReduceMin": (Reduction("min"), 18), "ReduceMean": (Reduction("sum", mean=True), 18),
+    "ReduceSumSquare": (Reduction("sum", _square), 18), "ReduceL1": (Reduction("sum", relay.abs), 18),
+    "ReduceL2": (Reduction("sum", _square, relay.sqrt), 18), "ReduceLogSum": (Reduction("sum", None, relay.log), 18),
+    "ReduceLogSumExp": (LogSumExp("sum"), 18),
 }  # fmt: skip
 
 
-def _by_attribute(reduce: Reduce) -> Callable[[Node, Expr], Expr]:
+def _by_attribute(reduction: Reduction) -> Callable[[Node, Expr], Expr]:
     def convert(node: Node, x: Expr) -> Expr:
         rank = node.rank(x)
-        return _reduced(node, x, node.axes(node.attr("axes") or range(rank), rank), reduce)
+        return _reduced(node, x, node.axes(node.attr("axes") or range(rank), rank), reduction)
 
     return convert
 
 
-def _by_input(reduce: Reduce) -> Callable[[Node, Expr, Expr | None], Expr]:
+def _by_input(reduction: Reduction) -> Callable[[Node, Expr, Expr | None], Expr]:
     def convert(node: Node, x: Expr, axes: Expr | None) -> Expr:
         rank = node.rank(x)
-        given = [] if axes is None or node.sizes(axes) == (0,) else [int(a) for a in node.known(axes, "axes").reshape(-1)]
-        if not given and node.attr("noop_with_empty_axes", 0):
-            return _reduced(node, x, [], reduce)
-        return _reduced(node, x, node.axes(given or range(rank), rank), reduce)
+        is_empty = axes is None or node.sizes(axes) == (0,)
+        known = node.constant(axes)
+        if is_empty and node.attr("noop_with_empty_axes", 0):
+            return _reduced(node, x, [], reduction)
+        if axes is None or is_empty:
+            return _reduced(node, x, list(range(rank)), reduction)
+        if known is not None:
+            return _reduced(node, x, node.axes([int(a) for a in known.reshape(-1)], rank), reduction)
+        mask = axis_mask(node, axes, rank)
+        result = reduction.at_run_time(node, x, mask)
+        if node.attr("keepdims", 1):
+            return result
+        return squeezed_by_mask(node, result, mask, rank - length(node, axes, "axes"))
 
     return convert
 
 
-def _reduced(node: Node, x: Expr, axes: list[int], reduce: Reduce) -> Expr:
+def _reduced(node: Node, x: Expr, axes: list[int], reduction: Reduction) -> Expr:
     if axes:
-        return reduce(node, x, axes, bool(node.attr("keepdims", 1)))
+        return reduction(node, x, axes, bool(node.attr("keepdims", 1)))
     # each element by itself
-    return relay.squeeze(reduce(node, relay.expand_dims(x, 0), [0], True), [0])
+    return relay.squeeze(reduction(node, relay.expand_dims(x, 0), [0], True), [0])
 
 
-for _name, (_reduce, _since) in _REDUCTIONS.items():
-    onnx_operator(_name, since=1)(_by_attribute(_reduce))
-    onnx_operator(_name, since=_since)(_by_input(_reduce))
+for _name, (_reduction, _since) in _REDUCTIONS.items():
+    onnx_operator(_name, since=1)(_by_attribute(_reduction))
+    onnx_operator(_name, since=_since)(_by_input(_reduction))
 
 
 def _position(name: str) -> Callable[[Node, Expr], Expr]:
@@ -109,47 +177,3 @@ def _position(name: str) -> Callable[[Node, Expr], Expr]:
 
 onnx_operator("ArgMax", since=1)(_position("argmax"))
 onnx_operator("ArgMin", since=1)(_position("argmin"))
-
-
-# ---- softmax -----------------------------------------------------------------------------------------------------------
-
-
-def _softmax(name: str) -> Callable[[Node, Expr], Expr]:
-    def convert(node: Node, x: Expr) -> Expr:
-        rank = node.rank(x)
-        if not rank:
-            zero = relay.subtract(x, x)
-            return zero if name == "log_softmax" else relay.exp(zero)
-        return getattr(relay.nn, name)(x, axis=node.axis(node.attr("axis", -1), rank))
-
-    return convert
-
-
-def _softmax_of_rows(name: str) -> Callable[[Node, Expr], Expr]:
-    """Before version 13: over all axes from ``axis`` on."""
-
-    def convert(node: Node, x: Expr) -> Expr:
-        rank = node.rank(x)
-        axis = node.axis(node.attr("axis", 1), rank)
-        function: Any = getattr(relay.nn, name)
-        if axis == rank - 1:
-            return function(x, axis=axis)
-        rows = relay.reshape(x, [0] * axis + [-1])
-        return relay.reshape_like(function(rows, axis=axis), x)
-
-    return convert
-
-
-for _name, _relay in (("Softmax", "softmax"), ("LogSoftmax", "log_softmax")):
-    onnx_operator(_name, since=1)(_softmax_of_rows(_relay))
-    onnx_operator(_name, since=13)(_softmax(_relay))
-
-
-@onnx_operator("Hardmax", since=13)
-def hardmax(node: Node, x: Expr) -> Expr:
-    axis, dtype = node.axis(node.attr("axis", -1), node.rank(x)), node.dtype(x)
-    best = relay.argmax(x, axis=axis, keepdims=False)
-    depth = node.size(x, axis)
-    if depth is None:
-        raise node.error("the size of the axis must be known at import")
-    return relay.one_hot(best, number(1, dtype), number(0, dtype), depth, axis, dtype)

@@ -5,8 +5,6 @@ Where a shape is a value at run time, the operator takes its ``dyn.`` form, and 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -20,30 +18,8 @@ from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
 from ..tensors import dtype_name
-
-
-def numbers(values: Sequence[int]) -> Expr:
-    """A vector of int64."""
-    return const(np.array(list(values), np.int64))
-
-
-def as_int64(node: Node, x: Expr) -> Expr:
-    """The elements as int64."""
-    return x if node.dtype(x) == "int64" else relay.cast(x, "int64")
-
-
-def sizes_or_expr(node: Node, x: Expr) -> Any:
-    """The elements of a vector of sizes as a list if the model determines them, else the vector as int64."""
-    known = node.constant(x)
-    return as_int64(node, x) if known is None else [int(v) for v in known.reshape(-1)]
-
-
-def length(node: Node, vector: Expr, what: str) -> int:
-    """The number of elements of a vector, which decides a rank.  Raises ModelError if it is known at run time only."""
-    shape = node.sizes(vector)
-    if len(shape) > 1 or any(n is None for n in shape):
-        raise node.error(f"the length of {what} must be known at import, for the rank of the result depends on it")
-    return math.prod(n for n in shape if n is not None)
+from .run_time_axes import squeezed_at_run_time, unsqueezed_at_run_time
+from .vectors import as_int64, length, numbers, sizes_or_expr
 
 
 def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
@@ -62,6 +38,12 @@ def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
     given = relay.shape_of(x, dtype="int64")
     given = relay.concatenate([numbers([1] * (count - rank)), given], 0) if rank < count else given
     return relay.where(relay.equal(wanted, numbers([1] * max(rank, count))), given, wanted)
+
+
+@onnx_operator("Expand", since=8)
+def expand(node: Node, x: Expr, shape: Expr) -> Expr:
+    """The shape broadcasts with that of the data."""
+    return relay.broadcast_to(x, broadcast_shapes(node, x, shape))
 
 
 @onnx_operator("Shape", since=1)
@@ -117,7 +99,8 @@ def squeeze(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("Squeeze", since=13)
 def squeeze_axes(node: Node, x: Expr, axes: Expr | None) -> Expr:
-    return squeezed(node, x, None if axes is None else node.known(axes, "axes"))
+    known = node.constant(axes)
+    return squeezed(node, x, known) if axes is None or known is not None else squeezed_at_run_time(node, x, axes)
 
 
 def squeezed(node: Node, x: Expr, axes: Any) -> Expr:
@@ -138,7 +121,8 @@ def unsqueeze(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("Unsqueeze", since=13)
 def unsqueeze_axes(node: Node, x: Expr, axes: Expr) -> Expr:
-    return unsqueezed(node, x, node.known(axes, "axes"))
+    known = node.constant(axes)
+    return unsqueezed_at_run_time(node, x, axes) if known is None else unsqueezed(node, x, known)
 
 
 def unsqueezed(node: Node, x: Expr, axes: Any) -> Expr:
@@ -299,57 +283,3 @@ def _part(node: Node, x: Expr, axis: int, begin: Expr, end: Expr) -> Expr:
     rank = node.rank(x)
     whole = _on_all_axes(node, begin, [axis], rank, 0), _on_all_axes(node, end, [axis], rank, INT64_MAX)
     return relay.dyn.strided_slice(x, *whole, numbers([1] * rank))
-
-
-# ---- padding -----------------------------------------------------------------------------------------------------------
-
-
-@onnx_operator("Pad", since=2)
-def pad_by_attributes(node: Node, x: Expr) -> Expr:
-    value = const(np.array(node.attr("value", 0.0)), node.dtype(x))
-    return _padded(node, x, numbers(node.required("pads")), value, list(range(node.rank(x))))
-
-
-@onnx_operator("Pad", since=11)
-def pad(node: Node, x: Expr, pads: Expr, value: Expr | None, axes: Expr | None) -> Expr:
-    rank = node.rank(x)
-    which = list(range(rank)) if axes is None else node.axes([int(a) for a in node.known(axes, "axes").reshape(-1)], rank)
-    fill = const(np.array(0), node.dtype(x)) if value is None else relay.reshape(value, [])
-    return _padded(node, x, pads, fill, which)
-
-
-def _padded(node: Node, x: Expr, pads: Expr, value: Expr, axes: list[int]) -> Expr:
-    """The data with elements added, or, for negative numbers of elements, without them."""
-    rank, mode = node.rank(x), node.attr("mode", "constant")
-    if not rank:
-        return x
-    known = node.constant(pads)
-    if known is None:
-        pairs = relay.transpose(relay.reshape(as_int64(node, pads), [2, len(axes)]), [1, 0])
-        whole = relay.concatenate([pairs, const(np.zeros((1, 2), np.int64))], 0)
-        width = relay.take(whole, numbers([axes.index(a) if a in axes else len(axes) for a in range(rank)]), axis=0)
-        if mode == "wrap":
-            raise node.error("pads must be known at import for the mode wrap")
-        return relay.dyn.nn.pad(x, width, value, mode)
-    given = dict(zip(axes, known.reshape(2, -1).T.tolist(), strict=True))
-    pairs_known = [tuple(given.get(a, (0, 0))) for a in range(rank)]
-    if any(n < 0 for pair in pairs_known for n in pair):
-        begin, end = [max(-b, 0) for b, _ in pairs_known], [-max(-e, 0) or INT64_MAX for _, e in pairs_known]
-        x = relay.strided_slice(x, begin, end, [1] * rank)
-        pairs_known = [(max(b, 0), max(e, 0)) for b, e in pairs_known]
-    if not any(n for pair in pairs_known for n in pair):
-        return x
-    if mode == "wrap":
-        return _wrapped(node, x, pairs_known)
-    return relay.nn.pad(x, pairs_known, value, mode)
-
-
-def _wrapped(node: Node, x: Expr, pairs: list[tuple[int, int]]) -> Expr:
-    """The data repeated periodically along each axis."""
-    for axis, (before, after) in enumerate(pairs):
-        if before or after:
-            total = relay.take(relay.shape_of(x, dtype="int64"), const(axis, "int64"), axis=0)
-            end = relay.add(total, const(after, "int64"))
-            positions = relay.arange(const(-before, "int64"), end, const(1, "int64"), dtype="int64")
-            x = relay.take(x, positions, axis=axis, mode="wrap")
-    return x

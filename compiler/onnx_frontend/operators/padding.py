@@ -1,0 +1,72 @@
+"""Padding: elements added around a tensor, or removed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....shape_funcs.symbolic.program import INT64_MAX
+from ...builder.build import const
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..node import Node
+from ..operator_table import onnx_operator
+from .vectors import as_int64, length, numbers
+
+
+@onnx_operator("Pad", since=2)
+def pad_by_attributes(node: Node, x: Expr) -> Expr:
+    value = const(np.array(node.attr("value", 0.0)), node.dtype(x))
+    return _padded(node, x, numbers(node.required("pads")), value, list(range(node.rank(x))))
+
+
+@onnx_operator("Pad", since=11)
+def pad(node: Node, x: Expr, pads: Expr, value: Expr | None, axes: Expr | None) -> Expr:
+    rank, fill = node.rank(x), const(np.array(0), node.dtype(x)) if value is None else relay.reshape(value, [])
+    which = node.constant(axes)
+    if axes is not None and which is None:
+        count = length(node, axes, "axes")
+        halves = [relay.strided_slice(as_int64(node, pads), [a], [b]) for a, b in ((0, count), (count, 2 * count))]
+        base, at = numbers([0] * rank), as_int64(node, axes)
+        pads = relay.concatenate([relay.scatter_elements(base, at, h, 0, "update") for h in halves], 0)
+    counted = list(range(rank)) if which is None else node.axes([int(a) for a in which.reshape(-1)], rank)
+    return _padded(node, x, pads, fill, counted)
+
+
+def _padded(node: Node, x: Expr, pads: Expr, value: Expr, axes: list[int]) -> Expr:
+    """The data with elements added, or, for negative numbers of elements, without them."""
+    rank, mode = node.rank(x), node.attr("mode", "constant")
+    if not rank:
+        return x
+    known = node.constant(pads)
+    if known is None:
+        pairs = relay.transpose(relay.reshape(as_int64(node, pads), [2, len(axes)]), [1, 0])
+        whole = relay.concatenate([pairs, const(np.zeros((1, 2), np.int64))], 0)
+        width = relay.take(whole, numbers([axes.index(a) if a in axes else len(axes) for a in range(rank)]), axis=0)
+        if mode == "wrap":
+            return _wrapped(node, x, [tuple(_element(width, a, k) for k in (0, 1)) for a in range(rank)])
+        return relay.dyn.nn.pad(x, width, value, mode)
+    given = dict(zip(axes, known.reshape(2, -1).T.tolist(), strict=True))
+    pairs_known = [tuple(given.get(a, (0, 0))) for a in range(rank)]
+    if any(n < 0 for pair in pairs_known for n in pair):
+        begin, end = [max(-b, 0) for b, _ in pairs_known], [-max(-e, 0) or INT64_MAX for _, e in pairs_known]
+        x = relay.strided_slice(x, begin, end, [1] * rank)
+        pairs_known = [(max(b, 0), max(e, 0)) for b, e in pairs_known]
+    if not any(n for pair in pairs_known for n in pair):
+        return x
+    if mode == "wrap":
+        return _wrapped(node, x, [tuple(const(n, "int64") for n in pair) for pair in pairs_known])
+    return relay.nn.pad(x, pairs_known, value, mode)
+
+
+def _element(pairs: Expr, axis: int, side: int) -> Expr:
+    return relay.take(relay.take(pairs, const(axis, "int64"), axis=0), const(side, "int64"), axis=0)
+
+
+def _wrapped(node: Node, x: Expr, pairs: list[tuple[Expr, ...]]) -> Expr:
+    """The data repeated periodically along each axis."""
+    for axis, (before, after) in enumerate(pairs):
+        if not all(n is not None and not n.any() for n in map(node.constant, (before, after))):
+            total = relay.take(relay.shape_of(x, dtype="int64"), const(axis, "int64"), axis=0)
+            begin, end = relay.negative(before), relay.add(total, after)
+            x = relay.take(x, relay.arange(begin, end, const(1, "int64"), dtype="int64"), axis=axis, mode="wrap")
+    return x

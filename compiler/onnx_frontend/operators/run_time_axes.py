@@ -1,0 +1,47 @@
+"""Axes whose positions are known at run time, while their number is known at import: the rank is known, the sizes are not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...builder.build import const
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..node import Node
+from .vectors import as_int64, length, numbers
+
+
+def axis_mask(node: Node, axes: Expr, rank: int) -> Expr:
+    """A vector with 1 for each of the axes of a tensor of this rank, else 0."""
+    axes = as_int64(node, axes)
+    return relay.scatter_elements(numbers([0] * rank), axes, relay.ones_like(axes), 0, "update")
+
+
+def unsqueezed_at_run_time(node: Node, x: Expr, axes: Expr) -> Expr:
+    """The tensor with axes of size 1 at these positions of the result."""
+    given, rank = node.rank(x), node.rank(x) + length(node, axes, "axes")
+    if not given:
+        return relay.reshape(x, [1] * rank)
+    mask, one = axis_mask(node, axes, rank), const(1, "int64")
+    position = relay.subtract(relay.cumsum(relay.subtract(one, mask), axis=0), one)
+    sizes = relay.take(relay.shape_of(x, dtype="int64"), position, axis=0)
+    return relay.reshape(x, relay.where(relay.equal(mask, one), one, sizes), allowzero=True)
+
+
+def squeezed_at_run_time(node: Node, x: Expr, axes: Expr) -> Expr:
+    """The tensor without these axes; an axis of another size than 1 fails at run time."""
+    rank = node.rank(x)
+    return squeezed_by_mask(node, x, axis_mask(node, axes, rank), rank - length(node, axes, "axes"))
+
+
+def squeezed_by_mask(node: Node, x: Expr, mask: Expr, rank: int) -> Expr:
+    """The tensor without the axes of a mask; ``rank``: the number of axes that are left."""
+    if rank < 1:
+        return relay.reshape(x, [])
+    one = const(1, "int64")
+    kept = relay.subtract(one, mask)
+    position = relay.subtract(relay.cumsum(kept, axis=0), one)
+    row = const(np.arange(rank, dtype=np.int64)[:, None])
+    is_here = relay.logical_and(relay.equal(relay.expand_dims(position, 0), row), relay.equal(kept, one))
+    sizes = relay.sum(relay.where(is_here, relay.shape_of(x, dtype="int64"), const(0, "int64")), axis=1)
+    return relay.reshape(x, sizes, allowzero=True)
