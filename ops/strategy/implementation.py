@@ -134,7 +134,7 @@ class Kernel:
     * with an upper-bound operator one int64 array, into which the body writes the true sizes;
     * an array for each buffer of ``scratch``;
     * with ``libraries``, the address of a library function called by address (see ops.native.libraries), 0 for none.
-      ``libraries`` maps the compute dtype to the function's name; the address is 0 if the tensors' compute dtypes differ;
+      ``libraries`` maps the compute dtype to the function's name; the address is 0 if compute dtypes of float tensors differ;
     * ``attrs(attrs)`` as keyword arguments: constants of the compiled code (ints, floats, bools, int tuples).
 
     ``choose(attrs, dtypes)``: the body for these attrs and dtypes; None: always ``body``.

@@ -279,7 +279,7 @@ class _Wrapper:
 
         if not self.kernel.libraries:
             return None
-        kinds = {computed_in(d) for d in dtypes}
+        kinds = {computed_in(d) for d in dtypes if is_float(d)}
         name = self.kernel.libraries.get(min(kinds)) if len(kinds) == 1 else None
         self.arguments.append(f"load_i64(load_i64(argv + 8 * n) + {8 * TABLE[name].index})" if name else "0")
         return name

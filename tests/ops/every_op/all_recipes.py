@@ -11,6 +11,7 @@ from . import norms as norms
 from . import picking as picking
 from . import pictures as pictures
 from . import quantised as quantised
+from . import recurrences as recurrences
 from . import signals as signals
 from . import writing as writing
 from .recipe import RECIPES as RECIPES

@@ -1,0 +1,1 @@
+"""Recurrences over the steps of sequences."""
