@@ -26,6 +26,7 @@ from .heap import (
 )
 from .launch_check import gather_operands
 from .objects.chunks import new_object, size_of_tensor
+from .objects.cycles import collect_cycles
 from .poison import link_tensor
 from .shape_eval import evaluate
 from .state_layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
@@ -75,6 +76,8 @@ def alloc_storage(state: int, dst: int, nbytes: int, device: int, pc: int) -> in
         status = wait_for_all(state, _MEMORY) + 0
         if status != 0:
             return status
+        storage = new_storage(state, nbytes, device)
+    if storage == 0 and s.search_at != 0 and collect_cycles(state) > 0:
         storage = new_storage(state, nbytes, device)
     if storage == 0:
         return OUT_OF_MEMORY
@@ -327,4 +330,7 @@ def set_field(state: int, object: int, index: int, src: int) -> int:
     if o.tag != TAG_ADT or index >= o.n_fields:
         return INTERNAL
     set_register(state, o.fields + 8 * index, retain(src))
+    s = state_at(state)
+    if s.live_objects > s.search_at:
+        collect_cycles(state)
     return OK

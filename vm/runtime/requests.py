@@ -11,6 +11,7 @@ from .frames import open_frame, reserve_stack, unwind
 from .heap import owned, release, retain, trim
 from .loop import run_loop
 from .objects.chunks import trim_chunks
+from .objects.cycles import collect_cycles
 from .state_layout import (
     CLOSED,
     GPU_CLOSE,
@@ -50,6 +51,21 @@ def release_deferred(state: int) -> None:
 
 
 @native
+def trim_all(state: int) -> int:
+    """Return free memory to the system, that of cycles too; the bytes of its storages.
+
+    A closed machine returns objects when it has been freed.
+    """
+    s = state_at(state)
+    if s.search_at != 0:
+        collect_cycles(state)
+    given = trim(state)
+    if s.closed != CLOSED:
+        trim_chunks(state)
+    return given
+
+
+@native
 def retire(state: int, n_constants: int) -> int:
     """Free everything that results do not hold; a status, that of the outstanding work.  No call may follow."""
     s = state_at(state)
@@ -64,7 +80,7 @@ def retire(state: int, n_constants: int) -> int:
             store_i64(at, 0)
     release_deferred(state)
     drain(state, ALL)
-    trim(state)
+    trim_all(state)
     if s.stack != 0:
         free(s.stack)
     if s.trace != 0:
@@ -150,9 +166,7 @@ def answer_to(state: int, request: int, a: int, b: int) -> int:
     if request == WAIT:
         return wait_for_all(state, a) + 0
     if request == TRIM:
-        given = trim(state)
-        trim_chunks(state)
-        return given
+        return trim_all(state)
     if request == TRACE:
         return call_6(gpu, state, GPU_TRACE, 0, 0, 0, 0)
     if request == RETIRE:

@@ -67,6 +67,7 @@ STATE = np.dtype(
         ("pool_bytes", _WORD),
         ("limit_bytes", _WORD),
         ("live_objects", _WORD),
+        ("search_at", _WORD),  # the number of live objects that a search for cycles waits for; 0: no reference was written
         ("poison", _WORD),  # whether dead host memory is filled with POISON
         # the user of the machine (see ``api.guard``), and releases deferred meanwhile
         ("busy", _WORD),  # FREE, RUNNING or CLOSED
