@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from .compiler.builder.operator_functions import operators
+from .compiler.transform.registered.op_attributes import (
+    register_alter_op_layout,
+    register_legalize,
+    register_op_attr,
+    reset_op_attr,
+)
 from .ops.core.op import REGISTRY, Op
 from .ops.core.similar_names import did_you_mean
 from .vm.api.argument_errors import UnknownName, a_text
 from .vm.diagnostics.python_source import here
 
-__all__ = ["Op", "get"]
+__all__ = ["Op", "get", "register_alter_op_layout", "register_legalize", "register_op_attr", "reset_op_attr"]
 
 
 def get(op_name: str) -> Op:

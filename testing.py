@@ -12,10 +12,11 @@ from .compiler.testing import mobilenet as mobilenet
 from .compiler.testing import resnet as resnet
 from .compiler.testing.single_pass import run_infer_type, run_opt_pass
 from .compiler.testing.workload import create_workload, random_weights
+from .compiler.transform.registered.op_attributes import TempOpAttr
 from .ops.core.similar_names import did_you_mean
 
 __all__ = [
-    "create_workload", "dcgan", "layers", "lstm", "mlp", "mobilenet", "random_weights", "resnet", "run_infer_type",
+    "TempOpAttr", "create_workload", "dcgan", "layers", "lstm", "mlp", "mobilenet", "random_weights", "resnet", "run_infer_type",
     "run_opt_pass",
 ]  # fmt: skip
 

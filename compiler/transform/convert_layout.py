@@ -8,6 +8,7 @@ A transform moves behind an operator that works element by element on one tensor
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...shape_funcs.defs.conv_transpose import transposed_layouts
 from ...vm.api.argument_errors import a_mapping, a_sequence, wrong
 from ..ir.expr import Call, Expr, IRModule, replace
 from .inlining import graph_of, rewritten_function
+from .registered.layout_config import skipped_layers
 
 Layouts = Mapping[str, tuple[str, ...]]
 
@@ -41,14 +43,20 @@ def checked_layouts(desired: Any) -> Layouts:
 
 
 def convert_layout(mod: IRModule, desired: Layouts) -> IRModule:
-    """The module with the operators in the desired layouts; results of functions keep theirs."""
+    """The module with the operators in the desired layouts, except convolutions that the ``LayoutConfig`` skips.
+
+    Results of functions keep their layouts.
+    """
+    convolutions, skipped = itertools.count(), skipped_layers()
 
     def visit(node: Expr) -> Expr:
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             return node
+        if node.op.name == "nn.conv2d" and next(convolutions) in skipped:
+            return node
         if node.op.name in desired:
             return _converted(node, node.op, desired[node.op.name])
-        return _behind_transform(node, node.op)
+        return behind_transform(node, node.op)
 
     functions = {n: f if f.is_primitive else rewritten_function(graph_of(f, mod), visit) for n, f in mod.functions.items()}
     return replace(mod, functions=functions)
@@ -60,13 +68,13 @@ def _converted(call: Call, op: Op, desired: tuple[str, ...]) -> Call:
     if data == "default" or data == old:
         return call
     new: dict[str, Any] = {layout: data, "out_layout": ""}
-    args = [_transform(call.args[0], old, data), *call.args[1:]]
+    args = [transform(call.args[0], old, data), *call.args[1:]]
     if hasattr(attrs, "kernel_layout"):
         kernel = desired[1] if len(desired) > 1 and desired[1] != "default" else _default_kernel(op, data, attrs.kernel_layout)
-        args[1] = _transform(args[1], attrs.kernel_layout, kernel)
+        args[1] = transform(args[1], attrs.kernel_layout, kernel)
         new["kernel_layout"] = kernel
     result = replace(call, args=tuple(args), attrs=replace(attrs, **new), ty=None)
-    converted: Call = replace(_transform(result, data, attrs.out_layout or old), ty=call.ty)
+    converted: Call = replace(transform(result, data, attrs.out_layout or old), ty=call.ty)
     return converted
 
 
@@ -77,7 +85,7 @@ def _default_kernel(op: Op, data: str, kernel: str) -> str:
     return dict(zip(data_layouts(rank), layouts, strict=True)).get(data, kernel)
 
 
-def _transform(data: Expr, source: str, result: str) -> Any:
+def transform(data: Expr, source: str, result: str) -> Any:
     """The data in another layout; of opposite transforms, the data."""
     op = get("layout_transform")
     if source == result:
@@ -87,7 +95,7 @@ def _transform(data: Expr, source: str, result: str) -> Any:
     return Call(op, (data,), op.attrs(source, result), span=data.span)
 
 
-def _behind_transform(call: Call, op: Op) -> Call:
+def behind_transform(call: Call, op: Op) -> Call:
     """An elementwise call on a transformed tensor as the transform of a call on the tensor."""
     moved = op.pattern is OpPattern.ELEMWISE and len(call.args) == 1 and isinstance(call.args[0], Call)
     before = call.args[0] if moved else None

@@ -144,11 +144,9 @@ def _level(function: str) -> int:
 
 #: Passes of Relay without a counterpart, each with the reason and the alternative.
 ABSENT = {
-    "AlterOpLayout": "an operator's layout is chosen with its implementation; relay.compile does both",
     "ToCPS": "there is no continuation-passing style; use ToANormalForm",
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
-    "Legalize": "SimplifyInference also legalizes: it expands calls that no kernel takes as they are",
     "MergeComposite": "there are no external code generators",
     "MergeCompilerRegions": "there are no external code generators",
     "AnnotateTarget": "there are no external code generators",
@@ -163,7 +161,6 @@ ABSENT = {
     "DenseToSparse": "sparse weights have no operators; use dense ones",
     "Defunctionalization": "functions are values at run time, too; use LambdaLift",
     "FakeQuantizationToInteger": "there is no quantisation",
-    "LayoutConfig": "an operator's layout is chosen with its implementation; relay.compile does both",
     "LazyGradientInit": "there are no gradients",
     "InlineCompilerFunctionsBoundTo": "there are no external code generators",
     "MarkCompilerFunctionsAsExtern": "there are no external code generators",

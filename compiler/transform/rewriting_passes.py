@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ops.core.tensor_types import HALVES, FuncType, TensorType, Type
 from ...shape_funcs.symbolic.dim import dim
-from ...vm.api.argument_errors import a_count, wrong
+from ...vm.api.argument_errors import a_count, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..builder.build import a_dtype
@@ -24,6 +24,10 @@ from .inlining import rewritten_function
 from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential
 from .pass_context import PassContext, PassInfo
+from .registered.alter_op_layout import alter_op_layout
+from .registered.layout_config import LayoutConfig
+from .registered.legalize import legalize
+from .registered.op_attributes import LEGALIZE
 from .requirements import with_requirements
 from .span_indices import capture_index_in_spans
 from .split_args import split_args
@@ -142,6 +146,12 @@ def _split_args(max_function_args: int) -> Pass:
     return ModulePass(lambda mod, context: split_args(mod, most), PassInfo(1, "SplitArgs", ()))
 
 
+def _legalize(legalize_map_attr_name: str = LEGALIZE) -> Pass:
+    """Calls as the expressions that functions give which are registered for operators (``relay.op.register_legalize``)."""
+    key = a_text(legalize_map_attr_name, "Legalize: legalize_map_attr_name")
+    return ModulePass(lambda mod, context: legalize(mod, key), PassInfo(1, "Legalize", ("InferType",)))
+
+
 def _resized(var: Var, axis: int, size: int) -> Type:
     assert isinstance(var.annotation, TensorType)
     shape = var.annotation.shape
@@ -159,6 +169,7 @@ _COMBINING = {
 #: The classes by Relay's names.
 REWRITING: dict[str, Callable[..., Pass]] = {
     **_COMBINING,
+    "AlterOpLayout": _pass("AlterOpLayout", alter_op_layout, 3, "InferType"),
     "AnnotateSpans": _pass("AnnotateSpans", _annotate_spans, 0),
     "BatchingOps": _batching_ops,
     "CanonicalizeCast": _pass("CanonicalizeCast", operator_rewrites.canonicalize_cast, 3),
@@ -173,6 +184,7 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "FlattenAtrousConv": _pass("FlattenAtrousConv", operator_rewrites.flatten_atrous_conv, 0),
     "FoldExplicitPadding": _pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
     "Inline": _pass("Inline", inlining.inline, 1),
+    "Legalize": _legalize,
     "SimplifyFCTranspose": _simplify_fc_transpose,
     "SplitArgs": _split_args,
     "ToMixedPrecision": _to_mixed_precision,
@@ -203,8 +215,9 @@ def to_a_normal_form_expr(expr: Expr) -> Expr:
     return function if isinstance(expr, Function) else function.body
 
 
-#: Functions of Relay's beside the passes.
+#: Names of Relay's beside the passes.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "LayoutConfig": LayoutConfig,
     "InferTypeLocal": infer_type_local,
     "ToANormalFormExpr": to_a_normal_form_expr,
     "build_config": PassContext,

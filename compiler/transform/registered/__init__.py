@@ -1,0 +1,1 @@
+"""Rewrites of calls that users register for operators: ``Legalize``, ``AlterOpLayout``."""

@@ -1,0 +1,134 @@
+"""Attributes of operators that users register, such as the function ``FTVMLegalize`` of ``nn.conv2d``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from types import TracebackType
+from typing import Any
+
+from ....ops.core.op import REGISTRY
+from ....ops.core.similar_names import did_you_mean
+from ....vm.api.argument_errors import UnknownName, a_count, a_text, wrong
+from ....vm.diagnostics.python_source import here
+
+#: Relay's names of the attributes that passes read.
+LEGALIZE, ALTER_OP_LAYOUT = "FTVMLegalize", "FTVMAlterOpLayout"
+#: By operator and name, the level and the value.
+_ATTRIBUTES: dict[tuple[str, str], tuple[int, Any]] = {}
+
+
+def attribute(op_name: str, key: str) -> Any:
+    """The value of an operator's attribute; None if there is none."""
+    return _ATTRIBUTES.get((op_name, key), (0, None))[1]
+
+
+def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
+    """Give an operator an attribute, in the place of one of the same or a lower level; without ``value``, a decorator.
+
+    Raises UnknownName for an unknown operator, ArgumentError.
+    """
+    key = _key(op_name, attr_key)
+    least = a_count(level, "register_op_attr: the level")
+
+    def register(given: Any) -> Any:
+        if _ATTRIBUTES.get(key, (0, None))[0] <= least:
+            _ATTRIBUTES[key] = (least, given)
+        return given
+
+    return register if value is None else register(value)
+
+
+def reset_op_attr(op_name: str, attr_key: str) -> None:
+    """Remove an attribute of an operator.  Raises UnknownName, ArgumentError."""
+    _ATTRIBUTES.pop(_key(op_name, attr_key), None)
+
+
+def register_legalize(op_name: str, legal_op: Callable[..., Any] | None = None, level: int = 10) -> Any:
+    """Register ``legal_op(attrs, inputs, types) -> expression or None``, by which ``relay.transform.Legalize`` replaces calls.
+
+    ``types`` has the types of the inputs and of the result.  Without ``legal_op``, a decorator.
+    Raises UnknownName, ArgumentError.
+    """
+    return _register_function(op_name, LEGALIZE, legal_op, level)
+
+
+def register_alter_op_layout(op_name: str, alter_layout: Callable[..., Any] | None = None, level: int = 10) -> Any:
+    """Register ``alter_layout(attrs, inputs, tinfos, out_type) -> expression or None`` for ``relay.transform.AlterOpLayout``.
+
+    ``tinfos`` has the types of the inputs.  Without ``alter_layout``, a decorator.  Raises UnknownName, ArgumentError.
+    """
+    return _register_function(op_name, ALTER_OP_LAYOUT, alter_layout, level)
+
+
+def _register_function(op_name: str, attr_key: str, function: Any, level: int) -> Any:
+    def register(given: Any) -> Any:
+        if not callable(given):
+            raise wrong(f"{attr_key} of {op_name}", "a function", given)
+        return register_op_attr(op_name, attr_key, given, level)
+
+    _key(op_name, attr_key)
+    return register if function is None else register(function)
+
+
+def _key(op_name: Any, attr_key: Any) -> tuple[str, str]:
+    name = a_text(op_name, "register_op_attr: the operator")
+    if name not in REGISTRY:
+        raise UnknownName(f"there is no operator {name}{did_you_mean(name, REGISTRY)}", here())
+    return name, a_text(attr_key, "register_op_attr: the attribute")
+
+
+class TempOpAttr:
+    """``with TempOpAttr("nn.conv2d", "FTVMLegalize", function):`` an attribute that holds within the block.
+
+    Raises UnknownName, ArgumentError.
+    """
+
+    def __init__(self, op_name: str, attr_key: str, attr_value: Any) -> None:
+        self._key, self._value = _key(op_name, attr_key), attr_value
+
+    def __enter__(self) -> TempOpAttr:
+        self._before = _ATTRIBUTES.get(self._key)
+        _ATTRIBUTES[self._key] = (0, self._value)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        del _ATTRIBUTES[self._key]
+        if self._before is not None:
+            _ATTRIBUTES[self._key] = self._before
+
+
+class Attributes:
+    """The attributes of a call as registered functions get them: ``attrs.axis``, ``attrs["axis"]``, ``**attrs``."""
+
+    def __init__(self, attrs: Any) -> None:
+        self._attrs = attrs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._attrs, name)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.keys():
+            raise UnknownName(f"the call has no attribute {name}{did_you_mean(str(name), self.keys())}", here())
+        return getattr(self._attrs, name)
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return [field.name for field in fields(self._attrs)]
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """The names with their values."""
+        return ((name, getattr(self._attrs, name)) for name in self.keys())
+
+    def get_int(self, name: str) -> int:
+        """The attribute as an int."""
+        return int(self[name])
+
+    def get_str(self, name: str) -> str:
+        """The attribute as a str."""
+        return str(self[name])
+
+    def get_int_tuple(self, name: str) -> tuple[int, ...]:
+        """The attribute as a tuple of ints."""
+        value = self[name]
+        return tuple(map(int, value)) if isinstance(value, (tuple, list)) else (int(value),)
