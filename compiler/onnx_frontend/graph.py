@@ -74,17 +74,16 @@ class GraphConverter:
             self._node(node)
         return [self.value(name, None) for name in outputs]
 
-    def branch(self, graph: GraphDef, inputs: Sequence[Expr] = ()) -> tuple[Scope, list[Expr]]:
-        """A subgraph converted into a scope of its own, with these values for its inputs: the scope and the outputs."""
+    def subgraph(self, graph: GraphDef, scope: Scope, inputs: Sequence[Expr] = ()) -> list[Expr]:
+        """The outputs of a subgraph, converted into a scope with these values for its inputs."""
         inner = GraphConverter(
-            self.model, Scope(self.scope.values), self.versions,
+            self.model, scope, self.versions,
             outer=self, arguments=self.arguments, caller=self.caller, depth=self.depth + 1,
         )  # fmt: skip
         for info, value in zip(graph.proto.input, inputs, strict=True):
             inner.define(info.name, value, None)
         inner.add_tensors(graph)
-        outputs = inner.convert(graph, [o.name for o in graph.proto.output])
-        return inner.scope, outputs
+        return inner.convert(graph, [o.name for o in graph.proto.output])
 
     def _node(self, node: NodeDef) -> None:
         span = node.span if self.caller is None else self.caller.span

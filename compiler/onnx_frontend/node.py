@@ -23,8 +23,8 @@ from .scope import Scope
 class Graph(Protocol):
     """The conversion of the graph around a node."""
 
-    def branch(self, graph: GraphDef, inputs: Sequence[Expr] = ()) -> tuple[Scope, list[Expr]]:
-        """A subgraph converted into a scope of its own, with these values for its inputs: the scope and the outputs."""
+    def subgraph(self, graph: GraphDef, scope: Scope, inputs: Sequence[Expr] = ()) -> list[Expr]:
+        """The outputs of a subgraph, converted into a scope with these values for its inputs."""
         ...
 
 
@@ -75,6 +75,13 @@ class Node:
             return self.scope.bind(expr, self.span, hint)
         except Mistake as mistake:
             raise self.error(mistake.diagnostic.message, mistake.diagnostic.help) from None
+
+    def subgraph(self, graph: GraphDef, inputs: Sequence[Expr] = ()) -> list[Expr]:
+        """The outputs of a subgraph in this node's scope.  Raises ModelError for another number of inputs."""
+        count = len(graph.proto.input)
+        if count != len(inputs):
+            raise self.error(f"the subgraph {graph.proto.name!r} has {count} inputs; {len(inputs)} are wanted")
+        return self.graph.subgraph(graph, self.scope, inputs)
 
     def choose(self, condition: Expr, then: Callable[[Node], Expr], other: Callable[[Node], Expr]) -> Expr:
         """One of two values, of which only the one that is chosen is computed; each is made by a node in a scope of its own.

@@ -137,3 +137,35 @@ def test_stored_tensors_that_contradict_their_type() -> None:
     assert "the tensor 'w' has the impossible shape (-4,)" in refusal(model)
     model.graph.initializer[0].data_type = TensorProto.STRING
     assert "the tensor 'w' has the dtype string" in refusal(model)
+
+
+def graph_of(nodes: Sequence[Any], inputs: Sequence[tuple[str, int, Any]], outputs: Sequence[str]) -> Any:
+    infos = [helper.make_tensor_value_info(*i) for i in inputs]
+    return helper.make_graph(nodes, "body", infos, [onnx.ValueInfoProto(name=o) for o in outputs])
+
+
+def test_a_loop_with_a_state_that_grows_and_values_of_unknown_number() -> None:
+    body = graph_of(
+        [helper.make_node("Concat", ["state", "x"], ["longer"], axis=0),  # x is of the graph around
+         helper.make_node("ReduceSum", ["longer"], ["total"], keepdims=0),
+         helper.make_node("Less", ["total", "limit"], ["more"])],
+        [("i", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("state", FLOAT, None)],
+        ["more", "longer", "total"],
+    )  # fmt: skip
+    model = model_of([helper.make_node("Loop", ["", "", "x"], ["end", "totals"], body=body)], {"x": ["n"], "limit": []},
+                     ["end", "totals"])  # fmt: skip
+    end, totals = relay.frontend.OnnxBackend.prepare(model, opt_level=1).run([np.ones(2, "float32"), np.float32(7)])
+    assert end.tolist() == [1.0] * 8 and totals.tolist() == [4.0, 6.0, 8.0]
+
+
+def test_branches_of_different_shapes() -> None:
+    branches = {
+        "then_branch": graph_of([helper.make_node("Concat", ["x", "x"], ["a"], axis=0)], [], ["a"]),
+        "else_branch": graph_of([helper.make_node("Neg", ["x"], ["b"])], [], ["b"]),
+    }
+    nodes = [helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0), helper.make_node("Greater", ["s", "zero"], ["c"]),
+             helper.make_node("If", ["c"], ["y"], **branches)]  # fmt: skip
+    prepared = relay.frontend.OnnxBackend.prepare(
+        model_of(nodes, {"x": ["n"]}, ["y"], {"zero": np.zeros((), "float32")}), opt_level=1
+    )
+    assert [prepared.run([np.full(2, v, "float32")])[0].tolist() for v in (1, -1)] == [[1.0] * 4, [1.0] * 2]
