@@ -29,10 +29,6 @@ NOT_PLANNED: tuple[NotPlanned, ...] = (
         "layouts for the kernels of one processor: how data lies is the kernel's own business",
     ),
     NotPlanned(
-        ("sparse_reshape", "nn.sparse_*"),
-        "sparse formats: a tensor here is dense; three dense tensors that mean one sparse one need types that say so",
-    ),
-    NotPlanned(
         ("collapse_sum_*", "*_grad", "*_backward_*"), "helpers of automatic differentiation: programs here are run, not trained"
     ),
     NotPlanned(

@@ -49,10 +49,9 @@ def test_who_asks_for_one_is_told_why() -> None:
         ("quantize", "there is no relay.quantize: scales are not chosen by a pass; use the operators of relay.qnn.op"),
         ("random", "there is no relay.random: random numbers are state"),
         ("collage", "there is no relay.collage: there are no external code generators"),
-        ("nn.sparse_dense", "there is no relay.nn.sparse_dense: sparse formats"),
         (
             "transform.Conv2dToSparse",
-            "there is no relay.transform.Conv2dToSparse: sparse weights have no operators; use dense ones",
+            "there is no relay.transform.Conv2dToSparse: weights are not made sparse by a pass; write relay.nn.sparse_dense",
         ),
         (
             "analysis.get_calibration_data",

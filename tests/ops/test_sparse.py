@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -91,3 +93,50 @@ def test_what_is_refused(types: list[Any], message: str) -> None:
     assert refused("sparse_fill_empty_rows", types, get("sparse_fill_empty_rows").attrs()).startswith(
         f"sparse_fill_empty_rows: {message}"
     )
+
+
+# ---- sparse matrices in programs written for Relay -----------------------------------------------------------------------
+
+DENSE = np.array([[0, 2, 0], [0, 0, 3], [4, 0, 0]], np.float32)
+#: ``DENSE`` by its values, their columns, and the begins of its rows.
+CSR = namedtuple("CSR", ["data", "indices", "indptr"])(
+    np.array([2, 3, 4], np.float32), np.array([1, 2, 0], np.int32), np.array([0, 1, 2, 3], np.int32)
+)
+
+
+def test_a_sparse_matrix_is_three_tensors_or_an_object_that_has_them() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def build(var: relay.Var) -> relay.Tuple:
+        product = relay.nn.sparse_dense(var, CSR)
+        left = relay.nn.sparse_dense(var, tuple(map(relay.const, CSR)), sparse_lhs=True)
+        turned = relay.nn.sparse_dense(var, tuple(relay.nn.sparse_transpose(SimpleNamespace(**CSR._asdict()))))
+        image = relay.nn.sparse_conv2d(relay.reshape(var, (-1, 1, 1, 3)), (CSR.data[:, None], *CSR[1:]))
+        return relay.Tuple([product, left, turned, image])
+
+    var = relay.var("x", (relay.Any(), 3), "float32")
+    vm = relay.VirtualMachine(relay.compile(relay.Function([var], build(var))))
+    found = [r.numpy() for r in vm.run(x)]
+    wanted = [x @ DENSE.T, DENSE @ x.T, x @ DENSE, (x @ DENSE.T)[:, None, None]]
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs)
+    assert vm.run(x[:0])[0].numpy().shape == (0, 3)
+
+
+def test_what_is_no_sparse_matrix() -> None:
+    var = relay.var("x", (3, 3), "float32")
+    text = "nn.sparse_add: sparse_mat must be three tensors, data, indices and indptr, not Var"
+    with pytest.raises(relay.ArgumentError, match=text):
+        relay.nn.sparse_add(var, var)
+    with pytest.raises(relay.TypeCheckError, match=r"nn\.sparse_add: there are 3 values or blocks, but 2 indices"):
+        relay.compile(relay.Function([var], relay.nn.sparse_add(var, (CSR.data, CSR.indices[:2], CSR.indptr))))
+
+
+def test_lists_that_leave_the_matrix() -> None:
+    params = [relay.var(n, (relay.Any(),), d) for n, d in (("d", "float32"), ("i", "int32"), ("p", "int32"))]
+    dense = relay.var("x", (3, 3), "float32")
+    vm = relay.VirtualMachine(relay.compile(relay.Function([dense, *params], relay.nn.sparse_dense(dense, tuple(params)))))
+    np.testing.assert_array_equal(vm.run(np.eye(3, dtype=np.float32), *CSR).numpy(), DENSE.T)
+    for wrong in (CSR._replace(indices=np.int32([1, 3, 0])), CSR._replace(indptr=np.int32([0, 2, 1, 4]))):
+        with pytest.raises(relay.VMError, match="index is out of range"):
+            vm.run(np.eye(3, dtype=np.float32), *wrong)

@@ -13,5 +13,6 @@ from . import pictures as pictures
 from . import quantised as quantised
 from . import recurrences as recurrences
 from . import signals as signals
+from . import sparse as sparse
 from . import writing as writing
 from .recipe import RECIPES as RECIPES
