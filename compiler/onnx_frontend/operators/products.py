@@ -81,11 +81,19 @@ _CONV = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 @onnx_operator("Conv", since=1)
 def conv(node: Node, x: Expr, weight: Expr, bias: Expr | None) -> Expr:
+    result = convolved(node, x, weight)
+    return result if bias is None else relay.nn.bias_add(result, bias, axis=1)
+
+
+def convolved(node: Node, x: Expr, weight: Expr) -> Expr:
+    """The convolution with the attributes of ``Conv``.  Raises ModelError."""
     spatial = node.rank(x) - 2
     if spatial not in _CONV:
         raise node.error(f"convolutions have 1 to {len(_CONV)} spatial axes, not {spatial}")
     window = window_attributes(node, x, list(node.sizes(weight)[2:]))
     x, padding = padded_for_windows(node, x, window, 0)
     function: Any = getattr(relay.nn, _CONV[spatial])
-    result = function(x, weight, strides=window.strides, padding=padding, dilation=window.dilations, groups=node.attr("group", 1))
-    return result if bias is None else relay.nn.bias_add(result, bias, axis=1)
+    result: Expr = function(
+        x, weight, strides=window.strides, padding=padding, dilation=window.dilations, groups=node.attr("group", 1)
+    )
+    return result

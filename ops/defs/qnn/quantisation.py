@@ -1,6 +1,7 @@
 """Conversions between real numbers and quantised integers, as composite operators (see ``composite``).
 
-A scale or a zero point is a scalar, or a vector with one element per index of the axis ``axis`` of the data.
+A scale or a zero point is a scalar, or a vector with one element per index of the axis ``axis`` of the data; a tensor of the
+data's rank broadcasts.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def check_parameters(op: str, names: tuple[str, ...], dtypes: tuple[Any, ...]) -
 
 
 def spread(op: str, value: Term, data: Term, axis: int, what: str, input: int) -> Term:
-    """A scale or zero point, reshaped to broadcast to the data; a vector known to have one element is a scalar.
+    """A scale or zero point, reshaped to broadcast to the data; a vector known to have one element is a scalar, a tensor of the
+    data's rank, if that is more than 1, broadcasts as it is.
 
     Raises ShapeError; sizes known only at run time are checked at run time.
     """
@@ -89,6 +91,8 @@ def spread(op: str, value: Term, data: Term, axis: int, what: str, input: int) -
     if value.rank == 1 and const(value.shape[0]) == 1:
         scalar: Term = call(get("squeeze"), value, attrs=SqueezeAttrs((0,)))
         return scalar
+    if value.rank == data.rank > 1:
+        return value
     return along(op, value, data, axis, what, input)
 
 

@@ -1,0 +1,173 @@
+"""Quantised tensors: conversions, products and convolutions of integers, exact before their one rounding."""
+
+from __future__ import annotations
+
+from ....ops.core.tensor_types import ITEMSIZE, is_integer
+from ...builder.operator_functions import operators as relay
+from ...ir.expr import Expr
+from ..node import Node
+from ..operator_table import onnx_operator
+from ..tensors import dtype_name
+from .elementwise import number
+from .products import convolved, matrix_product
+
+
+def parameter(node: Node, x: Expr, value: Expr | None, axis: int, what: str) -> Expr | None:
+    """A scale or zero point: a scalar, a vector along ``axis``, or a tensor that broadcasts to the data, made of its blocks.
+
+    Raises ModelError.
+    """
+    if value is None:
+        return None
+    if node.rank(value) == 0:
+        return value
+    if node.rank(value) == 1 and not node.attr("block_size", 0):
+        return relay.squeeze(value, [0]) if node.size(value, 0) == 1 else value
+    block = node.attr("block_size", 0)
+    if not block or node.rank(value) != node.rank(x):
+        raise node.error(f"{what} has rank {node.rank(value)}, the data {node.rank(x)}, and block_size is {block}")
+    return relay.slice_like(relay.repeat(value, block, axis), x, [axis])
+
+
+def axis_of(node: Node, x: Expr, *values: Expr | None) -> int:
+    """The axis of vectors of parameters; -1 if all parameters are scalars."""
+    if all(v is None or node.rank(v) == 0 or (node.rank(v) == 1 and node.size(v, 0) == 1) for v in values):
+        return -1
+    return node.axis(node.attr("axis", 1), node.rank(x))
+
+
+def quantised(node: Node, x: Expr, scale: Expr, zero_point: Expr | None, dtype: str, axis: int = -1) -> Expr:
+    """``round(x / scale) + zero_point``, halves to the even number, clipped to the range of ``dtype``."""
+    x = x if not is_integer(node.dtype(x)) else relay.cast(x, "float32")
+    zero = number(0, "int32") if zero_point is None else zero_point
+    return relay.qnn.quantize(x, scale, zero, axis=axis, out_dtype=dtype, ties="even")
+
+
+def real(x: Expr, scale: Expr, zero_point: Expr | None, dtype: str = "float32", axis: int = -1) -> Expr:
+    """``(x - zero_point) * scale``."""
+    zero = number(0, "int32") if zero_point is None else zero_point
+    return relay.qnn.dequantize(x, scale, zero, axis=axis, out_dtype=dtype)
+
+
+@onnx_operator("QuantizeLinear", since=10)
+@onnx_operator("QuantizeLinear", domain="com.microsoft")
+def quantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
+    """To integers of 8 and 16 bits."""
+    dtype = node.dtype(zero_point) if zero_point is not None else "uint8"
+    if node.attr("output_dtype", 0):
+        dtype = dtype_name(node.attr("output_dtype"), f"{node.label}: the result")
+    if not is_integer(dtype) or ITEMSIZE[dtype] > 2:
+        raise node.error(f"the result is {dtype}; integers of 8 and 16 bits are quantised")
+    if node.attr("precision", 0):
+        x, scale = (relay.cast(v, dtype_name(node.attr("precision"), f"{node.label}: precision")) for v in (x, scale))
+    axis = axis_of(node, x, scale, zero_point)
+    given = parameter(node, x, scale, axis, "the scale")
+    assert given is not None
+    return quantised(node, x, given, parameter(node, x, zero_point, axis, "the zero point"), dtype, axis)
+
+
+@onnx_operator("DequantizeLinear", since=10)
+@onnx_operator("DequantizeLinear", domain="com.microsoft")
+def dequantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
+    """From integers of 8, 16 and 32 bits."""
+    axis, dtype = axis_of(node, x, scale, zero_point), node.dtype(scale)
+    if node.attr("output_dtype", 0):
+        dtype = dtype_name(node.attr("output_dtype"), f"{node.label}: the result")
+    given = parameter(node, x, scale, axis, "the scale")
+    assert given is not None
+    return real(x, given, parameter(node, x, zero_point, axis, "the zero point"), dtype, axis)
+
+
+def dynamically_quantised(node: Node, x: Expr) -> tuple[Expr, Expr, Expr]:
+    """The data as uint8, its scale and zero point, by its least and its largest element and 0."""
+    zero, most = number(0, "float32"), number(255, "float32")
+    largest, least = relay.maximum(relay.max(x), zero), relay.minimum(relay.min(x), zero)
+    width = relay.subtract(largest, least)
+    one = number(1, "float32")
+    scale = node.bind(relay.divide(relay.where(relay.equal(width, zero), one, width), most))
+    moved = relay.clip(relay.subtract(zero, relay.divide(least, scale)), 0.0, 255.0)
+    zero_point = node.bind(relay.cast(relay.rint(moved), "uint8"))
+    return quantised(node, x, scale, zero_point, "uint8"), scale, zero_point
+
+
+@onnx_operator("DynamicQuantizeLinear", since=11)
+def dynamic_quantize_linear(node: Node, x: Expr) -> list[Expr]:
+    return list(dynamically_quantised(node, x))
+
+
+# ---- products --------------------------------------------------------------------------------------------------------------
+
+
+def centred(node: Node, x: Expr, zero_point: Expr | None, axis: int | None = None) -> Expr:
+    """The integers without their zero point as float64, in which products and sums are exact.
+
+    A vector of zero points lies along ``axis`` of the data; any other tensor broadcasts.
+    """
+    whole = relay.cast(x, "int32")
+    if zero_point is not None:
+        zero = relay.cast(zero_point, "int32")
+        whole = relay.subtract(whole, along(node, x, zero, axis))
+    return relay.cast(whole, "float64")
+
+
+def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
+    """A vector with more than one element, reshaped to broadcast along ``axis`` of the data."""
+    rank = node.rank(x)
+    if axis is None or node.rank(value) != 1 or node.size(value, 0) == 1 or rank == 0:
+        return value
+    behind = rank - 1 - node.axis(axis, rank)
+    return relay.expand_dims(value, 1, behind) if behind else value
+
+
+def _as_int32(x: Expr) -> Expr:
+    return relay.cast(relay.cast(x, "int64"), "int32")
+
+
+def integer_product(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
+    """The product of integers without their zero points, as int32; a vector of them is per row of a or per column of b."""
+    left = centred(node, a, zero_a, -2 if node.rank(a) > 1 else None)
+    return _as_int32(matrix_product(node, left, centred(node, b, zero_b, -1)))
+
+
+@onnx_operator("MatMulInteger", since=10)
+def matmul_integer(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
+    return integer_product(node, a, b, zero_a, zero_b)
+
+
+@onnx_operator("QLinearMatMul", since=10)
+def qlinear_matmul(
+    node: Node, a: Expr, scale_a: Expr, zero_a: Expr, b: Expr, scale_b: Expr, zero_b: Expr, scale: Expr, zero_point: Expr
+) -> Expr:
+    product = integer_product(node, a, b, zero_a, zero_b)
+    first = along(node, a, scale_a, -2 if node.rank(a) > 1 else None)
+    factor = relay.divide(relay.multiply(first, along(node, b, scale_b, -1)), scale)
+    return rescaled(node, product, factor, zero_point)
+
+
+def rescaled(node: Node, x: Expr, factor: Expr, zero_point: Expr | None, dtype: str = "") -> Expr:
+    """``round(x * factor) + zero_point`` of integers; ``dtype``: of the result, "" for that of the zero point."""
+    moved = relay.multiply(relay.cast(x, "float32"), relay.cast(factor, "float32"))
+    dtype = dtype or ("uint8" if zero_point is None else node.dtype(zero_point))
+    zero = None if zero_point is None else _scalar(node, zero_point)
+    return quantised(node, moved, number(1, "float32"), zero, dtype)
+
+
+def _scalar(node: Node, value: Expr) -> Expr:
+    return relay.squeeze(value, [0]) if node.rank(value) == 1 and node.size(value, 0) == 1 else value
+
+
+@onnx_operator("ConvInteger", since=10)
+def conv_integer(node: Node, x: Expr, weight: Expr, zero_x: Expr | None, zero_w: Expr | None) -> Expr:
+    return _as_int32(convolved(node, centred(node, x, zero_x), centred(node, weight, zero_w, 0)))
+
+
+@onnx_operator("QLinearConv", since=10)
+def qlinear_conv(
+    node: Node, x: Expr, scale_x: Expr, zero_x: Expr, weight: Expr, scale_w: Expr, zero_w: Expr, scale: Expr, zero_point: Expr,
+    bias: Expr | None,
+) -> Expr:  # fmt: skip
+    product = convolved(node, centred(node, x, zero_x), centred(node, weight, zero_w, 0))
+    if bias is not None:
+        product = relay.nn.bias_add(product, relay.cast(bias, "float64"), axis=1)
+    factor = relay.divide(relay.multiply(scale_x, along(node, x, scale_w, 1)), scale)
+    return rescaled(node, _as_int32(product), factor, zero_point)
