@@ -73,6 +73,7 @@ class CutProblem:
         self.n_items = 2
         self.values: list[Value] = []
         self._same: list[tuple[int, int]] = []
+        self.following: list[tuple[int, int]] = []
 
     def item(self) -> int:
         """A new item, not fixed to a device."""
@@ -88,6 +89,11 @@ class CutProblem:
         """Require both items on one device."""
         if a != b:
             self._same.append((a, b))
+
+    def follow(self, item: int, other: int) -> None:
+        """Require ``other`` on the host if ``item`` is there."""
+        if item != other:
+            self.following.append((item, other))
 
     def solve(self) -> list[bool]:
         """Per item whether it is on the host.  Of the minimum cuts, the cut with the fewest items on the host."""
@@ -108,6 +114,7 @@ class _NetworkBuilder:
         live = [v for v in problem.values if any(item != v.producer for _, item in v.uses)]
         self.edges: list[tuple[int, int, int]] = []
         self.uncuttable: list[tuple[int, int]] = [(x, y) for a, b in problem.ties for x, y in ((a, b), (b, a))]
+        self.uncuttable += problem.following
         self.n_nodes = problem.n_items
         self.live = live
         # one unit of an objective outweighs the next objective summed over all copies

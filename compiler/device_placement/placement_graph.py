@@ -11,6 +11,7 @@ a function's result       as its parameters; the result of ``main`` is on the ta
 a constant                everywhere
 ``if``, shape functions   read on the host
 tuples, closures          their fields are on the target if they are results of functions and ``if``
+a field of a record       free if it is small in every record of the type (see ``record_fields``)
 ========================  ============================================================================================
 """
 
@@ -22,26 +23,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ops.analysis.uses import reads
+from ...ops.core.adt_types import own_tensors
 from ...ops.core.group import Group
 from ...ops.core.op import Op, OpPattern
-from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, array_bytes
+from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type
 from ...ops.core.type_relation import Need, build_group, data_dependent, shape_program
-from ...ops.defs.adt_ops import RECORD_OPERATORS
+from ...ops.defs.adt_ops import NO_MATCH, RECORD_OPERATORS
 from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.implementation import HOST
-from ...shape_funcs.symbolic.dim import MIN, Dim, const
 from ..ir.anf import values
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
 from ..ir.pass_context import PassContext
 from ..passes.fuse_ops import single_operator_group
 from .cut import ON_HOST, ON_TARGET, CutProblem, Region, Value
-
-#: The largest work, in bytes of inputs and results, that may move to the host.
-SMALL_BYTES = 1024
-#: The assumed value of an unbounded size.
-LARGE = 1 << 20
+from .record_fields import RecordFields, fields_key, stored
+from .tensor_bytes import is_small, nbytes_of
 
 #: The value of a tensor; for a tuple, the slots of its fields; None for a constant or a non-tensor.
 Slot = Value | tuple[Any, ...] | None
@@ -79,6 +77,7 @@ class PlacementGraph:
         self.functions = {name: f for name, f in mod.functions.items() if not f.is_primitive}
         self.called, self.closure_bodies = _callees(self.functions)
         self.called |= set(self.functions) - set(context.entries)
+        self.fields = RecordFields(self.functions.values(), self._field_item)
         self.signatures = {name: self._signature(name, f) for name, f in self.functions.items()}
         self._rank: dict[str, int] = {}
         self._entered: dict[Region, Var] = {}
@@ -113,6 +112,10 @@ class PlacementGraph:
         """Whether the result of a function is on the host."""
         return self._host[self.signatures[name].result]
 
+    def fields_on_host(self, call: Call) -> tuple[bool, ...]:
+        """Per tensor in the fields that a call of a record operator stores or reads whether it is on the host."""
+        return tuple(self._host[item] for item in self.fields.of[fields_key(call)])
+
     def _is_on_host(self, slot: Slot, from_user: bool) -> bool:
         if not self.free or not isinstance(slot, Value):
             return False
@@ -134,7 +137,7 @@ class PlacementGraph:
     def _param(self, ty: Type | None, called: bool, bound: bool) -> Slot:
         if not isinstance(ty, TensorType) or bound or not self.free:
             return self._slot(ty, ON_TARGET)
-        return self._slot(ty, self._item(ty) if called else ON_HOST if _is_small(ty) else ON_TARGET)
+        return self._slot(ty, self._item(ty) if called else ON_HOST if is_small(ty) else ON_TARGET)
 
     def _functions(self, group: frozenset[str]) -> None:
         """Walk mutually recursive functions; their callers have been walked."""
@@ -165,25 +168,24 @@ class PlacementGraph:
             served.add(outermost)
 
     def _pin_to_target(self) -> None:
-        """Fix the items that the host does not depend on to the target.
+        """Fix the items that the host does not depend on to the target, unless they take a value on which the host depends.
 
-        Moving work to the host only because its results are smaller than its inputs would make the host wait.
+        Moving work to the host only because its results are smaller than its inputs would make the host wait.  Work that takes
+        a value of the host is on the host only if all its inputs are, so that the host waits for none of them.
         """
         made: dict[int, list[int]] = {}
-        for value in self.problem.values:
-            for _, item in value.uses:
-                made.setdefault(item, []).append(value.producer)
-        for a, b in self.problem.ties:
-            made.setdefault(a, []).append(b)
-            made.setdefault(b, []).append(a)
-        needed, pending = {ON_HOST}, [ON_HOST]
-        while pending:
-            for item in made.get(pending.pop(), ()):
-                if item not in needed and item != ON_TARGET:
-                    needed.add(item)
-                    pending.append(item)
+        taken: dict[int, list[int]] = {}
+        pairs = [(item, value.producer) for value in self.problem.values for _, item in value.uses]
+        for item, producer in (*pairs, *self.problem.ties, *((b, a) for a, b in self.problem.ties)):
+            made.setdefault(item, []).append(producer)
+            taken.setdefault(producer, []).append(item)
+        needed = _reached({ON_HOST}, made)
+        with_them = _reached(needed - {ON_HOST}, taken) - needed
         for item in range(self.problem.n_items):
-            if item not in needed:
+            if item in with_them:
+                for producer in made.get(item, ()):
+                    self.problem.follow(item, producer)
+            elif item not in needed:
                 self.problem.tie(item, ON_TARGET)
 
     # ---- chains ------------------------------------------------------------------------------------------------
@@ -242,19 +244,25 @@ class PlacementGraph:
             # in tail position the value is the function's result, and must remain in tail position
             mark = position.result if tail else self._result_item(value.ty)
         self.items[var] = mark
-        for branch in (value.true_branch, value.false_branch):
-            again = any(name in position.group for name in mentioned(branch)) if position.group else False
-            region = Region(position.region.rank - (not again), position.region)
+        branches = (value.true_branch, value.false_branch)
+        again = [any(name in position.group for name in mentioned(b)) if position.group else False for b in branches]
+        for branch, repeats in zip(branches, again, strict=True):
+            # the branch that ends a recursion runs once
+            last = not position.group or (not repeats and any(again))
+            region = Region(position.region.rank - last, position.region)
             self._entered[region] = var
             self._chain(branch, _Position(region, mark, position.group), tail=tail)
         return self._slot(value.ty, mark)
 
     def _machine_call(self, value: Call, position: _Position, *, tied: bool) -> Slot:
         args = value.args
+        if value.op is NO_MATCH:
+            return self._slot(value.ty, self.problem.item() if self.free else ON_TARGET)
         if value.op in RECORD_OPERATORS:
-            for a in args:
-                self._use(a, position.region, ON_TARGET)
-            return self._slot(value.ty, ON_TARGET)
+            items = iter(self.fields.of[fields_key(value)])
+            for a in stored(value):
+                self._store(a.ty, self._atom(a), position.region, items)
+            return self._slots(value.ty, items)
         if value.op in (ASSERT_SHAPE, ASSERT_SAME_SIZE, STOP_FUSION):
             return self._atom(args[0])
         if value.op is ON_DEVICE:
@@ -284,7 +292,7 @@ class PlacementGraph:
         op, region = call.op, position.region
         assert isinstance(op, Op)
         args = [self._fields(a) for a in call.args]
-        small = not op.stateful and all(_is_small(a.ty) for fields in args for a in fields) and _is_small(call.ty)
+        small = not op.stateful and all(is_small(a.ty) for fields in args for a in fields) and is_small(call.ty)
         item = mark if mark is not None else self._item(call.ty) if small else ON_TARGET
         self.items[var] = item
         for a in self._read(var, call, args):
@@ -306,7 +314,7 @@ class PlacementGraph:
         group, params = single_operator_group(var, call, args)
         shape = shape_program(group, self.dependence)
         counts = {index for _, index in shape.counts}
-        static = all(t.is_static for t in _tensors(call.ty))
+        static = all(t.is_static for t in own_tensors(call.ty))
         if counts or shape.program.checks or not static:
             for a, need in zip(params, shape.states, strict=True):
                 if need & Need.DATA:
@@ -323,7 +331,7 @@ class PlacementGraph:
 
     def _item(self, ty: Type | None) -> int:
         """A free item for a producer of type ``ty``, if it is small; else the target."""
-        return self.problem.item() if self.free and _is_small(ty) else ON_TARGET
+        return self.problem.item() if self.free and is_small(ty) else ON_TARGET
 
     def _result_item(self, ty: Type | None) -> int:
         """A free item for the result of a function or an ``if``; a tuple is on the target."""
@@ -332,7 +340,27 @@ class PlacementGraph:
     def _slot(self, ty: Type | None, producer: int) -> Slot:
         if isinstance(ty, TupleType):
             return tuple(self._slot(f, producer) for f in ty.fields)
-        return self.problem.value(producer, _nbytes(ty)) if isinstance(ty, TensorType) else None
+        return self.problem.value(producer, nbytes_of(ty)) if isinstance(ty, TensorType) else None
+
+    def _slots(self, ty: Type | None, producers: Iterator[int]) -> Slot:
+        """As ``_slot``, with a producer for each tensor of the value."""
+        if isinstance(ty, TupleType):
+            return tuple([self._slots(f, producers) for f in ty.fields])
+        return self._slot(ty, next(producers)) if isinstance(ty, TensorType) else None
+
+    def _field_item(self, types: list[TensorType]) -> int:
+        """The item of a field: free if the tensors are small in all records."""
+        return self.problem.item() if self.free and all(map(is_small, types)) else ON_TARGET
+
+    def _store(self, ty: Type | None, slot: Slot, region: Region, items: Iterator[int]) -> None:
+        """Record the use of a value's tensors by the fields ``items``."""
+        if isinstance(ty, TupleType):
+            for k, field in enumerate(ty.fields):
+                self._store(field, slot[k] if isinstance(slot, tuple) else None, region, items)
+        elif isinstance(ty, TensorType):
+            item = next(items)
+            if isinstance(slot, Value):
+                slot.use(region, item)
 
     def _atom(self, atom: Expr) -> Slot:
         return self.slots.get(atom)
@@ -361,6 +389,17 @@ class PlacementGraph:
                 inner.use(region, ON_TARGET)
             elif isinstance(inner, tuple):
                 pending += inner
+
+
+def _reached(start: set[int], edges: dict[int, list[int]]) -> set[int]:
+    """The free items on paths from ``start``."""
+    found, pending = {*start}, [*start]
+    while pending:
+        for item in edges.get(pending.pop(), ()):
+            if item not in found and item not in (ON_HOST, ON_TARGET):
+                found.add(item)
+                pending.append(item)
+    return found
 
 
 @functools.lru_cache(maxsize=1024)
@@ -414,35 +453,3 @@ def _last(bindings: list[tuple[Var, Expr]], result: Expr) -> Expr | None:
         else:
             return var
     return None
-
-
-# ---- sizes -----------------------------------------------------------------------------------------------------------
-
-
-def _tensors(ty: Type | None) -> tuple[TensorType, ...]:
-    if isinstance(ty, TupleType):
-        return tuple(t for f in ty.fields for t in _tensors(f))
-    return (ty,) if isinstance(ty, TensorType) else ()
-
-
-def _bound(d: Dim) -> int | None:
-    """The upper bound of a size; None if unknown."""
-    if d.op == MIN:
-        return min((b for b in map(_bound, d.args) if b is not None), default=None)
-    return const(d)
-
-
-def _is_small(ty: Type | None) -> bool:
-    total = 0
-    if not isinstance(ty, (TensorType, TupleType)):
-        return False
-    for t in _tensors(ty):
-        sizes = [n for n in map(_bound, t.shape) if n is not None]
-        if len(sizes) < len(t.shape):
-            return False
-        total += array_bytes(sizes, t.dtype)
-    return total <= SMALL_BYTES
-
-
-def _nbytes(ty: TensorType) -> int:
-    return array_bytes([LARGE if n is None else n for n in map(_bound, ty.shape)], ty.dtype)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.core.adt_types import own_tensors
 from ...ops.core.copy_reason import CopyReason
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes
@@ -23,7 +24,7 @@ from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Span, TypeCheckError
 from ..ir.anf import Names
-from ..ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, Var, make_lets, replace, type_of
+from ..ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, TupleGetItem, Var, make_lets, replace, type_of
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,16 @@ class ValueLocation:
     """The location of a value: a variable on the host, a variable on the target, or both.
 
     ``fields``: the fields of a tuple that was built here, so that a projection needs no instruction.  ``narrow``: the dtype of
-    the program, where the host variable holds int64 (the vector of a ``shape_of``).
+    the program, where the host variable holds int64 (the vector of a ``shape_of``).  ``mixed``: a tuple whose tensors are on
+    ``devices`` (see ``own_tensors``), not all of them the target.
     """
 
     host: Var | None = None
     target: Var | None = None
     fields: tuple[Expr, ...] | None = None
     narrow: str | None = None
+    mixed: Var | None = None
+    devices: tuple[str, ...] = ()
 
 
 @dataclass
@@ -163,8 +167,8 @@ class Scope:
         atom, location = self.frame.resolve(atom), self.location(atom)
         if location.target is not None:
             return location.target
-        if location.fields is not None:
-            fields = tuple(self.on_target(f, reason) for f in location.fields)
+        if location.fields is not None or location.mixed is not None:
+            fields = tuple(self.on_target(f, reason) for f in self.fields(atom))
             ty = TupleType(tuple(map(type_of, fields)))
             name = atom.name if isinstance(atom, Var) else "tuple"
             target = self.bind(name, Tuple(fields, span=self.span), ty)
@@ -177,6 +181,54 @@ class Scope:
             target = self._load(atom, self.frame.target)
         self.put(atom, replace(self.location(atom), target=target))
         return target
+
+    def in_record(self, atom: Expr, devices: Sequence[str], reason: CopyReason | None) -> Var:
+        """``atom`` with its tensors on ``devices`` (see ``own_tensors``), as a record holds it."""
+        atom, ty, target = self.frame.resolve(atom), type_of(atom), self.frame.target
+        if isinstance(ty, TensorType):
+            return self.on(devices[0], atom, reason)
+        location = self.location(atom)
+        if location.mixed is not None and location.devices == tuple(devices):
+            return location.mixed
+        if not isinstance(ty, TupleType) or all(device == target for device in devices):
+            return self.on_target(atom, reason)
+        fields, at = [], 0
+        for part in self.fields(atom):
+            count = len(own_tensors(part.ty))
+            fields.append(self.in_record(part, devices[at : at + count], reason))
+            at += count
+        name = atom.name if isinstance(atom, Var) else "tuple"
+        return self.bind(name, Tuple(tuple(fields), span=self.span), TupleType(tuple(map(type_of, fields))))
+
+    def fields(self, atom: Expr) -> tuple[Expr, ...]:
+        """The fields of a tuple, projected unless it was built here."""
+        atom, location = self.frame.resolve(atom), self.location(atom)
+        if location.fields is not None:
+            return location.fields
+        ty = type_of(atom)
+        assert isinstance(ty, TupleType), atom
+        fields = tuple(self.projection("field", atom, k) for k in range(len(ty.fields)))
+        self.put(atom, replace(location, fields=fields))
+        return fields
+
+    def projection(self, name: str | Var, atom: Expr, index: int) -> Var:
+        """Append ``let name = atom.index`` for a tuple that was not built here."""
+        location, ty = self.location(atom), type_of(atom)
+        assert isinstance(ty, TupleType), atom
+        whole = self.on_target(atom, None) if location.mixed is None else location.mixed
+        var = self.bind(name, TupleGetItem(whole, index, span=self.span), ty.fields[index])
+        counts = [len(own_tensors(f)) for f in ty.fields[: index + 1]]
+        self.put_record(var, location.devices[sum(counts[:-1]) : sum(counts)])
+        return var
+
+    def put_record(self, var: Var, devices: Sequence[str]) -> None:
+        """Record the location of a value that a record holds with its tensors on ``devices``; () if all are on the target."""
+        if all(device == self.frame.target for device in devices):
+            self.put(var, ValueLocation(target=var))
+        elif isinstance(var.ty, TensorType):
+            self.put(var, ValueLocation(host=var))
+        else:
+            self.put(var, ValueLocation(mixed=var, devices=tuple(devices)))
 
     def static_shape(self, dims: Shape) -> Var:
         """The host vector of a known shape."""

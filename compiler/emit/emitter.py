@@ -48,6 +48,7 @@ def emit(mod: IRModule, context: PassContext, config: Mapping[str, str]) -> Exec
         config=dict(config),
         sources=tuple(tables.sources.items),
         adts=tables.adts(functions),
+        host_fields=tables.host_fields,
     )
     return register(exe)
 

@@ -45,6 +45,7 @@ class Tables:
         self.constants, self.packed, self.shape_funcs = Table(), Table(), Table()
         self.reasons, self.sources = Table(), Table()
         self.briefs: dict[PythonSource, Brief] = {}
+        self.host_fields: dict[tuple[str, str], tuple[int, ...]] = {}
 
     # each method returns the item's number, and creates a new item
 

@@ -33,16 +33,18 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.core.adt_types import own_tensors
 from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.group import Node
 from ...ops.core.op import Op, OpPattern, get
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type, numpy_dtype, tensors
 from ...ops.core.type_relation import Need, build_group
 from ...ops.defs import machine_ops
-from ...ops.defs.adt_ops import RECORD_OPERATORS
+from ...ops.defs.adt_ops import NO_MATCH, RECORD_OPERATORS
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.conditions import Choice
 from ...shape_funcs.symbolic.dim import Shape, const, fresh, is_static
+from ..device_placement.record_fields import field_tensors, record_text, stored
 from ..device_placement.value_location import Frame, Scope, ValueLocation, vector_type
 from ..ir.anf import Names
 from ..ir.expr import (
@@ -138,8 +140,7 @@ class _AllocationInserter:
         if location.fields is not None:
             scope.frame.alias[var] = location.fields[value.index]
             return
-        whole = scope.on_target(value.tuple_value, None)
-        self.result(scope, var, replace(value, tuple_value=whole), self.target)
+        scope.projection(var, value.tuple_value, value.index)
 
     def branches(self, scope: Scope, var: Var, value: If, device: str) -> None:
         """An ``if``: the host reads the condition; the results of both branches are on ``device``."""
@@ -174,9 +175,7 @@ class _AllocationInserter:
         """A closure captures values on the target; an assertion reads shapes on any device; ``on_device`` and ``device_copy``
         copy."""
         if value.op in RECORD_OPERATORS:
-            reason = CopyReason(CopyKind.RECORD)
-            fields = tuple(scope.on_target(a, reason) for a in value.args)
-            self.result(scope, var, replace(value, args=fields), self.target)
+            self.record(scope, var, value)
             return
         if value.op is machine_ops.ALLOC_CLOSURE:
             reason = CopyReason(CopyKind.CLOSURE)
@@ -202,6 +201,25 @@ class _AllocationInserter:
             var,
             replace(location, host=new, fields=None) if location.target is None else replace(location, target=new, fields=None),
         )
+
+    def record(self, scope: Scope, var: Var, value: Call) -> None:
+        """An operator on a record, whose fields are on the devices of its attribute."""
+        if value.op is NO_MATCH:  # a value that never exists
+            new = scope.bind(var, value, var.ty)
+            scope.put(var, ValueLocation(host=new if isinstance(var.ty, TensorType) else None, target=new))
+            return
+        devices = value.attrs.devices or (self.target,) * len(field_tensors(value))
+        new_args, at = list(value.args), 0
+        first = len(value.args) - len(stored(value))
+        reason = CopyReason(CopyKind.RECORD, record_text(value))
+        for k, arg in enumerate(value.args):
+            if k < first:
+                new_args[k] = scope.on_target(arg, None)
+                continue
+            count = len(own_tensors(arg.ty))
+            new_args[k] = scope.in_record(arg, devices[at : at + count], reason)
+            at += count
+        scope.put_record(scope.bind(var, replace(value, args=tuple(new_args)), var.ty), devices if at == 0 else ())
 
     def shape_of(self, scope: Scope, var: Var, value: Call) -> None:
         """The shape of a tensor: a host vector, recorded for its dims."""

@@ -66,10 +66,11 @@ def _is_copy_to_host(value: Call) -> bool:
 
 
 def _filled(value: Expr) -> tuple[Expr, ...]:
-    """The tensors, bound before, that a kernel writes."""
-    if not (isinstance(value, Call) and effect_of(value).launches):
-        return ()
-    return value.args[len(value.args) - value.attrs.n_outputs :]
+    """The tensors, bound before, that a kernel writes; one of several versions is launched in a branch."""
+    if not isinstance(value, Call):
+        calls = (inner for chain in inner_chains(value) for inner in values(chain) if isinstance(inner, Call))
+        return tuple(a for call in calls for a in _filled(call))
+    return value.args[len(value.args) - value.attrs.n_outputs :] if effect_of(value).launches else ()
 
 
 def _may_launch(value: Expr) -> bool:

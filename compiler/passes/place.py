@@ -9,7 +9,8 @@
 
 The placement is a minimum cut of the whole module's dataflow (``placement_graph``, ``cut``): it minimises the bytes transferred
 between host and target.  A function with a parameter or result on the host has the attributes ``devices`` (one per parameter)
-and ``result_device``.  A value that is used on the other device both in and after an ``if`` is copied before the ``if``.
+and ``result_device``; the operators on a record with a field on the host have the attribute ``devices`` (one per tensor in the
+fields).  A value that is used on the other device both in and after an ``if`` is copied before the ``if``.
 
 Marks of the program hold: ``on_device(x, device=...)`` (the operator or ``if`` that computes ``x`` runs there; any other value is
 copied there) and ``device_copy(x, src=..., dst=...)``.
@@ -21,6 +22,7 @@ Ensures: the same.  Raises TypeCheckError for a device that is neither the host 
 from __future__ import annotations
 
 from ...ops.core.op import Op
+from ...ops.defs.adt_ops import NO_MATCH, RECORD_OPERATORS
 from ...ops.defs.machine_ops import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
 from ...ops.strategy.implementation import HOST
 from ...vm.bytecode.executable import DEVICES
@@ -68,6 +70,10 @@ def _chain(chain: Expr, graph: PlacementGraph, target: str, copied: set[Var]) ->
         for early, to_host in graph.before.get(var, ()):
             out.append((Var(early.name, span=early.span, ty=early.ty), _mark(early, HOST if to_host else target)))
         value = rebuild(value, lambda atom: atom, lambda inner: _chain(inner, graph, target, copied))
+        if isinstance(value, Call) and value.op in RECORD_OPERATORS and value.op is not NO_MATCH:
+            on_host = graph.fields_on_host(value)
+            devices = tuple(HOST if here else target for here in on_host) if any(on_host) else ()
+            value = replace(value, attrs=replace(value.attrs, devices=devices))
         moved = graph.is_moved(var)
         # a value that a mark copies gets its own mark first, with the device of its producer
         if moved or (var in copied and is_placed(value)):

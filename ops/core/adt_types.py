@@ -6,7 +6,8 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .tensor_types import FuncType, TupleType, Type, measure
+from ...shape_funcs.symbolic.dim import ANY
+from .tensor_types import FuncType, TensorType, TupleType, Type, measure
 
 
 class TypeKind(enum.IntEnum):
@@ -136,6 +137,21 @@ def instantiate_fields(fields: Sequence[Type], type_vars: Sequence[TypeVar], arg
     """The types of a constructor's fields for the type arguments ``args`` of its definition."""
     mapping = dict(zip(type_vars, args, strict=True))
     return tuple(substitute_types(field, mapping) for field in fields)
+
+
+def instance_name(ty: Type) -> str:
+    """The text of an ADT's or a reference's type with ``?`` for each size.
+
+    A value of ``List[Tensor[(3), float32]]`` is one of ``List[Tensor[(?), float32]]``: both types have one name.
+    """
+    return str(map_type(ty, lambda t: TensorType((ANY,) * t.rank, t.dtype) if isinstance(t, TensorType) else None))
+
+
+def own_tensors(ty: Type | None) -> tuple[TensorType, ...]:
+    """The types of the tensors in a value: itself, or those in a (nested) tuple in order; not those in records and closures."""
+    if isinstance(ty, TupleType):
+        return tuple(t for f in ty.fields for t in own_tensors(f))
+    return (ty,) if isinstance(ty, TensorType) else ()
 
 
 def type_parts(ty: Type) -> tuple[Type, ...]:

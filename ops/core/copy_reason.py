@@ -37,7 +37,7 @@ class CopyKind(enum.Enum):
     RESULT = "result", "result of a function", "a function returns its result on the device"
     BRANCH = "branch", "result of an if", "an if has its value on the device"
     CLOSURE = "closure", "captured by a closure", "a closure captures values on the device"
-    RECORD = "record", "field of a value of an ADT, or held by a reference", "fields and references hold values on the device"
+    RECORD = "record", "stored in {op}", "a field has one device in all values of a constructor, and so have references of a type"
     ON_DEVICE = "on_device", "the program asks for it", "written in the program"
 
     def __init__(self, key: str, template: str, meaning: str) -> None:
@@ -56,9 +56,10 @@ class CopyKind(enum.Enum):
 class CopyReason:
     """Reason for one copy; ``str`` gives a sentence.
 
-    ``op``: the operator (COUNT: operators), primitive (INPUT) or function (ARGUMENT, with its ``@`` or ``%``) that needs the
-    value.  ``input``: the name of its input.  Both are "" if the kind needs no further detail.  ``type``: the type of the value,
-    with portable dims (see ``size_expressions``); the compiler sets it when it emits the copy, and texts do not have it.
+    ``op``: the operator (COUNT: operators), primitive (INPUT), function (ARGUMENT, with its ``@`` or ``%``) or record (RECORD:
+    ``Cons of List[float32]``, or the type of a reference) that needs the value.  ``input``: the name of its input.  Both are ""
+    if the kind needs no further detail.  ``type``: the type of the value, with portable dims (see ``size_expressions``); the
+    compiler sets it when it emits the copy, and texts do not have it.
     """
 
     kind: CopyKind

@@ -14,17 +14,27 @@ from ..core.op import Op, OpPattern
 
 @dataclass(frozen=True)
 class MakeAdtAttrs:
-    """``adt``: the type of the result, as text; ``constructor``: the name of its constructor."""
+    """``adt``: the type of the result, as text; ``constructor``: the name of its constructor; ``devices`` as AdtFieldsAttrs."""
 
     adt: str
     constructor: str
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class AdtFieldsAttrs:
-    """``constructor``: the constructor that made the value."""
+    """``constructor``: the constructor that made the value.  ``devices``: the device of each tensor in the fields, in order (see
+    ``own_tensors``); () if all are on the target."""
 
     constructor: str
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RefAttrs:
+    """``devices``: the device of each tensor in the value of the reference, as AdtFieldsAttrs."""
+
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,15 +75,16 @@ ADT_FIELDS = _declare(
 NO_MATCH = _declare(
     "vm.no_match", (), "Stop the run: no clause of a match applies.", Effect((), Result.TENSOR), NoMatchAttrs, stateful=True
 )
-MAKE_REF = _declare("vm.make_ref", ("value",), "A new reference to a value.", Effect((Role.CAPTURED,)), stateful=True)
-READ_REF = _declare("vm.read_ref", ("reference",), "The value that a reference holds.", Effect((None,)), stateful=True)
+MAKE_REF = _declare("vm.make_ref", ("value",), "A new reference to a value.", Effect((Role.CAPTURED,)), RefAttrs, stateful=True)
+READ_REF = _declare("vm.read_ref", ("reference",), "The value that a reference holds.", Effect((None,)), RefAttrs, stateful=True)
 WRITE_REF = _declare(
     "vm.write_ref",
     ("reference", "value"),
     "Store a value in a reference; the result is an empty tuple.",
     Effect((None, Role.STORED)),
+    RefAttrs,
     stateful=True,
 )
 
-#: The operators of this file.  Fields of ADTs and values of references are on the target device.
+#: The operators of this file.  A tensor in a field or a reference is on the device that ``attrs.devices`` gives.
 RECORD_OPERATORS = frozenset([MAKE_ADT, ADT_FIELDS, NO_MATCH, MAKE_REF, READ_REF, WRITE_REF])

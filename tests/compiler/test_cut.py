@@ -57,7 +57,8 @@ def assignments(problem: CutProblem) -> list[list[bool]]:
     """Every assignment of devices to the items."""
     free = problem.n_items - 2
     every = ([True, False, *sides] for sides in itertools.product([True, False], repeat=free))
-    return [host for host in every if all(host[a] == host[b] for a, b in problem.ties)]
+    tied = (host for host in every if all(host[a] == host[b] for a, b in problem.ties))
+    return [host for host in tied if all(host[b] for a, b in problem.following if host[a])]
 
 
 def random_crossings(seed: int) -> CutProblem:
@@ -76,6 +77,8 @@ def random_crossings(seed: int) -> CutProblem:
             value.use(rng.choice(regions), rng.choice(items))
     if rng.random() < 0.2:
         problem.tie(rng.choice(items[2:] or items[:1]), rng.choice(items[2:] or items[:1]))
+    for _ in range(rng.choice([0, 0, 1, 2]) if items[2:] else 0):
+        problem.follow(rng.choice(items[2:]), rng.choice(items))
     return problem
 
 

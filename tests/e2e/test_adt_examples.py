@@ -77,3 +77,45 @@ def test_beam_search(target: str) -> None:
         np.testing.assert_allclose(score.numpy(), wanted[1], rtol=1e-4, atol=1e-5)
         lengths.add(len(wanted[0]))
     assert len(lengths) > 3 or target == "cuda"
+
+
+FIELDS = """#[version = "0.0.5"]
+type List[A] { Cons(A, List[A]), Nil, }
+def @until(%l: List[(int32, Tensor[(2), float32])], %limit: int32) -> int32 {
+  match (%l) { Cons(%x, %rest) => if (%x.0 > %limit) { %x.0 } else { @until(%rest, %limit) + 1 }, Nil => 0 }
+}
+def @count(%n: int32, %v: Tensor[(2), float32]) -> List[(int32, Tensor[(2), float32])] {
+  if (%n == 0) { Nil } else { Cons((%n, %v), @count(%n - 1, %v + 1f)) }
+}
+def @main(%l: List[(int32, Tensor[(2), float32])], %n: int32, %x: Tensor[(2), float32]) {
+  let %r = ref(%n);
+  ref_write(%r, ref_read(%r) + 1);
+  let %more = if (ref_read(%r) > 3) { 1 } else { 2 };
+  (@until(%l, %n) + %more, @count(%n, %x))
+}"""
+
+
+@pytest.mark.parametrize("target", [d for d in DEVICES if d != "cuda"])
+def test_fields_on_the_host(target: str, tmp_path: Path) -> None:
+    """Arguments, results and files have each field on its device; a result is an argument again."""
+    exe = relay.compile(relay.parse(FIELDS), target=target)
+    exe.save(tmp_path / "x.rvm")
+    on_host = {("List[(int32, Tensor[(?), float32])]", "Cons"): (0,), ("ref(int32)", ""): (0,)}
+    assert exe.host_fields == (on_host if target != "cpu" else {})
+    vm = relay.VirtualMachine(relay.Executable.load(tmp_path / "x.rvm"))
+    given = relay.ADT("Nil")
+    for k in reversed(range(5)):
+        given = relay.ADT("Cons", ((np.int32(k), np.full(2, k, "float32")), given))
+    for wanted in (9, 4):
+        number, made = vm.run(given, np.int32(3), np.array([1, 2], "float32"))
+        found, rest = [], made
+        while rest.constructor == "Cons":
+            (k, v), rest = rest.fields
+            assert (k.device, v.device) == ("cpu", target)
+            found.append((int(k.numpy()), v.numpy().tolist()))
+        assert found == [(3, [1, 2]), (2, [2, 3]), (1, [3, 4])]
+        assert int(number.numpy()) == wanted
+        given = made
+    assert vm.counters["dtoh_copies"] == (0 if target == "cpu" else 8)  # results that this test reads
+    text = str(exe.explain())
+    assert ("fields of Cons of List[(int32, Tensor[(?), float32])]: the host reads them" in text) == (target != "cpu")

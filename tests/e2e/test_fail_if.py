@@ -27,6 +27,10 @@ LEAST = {
         8,
         1,
     ),
+    # the three best tokens and their scores, per sequence that is continued
+    "beam_search": ("--shapes n=3 --shapes n=6", 78, 936, 78),
+    # the recursion over sizes is on the host, the tensors of the leaves are on the device
+    "treelstm": ("--shapes n=1 --shapes n=7", 0, 0, 0),
 }
 
 
@@ -40,9 +44,7 @@ def compare(name: str, *more: str) -> int:
 
 
 def test_every_example_is_held() -> None:
-    # the fields of ADTs are on the target whatever reads them: such a program has no minimum yet
-    straight = {p.stem for p in EXAMPLES.glob("*.relay") if "\ntype " not in p.read_text(encoding="utf-8")}
-    assert set(LEAST) == straight, "say above how many copies the new example needs"
+    assert set(LEAST) == {p.stem for p in EXAMPLES.glob("*.relay")}, "say above how many copies the new example needs"
 
 
 @pytest.mark.parametrize("name", LEAST)
@@ -55,4 +57,4 @@ def test_copies_are_at_their_minimum(name: str, capsys: pytest.CaptureFixture[st
 def test_that_would_be_noticed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(name, "a") == 1
     lines = capsys.readouterr().err.splitlines()
-    assert any(line.startswith("fail-if: a.dtoh_bytes > ") and "holds in the case " in line for line in lines)
+    assert any(line.startswith("fail-if: a.dtoh_") and "holds in the case " in line for line in lines)

@@ -140,9 +140,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Records:
-    """A value of an ADT as the sequence of its rows."""
+    """A value of an ADT as the sequence of its rows, and the device of each."""
 
     items: tuple[Any, ...]
+    devices: tuple[int, ...]
 
 
 def rows_of(prepared: Sequence[Any], devices: Sequence[int], donated: frozenset[int]) -> np.ndarray:
@@ -161,8 +162,8 @@ def _add(rows: list[list[int]], value: Any, device: int, *, donated: bool = Fals
     row = [0] * ROW_WORDS
     row[_WANTED], row[_DONATED] = device, -1
     if isinstance(value, Records):
-        for item in value.items:
-            _add(rows, item, device)
+        for item, its_device in zip(value.items, value.devices, strict=True):
+            _add(rows, item, its_device)
         return
     if isinstance(value, Record):
         row[_KIND], row[_WHAT], row[_DTYPE] = _TUPLE, value.n_fields, value.tag

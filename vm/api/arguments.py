@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
-from ...ops.core.adt_types import RefType, TypeCall
+from ...ops.core.adt_types import RefType, TypeCall, instance_name, own_tensors
 from ...ops.core.tensor_types import TensorType, TupleType, Type
 from ...ops.native.status import RESULT_LOST, STATUS
 from ...ops.strategy.implementation import HOST
+from ..bytecode.executable import ExecutableData
 from ..bytecode.signature import ArgumentChecker, as_array
 from ..bytecode.sync_reason import SyncReason
 from ..devices.sim.simulated_device import is_lost
 from ..diagnostics import codes
 from ..diagnostics.source import InputError, VMError
+from ..runtime.state_layout import CPU
 from ..values.adt import ADT
 from .argument_rows import Record, Records
 from .runtime import Runtime
@@ -63,23 +67,54 @@ def prepare(runtime: Runtime, checker: ArgumentChecker, name: str, ty: Type, val
 def _prepare_adt(runtime: Runtime, checker: ArgumentChecker, name: str, ty: TypeCall, value: Any, device: int) -> Records:
     """As ``prepare`` for a value of an ADT, which may be nested as deep as memory allows."""
     items: list[Any] = []
-    todo: list[tuple[str, Type | None, Any]] = [(name, ty, value)]
+    placed: list[int] = []
+    devices = FieldDevices(runtime.exe, device)
+    todo: list[tuple[str, Type | None, Any, tuple[int, ...]]] = [(name, ty, value, ())]
     while todo:
-        where, wanted, item = todo.pop()
+        where, wanted, item, on = todo.pop()
         if wanted is None:  # the fields of this record are done
             items.append(item)
+            placed.append(device)
         elif isinstance(wanted, TypeCall) or (isinstance(wanted, TupleType) and _is_tuple_of(item, len(wanted.fields))):
             if isinstance(wanted, TypeCall):
                 record, fields = _record(runtime, checker, where, wanted, item)
+                on = devices.of(wanted, item.constructor, [t for t, _ in fields])
             else:
                 record, fields = Record(0, len(wanted.fields)), list(zip(wanted.fields, item, strict=True))
-            todo.append((where, None, record))
+            todo.append((where, None, record, ()))
             # the name of a deep field would be as long as its depth
             inside = where if len(where) < _LONGEST_NAME else f"{name}..."
-            todo += [(f"{inside}.{i}", t, v) for i, (t, v) in reversed(list(enumerate(fields)))]
+            parts = zip(fields, devices.parts([t for t, _ in fields], on), strict=True)
+            todo += [(f"{inside}.{i}", t, v, part) for i, ((t, v), part) in reversed(list(enumerate(parts)))]
         else:
-            items.append(prepare(runtime, checker, where, wanted, item, device))
-    return Records(tuple(items))
+            placed.append(on[0] if on else device)
+            items.append(prepare(runtime, checker, where, wanted, item, placed[-1]))
+    return Records(tuple(items), tuple(placed))
+
+
+class FieldDevices:
+    """The devices of the tensors in values of ADTs, which are on ``device`` unless the executable has them on the host."""
+
+    def __init__(self, exe: ExecutableData, device: int) -> None:
+        self.device, self.on_host = device, exe.host_fields if device else {}
+        self._known: dict[tuple[TypeCall, str], tuple[int, ...]] = {}
+
+    def of(self, ty: TypeCall, constructor: str, fields: Sequence[Type]) -> tuple[int, ...]:
+        """The device of each tensor in the fields of a value; () if all are on ``device``."""
+        if not self.on_host:
+            return ()
+        if (ty, constructor) not in self._known:
+            numbers = self.on_host.get((instance_name(ty), constructor), ())
+            count = sum(len(own_tensors(f)) for f in fields)
+            self._known[ty, constructor] = tuple(CPU if k in numbers else self.device for k in range(count)) if numbers else ()
+        return self._known[ty, constructor]
+
+    def parts(self, fields: Sequence[Type], devices: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """``devices``, divided among the fields."""
+        if not devices:
+            return [()] * len(fields)
+        ends = [0, *itertools.accumulate(len(own_tensors(f)) for f in fields)]
+        return [devices[begin:end] for begin, end in itertools.pairwise(ends)]
 
 
 def _is_tuple_of(value: Any, count: int) -> bool:

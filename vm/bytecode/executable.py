@@ -107,7 +107,9 @@ class ExecutableData:
 
     ``shape_funcs``: the integer programs; ``shape_func_names`` has the name of the primitive of each program.
     ``reasons``: the reasons for the DeviceCopy and CopyBegin instructions.
-    ``adts``: the type definitions of the functions' types.  ``constants`` alone changes, by ``late_bound``.
+    ``adts``: the type definitions of the functions' types.  ``host_fields``: per instance of an ADT (``instance_name``) and
+    constructor the numbers of the tensors in the fields (``own_tensors``) that are on the host.  ``constants`` alone changes, by
+    ``late_bound``.
     """
 
     functions: tuple[VMFunction, ...]
@@ -120,6 +122,7 @@ class ExecutableData:
     config: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[SourceText, ...] = ()
     adts: tuple[AdtDefinition, ...] = ()
+    host_fields: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
 
     def __copy__(self) -> Self:
         return self

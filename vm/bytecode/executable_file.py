@@ -43,7 +43,7 @@ from .verify import verify
 #: Magic bytes as in PNG: no text file begins with them, and a transfer that changes line ends or the eighth bit alters them.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Version of the format, incremented with every incompatible change.
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 #: The class of the executable that is read.
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=ExecutableData)
@@ -104,6 +104,7 @@ def _header(exe: ExecutableData) -> dict[str, Any]:
         "whys": list(whys),
         "sources": [[s.name, s.text] for s in exe.sources],
         "adts": [definition_to_json(a) for a in exe.adts],
+        "host_fields": [[*key, list(numbers)] for key, numbers in exe.host_fields.items()],
     }
 
 
@@ -268,7 +269,13 @@ def _executable(header: _Fields, code: bytes, constants: bytes, cls: type[_E]) -
         config={key: _as(str, value, f"the value of {key!r} in 'config'") for key, value in config.items()},
         sources=header.each("sources", lambda where, row: SourceText(*_row(where, row, str, str))),
         adts=header.each("adts", lambda where, data: _converted(where, definition_from_json, data)),
+        host_fields=dict(header.each("host_fields", _host_fields)),
     )
+
+
+def _host_fields(where: str, row: Any) -> tuple[tuple[str, str], tuple[int, ...]]:
+    name, constructor, numbers = _row(where, row, str, str, list)
+    return (name, constructor), tuple(_as(int, n, where) for n in numbers)
 
 
 def _functions(header: _Fields, code: bytes) -> tuple[VMFunction, ...]:

@@ -48,6 +48,7 @@ class Explanation:
 
     ``transfers``: all possible transfers between host and device.  ``calls``: all kernel launches.  ``memory``: the storages of
     each function that allocates, with their contents.  ``sizes``: the known sizes of the entry's parameters, by name.
+    ``host_fields``: the constructors with tensors on the host in a program for another device (``Cons of List[float32]``).
     """
 
     entry: str
@@ -57,6 +58,7 @@ class Explanation:
     calls: tuple[KernelCall, ...]
     memory: tuple[FunctionMemory, ...]
     sizes: Mapping[str, int]
+    host_fields: tuple[str, ...] = ()
 
     @property
     def edges(self) -> tuple[Transfer, ...]:
@@ -96,6 +98,7 @@ class Explanation:
             "copies": [_transfer_data(self, e) for e in self.transfers],
             "calls": [_call_data(c) for c in self.calls],
             "on_host": [_call_data(c) for c in self.on_host],
+            "host_fields": list(self.host_fields),
             "memory": [_memory_data(self, m) for m in self.memory],
         }
 
@@ -136,7 +139,8 @@ def explain(
         if Role.KERNEL in i.roles
     )
     memory = tuple(found for f in functions if (found := memory_of(exe, f)).storages)
-    return Explanation(entry, exe.target, dict(exe.config), transfers(exe, entry), calls, memory, sizes)
+    fields = tuple(f"{constructor} of {name}" if constructor else name for name, constructor in sorted(exe.host_fields))
+    return Explanation(entry, exe.target, dict(exe.config), transfers(exe, entry), calls, memory, sizes, fields)
 
 
 def _call(exe: ExecutableData, f: VMFunction, pc: int, packed: PackedFunc) -> KernelCall:
@@ -186,6 +190,7 @@ def _listed(params: Mapping[str, TensorType]) -> str:
 # ---- remedies: changes that would remove a transfer --------------------------------------------------------------------
 
 _BY_A_FUNCTION = "nothing: functions take and give back values on the device"
+_AT_LEAST_AS_MUCH = "nothing: every other placement copies at least as much"
 _REMEDIES = {
     CopyKind.PER_OP: "data_dependence=input: only flagged inputs are copied",
     CopyKind.COUNT: "nothing: the kernel's count is data",
@@ -205,10 +210,8 @@ _PLACED = {
         "compute it on the host (place=on)",
         "compute it from shapes and small values: its producer is pinned to the device",
     ),
-    CopyKind.INPUT: (
-        "compute both on one device (place=on)",
-        "nothing: every other placement copies at least as much",
-    ),
+    CopyKind.INPUT: ("compute both on one device (place=on)", _AT_LEAST_AS_MUCH),
+    CopyKind.RECORD: ("let the field be on the host (place=on)", _AT_LEAST_AS_MUCH),
 }
 _WITHOUT_REASON = {
     ARGUMENT: "pass a tensor that is on the device already, such as the result of another run",
@@ -278,6 +281,7 @@ def _size(e: Explanation, size: Dim, function: str) -> str:
 
 def _calls_text(e: Explanation) -> str:
     moved = [f"    {c.kernel} in @{c.function} at {c.pc}" + _place(c.span) for c in e.on_host]
+    moved += [f"    fields of {text}: the host reads them or work that takes them" for text in e.host_fields]
     rows = [
         (f"@{c.function}", str(c.pc), c.device, c.kernel, _implementation(c), c.span.place if c.span else "") for c in e.calls
     ]
