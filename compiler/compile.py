@@ -23,6 +23,7 @@ from .config import Config
 from .emit.emitter import emit
 from .ir.expr import Constant, Function, IRModule, Let, Var, replace
 from .ir.pass_context import PassContext
+from .onnx_frontend.reading import is_model_file
 from .pipeline import context_of, lower
 from .text.parser import as_source, parse
 from .transform.pass_context import context_options
@@ -43,7 +44,8 @@ def compile(
 ) -> Executable:
     """The executable of ``mod`` for the device ``target``; Relay's ``llvm`` is ``cpu``.
 
-    ``mod`` is a module, a function (it becomes ``main``), a program's text, or the Path of a text.  ``params``: values for
+    ``mod`` is a module, a function (it becomes ``main``), a program's text, the Path of a text, or the path of a model
+    (``.onnx``).  ``params``: values for
     parameters of ``main``, by name; they become constants.  ``config``: see ``Config``; within a
     ``relay.transform.PassContext`` its ``opt_level`` is the default.
 
@@ -51,7 +53,7 @@ def compile(
     unless ``tune`` is ``"budgeted"`` (for ``tune_seconds``, 60 if that is None) or ``"full"``.  ``tune_sizes``: the sizes to
     measure at, by the names of unknown dims.  With ``optimize=False`` no records are read or written.
 
-    Raises ParseError, TypeCheckError, ConfigError, and InputError for ``params`` and ``tune_sizes`` that do not fit.
+    Raises ParseError, ModelError, TypeCheckError, ConfigError, and InputError for ``params`` and ``tune_sizes`` that do not fit.
     """
     settings = Config.of(**{**context_options(), **config})
     tuning = Tuning.of(optimize, settings.tune, tune_seconds, tune_sizes)
@@ -85,6 +87,10 @@ def lowered(
 
 def as_module(mod: Program, who: str = "compile") -> IRModule:
     """The module that ``mod`` is or describes.  Raises ParseError, TypeCheckError for a module without functions."""
+    if is_model_file(mod):
+        from .onnx_frontend.from_onnx import from_onnx  # many files, that other programs do not need
+
+        mod = from_onnx(mod)[0]
     if isinstance(mod, (str, SourceText, Path)):
         mod = parse(as_source(mod, who))
     if isinstance(mod, Function):

@@ -12,6 +12,8 @@ import numpy as np
 
 from ...ops.core.similar_names import did_you_mean
 from ...ops.core.tensor_types import DTYPES, numpy_dtype
+from ...vm.bytecode.safetensors import SUFFIX as SAFETENSORS
+from ...vm.bytecode.safetensors import read_safetensors
 from ...vm.diagnostics.source import FileError, InputError
 
 
@@ -38,6 +40,19 @@ def read_arrays(option: str, path: str) -> Mapping[str, np.ndarray] | np.ndarray
         return _checked(option, path, loaded)
     with loaded:
         return {key: _checked(option, f"{path}:{key}", _member(option, path, key, loaded)) for key in loaded.files}
+
+
+def read_weights(path: Path) -> Mapping[str, np.ndarray]:
+    """The arrays of a ``.npz`` or ``.safetensors`` file by name, the value of ``--params``.
+
+    Raises FileError, and InputError for another file.
+    """
+    if path.suffix == SAFETENSORS:
+        return read_safetensors(path)
+    found = read_arrays("--params", str(path))
+    if isinstance(found, np.ndarray):
+        raise InputError(f"--params: {path} holds one array without a name", help=f"give a .npz or a {SAFETENSORS} file")
+    return found
 
 
 def _load(option: str, path: str) -> Any:

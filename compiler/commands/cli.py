@@ -1,4 +1,4 @@
-"""Command line: ``relayvm run|compile|dump|explain|profile|compare|tune|cache|ops|isa|env``.
+"""Command line: ``relayvm run|compile|convert|dump|explain|profile|compare|tune|cache|ops|isa|env``.
 
 Data goes to standard output, messages and progress to standard error.  Exit codes: see ``exit_codes``.
 """
@@ -18,6 +18,7 @@ from ...ops.core.similar_names import did_you_mean
 from ...vm.diagnostics.printable import printable
 from ...vm.diagnostics.source import FileError, InputError
 from ..config import Config
+from ..onnx_frontend.convert_command import convert_command
 from ..pipeline import STAGES, stages
 from ..tuning.remember import remembered
 from .cache_command import cache_command
@@ -33,6 +34,7 @@ from .options import (
     file_argument,
     input_options,
     json_option,
+    params_option,
     repeat_option,
     size_options,
     view_option,
@@ -89,8 +91,8 @@ def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
 def command() -> None:
     """Compile and run tensor programs whose shapes are known only at run time.
 
-    FILE is a program in Relay's text format (.relay), or an executable (.rvm) that `relayvm compile` wrote, or - to read
-    either from standard input.
+    FILE is a program in Relay's text format (.relay), a model (.onnx), or an executable (.rvm) that `relayvm compile` wrote, or -
+    to read a text or an executable from standard input.
     """
 
 
@@ -103,17 +105,20 @@ command.add_command(run_command)
 @command.command("compile")
 @file_argument
 @click.option("-o", "out", type=click.Path(path_type=Path), required=True, metavar="MODEL.rvm", help="The executable to write.")
+@params_option
 @device_option
 @config_option
 @json_option
-def compile_command(file: Path, out: Path, device: str | None, config: dict[str, str], as_json: bool) -> None:
+def compile_command(
+    file: Path, out: Path, params: Path | None, device: str | None, config: dict[str, str], as_json: bool
+) -> None:
     """Compile FILE to an executable: data, not code; one file."""
     if is_executable(file):
-        raise InputError(f"{file} is an executable already", help="give the .relay file")
+        raise InputError(f"{file} is an executable already", help="give the .relay or .onnx file")
     if not is_executable(out):
         raise click.BadParameter(f"{out} must end in .rvm", param_hint="'-o'")
     with compile_progress():
-        exe = open_program(file, device, config)
+        exe = open_program(file, device, config, params)
     exe.save(out)
     data = {
         "file": str(out),
@@ -130,23 +135,24 @@ def compile_command(file: Path, out: Path, device: str | None, config: dict[str,
 @command.command()
 @file_argument
 @click.option("--stage", type=click.Choice(["parsed", *STAGES, "bytecode", "kernels"]), required=True, help="The stage to show.")
+@params_option
 @device_option
 @config_option
 @json_option
-def dump(file: Path, stage: str, device: str | None, config: dict[str, str], as_json: bool) -> None:
+def dump(file: Path, stage: str, params: Path | None, device: str | None, config: dict[str, str], as_json: bool) -> None:
     """Show FILE at a stage of compilation."""
-    text = _dumped(file, stage, device, config)
+    text = _dumped(file, stage, device, config, params)
     answer({"stage": stage, "text": text}, text.rstrip("\n"), as_json)
 
 
-def _dumped(file: Path, stage: str, device: str | None, config: dict[str, str]) -> str:
+def _dumped(file: Path, stage: str, device: str | None, config: dict[str, str], params: Path | None) -> str:
     from ..text.printer import astext
 
     if stage == "bytecode":
-        return open_program(file, device, config).disassembly
+        return open_program(file, device, config, params).disassembly
     if stage == "kernels":
-        return _kernels(file, device, config)
-    module = read_module(file)
+        return _kernels(file, device, config, params)
+    module = read_module(file, params)
     settings, target = Config.of(**config), _target(device)
     if stage != "parsed":
         module = stages(module, settings, target, remembered(module, settings, target))[stage]
@@ -161,11 +167,11 @@ def _target(device: str | None) -> str:
     return device or DEVICES[0]
 
 
-def _kernels(file: Path, device: str | None, config: dict[str, str]) -> str:
+def _kernels(file: Path, device: str | None, config: dict[str, str], params: Path | None) -> str:
     from ...ops.codegen import kernel_source
     from ...vm.runtime.kernel_addresses import in_python
 
-    groups = {p.group.key(): p.group for p in open_program(file, device, config).packed}
+    groups = {p.group.key(): p.group for p in open_program(file, device, config, params).packed}
     parts = []
     for group in groups.values():
         text = "# a kernel in Python\n" if in_python(group) else kernel_source(group).text
@@ -176,6 +182,7 @@ def _kernels(file: Path, device: str | None, config: dict[str, str]) -> str:
 @command.command(short_help="Profile FILE: time, copies, memory.")
 @file_argument
 @input_options
+@params_option
 @device_option
 @config_option
 @repeat_option
@@ -186,6 +193,7 @@ def _kernels(file: Path, device: str | None, config: dict[str, str]) -> str:
 def profile(
     file: Path,
     entry: str,
+    params: Path | None,
     device: str | None,
     config: dict[str, str],
     repeat: int,
@@ -205,7 +213,7 @@ def profile(
     from .profile_terminal import show
 
     with compile_progress():
-        exe = open_program(file, device, config)
+        exe = open_program(file, device, config, params)
         arguments = make_inputs(function_of(exe, entry), wanted(**inputs))
         machine = VirtualMachine(exe)
     with round_progress() as on_round:
@@ -225,6 +233,7 @@ def profile(
 @command.command(short_help="Explain the copies of FILE.")
 @file_argument
 @size_options
+@params_option
 @device_option
 @config_option
 @json_option
@@ -233,6 +242,7 @@ def explain(
     entry: str,
     shapes: dict[str, tuple[int, ...]],
     dims: dict[str, int],
+    params: Path | None,
     device: str | None,
     config: dict[str, str],
     as_json: bool,
@@ -241,10 +251,11 @@ def explain(
 
     Also the placement of each kernel, and the tensors in each storage.  With sizes the bytes are exact.
     """
-    found = open_program(file, device, config).explain(shapes, dims, entry)
+    found = open_program(file, device, config, params).explain(shapes, dims, entry)
     answer(found.as_data(), str(found), as_json)
 
 
+command.add_command(convert_command)
 command.add_command(compare_command)
 command.add_command(cache_command)
 command.add_command(tune_command)

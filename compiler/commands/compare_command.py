@@ -22,13 +22,14 @@ from .compare_terminal import show
 from .exit_codes import ExitCode
 from .expected import Expected
 from .inputs import InputSyntaxError, parse_shape, split_option
-from .load_program import STDIN, load
+from .load_program import STDIN, with_weights
 from .options import (
     Command,
     device_option,
     expected_options,
     input_options,
     json_option,
+    params_option,
     settings,
     side_option,
     wanted,
@@ -113,6 +114,7 @@ def _file_option(name: str, help_text: str) -> Callable[[Command], Command]:
     help="Sizes of one case; several options: several cases and their geometric mean.",
 )
 @input_options
+@params_option
 @device_option
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=REPEAT, show_default=True, help="Rounds; every side runs in each round."
@@ -133,6 +135,7 @@ def compare_command(
     preset: str | None,
     bindings: list[dict[str, tuple[int, ...]]],
     entry: str,
+    params: Path | None,
     device: str | None,
     repeat: int,
     conditions: tuple[str, ...],
@@ -159,14 +162,15 @@ def compare_command(
     """
     saved = [f for f in files if f.suffix == PROFILE_SUFFIX]
     if saved:
-        given = any((named, preset, bindings, *lettered.values(), values, shapes, dims, ranges, device, expected, rtol, atol))
+        inputs = (values, shapes, dims, ranges, params)
+        given = any((named, preset, bindings, *lettered.values(), *inputs, device, expected, rtol, atol))
         if len(saved) < len(files) or given:
             raise click.UsageError("saved profiles are compared with each other, as they are: no programs, sides or inputs")
         sides = {letter: _profile(f) for letter, f in zip(_side_names(len(files)), files, strict=True)}
         wanted_conditions = _conditions(conditions, tuple(sides))
         found = compare_profiles(sides)
     else:
-        programs = _sides(files, lettered, named, preset)
+        programs = _sides(files, lettered, named, preset, params)
         wanted_conditions = _conditions(conditions, tuple(programs))
         if expected is not None and len(bindings) > 1:
             raise click.UsageError("--expected holds the results of one case: give --shapes once")
@@ -216,9 +220,13 @@ def _side_names(count: int) -> list[str]:
 
 
 def _sides(
-    files: Sequence[Path], lettered: dict[str, dict[str, str]], named: dict[str, dict[str, str]], preset: str | None
+    files: Sequence[Path],
+    lettered: dict[str, dict[str, str]],
+    named: dict[str, dict[str, str]],
+    preset: str | None,
+    params: Path | None,
 ) -> Sides:
-    """Program and configuration of each side, by name."""
+    """Program and configuration of each side, by name; ``params``: the weights of all programs."""
     given = [letter for letter in _LETTERS if lettered[letter]]
     if preset is not None:
         if given or named or len(files) > 1:
@@ -235,7 +243,7 @@ def _sides(
         raise click.UsageError(f"there are {len(files)} files for {len(sides)} sides: give one for all of them, or one for each")
     if list(files).count(STDIN) > 1:
         raise click.UsageError("standard input (-) can be one of the files only")
-    loaded = [load(f) for f in files]
+    loaded = [with_weights(f, params) for f in files]
     return {name: (loaded[i if len(files) > 1 else 0], own) for i, (name, own) in enumerate(sides.items())}
 
 

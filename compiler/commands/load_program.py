@@ -14,10 +14,11 @@ from ...vm.bytecode.executable import DEVICES, VMFunction
 from ...vm.bytecode.executable_file import MAGIC
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import FileError, InputError, SourceText
-from ..compile import as_module, check_target, compile
+from ..compile import as_module, bind_params, check_target, compile
 from ..config import Config
 from ..ir.expr import IRModule
 from ..text.parser import decode_source
+from .array_files import read_weights
 
 #: The suffix of a stored executable.
 SUFFIX = ".rvm"
@@ -52,16 +53,29 @@ def _from_stdin() -> Executable | SourceText:
     return load_bytes(data, name) if data.startswith(MAGIC) else decode_source(data, name)
 
 
-def read_module(path: Path) -> IRModule:
-    """The module in a text file.  Raises FileError, ParseError, and InputError for a stored executable."""
+def read_module(path: Path, params: Path | None = None) -> IRModule:
+    """The module in a text file or of a model, with the weights of the file ``params`` as constants.
+
+    Raises FileError, ParseError, ModelError, and InputError for a stored executable and for weights that do not fit.
+    """
     found = path if is_executable(path) else load(path)
     if isinstance(found, Executable) or is_executable(path):
-        raise InputError(f"{path} is an executable: the module it was compiled from is not in it", help="give the .relay file")
-    return as_module(found)
+        message = f"{path} is an executable: the module it was compiled from is not in it"
+        raise InputError(message, help="give the .relay or .onnx file")
+    return bind_params(as_module(found), {} if params is None else read_weights(params))
 
 
-def open_program(path: Path, device: str | None = None, config: Mapping[str, str] | None = None) -> Executable:
+def with_weights(path: Path, params: Path | None) -> Executable | SourceText | Path | IRModule:
+    """As ``load``, with the weights of the file ``params`` as constants.  Raises as ``read_module``."""
+    return load(path) if params is None else read_module(path, params)
+
+
+def open_program(
+    path: Path, device: str | None = None, config: Mapping[str, str] | None = None, params: Path | None = None
+) -> Executable:
     """The executable of a file; ``device`` None: the executable's own target, for a program's text the host.
+
+    ``params``: a file of weights, which become constants.
 
     Raises RelayError: for a file that is no program, unknown settings, and a stored executable with other settings.
     """
@@ -69,7 +83,7 @@ def open_program(path: Path, device: str | None = None, config: Mapping[str, str
     if device is not None:
         check_target(device)
     wanted = Config.of(**settings).texts()
-    exe = load(path)
+    exe = with_weights(path, params)
     if not isinstance(exe, Executable):
         return compile(exe, device or DEVICES[0], **settings)
     if device is not None and device != exe.target:

@@ -34,6 +34,13 @@ device_option = click.option(
     "--device", metavar="|".join(DEVICES), help="The target device; default: cpu, or the target of a .rvm."
 )
 
+params_option = click.option(
+    "--params",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Weights by the names of parameters, a .npz or .safetensors file: they become constants.",
+)
+
 
 def _parsed(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
     """A click callback for a repeated ``NAME=...`` option: a dict.  Each name is allowed once."""

@@ -13,7 +13,16 @@ from .exit_codes import ExitCode
 from .expected import Expected
 from .inputs import make_inputs
 from .load_program import function_of, open_program
-from .options import config_option, device_option, expected_options, file_argument, input_options, json_option, wanted
+from .options import (
+    config_option,
+    device_option,
+    expected_options,
+    file_argument,
+    input_options,
+    json_option,
+    params_option,
+    wanted,
+)
 from .progress import compile_progress
 from .streams import answer, complain
 
@@ -21,6 +30,7 @@ from .streams import answer, complain
 @click.command("run")
 @file_argument
 @input_options
+@params_option
 @device_option
 @config_option
 @click.option(
@@ -35,6 +45,7 @@ from .streams import answer, complain
 def run_command(
     file: Path,
     entry: str,
+    params: Path | None,
     device: str | None,
     config: dict[str, str],
     out: Path | None,
@@ -53,7 +64,7 @@ def run_command(
         raise click.UsageError("--rtol and --atol say how near the results must be to --expected")
     began = time.perf_counter()
     with compile_progress():
-        exe = open_program(file, device, config)
+        exe = open_program(file, device, config, params)
         function = function_of(exe, entry)
         if out is not None:
             check_output(out, function.result)

@@ -17,7 +17,7 @@ from ..config import Config
 from ..tuning.remember import Tuned, calls_at, tune
 from ..tuning.tunable import Tunable, tunable
 from .load_program import read_module
-from .options import budget_option, config_option, device_option, file_argument, json_option, sizes_option
+from .options import budget_option, config_option, device_option, file_argument, json_option, params_option, sizes_option
 from .progress import trial_progress
 from .streams import answer
 
@@ -26,11 +26,18 @@ from .streams import answer
 @file_argument
 @sizes_option
 @budget_option
+@params_option
 @device_option
 @config_option
 @json_option
 def tune_command(
-    file: Path, sizes: dict[str, tuple[int, ...]], budget: float | None, device: str | None, config: dict[str, str], as_json: bool
+    file: Path,
+    sizes: dict[str, tuple[int, ...]],
+    budget: float | None,
+    params: Path | None,
+    device: str | None,
+    config: dict[str, str],
+    as_json: bool,
 ) -> None:
     """Measure the implementations of FILE's operators on this machine at each size, and store tuning records.
 
@@ -39,7 +46,7 @@ def tune_command(
     """
     target = device or DEVICES[0]
     check_target(target)
-    found = tunable(read_module(file), Config.of(**config), target)
+    found = tunable(read_module(file, params), Config.of(**config), target)
     calls = calls_at(found, sizes or None)
     done: dict[OpCall, Tuned] = {}
     try:

@@ -13,6 +13,7 @@ from ...vm.api.argument_errors import a_mapping, wrong
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 from ..ir.expr import Expr, Function, IRModule, Tuple, Var
+from ..ir.visitor import free_vars
 from ..type_inference.function_signature import declare
 from . import operators as operators  # declares the converters
 from .graph import GraphConverter
@@ -34,8 +35,8 @@ def from_onnx(
 
     ``model``: a path, a file's contents, or a ModelProto.  ``shape``: shapes of inputs by name, instead of the declared ones;
     ``dtype``: the dtype of all inputs, or dtypes by name.  ``opset``: the version of the standard's operators, instead of the
-    declared one.  ``freeze_params``: the stored tensors become constants; otherwise they are parameters of ``main``, after its
-    inputs, and their values are returned.
+    declared one.  ``freeze_params``: the stored tensors become constants; otherwise those that the program uses are parameters
+    of ``main``, after its inputs, and their values are returned.
 
     A ``dim_param`` becomes a size ``?name``: equal names are equal sizes.  Raises FileError for a file that cannot be read,
     ModelError for a model that cannot be imported, ArgumentError for wrong arguments.
@@ -71,8 +72,10 @@ class _Import:
             raise ModelError("the model has no output", code=codes.Model.GRAPH)
         result: Expr = outputs[0] if len(outputs) == 1 else self.scope.bind(Tuple(outputs), None, "outputs")
         body = self.scope.chain(result)
-        main = Function((*params, *self.weights), body)
-        return IRModule({"main": main}, self.model.source), {v.name: data for v, data in self.weights.items()}
+        used = set(free_vars(body))
+        weights = {v: data for v, data in self.weights.items() if v in used}
+        main = Function((*params, *weights), body)
+        return IRModule({"main": main}, self.model.source), {v.name: data for v, data in weights.items()}
 
     def _check_names(self, names: list[str]) -> None:
         for what, given in (("shape", self.shapes), ("dtype", self.dtypes)):

@@ -11,8 +11,16 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ArgumentError, FileError, ModelError
 from .model import Model
 
+#: The suffix of a model's file.
+SUFFIX = ".onnx"
 #: The name of a model that was not read from a file.
 NO_FILE = "<model>"
+
+
+def is_model_file(file: object) -> bool:
+    """Whether a path, or a text of one line, is the name of a model's file."""
+    text = str(file) if isinstance(file, (str, Path)) else ""
+    return text.endswith(SUFFIX) and "\n" not in text
 
 
 def read_model(model: Any, opset: int | None = None) -> Model:

@@ -157,9 +157,9 @@ def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_warnings_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     real = cli.read_module
 
-    def warning(path: Path) -> Any:
+    def warning(path: Path, params: Path | None) -> Any:
         warnings.warn("the cache cannot be written", kernel_store.CacheWarning, stacklevel=1)
-        return real(path)
+        return real(path, params)
 
     monkeypatch.setattr(cli, "read_module", warning)
     assert main(["dump", "rows.relay", "--stage", "parsed"]) == 0
