@@ -34,9 +34,7 @@ NOT_PLANNED: tuple[NotPlanned, ...] = (
     NotPlanned(
         ("random", "random.*"), "random numbers are state; a program that is run twice on the same inputs gives the same results"
     ),
-    NotPlanned(
-        ("nn.deformable_conv*", "nn.correlation"), "used by single networks: `image.grid_sample` and products say the same"
-    ),
+    NotPlanned(("nn.correlation",), "used by single networks: `image.grid_sample` and products say the same"),
 )
 
 

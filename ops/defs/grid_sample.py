@@ -89,7 +89,7 @@ Op(
 
 
 @dataclass(frozen=True)
-class _Axis:
+class SampledAxis:
     """A spatial axis of the data and its padding mode."""
 
     size: Scalar
@@ -152,14 +152,14 @@ def _grid_sample(inputs: tuple[Value, Value], axes: tuple[Scalar, ...], attrs: G
     number = accumulation_dtype(data.dtype, output.dtype)
     taps = []
     for k in range(rank):
-        axis = _Axis(data.size(2 + k), attrs.padding_mode, attrs.align_corners)
+        axis = SampledAxis(data.size(2 + k), attrs.padding_mode, attrs.align_corners)
         x = position(grid(axes[0], rank - 1 - k, *axes[2:]))
         # with the cubic method each tap is reflected separately
         taps.append(axis.taps(axis.source(x, attrs.method != "bicubic"), attrs.method))
-    return stored(_sum(data, list(axes[:2]), taps, None, number), output.dtype)
+    return stored(sum_of_taps(data, list(axes[:2]), taps, None, number), output.dtype)
 
 
-def _sum(data: Value, at: list[Scalar], taps: list[Any], counts: Scalar | None, number: str) -> Scalar:
+def sum_of_taps(data: Value, at: list[Scalar], taps: list[Any], counts: Scalar | None, number: str) -> Scalar:
     """The sum over the taps of the remaining axes; excluded taps contribute 0."""
     if not taps:
         element = as_number(data(*at), number)
@@ -167,7 +167,7 @@ def _sum(data: Value, at: list[Scalar], taps: list[Any], counts: Scalar | None, 
     total: Scalar | None = None
     for tap, own in taps[0]:
         both = own if counts is None else counts if own is None else apply("and", counts, own)
-        part = _sum(data, [*at, tap.index], taps[1:], both, number)
+        part = sum_of_taps(data, [*at, tap.index], taps[1:], both, number)
         if tap.weight is not None:
             part = as_number(tap.weight, number) * part
         total = part if total is None else total + part

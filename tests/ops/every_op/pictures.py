@@ -161,6 +161,36 @@ def grid_sample(d: Draw, name: str) -> Call:
     return call([x, grid], wanted, method=method, padding_mode=padding, align_corners=corners, tolerance=50)
 
 
+@recipe("nn.deformable_im2col", "nn.deformable_conv2d", "nn.modulated_deformable_conv2d", by_width=True)
+def deformable(d: Draw, name: str) -> Call:
+    dtype = "float64" if d.dtype == "float64" else "float32"
+    groups, stride, pads, distance = d.pick(1, 2), d.pick(1, 2), d.pick(1, 0), d.pick(1, 2)
+    batch, *space = d.dims(3, least=0)
+    rows, columns = (max(n % 12, 4) for n in space)
+    x = d.array((batch % 4, 2 * groups, rows, columns), dtype)
+    out = tuple((n + 2 * pads - distance * k - 1) // stride + 1 for n, k in ((rows, 1), (columns, 2)))
+    offset = (d.rng.integers(-20, 20, (len(x), groups * 12, *out)) / 8 + 0.01).astype(dtype)
+    mask = d.array((len(x), groups * 6, *out), dtype) if name != "nn.deformable_conv2d" else np.ones((), dtype)
+    weight = d.array((3, 2 * groups, 2, 3), dtype)
+
+    def wanted() -> np.ndarray:
+        found = np.zeros((len(x), 2 * groups, 6, *out))
+        for b, g, k, i, j in np.ndindex(len(x), groups, 6, *out):
+            near = offset[b, g * 12 + 2 * k : g * 12 + 2 * k + 2, i, j]
+            y = float(i * stride - pads + k // 3 * distance + near[0])
+            z = float(j * stride - pads + k % 3 * distance + near[1])
+            taken = sampled(wide(x)[b, 2 * g : 2 * g + 2], y, z, "zeros", "bilinear")
+            found[b, 2 * g : 2 * g + 2, k, i, j] = taken * (mask[b, g * 6 + k, i, j] if mask.ndim else 1)
+        if name == "nn.deformable_im2col":
+            return found.reshape(len(x), 12 * groups, *out)
+        return np.einsum("bckij,ock->boij", found, wide(weight).reshape(3, 2 * groups, 6))
+
+    inputs = {"nn.deformable_im2col": [x, offset, mask], "nn.deformable_conv2d": [x, offset, weight]}
+    attrs = {"strides": (stride, stride), "padding": (pads, pads), "dilation": (distance, distance)}
+    attrs |= {"kernel_size": (2, 3), "deformable_groups": groups}
+    return call(inputs.get(name, [x, offset, mask, weight]), wanted, tolerance=50, **attrs)
+
+
 def sampled(plane: np.ndarray, y: float, x: float, padding: str, method: str) -> np.ndarray:
     """All channels at one place."""
 
