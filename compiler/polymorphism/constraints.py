@@ -8,6 +8,7 @@ rules report it, for the program with the types found.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ...ops.core.adt_types import TypeVar
@@ -34,6 +35,7 @@ from ..type_inference.type_match import map_dims
 from .unification import (
     Compound,
     Mismatch,
+    ParameterTerm,
     Term,
     Unknown,
     adt_term,
@@ -58,6 +60,19 @@ class Program(Protocol):
     def result_of(self, name: str, type_args: tuple[Type, ...], params: tuple[Type, ...]) -> Type | None:
         """The result type of a function without ``->`` for arguments of these types; None if it cannot be inferred."""
 
+    def parameter_types(self, name: str) -> Sequence[Type | None]:
+        """The types of a global function's parameters, declared or as its body determines them, over its type parameters."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """An expression that needs the types of some of its atoms; ``result``: the term of its value."""
+
+    value: Expr
+    atoms: Sequence[Expr]
+    terms: Sequence[Term]
+    result: Term
+
 
 class TypeSolver:
     """The types of one function's values.  ``mapping``: the types of the type parameters in scope."""
@@ -70,15 +85,36 @@ class TypeSolver:
         self.terms: dict[Expr, Term] = {}
         #: Per use of a global function the terms of its type arguments.
         self.instances: dict[Expr, list[Term]] = {}
+        #: Per use of a global function the terms of its parameters.
+        self.parameters: dict[GlobalVar, list[Term]] = {}
+        self.needs: list[Need] = []
+        #: Whether the program contradicts itself, or uses an unknown name: then types may be open for that reason.
+        self.is_wrong = False
         #: Steps that could not be finished: each returns whether it changed anything, or None once it is done.
         self._waiting: list[Callable[[], bool | None]] = []
         self._known: dict[Var, Constant] = {}
+
+    def parameter_types(self, function: Function) -> list[Type | None]:
+        """The types of a function's parameters as far as its body determines them, over its type parameters."""
+        self.mapping |= {v: ParameterTerm(var=v) for v in function.type_params}
+        self.solve(function)
+        return [self.type_of(self.vars[p]) for p in function.params]
 
     def solve(self, function: Function, params: Sequence[Type] = ()) -> Type | None:
         """Infer the types of a function; its result type, if known.  ``params``: the types of the arguments, if known."""
         result = self._function(function)
         for p, ty in zip(function.params, params, strict=False):
             self._same(self.vars[p], term_of(ty, {}))
+        self.settle()
+        return type_of_term(result)
+
+    def take(self, param: Var, ty: Type) -> None:
+        """Let a parameter have the type of an argument, too."""
+        self._same(self.vars[param], term_of(ty, {}))
+        self.settle()
+
+    def settle(self) -> None:
+        """Finish the steps that wait for types, as far as possible."""
         changed = True
         while changed:
             changed = False
@@ -88,7 +124,6 @@ class TypeSolver:
                 changed |= bool(outcome) or outcome is None
                 if outcome is not None:
                     self._waiting.append(step)
-        return type_of_term(result)
 
     def type_of(self, term: Term) -> Type | None:
         """The type of a term, if known."""
@@ -124,7 +159,7 @@ class TypeSolver:
     def _atom(self, atom: Expr) -> Term:
         match atom:
             case Var():
-                # an unbound variable is reported by the type rules
+                self.is_wrong |= atom not in self.vars  # an unbound variable is reported by the type rules
                 return self.vars.setdefault(atom, Unknown())
             case Constant():
                 return term_of(TensorType.of(atom.data.shape, atom.data.dtype.name), {})
@@ -138,30 +173,38 @@ class TypeSolver:
         try:
             return unify(a, b)
         except Mismatch:
+            self.is_wrong = True
             return False
 
     def _global(self, name: GlobalVar, type_args: Sequence[Type] = ()) -> Term:
         """The type of a use of a global function, with type arguments of its own."""
         function = self.program.function(name.name)
         if function is None:
+            self.is_wrong = True
             return Unknown()
         mapping: dict[TypeVar, Term] = {v: Unknown() for v in function.type_params}
         for v, ty in zip(function.type_params, type_args, strict=False):
             self._same(mapping[v], self._declared(ty))
         terms = self.instances[name] = list(mapping.values())
-        params = [Unknown() if p.annotation is None else term_of(p.annotation, mapping) for p in function.params]
+        params = [Unknown() if ty is None else term_of(ty, mapping) for ty in self.program.parameter_types(name.name)]
+        self.parameters[name] = params
         if function.ret_type is not None:
             return function_term(params, term_of(function.ret_type, mapping))
         result = Unknown()
-        self._waiting.append(lambda: self._result(name.name, terms, params, result))
+        seen: list[object] = []
+        self._waiting.append(lambda: self._result(name.name, terms, params, result, seen))
+        self.needs.append(Need(name, (), (), result))
         return function_term(params, result)
 
-    def _result(self, name: str, type_args: Sequence[Term], params: Sequence[Term], result: Term) -> bool | None:
-        """Infer the result of a function without ``->`` once the types of its arguments are known."""
+    def _result(
+        self, name: str, type_args: Sequence[Term], params: Sequence[Term], result: Term, seen: list[object]
+    ) -> bool | None:
+        """Infer the result of a function without ``->`` from the types of its arguments, again when these have changed."""
         known = [self.type_of(t) for t in (*type_args, *params)]
         given = tuple(t for t in known if t is not None)
-        if len(given) < len(known):
+        if len(given) < len(known) or (seen and seen[0] == given):
             return False
+        seen[:] = [given]
         ty = self.program.result_of(name, given[: len(type_args)], given[len(type_args) :])
         return False if ty is None else self._same(result, term_of(ty, {}))
 
@@ -179,8 +222,9 @@ class TypeSolver:
     def _value(self, var: Var, value: Expr) -> Term:
         match value:
             case If():
-                self._atom(value.cond)
+                cond = self._atom(value.cond)
                 then = self._chain(value.true_branch)
+                self.needs.append(Need(value, (value.cond,), (cond,), then))
                 self._same(then, self._chain(value.false_branch))
                 return then
             case Function():
@@ -192,6 +236,7 @@ class TypeSolver:
             case TupleGetItem():
                 whole, field = self._atom(value.tuple_value), Unknown()
                 self._waiting.append(lambda: self._project(whole, value.index, field))
+                self.needs.append(Need(value, (value.tuple_value,), (whole,), field))
                 return field
             case Match():
                 return self._match(value)
@@ -224,6 +269,7 @@ class TypeSolver:
             if call.op.pattern is not OpPattern.MACHINE:
                 seen: list[object] = []
                 self._waiting.append(lambda: self._relate(call, args, result, seen))
+                self.needs.append(Need(call, call.args, args, result))
             elif args:
                 self._same(result, args[0])  # a check, or a mark of a device
             return result

@@ -14,7 +14,7 @@ The copies of a function differ in types only.  A program in which a function ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ops.core.adt_types import TypeVar, substitute_types
@@ -23,6 +23,7 @@ from ...ops.defs.adt_ops import MAKE_ADT, MAKE_REF, READ_REF, WRITE_REF, MakeAdt
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.anf import Names, rebuild, values
+from ..ir.call_graph import recursion_groups
 from ..ir.expr import (
     Call,
     Constructor,
@@ -43,6 +44,7 @@ from ..ir.well_formed import check_nesting
 from .constraints import TypeSolver
 from .local_functions import copy_per_use
 from .lower_match import MatchLowering
+from .open_types import open_mistakes, open_parameters
 from .pattern_check import pattern_mistakes
 from .unification import Compound, close
 
@@ -83,6 +85,11 @@ def _on_demand(function: Function) -> bool:
     return bool(function.type_params) or function.is_internal
 
 
+def _is_declared(function: Function) -> bool:
+    """Whether each parameter has a type."""
+    return all(p.annotation is not None for p in function.params)
+
+
 @dataclass(frozen=True)
 class _Instance:
     """A function for type arguments: its name in the new module."""
@@ -103,12 +110,17 @@ class _Monomorphizer:
         self.errors: list[Diagnostic] = []
         self._results: dict[tuple[str, str], Type | None] = {}
         self._copies: dict[str, int] = {}
+        self._parameters: dict[str, list[Type | None]] = {}
+        #: The arguments of calls of functions whose parameters have no types.
+        self._arguments: dict[Function, list[list[Type | None]]] = {}
 
     def run(self) -> IRModule:
         functions: dict[str, Function] = {}
-        self.waiting = [_Instance(n, f, ()) for n, f in self.mod.functions.items() if not _on_demand(f)]
-        while self.waiting:
-            instance = self.waiting.pop(0)
+        used = {n: _Instance(n, f, ()) for n, f in self.mod.functions.items() if not _on_demand(f)}
+        self.waiting = [instance for instance in used.values() if _is_declared(instance.function)]
+        last = [] if len(self.waiting) == len(used) else self._callers_first(used)
+        while self.waiting or last:
+            instance = (self.waiting or last).pop(0)
             try:
                 functions[instance.name] = _Copy(self, instance).function()
             except TypeTooLarge as error:
@@ -116,7 +128,12 @@ class _Monomorphizer:
                 raise TypeCheckError(message, instance.function.span, help=error.help, code=codes.Type.SIZE) from None
         if self.errors:
             raise TypeCheckError(self.errors)
-        return replace(self.mod, functions=functions)
+        return replace(self.mod, functions={**{name: functions[name] for name in used}, **functions})
+
+    def _callers_first(self, used: Mapping[str, _Instance]) -> list[_Instance]:
+        """The functions without types of parameters, which their callers determine."""
+        names = [name for group in reversed(recursion_groups(self.mod)) for name in group if name in used]
+        return [used[name] for name in names if not _is_declared(used[name].function)]
 
     def function(self, name: str) -> Function | None:
         """The global function of a name, if there is one."""
@@ -135,6 +152,30 @@ class _Monomorphizer:
             solver = TypeSolver(self, dict(zip(function.type_params, type_args, strict=True)))
             self._results[key] = solver.solve(function, params)
         return self._results[key]
+
+    def parameter_types(self, name: str) -> Sequence[Type | None]:
+        """The types of a global function's parameters, declared or as its body determines them, over its type parameters."""
+        function = self.mod.functions[name]
+        declared = [p.annotation for p in function.params]
+        if None not in declared:
+            return declared
+        if name not in self._parameters:
+            self._parameters[name] = declared  # a recursive call says nothing about them
+            self._parameters[name] = TypeSolver(self, {}).parameter_types(function)
+        return self._parameters[name]
+
+    def note_calls(self, solver: TypeSolver) -> None:
+        """Note the types of the arguments in calls of functions without types of parameters."""
+        for use, terms in solver.parameters.items():
+            function = self.mod.functions[use.name]
+            if not function.type_params and not _is_declared(function):
+                self._arguments.setdefault(function, []).append([solver.type_of(t) for t in terms])
+
+    def arguments(self, function: Function, params: Sequence[Var]) -> Iterator[tuple[Var, Type]]:
+        """The types of the arguments that calls give to some parameters of a function."""
+        position = {p: i for i, p in enumerate(function.params)}
+        for types in self._arguments.get(function, ()):
+            yield from ((p, ty) for p in params if (ty := types[position[p]]) is not None)
 
     def instance(self, use: GlobalVar, type_args: tuple[Type, ...]) -> GlobalVar:
         """The name of the copy of a polymorphic function for type arguments."""
@@ -162,12 +203,16 @@ class _Copy:
         function = instance.function
         self.source = replace(function, body=copy_per_use(_own_uses(function.body))) if not function.is_primitive else function
         self.names = Names({v.name for v in _bound(self.source)})
+        self.undeclared: set[Var] = set()
 
     def function(self) -> Function:
         """The function with its types."""
         if self.source.is_primitive:
             return self.source
         self.solver.solve(self.source)
+        self._take_arguments()
+        self.program.note_calls(self.solver)
+        self.program.errors += open_mistakes(self.solver, self.instance.name, self.source.params)
         for terms in self.solver.instances.values():
             for term in terms:
                 close(term)
@@ -176,6 +221,15 @@ class _Copy:
         # the type parameters of inner functions
         self.mapping |= {v: self.solver.type_of(term) or TupleType(()) for v, term in self.solver.mapping.items()}
         return self._function(self.source, {})
+
+    def _take_arguments(self) -> None:
+        """Give parameters whose types the function leaves open the types of the arguments in calls."""
+        unknown = [p for p in self.source.params if p.annotation is None and self.solver.type_of(self.solver.vars[p]) is None]
+        open_here = open_parameters(self.solver, self.source.params)
+        for param, ty in self.program.arguments(self.instance.function, unknown):
+            self.solver.take(param, ty)
+        # the type rules find the others, with their sizes
+        self.undeclared = set(unknown) - set(open_here)
 
     def _type(self, ty: Type | None) -> Type | None:
         return None if ty is None else substitute_types(ty, self.mapping)
@@ -187,6 +241,8 @@ class _Copy:
 
     def _param(self, var: Var) -> Type | None:
         """The declared type of a parameter, or its inferred type."""
+        if var in self.undeclared:
+            return None
         return self._type(var.annotation) if var.annotation is not None else self.solver.type_of(self.solver.vars[var])
 
     # ---- chains --------------------------------------------------------------------------------------------------------

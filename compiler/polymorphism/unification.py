@@ -41,6 +41,13 @@ class Unknown(Term):
 
 
 @dataclass(eq=False)
+class ParameterTerm(Term):
+    """A type parameter of the function whose types are inferred: equal to no other type."""
+
+    var: TypeVar = field(kw_only=True)
+
+
+@dataclass(eq=False)
 class TensorTerm(Term):
     """A tensor; each dim is a number or ``?``."""
 
@@ -101,6 +108,8 @@ def type_of_term(term: Term, depth: int = 1) -> Type | None:
         raise TypeTooLarge(f"a type is nested more than {MAX_DEPTH} deep")
     if isinstance(term, TensorTerm):
         return TensorType(tuple(term.dims), term.dtype)
+    if isinstance(term, ParameterTerm):
+        return term.var
     if not isinstance(term, Compound):
         return None
     parts: list[Type] = []
@@ -117,6 +126,21 @@ def type_of_term(term: Term, depth: int = 1) -> Type | None:
         case ("ref",):
             return RefType(parts[0])
     return TypeCall(GlobalTypeVar(term.head[1]), tuple(parts))
+
+
+def unknowns(term: Term) -> set[Unknown]:
+    """The unknown parts of a term."""
+    found: set[Unknown] = set()
+    seen: set[int] = set()
+    pending = [term]
+    while pending:
+        here = pending.pop().root()
+        if isinstance(here, Unknown):
+            found.add(here)
+        elif isinstance(here, Compound) and id(here) not in seen:
+            seen.add(id(here))
+            pending += here.parts
+    return found
 
 
 def close(term: Term) -> None:

@@ -281,10 +281,11 @@ class Growth:
 
     def _let(self, ty: Ty, scope: Scope, depth: int) -> Node:
         bound, name = self._any(2), self._name("v")
-        declared = f": {type_text(bound)}" if self.r.random() < 0.3 else ""
+        declared = self.r.random() < 0.3
         value = self.expr(bound, scope, depth - 1)
+        annotation = f": {type_text(bound)}" if declared or _leaves_open(value) else ""
         return Node(
-            ty, (f"{{ let {name}{declared} = ", value, "; ", self.expr(ty, (*scope, (name, bound)), depth - 1), " }"), "let"
+            ty, (f"{{ let {name}{annotation} = ", value, "; ", self.expr(ty, (*scope, (name, bound)), depth - 1), " }"), "let"
         )
 
     def _shared(self, ty: Ty, scope: Scope, depth: int) -> Node:
@@ -292,6 +293,7 @@ class Growth:
         self.count += 1
         bound, name = self._any(1), f"%{self.count}"
         value = self.expr(bound, scope, depth - 1)
+        value = self._typed(value) if _leaves_open(value) else value
         return Node(
             ty, (f"{{ {name} = ", value, "; ", self.expr(ty, (*scope, (name, bound)), depth - 1), " }"), "shared expression"
         )
@@ -447,6 +449,17 @@ class Growth:
 def _is_open(ty: Ty) -> bool:
     """Whether a value of the type may leave a part of the type to its context, as ``Nil`` does."""
     return isinstance(ty, tuple) and (PARAMETERS.get(ty[0], 0) > 0 or any(map(_is_open, ty[1:])))
+
+
+def _leaves_open(node: Node) -> bool:
+    """Whether an expression may leave a part of its type open: a constructor in it does not mention each type parameter."""
+    return _is_open(node.ty) and any(_mentions_few(n) for n in node.nodes() if n.form.startswith("constructor "))
+
+
+def _mentions_few(node: Node) -> bool:
+    constructor = node.form.removeprefix("constructor ")
+    fields = CONSTRUCTORS[node.ty[0]].get(constructor, ()) if isinstance(node.ty, tuple) and node.ty[0] in CONSTRUCTORS else ()
+    return len({f for f in fields if isinstance(f, int)}) < PARAMETERS.get(node.ty[0], 0)
 
 
 def _declared(params: Scope) -> str:
