@@ -5,7 +5,7 @@ Methods that are generators are recursive and run on the heap (``visitor.run``),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from .attributes import AttributeProblem, make_attrs
 from .elaborate_types import MISTAKE, Syntax, TypeElaborator, tuples
 from .infix import MINUS, SIGNS
 from .literals import LiteralError, read_literal, read_size
+from .metadata import Metadata
 from .sugar import SugarProblem, literal_text, sliced, tensor_of
 
 
@@ -37,8 +38,8 @@ class _Params:
 class Elaborator(TypeElaborator):
     """The IR of the syntax trees of one source; errors are appended to ``problems``."""
 
-    def __init__(self, source: SourceText, problems: list[Diagnostic], constants: Sequence[np.ndarray] | None) -> None:
-        super().__init__(source, problems, constants)
+    def __init__(self, source: SourceText, problems: list[Diagnostic], metadata: Metadata | None) -> None:
+        super().__init__(source, problems, metadata)
         #: The meanings of each name in scope, innermost last.
         self.meaning: dict[str, list[Expr]] = {}
         self.bound: list[str] = []
@@ -136,10 +137,20 @@ class Elaborator(TypeElaborator):
             else:
                 if attrs:
                     self.mistake("a parameter after a function attribute", item, "attributes come last", code=codes.Syntax.ORDER)
-                var = Var(name[1:], self.annotation(item.children[1]), span=self.span(name))
+                if item.data == "param_with_device":
+                    self.param_device(item.children[1])
+                var = Var(name[1:], self.annotation(item.children[-1]), span=self.span(name))
                 params.append(var)
                 self.bind(name, var)
         return _Params(tuple(params), attrs)
+
+    def param_device(self, attribute: Syntax) -> None:
+        """Check the device of a parameter, which Relay's planning of devices has noted; ``place`` decides anew."""
+        name, value = attribute.children
+        if name != "virtual_device":
+            help = "a parameter is written `%x`, `%x: type` or `%x {virtual_device=meta[VirtualDevice][0]}: type`"
+            self.mistake(f"a parameter has no attribute {name}", name, help, code=codes.Syntax.ATTRIBUTE)
+        self.value(value)
 
     # ---- blocks --------------------------------------------------------------------------------------------------
 

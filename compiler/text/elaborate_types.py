@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from ...ops.core.dtype_words import DTypeProblem, read_dtype
 from ...ops.core.op import Op
@@ -20,6 +17,7 @@ from ...ops.core.tensor_types import (
     TypeTooLarge,
     scalar,
 )
+from ...ops.defs.machine_ops import DEVICE_COPY, ON_DEVICE
 from ...shape_funcs.symbolic.dim import ANY, Dim, dim, sym
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
@@ -27,11 +25,20 @@ from ...vm.diagnostics.codes import Code
 from ...vm.diagnostics.source import Diagnostic, SourceText, Span
 from ..ir.expr import Constant, Expr, Tuple
 from .attributes import AttributeProblem, make_attrs
-from .header import CONSTANTS
 from .literals import MAX_DIGITS, LiteralError, read_attribute_number, read_size
+from .metadata import CONSTANTS, VIRTUAL_DEVICE, Metadata
 
 #: A tree of ``lalr``: ``data`` is the rule, ``children`` are trees and tokens; or a token.
 Syntax = Any
+#: Devices by DLPack's device types.
+_DEVICE_TYPES = {1: "cpu", 2: "cuda"}
+#: Relay's names of attributes that are devices.
+_DEVICE_ATTRIBUTES = {
+    ON_DEVICE.name: {"virtual_device": "device"},
+    DEVICE_COPY.name: {"src_virtual_device": "src", "dst_virtual_device": "dst"},
+}
+#: Attributes of Relay's ``on_device`` about the planning of devices: here a mark always holds for the value.
+_CONSTRAINTS = ("constrain_result", "constrain_body")
 #: A placeholder for an expression with a recorded error; the module is not returned.
 MISTAKE = Tuple(())
 
@@ -39,10 +46,12 @@ MISTAKE = Tuple(())
 class TypeElaborator:
     """The types and attributes of one source; errors are appended to ``problems``."""
 
-    def __init__(self, source: SourceText, problems: list[Diagnostic], constants: Sequence[np.ndarray] | None) -> None:
+    def __init__(self, source: SourceText, problems: list[Diagnostic], metadata: Metadata | None) -> None:
         self.source, self.problems = source, problems
+        #: None if it could not be read.
+        self.metadata = metadata
         #: The metadata's constants; None if it could not be read.
-        self.constants = None if constants is None else [Constant(data) for data in constants]
+        self.constants = None if metadata is None else [Constant(data) for data in metadata.constants]
 
     # ---- places and mistakes ------------------------------------------------------------------------------------
 
@@ -63,7 +72,10 @@ class TypeElaborator:
         """The constant that ``meta[relay.Constant][0]`` names; None after a recorded error."""
         key, number = tree.children
         if key != CONSTANTS:
-            self.mistake(f"the metadata has no {key}", key, f"there is {CONSTANTS}", code=codes.Syntax.METADATA)
+            message, help = f"the metadata has no {key}", f"there is {CONSTANTS}"
+            if self.metadata is not None and str(key) in self.metadata.unread:
+                message, help = f"the metadata's {key} is not read", f"{CONSTANTS} is read, and {VIRTUAL_DEVICE} as a device"
+            self.mistake(message, key, help, code=codes.Syntax.METADATA)
             return None
         if self.constants is None:
             return None
@@ -72,6 +84,21 @@ class TypeElaborator:
             self.mistake(f"the metadata has no constant {number}", number, has, code=codes.Syntax.METADATA)
             return None
         return self.constants[int(number)]
+
+    def device(self, tree: Syntax) -> Any:
+        """The name of the device that ``meta[VirtualDevice][0]`` names; MISTAKE after a recorded error."""
+        if self.metadata is None:
+            return MISTAKE
+        devices = self.metadata.devices
+        number = tree.children[1]
+        if not number.isdigit() or len(number) > MAX_DIGITS or int(number) >= len(devices):
+            has = f"it has {len(devices)}"
+            return self.mistake(f"the metadata has no {VIRTUAL_DEVICE} {number}", number, has, code=codes.Syntax.METADATA)
+        kind = devices[int(number)]
+        if kind not in _DEVICE_TYPES:
+            known = ", ".join(f"{n} is {name}" for n, name in _DEVICE_TYPES.items())
+            return self.mistake(f"there is no device of type {kind}", tree, known, code=codes.Syntax.METADATA)
+        return _DEVICE_TYPES[kind]
 
     # ---- attributes ----------------------------------------------------------------------------------------------
 
@@ -90,6 +117,11 @@ class TypeElaborator:
     def attrs(self, op: Op, call: Syntax, attributes: list[Syntax]) -> Any:
         """The attributes of an operator's call; None after a recorded error."""
         values, places = self.attribute_values(attributes)
+        for theirs, ours in _DEVICE_ATTRIBUTES.get(op.name, {}).items():
+            if theirs in values and ours not in values:
+                values[ours], places[ours] = values.pop(theirs), places.pop(theirs)
+        for name in _CONSTRAINTS if op is ON_DEVICE else ():
+            values.pop(name, None)
         if any(value is MISTAKE for value in values.values()):
             return None
         try:
@@ -114,6 +146,8 @@ class TypeElaborator:
                 return _unescape(tree.children[0][1:-1])
             case "word":
                 return None if tree.children[0] in _NOTHING else str(tree.children[0])
+            case "meta" if tree.children[0] == VIRTUAL_DEVICE:
+                return self.device(tree)
             case "meta":
                 constant = self.constant(tree)
                 return MISTAKE if constant is None else constant.data.tolist()

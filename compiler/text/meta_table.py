@@ -10,19 +10,19 @@ import numpy as np
 from ...ops.core.tensor_types import DTYPES
 from ...vm.api.argument_errors import a_sequence, wrong
 from ..ir.expr import Constant
-from .header import CONSTANTS
+from .metadata import CONSTANTS, Metadata
 
 #: Constants or arrays by ``relay.Constant``, the only kind of metadata here.
 MetaTable = Mapping[str, Sequence[Any]]
 
 
-def given_constants(table: MetaTable | None) -> tuple[np.ndarray, ...]:
-    """The constants of a table.  Raises ArgumentError."""
+def given_metadata(table: MetaTable | None) -> Metadata | None:
+    """The metadata of a table; None without a table.  Raises ArgumentError."""
     if table is None:
-        return ()
+        return None
     if not isinstance(table, Mapping) or any(key != CONSTANTS for key in table):
         raise wrong("parse: meta_table", f"a dict with the one key {CONSTANTS!r}", table)
-    return tuple(map(_array, a_sequence(table.get(CONSTANTS, ()), "parse: meta_table", "a list of constants")))
+    return Metadata(tuple(map(_array, a_sequence(table.get(CONSTANTS, ()), "parse: meta_table", "a list of constants"))))
 
 
 def _array(value: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ builds a syntax tree, and resumes after each error; ``elaborate`` converts the t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,10 +20,11 @@ from ..ir.expr import Expr, IRModule, TypeData
 from .elaborate_adt import AdtElaborator
 from .header import Header, split_header
 from .lalr import END, ERROR, Driver, SyntaxTree, Token, token
-from .meta_table import MetaTable, given_constants
+from .meta_table import MetaTable, given_metadata
+from .metadata import Metadata
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 T = TypeVar("T")
 
@@ -67,12 +68,12 @@ def parse(
 
     Raises ParseError with every error, in order of place, and ArgumentError.
     """
-    constants = given_constants(meta_table if init_meta_table is None else init_meta_table)
+    given = given_metadata(meta_table if init_meta_table is None else init_meta_table)
     if init_module is not None and not isinstance(init_module, IRModule):
         raise wrong("parse: init_module", "an IRModule", init_module)
     source = as_source(text, "parse", source_name)
     elaborate = functools.partial(AdtElaborator.module, known=init_module)
-    return _parsed(source, "module", elaborate, need_version=True, constants=constants)
+    return _parsed(source, "module", elaborate, need_version=True, given=given)
 
 
 def fromtext(data: str | SourceText | Path, source_name: str | None = None) -> IRModule:
@@ -103,14 +104,14 @@ def _parsed(
     start: str,
     elaborate: Callable[[AdtElaborator, SyntaxTree], T],
     need_version: bool,
-    constants: Sequence[np.ndarray] = (),
+    given: Metadata | None = None,
 ) -> T:
-    """The meaning of a source whose grammar begins with the rule ``start``; ``constants`` serve a text without metadata."""
+    """The meaning of a source whose grammar begins with the rule ``start``; ``given`` serves a text without metadata."""
     problems: list[Diagnostic] = []
     header = split_header(source, problems, need_version=need_version)
     tree = _syntax(source, header, start, problems)
-    named = constants if header.constants == () else header.constants
-    found = elaborate(AdtElaborator(source, problems, named), tree)
+    metadata = given if given is not None and header.metadata == Metadata() else header.metadata
+    found = elaborate(AdtElaborator(source, problems, metadata), tree)
     _raise(problems)
     return found
 

@@ -44,8 +44,9 @@ from ..ir.visitor import LEAVES, Steps, free_vars, run
 from .attributes import shown_attrs, value_text
 from .block_lines import Block, Blocks
 from .comments import Annotate, Comments
-from .header import CONSTANTS, VERSION_LINE, metadata_text
+from .header import VERSION_LINE
 from .literals import literal_text
+from .metadata import CONSTANTS, metadata_text
 
 #: A name that parses; ``//`` would begin a comment.
 _NAME = re.compile(r"(?!.*//)/?[A-Za-z_]([\w/]*\w)?(\.[A-Za-z_]([\w/]*\w)?)*", re.ASCII)

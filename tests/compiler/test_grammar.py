@@ -49,6 +49,7 @@ SAMPLES: dict[str, str] = {
     "function": "fn [A](%x: A) -> A { %x }",
     "params": "fn (%x, %y,) { %x }",
     "param": "fn (%x) { %x }",
+    "param_with_device": 'fn (%x {virtual_device="cpu"}: int32) { %x }',
     "result": "fn () -> int32 { 1 }",
     "type_params": "fn [A, B](%x: A) { %x }",
     "block": "{ let %x = 1; %x }",
