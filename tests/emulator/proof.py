@@ -1,7 +1,8 @@
 """Every CUDA text that a test runs on the emulated GPU is compiled by NVRTC as well, for real architectures.
 
-In ``make test`` for one architecture (``architectures``); the text is kept for ``rest``, which compiles it for the others
-(tests/ops/cuda/test_architectures.py).  Registered as a plugin by ``conftest``: the run ends with the number of texts.
+In ``make test`` for one architecture (``architectures``) with few optimisations (``Quick``); the text is kept for ``rest``,
+which compiles it for the others with the options of the product (tests/ops/cuda/test_architectures.py).  Registered as a
+plugin by ``conftest``: the run ends with the number of texts.
 """
 
 from __future__ import annotations
@@ -22,8 +23,30 @@ from .. import tiers
 from . import real
 
 ARCHITECTURES = ("sm_80", "sm_90")
+
+
+class Quick(nvrtc.Nvrtc):
+    """NVRTC with few optimisations: the same errors in 40 % of the time."""
+
+    @functools.cached_property
+    def option(self) -> tuple[str, ...]:
+        """The option of NVRTC; none for a version without it."""
+        try:
+            super().compile("", ARCHITECTURES[-1], ("--Ofast-compile=max",))
+        except nvrtc.CudaCompileError:
+            return ()
+        return ("--Ofast-compile=max",)
+
+    @functools.cached_property
+    def version(self) -> str:
+        return " ".join([COMPILER.version, *self.option])
+
+    def compile(self, text: str, arch: str, options: tuple[str, ...]) -> bytes:
+        return super().compile(text, arch, (*options, *self.option))
+
+
 #: Whatever stands in ``nvrtc`` while tests run, these are the real ones.
-_COMPILER, CUBIN = nvrtc.Nvrtc(), nvrtc.cubin
+COMPILER, QUICK, CUBIN = nvrtc.Nvrtc(), Quick(), nvrtc.cubin
 #: Texts that were compiled, with the number of their kernels.
 _proven: dict[str, int] = {}
 _why_not: list[str] = []
@@ -38,7 +61,7 @@ def architectures() -> tuple[str, ...]:
 def missing() -> str | None:
     """The reason why NVRTC compiles nothing here; None where it does."""
     try:
-        assert _COMPILER.version
+        assert COMPILER.version
     except nvrtc.NoNvrtc as error:
         return str(error)
     return None
@@ -50,7 +73,7 @@ def prove(text: str) -> None:
         return  # a real GPU compiles for itself
     try:
         for arch in architectures():
-            check_image(text, arch)
+            check_image(text, arch, QUICK if tiers.tier() else COMPILER)
     except nvrtc.NoNvrtc as error:
         _why_not.append(str(error))
         return
@@ -59,9 +82,9 @@ def prove(text: str) -> None:
     _proven[text] = text.count("__global__")
 
 
-def check_image(text: str, arch: str) -> None:
+def check_image(text: str, arch: str, by: nvrtc.Nvrtc = QUICK) -> None:
     """Compile a text by NVRTC and check that the image is whole.  Raises CudaCompileError and NoNvrtc."""
-    image = CUBIN(text, arch, by=_COMPILER)
+    image = CUBIN(text, arch, by=by)
     assert image[:4] == b"\x7fELF" and len(image) >= nvrtc.image_bytes(image), "a part of the image is missing"
 
 

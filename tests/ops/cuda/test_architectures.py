@@ -1,4 +1,4 @@
-"""Every CUDA text that ``make test`` compiled for one architecture compiles for the others."""
+"""Every CUDA text that ``make test`` compiled for one architecture compiles for the others, with the options of the product."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def test_kept_texts_compile_for_the_other_architectures(part: int) -> None:
     try:
         for text in texts:
             for arch in proof.ARCHITECTURES[:-1]:
-                proof.check_image(text, arch)
+                proof.check_image(text, arch, proof.COMPILER)
     except nvrtc.NoNvrtc as reason:
         pytest.skip(str(reason))
