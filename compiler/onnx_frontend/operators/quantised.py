@@ -6,7 +6,7 @@ from ....ops.core.tensor_types import ITEMSIZE, is_integer
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
-from ..operator_table import onnx_operator
+from ..operator_table import MICROSOFT, onnx_operator
 from ..tensors import dtype_name
 from .elementwise import number
 from .products import convolved, matrix_product
@@ -50,7 +50,7 @@ def real(x: Expr, scale: Expr, zero_point: Expr | None, dtype: str = "float32", 
 
 
 @onnx_operator("QuantizeLinear", since=10)
-@onnx_operator("QuantizeLinear", domain="com.microsoft")
+@onnx_operator("QuantizeLinear", domain=MICROSOFT)
 def quantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
     """To integers of 8 and 16 bits."""
     dtype = node.dtype(zero_point) if zero_point is not None else "uint8"
@@ -67,7 +67,7 @@ def quantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -
 
 
 @onnx_operator("DequantizeLinear", since=10)
-@onnx_operator("DequantizeLinear", domain="com.microsoft")
+@onnx_operator("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
     """From integers of 8, 16 and 32 bits."""
     axis, dtype = axis_of(node, x, scale, zero_point), node.dtype(scale)
