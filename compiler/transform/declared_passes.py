@@ -144,7 +144,6 @@ def _level(function: str) -> int:
 
 #: Passes of Relay without a counterpart, each with the reason and the alternative.
 ABSENT = {
-    "ToCPS": "there is no continuation-passing style; use ToANormalForm",
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
     "MergeComposite": "there are no external code generators",
@@ -166,8 +165,6 @@ ABSENT = {
     "MarkCompilerFunctionsAsExtern": "there are no external code generators",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols": "there are no external code generators",
     "RemoveStandaloneReshapes": "a reshape is a view and has no kernel; the memory plan removes it",
-    "to_cps": "there is no continuation-passing style; use ToANormalForm",
-    "un_cps": "there is no continuation-passing style; use ToANormalForm",
 }
 
 

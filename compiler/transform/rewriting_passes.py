@@ -12,6 +12,7 @@ from ...vm.api.argument_errors import a_count, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..builder.build import a_dtype
+from ..builder.module_methods import set_function
 from ..ir.expr import Expr, Function, IRModule, Var, replace
 from ..ir.visitor import free_vars, post_order
 from ..text.parser import parse
@@ -20,6 +21,7 @@ from . import inlining, operator_rewrites, parallel_calls
 from .convert_layout import checked_layouts, convert_layout
 from .eta_expansion import eta_expand
 from .fc_transpose import checked_weights, simplify_fc_transpose
+from .functional.continuation_passing import to_cps_function, to_cps_module, without_continuation
 from .inlining import rewritten_function
 from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential
@@ -187,6 +189,7 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "Legalize": _legalize,
     "SimplifyFCTranspose": _simplify_fc_transpose,
     "SplitArgs": _split_args,
+    "ToCPS": _pass("ToCPS", to_cps_module, 0),
     "ToMixedPrecision": _to_mixed_precision,
     "ToGraphNormalForm": _pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
 }
@@ -215,6 +218,29 @@ def to_a_normal_form_expr(expr: Expr) -> Expr:
     return function if isinstance(expr, Function) else function.body
 
 
+def to_cps(func: Function, mod: IRModule | None = None) -> Function:
+    """The function in continuation-passing style; the functions of ``mod`` that it calls get a version ``<name>_cps`` in ``mod``.
+
+    Raises ArgumentError, TypeCheckError.
+    """
+    if not isinstance(func, Function):
+        raise wrong("to_cps: the function", "a relay.Function", func)
+    if not isinstance(mod, (IRModule, type(None))):
+        raise wrong("to_cps: the module", "an IRModule", mod)
+    whole = IRModule() if mod is None else mod
+    converted, made = to_cps_function(func, whole)
+    for name, function in made.items():
+        set_function(whole, name, function)
+    return converted
+
+
+def un_cps(func: Function) -> Function:
+    """A function of the parameters before the continuation, which is the identity.  Raises ArgumentError."""
+    if not isinstance(func, Function) or not func.params:
+        raise wrong("un_cps: the function", "a relay.Function with a continuation as its last parameter", func)
+    return without_continuation(func)
+
+
 #: Names of Relay's beside the passes.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "LayoutConfig": LayoutConfig,
@@ -222,4 +248,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ToANormalFormExpr": to_a_normal_form_expr,
     "build_config": PassContext,
     "recast": recast,
+    "to_cps": to_cps,
+    "un_cps": un_cps,
 }

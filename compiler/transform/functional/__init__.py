@@ -1,0 +1,1 @@
+"""Passes of functional programs: continuation-passing style, defunctionalization, partial evaluation."""
