@@ -216,7 +216,8 @@ class Scope:
         location, ty = self.location(atom), type_of(atom)
         assert isinstance(ty, TupleType), atom
         whole = self.on_target(atom, None) if location.mixed is None else location.mixed
-        var = self.bind(name, TupleGetItem(whole, index, span=self.span), ty.fields[index])
+        # a variable keeps its object, which may have a declared type
+        var = self.bind(name, TupleGetItem(whole, index, span=self.span), name.ty if isinstance(name, Var) else ty.fields[index])
         counts = [len(own_tensors(f)) for f in ty.fields[: index + 1]]
         self.put_record(var, location.devices[sum(counts[:-1]) : sum(counts)])
         return var
