@@ -2,7 +2,8 @@
 
 A value is a numpy array, a tuple, an ADT, a ``Closure`` or Constructor, or a ``Reference``.  Arguments are evaluated from left to
 right, before their call; of an ``if`` or ``match`` only the branch taken.  An expression that occurs several times is evaluated
-once (see ``sharing``).  Depth uses heap memory; a call in tail position uses none.
+once (see ``sharing``).  The values of variables are checked against their annotations.  Depth uses heap memory; a call in tail
+position uses none.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from ..ir.expr import (
 )
 from ..ir.match_expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, RefCreate, RefRead, RefWrite
 from ..ir.visitor import Steps, run
+from .debug_annotations import AnnotationChecker
 from .debug_arguments import arguments
+from .debug_values import Reference
 from .operator_calls import call_operator, kind_of
 from .sharing import Sharing, sharing_of
 
@@ -72,18 +75,11 @@ class Closure:
         return self.evaluator.call(self, arguments(mod, self.name, self.function, args, named), None)
 
 
-@dataclass(eq=False)
-class Reference:
-    """A reference and the value that it holds now."""
-
-    value: Any
-
-
 class Evaluator:
     """The evaluator of a module."""
 
     def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
+        self.mod, self.annotations = mod, AnnotationChecker(mod)
         self._globals: dict[str, Closure] = {}
 
     def function(self, name: str, span: Span | None = None) -> Closure:
@@ -116,7 +112,9 @@ class Evaluator:
             first = False
             match expr:
                 case Let():
-                    frame.values[expr.var] = yield self._operand(expr.value, frame)
+                    value = yield self._operand(expr.value, frame)
+                    self.annotations.check([(expr.var, value)], expr.span)
+                    frame.values[expr.var] = value
                     expr = expr.body
                 case If():
                     taken = _condition((yield self._operand(expr.cond, frame)), expr)
@@ -125,7 +123,7 @@ class Evaluator:
                 case Match():
                     data = yield self._operand(expr.data, frame)
                     yield from self._hoist(expr, frame)
-                    expr = _clause(expr, data, frame.values)
+                    expr = self._clause(expr, data, frame.values)
                 case Call(op=Op() as op):
                     args = yield from self._each(expr.args, frame)
                     return call_operator(expr, op, args)
@@ -190,6 +188,16 @@ class Evaluator:
                 return ()
         raise AssertionError(f"not an expression: {expr!r}")
 
+    def _clause(self, match: Match, data: Any, values: dict[Expr, Any]) -> Expr:
+        """The right side of the first clause that applies, with its variables in ``values``."""
+        for clause in match.clauses:
+            bound = _bindings(clause.lhs, data)
+            if bound is not None:
+                self.annotations.check(bound.items(), match.span)
+                values |= dict(bound.items())
+                return clause.rhs
+        raise VMError(STATUS[NO_MATCH], match.span, code=codes.of_status(NO_MATCH))
+
 
 def _entered(callee: Any, args: Sequence[Any], span: Span | None) -> tuple[Function, _Frame]:
     """The function of a call and its new frame."""
@@ -199,6 +207,7 @@ def _entered(callee: Any, args: Sequence[Any], span: Span | None) -> tuple[Funct
     if len(args) != len(function.params):
         message = f"the function takes {len(function.params)} arguments, {len(args)} given"
         raise _misuse(message, span, codes.Type.ARITY)
+    callee.evaluator.annotations.check(zip(function.params, args, strict=True), span)
     frame = _Frame(callee.frame.sharing, callee.frame)
     frame.values.update(zip(function.params, args, strict=True))
     return function, frame
@@ -229,19 +238,9 @@ def _reference(value: Any, expr: Expr) -> Reference:
     return value
 
 
-def _clause(match: Match, data: Any, values: dict[Expr, Any]) -> Expr:
-    """The right side of the first clause that applies, with its variables in ``values``."""
-    for clause in match.clauses:
-        bound = _bindings(clause.lhs, data)
-        if bound is not None:
-            values.update(bound)
-            return clause.rhs
-    raise VMError(STATUS[NO_MATCH], match.span, code=codes.of_status(NO_MATCH))
-
-
-def _bindings(pattern: Pattern, data: Any) -> Mapping[Expr, Any] | None:
+def _bindings(pattern: Pattern, data: Any) -> Mapping[Var, Any] | None:
     """The variables that a pattern binds; None if it does not match."""
-    bound: dict[Expr, Any] = {}
+    bound: dict[Var, Any] = {}
     todo = [(pattern, data)]
     while todo:
         pattern, value = todo.pop()

@@ -19,6 +19,7 @@ from ...shape_funcs.symbolic.registry import ShapeError
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import TypeCheckError, VMError
 from ...vm.runtime.evaluate import evaluate
+from ...vm.values.adt import ADT
 from ..ir.expr import Call
 from ..ir.visitor import Steps, run
 
@@ -122,4 +123,6 @@ def kind_of(value: Any) -> str:
     """The kind of a value in a message."""
     if isinstance(value, np.ndarray):
         return str(TensorType.of(value.shape, value.dtype.name))
+    if isinstance(value, ADT):
+        return f"a value of {value.constructor}"
     return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a value of kind {type(value).__name__}"

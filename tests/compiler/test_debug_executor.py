@@ -148,6 +148,43 @@ def test_mistakes_have_a_place(text: str) -> None:
     assert MISTAKES[text] in str(error.value) and error.value.diagnostics[0].span is not None
 
 
+MISFITS = {
+    "def @main(%x: float32) { let %y: int32 = %x; %y }": "%y must be int32, not float32",
+    "def @main(%x: float32) { let %y: Tensor[(2), float32] = [1f, 2f, 3f]; %y }": "must be Tensor[(2), float32], not Tensor[(3)",
+    "def @main(%x: float32) { let %y: (float32, int32) = (%x, %x); %y }":
+        "%y must be (float32, int32): a part of it must be int32, not float32",
+    "def @f(%y: int32) { %y }\ndef @main(%x: float32) { @f(%x) }": "%y must be int32, not float32",
+    "def @main(%x: float32) { let %f = fn (%y: List[float32]) { 1 }; %f(Some(%x)) }":
+        "%y must be List[float32], not a value of Some",
+    "def @main(%x: float32) { let %l: List[float32] = Cons(%x, Cons(1, Nil)); 1 }":
+        "%l must be List[float32]: a part of it must be float32, not int32",
+    "def @main(%x: float32) { let %r: ref(int32) = %x; 1 }": "%r must be ref(int32), not float32",
+    "def @main(%x: float32) { let %r: fn(int32) -> int32 = ref(%x); 1 }": "not a value of kind Reference",
+    "def @f(%a: Tensor[(?n), int32], %b: Tensor[(?n), int32]) { 1 }\ndef @main(%x: float32) { @f([1], [1, 2]) }":
+        "%b must be Tensor[(?n), int32], not Tensor[(2), int32]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MISFITS)
+def test_values_fit_the_annotations_of_variables(text: str) -> None:
+    with pytest.raises(relay.TypeCheckError) as error:
+        evaluated(LIST + text, 1)
+    assert MISFITS[text] in str(error.value) and error.value.diagnostics[0].span is not None
+
+
+def test_annotations_that_fit() -> None:
+    text = """
+    def @f[A](%a: A, %l: List[A], %v: Tensor[(?n, ?), float32]) -> int32 { let %r: ref(List[A]) = ref(%l); 3 }
+    def @walk(%l: List[int32], %n: int32) -> int32 { match (%l) { Cons(%x, %t) => @walk(%t, %n + %x), Nil => %n } }
+    def @build(%n: int32, %l: List[int32]) -> List[int32] { if (%n == 0) { %l } else { @build(%n - 1, Cons(%n, %l)) } }
+    def @main(%x: int32) {
+      let %f: fn(int32) -> List[int32] = fn (%y: int32) -> List[int32] { Cons(%y, Nil) };
+      let %t: (int32, (bool, Option[int32])) = (%x, (True, Some(2)));
+      @f(1, Cons(2, Nil), [[1f]]) + @f(True, %f(1), [[1f], [2f]]) + @walk(@build(%x, Nil), 0) + %t.0
+    }"""
+    assert evaluated(LIST + text, 400) == 6 + 400 * 401 // 2 + 400
+
+
 def test_failures_have_a_place() -> None:
     texts = {
         "def @main(%x: int32) { divide(%x, 0) }": "integer division by zero",
