@@ -40,17 +40,20 @@ def Any(name: str | None = None) -> Dim:
 
 
 def var(
-    name: str, shape: Sequence[IntLike] | Type | None = None, dtype: str = "float32", type_annotation: Type | None = None
-) -> Var:
+    name: str, shape: Sequence[IntLike] | Type | str | None = None, dtype: str = "float32",
+    type_annotation: Type | str | None = None,
+) -> Var:  # fmt: skip
     """A variable: a parameter, or the variable of a ``Let``.
 
     With ``shape`` it is a tensor of that shape and ``dtype``; with neither shape nor ``type_annotation`` its type is inferred.
-    The second argument may be the annotation.
+    The second argument may be the annotation; an annotation that is a dtype is a scalar's type.
     Raises ArgumentError for an invalid name, size or dtype, or for both a shape and an annotation.
     """
     name = a_name(name, "var: the name", "%")
-    if isinstance(shape, Type) and type_annotation is None:
+    if isinstance(shape, (Type, str)) and type_annotation is None:
         shape, type_annotation = None, shape
+    if isinstance(type_annotation, str):
+        type_annotation = scalar_type(type_annotation)
     if type_annotation is None and shape is not None:
         type_annotation = TensorType(a_shape(shape, f"var {name!r}"), a_dtype(dtype))
     elif shape is not None:

@@ -91,6 +91,18 @@ def dropout_raw(data: Any, rate: Any = 0.5) -> Tuple:
     return Tuple((kept, _call("ones_like", kept)))
 
 
+@_at("scatter")
+def scatter(data: Any, indices: Any, updates: Any, axis: Any = 0) -> Call:
+    """The earlier name of ``relay.scatter_elements`` with ``reduction="update"``.  Raises ArgumentError."""
+    return _call("scatter_elements", data, indices, updates, axis, "update")
+
+
+@_at("scatter_add")
+def scatter_add(data: Any, indices: Any, updates: Any, axis: Any = 0) -> Call:
+    """The earlier name of ``relay.scatter_elements`` with ``reduction="add"``.  Raises ArgumentError."""
+    return _call("scatter_elements", data, indices, updates, axis, "add")
+
+
 @_at("nn.fifo_buffer")
 def fifo_buffer(data: Any, buffer: Any, axis: Any) -> Expr:
     """The last elements of the buffer followed by the data, along ``axis``, as many as the buffer has.  Raises ArgumentError."""

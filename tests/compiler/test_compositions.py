@@ -55,6 +55,12 @@ def test_global_pools_are_adaptive_pools_of_size_1() -> None:
     assert pool.op.name == "nn.adaptive_avg_pool3d" and pool.attrs.layout == "NDHWC"
 
 
+def test_earlier_names_of_scatter() -> None:
+    data, at, new = relay.var("data", (3, 4)), relay.var("at", (2, 4), "int64"), relay.var("new", (2, 4))
+    for call, reduction in ((relay.scatter(data, at, new, 1), "update"), (relay.scatter_add(data, at, new, axis=1), "add")):
+        assert (call.op.name, call.attrs.axis, call.attrs.reduction) == ("scatter_elements", 1, reduction)
+
+
 def test_dropout_raw_and_const() -> None:
     kept, mask = relay.nn.dropout_raw(x(), 0.5)
     assert (kept.op.name, mask.op.name) == ("nn.dropout", "ones_like")

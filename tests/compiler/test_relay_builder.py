@@ -138,6 +138,10 @@ def test_the_number_of_results() -> None:
     assert len(relay.topk(a, k=2)) == 2 and len(relay.Tuple([a, a, a])) == 3
     pair = relay.TupleType([relay.TensorType((2,)), relay.TensorType((3,))])
     assert len(relay.var("p", type_annotation=pair)) == 2
+    for scalar in (relay.var("n", "int32"), relay.var("n", type_annotation="int32"), relay.var("n", relay.scalar_type("int32"))):
+        assert scalar.type_annotation == relay.scalar_type("int32")
+    with pytest.raises(relay.ArgumentError, match="int33"):
+        relay.var("n", "int33")
     assert relay.Tuple([a, f])[1] is f and f(a)[3].index == 3
     stated = relay.TupleWrapper(f(a), 2)
     assert len(stated) == 2 and isinstance(stated, relay.Call)

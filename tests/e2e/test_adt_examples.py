@@ -119,3 +119,21 @@ def test_fields_on_the_host(target: str, tmp_path: Path) -> None:
     assert vm.counters["dtoh_copies"] == (0 if target == "cpu" else 8)  # results that this test reads
     text = str(exe.explain())
     assert ("fields of Cons of List[(int32, Tensor[(?), float32])]: the host reads them" in text) == (target != "cpu")
+
+
+def test_named_sizes_in_type_arguments() -> None:
+    """A named size in the type of a list is `?`; an annotated `let` compares an element with the other tensors of the name."""
+    text = """#[version = "0.0.5"]
+    type List[A] { Cons(A, List[A]), Nil, }
+    def @main(%l: List[Tensor[(?n), float32]], %x: Tensor[(?n), float32]) {
+      match? (%l) { Cons(%y, _) => BODY }
+    }"""
+    given = relay.ADT("Cons", (np.ones(3, "float32"), relay.ADT("Nil")))
+    free, checked = (
+        relay.VirtualMachine(relay.compile(relay.parse(text.replace("BODY", body))))
+        for body in ("(%y, %x)", "{ let %z: Tensor[(?n), float32] = %y; (%z, %x) }")
+    )
+    assert [t.shape for t in free.run(given, np.ones(2, "float32"))] == [(3,), (2,)]
+    assert [t.shape for t in checked.run(given, np.ones(3, "float32"))] == [(3,), (3,)]
+    with pytest.raises(relay.VMError, match="must be equal"):
+        checked.run(given, np.ones(2, "float32"))

@@ -14,7 +14,7 @@ from ..bytecode.signature import ArgumentChecker, as_array, positional
 from ..diagnostics import codes
 from ..diagnostics.python_source import here
 from ..diagnostics.source import ArgumentError, InputError, VMError
-from ..report.benchmark import BenchmarkResult, Timing, benchmark
+from ..report.benchmark import BenchmarkPlan, BenchmarkResult, benchmark
 from ..report.profile_report import Profile
 from ..report.profiling import Collector, profile
 from . import dlpack
@@ -125,6 +125,8 @@ class VirtualMachine(MachineCore):
     def invoke_with_outputs(self, func_name: str, input_args: Any, output_args: Sequence[Any]) -> None:
         """Call a function and copy its results into ``output_args``: writable arrays of the results' shapes and dtypes.
 
+        A kernel writes to memory of the machine, and each result is copied once: the memory plan lets a result be a view, an
+        argument, or stored where an earlier value was, so that an array of the caller could not take its place.
         ``input_args``: arguments by name, or in order; if empty, those of ``set_input``.  An output is a numpy array, or a
         Tensor or another array on the host.  Raises InputError, before anything is written, for outputs that do not fit.
         """
@@ -173,7 +175,7 @@ class VirtualMachine(MachineCore):
 
         Raises ConfigError for another device or an unknown function, InputError and VMError as ``invoke``.
         """
-        timing = Timing.of(
+        timing = BenchmarkPlan.of(
             repeat, number, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown
         )  # fmt: skip
         check_device(self.exe, device, "benchmark: the device")

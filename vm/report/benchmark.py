@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Timing:
+class BenchmarkPlan:
     """The numbers of calls of a benchmark (see ``VirtualMachine.benchmark``); times in seconds."""
 
     repeat: int
@@ -33,9 +33,9 @@ class Timing:
     def of(
         repeat: int, number: int, min_repeat_ms: float | None, limit_zero_time_iterations: int,
         cooldown_interval_ms: float, repeats_to_cooldown: int,
-    ) -> Timing:  # fmt: skip
+    ) -> BenchmarkPlan:  # fmt: skip
         """The checked arguments of ``benchmark``.  Raises ArgumentError."""
-        return Timing(
+        return BenchmarkPlan(
             a_count(repeat, "benchmark: repeat", least=1),
             a_count(number, "benchmark: number", least=1),
             _milliseconds(0 if min_repeat_ms is None else min_repeat_ms, "min_repeat_ms"),
@@ -88,7 +88,7 @@ class BenchmarkResult:
         return f"{figures}; {len(self.results)} repetition{'s' * (len(self.results) != 1)}"
 
 
-def benchmark(machine: MachineCore, call: Callable[[], object], timing: Timing) -> BenchmarkResult:
+def benchmark(machine: MachineCore, call: Callable[[], object], timing: BenchmarkPlan) -> BenchmarkResult:
     """The times of ``call``, which runs the machine; each repetition ends when the device has finished."""
     call()
     finish(machine)
