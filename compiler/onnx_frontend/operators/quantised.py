@@ -99,15 +99,19 @@ def dynamic_quantize_linear(node: Node, x: Expr) -> list[Expr]:
 
 
 def centred(node: Node, x: Expr, zero_point: Expr | None, axis: int | None = None) -> Expr:
-    """The integers without their zero point as float64, in which products and sums are exact.
+    """The integers without their zero point: those of 8 bits as int16, of 16 bits as int32.
 
     A vector of zero points lies along ``axis`` of the data; any other tensor broadcasts.
     """
-    whole = relay.cast(x, "int32")
-    if zero_point is not None:
-        zero = relay.cast(zero_point, "int32")
-        whole = relay.subtract(whole, along(node, x, zero, axis))
-    return relay.cast(whole, "float64")
+    wide = "int16" if ITEMSIZE[node.dtype(x)] == 1 else "int32"
+    whole = relay.cast(x, wide)
+    return whole if zero_point is None else relay.subtract(whole, along(node, x, relay.cast(zero_point, wide), axis))
+
+
+def _convolution(node: Node, x: Expr, weight: Expr, zero_x: Expr | None, zero_w: Expr | None) -> Expr:
+    """The convolution of integers without their zero points in float64, where its sums are exact."""
+    terms = centred(node, x, zero_x), centred(node, weight, zero_w, 0)
+    return convolved(node, *(node.bind(relay.cast(t, "float64")) for t in terms))
 
 
 def along(node: Node, x: Expr, value: Expr, axis: int | None) -> Expr:
@@ -126,7 +130,7 @@ def _as_int32(x: Expr) -> Expr:
 def integer_product(node: Node, a: Expr, b: Expr, zero_a: Expr | None, zero_b: Expr | None) -> Expr:
     """The product of integers without their zero points, as int32; a vector of them is per row of a or per column of b."""
     left = centred(node, a, zero_a, -2 if node.rank(a) > 1 else None)
-    return _as_int32(matrix_product(node, left, centred(node, b, zero_b, -1)))
+    return matrix_product(node, node.bind(left), node.bind(centred(node, b, zero_b, -1)), "int32")
 
 
 @onnx_operator("MatMulInteger", since=10)
@@ -158,7 +162,7 @@ def _scalar(node: Node, value: Expr) -> Expr:
 
 @onnx_operator("ConvInteger", since=10)
 def conv_integer(node: Node, x: Expr, weight: Expr, zero_x: Expr | None, zero_w: Expr | None) -> Expr:
-    return _as_int32(convolved(node, centred(node, x, zero_x), centred(node, weight, zero_w, 0)))
+    return _as_int32(_convolution(node, x, weight, zero_x, zero_w))
 
 
 @onnx_operator("QLinearConv", since=10)
@@ -166,7 +170,7 @@ def qlinear_conv(
     node: Node, x: Expr, scale_x: Expr, zero_x: Expr, weight: Expr, scale_w: Expr, zero_w: Expr, scale: Expr, zero_point: Expr,
     bias: Expr | None,
 ) -> Expr:  # fmt: skip
-    product = convolved(node, centred(node, x, zero_x), centred(node, weight, zero_w, 0))
+    product = _convolution(node, x, weight, zero_x, zero_w)
     if bias is not None:
         product = relay.nn.bias_add(product, relay.cast(bias, "float64"), axis=1)
     factor = relay.divide(relay.multiply(scale_x, along(node, x, scale_w, 1)), scale)

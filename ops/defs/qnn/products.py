@@ -12,7 +12,7 @@ from ....shape_funcs.symbolic.registry import ShapeError
 from ...core.composite import Term, call, cast, composite
 from ...core.dtype_rules import one_of, require
 from ...core.op import DTypeRule, InputRule, get
-from ...core.tensor_types import Type
+from ...core.tensor_types import ITEMSIZE, Type
 from ..conv import Conv2dAttrs
 from ..conv_transpose import Conv2dTransposeAttrs
 from ..nn import BatchMatmulAttrs, DenseAttrs
@@ -84,13 +84,14 @@ def _with_weight(op: str) -> InputRule:
 
 
 def _centred(x: Term, zero_point: Term) -> Term:
-    """The integers without their zero point, as float64."""
-    return cast(cast(x, "int32") - cast(zero_point, "int32"), "float64")
+    """The integers without their zero point: those of 8 bits as int16, of 16 bits as int32."""
+    wide = "int16" if ITEMSIZE[x.dtype] == 1 else "int32"
+    return cast(x, wide) - cast(zero_point, wide)
 
 
 def _exact(op: str, terms: Iterable[Term], attrs: Any, dtype: str) -> Term:
-    """The product ``op``, computed in float64: products of 17 bits are exact there, up to 2**19 in a sum."""
-    product = call(get(op), *terms, attrs=replace(attrs, out_dtype="float64"))
+    """The convolution ``op``, computed in float64: products of 17 bits are exact there, up to 2**19 in a sum."""
+    product = call(get(op), *(cast(t, "float64") for t in terms), attrs=replace(attrs, out_dtype="float64"))
     return cast(cast(product, "int64"), dtype)
 
 
@@ -105,12 +106,14 @@ def _whole(op: str, names: tuple[str, ...], inputs: tuple[Term, ...], n: int) ->
 def _dense(inputs: tuple[Term, ...], attrs: QnnDenseAttrs) -> Term:
     rows = spread("qnn.dense", inputs[3], inputs[1], 0, _DENSE[3], 3)
     terms = map(_centred, inputs[:2], (_whole("qnn.dense", _DENSE, inputs, 2), rows))
-    return _exact("nn.dense", terms, DenseAttrs(attrs.units), attrs.out_dtype)
+    product: Term = call(get("nn.dense"), *terms, attrs=DenseAttrs(attrs.units, attrs.out_dtype))
+    return product
 
 
 def _batch_matmul(inputs: tuple[Term, ...], attrs: QnnBatchMatmulAttrs) -> Term:
     terms = map(_centred, inputs[:2], (_whole("qnn.batch_matmul", _BATCHED, inputs, n) for n in (2, 3)))
-    return _exact("nn.batch_matmul", terms, BatchMatmulAttrs(), attrs.out_dtype)
+    product: Term = call(get("nn.batch_matmul"), *terms, attrs=BatchMatmulAttrs(attrs.out_dtype))
+    return product
 
 
 def _convolution(op: str, names: tuple[str, ...], plain: type) -> Callable[[tuple[Term, ...], Any], Term]:

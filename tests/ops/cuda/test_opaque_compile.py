@@ -18,6 +18,7 @@ from relayvm.ops.strategy.implementation import GPU
 from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
 from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
 from relayvm.shape_funcs.defs.image import dilation_layouts
+from relayvm.shape_funcs.defs.recurrence import INPUTS
 
 from ...emulator import proof
 from .on_gpu import source_of
@@ -128,6 +129,14 @@ def calls_on_planes(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any
         )
     elif name == "image.crop_and_resize":
         yield from (([array(4, dtype), array(2, "float32"), array(1, "int32")], {"crop_size": 7}) for dtype in FLOATS)
+    elif name in INPUTS:
+        for dtype, flag in (("float32", False), ("float64", True)):
+            shapes = {"peepholes": (1, 15), "reset_bias": (1, 5)}
+            inputs = [np.empty(shapes.get(n, (1, 3, 5)), dtype) for n in INPUTS[name][1][:-1]]
+            gates = INPUTS[name][0] * 5
+            flags = {"nn.lstm": {"input_forget": flag}, "nn.gru": {"linear_before_reset": flag}}
+            given = [np.empty((4, 3, gates), dtype), np.empty((1, gates, 5), dtype), *inputs, np.empty(3, "int32")]
+            yield given, flags.get(name, {})
     else:
         raise AssertionError(f"nobody compiles the kernels of {name}")
 

@@ -166,7 +166,7 @@ def deformable(d: Draw, name: str) -> Call:
     dtype = "float64" if d.dtype == "float64" else "float32"
     groups, stride, pads, distance = d.pick(1, 2), d.pick(1, 2), d.pick(1, 0), d.pick(1, 2)
     batch, *space = d.dims(3, least=0)
-    rows, columns = (max(n % 12, 4) for n in space)
+    rows, columns = (max(n % 12, 5) for n in space)
     x = d.array((batch % 4, 2 * groups, rows, columns), dtype)
     out = tuple((n + 2 * pads - distance * k - 1) // stride + 1 for n, k in ((rows, 1), (columns, 2)))
     offset = (d.rng.integers(-20, 20, (len(x), groups * 12, *out)) / 8 + 0.01).astype(dtype)

@@ -59,7 +59,7 @@ def _zero(d: Draw, shape: tuple[int, ...] = ()) -> np.ndarray:
     return np.asarray(d.rng.integers(-9, 9, shape), "int32")
 
 
-def _one_or_each(d: Draw, x: np.ndarray) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
+def _one_or_each(d: Draw, x: np.ndarray) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
     """``(attrs, shape of a scale, shape in which it broadcasts)``: one scale, or one per index of an axis."""
     axis = d.pick(None, -1, 0)
     if axis is None or not x.ndim:
@@ -73,9 +73,14 @@ def quantize(d: Draw, name: str) -> Call:
     attrs, own, wide = _one_or_each(d, x)
     scale, zero = _scale(d, own), _zero(d, own)
     dtype = d.pick("int8", "uint8", "int32")
+    if name == "qnn.quantize":
+        attrs["ties"] = d.pick("away", "even")
+    elif d.pick(False, True):
+        return call([x, scale, zero], x, out_dtype="disable", **attrs)
 
     def wanted() -> np.ndarray:
-        found = clipped(away(x / scale.reshape(wide)).astype("float64") + zero.reshape(wide), dtype)
+        nearest = np.rint if attrs.get("ties") == "even" else away
+        found = clipped(nearest(x / scale.reshape(wide)).astype("float64") + zero.reshape(wide), dtype)
         return found.astype("float32") if name == "qnn.simulated_quantize" else found
 
     return call([x, scale, zero], wanted, out_dtype=dtype, **attrs)
@@ -87,6 +92,10 @@ def dequantize(d: Draw, name: str) -> Call:
     x = x.astype("float32") if name == "qnn.simulated_dequantize" else x
     attrs, own, wide = _one_or_each(d, x)
     scale, zero = _scale(d, own), _zero(d, own)
+    if name == "qnn.simulated_dequantize":
+        attrs["in_dtype"] = d.pick("int8", "uint8", "int32", "disable")
+        if attrs["in_dtype"] == "disable":
+            return call([x, scale, zero], x, **attrs)
     return call([x, scale, zero], lambda: (whole(x) - zero.reshape(wide)) * scale.reshape(wide), **attrs)
 
 
@@ -96,13 +105,18 @@ def requantize(d: Draw, name: str) -> Call:
     attrs, own, wide = _one_or_each(d, x)
     scale, zero, scale_out, zero_out = _scale(d, own), _zero(d, own), _scale(d), _zero(d)
     rounding, dtype = d.pick("None", "TONEAREST", "UPWARD"), d.pick("int8", "int32", "uint8")
+    compute = d.pick("None", "int64", "float32", "int32")
 
     def wanted() -> np.ndarray:
         first, second = f64(scale.reshape(wide), scale_out)
+        if compute == "float32":
+            product = (whole(x) - zero.reshape(wide)).astype("float32") * (first / second).astype("float32")
+            moved = away(product) if rounding == "TONEAREST" else np.floor(product + np.float32(0.5))
+            return clipped(moved.astype("int64") + zero_out, dtype)
         moved = rescaled(whole(x) - zero.reshape(wide), first / second, rounding == "TONEAREST")
         return clipped(moved + zero_out, dtype)
 
-    return call([x, scale, zero, scale_out, zero_out], wanted, rounding=rounding, out_dtype=dtype, **attrs)
+    return call([x, scale, zero, scale_out, zero_out], wanted, rounding=rounding, compute_dtype=compute, out_dtype=dtype, **attrs)
 
 
 @recipe("fixed_point_multiply")
@@ -120,12 +134,14 @@ def fixed_point_multiply_per_axis(d: Draw, name: str) -> Call:
     size = [x.shape[a] for a in axes]
     y, left, right = d.array(size, "int32", 2**30, 2**31 - 1), d.array(size, "int32", 0, 3), d.array(size, "int32", 0, 9)
     wide = [n if k in axes else 1 for k, n in enumerate(x.shape)]
+    shifts = d.pick(True, False), d.pick(True, False)
 
     def wanted() -> np.ndarray:
         scale, up, down = (whole(t).reshape(wide) for t in (y, left, right))
+        up, down = up * shifts[0], down * shifts[1]
         return ((whole(x) << up) * scale + (np.int64(1) << (30 + down))) >> (31 + down)
 
-    return call([x, y, left, right], wanted, is_lshift_required=True, is_rshift_required=True, axes=axes)
+    return call([x, y, left, right], wanted, is_lshift_required=shifts[0], is_rshift_required=shifts[1], axes=axes)
 
 
 @recipe("qnn.add", "qnn.subtract", "qnn.mul")
@@ -177,14 +193,21 @@ def leaky_relu(d: Draw, name: str) -> Call:
 def avg_pool2d(d: Draw, name: str) -> Call:
     x = d.array((2, *d.dims(2, least=2), 3), "int8", *INT8)
     scale, zero, out, zero_out = _scale(d), _zero(d), _scale(d), _zero(d)
+    with_padding, up = d.pick(True, False), d.pick(False, True)
+    edge = d.pick(0, 1)
 
     def wanted() -> np.ndarray:
-        centred = whole(x) - zero
-        sums = sum(centred[:, i : x.shape[1] - 1 + i, j : x.shape[2] - 1 + j] for i in range(2) for j in range(2))
-        means = np.trunc(np.asarray(sums) / 4).astype("int64")
+        centred = np.pad(whole(x) - zero, [(0, 0), (edge, edge), (edge, edge), (0, 0)])
+        counted = np.pad(np.ones(x.shape[1:3]), edge, constant_values=1.0 if with_padding else 0.0)
+        last = [n - 1 for n in centred.shape[1:3]]
+        parts = [(slice(i, last[0] + i), slice(j, last[1] + j)) for i in range(2) for j in range(2)]
+        sums, counts = sum(centred[:, r, c] for r, c in parts), sum(counted[r, c] for r, c in parts)
+        means = np.trunc(np.asarray(sums) / np.asarray(counts)[:, :, None]).astype("int64")
         return clipped(rescaled(means, np.divide(*f64(scale, out))) + zero_out)
 
-    attrs = {"pool_size": (2, 2), "strides": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
+    # windows at every place: rounding up adds none
+    attrs = {"pool_size": (2, 2), "strides": (1, 1), "padding": (edge, edge), "dilation": (1, 1)}
+    attrs |= {"ceil_mode": up, "count_include_pad": with_padding}
     return call([x, scale, zero, out, zero_out], wanted, **attrs)
 
 
