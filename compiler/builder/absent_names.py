@@ -29,12 +29,8 @@ NOT_PLANNED: tuple[NotPlanned, ...] = (
         "layouts for the kernels of one processor: how data lies is the kernel's own business",
     ),
     NotPlanned(
-        ("collapse_sum_*", "*_grad", "*_backward_*"), "helpers of automatic differentiation: programs here are run, not trained"
-    ),
-    NotPlanned(
         ("random", "random.*"), "random numbers are state; a program that is run twice on the same inputs gives the same results"
     ),
-    NotPlanned(("nn.correlation",), "used by single networks: `image.grid_sample` and products say the same"),
 )
 
 

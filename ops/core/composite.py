@@ -12,7 +12,7 @@ composite operator: a ``ShapeError`` at compile time, or ``equal_sizes`` for siz
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,18 +105,19 @@ Expansion = Term | tuple[Term, ...]
 
 def composite(
     *, name: str, doc: str, inputs: tuple[str, ...], dtype: DTypeRule, expand: Callable[..., Expansion], attrs: type = NoAttrs,
-    infer_inputs: InputRule | None = None, python: Parameters | None = None,
+    infer_inputs: InputRule | None = None, python: Parameters | None = None, data_dependent: bool | Sequence[bool] = False,
 ) -> Op:  # fmt: skip
     """Declare the composite operator ``name`` with the expansion ``expand(inputs, attrs)``.
 
     ``dtype``: the dtype rule; it restricts the input dtypes, and its result must agree with the dtypes of the expansion.
+    ``data_dependent``: the flags of the inputs whose values decide a shape.
     """
 
     def shapes(operands: tuple[Any, ...], attrs: Any) -> Shape | list[Shape]:
         results = expand(input_terms(operands), attrs)
         return [t.shape for t in results] if isinstance(results, tuple) else results.shape
 
-    register_shape_func(name)(shapes)
+    register_shape_func(name, data_dependent)(shapes)
     return Op(
         name=name, doc=doc, inputs=inputs, attrs=attrs, pattern=OpPattern.COMPOSITE, dtype=dtype, expand=expand,
         infer_inputs=infer_inputs, python=python,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import anchors as anchors
 from . import arranging as arranging
 from . import elements as elements
+from . import gradients as gradients
 from . import moving as moving
 from . import networks as networks
 from . import norms as norms
