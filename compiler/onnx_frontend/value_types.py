@@ -15,6 +15,10 @@ from ..ir.anf import Names
 from .tensors import dtype_name
 
 
+#: The number, outside the standard, that paddle's exporter writes for an unknown size; it writes the name ``?``, too.
+_UNKNOWN = -1
+
+
 class SizeNames:
     """The symbol of each named size; the text format has letters, digits and underlines in names."""
 
@@ -52,10 +56,10 @@ def declared_type(info: Any, names: SizeNames, shape: Any = None, dtype: str | N
 
 def _size(d: Any, names: SizeNames, what: str) -> Dim:
     if d.HasField("dim_value"):
-        if d.dim_value < 0:
+        if d.dim_value < _UNKNOWN:
             raise ModelError(f"{what} has the negative size {d.dim_value}", code=codes.Model.TYPE)
-        return dim(d.dim_value)
-    return names.symbol(d.dim_param) if d.dim_param else ANY
+        return ANY if d.dim_value == _UNKNOWN else dim(d.dim_value)
+    return names.symbol(d.dim_param) if re.search(r"\w", d.dim_param) else ANY
 
 
 def of_input(given: Mapping[str, Any] | None, name: str) -> Any:

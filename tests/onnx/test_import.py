@@ -106,6 +106,11 @@ def test_wrong_models_are_refused(nodes: Sequence[Any], inputs: dict[str, Any], 
     assert message in refusal(model_of(nodes, inputs, ["y"]))
 
 
+def test_sizes_that_exporters_write_for_unknown() -> None:
+    mod, _ = relay.frontend.from_onnx(model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": [-1, "?", "?"]}, ["y"]))
+    assert str(mod["main"].params[0].type_annotation) == "Tensor[(?, ?, ?), float32]"
+
+
 def test_files(tmp_path: Path) -> None:
     model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [1024]}, ["y"], {"w": np.arange(1024, dtype="float32")})
     folder = tmp_path / "model"
