@@ -11,8 +11,6 @@ call.  The import, the first process with an empty cache of kernels and a second
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import subprocess

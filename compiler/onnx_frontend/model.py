@@ -14,6 +14,8 @@ from .tensors import TensorReader
 
 #: The deepest nesting of subgraphs and of calls of functions.
 MAX_NESTING = 32
+#: Versions are below this number; the package takes 32 bits.
+_VERSIONS = 1 << 31
 _GRAPH, _GRAPHS = 5, 10
 
 
@@ -80,6 +82,10 @@ class Model:
 
 
 def _versions(imports: Any) -> dict[str, int]:
+    for i in imports:
+        if not 0 <= i.version < _VERSIONS:
+            message = f"the operators of {i.domain or 'ai.onnx'} have the impossible version {i.version}"
+            raise ModelError(message, code=codes.Model.FORMAT)
     return {domain_of(i.domain): i.version for i in imports}
 
 

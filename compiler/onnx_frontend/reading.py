@@ -44,6 +44,7 @@ def read_model(model: Any, opset: int | None = None) -> Model:
         model = _parsed(bytes(model), name, onnx)
     if not isinstance(model, onnx.ModelProto):
         raise wrong("from_onnx: the model", "a path, bytes or a ModelProto", model)
+    _check_texts(model, name)
     return Model.of(model, name, folder, opset)
 
 
@@ -58,6 +59,18 @@ def _parsed(data: bytes, name: str, onnx: Any) -> Any:
     if not proto.HasField("graph"):
         raise ModelError(f"{name} is no ONNX model: it has no graph", code=codes.Model.FORMAT)
     return proto
+
+
+def _check_texts(proto: Any, name: str) -> None:
+    """Raise ModelError for a text that is not UTF-8; the package reads it as bytes."""
+    waiting = [proto]
+    while waiting:
+        for field, value in waiting.pop().ListFields():
+            single = hasattr(value, "ListFields") or isinstance(value, (str, bytes))
+            if field.type == field.TYPE_MESSAGE:
+                waiting += [value] if single else value
+            elif field.type == field.TYPE_STRING and any(isinstance(v, bytes) for v in ([value] if single else value)):
+                raise ModelError(f"{name} is damaged: the field {field.full_name} is no text in UTF-8", code=codes.Model.FORMAT)
 
 
 def onnx_package() -> Any:

@@ -14,7 +14,6 @@ from ..builder.build import a_dtype, a_shape
 from ..ir.anf import Names
 from .tensors import dtype_name
 
-
 #: The number, outside the standard, that paddle's exporter writes for an unknown size; it writes the name ``?``, too.
 _UNKNOWN = -1
 

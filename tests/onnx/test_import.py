@@ -111,6 +111,13 @@ def test_sizes_that_exporters_write_for_unknown() -> None:
     assert str(mod["main"].params[0].type_annotation) == "Tensor[(?, ?, ?), float32]"
 
 
+def test_damaged_models() -> None:
+    model = model_of([helper.make_node("Relu", ["x"], ["y"], name="first")], {"x": [1]}, ["y"])
+    assert "onnx.NodeProto.name is no text in UTF-8" in refusal(model.SerializeToString().replace(b"first", b"fi\xffst"))
+    model.opset_import[0].version = 2**40
+    assert "the operators of ai.onnx have the impossible version 1099511627776" in refusal(model)
+
+
 def test_files(tmp_path: Path) -> None:
     model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [1024]}, ["y"], {"w": np.arange(1024, dtype="float32")})
     folder = tmp_path / "model"

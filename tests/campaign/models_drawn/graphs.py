@@ -210,7 +210,8 @@ def _nest(r: random.Random, model: ModelProto, graph: GraphProto, donor: GraphPr
     for _ in range(r.choice((1, 3, 40))):
         outer = GraphProto()
         outer.output.extend(inner.output)
-        branch = onnx.helper.make_node("If", [r.choice([*_values(graph), "x"])], [o.name for o in inner.output], then_branch=inner)
+        condition = r.choice([*_values(graph), "x"])
+        branch = onnx.helper.make_node("If", [condition], [o.name for o in inner.output], then_branch=inner)
         branch.attribute.append(onnx.helper.make_attribute("else_branch", inner if r.randrange(2) else outer))
         outer.node.append(branch)
         inner = outer
