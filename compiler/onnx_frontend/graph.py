@@ -140,6 +140,9 @@ class GraphConverter:
             if len(inputs) > found.inputs:
                 raise view.error(f"it has {len(inputs)} inputs; {found.inputs} are possible")
             inputs += [None] * (found.inputs - len(inputs))
+        for number, value in enumerate(inputs):
+            if value is None and found.needs(number):
+                raise view.error(f"the input {number} is missing")
         try:
             result = found.convert(view, *inputs)
         except ModelError:

@@ -26,13 +26,23 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Converter:
-    """A converter of an operator from version ``since`` on.  ``inputs``: the number of inputs; None if any number."""
+    """A converter of an operator from version ``since`` on.
+
+    ``inputs``: the number of inputs; None if any number.  ``needed``: for each parameter of the converter, whether its input must
+    be given.  A last parameter that takes any number of inputs speaks for each of them.  The annotations ``Expr`` and
+    ``Expr | None`` say so.
+    """
 
     name: str
     domain: str
     since: int
     convert: Callable[..., Any]
     inputs: int | None
+    needed: tuple[bool, ...]
+
+    def needs(self, number: int) -> bool:
+        """Whether an input must be given."""
+        return bool(self.needed) and self.needed[min(number, len(self.needed) - 1)]
 
     @property
     def doc(self) -> str:
@@ -51,7 +61,8 @@ def onnx_operator(*names: str, since: int = 1, domain: str = STANDARD) -> Callab
         for name in names:
             versions = _TABLE.setdefault((domain, name), [])
             assert all(v.since != since for v in versions), (domain, name, since)
-            bisect.insort(versions, Converter(name, domain, since, convert, _input_count(convert)), key=lambda c: c.since)
+            made = Converter(name, domain, since, convert, _input_count(convert), _needed(convert))
+            bisect.insort(versions, made, key=lambda c: c.since)
         return convert
 
     return declare
@@ -60,6 +71,12 @@ def onnx_operator(*names: str, since: int = 1, domain: str = STANDARD) -> Callab
 def _input_count(convert: Callable[..., Any]) -> int | None:
     parameters = list(inspect.signature(convert).parameters.values())[1:]
     return None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
+
+
+def _needed(convert: Callable[..., Any]) -> tuple[bool, ...]:
+    parameters = list(inspect.signature(convert).parameters.values())[1:]
+    assert all(p.annotation in ("Expr", "Expr | None") for p in parameters), convert
+    return tuple(p.annotation == "Expr" for p in parameters)
 
 
 def domain_of(name: str) -> str:

@@ -96,6 +96,8 @@ def test_all_unsupported_operators_are_one_error() -> None:
         ([helper.make_node("Relu", ["x"], ["y"])], {"x": [-3]}, "the input 'x' has the negative size -3"),
         ([helper.make_node("Add", ["x", "x"], ["y"], axis=1)], {"x": [1]}, "Add 'y': there is no attribute axis"),
         ([helper.make_node("Add", ["x"], ["y"])], {"x": [1]}, "Add 'y': it has 1 inputs; 2 to 2 are possible"),
+        ([helper.make_node("Concat", ["x", "", "x"], ["y"], axis=0)], {"x": [1]}, "Concat 'y': the input 1 is missing"),
+        ([helper.make_node("Gemm", ["x", "", "x"], ["y"])], {"x": [1]}, "Gemm 'y': the input B is missing"),
         ([helper.make_node("Softmax", ["x"], ["y"], axis="a")], {"x": [1]}, "the attribute axis is of the kind INT, not STRING"),
         ([helper.make_node("Softmax", ["x"], ["y"], axis=4)], {"x": [1]}, "a tensor of rank 1 has no axis 4"),
         ([helper.make_node("Reshape", ["x", "x"], ["y"])], {"x": ["n"]}, "the length of the shape must be known at import"),
