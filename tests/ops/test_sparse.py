@@ -12,16 +12,19 @@ import pytest
 import relayvm as relay
 from relayvm.ops.core.op import get
 
+from ..devices import DEVICES
 from .refusals import refused
 
 INDICES, VALUES, SHAPE = np.array([[0, 1], [0, 3], [2, 0], [3, 1]]), np.array([1, 2, 3, 4], np.float32), np.array([5, 6])
 
 
-def build(dtype: str = "int64") -> Any:
+def build(dtype: str = "int64", target: str = "cpu") -> Any:
     """A machine for any number of values and rows."""
     types = ((relay.Any(), 2), dtype), ((relay.Any(),), "float32"), ((2,), dtype), ((), "float32")
     params = [relay.var(f"x{k}", *ty) for k, ty in enumerate(types)]
-    return relay.VirtualMachine(relay.compile(relay.Function(params, relay.sparse_fill_empty_rows(*params).astuple())))
+    return relay.VirtualMachine(
+        relay.compile(relay.Function(params, relay.sparse_fill_empty_rows(*params).astuple()), target=target)
+    )
 
 
 def run(vm: Any, *args: Any) -> list[np.ndarray]:
@@ -62,6 +65,22 @@ def test_a_row_out_of_range() -> None:
         run(vm, INDICES, VALUES, np.array([-2, 6]))
     with pytest.raises(relay.VMError, match="there are 4 indices and 3 values"):
         run(vm, INDICES, VALUES[:3], SHAPE)
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="no emulated GPU")
+def test_on_cuda_in_the_order_of_rows_and_in_any_other() -> None:
+    """Rows for several rounds of the scan; a row out of range is found with any neighbours."""
+    on_cpu, on_cuda, rng = build(), build(target="cuda"), np.random.default_rng(3)
+    rows = np.sort(rng.choice(1100, 60))
+    indices, values = np.stack([rows, np.arange(60)], 1), np.arange(60, dtype="float32")
+    for order in (np.arange(60), rng.permutation(60), []):
+        args = indices[order], values[order], np.array([1100, 60])
+        args = args if len(order) else (indices[:0], values[:0], args[2])
+        for found, wanted in zip(run(on_cuda, *args), run(on_cpu, *args), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    indices[30, 0] = 1100
+    with pytest.raises(relay.VMError, match="index is out of range"):
+        run(on_cuda, indices, values, np.array([1100, 60]))
 
 
 def test_only_the_sizes_are_read_on_the_host() -> None:
