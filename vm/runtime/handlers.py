@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ops.core.tensor_types import DTYPES, MAX_RANK
 from ...ops.native.jit.c_functions import call_4
+from ...ops.native.jit.inlining import keep_out_of_line
 from ...ops.native.memory import clock_ns, fill_bytes, load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_CLOSURE, TAG_PENDING, TAG_STORAGE, TAG_TENSOR
 from ...ops.native.objects import adt_at, pending_at, storage_at
@@ -64,6 +65,25 @@ def invoke_packed(state: int, pc: int, regs: int, packed: int, n_outputs: int, a
     return launch(state, packed, argv, n_args, n_outputs, pc)
 
 
+@native
+def storage_after_all(state: int, nbytes: int, device: int) -> int:
+    """A storage once outstanding work has ended, which may use free blocks, and cycles are freed; or a negated status."""
+    keep_out_of_line()
+    s = state_at(state)
+    if s.outstanding != 0:
+        status = wait_for_all(state, _MEMORY) + 0
+        if status != 0:
+            return -status
+        storage = new_storage(state, nbytes, device)
+        if storage != 0:
+            return storage
+    if s.search_at != 0 and collect_cycles(state) > 0:
+        storage = new_storage(state, nbytes, device)
+        if storage != 0:
+            return storage
+    return -OUT_OF_MEMORY
+
+
 @handles(isa.AllocStorage)
 @native
 def alloc_storage(state: int, dst: int, nbytes: int, device: int, pc: int) -> int:
@@ -72,15 +92,10 @@ def alloc_storage(state: int, dst: int, nbytes: int, device: int, pc: int) -> in
         return status_of_bytes(nbytes)
     storage = new_storage(state, nbytes, device)
     s = state_at(state)
-    if storage == 0 and s.outstanding != 0:  # the pool's free blocks can be returned once no outstanding work may use them
-        status = wait_for_all(state, _MEMORY) + 0
-        if status != 0:
-            return status
-        storage = new_storage(state, nbytes, device)
-    if storage == 0 and s.search_at != 0 and collect_cycles(state) > 0:
-        storage = new_storage(state, nbytes, device)
     if storage == 0:
-        return OUT_OF_MEMORY
+        storage = storage_after_all(state, nbytes, device)
+        if storage <= 0:
+            return -storage
     set_register(state, dst, storage)
     if s.tracing != TRACE_OFF:
         now = clock_ns()
