@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -36,13 +37,24 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
         yield fresh_cache(monkeypatch, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the cache of a process that has tuned and run the program, and with the file that the process saved."""
+    folder = tmp_path_factory.mktemp("tuned")
+    with pytest.MonkeyPatch.context() as patch, op.two_ways():
+        fresh_cache(patch, folder)
+        exe = relay.compile(op.program("3000"), tune="full")
+        assert {p.group.implementation for p in exe.packed} >= {op.FAST}
+        relay.VirtualMachine(exe)
+        exe.save_cache(folder / "saved")
+    return folder
+
+
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    """The cache of a tuned program."""
-    exe = relay.compile(op.program("3000"), tune="full")
-    assert {p.group.implementation for p in exe.packed} >= {op.FAST}
-    exe.save_cache(tmp_path / "saved")
-    return tmp_path / "saved"
+def saved(tuned: Path, cache: Path, tmp_path: Path) -> Path:
+    """The saved cache of a tuned program, which the cache of the test holds too."""
+    shutil.copytree(tuned / "cache", cache)
+    return Path(shutil.copy2(tuned / "saved", tmp_path / "saved"))
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> relay.Executable:
