@@ -190,8 +190,12 @@ def test_sizes_of_what_is_not_there() -> None:
 
 
 SCRIPT = """
-import json, sys
+import json, os, sys
+from pathlib import Path
 from relayvm.compiler.tuning import remember
+from relayvm.ops.native.cache import disk_cache
+part = disk_cache._subfolder
+disk_cache._subfolder = lambda name: Path(os.environ["SHARED"]) / name if name == "entries" else part(name)
 import numpy as np
 import relayvm as relay
 PROGRAM = '#[version = "0.0.5"]\\ndef @main(%x: Tensor[(?n, 48), float32], %w: Tensor[(40, 48), float32]) { nn.dense(%x, %w) }'
@@ -202,20 +206,21 @@ print(json.dumps({"trials": remember.counters["trials"], "chosen": [[c.implement
 """
 
 
-def in_a_process(folder: Path, **env: str) -> dict[str, Any]:
+def in_a_process(**env: str) -> dict[str, Any]:
+    """The results of the script in a process with the folder of this test and the kernels of all tests."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=os.environ | {"TUNING": str(folder)} | env
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=os.environ | {"SHARED": str(SHARED)} | env
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout), stderr=done.stderr)
 
 
 def test_a_second_process_tries_nothing_and_chooses_the_same(cache: Path) -> None:
-    first, second = in_a_process(cache), in_a_process(cache)
+    first, second = in_a_process(), in_a_process()
     assert len(REGISTRY["nn.dense"].implementations) > 1
     assert first["trials"] == 2 and second["trials"] == 0
     assert first["chosen"] == second["chosen"] and first["chosen"]
-    other = in_a_process(cache, RELAYVM_NUM_THREADS=str(relay.num_threads() + 1))
+    other = in_a_process(RELAYVM_NUM_THREADS=str(relay.num_threads() + 1))
     assert other["trials"] == 2, "another number of threads is another machine"
 
 
