@@ -167,6 +167,7 @@ _LATE = {
     "create_executor": (".compiler.executors.create_executor", "create_executor"),
     "cuda": (".vm.devices.device_names", "cuda"),
     "data_dep_optimization": (".data_dep_optimization", ""),
+    "dataflow_pattern": (".dataflow_pattern", ""),
     "expr": (".expr", ""),
     "expr_functor": (".expr_functor", ""),
     "frontend": (".frontend", ""),

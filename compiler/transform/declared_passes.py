@@ -146,7 +146,6 @@ def _level(function: str) -> int:
 ABSENT = {
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
-    "MergeComposite": "there are no external code generators",
     "MergeCompilerRegions": "there are no external code generators",
     "AnnotateTarget": "there are no external code generators",
     "PartitionGraph": "there are no external code generators",

@@ -26,6 +26,8 @@ from .inlining import rewritten_function
 from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential
 from .pass_context import PassContext, PassInfo
+from .patterns.merge_composite import merge_composite
+from .patterns.merge_composite import pattern_table as checked_pattern_table
 from .registered.alter_op_layout import alter_op_layout
 from .registered.layout_config import LayoutConfig
 from .registered.legalize import legalize
@@ -154,6 +156,15 @@ def _legalize(legalize_map_attr_name: str = LEGALIZE) -> Pass:
     return ModulePass(lambda mod, context: legalize(mod, key), PassInfo(1, "Legalize", ("InferType",)))
 
 
+def _merge_composite(pattern_table: Sequence[Any]) -> Pass:
+    """The calls that a pattern matches as one call of a function with the attribute ``Composite``.
+
+    ``pattern_table``: rows of a name, a pattern of ``relay.dataflow_pattern``, and perhaps a function that decides on a match.
+    """
+    table = checked_pattern_table(pattern_table)
+    return ModulePass(lambda mod, context: merge_composite(mod, table), PassInfo(0, "MergeComposite", ("InferType",)))
+
+
 def _resized(var: Var, axis: int, size: int) -> Type:
     assert isinstance(var.annotation, TensorType)
     shape = var.annotation.shape
@@ -187,6 +198,7 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "FoldExplicitPadding": _pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
     "Inline": _pass("Inline", inlining.inline, 1),
     "Legalize": _legalize,
+    "MergeComposite": _merge_composite,
     "SimplifyFCTranspose": _simplify_fc_transpose,
     "SplitArgs": _split_args,
     "ToCPS": _pass("ToCPS", to_cps_module, 0),

@@ -1,0 +1,1 @@
+"""Patterns of expressions: matching, rewriting, and composite functions of what matches."""
