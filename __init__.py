@@ -161,6 +161,7 @@ _LATE = {
     "adt": (".adt", ""),
     "analysis": (".analysis", ""),
     "assert_structural_equal": (".compiler.analysis.structural_difference", "assert_structural_equal"),
+    "backend": (".backend", ""),
     "bind": (".compiler.analysis.substitution", "bind"),
     "build": (".compiler.executors.graph_module", "build"),
     "cpu": (".vm.devices.device_names", "cpu"),

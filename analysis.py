@@ -6,6 +6,7 @@ from typing import Any
 
 from .compiler.analysis.call_graph import CallGraph
 from .compiler.analysis.extraction import extract_intermediate_expr as extract_intermdeiate_expr
+from .compiler.analysis.fake_quantization import list_fake_quantized_op_freqs
 from .compiler.analysis.kinds import check_kind
 from .compiler.analysis.match_coverage import unmatched_cases
 from .compiler.analysis.measures import (
@@ -25,15 +26,16 @@ from .ops.core.similar_names import did_you_mean
 __all__ = [
     "CallGraph", "Feature", "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
     "check_basic_block_normal_form", "check_constant", "check_kind", "count_layers", "detect_feature",
-    "extract_fused_functions", "extract_intermdeiate_expr", "free_type_vars", "free_vars", "get_total_mac_number",
-    "list_op_freqs", "post_order_visit", "search_fc_transpose", "unmatched_cases", "well_formed",
+    "extract_fake_quantized_ops", "extract_fused_functions", "extract_intermdeiate_expr", "free_type_vars", "free_vars",
+    "get_total_mac_number", "list_fake_quantized_op_freqs", "list_op_freqs", "post_order_visit", "search_fc_transpose",
+    "unmatched_cases", "well_formed",
 ]  # fmt: skip
 
+#: Relay's other name of ``list_fake_quantized_op_freqs``.
+extract_fake_quantized_ops = list_fake_quantized_op_freqs
 #: Relay's names without a counterpart, each with the reason and the alternative.
 ABSENT = {
     "AnnotatedRegionSet": "there are no external code generators",
-    "extract_fake_quantized_ops": "there is no quantisation",
-    "list_fake_quantized_op_freqs": "there is no quantisation",
     "get_calibration_data": "there is no quantisation to calibrate",
 }
 

@@ -48,7 +48,6 @@ _ABSENT: dict[str, str] = {
     "annotation.compiler_begin": "there are no external code generators",
     "annotation.compiler_end": "there are no external code generators",
     "annotation.function_on_device": "mark the values of the function: relay.annotation.on_device(value, device)",
-    "backend": "use relay.compile and relay.VirtualMachine",
     "collage": "there are no external code generators",
     "debug": "use relay.transform.PassContext(instruments=...), or `relayvm dump` for the program after a pass",
     "quantize": "scales are not chosen by a pass; use the operators of relay.qnn.op",

@@ -158,7 +158,6 @@ ABSENT = {
     "Conv2dToSparse2": "weights are not made sparse by a pass; write relay.nn.sparse_dense",
     "DenseToSparse": "weights are not made sparse by a pass; write relay.nn.sparse_dense",
     "Defunctionalization": "functions are values at run time, too; use LambdaLift",
-    "FakeQuantizationToInteger": "there is no quantisation",
     "LazyGradientInit": "there are no gradients",
     "InlineCompilerFunctionsBoundTo": "there are no external code generators",
     "MarkCompilerFunctionsAsExtern": "there are no external code generators",

@@ -20,6 +20,7 @@ from ..text.printer import astext
 from . import inlining, operator_rewrites, parallel_calls
 from .convert_layout import checked_layouts, convert_layout
 from .eta_expansion import eta_expand
+from .fake_quantization_to_integer import fake_quantization_to_integer
 from .fc_transpose import checked_weights, simplify_fc_transpose
 from .functional.continuation_passing import to_cps_function, to_cps_module, without_continuation
 from .inlining import rewritten_function
@@ -165,6 +166,22 @@ def _merge_composite(pattern_table: Sequence[Any]) -> Pass:
     return ModulePass(lambda mod, context: merge_composite(mod, table), PassInfo(0, "MergeComposite", ("InferType",)))
 
 
+def _fake_quantization_to_integer(
+    hard_fail: bool = False, use_qat: bool = False, optional_qnn_ops: Sequence[str] | None = None
+) -> Pass:
+    """Operators of floats between ``qnn.dequantize`` and ``qnn.quantize`` as operators of integers.
+
+    ``hard_fail``: a region that stays is an error.  ``use_qat`` and ``optional_qnn_ops`` are not supported.
+    """
+    if use_qat or optional_qnn_ops:
+        raise ArgumentError("FakeQuantizationToInteger: use_qat and optional_qnn_ops are not supported", here())
+
+    def run(mod: IRModule, context: PassContext) -> IRModule:
+        return fake_quantization_to_integer(mod, bool(hard_fail))
+
+    return ModulePass(run, PassInfo(0, "FakeQuantizationToInteger", ("InferType",)))
+
+
 def _resized(var: Var, axis: int, size: int) -> Type:
     assert isinstance(var.annotation, TensorType)
     shape = var.annotation.shape
@@ -193,6 +210,7 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "DefuseOps": _pass("DefuseOps", inlining.defuse_ops, 3),
     "DivToMul": _pass("DivToMul", operator_rewrites.div_to_mul, 0),
     "EtaExpand": _eta_expand,
+    "FakeQuantizationToInteger": _fake_quantization_to_integer,
     "FastMath": _pass("FastMath", operator_rewrites.fast_math, 4),
     "FlattenAtrousConv": _pass("FlattenAtrousConv", operator_rewrites.flatten_atrous_conv, 0),
     "FoldExplicitPadding": _pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
