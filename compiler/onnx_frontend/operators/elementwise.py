@@ -211,3 +211,13 @@ def cast_to(node: Node, x: Expr, dtype: str) -> Expr:
     if dtype == "bool" and is_float(have):
         return relay.not_equal(x, number(0, have))
     return relay.cast(x, dtype)
+
+
+@onnx_operator("BitCast", since=26)
+def bit_cast(node: Node, x: Expr) -> Expr:
+    """Between dtypes of the same width."""
+    dtype = dtype_name(node.required("to"), f"the result of {node.label}")
+    have = node.dtype(x)
+    if "bool" in (have, dtype):
+        return x if have == dtype else relay.cast(x, dtype)
+    return x if have == dtype else relay.reinterpret(x, dtype)

@@ -9,6 +9,8 @@ from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
+from .elementwise import number
+from .vectors import as_int64, extent
 
 
 def from_the_front(node: Node, indices: Expr, x: Expr, axis: int) -> Expr:
@@ -19,7 +21,7 @@ def from_the_front(node: Node, indices: Expr, x: Expr, axis: int) -> Expr:
     total = node.size(x, axis)
     if known is not None and total is not None:
         return const(np.where(known < 0, known + total, known).astype(known.dtype))
-    size = relay.take(relay.shape_of(x, dtype="int64"), const(axis, "int64"), axis=0)
+    size = extent(x, axis)
     size = size if node.dtype(indices) == "int64" else relay.cast(size, node.dtype(indices))
     zero = const(0, node.dtype(indices))
     return relay.where(relay.less(indices, zero), relay.add(indices, size), indices)
@@ -36,3 +38,125 @@ def gather(node: Node, x: Expr, indices: Expr) -> Expr:
 def gather_elements(node: Node, x: Expr, indices: Expr) -> Expr:
     axis = node.axis(node.attr("axis", 0), node.rank(x))
     return relay.gather(x, axis, from_the_front(node, indices, x, axis))
+
+
+@onnx_operator("GatherND", since=11)
+def gather_nd(node: Node, x: Expr, indices: Expr) -> Expr:
+    """The number of coordinates of a point must be known at import."""
+    batch = node.attr("batch_dims", 0)
+    points = _coordinates_first(node, indices)
+    count = node.size(indices, node.rank(indices) - 1)
+    if count is None:
+        raise node.error("the number of coordinates must be known at import, for the rank of the result depends on it")
+    shape = relay.strided_slice(relay.shape_of(x, dtype="int64"), [batch], [batch + count])
+    sizes = relay.reshape(shape, [count] + [1] * (node.rank(points) - 1))
+    points = as_int64(node, points)
+    points = relay.where(relay.less(points, const(0, "int64")), relay.add(points, sizes), points)
+    return relay.gather_nd(x, points, batch_dims=batch)
+
+
+def _coordinates_first(node: Node, indices: Expr) -> Expr:
+    """The points with their last axis, the coordinates, before all others."""
+    rank = node.rank(indices)
+    return relay.transpose(indices, [rank - 1, *range(rank - 1)]) if rank > 1 else indices
+
+
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@onnx_operator("Scatter", "ScatterElements", since=9)
+def scatter_elements(node: Node, x: Expr, indices: Expr, updates: Expr) -> Expr:
+    axis = node.axis(node.attr("axis", 0), node.rank(x))
+    return relay.scatter_elements(x, indices, updates, axis, _REDUCTIONS[node.attr("reduction", "none")])
+
+
+@onnx_operator("ScatterND", since=11)
+def scatter_nd(node: Node, x: Expr, indices: Expr, updates: Expr) -> Expr:
+    return relay.scatter_nd(x, _coordinates_first(node, indices), updates, _REDUCTIONS[node.attr("reduction", "none")])
+
+
+@onnx_operator("TensorScatter", since=24)
+def tensor_scatter(node: Node, cache: Expr, update: Expr, begin: Expr | None) -> Expr:
+    """Each sequence of the batch is written from its own position on; in circular mode beyond the end at the begin."""
+    rank = node.rank(cache)
+    axis = node.axis(node.attr("axis", -2), rank)
+    zero = const(0, "int64")
+    at = relay.reshape(relay.arange(zero, extent(update, axis), const(1, "int64"), dtype="int64"), _along(rank, axis))
+    if begin is not None:
+        at = relay.add(at, relay.reshape(as_int64(node, begin), _along(rank, 0)))
+    if node.attr("mode", "linear") == "circular":
+        at = relay.floor_mod(at, extent(cache, axis))
+    return relay.scatter_elements(cache, relay.broadcast_to_like(at, update), update, axis, "update")
+
+
+def _along(rank: int, axis: int) -> list[int]:
+    """The shape of a vector along one axis."""
+    return [-1 if a == axis else 1 for a in range(rank)]
+
+
+@onnx_operator("Compress", since=9)
+def compress(node: Node, x: Expr, condition: Expr) -> Expr:
+    """The number of elements is known at run time."""
+    chosen = relay.reshape(relay.argwhere(condition), [-1])
+    if not node.has("axis"):
+        return relay.take(relay.reshape(x, [-1]), chosen, axis=0, mode="fast")
+    return relay.take(x, chosen, axis=node.axis(node.attr("axis"), node.rank(x)), mode="fast")
+
+
+@onnx_operator("NonZero", since=9)
+def non_zero(node: Node, x: Expr) -> Expr:
+    """The number of elements is known at run time."""
+    return relay.cast(relay.transpose(relay.argwhere(x), [1, 0]), "int64")
+
+
+@onnx_operator("OneHot", since=9)
+def one_hot(node: Node, indices: Expr, depth: Expr, values: Expr) -> Expr:
+    """An index out of range has no position."""
+    known = node.constant(depth)
+    count = relay.reshape(as_int64(node, depth), []) if known is None else int(known.reshape(-1)[0])
+    total = count if isinstance(count, Expr) else const(count, "int64")
+    off, on = (relay.reshape(relay.strided_slice(values, [k], [k + 1]), []) for k in (0, 1))
+    at = as_int64(node, indices)
+    at = relay.where(relay.less(at, const(0, "int64")), relay.add(at, total), at)
+    return relay.one_hot(at, on, off, count, node.attr("axis", -1), node.dtype(values))
+
+
+@onnx_operator("Trilu", since=14)
+def trilu(node: Node, x: Expr, k: Expr | None) -> Expr:
+    diagonal = const(0, "int64") if k is None else relay.reshape(as_int64(node, k), [])
+    return relay.trilu(x, diagonal, bool(node.attr("upper", 1)))
+
+
+@onnx_operator("ReverseSequence", since=10)
+def reverse_sequence(node: Node, x: Expr, lengths: Expr) -> Expr:
+    return relay.reverse_sequence(x, lengths, node.attr("time_axis", 0), node.attr("batch_axis", 1))
+
+
+@onnx_operator("Det", since=11)
+def determinant(node: Node, x: Expr) -> Expr:
+    """By elimination with the largest pivot; the size of the matrices must be known at import."""
+    rank, n, dtype = node.rank(x), node.size(x, node.rank(x) - 1), node.dtype(x)
+    if n is None:
+        raise node.error("the size of the matrices must be known at import, for it is the number of steps")
+    rows = relay.reshape(x, [-1, n, n])
+    result = relay.add(relay.sum(relay.zeros_like(rows), axis=[1, 2]), number(1, dtype))
+    for left in range(n, 0, -1):
+        column = relay.reshape(relay.strided_slice(rows, [0], [1], [1], [2]), [-1, left])
+        best = relay.cast(relay.argmax(relay.abs(column), axis=1, keepdims=True), "int64")
+        index = relay.expand_dims(const(np.arange(left, dtype=np.int64)), 0)
+        # the first row and the pivot's are exchanged
+        order = relay.where(relay.equal(index, best), const(0, "int64"), index)
+        order = relay.where(relay.equal(index, const(0, "int64")), best, order)
+        rows = node.bind(relay.take(rows, order, axis=1, batch_dims=1))
+        pivot = relay.reshape(relay.strided_slice(rows, [0, 0], [1, 1], [1, 1], [1, 2]), [-1])
+        sign = relay.where(relay.equal(relay.reshape(best, [-1]), const(0, "int64")), number(1, dtype), number(-1, dtype))
+        result = relay.multiply(result, relay.multiply(sign, pivot))
+        if left > 1:
+            divisor = relay.where(relay.equal(pivot, number(0, dtype)), number(1, dtype), pivot)
+            first = relay.strided_slice(rows, [0, 1], [1, left], [1, 1], [1, 2])
+            below = relay.strided_slice(rows, [1, 0], [left, 1], [1, 1], [1, 2])
+            factor = relay.divide(below, relay.reshape(divisor, [-1, 1, 1]))
+            rest = relay.strided_slice(rows, [1, 1], [left, left], [1, 1], [1, 2])
+            rows = node.bind(relay.subtract(rest, relay.multiply(factor, first)))
+    shape = relay.strided_slice(relay.shape_of(x, dtype="int64"), [0], [rank - 2])
+    return relay.reshape(result, shape, allowzero=True) if rank > 2 else relay.reshape(result, [])

@@ -7,36 +7,100 @@ from typing import Any
 import numpy as np
 
 from ....ops.core.tensor_types import int_range, is_float
+from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
-from .windows import padded_for_windows, window_attributes
+from .elementwise import number
+from .pool_positions import largest_positions
+from .vectors import numbers, sizes_or_expr
+from .windows import Window, padded_for_windows, window_attributes
 
 _SPATIAL = (1, 2, 3)
 
 
 def _pool(node: Node, x: Expr, name: str, fill: float, **attrs: Any) -> Expr:
-    spatial = node.rank(x) - 2
-    if spatial not in _SPATIAL:
-        raise node.error(f"pools have 1 to {len(_SPATIAL)} spatial axes, not {spatial}")
-    window = window_attributes(node, x, [None] * spatial)
+    window = _window(node, x)
+    spatial = len(window.kernel)
     x, padding = padded_for_windows(node, x, window, fill)
     function: Any = getattr(relay.nn, f"{name}_pool{spatial}d")
     sizes = {"pool_size": window.kernel, "strides": window.strides, "dilation": window.dilations, "padding": padding}
-    return function(x, **sizes, ceil_mode=bool(node.attr("ceil_mode", 0)), **attrs)
+    if not node.attr("ceil_mode", 0):
+        return function(x, **sizes, **attrs)
+    if attrs.get("count_include_pad"):
+        # elements beyond the padding are not counted, those of the padding are
+        x = relay.nn.pad(x, [(0, 0), (0, 0), *zip(padding[:spatial], padding[spatial:], strict=True)], const(0, node.dtype(x)))
+        sizes, attrs = {**sizes, "padding": [0] * (2 * spatial)}, {}
+        rest = [0] * (2 * spatial)
+    else:
+        rest = padding
+    return _windows_on_data(node, x, function(x, **sizes, ceil_mode=True, **attrs), window, padding, rest)
+
+
+def _windows_on_data(node: Node, x: Expr, result: Expr, window: Window, padding: list[int], rest: list[int]) -> Expr:
+    """The result without windows that begin after the data.
+
+    ``padding``: of the whole data; ``rest``: the part of it that the data does not include.
+    """
+    spatial = len(window.kernel)
+    ends = padding[spatial:]
+    if all(e + s <= n for e, s, n in zip(ends, window.strides, window.extents, strict=True)):
+        return result  # no window begins there
+    size = relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [2 + spatial])
+    included = [p - r for p, r in zip(padding, rest, strict=True)]
+    reach = relay.add(size, numbers([r - e for r, e in zip(rest[:spatial], included[spatial:], strict=True)]))
+    strides = numbers(window.strides)
+    count = relay.floor_divide(relay.add(reach, numbers([s - 1 for s in window.strides])), strides)
+    known = sizes_or_expr(node, node.bind(count))
+    if isinstance(known, list):
+        return relay.strided_slice(result, [0] * spatial, known, [1] * spatial, list(range(2, 2 + spatial)))
+    end = relay.concatenate([numbers([2**62] * 2), known], 0)
+    return relay.dyn.strided_slice(result, numbers([0] * (2 + spatial)), end, numbers([1] * (2 + spatial)))
+
+
+def _window(node: Node, x: Expr) -> Window:
+    spatial = node.rank(x) - 2
+    if spatial not in _SPATIAL:
+        raise node.error(f"pools have 1 to {len(_SPATIAL)} spatial axes, not {spatial}")
+    return window_attributes(node, x, [None] * spatial)
 
 
 @onnx_operator("MaxPool", since=1)
-def max_pool(node: Node, x: Expr) -> Expr:
-    """Without the output of indices."""
+def max_pool(node: Node, x: Expr) -> Expr | list[Expr]:
     dtype = node.dtype(x)
-    return _pool(node, x, "max", -np.inf if is_float(dtype) else int_range(dtype)[0])
+    fill = -np.inf if is_float(dtype) else int_range(dtype)[0]
+    values = _pool(node, x, "max", fill)
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return values
+    return [values, largest_positions(node, x, values, _window(node, x), fill)]
 
 
 @onnx_operator("AveragePool", since=1)
 def average_pool(node: Node, x: Expr) -> Expr:
     return _pool(node, x, "avg", 0.0, count_include_pad=bool(node.attr("count_include_pad", 0)))
+
+
+@onnx_operator("LpPool", since=2)
+def lp_pool(node: Node, x: Expr) -> Expr:
+    """The padding counts as zeros."""
+    window, p = _window(node, x), node.attr("p", 2)
+    mean = _pool(node, _power(node, relay.abs(x), p), "avg", 0.0, count_include_pad=True)
+    total = relay.multiply(mean, number(float(np.prod(window.kernel)), node.dtype(x)))
+    return _power(node, total, 1 / p)
+
+
+@onnx_operator("GlobalLpPool", since=2)
+def global_lp_pool(node: Node, x: Expr) -> Expr:
+    p = node.attr("p", 2)
+    total = relay.sum(_power(node, relay.abs(x), p), axis=list(range(2, node.rank(x))), keepdims=True)
+    return _power(node, total, 1 / p)
+
+
+def _power(node: Node, x: Expr, p: float) -> Expr:
+    if p == 2:
+        return relay.multiply(x, x)
+    return x if p == 1 else relay.power(x, number(p, node.dtype(x)))
 
 
 @onnx_operator("GlobalAveragePool", since=1)

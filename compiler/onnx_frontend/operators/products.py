@@ -97,3 +97,8 @@ def convolved(node: Node, x: Expr, weight: Expr) -> Expr:
         x, weight, strides=window.strides, padding=padding, dilation=window.dilations, groups=node.attr("group", 1)
     )
     return result
+
+
+@onnx_operator("Einsum", since=12)
+def einsum(node: Node, *tensors: Expr) -> Expr:
+    return relay.einsum(list(tensors), node.required("equation"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...builder.build import const
@@ -45,3 +47,23 @@ def squeezed_by_mask(node: Node, x: Expr, mask: Expr, rank: int) -> Expr:
     is_here = relay.logical_and(relay.equal(relay.expand_dims(position, 0), row), relay.equal(kept, one))
     sizes = relay.sum(relay.where(is_here, relay.shape_of(x, dtype="int64"), const(0, "int64")), axis=1)
     return relay.reshape(x, sizes, allowzero=True)
+
+
+def along_axis(node: Node, axis: Expr, rank: int, make: Callable[[Node, int], Expr]) -> Expr:
+    """A value made along one axis, whose number may be known at run time only: then one of the values of all axes.
+
+    The values must have one type.  An axis out of range is an error, at import or at run time.
+    """
+    known = node.constant(axis)
+    if known is not None:
+        return make(node, node.axis(int(known.reshape(-1)[0]), rank))
+    counted = relay.add(relay.reshape(as_int64(node, axis), []), const(rank, "int64"))
+    chosen = node.bind(relay.take(numbers([*range(rank), *range(rank)]), counted, axis=0, mode="fast"))
+
+    def among(inner: Node, k: int) -> Expr:
+        if k == rank - 1:
+            return make(inner, k)
+        here = relay.equal(chosen, const(k, "int64"))
+        return inner.choose(here, lambda branch: make(branch, k), lambda branch: among(branch, k + 1))
+
+    return among(node, 0)

@@ -36,3 +36,8 @@ def length(node: Node, vector: Expr, what: str) -> int:
     if len(shape) > 1 or any(n is None for n in shape):
         raise node.error(f"the length of {what} must be known at import, for the rank of the result depends on it")
     return math.prod(n for n in shape if n is not None)
+
+
+def extent(x: Expr, axis: int) -> Expr:
+    """The size of an axis as an int64 scalar."""
+    return relay.take(relay.shape_of(x, dtype="int64"), const(axis, "int64"), axis=0)

@@ -33,8 +33,11 @@ class Window:
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
 
-def window_attributes(node: Node, x: Expr, kernel: list[int | None]) -> Window:
-    """The window of a node; ``kernel``: its sizes if the attribute ``kernel_shape`` is not given.  Raises ModelError."""
+def window_attributes(node: Node, x: Expr, kernel: list[int | None], *, strided: bool = True) -> Window:
+    """The window of a node; ``kernel``: its sizes if the attribute ``kernel_shape`` is not given.  Raises ModelError.
+
+    ``strided``: whether the strides are those of the data, and its sizes give the padding for SAME_UPPER and SAME_LOWER.
+    """
     spatial = node.rank(x) - 2
     sizes = node.attr("kernel_shape", kernel)
     if any(n is None for n in sizes):
@@ -48,7 +51,7 @@ def window_attributes(node: Node, x: Expr, kernel: list[int | None]) -> Window:
             raise node.error(f"{name} has {len(values)} numbers; {count} are wanted for {spatial} spatial axes")
     auto = auto if auto.startswith("SAME") else ""
     window = Window(sizes, strides, dilations, pads[:spatial], pads[spatial:], auto)
-    return _same(node, x, window) if auto and None not in node.sizes(x)[2:] else window
+    return _same(node, x, window) if strided and auto and None not in node.sizes(x)[2:] else window
 
 
 def _same(node: Node, x: Expr, window: Window) -> Window:
