@@ -1,10 +1,10 @@
 """Converters of ONNX operators, one file per family.
 
-Importing this package declares every converter: each file of the folder is imported.
+Importing this package declares every converter: each file of the folder and of its folders is imported.
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+for _module in walk_packages(__path__, f"{__name__}."):
+    import_module(_module.name)

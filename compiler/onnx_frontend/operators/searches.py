@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ....shape_funcs.symbolic.program import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
 from .elementwise import number
-from .vectors import as_int64, extent
+from .vectors import as_int64, extent, numbers
 
 
 @onnx_operator("TopK", since=1)
@@ -25,7 +26,13 @@ def top_k(node: Node, x: Expr, k: Expr) -> list[Expr]:
 def _largest(node: Node, x: Expr, k: Expr | int) -> list[Expr]:
     axis, smallest = node.axis(node.attr("axis", -1), node.rank(x)), not node.attr("largest", 1)
     found = relay.topk(x, k, axis, "both", smallest, "int64")
-    return [found[0], found[1]]
+    if isinstance(k, int) and k > 0:
+        return [found[0], found[1]]
+    # the operator takes 0 for all elements
+    rank, count = node.rank(x), as_int64(node, k) if isinstance(k, Expr) else const(k, "int64")
+    sides = [numbers([INT64_MAX] * n) for n in (axis, rank - 1 - axis)]
+    end = relay.concatenate([sides[0], relay.reshape(count, [1]), sides[1]], 0)
+    return [relay.dyn.strided_slice(found[i], numbers([0] * rank), end, numbers([1] * rank)) for i in (0, 1)]
 
 
 @onnx_operator("Unique", since=11)

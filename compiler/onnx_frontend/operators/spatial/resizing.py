@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....ops.core.tensor_types import computed_in, is_float
-from ...builder.build import const
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import onnx_operator
-from .elementwise import number
-from .vectors import as_int64, extent, numbers, sizes_or_expr
+from .....ops.core.tensor_types import computed_in, is_float
+from ....builder.build import const
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import onnx_operator
+from ..elementwise import number
+from ..vectors import as_int64, extent, numbers, sizes_or_expr
 
 
 def _f64(value: float) -> Expr:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ...builder.build import const
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import onnx_operator
-from .elementwise import number
-from .run_time_axes import along_axis
-from .vectors import as_int64, extent, numbers
+from .....shape_funcs.symbolic.program import INT64_MAX
+from ....builder.build import const
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import onnx_operator
+from ..elementwise import number
+from ..run_time_axes import along_axis
+from ..vectors import as_int64, extent, numbers
 
 
 @onnx_operator("DFT", since=17)
@@ -79,7 +80,7 @@ def _of_last_axis(node: Node, real: Expr, imaginary: Expr, length: Expr | None) 
         return [result[0]]
     if not half:
         return [result[0], result[1]]
-    end = relay.concatenate([numbers([2**62] * axis), relay.reshape(bins, [1])], 0)
+    end = relay.concatenate([numbers([INT64_MAX] * axis), relay.reshape(bins, [1])], 0)
     return [relay.dyn.strided_slice(result[k], numbers([0] * rank), end, numbers([1] * rank)) for k in (0, 1)]
 
 
@@ -88,7 +89,7 @@ def _with_length(node: Node, x: Expr, axis: int, have: Expr, wanted: Expr) -> Ex
     missing = relay.reshape(relay.maximum(relay.subtract(wanted, have), const(0, "int64")), [1])
     width = relay.reshape(relay.concatenate([numbers([0] * (2 * axis + 1)), missing], 0), [axis + 1, 2])
     padded = relay.dyn.nn.pad(x, width, number(0, node.dtype(x)))
-    end = relay.concatenate([numbers([2**62] * axis), relay.reshape(wanted, [1])], 0)
+    end = relay.concatenate([numbers([INT64_MAX] * axis), relay.reshape(wanted, [1])], 0)
     return relay.dyn.strided_slice(padded, numbers([0] * (axis + 1)), end, numbers([1] * (axis + 1)))
 
 
@@ -120,6 +121,6 @@ def windowed_transform(node: Node, x: Expr, step: Expr, window: Expr | None, len
     both = [result[k] for k in (0, 1)]
     if node.attr("onesided", 1):
         bins = relay.reshape(relay.add(relay.floor_divide(size, two), one), [1])
-        end = relay.concatenate([numbers([2**62] * 2), bins], 0)
+        end = relay.concatenate([numbers([INT64_MAX] * 2), bins], 0)
         both = [relay.dyn.strided_slice(part, numbers([0] * 3), end, numbers([1] * 3)) for part in both]
     return relay.stack(both, 3)

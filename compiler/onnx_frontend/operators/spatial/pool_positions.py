@@ -6,13 +6,13 @@ from functools import reduce
 
 import numpy as np
 
-from ...builder.build import const
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from .elementwise import number
-from .vectors import extent, numbers, sizes_or_expr
-from .windows import Window
+from ....builder.build import const
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ..elementwise import number
+from ..vectors import extent, numbers, sizes_or_expr
+from ..windows import Window
 
 
 def largest_positions(node: Node, x: Expr, values: Expr, window: Window, fill: float) -> Expr:
@@ -35,7 +35,7 @@ def largest_positions(node: Node, x: Expr, values: Expr, window: Window, fill: f
     flat = _reshaped(node, flat, relay.concatenate([windows, numbers([elements])], 0))
     chosen = relay.equal(relay.expand_dims(best, 2 + spatial), numbers(range(elements)))
     inside = relay.sum(relay.where(chosen, flat, const(0, "int64")), axis=[2 + spatial])
-    return relay.add(inside, _first_of_image(node, x, sizes))
+    return relay.reshape_like(relay.add(inside, _first_of_image(node, x, sizes)), values)
 
 
 def _reshaped(node: Node, x: Expr, shape: Expr) -> Expr:

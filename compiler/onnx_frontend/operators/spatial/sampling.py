@@ -7,13 +7,13 @@ from functools import reduce
 
 import numpy as np
 
-from ...builder.build import const
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import onnx_operator
-from .elementwise import number
-from .vectors import as_int64, extent
+from ....builder.build import const
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import onnx_operator
+from ..elementwise import number
+from ..vectors import as_int64, extent
 
 _METHODS = {"linear": "bilinear", "bilinear": "bilinear", "cubic": "bicubic", "bicubic": "bicubic", "nearest": "nearest"}
 _LAYOUTS = {2: "NCHW", 3: "NCDHW"}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...builder.build import const
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import onnx_operator
-from ..tensors import dtype_name
-from .elementwise import number
-from .vectors import as_int64, numbers
+from ....builder.build import const
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import onnx_operator
+from ...tensors import dtype_name
+from ..elementwise import number
+from ..vectors import as_int64, numbers
 
 
 def _f64(value: float) -> Expr:

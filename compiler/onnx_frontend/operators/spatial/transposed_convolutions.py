@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...builder.build import const
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import onnx_operator
-from .vectors import numbers
-from .windows import Window, window_attributes
+from .....shape_funcs.symbolic.program import INT64_MAX
+from ....builder.build import const
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import onnx_operator
+from ..vectors import numbers
+from ..windows import Window, window_attributes
 
 _FUNCTIONS = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}
 
@@ -48,7 +49,7 @@ def _cropped(window: Window, extra: list[int]) -> tuple[list[int], list[int]]:
 
 def _fitted(node: Node, x: Expr, begin: list[int], end: list[int]) -> Expr:
     """The data without elements at the begin and the end of its spatial axes, or, for negative numbers, with zeros there."""
-    cut = [-n if n > 0 else 2**62 for n in end]
+    cut = [-n if n > 0 else INT64_MAX for n in end]
     if any(n > 0 for n in (*begin, *end)):
         count = len(begin)
         x = relay.strided_slice(x, [max(n, 0) for n in begin], cut, [1] * count, list(range(2, 2 + count)))
@@ -72,7 +73,7 @@ def _with_shape(node: Node, x: Expr, wanted: list[int], window: Window, extra: l
     width = relay.concatenate([relay.reshape(numbers([0] * 4), [2, 2]), relay.stack([before, after], 1)], 0)
     padded = relay.dyn.nn.pad(x, width, const(0, node.dtype(x)))
     start = relay.maximum(begin, zero)
-    whole = numbers([2**62] * 2)
+    whole = numbers([INT64_MAX] * 2)
     end = relay.concatenate([whole, relay.add(start, numbers(wanted))], 0)
     cut = relay.dyn.strided_slice(padded, relay.concatenate([numbers([0, 0]), start], 0), end, numbers([1] * (2 + spatial)))
     shape = relay.strided_slice(relay.shape_of(x, dtype="int64"), [0], [2])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....shape_funcs.symbolic.program import INT64_MAX
-from ...builder.build import const
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import onnx_operator
-from .vectors import as_int64, length, numbers
+from .....shape_funcs.symbolic.program import INT64_MAX
+from ....builder.build import const
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import onnx_operator
+from ..vectors import as_int64, length, numbers
 
 
 @onnx_operator("Pad", since=2)

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.core.tensor_types import int_range, is_float
-from ...builder.build import const
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import onnx_operator
-from .elementwise import number
+from .....ops.core.tensor_types import int_range, is_float
+from .....shape_funcs.symbolic.program import INT64_MAX
+from ....builder.build import const
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import onnx_operator
+from ..elementwise import number
+from ..vectors import numbers, sizes_or_expr
+from ..windows import Window, padded_for_windows, window_attributes
 from .pool_positions import largest_positions
-from .vectors import numbers, sizes_or_expr
-from .windows import Window, padded_for_windows, window_attributes
 
 _SPATIAL = (1, 2, 3)
 
@@ -55,7 +56,7 @@ def _windows_on_data(node: Node, x: Expr, result: Expr, window: Window, padding:
     known = sizes_or_expr(node, node.bind(count))
     if isinstance(known, list):
         return relay.strided_slice(result, [0] * spatial, known, [1] * spatial, list(range(2, 2 + spatial)))
-    end = relay.concatenate([numbers([2**62] * 2), known], 0)
+    end = relay.concatenate([numbers([INT64_MAX] * 2), known], 0)
     return relay.dyn.strided_slice(result, numbers([0] * (2 + spatial)), end, numbers([1] * (2 + spatial)))
 
 

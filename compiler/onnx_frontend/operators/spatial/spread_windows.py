@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import onnx_operator
-from .elementwise import number
-from .vectors import as_int64, length, numbers, sizes_or_expr
-from .windows import window_attributes
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import onnx_operator
+from ..elementwise import number
+from ..vectors import as_int64, length, numbers, sizes_or_expr
+from ..windows import window_attributes
 
 
 @onnx_operator("DeformConv", since=19)

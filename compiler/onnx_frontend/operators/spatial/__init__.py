@@ -1,0 +1,1 @@
+"""Operators over spatial axes: pools, padding, resizes, samples, transposed convolutions."""

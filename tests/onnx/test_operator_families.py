@@ -1,0 +1,114 @@
+"""Operators on tensors: the types of their results, and their values at several sizes against ONNX's own evaluator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import relayvm as relay
+
+RNG = np.random.default_rng(5)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype("float32")
+
+
+def ints(*values: Any) -> np.ndarray:
+    return np.array(values, "int64")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A node, the declared sizes of its inputs, inputs at several sizes, stored inputs, and the types of its results."""
+
+    node: Any
+    shapes: dict[str, list[Any]]
+    runs: list[list[np.ndarray]]
+    types: str
+    stored: dict[str, np.ndarray]
+    version: int = 20
+
+    def model(self) -> Any:
+        """The model of the node."""
+        infos = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), shape)
+            for (name, shape), a in zip(self.shapes.items(), self.runs[0], strict=True)
+        ]
+        outputs = [onnx.ValueInfoProto(name=o) for o in self.node.output]
+        tensors = [numpy_helper.from_array(a, n) for n, a in self.stored.items()]
+        graph = helper.make_graph([self.node], "g", infos, outputs, tensors)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.version)])
+
+
+def row(op: str, shapes: dict[str, list[Any]], runs: list[list[np.ndarray]], types: str, stored: dict[str, Any] | None = None,
+        *, version: int = 20, order: str = "", outputs: int = 1, **attributes: Any) -> Row:  # fmt: skip
+    """A row; ``order``: the names of the inputs, by default those of ``shapes`` and ``stored``."""
+    stored = stored or {}
+    names = order.split(",") if order else [*shapes, *stored]
+    node = helper.make_node(op, names, [f"y{k}" for k in range(outputs)], **attributes)
+    return Row(node, shapes, runs, types, stored, version)
+
+
+N = "n"
+TABLE = [
+    row("CumSum", {"x": [N, 3], "a": []}, [[floats(4, 3), ints(1)[0]], [floats(0, 3), ints(-2)[0]]], "(?n, 3), float32",
+        exclusive=1, reverse=1),
+    row("GatherND", {"x": [2, N, 3], "i": [2, "m", 1]}, [[floats(2, 4, 3), ints([[1], [-1]], [[0], [3]])]],
+        "(2, ?m, 3), float32", batch_dims=1),
+    row("ScatterND", {"x": [N, 3], "i": ["m", 1], "u": ["m", 3]}, [[floats(4, 3), ints([1], [3]), floats(2, 3)]],
+        "(?n, 3), float32", reduction="add"),
+    row("Compress", {"x": [N, 3], "c": ["m"]}, [[floats(4, 3), np.array([True, False, True])]], "(?, 3), float32", axis=0),
+    row("NonZero", {"x": [N, 3]}, [[np.eye(4, 3, dtype="float32")], [floats(0, 3)]], "(2, ?), int64"),
+    row("OneHot", {"i": [N], "d": [], "v": [2]}, [[ints(1, -1, 9), ints(4)[0], floats(2)]], "(?n, ?), float32"),
+    row("TopK", {"x": [N, 5], "k": [1]}, [[floats(3, 5), ints(2)], [floats(1, 5), ints(0)]],
+        "(?, ?), float32], Tensor[(?, ?), int64", outputs=2, largest=0),
+    row("Unique", {"x": [N, 3]}, [[np.array([[1, 2, 0], [0, 9, 9], [1, 2, 0], [0, 9, 1]], "float32")]],
+        "(?, 3), float32], Tensor[(?), int64], Tensor[(?n), int64], Tensor[(?), int64", outputs=4, axis=0),
+    row("Det", {"x": [N, 3, 3]}, [[floats(2, 3, 3)], [floats(0, 3, 3)]], "(?), float32"),
+    row("DFT", {"x": [N, "m", 1]}, [[floats(2, 6, 1)], [floats(1, 5, 1)]], "(?, ?, 2), float32",
+        {"l": ints(6)[0], "a": ints(1)[0]}, onesided=1),
+    row("STFT", {"x": [N, "m", 1], "w": [4]}, [[floats(2, 16, 1), floats(4)]], "(?n, ?, 3, 2), float32", {"s": ints(3)[0]},
+        order="x,s,w"),
+    row("Resize", {"x": [1, N, "h", "w"]}, [[floats(1, 2, 3, 5)], [floats(1, 1, 1, 2)]], "(1, ?n, ?, ?), float32",
+        {"s": np.array([1, 1, 1.7, 0.6], "float32")}, order="x,,s", mode="cubic", antialias=1, version=18),
+    row("Resize", {"x": [N, "h"], "t": [2]}, [[floats(2, 3), ints(2, 7)], [floats(1, 4), ints(3, 1)]], "(?, ?), float32",
+        order="x,,,t", mode="linear", coordinate_transformation_mode="align_corners"),
+    row("GridSample", {"x": [N, 2, "h", "w"], "g": [N, "a", "b", 2]}, [[floats(1, 2, 4, 3), floats(1, 2, 5, 2)]],
+        "(?n, 2, ?a, ?b), float32", mode="cubic", padding_mode="reflection"),
+    row("RoiAlign", {"x": [N, 2, "h", "w"], "r": ["k", 4], "b": ["k"]},
+        [[floats(1, 2, 6, 5), np.array([[0.3, 0.2, 4.1, 3.3], [1, 1, 1.5, 1.2]], "float32"), ints(0, 0)]],
+        "(?k, 2, 2, 3), float32", output_height=2, output_width=3),
+    row("ConvTranspose", {"x": [N, 2, "w"]}, [[floats(2, 2, 5)]], "(?n, 3, ?), float32", {"k": floats(2, 3, 3)},
+        strides=[2], pads=[1, 0], output_padding=[1]),
+    row("MaxPool", {"x": [N, 2, "w"]}, [[floats(2, 2, 7)]], "(?n, 2, ?), float32], Tensor[(?n, 2, ?), int64", outputs=2,
+        kernel_shape=[3], strides=[2], pads=[1, 1]),
+    row("LpPool", {"x": [N, 2, "w"]}, [[floats(2, 2, 7)]], "(?n, 2, ?), float32", kernel_shape=[2], p=3),
+    row("Einsum", {"x": [N, 3], "z": [3, "m"]}, [[floats(2, 3), floats(3, 4)]], "(?m, ?n), float32", equation="ij,jk->ki"),
+]  # fmt: skip
+IDS = [f"{r.node.op_type}{k}" for k, r in enumerate(TABLE)]
+
+
+@pytest.mark.parametrize("case", TABLE, ids=IDS)
+def test_types(case: Row) -> None:
+    mod = relay.transform.InferType()(relay.frontend.from_onnx(case.model())[0])
+    assert case.types in str(mod["main"].body.checked_type).replace("?n0", "?n")
+
+
+@pytest.mark.extensive
+@pytest.mark.parametrize("case", TABLE, ids=IDS)
+def test_values(case: Row) -> None:
+    prepared = relay.frontend.OnnxBackend.prepare(case.model())
+    reference = ReferenceEvaluator(case.model())
+    for arrays in case.runs:
+        have = prepared.run(list(arrays))
+        want = reference.run(None, dict(zip(case.shapes, arrays, strict=True)))
+        for a, b in zip(have, want, strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
