@@ -151,9 +151,14 @@ def swish(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("Gelu", since=20)
 def gelu(node: Node, x: Expr) -> Expr:
+    return gelu_of(node, x, is_tanh=node.attr("approximate", "none") == "tanh")
+
+
+def gelu_of(node: Node, x: Expr, *, is_tanh: bool) -> Expr:
+    """Gelu, by the error function or by its approximation with tanh."""
     dtype = node.dtype(x)
     half, one = number(0.5, dtype), number(1, dtype)
-    if node.attr("approximate", "none") == "tanh":
+    if is_tanh:
         cube = relay.multiply(number(0.044715, dtype), relay.multiply(x, relay.multiply(x, x)))
         inner = relay.tanh(relay.multiply(number(np.sqrt(2 / np.pi), dtype), relay.add(x, cube)))
     else:

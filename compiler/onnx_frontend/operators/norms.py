@@ -37,15 +37,23 @@ def instance_normalization(node: Node, x: Expr, scale: Expr, bias: Expr) -> Expr
 @onnx_operator("LayerNormalization", since=17)
 def layer_normalization(node: Node, x: Expr, scale: Expr, bias: Expr | None) -> list[Expr]:
     """The statistics are computed in float32, or in float64 for data of float64."""
-    rank, dtype = node.rank(x), node.dtype(x)
+    rank = node.rank(x)
     axes = list(range(node.axis(node.attr("axis", -1), rank), rank))
+    return normalised(node, x, scale, bias, axes, node.attr("epsilon", 1e-5))
+
+
+def normalised(
+    node: Node, x: Expr, scale: Expr, bias: Expr | None, axes: list[int], epsilon: float, *, centred: bool = True
+) -> list[Expr]:
+    """The data less its mean if ``centred``, divided by its standard deviation; the mean; the inverse of the deviation."""
+    dtype = node.dtype(x)
     compute = computed_in(dtype)
     wide = x if compute == dtype else relay.cast(x, compute)
     mean = relay.mean(wide, axis=axes, keepdims=True)
-    centred = relay.subtract(wide, mean)
-    variance = relay.mean(relay.multiply(centred, centred), axis=axes, keepdims=True)
-    inverse = relay.rsqrt(relay.add(variance, number(node.attr("epsilon", 1e-5), compute)))
-    normal = relay.multiply(centred, inverse)
+    apart = relay.subtract(wide, mean) if centred else wide
+    variance = relay.mean(relay.multiply(apart, apart), axis=axes, keepdims=True)
+    inverse = relay.rsqrt(relay.add(variance, number(epsilon, compute)))
+    normal = relay.multiply(apart, inverse)
     normal = normal if compute == dtype else relay.cast(normal, dtype)
     result = relay.multiply(normal, scale)
     return [result if bias is None else relay.add(result, bias), mean, inverse]

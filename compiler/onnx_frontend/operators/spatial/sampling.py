@@ -72,7 +72,7 @@ def _samples(node: Node, x: Expr, rois: Expr, axis: int, bins: int) -> _Samples:
     each = node.bind(relay.divide(length, number(bins, "float64")))
     if ratio > 0:
         count = node.bind(relay.full_like(each, number(ratio, "float64")))
-        most = const(ratio, "int64")
+        most: Expr = const(ratio, "int64")
     else:
         count = node.bind(relay.maximum(relay.ceil(each), zero))
         most = node.bind(relay.cast(relay.max(relay.concatenate([count, relay.reshape(zero, [1])], 0)), "int64"))
