@@ -122,11 +122,12 @@ __all__ = [
     "Profile", "RefCreate", "RefRead", "RefType", "RefWrite", "RelayError", "ScopeBuilder", "SequentialSpan", "ShapeError",
     "ShapeVar", "SourceName", "Span", "SpanCheck", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType", "TupleWrapper",
     "TypeCall", "TypeCheckError", "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVar", "TypeVisitor", "VMError",
-    "Var", "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "bind", "build", "compare", "compile",
-    "const", "cpu", "create_executor", "cuda", "expr", "expr_functor", "fromtext", "frontend", "function", "load_param_dict",
-    "loops", "num_threads", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op",
-    "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "set_num_threads",
-    "structural_equal", "structural_hash", "testing", "transform", "ty", "type_functor", "unregister_op", "var", "vm",
+    "Var", "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "backend", "bind", "build", "compare",
+    "compile", "const", "cpu", "create_executor", "cuda", "data_dep_optimization", "dataflow_pattern", "expr", "expr_functor",
+    "fromtext", "frontend", "function", "load_param_dict", "loops", "num_threads", "op", "optimize", "param_dict", "parse",
+    "parse_expr", "prelude", "register_op", "register_shape_func", "restore_shape_func", "save_param_dict", "scalar_type",
+    "scope_builder", "set_num_threads", "structural_equal", "structural_hash", "testing", "transform", "ty", "type_functor",
+    "unregister_op", "var", "vm",
 ]  # fmt: skip
 
 

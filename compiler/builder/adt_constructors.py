@@ -55,7 +55,7 @@ class IncompleteType(metaclass=ConstructorOfNodes):
 
 
 def _check_kind_of(kind: AnyValue, possible: tuple[ty.TypeKind, ...], who: str) -> None:
-    if kind not in possible or not isinstance(kind, ty.TypeKind):
+    if not isinstance(kind, ty.TypeKind) or kind not in possible:
         raise wrong(f"{who}: the kind", " or ".join(f"relay.TypeKind.{k.name}" for k in possible), kind)
 
 

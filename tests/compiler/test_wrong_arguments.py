@@ -21,15 +21,16 @@ JUNK: tuple[Any, ...] = (
     None, True, -1, 1.5, float("nan"), 1 << 70, "?!", "no.relay", b"x", [1, 2], [None], {1: 2}, {"a": None}, object(), int,
     np.ones(2), np.array("x"), Path("none.relay"), X, F, MODULE, relay.TensorType((2,)), relay.Any(),
 )  # fmt: skip
-#: Names whose objects relayvm makes itself.
+#: Names whose objects relayvm makes itself, base classes without arguments, enumerations.
 MADE_HERE = {
     "Comparison", "Diagnostic", "Executable", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor", "Pattern", "Profile",
-    "ShapeError", "Tensor",
+    "ShapeError", "Tensor", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVisitor",
 }  # fmt: skip
-#: The number of arguments that are tried of each function, if not one; of three the first and last are a few only.
+#: The number of arguments that are tried of each function, if not one; of three and more the first and last are a few only.
 COUNTS = {
-    **dict.fromkeys(["Any", "PatternWildcard", "ScopeBuilder", "num_threads"], ()),
+    **dict.fromkeys(["Any", "PatternWildcard", "ScopeBuilder", "SpanCheck", "num_threads"], ()),
     **dict.fromkeys(["Constructor", "If", "Let", "TypeData"], (3,)),
+    "Span": (5,),
     **dict.fromkeys(
         [
             "Call",
@@ -94,7 +95,7 @@ def same_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 def test_function(name: str) -> None:
     for count in COUNTS.get(name, (1,)):
         few = (X, None, 1.5, [1])
-        kinds = (JUNK,) if count == 1 else ((*JUNK, [X]), JUNK) if count == 2 else (few, JUNK, few)
+        kinds = (JUNK,) if count == 1 else ((*JUNK, [X]), JUNK) if count == 2 else (few, JUNK, *[few] * (count - 2))
         for given in itertools.product(*kinds):
             takes_or_refuses(getattr(relay, name), *given)
 

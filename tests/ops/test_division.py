@@ -149,6 +149,10 @@ SPLIT = {
         [DATA, regions(10)[:, 1:] / 12, np.arange(10, dtype="int32") % 2],
         {"crop_size": (4, 5)},
     ),
+    "nn.sparse_dense": (
+        [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
+        {},
+    ),
 }
 
 

@@ -21,7 +21,7 @@ OTHERS = {
     "dtypes": "float64 float64",
     "threads": "64",
     "device": "cuda",
-    "processor": "znver4",
+    "processor": "i486",
     "features": "avx,sse2",
     "numba": "0.58",
     "llvmlite": "0.40",

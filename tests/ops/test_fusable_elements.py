@@ -56,7 +56,7 @@ def rounded(x: np.ndarray) -> np.ndarray:
 UNARY = {
     "abs": (np.abs, NUMBERS), "sign": (np.sign, NUMBERS), "negative": (np.negative, NUMBERS),
     "exp": (np.exp, FLOATS), "log": (np.log, FLOATS), "log2": (np.log2, FLOATS), "log10": (np.log10, FLOATS),
-    "sqrt": (np.sqrt, FLOATS), "rsqrt": (lambda x: (1 / np.sqrt(x)).astype(x.dtype), FLOATS),
+    "rint": (np.rint, NUMBERS), "sqrt": (np.sqrt, FLOATS), "rsqrt": (lambda x: (1 / np.sqrt(x)).astype(x.dtype), FLOATS),
     "sin": (np.sin, FLOATS), "cos": (np.cos, FLOATS), "tan": (np.tan, FLOATS),
     "sinh": (np.sinh, FLOATS), "cosh": (np.cosh, FLOATS), "tanh": (np.tanh, FLOATS),
     "asin": (np.arcsin, FLOATS), "acos": (np.arccos, FLOATS), "atan": (np.arctan, FLOATS),
@@ -80,7 +80,7 @@ def test_unary(name):
     for dtype in dtypes:
         for shape in (*SHAPES, (1001,)) if dtype == "float32" else SHAPES[:4]:
             x = sample(shape, dtype)
-            if not is_float(dtype) and name in ("floor", "ceil", "trunc", "round"):
+            if not is_float(dtype) and name in ("floor", "ceil", "trunc", "round", "rint"):
                 reference = lambda x: x  # noqa: E731  # numpy gives float64
             rtol = 0 if name not in TRANSCENDENTAL else 2e-6 if dtype == "float32" else 1e-13
             same(call(name, [x]), np.asarray(reference(x)), rtol)

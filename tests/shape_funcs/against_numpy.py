@@ -26,8 +26,11 @@ def scalar(value: Any, dtype: str = "int64") -> np.ndarray:
     return np.array(value, dtype)
 
 
-def agree(shapes_of: Any, draw: Any, name: str, inputs: list[Any], oracle: Any, fixed: Any = (), **attrs: Any) -> None:
-    """Assert that constant and symbolic sizes yield the shapes of ``oracle()``, and an error if ``oracle()`` raises."""
+def agree(
+    shapes_of: Any, draw: Any, name: str, inputs: list[Any], oracle: Any, fixed: Any = (), compared: Any = list, **attrs: Any
+) -> None:
+    """Assert that constant and symbolic sizes yield the shapes of ``oracle()``, and an error if ``oracle()`` raises.
+    ``compared``: what of the shapes is compared."""
     try:
         wanted = oracle()
     except (ValueError, IndexError, ZeroDivisionError):
@@ -46,7 +49,7 @@ def agree(shapes_of: Any, draw: Any, name: str, inputs: list[Any], oracle: Any, 
             with pytest.raises(ShapeError):
                 run()
         else:
-            found = run()
+            found = compared(run())
             assert found == wanted, f"{name}, {way}: {found} rather than {wanted}"
 
 

@@ -46,6 +46,23 @@ def test_broadcast_to(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_sums_to_the_shape_before_a_broadcast(agree: Any, draw: Any) -> None:
+    data = draw(SHAPES)
+    target = near(draw, data)
+
+    def oracle() -> Any:
+        np.broadcast_to(f32(target), data)
+        return without_ones([data])
+
+    def without_ones(shapes: Any) -> Any:
+        """An axis that may be summed is split in two: one of them has size 1, or both are empty."""
+        return [(0,) if 0 in shape else tuple(size for size in shape if size != 1) for shape in shapes]
+
+    agree("collapse_axes_like", [f32(data), f32(target)], oracle, compared=without_ones)
+    agree("collapse_axes_to", [f32(data), ints(*target)], oracle, compared=without_ones)
+
+
+@case
 def test_like_and_bias(agree: Any, draw: Any) -> None:
     a = draw(FULL_SHAPES)
     agree("full_like", [f32(a), f32(())], lambda: one(a))

@@ -198,3 +198,47 @@ def test_regions(agree: Any, draw: Any) -> None:
     agree("vision.roi_align", [f32(shape), rois], lambda: oracle(count, 4, 4, shape[3]), pooled_size=4, layout="NHWC")
     inputs = [f32(shape), boxes, np.zeros(count + other, np.int32)]
     agree("image.crop_and_resize", inputs, lambda: oracle(count, 2, 3, shape[3]), crop_size=(2, 3), layout="NHWC")
+
+
+@case
+def test_gradients_of_pooling(agree: Any, draw: Any) -> None:
+    attrs, window, ceil_mode = windows(draw, 2), [draw(st.integers(1, 3)) for _ in range(2)], draw(st.booleans())
+    del attrs["dilation"]
+    sizes, more = [draw(SIZES) for _ in range(4)], draw(st.sampled_from([0, 0, 1]))
+
+    def pooled() -> list[int]:
+        padding = [attrs["padding"][k] + attrs["padding"][2 + k] for k in range(2)]
+        each = zip(sizes[2:], window, attrs["strides"], padding, strict=True)
+        return [places(n, w, s, 1, p, ceil_mode) for n, w, s, p in each]
+
+    def oracle() -> Any:
+        if more:
+            raise ValueError
+        pooled()
+        return one((*sizes, *(-(-w // s) for w, s in zip(window, attrs["strides"], strict=True))))
+
+    try:
+        found = pooled()
+    except ValueError:
+        found = [1, 1]
+    data, gradient = f32(sizes), f32((*sizes[:2], found[0] + more, found[1]))
+    own = {"pool_size": tuple(window), "ceil_mode": ceil_mode, **attrs}
+    agree("nn.avg_pool2d_shares", [gradient, data], oracle, **own)
+    agree("nn.max_pool2d_shares", [gradient, data, gradient], oracle, **own)
+
+
+@case
+def test_sparse_products(agree: Any, draw: Any) -> None:
+    m, k, rows, stored = (draw(SIZES) for _ in range(4))
+    block, more, empty = draw(st.sampled_from([None, (2, 3)])), draw(st.sampled_from([0, 0, 1])), draw(st.integers(0, 5)) == 0
+
+    def oracle(*shape: int) -> Any:
+        if more or empty:
+            raise ValueError
+        return one(shape)
+
+    n = rows * (block or (1,))[0]
+    starts = np.zeros(0 if empty else rows + 1, np.int32)
+    inputs = [f32((m, k)), f32((stored, *(block or ()))), np.zeros(stored + more, np.int32), starts]
+    agree("nn.sparse_dense", inputs, lambda: oracle(m, n), sparse_lhs=False)
+    agree("nn.sparse_dense", inputs, lambda: oracle(n, m), sparse_lhs=True)

@@ -149,11 +149,12 @@ MOST_FILES = 4
 #: placed like operators of the language, and evaluated by the debug executor.
 MORE_FILES = {
     **dict.fromkeys(("InvokePacked", "InvokeShapeFunc", "KillRegister", "TrimTensor"), 5),
-    **dict.fromkeys(("ASSERT_SHAPE", "ON_DEVICE"), 7),
+    **dict.fromkeys(("ASSERT_SHAPE",), 7),
     **dict.fromkeys(("AllocClosure",), 7),
     "STOP_FUSION": 5,
     "ASSERT_SAME_SIZE": 8,
-    "DeviceCopy": 9,
+    "ON_DEVICE": 8,
+    "DeviceCopy": 10,
 }
 #: The instructions of machine operators with other names.
 INSTRUCTION_OF = {"INVOKE_OP": "InvokePacked", "KILL": "KillRegister", "SHAPE_FUNC": "InvokeShapeFunc", "TRIM": "TrimTensor"}
