@@ -8,9 +8,14 @@ from typing import Any
 
 from ...ops.core.tensor_types import TensorType, Type
 from ...shape_funcs.symbolic.dim import const as known_size
+from ...vm.diagnostics import codes
+from ...vm.diagnostics.source import ModelError
 from .model import FunctionDef, Model, NodeDef, function_of
 from .operator_table import domain_of
 from .tensors import DTYPE_OF
+
+#: The most characters of a message of the package.
+MESSAGE = 200
 
 
 @functools.cache
@@ -46,7 +51,10 @@ def fixed_body(domain: str, name: str, version: int) -> FunctionDef | None:
 
 
 def body_for(node: NodeDef, version: int, types: Sequence[Type | None], attributes: Mapping[str, Any]) -> FunctionDef | None:
-    """The body that the standard gives for a call with inputs of these types and these attributes; None if there is none."""
+    """The body that the standard gives for a call with inputs of these types and these attributes; None if there is none.
+
+    Raises ModelError for types that the standard's own code refuses.
+    """
     domain = domain_of(node.proto.domain)
     fixed = fixed_body(domain, node.proto.op_type, version)
     schema = schema_of(domain, node.proto.op_type, version)
@@ -54,7 +62,18 @@ def body_for(node: NodeDef, version: int, types: Sequence[Type | None], attribut
         return fixed
     best = _best(schema.context_dependent_function_opset_versions, version)
     described = [_type_proto(t).SerializeToString() for t in types]
-    return _parsed(schema.get_context_dependent_function_with_opset_version(best, _resolved(node, attributes), described))
+    try:
+        data = schema.get_context_dependent_function_with_opset_version(best, _resolved(node, attributes), described)
+    except Exception as error:  # the package raises classes of C++, which differ by operator
+        message = f"{node.label}: the standard gives no body for these inputs: {_first_line(error)}"
+        raise ModelError(message, node.span, code=codes.Model.NODE) from None
+    return _parsed(data)
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of an error's text, which the package makes of the model's names."""
+    text = str(error).strip().partition("\n")[0]
+    return "".join(c if c.isprintable() else "?" for c in text)[:MESSAGE]
 
 
 def _resolved(node: NodeDef, attributes: Mapping[str, Any]) -> bytes:

@@ -129,8 +129,11 @@ class Node:
         return self.type(expr).shape
 
     def size(self, expr: Expr, axis: int) -> int | None:
-        """The size of an axis if it is known at import."""
-        return known_size(self.shape(expr)[axis])
+        """The size of an axis if it is known at import.  Raises ModelError as ``axis``."""
+        shape = self.shape(expr)
+        if not -len(shape) <= axis < len(shape):
+            raise self.error(f"a tensor of rank {len(shape)} has no axis {axis}")
+        return known_size(shape[axis])
 
     def sizes(self, expr: Expr) -> tuple[int | None, ...]:
         """The sizes of a tensor, None for one that is not known at import."""
