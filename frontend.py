@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .compiler.onnx_frontend.from_onnx import from_onnx
+from .compiler.onnx_frontend.metadata import onnx_metadata
 
 if TYPE_CHECKING:
     from .compiler.onnx_frontend.backend import OnnxBackend
 
-__all__ = ["OnnxBackend", "from_onnx"]
+__all__ = ["OnnxBackend", "from_onnx", "onnx_metadata"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,9 +9,10 @@ from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError, RelayError, Span
 from ..ir.expr import Expr
 from .attributes import attribute_value, check_attributes
+from .forks import forked
 from .function_bodies import body_for, default_attributes, model_function, newest_version
 from .model import MAX_NESTING, FunctionDef, GraphDef, Model, NodeDef
-from .node import Node
+from .node import BranchTypes, Node
 from .operator_table import Converter, converter, domain_of
 from .scope import Scope, constant
 from .support import unsupported
@@ -22,17 +23,17 @@ class GraphConverter:
 
     ``outer``: the graph around a subgraph, whose values it may use.  ``versions``: the version of each domain.  ``arguments``:
     the attributes of the call of a function.  ``caller``: that call, whose place its nodes have.  ``weight``: makes the
-    expression of a stored tensor from its name and its array.
+    expression of a stored tensor from its name and its array.  ``forks``: the number of forks around.
     """
 
     def __init__(
         self, model: Model, scope: Scope, versions: Mapping[str, int], *, outer: GraphConverter | None = None,
         arguments: Mapping[str, Any] | None = None, caller: NodeDef | None = None, depth: int = 0,
-        weight: Callable[[str, Any], Expr] | None = None,
+        weight: Callable[[str, Any], Expr] | None = None, forks: int = 0,
     ) -> None:  # fmt: skip
         self.model, self.scope, self.versions, self.outer = model, scope, versions, outer
         self.arguments, self.caller, self.depth = arguments or {}, caller, depth
-        self.weight = weight
+        self.weight, self.forks = weight, forks
         self.values: dict[str, Expr] = {}
         self.absent: set[str] = set()  # the inputs of a function that its call omits
         if depth > MAX_NESTING:
@@ -70,15 +71,33 @@ class GraphConverter:
 
     def convert(self, graph: GraphDef, outputs: Sequence[str]) -> list[Expr]:
         """The values of these names after all nodes of a graph."""
-        for node in graph.nodes:
-            self._node(node)
+        return self.convert_nodes(graph.nodes, outputs)
+
+    def convert_nodes(self, nodes: Sequence[NodeDef], outputs: Sequence[str]) -> list[Expr]:
+        """The values of these names after these nodes."""
+        for at, node in enumerate(nodes):
+            try:
+                self._node(node)
+            except BranchTypes as error:
+                if error.node.outputs != list(node.proto.output):
+                    raise  # an `If` within a subgraph or function, whose rest fits no branch
+                return forked(self, nodes[at:], outputs, error)
         return [self.value(name, None) for name in outputs]
+
+    def path(self, scope: Scope) -> GraphConverter:
+        """This converter with the values of now, for one branch of a fork, into another scope."""
+        made = GraphConverter(
+            self.model, scope, self.versions,
+            outer=self.outer, arguments=self.arguments, caller=self.caller, depth=self.depth, forks=self.forks + 1,
+        )  # fmt: skip
+        made.values, made.absent = dict(self.values), self.absent
+        return made
 
     def subgraph(self, graph: GraphDef, scope: Scope, inputs: Sequence[Expr] = ()) -> list[Expr]:
         """The outputs of a subgraph, converted into a scope with these values for its inputs."""
         inner = GraphConverter(
             self.model, scope, self.versions,
-            outer=self, arguments=self.arguments, caller=self.caller, depth=self.depth + 1,
+            outer=self, arguments=self.arguments, caller=self.caller, depth=self.depth + 1, forks=self.forks,
         )  # fmt: skip
         for info, value in zip(graph.proto.input, inputs, strict=True):
             inner.define(info.name, value, None)
@@ -165,8 +184,9 @@ class GraphConverter:
         attributes = {**(defaults or {}), **{a.name: a for a in function.proto.attribute_proto}}
         attributes.update(self._attributes(node))
         inner = GraphConverter(
-            self.model, self.scope, versions, arguments=attributes, caller=self.caller or node, depth=self.depth + 1
-        )
+            self.model, self.scope, versions,
+            arguments=attributes, caller=self.caller or node, depth=self.depth + 1, forks=self.forks,
+        )  # fmt: skip
         if len(node.proto.input) > len(p.input) or len(node.proto.output) > len(p.output):
             message = f"{node.label}: the function has {len(p.input)} inputs and {len(p.output)} outputs"
             raise ModelError(message, span, code=codes.Model.NODE)

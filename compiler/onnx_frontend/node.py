@@ -86,7 +86,7 @@ class Node:
     def choose(self, condition: Expr, then: Callable[[Node], Expr], other: Callable[[Node], Expr]) -> Expr:
         """One of two values, of which only the one that is chosen is computed; each is made by a node in a scope of its own.
 
-        Raises ModelError for a condition that is no bool, and for values whose types have no common type.
+        Raises ModelError for a condition that is no bool, BranchTypes for values whose types have no common type.
         """
         known = self.constant(condition)
         if known is not None:
@@ -106,7 +106,7 @@ class Node:
         try:
             ty = join(type_of(then), type_of(other))
         except TypeMismatch as mismatch:
-            raise self.error(f"the branches have different types: {mismatch}") from None
+            raise BranchTypes(self, f"the branches have different types: {mismatch}") from None
         return self.scope.add(If(condition, then, other, span=self.span, ty=ty), "branch")
 
     def type(self, expr: Expr) -> TensorType:
@@ -167,3 +167,11 @@ class Node:
     def error(self, message: str, help: str | None = None) -> ModelError:
         """The error of this node."""
         return ModelError(f"{self.label}: {message}", self.span, help=help, code=codes.Model.NODE)
+
+
+class BranchTypes(ModelError):
+    """The branches of ``node`` have no common type."""
+
+    def __init__(self, node: Node, message: str) -> None:
+        super().__init__(f"{node.label}: {message}", node.span, code=codes.Model.NODE)
+        self.node = node

@@ -23,14 +23,14 @@ def is_model_file(file: object) -> bool:
     return text.endswith(SUFFIX) and "\n" not in text
 
 
-def read_model(model: Any, opset: int | None = None) -> Model:
-    """The model of a path, a file's contents, or a ModelProto.
+def read_model(model: Any, opset: int | None = None, who: str = "from_onnx") -> Model:
+    """The model of a path, a file's contents, or a ModelProto.  ``who`` is named in messages about the arguments.
 
     Raises FileError for a file that cannot be read, ModelError for one that is no model, ArgumentError for anything else.
     """
     onnx = onnx_package()
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset < 1):
-        raise wrong("from_onnx: opset", "a positive integer", opset)
+        raise wrong(f"{who}: opset", "a positive integer", opset)
     name, folder = NO_FILE, None
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
@@ -43,7 +43,7 @@ def read_model(model: Any, opset: int | None = None) -> Model:
     if isinstance(model, (bytes, bytearray, memoryview)):
         model = _parsed(bytes(model), name, onnx)
     if not isinstance(model, onnx.ModelProto):
-        raise wrong("from_onnx: the model", "a path, bytes or a ModelProto", model)
+        raise wrong(f"{who}: the model", "a path, bytes or a ModelProto", model)
     _check_texts(model, name)
     return Model.of(model, name, folder, opset)
 

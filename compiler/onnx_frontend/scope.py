@@ -181,6 +181,11 @@ class Scope:
             return tuple(self._data(f) for f in fields)
         return atom.data if isinstance(atom, Constant) else None
 
+    def take_over(self, scope: Scope) -> None:
+        """Add the bindings of another scope after those of this one."""
+        self.bindings += scope.bindings
+        self._atoms |= scope._atoms
+
     def chain(self, result: Expr) -> Expr:
         """The let chain of the bindings that ends in ``result``."""
         return make_lets(self.bindings, result)

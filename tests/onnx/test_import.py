@@ -183,3 +183,12 @@ def test_branches_of_different_shapes() -> None:
         model_of(nodes, {"x": ["n"]}, ["y"], {"zero": np.zeros((), "float32")}), opt_level=1
     )
     assert [prepared.run([np.full(2, v, "float32")])[0].tolist() for v in (1, -1)] == [[1.0] * 4, [1.0] * 2]
+
+
+def test_metadata() -> None:
+    model = model_of([helper.make_node("Neg", ["x"], ["y"])], {"x": ["n"]}, ["y"])
+    assert relay.frontend.onnx_metadata(model) == {}
+    helper.set_model_props(model, {"character": "a\nb", "author": ""})
+    assert relay.frontend.onnx_metadata(model.SerializeToString()) == {"character": "a\nb", "author": ""}
+    with pytest.raises(relay.RelayError, match="onnx_metadata: the model"):
+        relay.frontend.onnx_metadata(3)

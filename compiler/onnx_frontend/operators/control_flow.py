@@ -16,7 +16,7 @@ from ..operator_table import onnx_operator
 
 @onnx_operator("If", since=1)
 def branch(node: Node, condition: Expr) -> list[Expr]:
-    """The branches may have outputs of different shapes, not of different ranks, unless the model determines the condition."""
+    """Outputs of the branches may have different ranks if the rest of the graph fits one branch, or gives both one type."""
     graphs = [node.required("then_branch"), node.required("else_branch")]
     count = len(node.outputs)
 

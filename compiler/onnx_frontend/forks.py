@@ -1,0 +1,79 @@
+"""Forks: an `If` whose branches have results of different ranks, which no single type describes.
+
+The rest of the graph is converted once for each branch, where the rank is then known.  An exporter writes such an `If` for a
+`squeeze` of an axis of unknown size, and the rest of the model fits one of the branches only: then the condition is checked at
+run time.  If the rest fits both, their results are joined at the end of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
+from ...vm.diagnostics.source import ModelError
+from ..builder.build import const
+from ..builder.operator_functions import operators as relay
+from ..ir.expr import Call, Expr, Tuple, TupleGetItem, type_of
+from .model import NodeDef
+from .node import BranchTypes, Node
+from .scope import Scope, constant
+
+if TYPE_CHECKING:
+    from .graph import GraphConverter
+
+#: The most forks on one path through a graph: each may double the number of nodes.
+MAX_FORKS = 5
+
+
+def forked(graph: GraphConverter, nodes: Sequence[NodeDef], outputs: Sequence[str], error: BranchTypes) -> list[Expr]:
+    """The values of these names after ``nodes``, of which the first is the `If` that cannot be typed.
+
+    Raises ``error`` if the rest of the graph fits no branch, or after too many forks.
+    """
+    if graph.forks == MAX_FORKS:
+        raise error
+    name = nodes[0].proto.input[0]
+    condition = graph.value(name, nodes[0].span)
+    made: dict[bool, tuple[Scope, list[Expr]]] = {}
+    refusals: list[ModelError] = []
+    for taken in (True, False):
+        path = graph.path(Scope(graph.scope.values))
+        path.values[name] = constant(np.full([1] * len(error.node.shape(condition)), taken))
+        try:
+            made[taken] = path.scope, path.convert_nodes(nodes, outputs)
+        except ModelError as refused:
+            refusals.append(refused)
+    if not made:
+        raise error
+    if len(made) == 2:
+        return _joined(error.node, condition, made[True], made[False])
+    ((taken, (scope, results)),) = made.items()
+    _check(error.node, condition, taken, refusals[0])
+    graph.scope.take_over(scope)
+    return results
+
+
+def _joined(node: Node, condition: Expr, then: tuple[Scope, list[Expr]], other: tuple[Scope, list[Expr]]) -> list[Expr]:
+    """The results of both paths, of which one runs.  Raises ModelError for results without a common type."""
+    count = len(then[1])
+    chains = [scope.chain(scope.bind(_one(values), node.span)) for scope, values in (then, other)]
+    chosen = node.bind(node.conditional(relay.reshape(condition, []), *chains))
+    return [chosen] if count == 1 else [node.bind(TupleGetItem(chosen, k)) for k in range(count)]
+
+
+def _one(values: list[Expr]) -> Expr:
+    return values[0] if len(values) == 1 else Tuple(tuple(values))
+
+
+def _check(node: Node, condition: Expr, taken: bool, refused: ModelError) -> None:
+    """Check at run time that the condition chooses the branch that the rest of the graph fits."""
+    marks = node.bind(relay.full(const(True), shape=relay.cast(relay.reshape(condition, [1]), "int64")))
+    wanted = constant(np.ones(int(taken), bool))
+    reason = refused.diagnostics[0].message.replace("{", "{{").replace("}", "}}")
+    label = node.label.replace("{", "{{").replace("}", "}}")
+    found = f"{label}: the condition is {{}} at these sizes, but the rest of the model fits {{}} only (1: then_branch)"
+    attrs = AssertSameSizeAttrs(0, 0, f"{found}: {reason}")
+    node.bind(Call(ASSERT_SAME_SIZE, (marks, wanted), attrs, ty=type_of(wanted), span=node.span))
