@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compiler.builder.operator_functions import operators
+from .compiler.builder.operator_functions import COMPOSED, operators
 from .compiler.transform.registered.op_attributes import (
     register_alter_op_layout,
     register_legalize,
@@ -21,7 +21,7 @@ __all__ = ["Op", "get", "register_alter_op_layout", "register_legalize", "regist
 
 def get(op_name: str) -> Op:
     """The operator of this name.  Raises UnknownName, a KeyError, that suggests near names."""
-    names = [name for name, op in REGISTRY.items() if op.in_language]
+    names = [name for name, op in REGISTRY.items() if op.in_language or name in COMPOSED]
     if a_text(op_name, "op.get: the name") not in names:
         raise UnknownName(f"there is no operator {op_name}{did_you_mean(op_name, names)}", here())
     return REGISTRY[op_name]

@@ -230,7 +230,8 @@ class Function(Expr):
 
     @property
     def is_primitive(self) -> bool:
-        return bool(self.attrs.get("Primitive"))
+        """Whether the function is a fused kernel; a function for an external compiler is none, whatever attributes it has."""
+        return bool(self.attrs.get("Primitive")) and "Compiler" not in self.attrs
 
     def with_attr(self, name: str, value: Any) -> Function:
         """The function with one more attribute."""

@@ -146,9 +146,6 @@ def _level(function: str) -> int:
 ABSENT = {
     "FirstOrderGradient": "there are no gradients",
     "gradient": "there are no gradients",
-    "MergeCompilerRegions": "there are no external code generators",
-    "AnnotateTarget": "there are no external code generators",
-    "PartitionGraph": "there are no external code generators",
     "PartialEvaluate": "use FoldConstant",
     "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
     "ManifestLifetimes": "lifetimes need allocations; relay.compile inserts them",
@@ -159,9 +156,6 @@ ABSENT = {
     "DenseToSparse": "weights are not made sparse by a pass; write relay.nn.sparse_dense",
     "Defunctionalization": "functions are values at run time, too; use LambdaLift",
     "LazyGradientInit": "there are no gradients",
-    "InlineCompilerFunctionsBoundTo": "there are no external code generators",
-    "MarkCompilerFunctionsAsExtern": "there are no external code generators",
-    "OutlineCompilerFunctionsWithExistingGlobalSymbols": "there are no external code generators",
     "RemoveStandaloneReshapes": "a reshape is a view and has no kernel; the memory plan removes it",
 }
 

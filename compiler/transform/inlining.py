@@ -8,21 +8,22 @@ from ...ops.core.op import Op
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, replace
 from ..ir.match_expr import RefCreate, RefRead, RefWrite
-from ..ir.visitor import bound_vars, children, post_order, rewrite, with_children
+from ..ir.visitor import bound_vars, children, free_vars, post_order, rewrite, with_children
 
 
 def inline(mod: IRModule) -> IRModule:
     """Calls of global functions with the attribute ``Inline=1`` as their bodies; recursive functions stay functions.
 
-    A function that no other mentions any more is removed, except ``main``.
+    A function for an external compiler takes the place of its name.  A function that no other mentions any more is removed,
+    except ``main``.
     """
     wanted = {name for name, f in mod.functions.items() if f.attrs.get("Inline")}
-    return _inlined(mod, {name for name in wanted if _can_be_inlined(mod, name)})
+    return inlined_calls(mod, {name for name in wanted if _can_be_inlined(mod, name)}, whole=is_for_compiler)
 
 
 def defuse_ops(mod: IRModule) -> IRModule:
     """Calls of primitives as the calls of operators within them: the inverse of ``FuseOps``."""
-    return _inlined(mod, {name for name, f in mod.functions.items() if f.is_primitive})
+    return inlined_calls(mod, {name for name, f in mod.functions.items() if f.is_primitive})
 
 
 def _can_be_inlined(mod: IRModule, name: str) -> bool:
@@ -34,11 +35,27 @@ def _can_be_copied(function: Function) -> bool:
     return all(isinstance(node, (Function, Let)) for node in post_order(function) if bound_vars(node))
 
 
-def _inlined(mod: IRModule, names: set[str]) -> IRModule:
+def is_for_compiler(function: Function) -> bool:
+    """Whether the function is one for an external compiler, or the composite of one."""
+    return "Compiler" in function.attrs or "Composite" in function.attrs
+
+
+def inlined_calls(mod: IRModule, names: set[str], whole: Callable[[Function], bool] = lambda f: False) -> IRModule:
+    """Calls of the functions of these names as their bodies, or of those that are ``whole`` as calls of the functions themselves.
+
+    A function that no other mentions any more is removed, except ``main``.
+    """
     functions = dict(mod.functions)
+
+    def visit(node: Expr) -> Expr:
+        if not isinstance(node, Call) or not isinstance(node.op, GlobalVar) or node.op.name not in names:
+            return node
+        function = functions[node.op.name]
+        return replace(node, op=_copy(function)) if whole(function) else beta_reduced(function, node)
+
     for group in recursion_groups(mod):  # callees before their callers
         for caller in group:
-            functions[caller] = rewritten_function(functions[caller], lambda node: _in_place_of_call(node, functions, names))
+            functions[caller] = rewritten_function(functions[caller], visit)
     used = {other for name, f in functions.items() for other in mentioned(f.body) if other != name}
     kept = {name: f for name, f in functions.items() if name not in names or name == "main" or name in used}
     return replace(mod, functions=kept)
@@ -51,14 +68,12 @@ def rewritten_function(function: Function, visit: Callable[[Expr], Expr]) -> Fun
     return out
 
 
-def _in_place_of_call(node: Expr, functions: dict[str, Function], names: set[str]) -> Expr:
-    if not isinstance(node, Call) or not isinstance(node.op, GlobalVar) or node.op.name not in names:
-        return node
-    function = functions[node.op.name]
+def beta_reduced(function: Function, call: Call) -> Expr:
+    """The body of the function, with lets that bind its parameters to the arguments of the call."""
     copied = _copy(function)
     out = copied.body
-    for param, arg in zip(reversed(copied.params), reversed(node.args), strict=True):
-        out = Let(param, arg, out, span=node.span, ty=node.ty)
+    for param, arg in zip(reversed(copied.params), reversed(call.args), strict=True):
+        out = Let(param, arg, out, span=call.span, ty=call.ty)
     return out
 
 
@@ -84,7 +99,8 @@ def _copy(function: Function) -> Function:
 def to_graph_normal_form(mod: IRModule) -> IRModule:
     """Values in the place of the variables that lets bind to them.
 
-    A value that is a function keeps its variable; in a module with references so does a value that may read or write them.
+    A value that is a function keeps its variable, if it is not one for an external compiler.  In a module with references so does
+    a value that may read or write them.
     """
     return replace(mod, functions={name: f if f.is_primitive else graph_of(f, mod) for name, f in mod.functions.items()})
 
@@ -96,7 +112,7 @@ def graph_of(function: Function, mod: IRModule) -> Function:
     values = {
         id(node.var): node.value
         for node in nodes
-        if isinstance(node, Let) and not isinstance(node.value, Function) and not (ordered and _has_order(node.value))
+        if isinstance(node, Let) and not _keeps_variable(node.value) and not (ordered and _has_order(node.value))
     }
     new: dict[int, Expr] = {}
     for node in nodes:
@@ -109,6 +125,11 @@ def graph_of(function: Function, mod: IRModule) -> Function:
     out = new[id(function)]
     assert isinstance(out, Function)
     return out
+
+
+def _keeps_variable(value: Expr) -> bool:
+    """Whether the value is a function; a closed one for an external compiler stands where it is called."""
+    return isinstance(value, Function) and not (is_for_compiler(value) and not free_vars(value))
 
 
 _REFERENCES = (RefCreate, RefRead, RefWrite)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...vm.api.argument_errors import a_count, a_sequence, a_text, wrong
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Function, IRModule, replace
 from .pass_context import PassContext, PassInfo, pass_names
 from .requirements import with_requirements
@@ -48,6 +50,19 @@ class ModulePass(Pass):
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         return _a_module(self._function(mod, context), f"{self.info.name}: the result")
+
+
+def plain_pass(name: str, run: Callable[[IRModule], IRModule], level: int, *required: str) -> Callable[..., Pass]:
+    """The class of a pass without options, from a function of the module."""
+
+    def make(*args: Any, **named: Any) -> Pass:
+        if args or named:
+            raise ArgumentError(f"relay.transform.{name} takes no arguments", here())
+        return ModulePass(lambda mod, context: run(mod), PassInfo(level, name, required))
+
+    make.__name__ = name
+    make.__doc__ = run.__doc__
+    return make
 
 
 class FunctionPass(Pass):

@@ -25,10 +25,11 @@ from .fc_transpose import checked_weights, simplify_fc_transpose
 from .functional.continuation_passing import to_cps_function, to_cps_module, without_continuation
 from .inlining import rewritten_function
 from .mixed_precision import recast, to_mixed_precision
-from .module_pass import ModulePass, Pass, Sequential
+from .module_pass import ModulePass, Pass, Sequential, plain_pass
 from .pass_context import PassContext, PassInfo
 from .patterns.merge_composite import merge_composite
 from .patterns.merge_composite import pattern_table as checked_pattern_table
+from .regions.passes import REGION_PASSES
 from .registered.alter_op_layout import alter_op_layout
 from .registered.layout_config import LayoutConfig
 from .registered.legalize import legalize
@@ -36,19 +37,6 @@ from .registered.op_attributes import LEGALIZE
 from .requirements import with_requirements
 from .span_indices import capture_index_in_spans
 from .split_args import split_args
-
-Run = Callable[[IRModule], IRModule]
-
-
-def _pass(name: str, run: Run, level: int, *required: str) -> Callable[..., Pass]:
-    def make(*args: Any, **named: Any) -> Pass:
-        if args or named:
-            raise ArgumentError(f"relay.transform.{name} takes no arguments", here())
-        return ModulePass(lambda mod, context: run(mod), PassInfo(level, name, required))
-
-    make.__name__ = name
-    make.__doc__ = run.__doc__
-    return make
 
 
 def _combining(name: str, run: Callable[[IRModule, int], IRModule]) -> Callable[..., Pass]:
@@ -199,29 +187,30 @@ _COMBINING = {
 #: The classes by Relay's names.
 REWRITING: dict[str, Callable[..., Pass]] = {
     **_COMBINING,
-    "AlterOpLayout": _pass("AlterOpLayout", alter_op_layout, 3, "InferType"),
-    "AnnotateSpans": _pass("AnnotateSpans", _annotate_spans, 0),
+    "AlterOpLayout": plain_pass("AlterOpLayout", alter_op_layout, 3, "InferType"),
+    "AnnotateSpans": plain_pass("AnnotateSpans", _annotate_spans, 0),
     "BatchingOps": _batching_ops,
-    "CanonicalizeCast": _pass("CanonicalizeCast", operator_rewrites.canonicalize_cast, 3),
-    "CanonicalizeOps": _pass("CanonicalizeOps", operator_rewrites.canonicalize_ops, 3, "InferType"),
-    "CapturePostDfsIndexInSpans": _pass("CapturePostDfsIndexInSpans", capture_index_in_spans, 0),
+    "CanonicalizeCast": plain_pass("CanonicalizeCast", operator_rewrites.canonicalize_cast, 3),
+    "CanonicalizeOps": plain_pass("CanonicalizeOps", operator_rewrites.canonicalize_ops, 3, "InferType"),
+    "CapturePostDfsIndexInSpans": plain_pass("CapturePostDfsIndexInSpans", capture_index_in_spans, 0),
     "ChangeBatch": _change_batch,
     "ConvertLayout": _convert_layout,
-    "DefuseOps": _pass("DefuseOps", inlining.defuse_ops, 3),
-    "DivToMul": _pass("DivToMul", operator_rewrites.div_to_mul, 0),
+    "DefuseOps": plain_pass("DefuseOps", inlining.defuse_ops, 3),
+    "DivToMul": plain_pass("DivToMul", operator_rewrites.div_to_mul, 0),
     "EtaExpand": _eta_expand,
     "FakeQuantizationToInteger": _fake_quantization_to_integer,
-    "FastMath": _pass("FastMath", operator_rewrites.fast_math, 4),
-    "FlattenAtrousConv": _pass("FlattenAtrousConv", operator_rewrites.flatten_atrous_conv, 0),
-    "FoldExplicitPadding": _pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
-    "Inline": _pass("Inline", inlining.inline, 1),
+    "FastMath": plain_pass("FastMath", operator_rewrites.fast_math, 4),
+    "FlattenAtrousConv": plain_pass("FlattenAtrousConv", operator_rewrites.flatten_atrous_conv, 0),
+    "FoldExplicitPadding": plain_pass("FoldExplicitPadding", operator_rewrites.fold_explicit_padding, 0),
+    "Inline": plain_pass("Inline", inlining.inline, 1),
     "Legalize": _legalize,
     "MergeComposite": _merge_composite,
     "SimplifyFCTranspose": _simplify_fc_transpose,
     "SplitArgs": _split_args,
-    "ToCPS": _pass("ToCPS", to_cps_module, 0),
+    "ToCPS": plain_pass("ToCPS", to_cps_module, 0),
     "ToMixedPrecision": _to_mixed_precision,
-    "ToGraphNormalForm": _pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
+    "ToGraphNormalForm": plain_pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
+    **REGION_PASSES,
 }
 
 

@@ -8,7 +8,15 @@ from typing import Any
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
 from ...ops.core.type_relation import relate
-from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
+from ...ops.defs.machine_ops import (
+    ALLOC_CLOSURE,
+    ASSERT_SAME_SIZE,
+    ASSERT_SHAPE,
+    DEVICE_COPY,
+    ON_DEVICE,
+    REGION_MARKS,
+    STOP_FUSION,
+)
 from ...shape_funcs.symbolic.dim import dim
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.codes import Code
@@ -64,7 +72,7 @@ def operator_type(call: Call, args: Sequence[Expr], known: Sequence[Any], signat
         return _closure_type(call, args, signature)
     if op in (ASSERT_SHAPE, ASSERT_SAME_SIZE):
         return _asserted_type(call, args)
-    if op in (ON_DEVICE, DEVICE_COPY, STOP_FUSION):
+    if op in (ON_DEVICE, DEVICE_COPY, STOP_FUSION, *REGION_MARKS):
         return _placed_type(call, args)
     if not op.in_language:
         raise mistake(
@@ -113,12 +121,13 @@ def _asserted_type(call: Call, args: Sequence[Expr]) -> Type:
 
 
 def _placed_type(call: Call, args: Sequence[Expr]) -> Type:
-    """The type of a tensor with a device mark.  Raises Mistake."""
+    """The type of a marked value: a tensor, or any at the border of a region.  Raises Mistake."""
     assert isinstance(call.op, Op)
     if len(args) != 1:
         raise mistake(f"{call.op.name} takes one tensor, {len(args)} arguments given", call.span, code=codes.Type.MACHINE)
     ty = args[0].ty
-    if not isinstance(ty, TensorType):
+    assert ty is not None
+    if not isinstance(ty, TensorType) and call.op not in REGION_MARKS:
         raise mistake(f"{call.op.name} takes a tensor, not {ty}", call.span, type_note(args[0]), code=codes.Type.MACHINE)
     return ty
 

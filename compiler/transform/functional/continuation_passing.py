@@ -17,14 +17,14 @@ from collections.abc import Callable
 
 from ....ops.core.adt_types import TypeVar, map_type, type_parts
 from ....ops.core.op import Op
-from ....ops.core.tensor_types import FuncType, TensorType, Type
-from ....shape_funcs.symbolic.dim import ANY, const, name_of
+from ....ops.core.tensor_types import FuncType, Type
 from ....vm.diagnostics import codes
 from ....vm.diagnostics.source import TypeCheckError
 from ...ir.anf import Names, rebuild
 from ...ir.expr import Call, Constructor, Expr, Function, GlobalVar, If, IRModule, Let, Var, let_chain, make_lets, replace
 from ...ir.match_expr import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, with_results
 from ...passes.to_a_normal_form import to_a_normal_form
+from ..annotations import annotation_of
 from ..requirements import with_requirements
 
 #: Applies the continuation to an atom.
@@ -114,7 +114,7 @@ class _Body:
 
     def function(self, function: Function, result: Type | None, *, is_global: bool) -> Function:
         params = tuple(map(self._var, function.params))
-        annotation = None if result is None else FuncType((self._type(_annotation(result)),), self.answer)
+        annotation = None if result is None else FuncType((self._type(annotation_of(result)),), self.answer)
         k = Var("k", annotation, span=function.span)
         body = self.chain(function.body, lambda value: Call(k, (value,), span=function.span), k)
         ret_type, type_params = (self.answer, (*function.type_params, self.answer)) if is_global else (None, function.type_params)
@@ -214,14 +214,3 @@ class _Body:
 
 def _has_function(ty: Type) -> bool:
     return isinstance(ty, FuncType) or any(map(_has_function, type_parts(ty)))
-
-
-def _annotation(ty: Type) -> Type:
-    """An inferred type as an annotation: sizes without a name are unknown."""
-
-    def change(part: Type) -> Type | None:
-        if not isinstance(part, TensorType):
-            return None
-        return TensorType(tuple(d if const(d) is not None or name_of(d) is not None else ANY for d in part.shape), part.dtype)
-
-    return map_type(ty, change)

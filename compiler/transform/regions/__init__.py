@@ -1,0 +1,1 @@
+"""Regions of calls for external compilers: marks, regions, functions of their own."""
