@@ -8,12 +8,12 @@ run time.  If the rest fits both, their results are joined at the end of the gra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
-from ...vm.diagnostics.source import ModelError
+from ...vm.diagnostics.source import ModelError, Span
 from ..builder.build import const
 from ..builder.operator_functions import operators as relay
 from ..ir.expr import Call, Expr, Tuple, TupleGetItem, type_of
@@ -21,14 +21,31 @@ from .model import NodeDef
 from .node import BranchTypes, Node
 from .scope import Scope, constant
 
-if TYPE_CHECKING:
-    from .graph import GraphConverter
-
 #: The most forks on one path through a graph: each may double the number of nodes.
 MAX_FORKS = 5
 
 
-def forked(graph: GraphConverter, nodes: Sequence[NodeDef], outputs: Sequence[str], error: BranchTypes) -> list[Expr]:
+class Graph(Protocol):
+    """The conversion of a graph.  ``values``: the values by name; ``forks``: the number of forks around."""
+
+    scope: Scope
+    values: dict[str, Expr]
+    forks: int
+
+    def value(self, name: str, span: Span | None) -> Expr:
+        """The value of a name."""
+        ...
+
+    def path(self, scope: Scope) -> Graph:
+        """The conversion with the values of now into another scope."""
+        ...
+
+    def convert_nodes(self, nodes: Sequence[NodeDef], outputs: Sequence[str]) -> list[Expr]:
+        """The values of these names after these nodes."""
+        ...
+
+
+def forked(graph: Graph, nodes: Sequence[NodeDef], outputs: Sequence[str], error: BranchTypes) -> list[Expr]:
     """The values of these names after ``nodes``, of which the first is the `If` that cannot be typed.
 
     Raises ``error`` if the rest of the graph fits no branch, or after too many forks.
