@@ -7,7 +7,7 @@ program (``?n``) and, for an unnamed ``?`` of a parameter, ``x.shape[0]``.  Ever
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...ops.core.tensor_types import ITEMSIZE, TensorType, TupleType, Type, tensor_bytes
@@ -33,6 +33,8 @@ from ...shape_funcs.symbolic.program import INT64_MAX
 
 #: Most subexpressions of a portable dim; a larger one is ``?``, since it would be unreadable.
 _MAX_PARTS = 24
+#: Most parts of a portable dim in a file, where a subexpression that occurs twice is written twice; a larger one is ``?``.
+_MAX_WRITTEN = 16 * _MAX_PARTS
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|.+\.shape\[\d\]")
 #: Constructors of dims, by the first item of a list in a file.
 _BUILD: dict[str, Callable[[Dim, Dim], Dim]] = {op: BUILD[op] for op in (*SIGNS, *FUNCTIONS)}
@@ -71,7 +73,18 @@ def portable_dim(d: Dim, names: Mapping[Dim, Dim]) -> Dim:
 def _is_portable(d: Dim) -> bool:
     parts = postorder([d])
     known = all(p.op in (INT, POLY, *_BUILD) or (p.op == SYM and _NAME.fullmatch(p.args[0])) for p in parts)
-    return known and len(parts) <= _MAX_PARTS and all(map(_numbers_fit, parts))
+    return known and len(parts) <= _MAX_PARTS and all(map(_numbers_fit, parts)) and _written_parts(parts) <= _MAX_WRITTEN
+
+
+def _written_parts(parts: Sequence[Dim]) -> int:
+    """The number of parts of the last of these subexpressions as plain data; ``parts`` are in the order of ``postorder``."""
+    count: dict[Dim, int] = {}
+    for p in parts:
+        if p.op == POLY:
+            count[p] = 2 + sum(2 + sum(count[a] for a in atoms) for _, atoms in p.args)
+        else:
+            count[p] = 2 + sum(count[a] for a in p.args) if p.op in _BUILD else 1
+    return count[parts[-1]]
 
 
 def _numbers_fit(part: Dim) -> bool:
@@ -144,7 +157,7 @@ def tensor_from_json(dtype: str, dims: list[Any]) -> TensorType:
 
 def dim_from_json(data: Any) -> Dim:
     """The inverse of ``dim_to_json``.  Raises ValueError for anything else."""
-    d = _dim_from_json(data) if _parts(data) <= 4 * _MAX_PARTS else None
+    d = _dim_from_json(data) if _parts(data) <= _MAX_WRITTEN else None
     if d is None or not (d is ANY or _is_portable(d)) or dim_to_json(d) != data:
         raise ValueError(f"{str(data)[:80]!r} is no size")
     return d
