@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,20 @@ def from_onnx(
     shapes = a_mapping(shape, "from_onnx: shape", "shapes of inputs by name")
     if dtype is not None and not isinstance(dtype, (str, Mapping)):
         raise wrong("from_onnx: dtype", "the name of a dtype, or names by input", dtype)
-    read = read_model(model, opset)
+    return _imported(read_model(model, opset), shapes, dtype, freeze_params)
+
+
+def module_of_file(path: Path) -> tuple[IRModule, dict[str, Path]]:
+    """The module of a model's file, and its data files by their paths from its folder.  Raises as ``from_onnx``."""
+    read = read_model(path)
+    return _imported(read, {}, None, True)[0], read.tensors.files()
+
+
+def _imported(
+    read: Model, shapes: Mapping[str, Any], dtype: str | Mapping[str, str] | None, freeze: bool
+) -> tuple[IRModule, dict[str, np.ndarray]]:
     check_supported(read)
-    return _Import(read, shapes, dtype, freeze_params).module()
+    return _Import(read, shapes, dtype, freeze).module()
 
 
 class _Import:

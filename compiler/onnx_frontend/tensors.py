@@ -84,6 +84,13 @@ class TensorReader:
             )
         return path
 
+    def files(self) -> dict[str, Path]:
+        """The files that were read, by their paths from the model's folder."""
+        if self.folder is None:
+            return {}
+        folder = self.folder.resolve()
+        return {path.relative_to(folder).as_posix(): path for path in self._mapped}
+
     def _file(self, path: Path) -> Any:
         """The mapped file; an empty file cannot be mapped."""
         if path not in self._mapped:

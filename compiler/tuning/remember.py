@@ -64,12 +64,17 @@ class Tuning:
     seconds: float | None = None
     sizes: Sizes | None = None
 
+    @property
+    def measures(self) -> bool:
+        """Whether missing times are measured."""
+        return self.mode in (BUDGETED, FULL)
+
     @staticmethod
     def of(optimize: Any, mode: str, seconds: Any, sizes: Any) -> Tuning:
         """The checked arguments.  Raises ConfigError for invalid values or combinations."""
         if type(optimize) is not bool:
             raise ConfigError(f"optimize cannot be {optimize!r}", help="valid: True, False")
-        measures = mode in (BUDGETED, FULL)
+        measures = Tuning(mode).measures
         if not optimize and measures:
             raise ConfigError(f"tune={mode!r} does not go with optimize=False", help="leave one of them out")
         if seconds is not None and mode != BUDGETED:

@@ -1,0 +1,146 @@
+"""The cache of executables: a model's file that was compiled before is loaded from the folder of the kernel cache.
+
+An entry is one file of the kernel cache (see docs/cache.md), under a key of everything that the compiler reads: the contents of
+the model's file, its path, the device, the configuration, the tuning records, the machine, and the sources of this package.  The
+data files of a model are named by the model itself, so their digests are in the entry, and are compared when it is read.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from ..ops.native.cache import disk_cache, tuning_records
+from ..ops.native.cache.cache_entry import Entry
+from ..ops.native.cache.cache_key import CacheKey
+from ..ops.native.cache.fingerprint import NONE
+from ..vm.api.executable import Executable, load_bytes
+from ..vm.bytecode.executable_file import to_bytes
+from ..vm.bytecode.executable_fingerprint import code_fields, machine_fields
+from ..vm.diagnostics.source import ExecutableFormatError
+from .config import Config
+from .onnx_frontend.operator_table import declared_operators
+from .tuning.remember import OFF, Tuning
+
+#: The kind of an entry.
+EXECUTABLE = "executable"
+#: The share of the cache's cap that one executable may take: the kernels of other programs stay.
+LARGEST_SHARE = 4
+#: Counters of this process: ``hits``, ``misses``, ``writes``.
+counters: Counter[str] = Counter()
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+#: The folders of the package, and the suffixes of files that decide what the compiler emits.
+_FOLDERS, _SUFFIXES = ("compiler", "ops", "shape_funcs", "vm"), (".py", ".lark", ".rly")
+#: Source files that change later than this may differ from the loaded modules.
+_LOADED_NS = time.time_ns()
+
+
+def cached(
+    path: Path, target: str, settings: Config, tuning: Tuning, compiled: Callable[[], tuple[Executable, Mapping[str, Path]]]
+) -> Executable:
+    """The executable of a model's file from the cache, else the result of ``compiled``, which is then stored.
+
+    ``compiled`` returns the model's data files, too, by their paths from its folder.
+    """
+    key = key_of(path, target, settings, tuning)
+    found = None if key is None else _read(key, path.parent)
+    if found is not None:
+        counters["hits"] += 1
+        return found
+    counters["misses"] += 1
+    exe, files = compiled()
+    if key is not None and key == key_of(path, target, settings, tuning):  # the file was not replaced meanwhile
+        _write(key, exe, path, files)
+    return exe
+
+
+# ---- the key -----------------------------------------------------------------------------------------------------------------
+
+
+def key_of(path: Path, target: str, settings: Config, tuning: Tuning) -> CacheKey | None:
+    """The key of a model's executable; None if the file cannot be read, or its executable depends on more than the key."""
+    sources = _sources()
+    digest = _digest_of(path)
+    if sources is None or digest is None or _has_foreign_converters():
+        return None
+    fields = {
+        "model": digest,
+        "path": str(path),
+        "config": ",".join(f"{key}={value}" for key, value in settings.texts().items()),
+        "records": NONE if tuning.mode == OFF else _records(),
+        "sources": sources,
+        "onnx": importlib.metadata.version("onnx"),
+        **machine_fields(target, ["blas"]),
+        **code_fields(target),
+    }
+    return CacheKey.of(EXECUTABLE, fields)
+
+
+def _digest_of(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return None  # the importer reports it
+
+
+def _has_foreign_converters() -> bool:
+    """Whether an operator of ONNX is converted by code outside of this package."""
+    own = __name__.partition(".")[0] + "."
+    return any(not c.convert.__module__.startswith(own) for _, _, versions in declared_operators() for c in versions)
+
+
+def _records() -> str:
+    """A digest of the tuning records."""
+    found = sorted((id_, json.dumps(dict(record.data), sort_keys=True)) for id_, record in tuning_records.load().items())
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest() if found else NONE
+
+
+@functools.cache
+def _sources() -> str | None:
+    """A digest of the sources of this package; None if they changed after this process loaded them."""
+    digest = hashlib.sha256()
+    for path in _source_files():
+        if path.stat().st_mtime_ns > _LOADED_NS:
+            return None
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(_PACKAGE).as_posix()} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
+
+
+def _source_files() -> Iterator[Path]:
+    yield from sorted(path for name in _FOLDERS for path in (_PACKAGE / name).rglob("*") if path.suffix in _SUFFIXES)
+
+
+# ---- an entry ----------------------------------------------------------------------------------------------------------------
+
+
+def _read(key: CacheKey, folder: Path) -> Executable | None:
+    """The executable of an entry; None without an entry, and if a data file of the model changed."""
+    entry = disk_cache.read(key)
+    if entry is None:
+        return None
+    length = int.from_bytes(entry.payload[:8], "little")
+    files = json.loads(entry.payload[8 : 8 + length])
+    if any(_digest_of(folder / name) != digest for name, digest in files.items()):
+        return None
+    try:
+        return load_bytes(entry.payload[8 + length :], entry.name)
+    except ExecutableFormatError as error:
+        disk_cache.warn_unusable(key, error.diagnostics[0].message)
+        return None
+
+
+def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]) -> None:
+    digests = {name: _digest_of(file) for name, file in files.items()}
+    head = json.dumps(digests).encode()
+    payload = len(head).to_bytes(8, "little") + head + to_bytes(exe)
+    if None not in digests.values() and len(payload) * LARGEST_SHARE <= disk_cache.cap():
+        counters["writes"] += bool(disk_cache.write(Entry(key, path.name, "", payload)))

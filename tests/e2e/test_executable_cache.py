@@ -1,0 +1,181 @@
+"""The cache of executables of models: equal inputs are a hit, everything that the compiler reads is a miss when it changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import relayvm as relay
+from relayvm.compiler import executable_cache
+from relayvm.compiler.commands.cli import main
+from relayvm.compiler.config import Config
+from relayvm.compiler.onnx_frontend import operator_table
+from relayvm.compiler.tuning.remember import Tuning
+from relayvm.ops.native.cache import disk_cache, tuning_records
+from relayvm.ops.native.cache.cache_key import CacheKey
+from relayvm.ops.native.cache.fingerprint import fingerprint
+from relayvm.vm.bytecode.executable_file import to_bytes
+
+from ..ops.native.fresh import fresh_cache
+
+SUM = "Add"
+
+
+def written(path: Path, weights: list[float], operator: str = SUM, external: str | None = None) -> Path:
+    """A model's file: an operator on `x` and stored weights, which may be in a file beside the model."""
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", len(weights)])
+    tensors = [numpy_helper.from_array(np.array(weights, "float32"), "w")]
+    nodes = [helper.make_node(operator, ["x", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [info], [onnx.ValueInfoProto(name="y")], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    if external:
+        (path.parent / external).unlink(missing_ok=True)
+    onnx.save(model, path, save_as_external_data=external is not None, location=external, size_threshold=0)
+    return path
+
+
+def counts(compiled: Callable[[], object]) -> tuple[int, int, int]:
+    """Hits, misses and writes of a call."""
+    names = ("hits", "misses", "writes")
+    before = [executable_cache.counters[name] for name in names]
+    compiled()
+    hits, misses, writes = (executable_cache.counters[name] - n for name, n in zip(names, before, strict=True))
+    return hits, misses, writes
+
+
+HIT, MISS, UNSTORED, UNUSED = (1, 0, 0), (0, 1, 1), (0, 1, 0), (0, 0, 0)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file of a model whose executable is in a new cache."""
+    fresh_cache(monkeypatch, tmp_path)
+    path = written(tmp_path / "model.onnx", [1, 2])
+    assert counts(lambda: relay.compile(path)) == MISS
+    return path
+
+
+def test_a_hit_is_the_same_executable(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found: list[Any] = []
+    assert counts(lambda: found.append(relay.compile(str(model)))) == HIT
+    fresh = relay.compile(relay.frontend.from_onnx(model)[0])
+    assert to_bytes(found[0]) == to_bytes(fresh)
+    assert counts(lambda: main(["dump", str(model), "--stage", "bytecode"])) == HIT
+    capsys.readouterr()
+    assert main(["cache", "info"]) == 0 and "executable 1 entry" in capsys.readouterr().out
+
+
+def test_what_the_compiler_reads_is_in_the_key(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def misses(**arguments: Any) -> None:
+        """A first compilation is a miss, and a second one a hit."""
+        assert counts(lambda: relay.compile(model, **arguments)) == MISS
+        assert counts(lambda: relay.compile(model, **arguments)) == HIT
+
+    misses(target="sim")
+    misses(fuse=False)
+    misses(**{"impl.nn.conv2d": "im2col"})
+    misses(tune="off")
+    with relay.transform.PassContext(opt_level=0):
+        misses()
+    written(model, [1, 3])  # as long as before
+    misses()
+    data = tuning_records.Record(fingerprint("tuning", {"operator": "nn.conv2d"}, {}), {"ns": [1.5]})
+    assert tuning_records.save([data]) == 1
+    misses()
+    for name, value in [("_sources", "other sources"), ("machine_fields", {"threads": "3"}), ("code_fields", {"numba": "9"})]:
+        with monkeypatch.context() as changed:
+            changed.setattr(executable_cache, name, lambda *_, value=value: value)
+            misses()
+    with monkeypatch.context() as changed:
+        changed.setattr("importlib.metadata.version", lambda package: "9")
+        misses()
+    other = tmp_path / "other.onnx"  # messages name the file
+    other.write_bytes(model.read_bytes())
+    assert counts(lambda: relay.compile(other)) == MISS
+
+
+def test_data_files_of_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    path = written(tmp_path / "model.onnx", [1, 2], external="weights.bin")
+    first = path.read_bytes()
+    found: list[Any] = []
+    for expected, weights in [(MISS, [1, 2]), (HIT, [1, 2]), (MISS, [1, 3]), (HIT, [1, 3])]:
+        written(path, weights, external="weights.bin")
+        assert path.read_bytes() == first, "the model's own file stays as it is"
+        assert counts(lambda: found.append(relay.compile(path))) == expected
+        assert [c.tolist() for c in found[-1].constants] == [weights]
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(relay.RelayError, match=r"weights\.bin cannot be read"):
+        relay.compile(path)
+
+
+def test_executables_that_depend_on_more_are_not_cached(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert counts(lambda: relay.compile(model, params={"x": np.zeros((1, 2), "float32")})) == UNUSED
+    assert counts(lambda: relay.compile(model, tune="budgeted", tune_seconds=0.001)) == UNUSED
+    assert counts(lambda: relay.compile(relay.frontend.from_onnx(model)[0])) == UNUSED
+    with monkeypatch.context() as changed:
+        changed.setattr(operator_table, "_TABLE", {k: list(v) for k, v in operator_table._TABLE.items()})
+        operator_table.onnx_operator("Mine", domain="test")(lambda node: None)
+        assert counts(lambda: relay.compile(model)) == UNSTORED
+    executable_cache._sources.cache_clear()
+    with monkeypatch.context() as changed:  # a source file is newer than the modules of this process
+        changed.setattr(executable_cache, "_LOADED_NS", 0)
+        assert counts(lambda: relay.compile(model)) == UNSTORED
+    executable_cache._sources.cache_clear()
+    assert counts(lambda: relay.compile(model)) == HIT
+
+
+def test_a_file_that_is_replaced_meanwhile_is_not_stored(model: Path) -> None:
+    exe = relay.compile(model)
+    written(model, [5, 6])
+
+    def compiled() -> Any:
+        written(model, [7, 8])
+        return exe, {}
+
+    arguments = (model, "cpu", Config.of(), Tuning())
+    assert counts(lambda: executable_cache.cached(*arguments, compiled)) == UNSTORED
+
+
+def entry_of(model: Path) -> Path:
+    key = executable_cache.key_of(model, "cpu", Config.of(), Tuning())
+    assert isinstance(key, CacheKey)
+    return disk_cache.path_of(key.id)
+
+
+def test_damaged_and_foreign_entries(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = entry_of(model)
+    good = path.read_bytes()
+    disk_cache._causes.cache_clear()
+    path.write_bytes(good[:-40] + bytes([good[-40] ^ 1]) + good[-39:])
+    with pytest.warns(disk_cache.CacheWarning, match="its checksum is wrong"):
+        assert counts(lambda: relay.compile(model)) == MISS
+    assert path.read_bytes() == good
+    path.chmod(0o666)
+    disk_cache._causes.cache_clear()
+    with pytest.warns(disk_cache.CacheWarning, match="other users may write"):
+        assert counts(lambda: relay.compile(model)) == MISS
+    assert os.stat(path).st_mode & 0o077 == 0
+    # a whole entry whose contents are no executable
+    disk_cache.write(disk_cache.check(path)._replace(payload=b"\2\0\0\0\0\0\0\0{}no executable"))
+    disk_cache._causes.cache_clear()
+    with pytest.warns(disk_cache.CacheWarning, match="not an executable"):
+        assert counts(lambda: relay.compile(model)) == MISS
+
+
+def test_the_cap(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = entry_of(model).stat().st_size
+    disk_cache.clear()
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, str(size))  # the kernels of other programs stay
+    assert counts(lambda: relay.compile(model)) == UNSTORED
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, "0")
+    assert counts(lambda: relay.compile(model)) == UNSTORED
+    monkeypatch.setenv(disk_cache.CAP_VARIABLE, str(executable_cache.LARGEST_SHARE * size))
+    assert counts(lambda: relay.compile(model)) == MISS
