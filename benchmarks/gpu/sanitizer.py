@@ -19,7 +19,7 @@ NONE = Goal(at_most=0)
 #: The tools, and the part of the time that each may take.
 TOOLS = {"memcheck": 0.6, "racecheck": 0.4}
 #: Every kernel on small arrays, which takes no machine, and the machine's own ways; as many as there is time for.
-FILES = ("tests/ops/cuda", "tests/e2e/test_unread_results.py", "tests/e2e/test_halves.py")
+FILES = ("tests/ops/cuda", "tests/e2e/copies/test_unread_results.py", "tests/e2e/test_halves.py")
 #: Of a tool's time, when no further test is begun: it has to count its errors then.
 _PART = 0.8
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMARY: (\d+) hazards? displayed)")

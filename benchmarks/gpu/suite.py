@@ -21,7 +21,7 @@ NONE = Goal(at_most=0)
 #: Tests of the emulated GPU itself.
 WITHOUT_A_GPU = ("tests/cuda",)
 #: One file, where everything is tiny.
-_FEW = "tests/e2e/test_unread_results.py"
+_FEW = "tests/e2e/copies/test_unread_results.py"
 _WORKERS = 8
 _LISTED = 40
 #: Seconds reserved for the work after the tests.

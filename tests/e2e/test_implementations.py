@@ -19,7 +19,7 @@ from relayvm.vm.bytecode.sync_reason import SyncReason
 from relayvm.vm.runtime.trace_events import KERNEL
 
 from ..devices import HOST
-from ..ops.test_conv import convolution
+from ..ops.images.test_conv import convolution
 
 HEADER = '#[version = "0.0.5"]\n'
 #: The devices whose kernels run on the host.

@@ -18,7 +18,7 @@ from relayvm.vm.runtime.view_handlers import LEAST_BOUND, LEAST_TIMES
 
 from ..devices import DEVICES
 from ..programs import HEADER, machine
-from ..vm.plain import plain_machine
+from ..vm.runtime.plain import plain_machine
 
 FOUND = HEADER + "def @main(%x: Tensor[(?n), float32]) { argwhere(greater(%x, 0f)) }"
 N = 20_000

@@ -21,9 +21,9 @@ from relayvm.ops.defs.machine_ops import ASSERT_SAME_SIZE
 from relayvm.shape_funcs.symbolic.dim import shape, sym
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, Operand
 
-from . import opaque_kernels
+from .fused.run_group import call
+from .opaque import opaque_kernels
 from .refusals import INTEGER
-from .run_group import call
 
 #: The error bound relative to the largest exact result: some units in the last place.
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 4e-6, "float64": 1e-13}

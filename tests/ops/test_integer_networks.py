@@ -12,10 +12,10 @@ from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import int_range
 
 from .every_op.networks import blocked
+from .images.test_conv import convolution
+from .images.test_conv_transpose import transposed
+from .images.test_pool import pooled, shared
 from .refusals import refused
-from .test_conv import convolution
-from .test_conv_transpose import transposed
-from .test_pool import pooled, shared
 
 RNG = np.random.default_rng(5)
 

@@ -11,8 +11,8 @@ from relayvm.ops.defs.matrix import MatrixSetDiagAttrs, TriluAttrs
 from relayvm.shape_funcs.symbolic.registry import ShapeError
 
 from ..arrays import counted, same
+from .fused.run_group import call, compiled, evaluate, one_call
 from .refusals import INTEGER, refused
-from .run_group import call, compiled, evaluate, one_call
 
 SHAPES = st.lists(st.integers(0, 5), min_size=2, max_size=3)
 

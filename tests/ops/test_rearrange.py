@@ -27,8 +27,8 @@ from relayvm.shape_funcs.symbolic.dim import sym
 from relayvm.vm.inspection.transfers import RESULT, transfers
 
 from ..arrays import counted, same
+from .fused.run_group import call, compiled, evaluate, one_call
 from .refusals import refused
-from .run_group import call, compiled, evaluate, one_call
 
 BOTH = pytest.mark.parametrize("static", [False, True])
 

@@ -22,7 +22,7 @@ from relayvm.ops.core.op import OpPattern
 from relayvm.ops.native.cache import kernel_store
 from relayvm.vm.runtime import evaluate, fallback, kernel_addresses
 
-from ...ops.run_group import plain
+from ...ops.fused.run_group import plain
 
 NATIVE_ONE_OF = 64
 #: The environment variable that has kernels of one operator interpreted, too: then nearly nothing is compiled.

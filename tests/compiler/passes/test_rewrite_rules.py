@@ -19,7 +19,7 @@ from relayvm.ops.core.type_relation import relate
 from relayvm.ops.defs.elementwise import ABS, CAST, CEIL, CLIP, FLOOR, NEGATIVE, ROUND, TRUNC
 from relayvm.shape_funcs.symbolic.dim import const
 
-from ...ops.run_group import evaluate, one_call
+from ...ops.fused.run_group import evaluate, one_call
 
 _ROUNDING = (FLOOR, CEIL, TRUNC, ROUND)
 #: The operators that the rules of an operator match in its operand.

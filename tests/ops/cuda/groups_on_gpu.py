@@ -16,7 +16,7 @@ from relayvm.shape_funcs.symbolic.dim import axis_size
 from relayvm.shape_funcs.symbolic.program import SIZE
 
 from ...emulator.session import Session
-from ..run_group import one_call
+from ..fused.run_group import one_call
 from .on_gpu import _Steps as _StepsOfDims
 
 #: Elements before a tensor, where it shall not be aligned.

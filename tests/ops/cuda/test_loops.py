@@ -20,11 +20,11 @@ from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic import registry
 
 from ...emulator import emulator
-from .. import run_group
-from .. import test_fusable_elements as elements
-from .. import test_fusable_injective as injective
-from .. import test_fusable_reduce as reduce
-from .. import test_loops as programs
+from ..fused import run_group
+from ..fused import test_fusable_elements as elements
+from ..fused import test_fusable_injective as injective
+from ..fused import test_fusable_reduce as reduce
+from ..fused import test_loops as programs
 from . import groups_on_gpu as gpu
 
 pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))

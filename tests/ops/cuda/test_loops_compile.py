@@ -16,7 +16,7 @@ from relayvm.ops.defs.reduce import ReduceAttrs
 from relayvm.ops.defs.transform import AxisAttrs, RepeatAttrs, SliceAttrs, SplitAttrs, TileAttrs, TransposeAttrs
 
 from ...emulator import proof
-from ..run_group import group_of, one_call
+from ..fused.run_group import group_of, one_call
 
 ARCHITECTURES = ("sm_80", "sm_90")
 DTYPES = ("float32", "bfloat16", "int8", "bool")

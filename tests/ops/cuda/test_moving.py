@@ -12,7 +12,7 @@ from relayvm.ops.defs.pad import DynPadAttrs, PadAttrs
 from relayvm.ops.defs.rearrange import ReverseSequenceAttrs
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, SHAPE_CHECK
 
-from .. import run_group
+from ..fused import run_group
 from . import groups_on_gpu
 
 X = np.arange(24, dtype="float32").reshape(4, 6)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from relayvm.ops.kernels.vision import nms_cuda
 
 from ...emulator import emulator
-from ..test_vision import kept_boxes
+from ..images.test_vision import kept_boxes
 from .on_gpu import Ran, run
 
 if reason := emulator.available():

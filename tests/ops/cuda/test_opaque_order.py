@@ -13,7 +13,7 @@ from relayvm.ops.kernels.sort import merge_cuda
 from relayvm.ops.native.status import SIZE_OVERFLOW
 
 from ...emulator import emulator
-from ..test_opaque_sort import order
+from ..opaque.test_opaque_sort import order
 from .on_gpu import run, source_of
 
 if reason := emulator.available():

@@ -15,11 +15,11 @@ from relayvm.shape_funcs.defs.conv_transpose import transposed_layouts
 from relayvm.shape_funcs.defs.image import dilation_layouts
 
 from ...emulator import emulator
-from .. import test_class_suppression as classes
-from .. import test_conv_transpose as transposed
-from .. import test_dilation as dilation
-from .. import test_roi as regions
-from .. import test_transforms as transforms
+from ..images import test_class_suppression as classes
+from ..images import test_conv_transpose as transposed
+from ..images import test_dilation as dilation
+from ..images import test_roi as regions
+from ..opaque import test_transforms as transforms
 from .on_gpu import Ran, run
 
 if reason := emulator.available():

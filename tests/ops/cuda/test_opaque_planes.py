@@ -17,9 +17,9 @@ from relayvm.ops.native.status import BAD_VALUE, EMPTY_REDUCTION, INDEX_OUT_OF_R
 from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
 
 from ...emulator import emulator
-from .. import test_conv as convolutions
-from .. import test_pool as pools
-from .. import test_roi as regions
+from ..images import test_conv as convolutions
+from ..images import test_pool as pools
+from ..images import test_roi as regions
 from .on_gpu import Ran, run, source_of
 
 if reason := emulator.available():

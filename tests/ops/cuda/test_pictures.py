@@ -11,7 +11,7 @@ from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import numpy_dtype
 
 from ...emulator import emulator
-from ..run_group import call, one_call
+from ..fused.run_group import call, one_call
 from .groups_on_gpu import evaluate
 
 if reason := emulator.available():

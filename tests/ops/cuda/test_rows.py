@@ -8,7 +8,7 @@ import pytest
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.ops.native.status import EMPTY_REDUCTION
 
-from ..row_groups import CASES
+from ..fused.row_groups import CASES
 from .groups_on_gpu import evaluate
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
 
-from .. import opaque_kernels
+from ..opaque import opaque_kernels
 from .on_gpu import run
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts
 
-from ..test_conv import convolution, in_layout
-from ..test_pool import pooled, shared
-from ..test_roi import aligned, cropped
-from ..test_vision import kept_boxes
+from ..images.test_conv import convolution, in_layout
+from ..images.test_pool import pooled, shared
+from ..images.test_roi import aligned, cropped
+from ..images.test_vision import kept_boxes
 from .drawing import Draw, wide
 from .recipe import Call, call, recipe
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from relayvm.shape_funcs.defs.conv import data_layouts
 
-from ..test_conv import in_layout
+from ..images.test_conv import in_layout
 from .drawing import Draw, ints, wide
 from .recipe import Call, call, recipe
 

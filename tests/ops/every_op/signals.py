@@ -9,8 +9,8 @@ import numpy as np
 
 from relayvm.shape_funcs.defs.conv import data_layouts
 
-from ..test_conv import in_layout
-from ..test_vision import overlap
+from ..images.test_conv import in_layout
+from ..images.test_vision import overlap
 from .drawing import Draw, wide
 from .recipe import Call, call, recipe
 

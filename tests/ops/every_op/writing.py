@@ -8,7 +8,7 @@ import numpy as np
 
 from relayvm.shape_funcs.defs.conv import data_layouts
 
-from ..test_conv import in_layout
+from ..images.test_conv import in_layout
 from .drawing import Draw, ints, wide
 from .networks import batch_and_channels
 from .picking import positions

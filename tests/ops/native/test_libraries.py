@@ -20,7 +20,7 @@ from relayvm.ops.native.cache.fingerprint import NONE, library_fields
 from relayvm.ops.native.jit import library_calls
 from relayvm.ops.native.jit.library_calls import TABLE, addresses, blas
 
-from ..opaque_kernels import run
+from ..opaque.opaque_kernels import run
 
 #: What numpy says of itself: wheels bring OpenBLAS under this name, most with integers of 64 bits.
 OF_NUMPYS_BUILD = np.show_config(mode="dicts")["Build Dependencies"]["blas"]

@@ -1,0 +1,60 @@
+"""The copies of all examples are held at their minimum, with the command that anyone's CI would use for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relayvm.compiler.commands.cli import main
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+#: Per example: the options for its inputs, and the minimum of copies to the host, their bytes, and waits.
+LEAST = {
+    # shapes are computed on the host throughout
+    "exporter_shapes": ("--shapes n=1 --shapes n=5", 0, 0, 0),
+    # the length of a text, which is read off a shape
+    "transformer_encoder": ("--shapes b=0;s=4 --shapes b=2;s=0 --shapes b=2;s=7", 0, 0, 0),
+    # the number of boxes that are kept, of which the host makes a shape
+    "detection_tail": ("--shapes n=0 --shapes n=1 --shapes n=300", 1, 4, 1),
+    # the number of proposals that are kept, and the number of detections
+    "mask_rcnn_tail": ("--shapes n=0;h=4;w=5 --shapes n=1;h=4;w=5 --shapes n=100;h=8;w=6", 2, 8, 2),
+    # the number of rows that argwhere found
+    "digits": (
+        "--shapes n=0 --shapes n=1 --shapes n=50 --input digit=3 --input top_left=int64[2]=0,1 --input bottom_right=int64[2]=8,7",
+        1,
+        8,
+        1,
+    ),
+    # the three best tokens and their scores, per sequence that is continued
+    "beam_search": ("--shapes n=3 --shapes n=6", 78, 936, 78),
+    # the recursion over sizes is on the host, the tensors of the leaves are on the device
+    "treelstm": ("--shapes n=1 --shapes n=7", 0, 0, 0),
+}
+
+
+def compare(name: str, *more: str) -> int:
+    inputs, copies, nbytes, waits = LEAST[name]
+    sides = ["--a", "data_dependence=op,place=off", "--b", "data_dependence=input,place=on", "--device", "sim", "--repeat", "1"]
+    above = [f"{{0}}.dtoh_copies > {copies}", f"{{0}}.dtoh_bytes > {nbytes}", f"{{0}}.syncs > {waits}"]
+    checks = [part for text in above for part in ("--fail-if", text)]
+    side = "a" if "a" in more else "b"
+    return main(["compare", str(EXAMPLES / f"{name}.relay"), *sides, *inputs.split(), *(c.format(side) for c in checks)])
+
+
+def test_every_example_is_held() -> None:
+    assert set(LEAST) == {p.stem for p in EXAMPLES.glob("*.relay")}, "say above how many copies the new example needs"
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_copies_are_at_their_minimum(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(name) == 0, capsys.readouterr().err
+
+
+@pytest.mark.extensive(name=("detection_tail",))
+@pytest.mark.parametrize("name", LEAST)
+def test_that_would_be_noticed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(name, "a") == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("fail-if: a.dtoh_") and "holds in the case " in line for line in lines)

@@ -1,0 +1,240 @@
+"""Partitioned kernels: partitions write disjoint elements, and together the same bits as the whole kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given as examples
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from relayvm.ops.codegen import kernel_source
+from relayvm.ops.core.op import REGISTRY
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.defs.indexing import TakeAttrs
+from relayvm.ops.defs.reduce import ReduceAttrs
+from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
+from relayvm.ops.native.status import DIVISION_BY_ZERO
+from relayvm.ops.native.threads import team, work_partition
+from relayvm.shape_funcs.symbolic.dim import dim
+
+from ..opaque.opaque_kernels import run as run_operator
+from .row_groups import kernels
+from .run_group import compiled, evaluate, group_of, plain
+from .test_loops import fused, node, params, programs
+
+PARTS = (1, 2, 3, 7, 12)
+
+
+def part(k: int, parts: int) -> np.ndarray:
+    return np.array([(k, parts, NO_LIMIT)], SHARE)
+
+
+def asking(limit: int) -> np.ndarray:
+    return np.array([(0, 1, limit)], SHARE)
+
+
+def bits(a: np.ndarray) -> np.ndarray:
+    return np.frombuffer(a.tobytes(), np.uint8)
+
+
+def same_in_parts(group, arrays, run, parts) -> None:
+    """Compare a kernel's partitions, each run separately, with the whole kernel."""
+    status, alone = evaluate(group, arrays, run)
+    divided = "share = " in kernel_source(group).text
+    for n in parts if divided and status == 0 else ():
+        _, untouched = evaluate(group, arrays, run, shares=[])
+        written = [np.zeros(a.nbytes, int) for a in alone]
+        together = [bits(a).copy() for a in untouched]
+        for k in range(n):
+            status, mine = evaluate(group, arrays, run, shares=[part(k, n)])
+            assert status == 0
+            for a, before, count, whole in zip(mine, untouched, written, together, strict=True):
+                changed = bits(a) != bits(before)
+                count += changed
+                whole[changed] = bits(a)[changed]
+        for whole, a, count in zip(together, alone, written, strict=True):
+            np.testing.assert_array_equal(whole, bits(a))
+            assert count.max(initial=0) <= 1, "two parts wrote one element"
+
+
+@settings(max_examples=60)
+@examples(programs(), st.sampled_from(PARTS))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_fused_programs_in_parts(program, parts) -> None:
+    arrays, steps, _, fold, attrs, _ = program
+    if steps:
+        group = fused(arrays, steps, fold, attrs, static=False)
+        same_in_parts(group, [*arrays, np.array([2, 0, 5], "int32")], plain, [parts])
+
+
+#: A program for each form of loops, and the shapes of its parameters.
+FORMS = {
+    "flat": ("%x: Tensor[(?a, ?b), float32]", "tanh(exp(%x))", [(37, 29)]),
+    "one axis": ("%x: Tensor[(?a), float32]", "tanh(exp(%x))", [(1000,)]),
+    "general": ("%x: Tensor[(?a, ?b, ?c), float32], %y: Tensor[(?c), float32]", "exp(%x + %y)", [(3, 11, 5), (5,)]),
+    "general, outer axes of 1": ("%x: Tensor[(?a, ?b, ?c), float32], %y: Tensor[(?c), float32]", "%x + %y", [(1, 11, 5), (5,)]),
+    "four axes": (
+        "%x: Tensor[(?a, ?b, ?c, ?d), float32], %y: Tensor[(?d), float32]",
+        "%x * %y",
+        [(2, 3, 5, 4), (4,)],
+    ),
+    "tiles": ("%x: Tensor[(?a, ?b), float32]", "transpose(%x) * 2f", [(130, 170)]),
+    "tiles of tables": ("%x: Tensor[(?a, ?b, ?c), float32]", "exp(transpose(%x, axes=[1, 2, 0]))", [(70, 3, 90)]),
+    "moved tiles": ("%x: Tensor[(?a, ?b), float32]", "transpose(%x)", [(20, 700)]),
+    "pieces of one axis": (
+        "%x: Tensor[(?a), float32], %y: Tensor[(?b), float32]",
+        "concatenate((exp(%x), %y))",
+        [(300,), (201,)],
+    ),
+    "pieces of rows": (
+        "%x: Tensor[(?a, ?b), float32], %y: Tensor[(?a, ?c), float32]",
+        "concatenate((exp(%x), %y), axis=1)",
+        [(30, 21), (30, 40)],
+    ),
+    "rows": ("%x: Tensor[(?a, ?b), float32]", "sum(exp(%x), axis=[1])", [(23, 40)]),
+    "rows of rows": ("%x: Tensor[(?a, ?b, ?c), float32]", "max(%x, axis=[2])", [(3, 5, 70)]),
+    "variance": ("%x: Tensor[(?a, ?b), float32]", "variance(%x, axis=[1])", [(23, 40)]),
+    "argmax": ("%x: Tensor[(?a, ?b), float32]", "argmax(%x, axis=[1])", [(23, 40)]),
+    "rows used again": (
+        "%x: Tensor[(?a, ?b), float32]",
+        "let %m = max(%x, axis=[1], keepdims=True); let %e = exp(%x - %m); %e / sum(%e, axis=[1], keepdims=True)",
+        [(23, 40)],
+    ),
+    "columns": ("%x: Tensor[(?a, ?b), float32]", "sum(%x, axis=[0])", [(9, 3000)]),
+    "columns of tables": ("%x: Tensor[(?a, ?b, ?c), float32]", "mean(%x, axis=[1])", [(3, 7, 700)]),
+    "a half": ("%x: Tensor[(?a, ?b), float16]", "exp(%x) * 2f16", [(37, 29)]),
+}
+
+
+@pytest.mark.parametrize("shape", [(5, 0), (5, 0, 2)])
+def test_sums_of_no_elements_in_parts(shape: tuple[int, ...]) -> None:
+    nodes = [node("take", 0, 1, attrs=TakeAttrs(0)), node("sum", 2, attrs=ReduceAttrs((1,)))]
+    group = group_of([*params(("n", "m", "k")[: len(shape)]), Tensor("int32", (dim(3),))], nodes)
+    assert "else:" in kernel_source(group).text  # no element is read ahead of its loop
+    same_in_parts(group, [np.zeros(shape, "float32"), np.array([2, 0, 5], "int32")], plain, PARTS)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_of_loops_in_parts(form: str) -> None:
+    parameters, body, shapes = FORMS[form]
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype("float16" if "float16" in parameters else "float32") for s in shapes]
+    made = kernels(f"def @main({parameters}) {{ {body} }}")
+    assert made
+    for group, names in made:
+        given = [arrays["xy".index(name)] for name in names]
+        assert "share = " in kernel_source(group).text
+        same_in_parts(group, given, compiled, PARTS)
+
+
+def regions(n: int) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    corners = np.sort(rng.uniform(0, 12, (n, 2, 2)), 1).reshape(n, 4)
+    return np.concatenate([rng.integers(0, 2, (n, 1)), corners], 1).astype("float32")
+
+
+DATA = np.random.default_rng(0).standard_normal((2, 3, 13, 11)).astype("float32")
+SPLIT = {
+    "nn.softmax": ([DATA], {"axis": 1}),
+    "nn.log_softmax": ([DATA], {"axis": -1}),
+    "cumsum": ([DATA], {"axis": 2}),
+    "cumprod": ([DATA], {"axis": 3}),
+    "sort": ([DATA], {"axis": 2}),
+    "argsort": ([DATA], {"axis": -1}),
+    "topk": ([DATA], {"k": 2, "axis": 1}),
+    "vision.roi_align": ([DATA, regions(10)], {"pooled_size": (2, 3), "spatial_scale": 0.9}),
+    "vision.roi_pool": ([DATA, regions(10)], {"pooled_size": (2, 3), "spatial_scale": 0.9}),
+    "image.crop_and_resize": (
+        [DATA, regions(10)[:, 1:] / 12, np.arange(10, dtype="int32") % 2],
+        {"crop_size": (4, 5)},
+    ),
+    "nn.sparse_dense": (
+        [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
+        {},
+    ),
+}
+
+
+def test_each_kernel_that_can_be_split_is_tested() -> None:
+    split = {name for name, op in REGISTRY.items() if any(k.split for k in op.kernels)}
+    assert split - {"dyn.topk"} == set(SPLIT)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("name", SPLIT)
+@pytest.mark.extensive(jit=[False])
+def test_kernels_of_operators_in_parts(name: str, jit: bool) -> None:
+    inputs, attributes = SPLIT[name]
+    alone = run_operator(name, inputs, jit=jit, **attributes)
+    untouched = run_operator(name, inputs, jit=jit, shares=[], **attributes)
+    assert run_operator(name, inputs, jit=jit, shares=[asking(1)], **attributes).status < 0
+    for n in PARTS:
+        written = [np.zeros(a.nbytes, int) for a in alone.outputs]
+        for k in range(n):
+            mine = run_operator(name, inputs, jit=jit, shares=[part(k, n)], **attributes)
+            assert mine.status == 0
+            for a, before, count in zip(mine.outputs, untouched.outputs, written, strict=True):
+                count += bits(a) != bits(before)
+        together = run_operator(name, inputs, jit=jit, shares=[part(k, n) for k in range(n)], **attributes)
+        for a, b, count in zip(alone.outputs, together.outputs, written, strict=True):
+            np.testing.assert_array_equal(bits(a), bits(b))
+            assert count.max() <= 1, "two parts wrote one element"
+
+
+def test_results_of_which_only_some_can_be_divided() -> None:
+    nodes = [node("exp", 0), node("sum", 1, attrs=ReduceAttrs())]
+    group = group_of(params(("n", "m")), nodes, (), [1, 2])
+    same_in_parts(group, [np.random.default_rng(0).standard_normal((20, 30)).astype("float32")], compiled, PARTS)
+
+
+def test_one_element_is_folded_by_one_thread() -> None:
+    text = kernel_source(group_of(params(("n", "m")), [node("sum", 0, attrs=ReduceAttrs())])).text
+    assert "share" not in text
+
+
+def test_what_is_always_small_is_never_divided() -> None:
+    assert "share" not in kernel_source(group_of(params((30, 40)), [node("exp", 0)])).text
+    assert "share" in kernel_source(group_of(params((3000, 4000)), [node("exp", 0)])).text
+
+
+def test_a_kernel_asks_for_threads_above_its_limit_and_has_done_nothing_then() -> None:
+    group = group_of(params(("n",)), [node("exp", 0)])
+    x = np.ones(1000, "float32")
+    work = 24 * 1000
+    for run in (plain, compiled):
+        status, (result,) = evaluate(group, [x], run, shares=[asking(work)])
+        assert status == 0 and (result < 3).all()
+        status, (result,) = evaluate(group, [x], run, shares=[asking(work - 1)])
+        assert status == -2 and (result == 99).all()
+        status, _ = evaluate(group, [x], run, shares=[asking(work // 10)])
+        assert status == -11
+
+
+def test_no_more_threads_than_pieces() -> None:
+    group = group_of(params(("n", "m")), [node("sum", 0, attrs=ReduceAttrs(1))])
+    assert evaluate(group, [np.ones((3, 1000), "float32")], shares=[asking(10)])[0] == -3
+    assert evaluate(group, [np.ones((1, 1000), "float32")], shares=[asking(10)])[0] == 0
+
+
+def test_a_part_that_fails_says_so() -> None:
+    group = group_of(params(("n",), ("n",), dtype="int32"), [node("floor_divide", 0, 1)])
+    x, y = np.full(1000, 7, "int32"), np.full(1000, 2, "int32")
+    y[700] = 0
+    said = [evaluate(group, [x, y], compiled, shares=[part(k, 4)])[0] for k in range(4)]
+    assert said == [0, 0, DIVISION_BY_ZERO, 0]
+
+
+@examples(st.integers(0, 10**6), st.integers(1, 200), st.sampled_from([1, 64]))
+def test_boundaries(total: int, parts: int, grain: int) -> None:
+    found = [work_partition.boundary(total, k, parts, grain) for k in range(parts + 1)]
+    assert found[0] == 0 and found[-1] == total and sorted(found) == found
+    assert all(b % grain == 0 or b == total for b in found)
+    sizes = np.diff(found)
+    assert sizes.max() - sizes.min() < 2 * grain
+
+
+def test_who_runs_alone_asks_nothing() -> None:
+    alone = team.ALONE.ctypes.data
+    assert work_partition.threads_wanted(alone, 1 << 60, 1000) == 0
+    assert (work_partition.first_of(alone, 10, 64), work_partition.end_of(alone, 10, 64)) == (0, 10)

@@ -1,0 +1,237 @@
+"""Convolution against plain numpy, in every layout, at sizes of 0 and 1, as plain Python and as machine code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import TensorType
+from relayvm.ops.core.type_relation import relate
+from relayvm.ops.native import memory
+from relayvm.ops.native.status import OUT_OF_MEMORY
+from relayvm.shape_funcs.defs.conv import data_layouts, kernel_layouts, per_axis, sides
+from relayvm.shape_funcs.symbolic.dim import Dim, sym
+
+from ..opaque.opaque_kernels import run
+
+
+def convolution(data: np.ndarray, weight: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
+    """By the definition, in float64: channels before space, output channels first."""
+    rank, groups = data.ndim - 2, attrs.get("groups", 1)
+    stride, dilation = (per_axis(attrs.get(name, 1), rank, name) for name in ("strides", "dilation"))
+    padded = np.pad(data.astype(np.float64), [(0, 0), (0, 0), *zip(*sides(attrs.get("padding", 0), rank), strict=True)])
+    span = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+    places = [(n - s) // t + 1 for n, s, t in zip(padded.shape[2:], span, stride, strict=True)]
+    outputs, inputs = len(weight) // groups, weight.shape[1]
+    out = np.zeros((len(data), len(weight), *places))
+    for at in np.ndindex(*weight.shape[2:]):
+        starts = [a * d for a, d in zip(at, dilation, strict=True)]
+        taken = tuple(slice(s, s + (n - 1) * t + 1, t) for s, n, t in zip(starts, places, stride, strict=True))
+        for g in range(groups):
+            part = padded[(slice(None), slice(g * inputs, (g + 1) * inputs), *taken)]
+            own = slice(g * outputs, (g + 1) * outputs)
+            out[:, own] += np.einsum("ni...,oi->no...", part, weight[(own, slice(None), *at)].astype(np.float64))
+    return out
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def in_layout(array: np.ndarray, layout: str, default: str) -> np.ndarray:
+    return np.ascontiguousarray(array.transpose([default.index(letter) for letter in layout]))
+
+
+def check(data: np.ndarray, weight: np.ndarray, jit: bool = False, tolerance: float = 1e-5, **attrs: Any) -> None:
+    """Compare the operator with its definition, for every layout."""
+    rank = data.ndim - 2
+    data_layout, kernel_layout = (
+        attrs.get("data_layout", data_layouts(rank)[0]),
+        attrs.get("kernel_layout", kernel_layouts(rank)[0]),
+    )
+    given_data = in_layout(data, data_layout, data_layouts(rank)[0])
+    given_weight = in_layout(weight, kernel_layout, kernel_layouts(rank)[0])
+    (result,), status, _ = run(f"nn.conv{rank}d", [given_data, given_weight], jit=jit, **attrs)
+    assert status == 0
+    out_layout = attrs.get("out_layout") or data_layout
+    expected = in_layout(convolution(data, weight, attrs), out_layout, data_layouts(rank)[0])
+    assert result.shape == expected.shape and result.dtype == (attrs.get("out_dtype") or data.dtype)
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> dict[str, Any]:
+    rank = draw(st.sampled_from([1, 2, 2, 3]))
+    small = st.integers(1, 3)
+    groups = draw(st.sampled_from([1, 1, 2, 3]))
+    inputs, outputs = draw(st.integers(0 if groups == 1 else 1, 3)), draw(st.sampled_from([0, 1, 2, 5]))
+    kernel = [draw(small) for _ in range(rank)]
+    dilation = [draw(st.integers(1, 2)) for _ in range(rank)]
+    padding = [draw(st.integers(0, 2)) for _ in range(2 * rank)]
+    # the padded data is at least as large as the window
+    least = [
+        max(0, (k - 1) * d + 1 - padding[i] - padding[rank + i]) for i, (k, d) in enumerate(zip(kernel, dilation, strict=True))
+    ]
+    sizes = [n + draw(st.integers(0, 4 if rank < 3 else 2)) for n in least]
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    dtype = draw(st.sampled_from(["float32", "float64"]))
+    return {
+        "data": numbers(rng, (draw(st.integers(0, 2)), inputs * groups, *sizes), dtype),
+        "weight": numbers(rng, (outputs * groups, inputs, *kernel), dtype),
+        "groups": groups,
+        "strides": draw(st.sampled_from([(1,) * rank, tuple(draw(small) for _ in range(rank))])),
+        "padding": tuple(padding),
+        "dilation": tuple(dilation),
+        "data_layout": draw(st.sampled_from(data_layouts(rank))),
+        "kernel_layout": draw(st.sampled_from(kernel_layouts(rank))),
+        "out_layout": draw(st.sampled_from(["", *data_layouts(rank)])),
+        "out_dtype": draw(st.sampled_from(["", "", "float64"])),
+    }
+
+
+@settings(max_examples=150)
+@given(cases())
+def test_convolution(case: dict[str, Any]) -> None:
+    check(case.pop("data"), case.pop("weight"), **case)
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+def test_one_machine_code_for_every_size(layout: int) -> None:
+    """A product or directly, gathered or pointwise, in one tile or several: the kernel decides when it runs."""
+    rng = np.random.default_rng(1)
+    names = {"data_layout": data_layouts(2)[layout], "kernel_layout": kernel_layouts(2)[layout]}
+    for outputs, inputs, kernel in [(8, 6, (3, 2)), (8, 6, (1, 1)), (2, 3, (3, 3)), (5, 0, (1, 2)), (0, 5, (1, 1))]:
+        weight = numbers(rng, (outputs, inputs, *kernel), "float32")
+        for batch, height, width in [(2, 9, 40), (1, 3, 3), (0, 5, 5), (1, 3, 700)]:
+            check(numbers(rng, (batch, inputs, height, width), "float32"), weight, jit=True, **names)
+    # 2**18 gathered elements are one tile: here a tile ends within a row, and the last one is short
+    data, weight = numbers(rng, (1, 40, 25, 71), "float32"), numbers(rng, (8, 40, 5, 5), "float32")
+    check(data, weight, jit=True, tolerance=2e-4, **names)
+
+
+@pytest.mark.parametrize(
+    ("groups", "layout", "dtype"), [(2, 0, "float64"), (6, 0, "float32"), (6, 1, "float32")], ids=["groups", "rows", "points"]
+)
+def test_geometry_as_machine_code(groups: int, layout: int, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    attrs = {"strides": (2, 1), "padding": (1, 0, 2, 1), "dilation": (1, 2), "groups": groups}
+    names = {"data_layout": data_layouts(2)[layout], "kernel_layout": kernel_layouts(2)[layout]}
+    weight = numbers(rng, (12, 6 // groups, 3, 2), dtype)
+    for batch, height, width in [(2, 9, 40), (1, 1, 2)]:
+        check(numbers(rng, (batch, 6, height, width), dtype), weight, jit=True, **attrs, **names)
+
+
+@pytest.mark.extensive(dtype=("float32",), groups=(2,))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("inputs", "outputs", "groups"), [(5, 5, 5), (4, 6, 2), (3, 2, 1)], ids=["depthwise", "groups", "few"])
+def test_few_channels_as_machine_code(inputs: int, outputs: int, groups: int, dtype: str) -> None:
+    """Plane by plane, in one range of sums or several, for every geometry."""
+    rng = np.random.default_rng(4)
+    for kernel, attrs in [
+        ((3, 3), {"padding": 1}),
+        ((3, 5), {"strides": (2, 3), "padding": (1, 2, 0, 3)}),
+        ((2, 4), {"strides": (3, 2), "dilation": (2, 3), "padding": 2}),
+        ((1, 1), {"strides": 2}),
+    ]:
+        weight = numbers(rng, (outputs, inputs // groups, *kernel), dtype)
+        for batch, height, width in [(2, 9, 11), (1, 80, 70), (0, 9, 9)]:
+            check(numbers(rng, (batch, inputs, height, width), dtype), weight, jit=True, groups=groups, **attrs)
+    data, weight = numbers(rng, (1, inputs, 4, 5, 6), dtype), numbers(rng, (outputs, inputs // groups, 2, 3, 3), dtype)
+    check(data, weight, jit=True, groups=groups, strides=(2, 1, 1), padding=(1, 1, 0, 1, 0, 2), dilation=(1, 1, 2))
+
+
+@pytest.mark.parametrize("groups", [1, 6])
+def test_space_then_outputs_as_machine_code(groups: int) -> None:
+    rng = np.random.default_rng(3)
+    names = {"data_layout": data_layouts(2)[1], "kernel_layout": kernel_layouts(2)[3]}
+    for kernel in [(3, 2), (1, 1)]:
+        weight = numbers(rng, (12, 6 // groups, *kernel), "float32")
+        check(numbers(rng, (2, 6, 9, 8), "float32"), weight, jit=True, groups=groups, **names)
+
+
+@pytest.mark.parametrize(("dtype", "jit"), [("float16", False), ("bfloat16", False), ("bfloat16", True)])
+def test_halves_round_once(dtype: str, jit: bool) -> None:
+    """Products of small whole numbers are exact, so the one rounding of the sum is all there is."""
+    from relayvm.ops.core.tensor_types import numpy_dtype
+
+    rng = np.random.default_rng(5)
+    data = rng.integers(-9, 9, (1, 4, 5, 5)).astype(numpy_dtype(dtype))
+    weight = rng.integers(-9, 9, (4, 4, 3, 3)).astype(numpy_dtype(dtype))
+    (result,), status, _ = run("nn.conv2d", [data, weight], jit=jit, padding=1)
+    expected = convolution(data.astype(np.float64), weight.astype(np.float64), {"padding": 1})
+    assert status == 0 and np.array_equal(result, expected.astype(np.float32).astype(numpy_dtype(dtype)))
+
+
+def test_no_memory_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, weight = np.ones((1, 4, 3, 3), np.float32), np.ones((4, 4, 3, 3), np.float32)
+    monkeypatch.setattr(memory, "alloc", lambda nbytes: 0)
+    assert run("nn.conv2d", [data, weight]).status == OUT_OF_MEMORY
+    assert run("nn.conv2d", [data, weight], out_dtype="float64").status == OUT_OF_MEMORY
+
+
+# ---- types -----------------------------------------------------------------------------------------------------------
+
+
+def result_type(name: str, *shapes: tuple[int | Dim, ...], dtype: str = "float32", **attrs: Any) -> Any:
+    op = get(name)
+    return relate(op, [TensorType.of(s, dtype) for s in shapes], op.attrs(**attrs))
+
+
+def test_a_convolution_that_keeps_the_size_keeps_its_name() -> None:
+    n, h, w = sym("n"), sym("h"), sym("w")
+    out, checks = result_type("nn.conv2d", (n, 3, h, w), (8, 3, 3, 3), padding=1)
+    assert out.shape[0] is n and out.shape[2] is h and out.shape[3] is w
+    assert [c.message for c in checks] == [
+        f"nn.conv2d: along {axis} the window covers {{}} elements, the padded data has {{}}" for axis in "HW"
+    ]
+    halved, _ = result_type("nn.conv2d", (n, 3, h, w), (8, 3, 3, 3), padding=1, strides=2)
+    assert halved.shape[2] is (h + 1) // 2
+
+
+IMAGE, KERNEL = (1, 4, 8, 8), (6, 4, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "attrs", "message"),
+    [
+        ([(1, 4, 8), KERNEL], {}, "nn.conv2d: the data must have 4 dimensions, not 3"),
+        ([IMAGE, (6, 4, 3)], {}, "nn.conv2d: the weight must have 4 dimensions, not 3"),
+        ([IMAGE, (6, 3, 3, 3)], {}, "nn.conv2d: the data has 4 channels, the weight takes 3"),
+        ([IMAGE, KERNEL], {"groups": 2}, "nn.conv2d: the data has 4 channels, the weight takes 4 in each of 2 groups"),
+        ([IMAGE, (5, 2, 3, 3)], {"groups": 2}, "nn.conv2d: 5 channels of the result do not make 2 groups"),
+        ([IMAGE, KERNEL], {"groups": 0}, "nn.conv2d: groups must be at least 1, not 0"),
+        ([IMAGE, KERNEL], {"channels": 5}, "nn.conv2d: channels says 5, the weight gives 6"),
+        ([IMAGE, KERNEL], {"kernel_size": (3, 2)}, "nn.conv2d: kernel_size says 2, the weight has 3"),
+        ([IMAGE, KERNEL], {"strides": (1, 2, 3)}, "nn.conv2d: strides must have 1 or 2 numbers, not 3"),
+        ([IMAGE, KERNEL], {"strides": 0}, "nn.conv2d: strides must be at least 1, not 0"),
+        ([IMAGE, KERNEL], {"dilation": (1, -1)}, "nn.conv2d: dilation must be at least 1, not -1"),
+        ([IMAGE, KERNEL], {"padding": (1, 2, 3)}, "nn.conv2d: padding must have 1, 2 or 4 numbers, not 3"),
+        ([IMAGE, KERNEL], {"padding": -1}, "nn.conv2d: padding must be at least 0, not -1"),
+        ([IMAGE, KERNEL], {"padding": "same"}, "nn.conv2d: attribute padding must be int or a tuple of int, not 'same'"),
+        ([IMAGE, KERNEL], {"data_layout": "CHWN"}, "nn.conv2d: data_layout must be 'NCHW' or 'NHWC', not 'CHWN'"),
+        ([IMAGE, KERNEL], {"kernel_layout": "IOHW"}, "nn.conv2d: kernel_layout must be 'OIHW' or 'HWIO' or 'OHWI' or 'HWOI'"),
+        ([IMAGE, KERNEL], {"out_layout": "HW"}, "nn.conv2d: out_layout must be 'NCHW' or 'NHWC', not 'HW'"),
+        ([IMAGE, KERNEL], {"out_dtype": "int8"}, "nn.conv2d: out_dtype='int8' is not valid; valid: "),
+        ([(1, 4, 2, 8), KERNEL], {}, "nn.conv2d: along H the window covers 3 elements, the padded data has 2"),
+        ([IMAGE, (6, 4, 3, 0)], {}, "nn.conv2d: the window is empty along W"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(shapes: list[Any], attrs: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeRelError) as refused:
+        result_type("nn.conv2d", *shapes, **attrs)
+    assert refused.value.message.startswith(message)
+
+
+def test_bools_are_refused() -> None:
+    with pytest.raises(TypeRelError, match=r"nn\.conv2d: data is bool; supported: "):
+        result_type("nn.conv2d", IMAGE, KERNEL, dtype="bool")
+
+
+def test_padding_of_three_numbers_along_one_axis_is_refused() -> None:
+    with pytest.raises(TypeRelError, match=r"nn\.conv1d: padding must have 1 or 2 numbers, not 3"):
+        result_type("nn.conv1d", (1, 4, 8), (6, 4, 3), padding=(1, 1, 1))

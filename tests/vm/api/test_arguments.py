@@ -1,0 +1,102 @@
+"""Python numbers and lists as arguments: they are converted to the parameter's dtype if that keeps their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+
+from ...programs import HEADER
+
+
+def machine(ty: str) -> relay.VirtualMachine:
+    return relay.VirtualMachine(relay.compile(f"{HEADER}def @main(%x: {ty}) {{ copy(%x) }}"))
+
+
+@pytest.mark.parametrize(
+    ("ty", "value"),
+    [
+        ("int32", 2), ("int64", -5), ("uint8", 255), ("float32", 2), ("float32", 0.1), ("float64", 0.1), ("bool", True),
+        ("Tensor[(?), int32]", [1, 2, 3]), ("Tensor[(?, 2), float32]", [[1, 2.5]]), ("Tensor[(2), int8]", (1, -1)),
+    ],
+)  # fmt: skip
+def test_taken(ty: str, value: Any) -> None:
+    result = machine(ty).run(value).numpy()
+    np.testing.assert_array_equal(result, np.asarray(value, result.dtype))
+
+
+@pytest.mark.parametrize(
+    ("ty", "value"), [("uint8", 256), ("uint8", -1), ("int32", 0.5), ("int32", 2**40), ("bool", 1), ("float32", 2**60 + 1)]
+)
+def test_refused_where_the_value_would_change(ty: str, value: Any) -> None:
+    with pytest.raises(relay.InputError, match="has dtype"):
+        machine(ty).run(value)
+
+
+class InflatedShape(np.ndarray):
+    """An array subclass that reports a larger shape than the actual shape."""
+
+    shape = (1 << 20,)  # type: ignore[assignment]
+    ndim = 1  # type: ignore[assignment]
+    size = 1 << 20  # type: ignore[assignment]
+    dtype = np.dtype("float32")  # type: ignore[assignment]
+
+    @property
+    def ctypes(self) -> Any:
+        raise AssertionError("nobody asks")
+
+
+class OtherDtype(np.ndarray):
+    """An array subclass that reports another dtype than the actual dtype."""
+
+    dtype = np.dtype("float32")  # type: ignore[assignment]
+
+
+def test_an_array_is_what_it_is_and_not_what_its_class_says() -> None:
+    vm = machine("Tensor[(?), float32]")
+    x = np.arange(6, dtype=np.float32)
+    np.testing.assert_array_equal(vm.run(x.view(InflatedShape)).numpy(), x)
+    np.testing.assert_array_equal(vm.run([x.view(InflatedShape)][0]).numpy(), x)
+    np.testing.assert_array_equal(vm.run(x.view(np.recarray)).numpy(), x)
+    with pytest.raises(relay.InputError, match="has dtype int8"):
+        vm.run(np.arange(6, dtype=np.int8).view(OtherDtype))
+    for kind in (np.ndarray, relay.Tensor, list, tuple):
+        pretender = type("P", (), {"__class__": property(lambda self, kind=kind: kind)})()
+        with pytest.raises(relay.InputError, match=r"has dtype object|is no tensor"):
+            vm.run(pretender)
+    masked = np.ma.masked_array(x, [False, True, False, False, False, False])
+    with pytest.raises(relay.InputError, match="elements are masked"):
+        vm.run(masked)
+    np.testing.assert_array_equal(vm.run(np.ma.masked_array(x)).numpy(), x)
+
+
+def test_an_argument_whose_own_code_fails_is_refused_with_the_reason() -> None:
+    vm = machine("Tensor[(?), float32]")
+
+    class Broken:
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            raise self.error
+
+    for error in (KeyError("k"), OverflowError("o"), ZeroDivisionError("z"), MemoryError("m")):
+        with pytest.raises(relay.InputError, match="Broken is no tensor") as caught:
+            vm.run(Broken(error))
+        assert caught.value.__cause__ is error
+    with pytest.raises(relay.RelayError, match="out of memory"):
+        vm.run(np.broadcast_to(np.float32(1), (1 << 45,)))
+
+
+def test_the_fields_of_a_tuple_are_those_it_iterates_over() -> None:
+    class Long(tuple):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 2
+
+    vm = relay.VirtualMachine(relay.compile(f"{HEADER}def @main(%p: (float32, float32)) {{ %p.0 + %p.1 }}"))
+    assert vm.run((1.0, 2.0)).item() == 3
+    with pytest.raises(relay.VMError, match="takes 2 values in a tuple, not 3 values"):
+        vm.run(Long((1.0, 2.0, 3.0)))
