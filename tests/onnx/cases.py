@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.loader import DATA_DIR, load_model_tests
 
+#: The kinds of cases: of single operators, of a few, of two exporters, and whole networks.
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
+#: The tolerances of ONNX's runner.
+RTOL, ATOL = 1e-3, 1e-7
 #: The outcomes of a case: right, different values, operators without a converter, a model that is refused, or another error.
 OUTCOMES = ("passed", "wrong", "unsupported", "refused", "error")
 
@@ -52,10 +57,30 @@ def _arrays(values: Any) -> Any:
     return onnx.numpy_helper.to_array(values) if isinstance(values, onnx.TensorProto) else values
 
 
+def cases(kind: str) -> tuple[Case, ...]:
+    """The cases of one of KINDS."""
+    return node_cases() if kind == "node" else file_cases(kind)
+
+
 @functools.cache
 def file_cases(kind: str) -> tuple[Case, ...]:
-    """The cases of a kind that are stored in files: ``simple``, ``pytorch-converted``, ``pytorch-operator``."""
+    """The cases of a kind that are stored in files: ``simple``, ``pytorch-converted``, ``pytorch-operator``, ``light``."""
+    if kind == "light":
+        return tuple(map(_light, sorted(Path(DATA_DIR, kind).glob("*.onnx"))))
     return tuple(_from_folder(c) for c in load_model_tests(kind=kind))
+
+
+def _light(path: Path) -> Case:
+    """A network without stored weights; ONNX's runner gives it numbers from 0 to 1 in order."""
+    model = onnx.load(path)
+    stored = {t.name for t in model.graph.initializer}
+    shapes = [[d.dim_value or 1 for d in i.type.tensor_type.shape.dim] for i in model.graph.input if i.name not in stored]
+    inputs = [(np.arange(n).reshape(s) / n).astype(np.float32) for s in shapes for n in [math.prod(s)]]
+    outputs = [
+        onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.with_name(f"{path.stem}_output_{k}.pb").read_bytes()))
+        for k in range(len(model.graph.output))
+    ]
+    return Case(f"test_{path.stem.removeprefix('light_')}", model, [(inputs, outputs)], RTOL, ATOL)
 
 
 def _from_folder(case: Any) -> Case:

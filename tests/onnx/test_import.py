@@ -192,3 +192,37 @@ def test_metadata() -> None:
     assert relay.frontend.onnx_metadata(model.SerializeToString()) == {"character": "a\nb", "author": ""}
     with pytest.raises(relay.RelayError, match="onnx_metadata: the model"):
         relay.frontend.onnx_metadata(3)
+
+
+@pytest.mark.parametrize(
+    ("operator", "shapes", "attributes", "text"),
+    [
+        ("Add", [["n", 3, 4], [3]], {"broadcast": 1, "axis": 1}, "expand_dims(%y, axis=1)"),
+        ("Mul", [["n", 3], [3]], {"broadcast": 1}, "multiply(%x, %y)"),
+        ("Pow", [["n", 3, 4], [3]], {"broadcast": 1, "axis": -2}, "expand_dims(%y, axis=1)"),
+        ("PRelu", [["n", 3, 4, 4], [3]], {}, "expand_dims(%y, axis=1, num_newaxis=2)"),
+        ("PRelu", [["n", 3, 4, 4], [1]], {}, "multiply(%y, %x)"),
+        ("Sum", [["n", 3], ["n", 3]], {}, "add(%x, %y)"),
+    ],
+)
+def test_operands_of_version_6(operator: str, shapes: list[Any], attributes: dict[str, Any], text: str) -> None:
+    node = helper.make_node(operator, ["x", "y"], ["z"], **attributes)
+    inputs = dict(zip("xy", shapes, strict=True))
+    assert text in relay.frontend.from_onnx(model_of([node], inputs, ["z"]), opset=6)[0].astext()
+
+
+def test_n_grams_that_cannot_be_counted() -> None:
+    common: dict[str, Any] = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0]}
+    for attributes, message in (
+        ({"pool_strings": ["a"], "ngram_indexes": [0]}, "it counts texts"),
+        ({"pool_int64s": [5], "ngram_indexes": [0, 1]}, "ngram_indexes has 2 elements for 1 n-grams"),
+        ({"pool_int64s": [5], "ngram_indexes": [0], "ngram_counts": [2]}, "do not divide a pool of 1 elements"),
+        ({"pool_int64s": [5], "ngram_indexes": [0], "min_gram_length": 2, "max_gram_length": 2}, "no n-grams of 2 to 2"),
+        ({"pool_int64s": [5], "ngram_indexes": [0], "weights": [1.0, 2.0]}, ""),
+    ):
+        node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **{**common, **attributes})
+        model = model_of([node], {"x": ["n"]}, ["y"])
+        if message:
+            assert message in refusal(model, dtype="int64")
+        else:
+            relay.frontend.from_onnx(model, dtype="int64")  # without TFIDF or IDF the weights are not used

@@ -31,6 +31,27 @@ for (_name, _since), _relay in _SAME.items():
     onnx_operator(_name, since=_since)(_direct(_relay))
 
 
+def placed(node: Node, x: Expr, y: Expr) -> Expr:
+    """The second operand as version 6 has it: with ``broadcast`` its axes begin at ``axis`` of the first."""
+    if not node.attr("broadcast", 0) or not node.has("axis"):
+        return y
+    axis, missing = node.axis(node.attr("axis"), node.rank(x)), node.rank(x) - node.rank(y)
+    return y if axis == missing else relay.expand_dims(y, node.rank(y), missing - axis)
+
+
+def _older(convert: Callable[[Node, Expr, Expr], Expr]) -> Callable[[Node, Expr, Expr], Expr]:
+    def converted(node: Node, x: Expr, y: Expr) -> Expr:
+        return convert(node, x, placed(node, x, y))
+
+    return converted
+
+
+for _name in ("Add", "Div", "Mul", "Sub"):
+    onnx_operator(_name, since=6)(_older(_direct(_SAME[_name, 7])))
+for _name in ("And", "Equal", "Greater", "Less", "Or", "Xor"):
+    onnx_operator(_name, since=1)(_older(_direct(_SAME[_name, 7])))
+
+
 @onnx_operator("Pow", since=7)
 def power(node: Node, x: Expr, y: Expr) -> Expr:
     """The result has the dtype of the base; of integers, the power is computed in float64."""
@@ -38,6 +59,9 @@ def power(node: Node, x: Expr, y: Expr) -> Expr:
     compute = dtype if is_float(dtype) else "float64"
     result = relay.power(_as(node, x, compute), _as(node, y, compute))
     return result if compute == dtype else relay.cast(result, dtype)
+
+
+onnx_operator("Pow", since=1)(_older(power))
 
 
 def _as(node: Node, x: Expr, dtype: str) -> Expr:
@@ -68,10 +92,10 @@ def _folded(name: str) -> Callable[..., Expr]:
 
 
 for _name, _relay in (("Sum", "add"), ("Max", "maximum"), ("Min", "minimum")):
-    onnx_operator(_name, since=8)(_folded(_relay))
+    onnx_operator(_name, since=6)(_folded(_relay))
 
 
-@onnx_operator("Mean", since=8)
+@onnx_operator("Mean", since=6)
 def mean(node: Node, *tensors: Expr) -> Expr:
     total = reduce(relay.add, tensors)
     return relay.divide(total, number(len(tensors), node.dtype(tensors[0])))

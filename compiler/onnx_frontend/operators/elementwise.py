@@ -197,6 +197,13 @@ def prelu(node: Node, x: Expr, slope: Expr) -> Expr:
     return relay.where(relay.less(x, number(0, node.dtype(x))), relay.multiply(slope, x), x)
 
 
+@onnx_operator("PRelu", since=6)
+def prelu_by_channel(node: Node, x: Expr, slope: Expr) -> Expr:
+    """Version 6: one slope, or one for each channel."""
+    channels = node.rank(x) - 2
+    return prelu(node, x, slope if node.size(slope, 0) == 1 else relay.expand_dims(slope, 1, max(channels, 0)))
+
+
 @onnx_operator("Cast", since=6)
 def cast(node: Node, x: Expr) -> Expr:
     wanted = dtype_name(node.required("to"), f"the result of {node.label}")

@@ -15,10 +15,19 @@ def batch_normalization(node: Node, x: Expr, scale: Expr, bias: Expr, mean: Expr
     """As in inference."""
     if node.attr("training_mode", 0):
         raise node.error("it is in training mode; programs here are run, not trained")
+    if not node.attr("spatial", 1):
+        raise node.error("with spatial=0 it normalises each element by its own mean, which versions from 9 on do not have")
     if node.rank(x) == 1:
         row = relay.expand_dims(x, 1)
         return relay.squeeze(_batch_norm(node, row, scale, bias, mean, variance), [1])
     return _batch_norm(node, x, scale, bias, mean, variance)
+
+
+@onnx_operator("BatchNormalization", since=6)
+def batch_normalization_in_test(node: Node, x: Expr, scale: Expr, bias: Expr, mean: Expr, variance: Expr) -> Expr:
+    if not node.attr("is_test", 0):
+        raise node.error("it is in training mode; programs here are run, not trained")
+    return batch_normalization(node, x, scale, bias, mean, variance)
 
 
 def _batch_norm(node: Node, x: Expr, scale: Expr, bias: Expr, mean: Expr, variance: Expr) -> Expr:

@@ -66,7 +66,7 @@ def _broadcast(a: Expr, count_a: int, b: Expr, count_b: int) -> Expr:
     return relay.where(relay.equal(a, numbers([1] * most)), b, a)
 
 
-@onnx_operator("Gemm", since=7)
+@onnx_operator("Gemm", since=6)
 def gemm(node: Node, a: Expr, b: Expr, c: Expr | None) -> Expr:
     product = relay.nn.matmul(a, b, transpose_a=bool(node.attr("transA", 0)), transpose_b=bool(node.attr("transB", 0)))
     alpha, beta, dtype = node.attr("alpha", 1.0), node.attr("beta", 1.0), node.dtype(a)

@@ -1,0 +1,69 @@
+"""ONNX's own suite: every case of every kind, each case that does not run with its reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from relayvm.frontend import OnnxBackend
+
+from .cases import KINDS, Case, cases, node_cases, outcome
+from .core import is_core
+from .expectations import COARSE, NOT_RUN, why_not_run
+
+#: The cases of single operators are tested in so many parts, each with a case of most operators.
+PARTS = 24
+#: The outcomes of cases with a reason in NOT_RUN.
+REFUSED = ("unsupported", "refused")
+
+
+def mistakes(chosen: tuple[Case, ...], device: str) -> list[str]:
+    """The cases whose outcome is not the expected one."""
+    found = []
+    for case in chosen:
+        rtol, atol = COARSE.get(case.name, (0.0, 0.0))
+        case = replace(case, rtol=max(case.rtol, rtol), atol=max(case.atol, atol))
+        end = outcome(case, lambda model: OnnxBackend.prepare(model, device, opt_level=1))
+        allowed = REFUSED if why_not_run(case.name) else ("passed",)
+        if end.kind not in allowed:
+            found.append(f"{case.name}: {end.kind} {end.reason}")
+    return found
+
+
+@pytest.mark.extensive(part=(0,), device=("sim",))
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_operators(part: int, device: str) -> None:
+    assert not mistakes(node_cases()[part::PARTS], device)
+
+
+@pytest.mark.extensive
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "node"])
+def test_models(kind: str) -> None:
+    assert not mistakes(cases(kind), "cpu")
+
+
+@pytest.mark.extensive
+def test_every_pattern_is_of_a_case() -> None:
+    names = [c.name for kind in KINDS for c in cases(kind)]
+    counts = Counter(map(why_not_run, names))
+    assert set(counts) == {"", *(r.why for r in NOT_RUN)} and set(COARSE) <= set(names)
+    core = [c.name for c in node_cases() if is_core(c)]
+    assert len(core) >= 1588 and sum(not why_not_run(n) for n in core) >= 1540
+
+
+@pytest.mark.extensive
+@pytest.mark.parametrize("name", [n for n in COARSE if not n.endswith("_expanded")])
+def test_results_are_nearer_to_the_exact_values_than_the_expected_ones(name: str) -> None:
+    case = next(c for c in node_cases() if c.name == name)
+    inputs, [want] = case.data_sets[0]
+    [have] = OnnxBackend.prepare(case.model).run(list(inputs))
+    wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in inputs]
+    [exact] = ReferenceEvaluator(case.model).run(None, {
+        i.name: a for i, a in zip(case.model.graph.input, wide, strict=True)})  # fmt: skip
+    assert exact.dtype == np.float64
+    assert np.abs(have - exact).max() < np.abs(want - exact).max()
