@@ -39,7 +39,7 @@ class Namespace:
             return COMPOSED[full]
         if full in REGISTRY and REGISTRY[full].in_language:
             return operator_function(REGISTRY[full])
-        if any(known.startswith(full + ".") for known in _names()):
+        if _is_namespace(full + "."):
             return Namespace(full + ".")
         why = absence(full)
         text = f"there is no relay.{full}: {why}" if why else f"there is no operator {full}{did_you_mean(full, _names())}"
@@ -60,6 +60,13 @@ operators = Namespace()
 
 def _names() -> list[str]:
     return [*(name for name, op in REGISTRY.items() if op.in_language), *COMPOSED]
+
+
+def _is_namespace(prefix: str) -> bool:
+    """Whether a name begins so; an importer asks for each of its nodes."""
+    return any(n.startswith(prefix) and op.in_language for n, op in REGISTRY.items()) or any(
+        n.startswith(prefix) for n in COMPOSED
+    )
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from ...ops.core.tensor_types import TensorType, Type
 from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
-from .model import FunctionDef, Model, NodeDef, function_of
+from .model import FunctionDef, Model, NodeDef, function_of, printable
 from .operator_table import domain_of
 from .tensors import DTYPE_OF
 
@@ -73,7 +73,7 @@ def body_for(node: NodeDef, version: int, types: Sequence[Type | None], attribut
 def _first_line(error: Exception) -> str:
     """The first line of an error's text, which the package makes of the model's names."""
     text = str(error).strip().partition("\n")[0]
-    return "".join(c if c.isprintable() else "?" for c in text)[:MESSAGE]
+    return printable(text)[:MESSAGE]
 
 
 def _resolved(node: NodeDef, attributes: Mapping[str, Any]) -> bytes:

@@ -38,7 +38,8 @@ class GraphConverter:
         self.absent: set[str] = set()  # the inputs of a function that its call omits
         if depth > MAX_NESTING:
             message = f"subgraphs and functions are nested more than {MAX_NESTING} deep"
-            raise ModelError(message, None if caller is None else caller.span, code=codes.Model.GRAPH)
+            label, span = ("", None) if caller is None else (f"{caller.label}: ", caller.span)
+            raise ModelError(label + message, span, code=codes.Model.GRAPH)
 
     # ---- values ----------------------------------------------------------------------------------------------------------
 
@@ -82,7 +83,16 @@ class GraphConverter:
                 if error.node.outputs != list(node.proto.output):
                     raise  # an `If` within a subgraph or function, whose rest fits no branch
                 return forked(self, nodes[at:], outputs, error)
+        missing = [name for name in outputs if not self._is_defined(name)]
+        if missing:
+            raise ModelError(f"the output {missing[0]!r} is defined by no node", code=codes.Model.GRAPH)
         return [self.value(name, None) for name in outputs]
+
+    def _is_defined(self, name: str) -> bool:
+        graph: GraphConverter | None = self
+        while graph is not None and name not in graph.values:
+            graph = graph.outer
+        return graph is not None
 
     def path(self, scope: Scope) -> GraphConverter:
         """This converter with the values of now, for one branch of a fork, into another scope."""
@@ -106,6 +116,10 @@ class GraphConverter:
 
     def _node(self, node: NodeDef) -> None:
         span = node.span if self.caller is None else self.caller.span
+        self.model.nodes_left -= 1
+        if self.model.nodes_left < 0:
+            message = f"{(self.caller or node).label}: calls of functions and rounds of loops make too many nodes"
+            raise ModelError(message, span, code=codes.Model.GRAPH)
         own = model_function(self.model, node)
         if own is not None:
             self._inline(node, own, {**self.model.versions, **own.versions})

@@ -14,6 +14,8 @@ from .tensors import TensorReader
 
 #: The deepest nesting of subgraphs and of calls of functions.
 MAX_NESTING = 32
+#: The most nodes that are converted: so many, and so many for each node of the file.
+MOST_NODES, EACH_NODE = 4_000, 128
 #: Versions are below this number; the package takes 32 bits.
 _VERSIONS = 1 << 31
 _GRAPH, _GRAPHS = 5, 10
@@ -32,7 +34,12 @@ class NodeDef:
     @property
     def label(self) -> str:
         """Operator and name for messages."""
-        return f"{self.proto.op_type} {self.name!r}" if self.name else str(self.proto.op_type)
+        return label_of(str(self.proto.op_type), self.name)
+
+
+def label_of(operator: str, name: str) -> str:
+    """Operator and name of a node for messages."""
+    return f"{operator} {name!r}" if name else operator
 
 
 @dataclass(eq=False)
@@ -62,6 +69,8 @@ class Model:
     functions: Mapping[tuple[str, str, str], FunctionDef]
     source: SourceText
     tensors: TensorReader
+    #: The nodes that may still be converted: functions are converted at each call, and bodies of loops until their types settle.
+    nodes_left: int = 0
 
     @staticmethod
     def of(proto: Any, name: str, folder: Path | None, opset: int | None) -> Model:
@@ -78,7 +87,9 @@ class Model:
         if not versions:
             help = "give the version as opset="
             raise ModelError("the model does not say which version of the operators it uses (opset_import)", help=help)
-        return Model(proto, graphs[0], versions, functions, _listing(graphs, name), TensorReader(folder))
+        count = sum(len(nodes_of(g)) for g in graphs)
+        source, tensors = _listing(graphs, name), TensorReader(folder)
+        return Model(proto, graphs[0], versions, functions, source, tensors, MOST_NODES + EACH_NODE * count)
 
 
 def _versions(imports: Any) -> dict[str, int]:
@@ -100,19 +111,23 @@ def _graph(proto: Any, nodes: Any) -> GraphDef:
     todo: list[tuple[GraphDef, Any, int]] = [(root, nodes, 1)]
     while todo:
         graph, protos, depth = todo.pop()
-        if depth > MAX_NESTING:
-            message = f"subgraphs are nested more than {MAX_NESTING} deep"
-            raise ModelError(message, code=codes.Model.GRAPH)
         for p in protos:
-            node = NodeDef(p, _printable(p.name or next((o for o in p.output if o), "")))
+            node = NodeDef(p, printable(p.name or next((o for o in p.output if o), "")))
             graph.nodes.append(node)
             for a in p.attribute:
                 inner = [a.g] if a.type == _GRAPH else list(a.graphs) if a.type == _GRAPHS else []
+                if inner and depth >= MAX_NESTING:
+                    raise too_deep(node.label)
                 for g in inner:
                     made = GraphDef(g, [])
                     node.graphs.setdefault(a.name, []).append(made)
                     todo.append((made, g.node, depth + 1))
     return root
+
+
+def too_deep(label: str) -> ModelError:
+    """The error for a node with a subgraph that is nested too deep."""
+    return ModelError(f"{label}: its subgraph is nested more than {MAX_NESTING} deep", code=codes.Model.GRAPH)
 
 
 def nodes_of(graph: GraphDef) -> list[NodeDef]:
@@ -131,8 +146,8 @@ def _listing(graphs: Sequence[GraphDef], name: str) -> SourceText:
     """The text with a line for each node; sets the nodes' spans."""
     lines, nodes = [], [n for g in graphs for n in nodes_of(g)]
     for node in nodes:
-        inputs = ", ".join(map(_printable, node.proto.input))
-        lines.append(f"{node.name}: {_printable(node.proto.op_type)}({inputs})")
+        inputs = ", ".join(map(printable, node.proto.input))
+        lines.append(f"{node.name}: {printable(node.proto.op_type)}({inputs})")
     source, start = SourceText(name, "\n".join(lines)), 0
     for node, line in zip(nodes, lines, strict=True):
         node.span = Span(source, start, start + len(line))
@@ -140,5 +155,6 @@ def _listing(graphs: Sequence[GraphDef], name: str) -> SourceText:
     return source
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """The text with a question mark for each character that is not printable."""
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ..type_inference.call_rules import Mistake
 from ..type_inference.type_match import TypeMismatch, join
 from .model import GraphDef
 from .scope import Scope
+
+#: The values that an attribute chooses from.
+Chosen = TypeVar("Chosen")
 
 
 class Graph(Protocol):
@@ -66,6 +69,14 @@ class Node:
         if name not in self.attributes:
             raise self.error(f"the attribute {name} is missing")
         return self.attr(name)
+
+    def choice(self, name: str, values: Mapping[Any, Chosen], default: Any) -> Chosen:
+        """The value of ``values`` that an attribute chooses.  Raises ModelError for an attribute that is none of its keys."""
+        given = self.attr(name, default)
+        if given not in values:
+            valid = ", ".join(map(str, values))
+            raise self.error(f"the attribute {name} is {given!r}", f"its values are {valid}")
+        return values[given]
 
     # ---- expressions -----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from typing import Any
 from ...vm.api.argument_errors import wrong
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ArgumentError, FileError, ModelError
-from .model import Model
+from .model import MAX_NESTING, Model, label_of, printable, too_deep
+from .nesting import deep_node
 
 #: The suffix of a model's file.
 SUFFIX = ".onnx"
@@ -55,6 +56,9 @@ def _parsed(data: bytes, name: str, onnx: Any) -> Any:
     try:
         proto.ParseFromString(data)
     except DecodeError:
+        deep = deep_node(data, MAX_NESTING)
+        if deep is not None:
+            raise too_deep(printable(label_of(*deep))) from None
         raise ModelError(f"{name} is no ONNX model, or it is damaged", code=codes.Model.FORMAT) from None
     if not proto.HasField("graph"):
         raise ModelError(f"{name} is no ONNX model: it has no graph", code=codes.Model.FORMAT)

@@ -92,8 +92,10 @@ class TensorReader:
         return {path.relative_to(folder).as_posix(): path for path in self._mapped}
 
     def _file(self, path: Path) -> Any:
-        """The mapped file; an empty file cannot be mapped."""
+        """The mapped file; an empty file cannot be mapped, and reading from a pipe would wait."""
         if path not in self._mapped:
+            if path.exists() and not path.is_file():
+                raise OSError(None, "it is no file of data")
             with path.open("rb") as file:
                 empty = not path.stat().st_size
                 self._mapped[path] = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -38,8 +38,9 @@ def declared_type(info: Any, names: SizeNames, shape: Any = None, dtype: str | N
     what = f"the input {info.name!r}"
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
-        described = {None: "no type", "sequence_type": "the type of a sequence", "optional_type": "the type of an optional"}
-        raise ModelError(f"{what} has {described.get(kind, f'a type {kind}')}, not of a tensor", code=codes.Model.TYPE)
+        described = {None: "no type", "sequence_type": "the type of a sequence, not of a tensor",
+                     "optional_type": "the type of an optional, not of a tensor"}  # fmt: skip
+        raise ModelError(f"{what} has {described.get(kind, f'a type {kind}, not of a tensor')}", code=codes.Model.TYPE)
     tensor = info.type.tensor_type
     found = a_dtype(dtype) if dtype is not None else dtype_name(tensor.elem_type, what)
     if shape is not None:

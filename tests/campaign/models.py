@@ -1,4 +1,5 @@
-"""ONNX models: the ONNX suite's, altered as bytes and as graphs; each is imported and compiled, or refused by a diagnostic.
+"""ONNX models: the ONNX suite's and torch's, altered as bytes and as graphs; each is imported and compiled, or refused by a
+diagnostic.  Half of them are read from a file with files beside it.
 
 A diagnostic has a text of bounded length without control characters.  A model that compiles passes the verifier, and its
 executable is written and read back.  No kernel is compiled.  The memory of the process is limited, so that a model that
@@ -7,11 +8,16 @@ promises a huge tensor shows.
 
 from __future__ import annotations
 
+import atexit
 import functools
+import os
 import random
+import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import onnx
 
@@ -27,6 +33,9 @@ from .part import Part
 _MESSAGE = 64 << 10
 #: Bytes of a model that is altered: a compile of a large one takes as long as a hundred others.
 _MODEL = 6000
+#: One in so many models is a larger one of torch's exporters.
+_LARGE = 40
+_TORCH = Path(__file__).parents[1] / "onnx" / "from_torch"
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,26 @@ def _bases() -> tuple[bytes, ...]:
     return tuple(data for data in models if len(data) <= _MODEL)
 
 
+@functools.cache
+def _large() -> tuple[bytes, ...]:
+    """The models of torch's exporters."""
+    return tuple(path.read_bytes() for path in sorted(_TORCH.glob("*.onnx")))
+
+
+@functools.cache
+def _folder() -> Path:
+    """A folder with a model's files."""
+    folder = Path(tempfile.mkdtemp(prefix="relayvm_models_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "weights.bin").write_bytes(bytes(range(64)))
+    (folder / "empty.bin").write_bytes(b"")
+    (folder / "folder").mkdir()
+    (folder / "link.bin").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "pipe.bin")
+    assert {p.name for p in folder.iterdir()} == set(graphs.BESIDE)
+    return folder
+
+
 class Models(Part[Model]):
     """Altered ONNX models."""
 
@@ -64,21 +93,25 @@ class Models(Part[Model]):
     def draw(self, seed: int) -> Model:
         """A third as bytes, two thirds as graphs."""
         r = random.Random(seed)
-        base = r.choice(_bases())
+        base = r.choice(_large() if r.randrange(_LARGE) == 0 else _bases())
         if r.randrange(3) == 0:
             return Model(graphs.altered_bytes(r, base, r.choice(_bases())))
         return Model(graphs.altered_graph(r, base, r.choice(_bases())))
 
     def check(self, case: Model) -> str | None:
         """A mistake in the diagnostic or the executable."""
+        source: bytes | Path = case.data
+        if len(case.data) % 2:
+            source = _folder() / "m.onnx"
+            source.write_bytes(case.data)
         try:
-            module, params = relay.frontend.from_onnx(case.data)
+            module, params = relay.frontend.from_onnx(source)
         except relay.RelayError as error:
-            return self._refused(error, "refused by the importer")
+            return self._refused(error, "the importer")
         try:
             exe = relay.compile(module, target="cpu", params=params)
         except relay.RelayError as error:
-            return self._refused(error, "refused by the compiler")
+            return self._refused(error, "the compiler")
         self.seen["compiled"] += 1
         verify(exe)
         data = to_bytes(exe)
@@ -87,7 +120,7 @@ class Models(Part[Model]):
         return None
 
     def _refused(self, error: relay.RelayError, stage: str) -> str | None:
-        self.seen[stage] += 1
+        self.seen[f"refused by {stage}: {error.code.replace('/', ' ')}"] += 1
         text = str(error)
         if not text or not all(d.message for d in error.diagnostics):
             return "the message is empty"

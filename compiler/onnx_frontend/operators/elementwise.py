@@ -151,7 +151,7 @@ def swish(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("Gelu", since=20)
 def gelu(node: Node, x: Expr) -> Expr:
-    return gelu_of(node, x, is_tanh=node.attr("approximate", "none") == "tanh")
+    return gelu_of(node, x, is_tanh=node.choice("approximate", {"none": False, "tanh": True}, "none"))
 
 
 def gelu_of(node: Node, x: Expr, *, is_tanh: bool) -> Expr:

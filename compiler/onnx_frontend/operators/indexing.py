@@ -67,12 +67,12 @@ _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min"
 @onnx_operator("Scatter", "ScatterElements", since=9)
 def scatter_elements(node: Node, x: Expr, indices: Expr, updates: Expr) -> Expr:
     axis = node.axis(node.attr("axis", 0), node.rank(x))
-    return relay.scatter_elements(x, indices, updates, axis, _REDUCTIONS[node.attr("reduction", "none")])
+    return relay.scatter_elements(x, indices, updates, axis, node.choice("reduction", _REDUCTIONS, "none"))
 
 
 @onnx_operator("ScatterND", since=11)
 def scatter_nd(node: Node, x: Expr, indices: Expr, updates: Expr) -> Expr:
-    return relay.scatter_nd(x, _coordinates_first(node, indices), updates, _REDUCTIONS[node.attr("reduction", "none")])
+    return relay.scatter_nd(x, _coordinates_first(node, indices), updates, node.choice("reduction", _REDUCTIONS, "none"))
 
 
 @onnx_operator("TensorScatter", since=24)

@@ -42,13 +42,16 @@ def window_attributes(node: Node, x: Expr, kernel: list[int | None], *, strided:
     sizes = node.attr("kernel_shape", kernel)
     if any(n is None for n in sizes):
         raise node.error("kernel_shape must be given if the size of the kernel is known at run time only")
-    ones, auto = [1] * spatial, node.attr("auto_pad", "NOTSET")
+    automatic = {"NOTSET": "NOTSET", "VALID": "VALID", "SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
+    ones, auto = [1] * spatial, node.choice("auto_pad", automatic, "NOTSET")
     strides, dilations = node.attr("strides", ones), node.attr("dilations", ones)
     pads = node.attr("pads", [0] * (2 * spatial)) if auto == "NOTSET" else [0] * (2 * spatial)
     for name, values, count in (("kernel_shape", sizes, spatial), ("strides", strides, spatial),
                                 ("dilations", dilations, spatial), ("pads", pads, 2 * spatial)):  # fmt: skip
         if len(values) != count:
             raise node.error(f"{name} has {len(values)} numbers; {count} are wanted for {spatial} spatial axes")
+        if name != "pads" and min(values, default=1) < 1:
+            raise node.error(f"{name} has the number {min(values)}; 1 is the smallest")
     auto = auto if auto.startswith("SAME") else ""
     window = Window(sizes, strides, dilations, pads[:spatial], pads[spatial:], auto)
     return _same(node, x, window) if strided and auto and None not in node.sizes(x)[2:] else window

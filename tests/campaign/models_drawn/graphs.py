@@ -12,6 +12,9 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 SIZES = (-(2**63), -(2**31), -2, -1, 0, 1, 2, 3, 7, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1)
 NAMES = ("", "x", "../../etc/passwd", "a" * 5000, "é\u202e\x1b[31m", "%x", "main", "0", "x;y", "\n")
 
+#: Files beside each model: weights, an empty file, a folder, a link out of the folder, a pipe.
+BESIDE = ("weights.bin", "empty.bin", "folder", "link.bin", "pipe.bin")
+
 
 def altered_bytes(r: random.Random, data: bytes, other: bytes) -> bytes:
     """The bytes with some flipped, cut, doubled or taken from another model."""
@@ -220,6 +223,73 @@ def _nest(r: random.Random, model: ModelProto, graph: GraphProto, donor: GraphPr
     graph.CopyFrom(inner)
 
 
+def _function(r: random.Random, model: ModelProto, graph: GraphProto, donor: GraphProto) -> None:
+    """The nodes as a function of the model; some call themselves, lack an output, or have no versions."""
+    name = r.choice(("F", "Relu", "Add", r.choice(NAMES)))
+    function = model.functions.add(name=name, domain=r.choice(("own", "", "com.microsoft")))
+    function.input.extend(v.name for v in graph.input)
+    function.output.extend(r.choice(([v.name for v in graph.output], [r.choice(NAMES)], [])))
+    function.node.extend(graph.node)
+    call = onnx.helper.make_node(name, list(function.input), [v.name for v in graph.output], domain=function.domain)
+    if r.randrange(3) == 0:
+        function.node.append(call)
+    if r.randrange(4):
+        function.opset_import.extend(model.opset_import)
+        function.opset_import.add(domain=function.domain, version=1)
+    if r.randrange(4):
+        del graph.node[:]
+        graph.node.append(call)
+        model.opset_import.add(domain=function.domain, version=1)
+
+
+def _type(r: random.Random, model: ModelProto, graph: GraphProto, donor: GraphProto) -> None:
+    """A value that is declared as a sequence, an optional, a map or a sparse tensor, or against its computation."""
+    declared = [*graph.input, *graph.output, *graph.value_info]
+    match r.randrange(5):
+        case 0 if declared:
+            kind = r.choice(declared).type
+            element = onnx.TypeProto.FromString(kind.SerializeToString())
+            part = r.choice((kind.sequence_type, kind.optional_type))
+            part.elem_type.CopyFrom(element)
+        case 1 if declared:
+            r.choice(declared).type.map_type.key_type = r.choice((1, 7, 8, 99))
+        case 2 if declared:
+            r.choice(declared).type.sparse_tensor_type.elem_type = 1
+        case 3 if declared:
+            graph.value_info.append(r.choice(declared))
+            graph.value_info[-1].type.tensor_type.elem_type = r.choice((1, 7, 9, 16))
+        case 4 if names := _values(graph):
+            info = onnx.helper.make_tensor_value_info(r.choice(names), r.choice((1, 7, 9)), [r.choice(SIZES)])
+            r.choice((graph.value_info, graph.output, graph.input)).append(info)
+
+
+def _sparse(r: random.Random, model: ModelProto, graph: GraphProto, donor: GraphProto) -> None:
+    """A stored sparse tensor, or one in segments."""
+    name = r.choice([*_values(graph), *NAMES])
+    if r.randrange(2):
+        tensor = graph.sparse_initializer.add(dims=[r.choice(SIZES)])
+        tensor.values.name, tensor.values.data_type = name, 1
+    else:
+        graph.initializer.add(name=name, data_type=1, dims=[4], float_data=[1, 2]).segment.begin = r.choice(SIZES)
+
+
+def _beside(r: random.Random, model: ModelProto, graph: GraphProto, donor: GraphProto) -> None:
+    """A tensor in a file beside the model, in a folder or a link there, or outside."""
+    tensor = r.choice(graph.initializer) if graph.initializer else graph.initializer.add(name="w", data_type=1, dims=[2])
+    for field in ("raw_data", "float_data", "int64_data", "int32_data"):
+        tensor.ClearField(field)
+    tensor.data_location = TensorProto.EXTERNAL
+    places = (*BESIDE, *(f"./{b}" for b in BESIDE), "../weights.bin", "/dev/zero", "a/../weights.bin", "a\0b", "")
+    for key, values in (
+        ("location", places),
+        ("offset", ("0", "3", "-1", "9" * 30, "0x8")),
+        ("length", ("8", "-8", "1" * 9, "")),
+    ):
+        if key == "location" or r.randrange(2):
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, r.choice(values)
+
+
 Alteration = Callable[[random.Random, ModelProto, GraphProto, GraphProto], None]
 ALTERATIONS: tuple[Alteration, ...] = (
     _operator,
@@ -237,4 +307,8 @@ ALTERATIONS: tuple[Alteration, ...] = (
     _order,
     _graft,
     _nest,
+    _function,
+    _type,
+    _sparse,
+    _beside,
 )

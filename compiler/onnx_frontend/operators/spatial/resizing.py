@@ -193,7 +193,8 @@ def resized(node: Node, x: Expr, axes: list[_Axis], mode: _Mode) -> Expr:
 
 
 def _mode(node: Node, coordinates: str) -> _Mode:
-    method = {"nearest": "nearest", "cubic": "cubic"}.get(node.attr("mode", "nearest"), "linear")
+    methods = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
+    method = node.choice("mode", methods, "nearest")
     return _Mode(
         method, coordinates, node.attr("nearest_mode", "round_prefer_floor"), node.attr("cubic_coeff_a", -0.75),
         bool(node.attr("exclude_outside", 0)), bool(node.attr("antialias", 0)) and method != "nearest",

@@ -28,7 +28,7 @@ def grid_sample(node: Node, x: Expr, grid: Expr) -> Expr:
     rank = spatial + 2
     first = relay.transpose(grid, [0, rank - 1, *range(1, rank - 1)])
     return relay.image.grid_sample(
-        x, first, _METHODS[node.attr("mode", "linear")], _LAYOUTS[spatial],
+        x, first, node.choice("mode", _METHODS, "linear"), _LAYOUTS[spatial],
         node.attr("padding_mode", "zeros"), bool(node.attr("align_corners", 0)),
     )  # fmt: skip
 
@@ -97,7 +97,7 @@ def _samples(node: Node, x: Expr, rois: Expr, axis: int, bins: int) -> _Samples:
 @onnx_operator("RoiAlign", since=10)
 def roi_align(node: Node, x: Expr, rois: Expr, images: Expr) -> Expr:
     """The mean of the samples of each bin; with `mode=max` the largest of the weighted elements around the samples."""
-    dtype, is_max = node.dtype(x), node.attr("mode", "avg") == "max"
+    dtype, is_max = node.dtype(x), node.choice("mode", {"avg": False, "max": True}, "avg")
     rows = _samples(node, x, rois, 0, node.attr("output_height", 1))
     columns = _samples(node, x, rois, 1, node.attr("output_width", 1))
     zero, one, none = number(0, "float64"), number(1, "float64"), number(-np.inf, "float64")
