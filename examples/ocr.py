@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +36,21 @@ PAGE = (
     "0123456789 ABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "One executable serves every picture.",
 )
+#: The files of the models in the package.
+MODELS = {
+    "detection": "ch_PP-OCRv4_det_infer",
+    "direction": "ch_ppocr_mobile_v2.0_cls_infer",
+    "recognition": "ch_PP-OCRv4_rec_infer",
+}
 Box = list[list[float]]
+
+
+def model_file(name: str) -> Path:
+    """The file of one of ``MODELS`` in the installed package, which is not imported."""
+    found = importlib.util.find_spec("rapidocr_onnxruntime")
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit("the package rapidocr-onnxruntime is not installed: pip install 'relayvm[ocr]'")
+    return Path(found.submodule_search_locations[0]) / "models" / f"{MODELS[name]}.onnx"
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,7 @@ def sessions_of(session: type) -> Iterator[None]:
 
 def reader(device: str = "cpu") -> Callable[[Image.Image], list[Line]]:
     """A function from a picture to its lines, from top to bottom; the models run on ``device``."""
+    model_file("detection")  # says which package is missing
     from rapidocr_onnxruntime import RapidOCR
 
     with sessions_of(type("DeviceSession", (Session,), {"device": device})):

@@ -4,9 +4,9 @@
 
 Without SOUND.wav the program makes a sound of its own: sentences of sung vowels, and pauses.
 
-A model of the package `silero-vad` (`pip install 'relayvm[voice]'`, or `pip install --no-deps silero-vad`: only the model's file is
-used) runs on the virtual machine.  Each call takes the next 32 ms of sound and the state of a recurrent network, and returns the
-probability of speech and the next state.  The state stays on the device.
+A model of the package `silero-vad` runs on the virtual machine: `pip install 'relayvm[voice]'`, or
+`pip install --no-deps silero-vad`, for the program uses the model's file only.  Each call takes the next 32 ms of sound and the
+state of a recurrent network, and returns the probability of speech and the next state.  The state stays on the device.
 """
 
 from __future__ import annotations
