@@ -28,6 +28,30 @@ stored tensor, or a computation from stored tensors and known sizes.
 
 `relay.frontend.OnnxBackend` is a backend of `onnx.backend.base`: ONNX's own suite runs on it (`python -m tests.onnx`).
 
+`relay.compile("model.onnx")` and the commands store the executable beside the kernels and load it as long as nothing that
+the compiler reads has changed: [cache.md](cache.md#executables-of-models). `relay.frontend.onnx_metadata("model.onnx")` reads
+the texts that an exporter stored in the model, such as the characters of a recognition model.
+
+## Two applications
+
+    python examples/ocr.py PICTURE                  # pip install 'relayvm[ocr]'
+    python examples/voice_activity.py SOUND.wav     # pip install --no-deps silero-vad
+
+[ocr.py](../examples/ocr.py) prints the lines of text in a picture with their boxes, and writes the picture with the boxes
+drawn. Three models of the package `rapidocr-onnxruntime` run on the virtual machine: detection for any number and size of
+pictures, direction, recognition of lines of any width. The package's own code prepares their inputs and reads their outputs,
+with `Session` of the example in place of the package's class. Without PICTURE the example draws a page and counts the characters
+that it reads.
+
+[voice_activity.py](../examples/voice_activity.py) prints where speech begins and ends in a sound. A model of the package
+`silero-vad` takes the next 32 ms and the state of a recurrent network. The state stays on the device: a call copies one
+probability to the host. The extra `voice` installs the whole package, with torch; the example needs the model's file only.
+
+`benchmarks/onnx_models.py` measures the models side by side with onnxruntime: the first process, later processes, the import, the
+time of a run.
+
+## Operators
+
 | operator | domain | from version | |
 |---|---|---|---|
 """
