@@ -101,21 +101,22 @@ def frames(sound: np.ndarray, samples: int) -> Iterator[np.ndarray]:
 
 def speech(probabilities: list[float], frame_s: float) -> list[tuple[float, float]]:
     """Begin and end of each stretch of speech, in seconds."""
-    found: list[tuple[float, float]] = []
-    begin: float | None = None
-    quiet_since: float | None = None
+    found: list[tuple[int, int]] = []
+    begin: int | None = None
+    quiet: int | None = None  # the first of the quiet frames up to now
     for number, p in enumerate(probabilities):
-        at = number * frame_s
         if begin is None:
-            begin, quiet_since = (at, None) if p >= BEGIN else (None, None)
+            begin, quiet = (number, None) if p >= BEGIN else (None, None)
         elif p >= END:
-            quiet_since = None
+            quiet = None
         else:
-            quiet_since = at if quiet_since is None else quiet_since
-            if at + frame_s - quiet_since >= QUIET_S:
-                found.append((begin, quiet_since))
+            quiet = number if quiet is None else quiet
+            if (number + 1 - quiet) * frame_s >= QUIET_S:
+                found.append((begin, quiet))
                 begin = None
-    return [*found, (begin, len(probabilities) * frame_s)] if begin is not None else found
+    if begin is not None:
+        found.append((begin, len(probabilities)))
+    return [(first * frame_s, end * frame_s) for first, end in found]
 
 
 def main() -> int:

@@ -230,9 +230,9 @@ def test_stretches_of_speech() -> None:
 
     high, low, between = [0.9], [0.1], [0.4]
     assert speech(low * 5, 0.05) == [] == speech([], 0.05)
-    assert speech(low + high * 2 + low * 2 + high, 0.05) == [(0.05, 0.15000000000000002), (0.25, 0.30000000000000004)]
-    assert speech(high + low + high + low * 2, 0.05) == [(0.0, 0.15000000000000002)], "one quiet frame is no pause"
-    assert speech(between * 3, 0.05) == [] and speech(high + between * 3, 0.05) == [(0.0, 0.2)]
+    assert speech(low + high * 2 + low * 2 + high, 0.05) == [(1 * 0.05, 3 * 0.05), (5 * 0.05, 6 * 0.05)]
+    assert speech(high + low + high + low * 2, 0.05) == [(0.0, 3 * 0.05)], "one quiet frame is no pause"
+    assert speech(between * 3, 0.05) == [] and speech(high + between * 3, 0.05) == [(0.0, 4 * 0.05)]
     parts: list[Any] = [part.tolist() for part in frames(np.ones(3, np.float32), 2)]
     assert parts == [[1.0, 1.0], [1.0, 0.0]]
 
