@@ -138,7 +138,7 @@ def _in_this_process(args: argparse.Namespace) -> int:
     from . import emulated
 
     if args.start is not None:
-        from . import cold
+        from .measures import cold
 
         if args.emulated:
             emulated.plug_in()

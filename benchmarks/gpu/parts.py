@@ -13,7 +13,7 @@ from .scale import Scale
 
 @dataclass(frozen=True)
 class Part:
-    """``module``: its ``measure(record, scale[, seconds])`` does it.
+    """``module``: a file in ``measures``; its ``measure(record, scale[, seconds])`` does it.
 
     ``seconds``: the most it may take, of WHOLE_S; None: all that is not kept for the parts behind it.  ``least``: what the parts
     before it have to leave it.
@@ -27,7 +27,7 @@ class Part:
 
     def measure(self, record: Recorder, scale: Scale, seconds: float) -> None:
         """Do it in this process.  Raises NotRun, and whatever else goes wrong."""
-        function = importlib.import_module(f".{self.module}", __package__).measure
+        function = importlib.import_module(f".measures.{self.module}", __package__).measure
         wants_time = "seconds" in inspect.signature(function).parameters
         function(record, scale, *([seconds] if wants_time else []))
 

@@ -86,7 +86,7 @@ def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
     broken.mkdir()
     (broken / "sitecustomize.py").write_text(
         "import sys\nclass Refuse:\n    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'gpu.launches':\n            raise OSError('the disk is on fire')\n"
+        "        if name == 'gpu.measures.launches':\n            raise OSError('the disk is on fire')\n"
         "sys.meta_path.insert(0, Refuse())\n"
     )
     code, data, page = gpu(tmp_path / "out", "--only", "doctor", "launches", PYTHONPATH=str(broken))
@@ -142,9 +142,9 @@ def test_the_group_of_a_process_goes_with_it(tmp_path: Path) -> None:
 
 def test_what_was_not_reached_in_time_is_unfinished_and_no_failure(tmp_path: Path) -> None:
     from gpu.figures import Recorder, Unfinished
+    from gpu.measures.sanitizer import NONE, _judge
+    from gpu.measures.suite import Outcomes, judge
     from gpu.processes import Ended
-    from gpu.sanitizer import NONE, _judge
-    from gpu.suite import Outcomes, judge
 
     def judged(outcome: str, stopped: bool, code: int | None) -> tuple[str, str]:
         record = Recorder(tmp_path / "part.json", "tests")
@@ -171,7 +171,7 @@ def test_what_was_not_reached_in_time_is_unfinished_and_no_failure(tmp_path: Pat
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_tests_stop_when_their_time_is_over_and_those_that_ran_are_counted(tmp_path: Path, workers: str) -> None:
     from gpu import recorded
-    from gpu.suite import environment, outcomes
+    from gpu.measures.suite import environment, outcomes
 
     (tmp_path / "test_slow.py").write_text(
         "import time, pytest\n@pytest.mark.parametrize('k', range(40))\ndef test_slow(k):\n    time.sleep(0.2)\n"
@@ -209,8 +209,8 @@ def test_the_tests_and_the_sanitizer_have_time_when_all_before_them_take_theirs(
 )
 def test_what_the_sanitizer_says_is_judged(tmp_path: Path, says: str, status: str, why: str) -> None:
     from gpu.figures import Recorder
+    from gpu.measures.sanitizer import NONE, _judge
     from gpu.processes import Ended
-    from gpu.sanitizer import NONE, _judge
 
     record = Recorder(tmp_path / "part.json", "sanitizer")
     with record.task("memcheck", "relayvm", "errors", NONE):
@@ -224,8 +224,8 @@ def test_what_the_sanitizer_says_is_judged(tmp_path: Path, says: str, status: st
 
 
 def test_processes_after_the_first_must_compile_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpu import cold
     from gpu.figures import Recorder
+    from gpu.measures import cold
     from gpu.scale import TINY
 
     def measured(*compiles: int) -> dict[str, str]:

@@ -29,7 +29,7 @@ from relayvm.ops.codegen.cuda.prelude import PRELUDE
 
 from . import real
 
-_HERE = Path(__file__).resolve().parent
+_HERE = Path(__file__).resolve().parent / "machine"
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _TEXT_FLAGS = (

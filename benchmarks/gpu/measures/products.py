@@ -8,11 +8,11 @@ import numpy as np
 
 from relayvm.ops.core.tensor_types import numpy_dtype
 
-from . import rivals
-from .contest import Contestant, Samples, contest, ratio
-from .figures import Goal, Recorder, Spread
-from .machines import OURS, check, placed
-from .scale import Scale
+from .. import rivals
+from ..contest import Contestant, Samples, contest, ratio
+from ..figures import Goal, Recorder, Spread
+from ..machines import OURS, check, placed
+from ..scale import Scale
 
 LEVEL = Goal(at_least=0.97)
 #: Relative errors of products of so many numbers from -1 to 1, against their sums in float64.

@@ -15,9 +15,9 @@ from relayvm.compiler.comparison.run_comparison import compare_sides
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.runtime.trace_events import DTOH
 
-from .figures import Recorder, Spread
-from .machines import ROOT
-from .scale import Scale
+from ..figures import Recorder, Spread
+from ..machines import ROOT
+from ..scale import Scale
 
 SIDES = {
     "op": {"data_dependence": "op", "place": "off"},

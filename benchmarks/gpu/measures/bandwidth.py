@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from . import rivals
-from .contest import Contestant, contest, ratio
+from .. import rivals
+from ..contest import Contestant, contest, ratio
+from ..figures import Goal, Recorder
+from ..machines import OURS, check, placed
+from ..plain import Gpu
+from ..scale import Scale
 from .doctor import rate
-from .figures import Goal, Recorder
-from .machines import OURS, check, placed
-from .plain import Gpu
-from .scale import Scale
 
 LAYER_NORM, OTHERS = Goal(at_least=85), Goal(at_least=80)
 #: Rows of the small arrays that results are checked on.

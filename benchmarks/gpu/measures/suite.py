@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import emulated, recorded
-from .figures import Goal, Recorder, Unfinished
-from .machines import ROOT
-from .processes import Ended, run
-from .scale import TINY, Scale
+from .. import emulated, recorded
+from ..figures import Goal, Recorder, Unfinished
+from ..machines import ROOT
+from ..processes import Ended, run
+from ..scale import TINY, Scale
 
 NONE = Goal(at_most=0)
 #: Tests of the emulated GPU itself.

@@ -8,11 +8,11 @@ import numpy as np
 
 import relayvm as relay
 
-from . import rivals
-from .contest import Contestant, contest, ratio
-from .figures import Goal, NotRun, Recorder
-from .machines import OURS, check, placed
-from .scale import Scale
+from .. import rivals
+from ..contest import Contestant, contest, ratio
+from ..figures import Goal, NotRun, Recorder
+from ..machines import OURS, check, placed
+from ..scale import Scale
 
 SIZE = 16
 #: The operators in turn: ours, numpy's, ONNX's, and the second operand.  The values stay near 1.

@@ -7,10 +7,10 @@ from typing import Any
 
 from relayvm.ops.native.cache import kernel_store
 
+from ..figures import Recorder
+from ..scale import Scale
 from .cold import start
-from .figures import Recorder
 from .models import whole_programs
-from .scale import Scale
 
 
 def measure(record: Recorder, scale: Scale) -> None:

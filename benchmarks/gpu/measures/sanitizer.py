@@ -8,11 +8,11 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from . import recorded
-from .figures import Goal, NotRun, Recorder, Unfinished
-from .machines import ROOT
-from .processes import Ended, run
-from .scale import TINY, Scale
+from .. import recorded
+from ..figures import Goal, NotRun, Recorder, Unfinished
+from ..machines import ROOT
+from ..processes import Ended, run
+from ..scale import TINY, Scale
 from .suite import command, environment, outcomes
 
 NONE = Goal(at_most=0)

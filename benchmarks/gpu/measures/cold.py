@@ -16,10 +16,10 @@ import numpy as np
 import relayvm as relay
 from relayvm.ops.native.cache import disk_cache, kernel_store
 
-from . import emulated
-from .figures import Goal, Recorder, Spread
-from .machines import ROOT
-from .scale import Scale
+from .. import emulated
+from ..figures import Goal, Recorder, Spread
+from ..machines import ROOT
+from ..scale import Scale
 
 NOTHING = Goal(at_most=0)
 _PROGRAM = ROOT / "examples" / "detection_tail.relay"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from relayvm.ops.native.jit import nvrtc
 from relayvm.vm.devices.cuda.device import library_function
 
-from .contest import contest
-from .figures import Recorder, Spread
-from .plain import Gpu
-from .scale import Scale
+from ..contest import contest
+from ..figures import Recorder, Spread
+from ..plain import Gpu
+from ..scale import Scale
 
 #: A property of cuBLAS's own version query: the whole number.
 _LIBRARIES = {"cublas": "cublasCreate_v2"}
