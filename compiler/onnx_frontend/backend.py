@@ -35,6 +35,9 @@ def _argument(value: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
+    """A result as ONNX's tools have it: an array, or a list for a sequence."""
+    if isinstance(value, tuple):
+        return list(map(_array, value))
     return value.numpy() if isinstance(value, Tensor) else value
 
 

@@ -13,7 +13,7 @@ from ...shape_funcs.symbolic.dim import Dim, fresh
 from ...vm.api.argument_errors import a_mapping, wrong
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
-from ..ir.expr import Expr, Function, IRModule, Tuple, Var
+from ..ir.expr import Expr, Function, IRModule, Tuple, Var, type_of
 from ..ir.visitor import free_vars
 from ..type_inference.function_signature import declare
 from . import operators as operators  # declares the converters
@@ -82,7 +82,8 @@ class _Import:
         outputs = self.graph.convert(self.model.graph, [o.name for o in proto.output])
         if not outputs:
             raise ModelError("the model has no output", code=codes.Model.GRAPH)
-        result: Expr = outputs[0] if len(outputs) == 1 else self.scope.bind(Tuple(outputs), None, "outputs")
+        one_tensor = len(outputs) == 1 and isinstance(type_of(outputs[0]), TensorType)
+        result: Expr = outputs[0] if one_tensor else self.scope.bind(Tuple(outputs), None, "outputs")
         body = self.scope.chain(result)
         used = set(free_vars(body))
         weights = {v: data for v, data in self.weights.items() if v in used}

@@ -49,6 +49,9 @@ class GraphConverter:
         while graph is not None:
             if name in graph.values:
                 return graph.values[name]
+            if name in graph.absent:
+                help = "a value that may be absent at run time has no type"
+                raise ModelError(f"{name!r} is an optional without a value", span, help=help, code=codes.Model.GRAPH)
             graph = graph.outer
         help = "nodes are listed in the order of their execution, and a graph has no cycles"
         raise ModelError(f"the value {name!r} is used before a node defines it", span, help=help, code=codes.Model.GRAPH)
@@ -100,7 +103,7 @@ class GraphConverter:
             self.model, scope, self.versions,
             outer=self.outer, arguments=self.arguments, caller=self.caller, depth=self.depth, forks=self.forks + 1,
         )  # fmt: skip
-        made.values, made.absent = dict(self.values), self.absent
+        made.values, made.absent = dict(self.values), set(self.absent)
         return made
 
     def subgraph(self, graph: GraphDef, scope: Scope, inputs: Sequence[Expr] = ()) -> list[Expr]:
@@ -186,7 +189,9 @@ class GraphConverter:
         if len(results) < len(names):
             raise view.error(f"it has {len(names)} outputs; {len(results)} are possible")
         for name, value in zip(names, results, strict=False):
-            if name:
+            if name and value is None:
+                self.absent.add(name)
+            elif name:
                 self.define(name, view.bind(value, name), span)
 
     def _inline(

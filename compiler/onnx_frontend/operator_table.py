@@ -4,7 +4,8 @@
     def relu(node: Node, x: Expr) -> Expr:
         return relay.nn.relu(x)
 
-A converter takes the node and its inputs, None for an absent one, and returns the output, or a list of the outputs.  Its
+A converter takes the node and its inputs, None for an absent one, and returns the output, or a list of the outputs, None for
+one that is absent.  Its
 docstring is the note on the operator in ``docs/onnx.md``.
 """
 

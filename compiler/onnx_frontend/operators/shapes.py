@@ -5,6 +5,7 @@ Where a shape is a value at run time, the operator takes its ``dyn.`` form, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -241,7 +242,9 @@ def split(node: Node, x: Expr, parts: Expr | None) -> list[Expr]:
     if parts is None:
         return _split(node, x, None)
     known = node.constant(parts)
-    return _split_at_run_time(node, x, parts) if known is None else _split(node, x, known)
+    if known is not None:
+        return _split(node, x, known)
+    return open_parts(node, x, node.axis(node.attr("axis", 0), node.rank(x)), parts, len(node.outputs))
 
 
 def _split(node: Node, x: Expr, parts: Any) -> list[Expr]:
@@ -252,11 +255,17 @@ def _split(node: Node, x: Expr, parts: Any) -> list[Expr]:
             return _equal_parts(node, x, axis, count)
         each = -(-total // count)
         parts = [min(each, max(total - k * each, 0)) for k in range(count)]
+    if len(parts) != count:
+        raise node.error(f"it has {count} outputs and {len(parts)} parts")
+    return known_parts(node, x, axis, parts)
+
+
+def known_parts(node: Node, x: Expr, axis: int, parts: Sequence[Any]) -> list[Expr]:
+    """The parts of a tensor along an axis, of known sizes.  Raises ModelError for sizes that are not those of the axis."""
+    total = node.size(x, axis)
     ends = np.cumsum([int(n) for n in parts]).tolist()
     begins = [0, *ends[:-1]]
-    if len(ends) != count:
-        raise node.error(f"it has {count} outputs and {len(ends)} parts")
-    if total is not None and ends[-1] != total:
+    if total is not None and ends and ends[-1] != total:
         raise node.error(f"the parts have {ends[-1]} elements of {total}")
     return [relay.strided_slice(x, [a], [b], [1], [axis]) for a, b in zip(begins, ends, strict=True)]
 
@@ -269,13 +278,13 @@ def _equal_parts(node: Node, x: Expr, axis: int, count: int) -> list[Expr]:
     return [_part(node, x, axis, relay.reshape(a, [1]), relay.reshape(b, [1])) for a, b in pairwise(bounds)]
 
 
-def _split_at_run_time(node: Node, x: Expr, parts: Expr) -> list[Expr]:
-    axis = node.axis(node.attr("axis", 0), node.rank(x))
+def open_parts(node: Node, x: Expr, axis: int, parts: Expr, count: int) -> list[Expr]:
+    """The parts of a tensor along an axis, of sizes known at run time."""
     ends = relay.cumsum(as_int64(node, parts), axis=0)
     begins = relay.subtract(ends, as_int64(node, parts))
     return [
         _part(node, x, axis, relay.strided_slice(begins, [k], [k + 1]), relay.strided_slice(ends, [k], [k + 1]))
-        for k in range(len(node.outputs))
+        for k in range(count)
     ]
 
 

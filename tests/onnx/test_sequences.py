@@ -1,0 +1,103 @@
+"""Sequences and optionals: values against ONNX's own evaluator, and the lengths and positions that must be known at import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import relayvm as relay
+
+STORED = {"one": 1, "zero": 0, "last": -1, "two": 2, "three": 3, "far": 7, "parts": [1, 2]}
+
+
+def model_of(*nodes: Any, outputs: str = "y") -> onnx.ModelProto:
+    """A model with a matrix ``x`` of 3 rows, a position ``k`` and the numbers of STORED."""
+    matrix = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, "n"])
+    infos = [matrix, helper.make_tensor_value_info("k", TensorProto.INT64, [])]
+    tensors = [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in STORED.items()]
+    graph = helper.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name=o) for o in outputs.split()], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+
+
+def node(op: str, inputs: str, output: str, **attributes: Any) -> Any:
+    return helper.make_node(op, inputs.split(), output.split(), **attributes)
+
+
+def double() -> Any:
+    """The graph of twice a tensor, plus another."""
+    nodes = [node("Add", "a a", "b"), node("Add", "b c", "d")]
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "acd"]
+    return helper.make_graph(nodes, "double", infos[:2], infos[2:])
+
+
+ROWS = node("SplitToSequence", "x", "rows", keepdims=0)
+PAIR = node("SplitToSequence", "x parts", "pair", axis=0)
+MODELS = {
+    "a row": (ROWS, node("SequenceAt", "rows last", "y")),
+    "a row known at run time": (ROWS, node("SequenceAt", "rows k", "y")),
+    "rows as columns": (ROWS, node("ConcatFromSequence", "rows", "y", axis=1, new_axis=1)),
+    "chunks": (node("SplitToSequence", "x two", "s"), node("SequenceErase", "s zero", "t"), node("SequenceAt", "t zero", "y")),
+    "the last is erased": (PAIR, node("SequenceErase", "pair", "t"), node("ConcatFromSequence", "t", "y", axis=0)),
+    "parts in another order": (
+        PAIR, node("SequenceAt", "pair one", "a"), node("SequenceAt", "pair last", "b"),
+        node("SequenceConstruct", "a", "s"), node("SequenceInsert", "s x last", "t"), node("SequenceInsert", "t b", "u"),
+        node("ConcatFromSequence", "u", "y", axis=0)),
+    "a length": (helper.make_node("SequenceEmpty", [], ["s"]), node("SequenceInsert", "s x", "t"),
+                 node("SequenceLength", "t", "y")),
+    "a graph for each": (PAIR, node("SequenceErase", "pair", "row"), node("SequenceMap", "row x", "m", body=double()),
+                         node("ConcatFromSequence", "m", "y", axis=0)),
+    "an optional": (node("Optional", "x", "o"), node("OptionalHasElement", "o", "h"), node("OptionalGetElement", "x", "e"),
+                    node("Cast", "h", "f", to=TensorProto.FLOAT), node("Add", "e f", "y")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_values(name: str) -> None:
+    model = model_of(*MODELS[name])
+    prepared, reference = relay.frontend.OnnxBackend.prepare(model), ReferenceEvaluator(model)
+    for n, k in ((4, 1), (1, -3), (0, 2)):
+        x = np.arange(3 * n, dtype="float32").reshape(3, n)
+        [have] = prepared.run([x, np.array(k, "int64")])
+        [want] = reference.run(None, {"x": x, "k": np.array(k, "int64")})
+        np.testing.assert_array_equal(have, want)
+
+
+def test_sequences_are_tuples_among_the_results() -> None:
+    assert "let %outputs = (%pair, %x);" in relay.frontend.from_onnx(model_of(PAIR, outputs="pair x"))[0].astext()
+    pair, x = relay.frontend.OnnxBackend.prepare(model_of(PAIR, outputs="pair x")).run([np.eye(3, dtype="float32"), np.int64(0)])
+    assert isinstance(pair, list) and [len(p) for p in pair] == [1, 2] and x.shape == (3, 3)
+    [pair] = relay.frontend.OnnxBackend.prepare(model_of(PAIR, outputs="pair")).run([np.eye(3, dtype="float32"), np.int64(0)])
+    assert [len(p) for p in pair] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ((node("SplitToSequence", "x k", "y"),), "the number of parts must be known at import"),
+        ((node("SplitToSequence", "x zero", "y"),), "parts of 0 elements are impossible"),
+        ((node("SplitToSequence", "x parts", "y", axis=2),), "a tensor of rank 2 has no axis 2"),
+        ((PAIR, node("SequenceErase", "pair k", "y")), "the position must be known at import"),
+        ((PAIR, node("SequenceAt", "pair two", "y")), "a sequence of 2 tensors has no position 2"),
+        ((PAIR, node("SequenceInsert", "pair x three", "y")), "a sequence of 2 tensors has no position 3"),
+        ((PAIR, ROWS, node("SequenceMap", "pair rows", "y", body=double())), "the sequences have the lengths 2, 3"),
+        ((node("SequenceLength", "x", "y"),), "a sequence is wanted, not Tensor[(3, ?n), float32]"),
+        ((PAIR, node("Relu", "pair", "y")), "Relu"),
+        ((PAIR, node("SequenceErase", "pair", "s"), node("SequenceErase", "s", "t"), node("SequenceErase", "t", "y")),
+         "an empty sequence has no element"),
+        ((PAIR, node("SequenceErase", "pair", "s"), node("SequenceErase", "s", "t"), node("SequenceAt", "t k", "y")),
+         "an empty sequence has no element"),
+        ((PAIR, node("SequenceErase", "pair", "s"), node("SequenceErase", "s", "t"),
+          node("ConcatFromSequence", "t", "y", axis=0)), "an empty sequence has no tensor to concatenate"),
+        ((helper.make_node("Optional", [], ["o"]), node("OptionalGetElement", "o", "y")), "the input"),
+        ((helper.make_node("Optional", [], ["y"]),), "'y' is an optional without a value"),
+    ],
+)  # fmt: skip
+def test_refusals(nodes: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(relay.ModelError) as caught:
+        relay.frontend.from_onnx(model_of(*nodes))
+    assert message in str(caught.value)
