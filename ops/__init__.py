@@ -51,6 +51,7 @@ from .defs import (
     transform,
     upsampling,
     vision,
+    weight_forms,
 )
 
 __all__ = [
@@ -101,4 +102,5 @@ __all__ = [
     "transform",
     "upsampling",
     "vision",
+    "weight_forms",
 ]

@@ -15,18 +15,10 @@ class NotPlanned:
 
 
 NOT_PLANNED: tuple[NotPlanned, ...] = (
+    NotPlanned(("contrib",), "operators for single processors: how data lies is the kernel's own business"),
     NotPlanned(
-        (
-            "contrib",
-            "nn.contrib_dense_pack",
-            "qnn.op.contrib_dense_pack",
-            "nn.contrib_conv2d_gemm_*",
-            "nn.contrib_conv2d_winograd_*",
-            "nn.contrib_conv3d_winograd_*",
-            "nn.bitpack",
-            "nn.bitserial_*",
-        ),
-        "layouts for the kernels of one processor: how data lies is the kernel's own business",
+        ("nn.contrib_conv2d_winograd_nnpack_weight_transform",),
+        "its result is a format of the library NNPACK; use relay.nn.contrib_conv2d_winograd_weight_transform",
     ),
     NotPlanned(
         ("random", "random.*"), "random numbers are state; a program that is run twice on the same inputs gives the same results"

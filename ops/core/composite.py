@@ -76,9 +76,9 @@ class InputTerm(Term):
 
 @dataclass(frozen=True, eq=False)
 class Number(Term):
-    """A scalar constant."""
+    """A constant: a scalar, or a tensor as nested tuples."""
 
-    value: float | int | bool
+    value: float | int | bool | tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +176,15 @@ def results(term: CallTerm) -> tuple[Projection, ...]:
 def number(value: float | int | bool, dtype: str) -> Number:
     """A scalar constant of ``dtype``."""
     return Number(Operand((), dtype), value)
+
+
+def table(values: tuple[Any, ...], dtype: str) -> Number:
+    """A constant tensor; ``values``: its rows, as nested tuples of numbers."""
+    sizes, rows = [], values
+    while isinstance(rows, tuple):
+        sizes.append(dim(len(rows)))
+        rows = rows[0]
+    return Number(Operand(tuple(sizes), dtype), values)
 
 
 def known(value: int) -> Number:

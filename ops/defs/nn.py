@@ -54,7 +54,7 @@ class SoftmaxAttrs:
     axis: int = -1
 
 
-def _product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
+def product_rule(op: str, names: tuple[str, str]) -> DTypeRule:
     """Rule: both inputs are integers, or have the same float dtype; the result has that of the first, or another of its kind."""
 
     def rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
@@ -128,7 +128,7 @@ Op(
     inputs=("data", "weight"),
     attrs=DenseAttrs,
     pattern=OpPattern.OPAQUE,
-    dtype=_product_rule("nn.dense", ("data", "weight")),
+    dtype=product_rule("nn.dense", ("data", "weight")),
     kernels=matmul_strategy.tensor_times_matrix(_dense),
     infer_inputs=from_data(_dense_weight, at_least=True),
     legalization=_OF_TWO_DTYPES,
@@ -140,7 +140,7 @@ Op(
     inputs=("tensor_a", "tensor_b"),
     attrs=MatmulAttrs,
     pattern=OpPattern.OPAQUE,
-    dtype=_product_rule("nn.matmul", ("tensor_a", "tensor_b")),
+    dtype=product_rule("nn.matmul", ("tensor_a", "tensor_b")),
     kernels=matmul_strategy.tensor_times_matrix(_own),
     infer_inputs=from_data(_matmul_weight, 2, at_least=True),
     legalization=_OF_TWO_DTYPES,
@@ -152,7 +152,7 @@ Op(
     inputs=("tensor_a", "tensor_b"),
     attrs=BatchMatmulAttrs,
     pattern=OpPattern.OPAQUE,
-    dtype=_product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
+    dtype=product_rule("nn.batch_matmul", ("tensor_a", "tensor_b")),
     kernels=matmul_strategy.batched_products(_own),
     legalization=_OF_TWO_DTYPES,
 )

@@ -188,3 +188,20 @@ for _rank in SPATIAL:
         _adaptive_pool(f"nn.adaptive_{_kind}_pool{_rank}d", _rank)
 for _kind in ("max", "avg"):
     _global_pool(f"nn.global_{_kind}_pool2d")
+
+
+# ---- weights ---------------------------------------------------------------------------------------------------------
+
+
+@register_shape_func("nn.contrib_conv2d_gemm_weight_transform")
+def gemm_tiles(inputs: tuple[Operand], attrs: Any) -> Shape:
+    """The numbers of tiles along the outputs and along the rows of the weight's matrix, rounded up, and the shape of a tile."""
+    (weights,) = inputs
+    need_rank(weights, 4, "the weight", 0)
+    for what in ("tile_rows", "tile_cols"):
+        if getattr(attrs, what) < 1:
+            raise ShapeError(f"{what} must be at least 1, not {getattr(attrs, what)}")
+    height, width, channels, outputs = weights.shape
+    tile = dim(attrs.tile_rows), dim(attrs.tile_cols)
+    counts = ((size + part - 1) // part for size, part in zip((outputs, height * width * channels), tile, strict=True))
+    return (*counts, *tile)

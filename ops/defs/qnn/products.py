@@ -12,10 +12,11 @@ from ....shape_funcs.symbolic.registry import ShapeError
 from ...core.composite import Term, call, cast, composite
 from ...core.dtype_rules import one_of, require
 from ...core.op import DTypeRule, InputRule, get
-from ...core.tensor_types import ITEMSIZE, Type
+from ...core.tensor_types import ITEMSIZE, TensorType, Type
 from ..conv import Conv2dAttrs
 from ..conv_transpose import Conv2dTransposeAttrs
 from ..nn import BatchMatmulAttrs, DenseAttrs
+from ..weight_forms.dense_pack import DensePackAttrs, packed_weight, unpacked
 from .quantisation import check_parameters, parameters, spread
 
 #: The dtypes of products and of their operands.
@@ -27,6 +28,13 @@ class QnnDenseAttrs:
     """``units``: number of rows of the weight, None for any; ``out_dtype``: dtype of the result."""
 
     units: int | None = None
+    out_dtype: str = "int32"
+
+
+@dataclass(frozen=True)
+class QnnDensePackAttrs(DensePackAttrs):
+    """As DensePackAttrs."""
+
     out_dtype: str = "int32"
 
 
@@ -83,6 +91,10 @@ def _with_weight(op: str) -> InputRule:
     return six
 
 
+def _packed(attrs: Any, data: Type | None) -> Type | None:
+    return packed_weight(_PACKED, attrs, data) if isinstance(data, TensorType) and data.shape else None
+
+
 def _centred(x: Term, zero_point: Term) -> Term:
     """The integers without their zero point: those of 8 bits as int16, of 16 bits as int32."""
     wide = "int16" if ITEMSIZE[x.dtype] == 1 else "int32"
@@ -110,6 +122,12 @@ def _dense(inputs: tuple[Term, ...], attrs: QnnDenseAttrs) -> Term:
     return product
 
 
+def _dense_pack(inputs: tuple[Term, ...], attrs: QnnDensePackAttrs) -> Term:
+    data, weight, *parameters = inputs
+    plain = unpacked(weight, attrs.weight_layout)
+    return _dense((data, plain, *parameters), QnnDenseAttrs(attrs.units, attrs.out_dtype))
+
+
 def _batch_matmul(inputs: tuple[Term, ...], attrs: QnnBatchMatmulAttrs) -> Term:
     terms = map(_centred, inputs[:2], (_whole("qnn.batch_matmul", _BATCHED, inputs, n) for n in (2, 3)))
     product: Term = call(get("nn.batch_matmul"), *terms, attrs=BatchMatmulAttrs(attrs.out_dtype))
@@ -135,6 +153,18 @@ composite(
     expand=_dense,
     infer_inputs=_with_weight("nn.dense"),
     python=parameters(*_DENSE, "units", "out_dtype"),
+)
+_PACKED = "qnn.contrib_dense_pack"
+composite(
+    name=_PACKED,
+    doc="`qnn.dense` with a packed weight, as `nn.contrib_dense_pack` has it: "
+    '`qnn.contrib_dense_pack([[3, 4]], [[[1], [2]]], 1, 0, 0.5, 0.5, weight_layout="NC1n") = [[8]]`.',
+    inputs=_DENSE,
+    attrs=QnnDensePackAttrs,
+    dtype=_rule(_PACKED, _DENSE),
+    expand=_dense_pack,
+    infer_inputs=lambda attrs, types: (types[0], _packed(attrs, types[0]), *types[2:]),
+    python=parameters(*_DENSE, "weight_layout", "units", "out_dtype"),
 )
 composite(
     name="qnn.batch_matmul",

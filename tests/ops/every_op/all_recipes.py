@@ -15,5 +15,6 @@ from . import quantised as quantised
 from . import recurrences as recurrences
 from . import signals as signals
 from . import sparse as sparse
+from . import weights as weights
 from . import writing as writing
 from .recipe import RECIPES as RECIPES

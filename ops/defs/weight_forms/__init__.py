@@ -1,0 +1,8 @@
+"""Operators on weights in the forms of special kernels: packed, in tiles, transformed by Winograd's algorithm, in bits.
+
+Each is a composition of operators on plain weights, or makes the form.
+"""
+
+from . import bits, dense_pack, gemm, winograd
+
+__all__ = ["bits", "dense_pack", "gemm", "winograd"]
