@@ -134,6 +134,21 @@ def test_convolution(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_weight_in_tiles(agree: Any, draw: Any) -> None:
+    height, width, inputs, outputs = (draw(SIZES) for _ in range(4))
+    rows, columns = draw(st.integers(0, 3)), draw(st.integers(1, 3))
+
+    def tiles() -> Any:
+        if rows < 1:
+            raise ValueError
+        counts = len(range(0, outputs, rows)), len(range(0, height * width * inputs, columns))
+        return one((*counts, rows, columns))
+
+    name = "nn.contrib_conv2d_gemm_weight_transform"
+    agree(name, [f32((height, width, inputs, outputs))], tiles, tile_rows=rows, tile_cols=columns)
+
+
+@case
 def test_pooling(agree: Any, draw: Any) -> None:
     kinds = [
         ("nn.max_pool1d", "nn.avg_pool1d", "nn.adaptive_max_pool1d", "nn.adaptive_avg_pool1d"),

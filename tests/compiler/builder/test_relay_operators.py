@@ -45,7 +45,10 @@ def test_who_asks_for_one_is_told_why() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("qnn.op.contrib_dense_pack", "there is no relay.qnn.op.contrib_dense_pack: layouts for the kernels of one processor"),
+        (
+            "nn.contrib_conv2d_winograd_nnpack_weight_transform",
+            "its result is a format of the library NNPACK; use relay.nn.contrib_conv2d_winograd_weight_transform",
+        ),
         ("quantize", "there is no relay.quantize: scales are not chosen by a pass; use the operators of relay.qnn.op"),
         ("random", "there is no relay.random: random numbers are state"),
         ("collage", "there is no relay.collage: there are no external code generators"),
