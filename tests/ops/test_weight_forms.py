@@ -12,8 +12,8 @@ from relayvm.ops.core.op import get
 from relayvm.ops.defs.weight_forms.winograd_matrices import KERNELS, TILES, winograd
 
 from .every_op.weights import from_transformed, transformed
+from .images.test_conv import convolution
 from .refusals import refused
-from .test_conv import convolution
 
 RNG = np.random.default_rng(5)
 

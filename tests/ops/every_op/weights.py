@@ -8,7 +8,7 @@ import numpy as np
 
 from relayvm.ops.defs.weight_forms.winograd_matrices import Matrix, winograd
 
-from ..test_conv import convolution, in_layout
+from ..images.test_conv import convolution, in_layout
 from .drawing import Draw, wide
 from .networks import batch_and_channels, blocked, product, spatial
 from .quantised import INT8, whole
