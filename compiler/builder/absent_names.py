@@ -20,9 +20,6 @@ NOT_PLANNED: tuple[NotPlanned, ...] = (
         ("nn.contrib_conv2d_winograd_nnpack_weight_transform",),
         "its result is a format of the library NNPACK; use relay.nn.contrib_conv2d_winograd_weight_transform",
     ),
-    NotPlanned(
-        ("random", "random.*"), "random numbers are state; a program that is run twice on the same inputs gives the same results"
-    ),
 )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ...ops.core.op import REGISTRY, get
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.api.argument_errors import a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
-from ..ir.expr import Call, Expr, Tuple
+from ..ir.expr import Call, Constant, Expr, Tuple
 from .build import as_expr
 from .build import const as constant
 from .operator_functions import COMPOSED, operator_function
@@ -154,6 +156,21 @@ def get_pad_tuple3d(padding: Any) -> tuple[Any, ...]:
     Raises ArgumentError.
     """
     return _pad_tuple(padding, 3)
+
+
+# ---- random numbers --------------------------------------------------------------------------------------------------------
+
+
+@_at("random.threefry_key")
+def threefry_key(seed: int) -> Constant:
+    """The first key of a seed, a uint64 ``[10]``: equal seeds give equal numbers.
+
+    ``seed``: an integer of at most 256 bits, at least 0.  Raises ArgumentError.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**256:
+        raise wrong("threefry_key: the seed", "an integer of at most 256 bits, at least 0", seed)
+    words = [seed >> 64 * k & (2**64 - 1) for k in range(4)]
+    return constant(np.array([*words, 0, 0, 0, 0, 2**63, 0], "uint64"))
 
 
 # ---- annotations ---------------------------------------------------------------------------------------------------------

@@ -128,5 +128,7 @@ Results that are other than TVM's, on purpose:
 * `clip` of integers limits its bounds to the range of the dtype and rounds them inwards; TVM casts them, and they wrap.
 * An index out of range is an error, or is clipped or wrapped as `mode` says; TVM reads or writes other memory.
 * An attribute that is an element, as `mask_value` or `dilation_value`, is refused if the dtype of the data does not have it.
+* Random words are those of Threefry-4x64 as in Random123: TVM omits the last addition of the key, and counts in all four words.
+* `random.multinomial` draws no element of weight 0; in TVM the first is drawn where the sums are below the random number.
 * `max` and `min` of an empty axis are an error; TVM gives the least or largest number of the dtype.
 """

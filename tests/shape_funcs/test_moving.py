@@ -12,6 +12,21 @@ from .against_numpy import FULL_SHAPES, SIZES, axis, case, f32, one, scalar
 
 
 @case
+def test_random_words(agree: Any, draw: Any) -> None:
+    shape, words = draw(SHAPES), draw(st.sampled_from([10, 10, 9]))
+    key = np.zeros(words, np.uint64)
+
+    def drawn(*results: Any) -> Any:
+        if words != 10:
+            raise ValueError
+        return [(10,), *results]
+
+    agree("random.threefry_generate", [key], lambda: drawn(shape), shape=shape)
+    agree("random.threefry_split", [key], lambda: drawn((10,)))
+    agree("random.threefry_rows", [key, f32((*shape, 3))], lambda: drawn((*shape, 4)), count=4)
+
+
+@case
 def test_pad(agree: Any, draw: Any) -> None:
     a = draw(FULL_SHAPES)
     least = draw(st.sampled_from([0, 0, 0, -1]))

@@ -50,7 +50,6 @@ def test_who_asks_for_one_is_told_why() -> None:
             "its result is a format of the library NNPACK; use relay.nn.contrib_conv2d_winograd_weight_transform",
         ),
         ("quantize", "there is no relay.quantize: scales are not chosen by a pass; use the operators of relay.qnn.op"),
-        ("random", "there is no relay.random: random numbers are state"),
         ("collage", "there is no relay.collage: there are no external code generators"),
         (
             "transform.Conv2dToSparse",

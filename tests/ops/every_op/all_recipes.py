@@ -12,6 +12,7 @@ from . import norms as norms
 from . import picking as picking
 from . import pictures as pictures
 from . import quantised as quantised
+from . import random_numbers as random_numbers
 from . import recurrences as recurrences
 from . import signals as signals
 from . import sparse as sparse
