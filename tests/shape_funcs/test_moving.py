@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ..arrays import ints
-from .against_numpy import FULL_SHAPES, SIZES, axis, case, f32, one, scalar
+from .against_numpy import FULL_SHAPES, SHAPES, SIZES, axis, case, f32, one, scalar
 
 
 @case

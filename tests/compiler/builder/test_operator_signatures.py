@@ -78,12 +78,15 @@ def var(name: str, *shape: int, dtype: str = "float32") -> relay.Var:
 
 X, Y, IMAGE = var("x", 2, 4), var("y", 2, 4), var("image", 1, 3, 8, 8)
 INDEX, SIZE, COUNT = var("index", 2, 4, dtype="int64"), var("size", 2, dtype="int64"), var("count", dtype="int32")
+KEY = var("key", 10, dtype="uint64")
 KERNEL, BOXES, SCORES = var("kernel", 3, 5, 3, 3), var("boxes", 1, 6, 4), var("scores", 1, 2, 6)
 POINTS, VALUES, ROWS = var("points", 3, dtype="int32"), var("values", 3), var("rows", 1, 6, 6)
 BYTES = var("bytes", 2, 4, 3, 3, dtype="int8")
 UNKNOWN = relay.GlobalVar("f")(X)
 
 CALLS: list[tuple[Callable[[], relay.Expr], str]] = [
+    (lambda: relay.random.uniform(KEY, (4,)), "random.uniform(%key, 0f, 1f, shape=[4])"),
+    (lambda: relay.random.normal(KEY, (4,), "float64", scale=2), 'random.normal(%key, 0f64, 2f64, shape=[4], dtype="float64")'),
     (lambda: relay.nn.pad(X, ((1, 1), (0, 2)), 3), "nn.pad(%x, 3f, pad_width=[[1, 1], [0, 2]])"),
     (lambda: relay.nn.pad(X, ((1, 1), (0, 2))), "nn.pad(%x, 0f, pad_width=[[1, 1], [0, 2]])"),
     (lambda: relay.nn.pad(INDEX, ((1, 1), (0, 2))), "nn.pad(%index, 0i64, pad_width=[[1, 1], [0, 2]])"),
