@@ -87,6 +87,12 @@ TABLE = [
     row("TfIdfVectorizer", {"x": [N, "m"]}, [[ints([1, 2, 1, 3, 2, 1], [2, 1, 2, 2, 1, 2])], [ints([3])]], "(?n, 5), float32",
         mode="TFIDF", min_gram_length=1, max_gram_length=2, max_skip_count=2, ngram_counts=[0, 2], ngram_indexes=[0, 3, 1, 4],
         pool_int64s=[1, 2, 2, 1, 1, 2], weights=[0.5, 2.0, 1.0, 3.0, 4.0]),
+    row("DepthToSpace", {"x": [N, 8, "h", "w"]}, [[floats(1, 8, 2, 3)], [floats(0, 8, 1, 1)]], "(?n, 2, ?, ?), float32",
+        version=13, blocksize=2, mode="CRD"),
+    row("SpaceToDepth", {"x": [N, 3, "h", "w"]}, [[floats(2, 3, 4, 6)]], "(?n, 12, ?, ?), float32", version=28, blocksize=2,
+        mode="CRD"),
+    row("SpaceToDepth", {"x": [N, 3, "h", "w"]}, [[floats(2, 3, 4, 6)]], "(?n, 12, ?, ?), float32", version=11, blocksize=2),
+    row("Hardmax", {"x": [N, "m"]}, [[np.array([[3, 0, 3], [0, 2, 1]], "float32")], [floats(0, 4)]], "(?n, ?), float32"),
     row("RoiAlign", {"x": [N, 2, "h", "w"], "r": ["k", 4], "b": ["k"]},
         [[floats(1, 2, 6, 5), np.array([[0.3, 0.2, 4.1, 3.3], [1, 1, 1.5, 1.2]], "float32"), ints(0, 0)]],
         "(?k, 2, 2, 3), float32", output_height=2, output_width=3),
@@ -117,3 +123,10 @@ def test_values(case: Row) -> None:
         for a, b in zip(have, want, strict=True):
             assert a.dtype == b.dtype and a.shape == b.shape
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_hardmax_before_version_13() -> None:
+    model = row("Hardmax", {"x": [N, 3, 2]}, [[floats(4, 3, 2)]], "", version=11).model()  # over all axes from 1 on
+    x = floats(4, 3, 2)
+    [have] = relay.frontend.OnnxBackend.prepare(model).run([x])
+    np.testing.assert_array_equal(have.reshape(4, 6), np.eye(6)[x.reshape(4, 6).argmax(1)])

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
-from .elementwise import number
+from .vectors import as_int64, extent
 
 
 def _softmax(name: str) -> Callable[[Node, Expr], Expr]:
@@ -45,9 +46,24 @@ for _name, _relay in (("Softmax", "softmax"), ("LogSoftmax", "log_softmax")):
 
 @onnx_operator("Hardmax", since=13)
 def hardmax(node: Node, x: Expr) -> Expr:
-    axis, dtype = node.axis(node.attr("axis", -1), node.rank(x)), node.dtype(x)
-    best = relay.argmax(x, axis=axis, keepdims=False)
-    depth = node.size(x, axis)
-    if depth is None:
-        raise node.error("the size of the axis must be known at import")
-    return relay.one_hot(best, number(1, dtype), number(0, dtype), depth, axis, dtype)
+    rank = node.rank(x)
+    return _hardest(node, x, node.axis(node.attr("axis", -1), rank)) if rank else relay.ones_like(x)
+
+
+def _hardest(node: Node, x: Expr, axis: int) -> Expr:
+    """1 for the first of the largest elements along an axis, 0 for all others."""
+    rank, zero, one = node.rank(x), const(0, "int64"), const(1, "int64")
+    index = relay.arange(zero, extent(x, axis), one, dtype="int64")
+    best = relay.argmax(x, axis=axis, keepdims=True)
+    place = relay.reshape(index, [-1 if a == axis else 1 for a in range(rank)])
+    return relay.cast(relay.equal(as_int64(node, best), place), node.dtype(x))
+
+
+@onnx_operator("Hardmax", since=1)
+def hardmax_of_rows(node: Node, x: Expr) -> Expr:
+    rank = node.rank(x)
+    axis = node.axis(node.attr("axis", 1), rank)
+    if axis == rank - 1:
+        return _hardest(node, x, axis)
+    rows = node.bind(relay.reshape(x, [0] * axis + [-1]))
+    return relay.reshape_like(_hardest(node, rows, axis), x)
