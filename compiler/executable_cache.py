@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from ..ops.native.cache import disk_cache, tuning_records
 from ..ops.native.cache.cache_entry import Entry
 from ..ops.native.cache.cache_key import CacheKey
@@ -139,6 +141,8 @@ def _read(key: CacheKey, folder: Path) -> Executable | None:
 
 
 def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]) -> None:
+    if sum(c.nbytes for c in exe.constants if isinstance(c, np.ndarray)) * LARGEST_SHARE > disk_cache.cap():
+        return  # and mapped weights are not read
     digests = {name: _digest_of(file) for name, file in files.items()}
     head = json.dumps(digests).encode()
     payload = len(head).to_bytes(8, "little") + head + to_bytes(exe)

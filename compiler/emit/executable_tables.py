@@ -20,6 +20,9 @@ from ..ir.pass_context import PassContext
 from ..ir.primitive import BECAUSE
 from ..ir.primitive_shape import primitive
 
+#: Elements of constants up to this size are compared.
+COMPARED_BYTES = 1 << 20
+
 
 class Table:
     """Items by number, each once per key."""
@@ -33,6 +36,12 @@ class Table:
             self._numbers[key] = len(self.items)
             self.items.append(make())
         return self._numbers[key]
+
+
+def _constant_key(data: np.ndarray) -> Hashable:
+    """Equal for equal constants; for a large one, which may be a mapped file that nobody has read, only for the same memory."""
+    same = data.tobytes() if data.nbytes <= COMPARED_BYTES else (data.ctypes.data, data.strides)
+    return data.dtype.name, data.shape, same
 
 
 class Tables:
@@ -50,7 +59,7 @@ class Tables:
     # each method returns the item's number, and creates a new item
 
     def constant(self, data: np.ndarray) -> int:
-        return self.constants.number((data.dtype.name, data.shape, data.tobytes()), lambda: data.view(np.ndarray))
+        return self.constants.number(_constant_key(data), lambda: data.view(np.ndarray))
 
     def kernel(self, name: str, n_inputs: int, n_outputs: int, workspace: bool) -> int:
         def make() -> PackedFunc:

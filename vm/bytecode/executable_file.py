@@ -7,11 +7,17 @@
     bytes of header, code, constants       3 x uint64
     header                                 JSON, UTF-8: everything but the two sections that follow
     code                                   the words of all functions, int64
-    constants                              their elements, row-major, but for late-bound constants (see ``late_bound``)
-    SHA-256 of all bytes before            32 bytes
+    zeros                                  up to a multiple of 64 bytes
+    constants                              their elements, row-major, each at a multiple of 64 bytes with zeros between them, but
+                                           for late-bound constants (see ``late_bound``)
+    SHA-256 of the constants               32 bytes
+    SHA-256 of the rest                    32 bytes; of all before the constants, and of the SHA-256 of the constants
 
-Equal executables have equal bytes: ``to_bytes(from_bytes(b))`` equals ``b``.  The checksum detects damage.  ``verify`` detects
+Equal executables have equal bytes: ``to_bytes(from_bytes(b))`` equals ``b``.  The checksums detect damage.  ``verify`` detects
 inconsistent numbers, also in a maliciously crafted file.
+
+More than MAPPED_BYTES of constants are not read, but mapped into memory: a page is read when a kernel reads it.  Therefore their
+checksum is not compared.
 """
 
 from __future__ import annotations
@@ -19,10 +25,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import mmap
 import os
 import re
 import struct
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,7 +42,7 @@ from ...ops.core.type_relation import group_from_json
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import INT64_MAX, ShapeProgram
 from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
-from .atomic_file import write_whole
+from .atomic_file import whole_file
 from .executable import ExecutableData, LateBound, MemoryNote, PackedFunc, VMFunction
 from .size_expressions import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
 from .types_json import definition_from_json, definition_to_json, type_from_json, type_to_json
@@ -43,13 +51,19 @@ from .verify import verify
 #: Magic bytes as in PNG: no text file begins with them, and a transfer that changes line ends or the eighth bit alters them.
 MAGIC = b"\x89RVM\r\n\x1a\n"
 #: Version of the format, incremented with every incompatible change.
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
+#: Constants in a file that are mapped; fewer bytes are read, and stay as they are if the file changes.
+MAPPED_BYTES = 16 << 20
 #: The class of the executable that is read.
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=ExecutableData)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _HEAD = struct.Struct("<8s4Q")
-_CHECKSUM_BYTES = hashlib.sha256().digest_size
+_DIGEST_BYTES = hashlib.sha256().digest_size
+#: Both checksums.
+_CHECKSUM_BYTES = 2 * _DIGEST_BYTES
+#: Constants begin at multiples of this number of bytes, as the lines of a CPU's cache do.
+_ALIGNMENT = 64
 
 
 # ---- writing -------------------------------------------------------------------------------------------------------
@@ -57,14 +71,40 @@ _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 def to_bytes(exe: ExecutableData) -> bytes:
     """Serialise the executable to the contents of a file."""
+    return b"".join(_sections(exe))
+
+
+def _sections(exe: ExecutableData) -> Iterator[bytes | memoryview]:
+    """The contents of a file in order; elements are not copied."""
     # a lone surrogate, valid in a Python str but not in UTF-8, becomes "?": the character offsets of spans stay valid
     header = json.dumps(_header(exe), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
     code = b"".join(f.code.astype("<i8").tobytes() for f in exe.functions)
-    elements = (c for c in exe.constants if isinstance(c, np.ndarray))
-    constants = b"".join(c.astype(c.dtype.newbyteorder("<")).tobytes() for c in elements)
-    head = _HEAD.pack(MAGIC, FORMAT_VERSION, len(header), len(code), len(constants))
-    body = b"".join((head, header, code, constants))
-    return body + hashlib.sha256(body).digest()
+    constants = [_elements(c) for c in exe.constants if isinstance(c, np.ndarray)]
+    at = 0
+    for elements in constants:
+        at = _aligned(at) + len(elements)
+    head = _HEAD.pack(MAGIC, FORMAT_VERSION, len(header), len(code), at) + header + code
+    head += bytes(_aligned(len(head)) - len(head))
+    yield head
+    digest, at = hashlib.sha256(), 0
+    for elements in constants:
+        for part in (bytes(_aligned(at) - at), elements):
+            digest.update(part)
+            yield part
+        at = _aligned(at) + len(elements)
+    yield digest.digest()
+    yield hashlib.sha256(head + digest.digest()).digest()
+
+
+def _elements(constant: np.ndarray) -> memoryview:
+    """The bytes of an array, little-endian and row-major."""
+    stored = np.ascontiguousarray(constant.astype(constant.dtype.newbyteorder("<"), copy=False))
+    return stored.reshape(-1).view(np.uint8).data
+
+
+def _aligned(at: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-at // _ALIGNMENT) * _ALIGNMENT
 
 
 def _header(exe: ExecutableData) -> dict[str, Any]:
@@ -125,7 +165,8 @@ def _reason_to_json(reason: CopyReason) -> list[Any]:
 
 def save(exe: ExecutableData, path: str | os.PathLike[str]) -> None:
     """Write the file atomically.  Raises FileError if the file cannot be written."""
-    write_whole(path, to_bytes(exe))
+    with whole_file(path) as file:
+        file.writelines(_sections(exe))
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
@@ -142,8 +183,9 @@ def load(path: str | os.PathLike[str], cls: type[_E]) -> _E:
             # the declared sizes are compared with the size of the file before the sections are read
             size = os.fstat(file.fileno()).st_size
             head = file.read(_HEAD.size)
-            _check_size(head, size)
-            data = head + file.read(size - len(head))
+            *_, constants = _check_size(head, size)
+            large = constants > MAPPED_BYTES
+            data: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if large else head + file.read(size - len(head))
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from error
     except ExecutableFormatError as error:
@@ -151,7 +193,7 @@ def load(path: str | os.PathLike[str], cls: type[_E]) -> _E:
     return load_bytes(data, str(path), cls)
 
 
-def load_bytes(data: bytes, name: str, cls: type[_E]) -> _E:
+def load_bytes(data: bytes | mmap.mmap, name: str, cls: type[_E]) -> _E:
     """Deserialise and verify the contents of the file ``name``.  Raises ExecutableFormatError as ``load``."""
     try:
         exe = from_bytes(data, cls)
@@ -166,20 +208,29 @@ def _named(error: ExecutableFormatError, name: str | os.PathLike[str]) -> Execut
     return ExecutableFormatError(f"{name}: {first.message}", help=first.help)
 
 
-def from_bytes(data: bytes, cls: type[_E]) -> _E:
+def from_bytes(data: bytes | mmap.mmap, cls: type[_E]) -> _E:
     """Deserialise the contents of a file without ``verify``.  Raises ExecutableFormatError, see ``load``."""
     header_bytes, code_bytes, _ = _check_size(data[: _HEAD.size], len(data))
-    if hashlib.sha256(memoryview(data)[:-_CHECKSUM_BYTES]).digest() != data[-_CHECKSUM_BYTES:]:
-        raise ExecutableFormatError("the file is damaged: its checksum does not match its contents", help="compile it again")
     code_at = _HEAD.size + header_bytes
-    constants_at = code_at + code_bytes
+    end = code_at + code_bytes
+    constants = memoryview(data)[_aligned(end) : -_CHECKSUM_BYTES]
+    is_mapped = isinstance(data, mmap.mmap)
+    _check_digests(data[: _aligned(end)], constants, data[-_CHECKSUM_BYTES:], is_mapped)
     try:
         header = _Fields("the header", _json(data[_HEAD.size : code_at]))
-        return _executable(header, data[code_at:constants_at], data[constants_at:-_CHECKSUM_BYTES], cls)
+        return _executable(header, data[code_at:end], constants, is_mapped, cls)
     except (ValueError, RecursionError) as error:
         # RecursionError: deeply nested lists
         text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ExecutableFormatError(f"the file is damaged: {text}") from None
+
+
+def _check_digests(before: bytes, constants: memoryview, digests: bytes, is_mapped: bool) -> None:
+    """Compare the checksums; that of mapped constants would read them all."""
+    first, second = digests[:_DIGEST_BYTES], digests[_DIGEST_BYTES:]
+    same = hashlib.sha256(before + first).digest() == second
+    if not same or not (is_mapped or hashlib.sha256(constants).digest() == first):
+        raise ExecutableFormatError("the file is damaged: its checksum does not match its contents", help="compile it again")
 
 
 def _check_size(head: bytes, size: int) -> tuple[int, int, int]:
@@ -200,12 +251,13 @@ def _check_size(head: bytes, size: int) -> tuple[int, int, int]:
             f"the file has the format version {version}, made by {age} relayvm; this one reads version {FORMAT_VERSION}",
             help="compile the program again with this relayvm",
         )
-    expected = _HEAD.size + sum(sizes) + _CHECKSUM_BYTES
+    header, code, constants = sizes
+    expected = _aligned(_HEAD.size + header + code) + constants + _CHECKSUM_BYTES
     if expected > size:
         raise ExecutableFormatError(f"the file is truncated: it has {size} bytes of {expected}")
     if expected < size:
         raise ExecutableFormatError(f"the file is damaged: {size - expected} bytes follow its end")
-    return tuple(sizes)
+    return header, code, constants
 
 
 def _json(data: bytes) -> Any:
@@ -255,12 +307,12 @@ def _row(where: str, value: Any, *kinds: type) -> list[Any]:
 # ---- the parts of an executable ------------------------------------------------------------------------------------
 
 
-def _executable(header: _Fields, code: bytes, constants: bytes, cls: type[_E]) -> _E:
+def _executable(header: _Fields, code: bytes, constants: memoryview, is_mapped: bool, cls: type[_E]) -> _E:
     programs = header.each("shape_funcs", _named_program)
     config = header.get("config", dict)
     return cls(
         functions=_functions(header, code),
-        constants=_constants(header, constants),
+        constants=_constants(header, constants, is_mapped),
         packed=header.each("packed", _packed),
         shape_funcs=tuple(program for _, program in programs),
         shape_func_names=tuple(name for name, _ in programs),
@@ -352,7 +404,7 @@ def _named_program(where: str, data: Any) -> tuple[str, ShapeProgram]:
     return name, _converted(where, ShapeProgram.from_json, program)
 
 
-def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray | LateBound, ...]:
+def _constants(header: _Fields, data: memoryview, is_mapped: bool) -> tuple[np.ndarray | LateBound, ...]:
     rows = header.each("constants", lambda where, row: (where, *_constant_row(where, row)))
     out: list[np.ndarray | LateBound] = []
     at = 0
@@ -365,10 +417,11 @@ def _constants(header: _Fields, data: bytes) -> tuple[np.ndarray | LateBound, ..
         if late:
             out.append(LateBound(late[0], numpy_dtype(dtype), tuple(shape), late[1]))
             continue
+        at = _aligned(at)
         end = at + count * ITEMSIZE[dtype]
         if end > len(data):
             raise ValueError(f"{where}: ends at byte {end} of the {len(data)} bytes of constants")
-        out.append(_constant(where, data, dtype, shape, count, at))
+        out.append(_constant(where, data, dtype, shape, count, at, is_mapped))
         at = end
     if at != len(data):
         raise ValueError(f"the constants have {at} bytes, but there are {len(data)}")
@@ -384,12 +437,15 @@ def _constant_row(where: str, row: Any) -> tuple[str, list[int], list[str]]:
     return dtype, shape, late
 
 
-def _constant(where: str, data: bytes, dtype: str, shape: list[int], count: int, at: int) -> np.ndarray:
+def _constant(
+    where: str, data: memoryview, dtype: str, shape: list[int], count: int, at: int, is_mapped: bool
+) -> np.ndarray:  # fmt: skip
     if dtype == "bool" and (np.frombuffer(data, np.uint8, count, at) > 1).any():
         raise ValueError(f"{where}: a bool is neither 0 nor 1")
     element = numpy_dtype(dtype)
     stored = np.frombuffer(data, element.newbyteorder("<"), count, at)
-    return _read_only(stored.astype(element).reshape(shape))
+    shares = is_mapped and sys.byteorder == "little"
+    return _read_only((stored if shares else stored.astype(element)).reshape(shape))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 from relayvm.vm.bytecode import isa
 from relayvm.vm.bytecode.executable_file import FORMAT_VERSION, MAGIC
 
-HEAD, CHECKSUM = struct.Struct("<8s4Q"), 32
+HEAD, CHECKSUM, ALIGNMENT = struct.Struct("<8s4Q"), 64, 64
 
 
 @dataclass
@@ -34,7 +34,8 @@ class Pieces:
         for function in header["functions"]:
             code.append(words[: function["words"]])
             words = words[function["words"] :]
-        return Pieces(header, code, data[at + n_code : -CHECKSUM])
+        end = at + n_code
+        return Pieces(header, code, data[end + -end % ALIGNMENT : -CHECKSUM])
 
     def copy(self) -> Pieces:
         """A copy that can be changed."""
@@ -70,10 +71,21 @@ class Pieces:
                     row["words"] = len(words)
         header = json.dumps(self.header, separators=(",", ":"), sort_keys=True).encode()
         return sealed(
-            HEAD.pack(MAGIC, FORMAT_VERSION, len(header), len(code), len(self.constants)) + header + code + self.constants
+            HEAD.pack(MAGIC, FORMAT_VERSION, len(header), len(code), len(self.constants)) + header + code, self.constants
         )
 
 
-def sealed(body: bytes) -> bytes:
-    """With the checksum that belongs to it."""
-    return body + hashlib.sha256(body).digest()
+def sealed(before: bytes, constants: bytes) -> bytes:
+    """With the checksums that belong to it; ``before``: all before the constants."""
+    digest = hashlib.sha256(constants).digest()
+    before += bytes(-len(before) % ALIGNMENT)
+    return before + constants + digest + hashlib.sha256(before + digest).digest()
+
+
+def resealed(body: bytes) -> bytes:
+    """All before the checksums, with those that belong to it, as far as its head says where the constants begin."""
+    n_header, n_code = HEAD.unpack(body[: HEAD.size])[2:4] if len(body) >= HEAD.size else (0, 0)
+    end = HEAD.size + n_header + n_code
+    end += -end % ALIGNMENT
+    digest = hashlib.sha256(body[end:]).digest()
+    return body + digest + hashlib.sha256(body[:end] + digest).digest()

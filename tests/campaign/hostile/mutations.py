@@ -11,7 +11,7 @@ from typing import Any
 from relayvm.ops.core.tensor_types import DTYPES
 from relayvm.vm.bytecode import isa
 
-from .files import CHECKSUM, HEAD, Pieces, sealed
+from .files import CHECKSUM, HEAD, Pieces, resealed
 
 WORDS = (0, 1, 2, 3, 4, 7, 8, 9, 16, 63, 64, 1024, 1025, -1, -2, 1 << 16, 1 << 31, (1 << 31) - 1, 1 << 32, 1 << 46, 1 << 62,
          (1 << 63) - 1, -(1 << 63), 1 << 48)  # fmt: skip
@@ -260,4 +260,4 @@ def _other_bytes(data: bytes, r: random.Random) -> bytes:
             body[at] ^= 1 << r.randrange(8)
         else:
             del body[at : at + r.choice([1, 8])]
-    return sealed(bytes(body))
+    return resealed(bytes(body))

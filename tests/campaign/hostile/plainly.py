@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.vm.plain import plain_machine
 
 import relayvm as relay
 from relayvm.ops.native import memory
 from relayvm.ops.native.threads import team
 from relayvm.vm.api.executable import Executable
+from tests.vm.runtime.plain import plain_machine
 
 from .trial import Interrupted, interrupted_after
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import random
 import re
@@ -21,14 +22,14 @@ from relayvm.ops.core.tensor_types import DTYPES, FuncType, TensorType, TupleTyp
 from relayvm.shape_funcs.symbolic.dim import ANY, fresh, sym
 from relayvm.vm.api.executable import Executable, from_bytes
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.bytecode.executable_file import FORMAT_VERSION, MAGIC, to_bytes
+from relayvm.vm.bytecode.executable_file import FORMAT_VERSION, MAGIC, MAPPED_BYTES, to_bytes
 from relayvm.vm.bytecode.types_json import type_from_json, type_to_json
 from relayvm.vm.bytecode.verify import verify
 from relayvm.vm.diagnostics.source import ConfigError, ExecutableFormatError, FileError, RelayError, VMError
 
 from .executables import all_executables, by_hand, compiled, executable, function, with_constants
 
-HEAD, CHECKSUM = 40, 32
+HEAD, CHECKSUM = 40, 64
 NAMES = sorted(all_executables())
 
 
@@ -36,14 +37,21 @@ def parts(data: bytes) -> tuple[dict[str, Any], bytes, bytes]:
     """Header, code and constants of a file."""
     _, _, n_header, n_code, _ = struct.unpack("<8s4Q", data[:HEAD])
     header = json.loads(data[HEAD : HEAD + n_header])
-    return header, data[HEAD + n_header : HEAD + n_header + n_code], data[HEAD + n_header + n_code : -CHECKSUM]
+    end = HEAD + n_header + n_code
+    return header, data[HEAD + n_header : end], data[end + -end % 64 : -CHECKSUM]
 
 
 def sealed(header: Any, code: bytes, constants: bytes, version: int = FORMAT_VERSION) -> bytes:
     """A file with these contents and a correct checksum."""
     text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
-    body = struct.pack("<8s4Q", MAGIC, version, len(text), len(code), len(constants)) + text + code + constants
-    return body + hashlib.sha256(body).digest()
+    return closed(struct.pack("<8s4Q", MAGIC, version, len(text), len(code), len(constants)) + text + code, constants)
+
+
+def closed(before: bytes, constants: bytes) -> bytes:
+    """The file with correct checksums for what is before the constants, and for the constants."""
+    digest = hashlib.sha256(constants).digest()
+    before += bytes(-len(before) % 64)
+    return before + constants + digest + hashlib.sha256(before + digest).digest()
 
 
 def accepted(data: bytes) -> bool:
@@ -199,7 +207,8 @@ def flipped_bool() -> bytes:
     header, code, constants = parts(good())
     at = next(i for i, (dtype, _) in enumerate(header["constants"]) if dtype == "bool")
     sizes = [np.dtype(dtype).itemsize * int(np.prod(shape)) for dtype, shape in header["constants"]]
-    return sealed(header, code, constants[: sum(sizes[:at])] + b"\2" + constants[sum(sizes[:at]) + 1 :])
+    begin = sum(n + -n % 64 for n in sizes[:at])
+    return sealed(header, code, constants[:begin] + b"\2" + constants[begin + 1 :])
 
 
 def nested_type(depth: int) -> list[Any]:
@@ -217,8 +226,8 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "text": (lambda: b'#[version = "0.0.5"]\ndef @main() { 1 }', r"not an executable: .* begin as one, but with b'#\[versio'"),
     "short text": (lambda: b"\n", r"not an executable: .* but with b'\\n'"),
     "line ends changed": (lambda: good().replace(b"\r\n", b"\n"), "not an executable"),
-    "newer": (lambda: sealed(*parts(good()), version=99), "version 99, made by a newer relayvm; this one reads version 8"),
-    "older": (lambda: sealed(*parts(good()), version=0), "version 0, made by an older relayvm; this one reads version 8"),
+    "newer": (lambda: sealed(*parts(good()), version=99), "version 99, made by a newer relayvm; this one reads version 9"),
+    "older": (lambda: sealed(*parts(good()), version=0), "version 0, made by an older relayvm; this one reads version 9"),
     "only the magic": (lambda: good()[:8], "truncated: it ends after 8 bytes, within its first 40"),
     "a byte less": (lambda: good()[:-1], r"truncated: it has \d+ bytes of \d+"),
     "a byte more": (lambda: good() + b"\0", "damaged: 1 bytes follow its end"),
@@ -376,5 +385,39 @@ def test_sizes_altered_under_a_right_checksum_are_refused(name: str, data: st.Da
     moved = data.draw(st.integers(1, sizes[a])) if sizes[a] else 0
     sizes[a], sizes[b] = sizes[a] - moved, sizes[b] + moved
     body = whole[:16] + struct.pack("<3Q", *sizes) + whole[40:-CHECKSUM]
+    end = HEAD + sizes[0] + sizes[1]
     if moved:
-        assert not accepted(body + hashlib.sha256(body).digest())
+        assert not accepted(closed(body[:end], body[end + -end % 64 :]))
+
+
+def test_large_constants_are_mapped_and_not_read(tmp_path: Path) -> None:
+    large = np.zeros(MAPPED_BYTES // 4 + 1, np.float32)
+    small = np.arange(3, dtype=np.int64)
+    exe = Executable(
+        functions=(), constants=(small, large), packed=(), shape_funcs=(), shape_func_names=(), reasons=(), target="cpu"
+    )
+    path = tmp_path / "large.rvm"
+    exe.save(path)
+    assert path.read_bytes() == to_bytes(exe)
+    mapped = Executable.load(path)
+    assert all(isinstance(_owner(c), mmap.mmap) and c.ctypes.data % 64 == 0 for c in mapped.constants)
+    assert not any(isinstance(_owner(c), mmap.mmap) for c in from_bytes(to_bytes(exe)).constants)
+    assert mapped.constants[0].tolist() == [0, 1, 2] and to_bytes(mapped) == to_bytes(exe)
+    with path.open("r+b") as file:
+        file.seek(-CHECKSUM - 1, 2)
+        file.write(b"\1")
+    assert Executable.load(path).constants[1][-1] != 0  # the checksum of mapped constants is not compared
+    with pytest.raises(ExecutableFormatError, match="its checksum does not match"):
+        from_bytes(path.read_bytes())
+    with path.open("r+b") as file:
+        file.seek(HEAD + 3)
+        file.write(b"!")
+    with pytest.raises(ExecutableFormatError, match="its checksum does not match"):
+        Executable.load(path)
+
+
+def _owner(array: Any) -> Any:
+    """The object whose memory an array shows."""
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
