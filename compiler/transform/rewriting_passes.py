@@ -36,6 +36,7 @@ from .registered.legalize import legalize
 from .registered.op_attributes import LEGALIZE
 from .requirements import with_requirements
 from .span_indices import capture_index_in_spans
+from .sparse.passes import SPARSE_PASSES
 from .split_args import split_args
 
 
@@ -211,6 +212,7 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "ToMixedPrecision": _to_mixed_precision,
     "ToGraphNormalForm": plain_pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
     **REGION_PASSES,
+    **SPARSE_PASSES,
 }
 
 
