@@ -48,7 +48,7 @@ class BlockMatrix:
 def fits_blocks(matrix: np.ndarray, blocksize: tuple[int, int], threshold: float) -> bool:
     """Whether the matrix consists of such blocks, and its share of zeros is at least the threshold."""
     divisible = all(size % of == 0 for size, of in zip(matrix.shape, blocksize, strict=True))
-    return divisible and matrix.size > 0 and 1 - np.count_nonzero(matrix) / matrix.size >= threshold
+    return divisible and matrix.size > 0 and 1 - int(np.count_nonzero(matrix)) / matrix.size >= threshold
 
 
 def checked_blocksize(blocksize: Any, who: str) -> tuple[int, int]:

@@ -10,9 +10,9 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.ir.visitor import post_order
 
-from .. import tiers
-from ..campaign.adts import NO_MATCH, arguments, difference, plain, text_of
-from ..campaign.functional_programs.growth import Growth
+from ... import tiers
+from ...campaign.adts import NO_MATCH, arguments, difference, plain, text_of
+from ...campaign.functional_programs.growth import Growth
 from .test_continuation_passing import HEADER, LISTS, PROGRAMS
 
 transform = relay.transform
