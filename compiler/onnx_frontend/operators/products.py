@@ -90,7 +90,7 @@ def convolved(node: Node, x: Expr, weight: Expr) -> Expr:
     spatial = node.rank(x) - 2
     if spatial not in _CONV:
         raise node.error(f"convolutions have 1 to {len(_CONV)} spatial axes, not {spatial}")
-    window = window_attributes(node, x, list(node.sizes(weight)[2:]))
+    window = window_attributes(node, x, weight)
     x, padding = padded_for_windows(node, x, window, 0)
     function: Any = getattr(relay.nn, _CONV[spatial])
     result: Expr = function(

@@ -64,7 +64,7 @@ def _window(node: Node, x: Expr) -> Window:
     spatial = node.rank(x) - 2
     if spatial not in _SPATIAL:
         raise node.error(f"pools have 1 to {len(_SPATIAL)} spatial axes, not {spatial}")
-    return window_attributes(node, x, [None] * spatial)
+    return window_attributes(node, x)
 
 
 @onnx_operator("MaxPool", since=1)
