@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ....shape_funcs.symbolic.program import INT64_MAX
@@ -64,9 +65,13 @@ def _slice_numbers(node: Node, x: Expr, axis: int) -> Expr:
     """
     rank, one = node.rank(x), const(1, "int64")
     rest = [a for a in range(rank) if a != axis]
-    sizes = relay.take(relay.shape_of(x, dtype="int64"), numbers(rest), axis=0)
-    shape = relay.stack([extent(x, axis), relay.prod(sizes)], 0)
-    rows = node.bind(relay.reshape(relay.transpose(x, [axis, *rest]), sizes_or_expr(node, node.bind(shape)), allowzero=True))
+    moved, known = relay.transpose(x, [axis, *rest]), [node.size(x, a) for a in rest]
+    if known and all(known):
+        rows = node.bind(relay.reshape(moved, [-1, math.prod(n for n in known if n)]))
+    else:
+        sizes = relay.take(relay.shape_of(x, dtype="int64"), numbers(rest), axis=0)
+        shape = node.bind(relay.stack([extent(x, axis), relay.prod(sizes)], 0))
+        rows = node.bind(relay.reshape(moved, sizes_or_expr(node, shape), allowzero=True))
     codes = node.bind(_numbered(node, rows))
     columns = node.size(rows, 1)
     if columns is not None:
