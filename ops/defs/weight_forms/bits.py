@@ -32,7 +32,7 @@ _MOST = 8
 @dataclass(frozen=True)
 class BitpackAttrs:
     """``bits``: the number of lowest bits that are packed; ``pack_axis``: the packed axis of the data; ``bit_axis``: the axis of
-    the result with a word per bit; ``pack_type``: dtype of a word; ``name``: no effect."""
+    the result with a word per bit; ``pack_type``: dtype of a word; ``name``: any text, without effect."""
 
     bits: int = 1
     pack_axis: int = 1

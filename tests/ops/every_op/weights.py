@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def quantised_dense_pack(d: Draw, name: str) -> Call:
 
 def tiled(weight: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """``[height, width, inputs, outputs]`` in tiles, by padding and cutting the transposed matrix."""
-    matrix = weight.reshape(-1, weight.shape[-1]).T if weight.size else np.zeros((weight.shape[-1], 0), weight.dtype)
+    matrix = weight.reshape(math.prod(weight.shape[:3]), weight.shape[3]).T
     padded = np.pad(matrix, [(0, -matrix.shape[0] % rows), (0, -matrix.shape[1] % columns)])
     cut = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)
     return np.ascontiguousarray(cut.transpose(0, 2, 1, 3))
