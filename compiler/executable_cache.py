@@ -25,6 +25,7 @@ from ..ops.native.cache.fingerprint import NONE
 from ..vm.api.executable import Executable, load_bytes
 from ..vm.bytecode.executable_file import to_bytes
 from ..vm.bytecode.executable_fingerprint import code_fields, machine_fields
+from ..vm.bytecode.trusted import register
 from ..vm.diagnostics.source import ExecutableFormatError
 from .config import Config
 from .onnx_frontend.operator_table import declared_operators
@@ -34,6 +35,8 @@ from .tuning.remember import OFF, Tuning
 EXECUTABLE = "executable"
 #: The share of the cache's cap that one executable may take: the kernels of other programs stay.
 LARGEST_SHARE = 4
+#: The executable begins at a multiple of so many bytes.
+_ALIGNMENT = 64
 #: Counters of this process: ``hits``, ``misses``, ``writes``.
 counters: Counter[str] = Counter()
 
@@ -126,15 +129,15 @@ def _source_files() -> Iterator[Path]:
 
 def _read(key: CacheKey, folder: Path) -> Executable | None:
     """The executable of an entry; None without an entry, and if a data file of the model changed."""
-    entry = disk_cache.read(key)
+    entry = disk_cache.read(key, mapped=True)
     if entry is None:
         return None
     length = int.from_bytes(entry.payload[:8], "little")
-    files = json.loads(entry.payload[8 : 8 + length])
+    files = json.loads(bytes(entry.payload[8 : 8 + length]))
     if any(_digest_of(folder / name) != digest for name, digest in files.items()):
         return None
     try:
-        return load_bytes(entry.payload[8 + length :], entry.name)
+        return register(load_bytes(memoryview(entry.payload)[8 + length :], entry.name))
     except ExecutableFormatError as error:
         disk_cache.warn_unusable(key, error.diagnostics[0].message)
         return None
@@ -145,6 +148,7 @@ def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]
         return  # and mapped weights are not read
     digests = {name: _digest_of(file) for name, file in files.items()}
     head = json.dumps(digests).encode()
+    head += b" " * (-(8 + len(head)) % _ALIGNMENT)  # constants are aligned in the file, and mapped
     payload = len(head).to_bytes(8, "little") + head + to_bytes(exe)
     if None not in digests.values() and len(payload) * LARGEST_SHARE <= disk_cache.cap():
         counters["writes"] += bool(disk_cache.write(Entry(key, path.name, "", payload)))

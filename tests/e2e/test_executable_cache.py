@@ -22,6 +22,7 @@ from relayvm.ops.native.cache import disk_cache, tuning_records
 from relayvm.ops.native.cache.cache_key import CacheKey
 from relayvm.ops.native.cache.fingerprint import fingerprint
 from relayvm.vm.bytecode.executable_file import to_bytes
+from relayvm.vm.bytecode.trusted import is_compiled_here
 
 from ..ops.native.fresh import fresh_cache
 
@@ -67,6 +68,7 @@ def test_a_hit_is_the_same_executable(model: Path, capsys: pytest.CaptureFixture
     assert counts(lambda: found.append(relay.compile(str(model)))) == HIT
     fresh = relay.compile(relay.frontend.from_onnx(model)[0])
     assert to_bytes(found[0]) == to_bytes(fresh)
+    assert is_compiled_here(found[0]), "its launches run the same kernels, without checks"
     assert counts(lambda: main(["dump", str(model), "--stage", "bytecode"])) == HIT
     capsys.readouterr()
     assert main(["cache", "info"]) == 0 and "executable 1 entry" in capsys.readouterr().out

@@ -164,6 +164,6 @@ def from_bytes(data: bytes) -> Executable:
     return executable_file.from_bytes(data, Executable)
 
 
-def load_bytes(data: bytes, name: str) -> Executable:
+def load_bytes(data: executable_file.Contents, name: str) -> Executable:
     """Deserialise and verify the contents of the file ``name``.  Raises ExecutableFormatError."""
     return executable_file.load_bytes(data, name, Executable)

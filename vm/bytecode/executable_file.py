@@ -54,6 +54,8 @@ MAGIC = b"\x89RVM\r\n\x1a\n"
 FORMAT_VERSION = 9
 #: Constants in a file that are mapped; fewer bytes are read, and stay as they are if the file changes.
 MAPPED_BYTES = 16 << 20
+#: The contents of a file: read, mapped, or a part of a mapped file.
+Contents = bytes | mmap.mmap | memoryview
 #: The class of the executable that is read.
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=ExecutableData)
@@ -193,7 +195,7 @@ def load(path: str | os.PathLike[str], cls: type[_E]) -> _E:
     return load_bytes(data, str(path), cls)
 
 
-def load_bytes(data: bytes | mmap.mmap, name: str, cls: type[_E]) -> _E:
+def load_bytes(data: Contents, name: str, cls: type[_E]) -> _E:
     """Deserialise and verify the contents of the file ``name``.  Raises ExecutableFormatError as ``load``."""
     try:
         exe = from_bytes(data, cls)
@@ -208,17 +210,18 @@ def _named(error: ExecutableFormatError, name: str | os.PathLike[str]) -> Execut
     return ExecutableFormatError(f"{name}: {first.message}", help=first.help)
 
 
-def from_bytes(data: bytes | mmap.mmap, cls: type[_E]) -> _E:
+def from_bytes(contents: Contents, cls: type[_E]) -> _E:
     """Deserialise the contents of a file without ``verify``.  Raises ExecutableFormatError, see ``load``."""
-    header_bytes, code_bytes, _ = _check_size(data[: _HEAD.size], len(data))
+    data = memoryview(contents)
+    header_bytes, code_bytes, _ = _check_size(bytes(data[: _HEAD.size]), len(data))
     code_at = _HEAD.size + header_bytes
     end = code_at + code_bytes
-    constants = memoryview(data)[_aligned(end) : -_CHECKSUM_BYTES]
-    is_mapped = isinstance(data, mmap.mmap)
-    _check_digests(data[: _aligned(end)], constants, data[-_CHECKSUM_BYTES:], is_mapped)
+    constants = data[_aligned(end) : -_CHECKSUM_BYTES]
+    is_mapped = isinstance(data.obj, mmap.mmap)
+    _check_digests(bytes(data[: _aligned(end)]), constants, bytes(data[-_CHECKSUM_BYTES:]), is_mapped)
     try:
-        header = _Fields("the header", _json(data[_HEAD.size : code_at]))
-        return _executable(header, data[code_at:end], constants, is_mapped, cls)
+        header = _Fields("the header", _json(bytes(data[_HEAD.size : code_at])))
+        return _executable(header, bytes(data[code_at:end]), constants, is_mapped, cls)
     except (ValueError, RecursionError) as error:
         # RecursionError: deeply nested lists
         text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -1,6 +1,8 @@
 """One file of the kernel cache: a key, the machine code stored under it, and a checksum over both.
 
-    magic, SHA-256 of the rest, length of the header (4 bytes, little-endian), header (JSON), code
+    magic, SHA-256 of the rest, length of the header (4 bytes, little-endian), header (JSON, blanks), code
+
+Blanks end the header so that the code begins at a multiple of 64 bytes.
 
 Reading is slicing and JSON: nothing is ever unpickled, and no part of a damaged file is used.
 """
@@ -15,6 +17,7 @@ from .cache_key import CacheKey
 
 _MAGIC = b"relayvm cache 2\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
+_ALIGNMENT = 64
 
 
 class DamagedEntry(Exception):
@@ -30,28 +33,32 @@ class Entry(NamedTuple):
     key: CacheKey
     name: str
     symbol: str
-    payload: bytes
+    payload: bytes | memoryview
 
 
 def pack(entry: Entry) -> bytes:
     """Serialize an entry to the bytes of a file."""
     header = json.dumps({"fields": entry.key.fields, "name": entry.name, "symbol": entry.symbol}).encode()
+    header += b" " * (-(_HEAD + 4 + len(header)) % _ALIGNMENT)
     body = len(header).to_bytes(4, "little") + header + entry.payload
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
-def unpack(blob: bytes) -> Entry:
-    """Parse the bytes of a file.  Raises DamagedEntry."""
-    if not blob.startswith(_MAGIC):
+def unpack(blob: bytes | memoryview) -> Entry:
+    """Parse the bytes of a file.  The payload of a memoryview is a view of it.  Raises DamagedEntry."""
+    view = memoryview(blob)
+    if view[: len(_MAGIC)] != _MAGIC:
         raise DamagedEntry("it is not an entry of this cache")
-    body = memoryview(blob)[_HEAD:]
-    if hashlib.sha256(body).digest() != blob[len(_MAGIC) : _HEAD]:
+    body = view[_HEAD:]
+    if hashlib.sha256(body).digest() != view[len(_MAGIC) : _HEAD]:
         raise DamagedEntry("its checksum is wrong")
     try:
         end = 4 + int.from_bytes(body[:4], "little")
         header = json.loads(bytes(body[4:end]))
         key = CacheKey(tuple((str(name), str(value)) for name, value in header["fields"]))
-        entry = Entry(key, str(header["name"]), str(header["symbol"]), bytes(body[end:]))
+        entry = Entry(
+            key, str(header["name"]), str(header["symbol"]), bytes(body[end:]) if isinstance(blob, bytes) else body[end:]
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedEntry("its header cannot be read") from error  # only a crafted file gets here
     if not key.fields:

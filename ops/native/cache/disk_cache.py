@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import mmap
 import os
 import tempfile
 import time
@@ -143,19 +144,24 @@ def _open_entry(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _read_checked(path: Path, file: BinaryIO) -> Entry:
-    entry = unpack(file.read())
+def _read_checked(path: Path, file: BinaryIO, mapped: bool = False) -> Entry:
+    # a private file is replaced or deleted, never changed: a mapping of it stays whole
+    is_empty = mapped and not os.fstat(file.fileno()).st_size
+    entry = unpack(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if mapped and not is_empty else file.read())
     if entry.key.id != path.parent.name + path.name:
         raise DamagedEntry("its name is that of another entry")
     return entry
 
 
-def read(key: CacheKey) -> Entry | None:
-    """The entry of this key, or None if there is no usable entry.  Marks the entry as the most recently used."""
+def read(key: CacheKey, mapped: bool = False) -> Entry | None:
+    """The entry of this key, or None if there is no usable entry.  Marks the entry as the most recently used.
+
+    ``mapped``: the payload is a view of the file in memory.
+    """
     try:
         path = path_of(key.id)
         with _open_entry(path) as file:
-            entry = _read_checked(path, file)
+            entry = _read_checked(path, file, mapped)
             if time.time() - os.fstat(file.fileno()).st_mtime > _TOUCH_SECONDS:
                 with contextlib.suppress(OSError):  # a read-only folder is a cache, too
                     os.utime(path)

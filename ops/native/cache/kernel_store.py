@@ -130,7 +130,9 @@ def get_or_make(key: CacheKey, name: str, make: Callable[[], bytes]) -> bytes:
 
     ``name`` is for people.  Raises the exceptions of ``make``.
     """
-    return _get_counted(_payloads, key, name, lambda: _load_or_make(key, name, lambda: ("", make()), lambda entry: entry.payload))
+    return _get_counted(
+        _payloads, key, name, lambda: _load_or_make(key, name, lambda: ("", make()), lambda entry: bytes(entry.payload))
+    )
 
 
 def _get_counted(level: SingleFlight[T], key: CacheKey, name: str, obtain: Callable[[], tuple[str, T]]) -> T:
@@ -177,7 +179,7 @@ def _load_or_make(key: CacheKey, name: str, make: Callable[[], tuple[str, bytes]
 def _map_code(entry: Entry) -> int:
     """The address of object code, mapped into this process.  Raises LinkError."""
     with _loading:
-        return loader.load(ObjectCode(entry.symbol, entry.payload))
+        return loader.load(ObjectCode(entry.symbol, bytes(entry.payload)))
 
 
 def offer(entry: Entry) -> None:
