@@ -141,7 +141,8 @@ def compile_command(
 @json_option
 def dump(file: Path, stage: str, params: Path | None, device: str | None, config: dict[str, str], as_json: bool) -> None:
     """Show FILE at a stage of compilation."""
-    text = _dumped(file, stage, device, config, params)
+    with compile_progress():
+        text = _dumped(file, stage, device, config, params)
     answer({"stage": stage, "text": text}, text.rstrip("\n"), as_json)
 
 
@@ -251,7 +252,8 @@ def explain(
 
     Also the placement of each kernel, and the tensors in each storage.  With sizes the bytes are exact.
     """
-    found = open_program(file, device, config, params).explain(shapes, dims, entry)
+    with compile_progress():
+        found = open_program(file, device, config, params).explain(shapes, dims, entry)
     answer(found.as_data(), str(found), as_json)
 
 

@@ -170,12 +170,13 @@ def compare_command(
         wanted_conditions = _conditions(conditions, tuple(sides))
         found = compare_profiles(sides)
     else:
-        programs = _sides(files, lettered, named, preset, params)
+        with compile_progress():
+            programs = _sides(files, lettered, named, preset, params)
         wanted_conditions = _conditions(conditions, tuple(programs))
         if expected is not None and len(bindings) > 1:
             raise click.UsageError("--expected holds the results of one case: give --shapes once")
         tolerance = Tolerance(rtol, atol)
-        with compile_progress(), round_progress() as on_round:
+        with compile_progress(late=False), round_progress() as on_round:
             found = compare_sides(
                 programs,
                 wanted(values, shapes, dims, ranges, seed),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -13,14 +14,20 @@ from ...ops.native.cache import kernel_store
 if TYPE_CHECKING:
     from rich.status import Status
 
+#: A program that takes longer to read and compile is shown.
+LATE_SECONDS = 1.0
+
 
 @contextlib.contextmanager
-def compile_progress() -> Iterator[None]:
-    """Show compilations on standard error, if it is a terminal; at the end their number."""
+def compile_progress(late: bool = True) -> Iterator[None]:
+    """Show on standard error, if it is a terminal, that a program is compiled, after a second, and each compilation of a kernel.
+
+    At the end the number of kernels is printed.  ``late``: whether the line appears without kernels.
+    """
     if not sys.stderr.isatty():
         yield
         return
-    shown = _Shown()
+    shown = _Shown(late)
     kernel_store.on_compile.append(shown.compiling)
     try:
         yield
@@ -70,26 +77,48 @@ def trial_progress(total: int) -> Iterator[Callable[[str], object]]:
 
 
 class _Shown:
-    """The status line on the terminal; it appears with the first compilation."""
+    """The status line on the terminal; it appears after a second, or with the first kernel."""
 
-    def __init__(self) -> None:
-        self.count, self.start = 0, 0.0
+    def __init__(self, late: bool) -> None:
+        self.count, self.start = 0, time.perf_counter()
         self.status: Status | None = None
+        self.lock, self.closed = threading.Lock(), False
+        self.timer = threading.Timer(LATE_SECONDS, self.late)
+        self.timer.daemon = True
+        if late:
+            self.timer.start()
+
+    def late(self) -> None:
+        """Called after a second, in a thread of its own."""
+        with self.lock:
+            if self.status is None and not self.closed:
+                self.show("reading and compiling the program")
 
     def compiling(self, name: str) -> None:
-        """Called before ``name`` is compiled."""
-        self.count += 1
+        """Called before the kernel ``name`` is compiled."""
+        with self.lock:
+            self.start = self.start if self.count else time.perf_counter()
+            self.count += 1
+            self.show(f"compiling kernels, once on this machine: {self.count}, {name}")
+
+    def show(self, text: str) -> None:
+        """Write the line."""
         if self.status is None:
             from rich.console import Console
 
-            self.start = time.perf_counter()
             self.status = Console(stderr=True).status("")
             self.status.start()
-        self.status.update(f"compiling kernels, once on this machine: {self.count}, {name}", spinner="dots")
+        self.status.update(text, spinner="dots")
 
     def close(self) -> None:
-        if self.status is not None:
+        """Remove the line."""
+        self.timer.cancel()
+        with self.lock:
+            self.closed = True
+            if self.status is None:
+                return
             self.status.stop()
-            seconds = time.perf_counter() - self.start
-            words = f"{self.count} kernel{'' if self.count == 1 else 's'} in {seconds:.1f} s"
-            self.status.console.print(f"compiled {words}; the next run finds them compiled", highlight=False)
+            if self.count:
+                seconds = time.perf_counter() - self.start
+                words = f"{self.count} kernel{'' if self.count == 1 else 's'} in {seconds:.1f} s"
+                self.status.console.print(f"compiled {words}; the next run finds them compiled", highlight=False)

@@ -18,7 +18,7 @@ from ..tuning.remember import Tuned, calls_at, tune
 from ..tuning.tunable import Tunable, tunable
 from .load_program import read_module
 from .options import budget_option, config_option, device_option, file_argument, json_option, params_option, sizes_option
-from .progress import trial_progress
+from .progress import compile_progress, trial_progress
 from .streams import answer
 
 
@@ -46,7 +46,8 @@ def tune_command(
     """
     target = device or DEVICES[0]
     check_target(target)
-    found = tunable(read_module(file, params), Config.of(**config), target)
+    with compile_progress():
+        found = tunable(read_module(file, params), Config.of(**config), target)
     calls = calls_at(found, sizes or None)
     done: dict[OpCall, Tuned] = {}
     try:

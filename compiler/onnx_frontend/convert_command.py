@@ -11,6 +11,7 @@ from ...vm.bytecode.safetensors import SUFFIX as WEIGHTS
 from ...vm.bytecode.safetensors import write_safetensors
 from ...vm.diagnostics.source import InputError, SourceText
 from ..commands.options import json_option
+from ..commands.progress import compile_progress
 from ..commands.streams import answer
 from ..text.parser import parse
 from ..text.printer import astext
@@ -36,8 +37,9 @@ def convert_command(file: Path, out: Path, as_json: bool) -> None:
         raise InputError(f"{file} is no model", help=f"give a file that ends in {MODEL}")
     if out.suffix != TEXT:
         raise click.BadParameter(f"{out} must end in {TEXT}", param_hint="'-o'")
-    module, weights = from_onnx(file, freeze_params=False)
-    text = astext(module)
+    with compile_progress():
+        module, weights = from_onnx(file, freeze_params=False)
+        text = astext(module)
     # the text adapts names, so the weights take the names of the parameters that are read back
     params = parse(SourceText(str(out), text))["main"].params
     names = {before.name: after.name for before, after in zip(module["main"].params, params, strict=True)}
