@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.reduce import reduced_axes
+from ...shape_funcs.symbolic.dim import const
 from ..core.composite import Term, call, cast, composite, number, widened
 from ..core.compute import Cast, Reduction, Scalar, Value, apply
-from ..core.dtype_rules import BOOL, FLOATS, NUMBERS, like_inputs
+from ..core.dtype_rules import BOOL, FLOATS, INTEGERS, NUMBERS, like_inputs
 from ..core.legalize import legalized
 from ..core.op import Op, OpPattern, TypeRelError, get
 from ..core.parameters import Parameter, Parameters
-from .broadcast import WHERE
+from .broadcast import TRUNC_DIVIDE, WHERE
 from .elementwise import EXP, ISFINITE, LOG, SQRT, literal
 from .transform import SqueezeAttrs
 
@@ -57,9 +59,14 @@ def _reduce(
     finish: Callable[[Scalar, Scalar], Scalar] | None = None,
     python: Parameters | None = None,
     of_bools: Callable[[Op, tuple[Term], ReduceAttrs], Term] | None = None,
+    of_integers: Callable[[Op, tuple[Term], ReduceAttrs], Term] | None = None,
 ) -> Op:
-    """Declare a reduction; ``of_bools``: the expansion of a reduction of bools, if the kernels take none."""
-    legalization = legalized(lambda dtypes, attrs: dtypes == BOOL, of_bools) if of_bools is not None else None
+    """Declare a reduction; ``of_bools``, ``of_integers``: the expansion of a reduction of these, if the kernels take none."""
+    legalization = None
+    if of_bools is not None:
+        legalization = legalized(lambda dtypes, attrs: dtypes == BOOL, of_bools)
+    elif of_integers is not None:
+        legalization = legalized(lambda dtypes, attrs: dtypes[0] in INTEGERS, of_integers)
     return Op(
         name=name,
         doc=doc,
@@ -89,6 +96,18 @@ class StdAttrs(ReduceAttrs):
     """As ReduceAttrs; ``unbiased``: whether the divisor is the number of elements minus 1."""
 
     unbiased: bool = False
+
+
+def _mean_of_integers(op: Op, inputs: tuple[Term], attrs: ReduceAttrs) -> Term:
+    """The sum of 64 bits divided by the number of elements, rounded towards 0."""
+    (data,) = inputs
+    wide = "uint64" if data.dtype == "uint64" else "int64"
+    own = cast(data, wide)
+    sizes = [const(data.shape[axis]) for axis in reduced_axes(attrs, data.rank)]
+    known = math.prod(size for size in sizes if size is not None)
+    counted = None in sizes or known == 0
+    count = call(SUM, call(get("ones_like"), own), attrs=attrs) if counted else number(known, wide)
+    return cast(call(TRUNC_DIVIDE, call(SUM, own, attrs=attrs), count), data.dtype)
 
 
 def _mean(total: Scalar, count: Scalar) -> Scalar:
@@ -127,7 +146,14 @@ _reduce(
 )
 _reduce("all", "`all([[True, False], [True, True]], axis=1) = [False, True]`; True for an empty axis.", BOOL)
 _reduce("any", "`any([[True, False], [False, False]], axis=1) = [True, False]`; False for an empty axis.", BOOL)
-MEAN = _reduce("mean", "`mean([[1.0, 3.0]], axis=1) = [2.0]`; NaN for an empty axis.", FLOATS, combine="sum", finish=_mean)
+MEAN = _reduce(
+    "mean",
+    "`mean([[1.0, 3.0]], axis=1) = [2.0]`; NaN for an empty axis; of integers rounded towards 0, and an empty axis is an error.",
+    NUMBERS,
+    combine="sum",
+    finish=_mean,
+    of_integers=_mean_of_integers,
+)
 VARIANCE = _reduce(
     "variance", "The mean squared distance from the mean: `variance([1.0, 3.0]) = 1.0`; NaN for an empty axis.", FLOATS,
     python=Parameters.of(

@@ -272,7 +272,11 @@ def folded(name: str, x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> A
         return getattr(np, name)(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
     if name == "sum" and x.dtype == bool:
         return np.any(x, axis=axes, keepdims=keepdims)
-    if name not in _OF_SOMETHING or 0 not in [x.shape[k] for k in axes]:
-        return REDUCE[name](wide(x), axes, keepdims)
+    whole = name == "mean" and x.dtype.kind in "iu"
+    if not (name in _OF_SOMETHING or whole) or 0 not in [x.shape[k] for k in axes]:
+        found = REDUCE[name](wide(x), axes, keepdims)
+        return np.trunc(found).astype(x.dtype) if whole else found
     kept = [1 if k in axes else n for k, n in enumerate(x.shape) if keepdims or k not in axes]
-    return np.zeros(kept) if 0 in kept else "empty axis"
+    if 0 in kept:
+        return np.zeros(kept, x.dtype)
+    return "integer division by zero" if whole else "empty axis"
