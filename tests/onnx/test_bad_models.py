@@ -105,6 +105,10 @@ def itself() -> onnx.ModelProto:
     return model_of([call], {"x": [1]}, ["y"], functions=[function], opset_imports=OWN)
 
 
+def declare_output(model: onnx.ModelProto) -> None:
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.INT64, ["n", 4]))
+
+
 def add_output(model: onnx.ModelProto) -> None:
     model.graph.output.add(name="z")
 
@@ -129,6 +133,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "unknown_domain": lambda: changed(lambda m: setattr(m.graph.node[0], "domain", "acme")),
     "dtypes_contradict": lambda: with_stored("w", data_type=TensorProto.INT32),
     "sizes_contradict": lambda: with_stored("w", dims=[2], raw_data=bytes(8)),
+    "output_dtype_contradicts": lambda: changed(declare_output),
+    "scales_missing": lambda: model_of([node("Resize", ["x", "", "s"], ["y"], name="/resize")], {"x": [1, 1, 4, 4]}, ["y"],
+                                       {"s": np.ones(3, "float32")}),
     "negative_size": lambda: changed(lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[1], "dim_value", -7)),
     "absurd_sizes": lambda: changed(lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "dim_value", 2**62)),
     "no_type": lambda: changed(lambda m: m.graph.input[0].ClearField("type")),

@@ -33,7 +33,7 @@ class Layer:
     @property
     def directions(self) -> int:
         """The number of directions."""
-        return self.node.choice("direction", {"forward": 1, "reverse": 1, "bidirectional": 2}, "forward")
+        return 2 if self.node.attr("direction", "forward") == "bidirectional" else 1
 
     @property
     def is_batch_first(self) -> bool:

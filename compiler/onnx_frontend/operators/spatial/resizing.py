@@ -205,7 +205,15 @@ def _item(vector: Expr, k: int) -> Expr:
     return relay.take(vector, const(k, "int64"), axis=0)
 
 
+def _check_count(node: Node, given: Expr, axes: list[int], what: str) -> None:
+    """Raise ModelError for another number of scales or sizes than of axes."""
+    count = node.size(given, 0)
+    if count not in (None, len(axes)):
+        raise node.error(f"there are {count} {what} for {len(axes)} axes")
+
+
 def _by_scales(node: Node, x: Expr, scales: Expr, axes: list[int], mode: _Mode, roi: Expr | None = None) -> Expr:
+    _check_count(node, scales, axes, "scales")
     known, found = node.constant(scales), []
     for k, axis in enumerate(axes):
         if known is not None and known.reshape(-1)[k] == 1 and mode.coordinates != "tf_crop_and_resize":
@@ -225,6 +233,7 @@ def _region(roi: Expr | None, k: int, count: int) -> tuple[Expr, Expr] | None:
 
 
 def _by_sizes(node: Node, x: Expr, sizes: Expr, axes: list[int], mode: _Mode, roi: Expr | None) -> Expr:
+    _check_count(node, sizes, axes, "sizes")
     policy, found = node.attr("keep_aspect_ratio_policy", "stretch"), []
     have = [node.bind(extent(x, a)) for a in axes]
     wanted = [node.bind(_item(as_int64(node, sizes), k)) for k in range(len(axes))]
