@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from . import Prelude
+from .compiler.builder.prelude import Prelude
+from .compiler.builder.tensor_array_ops import StaticTensorArrayOps, TensorArrayOps
 
-__all__ = ["Prelude"]
+__all__ = ["Prelude", "StaticTensorArrayOps", "TensorArrayOps"]

@@ -11,6 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ops.core.adt_types import GlobalTypeVar
+from ...ops.core.tensor_types import TensorType
+from ...shape_funcs.symbolic.dim import const
+from ...vm.diagnostics.python_source import here
+from ...vm.diagnostics.source import ArgumentError
 from ..ir.expr import Expr, IRModule
 from ..ir.match_expr import Clause
 from ..text import printer
@@ -57,6 +61,15 @@ def _module_parts(module: IRModule) -> tuple[Callable[[str], IRModule], tuple[st
     return parse, (module.astext(),)
 
 
+def _concrete_shape(self: TensorType) -> tuple[int, ...]:
+    """The sizes as ints.  Raises ArgumentError for a size that is known only at run time."""
+    sizes = tuple(map(const, self.shape))
+    known = tuple(size for size in sizes if size is not None)
+    if len(known) < len(sizes):
+        raise ArgumentError(f"{self} has sizes that are known only at run time", here(), help="shape has them, too")
+    return known
+
+
 def _bind(cls: type, name: str, function: Any) -> None:
     function.__name__, function.__qualname__ = name, f"{cls.__qualname__}.{name}"
     setattr(cls, name, function)
@@ -77,5 +90,6 @@ def bind() -> None:
         _bind(kind, "__repr__", _repr)
     Expr.__str__ = IRModule.__str__ = _short_text  # type: ignore[assignment, method-assign]
     IRModule.from_expr = staticmethod(constructors.IRModule.from_expr)  # type: ignore[method-assign]
+    setattr(TensorType, "concrete_shape", property(_concrete_shape))  # noqa: B010  not declared in the layer of types
     _bind(GlobalTypeVar, "__call__", type_definitions.apply)
     copyreg.pickle(IRModule, _module_parts)

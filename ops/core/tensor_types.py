@@ -144,6 +144,16 @@ class FuncType(Type):
         _few(len(self.params), "a function", "parameters")
         measure(self, (*self.params, self.result), "a function type")
 
+    @property
+    def arg_types(self) -> tuple[Type, ...]:
+        """Relay's name of ``params``."""
+        return self.params
+
+    @property
+    def ret_type(self) -> Type:
+        """Relay's name of ``result``."""
+        return self.result
+
     def __str__(self) -> str:
         return f"fn ({', '.join(map(str, self.params))}) -> {self.result}"
 

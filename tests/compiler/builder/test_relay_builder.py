@@ -283,3 +283,13 @@ def test_wrong_scopes() -> None:
     with fails("a name, a pair of name and type, or a relay.var"):
         relay.ScopeBuilder().let(number, 2)
     assert relay.structural_equal(sb.get(), relay.If(condition, relay.const(1), relay.const(2)))
+
+
+def test_names_of_types() -> None:
+    x, w = relay.var("x", shape=(relay.Any(), 4)), relay.var("w", shape=(5, 4))
+    mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w))))
+    found = mod["main"].checked_type
+    assert str(found.ret_type) == "Tensor[(?, 5), float32]" and str(found.arg_types[0]) == "Tensor[(?, 4), float32]"
+    assert relay.TensorType((2, 3)).concrete_shape == (2, 3) and relay.TensorType(()).concrete_shape == ()
+    with pytest.raises(relay.ArgumentError, match="has sizes that are known only at run time"):
+        _ = found.ret_type.concrete_shape

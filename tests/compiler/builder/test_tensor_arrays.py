@@ -162,3 +162,35 @@ def test_unknown_names() -> None:
     ):
         with pytest.raises(relay.RelayError):
             wrong()
+
+
+@pytest.mark.parametrize("shape", [None, (2, 3), (relay.Any(), 3)])
+def test_operations_of_one_dtype_or_shape(shape: tuple[object, ...] | None) -> None:
+    mod = relay.IRModule()
+    given = () if shape is None else (shape,)
+    ops = (relay.prelude.StaticTensorArrayOps if given else relay.prelude.TensorArrayOps)(
+        relay.prelude.Prelude(mod), "float32", *given
+    )
+    ops.register()
+    x = relay.var("x", shape=(2, 3))
+    element = ops.get_ctor("tensor_constructor" if given else "tensor2")
+    array = ops.get_global_var("tensor_array")(relay.const(1))
+    array = ops.get_global_var("tensor_array_write")(array, relay.const(0), element(x))
+    found = relay.var("found", shape=shape or (2, 3))
+    read = ops.get_global_var("tensor_array_read")(array, relay.const(0))
+    clause = relay.Clause(relay.PatternConstructor(element, [relay.PatternVar(found)]), found)
+    mod["main"] = relay.Function([x], relay.Match(read, [clause], complete=False))
+    assert ops.get_type("tensor_t").name == ops.get_name("tensor_t")
+    data = np.arange(6, dtype="float32").reshape(2, 3)
+    assert np.array_equal(relay.create_executor("debug", mod).evaluate()(data).numpy(), data)
+    assert np.array_equal(relay.create_executor("vm", mod).evaluate()(data).numpy(), data)
+
+
+def test_operations_need_a_prelude() -> None:
+    for fails in (
+        lambda: relay.prelude.TensorArrayOps(3, "float32"),
+        lambda: relay.prelude.StaticTensorArrayOps(relay.prelude.Prelude(relay.IRModule()), "float32", 3.5),
+        lambda: relay.prelude.TensorArrayOps(relay.prelude.Prelude(relay.IRModule()), "float99"),
+    ):
+        with pytest.raises(relay.ArgumentError):
+            fails()
