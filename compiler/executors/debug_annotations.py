@@ -1,7 +1,7 @@
 """Annotations in the evaluator: whether a value fits the type that a variable declares.
 
 A size with a name is the same for all parameters of one call.  A type parameter stands for any type, and the value of a reference
-is not looked at.  Results of functions are not checked: a call in tail position leaves nobody to check them.
+is not looked at.  The result of a function is checked when the last call in tail position returns.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ class AnnotationChecker:
         #: Values of ADTs that fit a type, which cannot change, by their identity: a list is not walked for each of its cells.
         self._known: dict[tuple[int, Type], ADT] = {}
 
-    def check(self, bound: Iterable[tuple[Var, Any]], span: Span | None) -> None:
-        """Check the values that are bound to variables.  Raises TypeCheckError for a value that does not fit an annotation."""
+    def check(self, bound: Iterable[tuple[Var, Any]], span: Span | None) -> dict[str, int]:
+        """Check the values that are bound to variables; the sizes that the annotations name.
+
+        Raises TypeCheckError for a value that does not fit an annotation.
+        """
         sizes: dict[str, int] = {}
         for var, value in bound:
             if var.annotation is not None:
@@ -44,6 +47,16 @@ class AnnotationChecker:
                     where = "" if part is value else f" {var.annotation}: a part of it must be"
                     message = f"%{var.name} must be{where} {ty}, not {kind_of(part)}"
                     raise TypeCheckError(message, var.span or span, code=codes.Type.MISMATCH)
+        return sizes
+
+    def check_result(self, value: Any, ty: Type, sizes: dict[str, int], span: Span | None) -> None:
+        """Check the result of a call, for arguments with these sizes.  Raises TypeCheckError for one that does not fit."""
+        misfit = self._misfit(value, ty, dict(sizes))
+        if misfit is not None:
+            part, wanted = misfit
+            where = "" if part is value else f" {ty}: a part of it must be"
+            message = f"the result of the function must be{where} {wanted}, not {kind_of(part)}"
+            raise TypeCheckError(message, span, code=codes.Type.MISMATCH)
 
     def _misfit(self, value: Any, ty: Type, sizes: dict[str, int]) -> tuple[Any, Type] | None:
         """The first part of a value that does not fit its type, and the type."""

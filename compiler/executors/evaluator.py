@@ -95,12 +95,25 @@ class Evaluator:
         """The result of a function value.  Raises TypeCheckError for a value that does not fit its use, VMError for failures."""
         if isinstance(callee, Constructor):
             return _made(callee, args, span)
-        function, frame = _entered(callee, args, span)
-        return run(self._steps(function.body, frame))
+        due: _Due = {}
+        function, frame = _entered(callee, args, span, due)
+        return self._checked(run(self._steps(function.body, frame)), due)
 
     # ---- expressions ---------------------------------------------------------------------------------------------------
 
     def _steps(self, expr: Expr, frame: _Frame) -> Steps[Any]:
+        """The value of an expression, checked against the result types of the functions that it calls in tail position."""
+        due: _Due = {}
+        value = yield from self._reduced(expr, frame, due)
+        return self._checked(value, due)
+
+    def _checked(self, value: Any, due: _Due) -> Any:
+        for function, sizes, span in due.values():
+            assert function.ret_type is not None
+            self.annotations.check_result(value, function.ret_type, sizes, span)
+        return value
+
+    def _reduced(self, expr: Expr, frame: _Frame, due: _Due) -> Steps[Any]:
         """The value of an expression.  What follows in tail position is evaluated by the same generator."""
         first = True
         while True:
@@ -132,7 +145,7 @@ class Evaluator:
                     args = yield from self._each(expr.args, frame)
                     if isinstance(callee, Constructor):
                         return _made(callee, args, expr.span)
-                    function, frame = _entered(callee, args, expr.span)
+                    function, frame = _entered(callee, args, expr.span, due)
                     expr = function.body
                 case _:
                     return (yield from self._simple(expr, frame))
@@ -199,15 +212,21 @@ class Evaluator:
         raise VMError(STATUS[NO_MATCH], match.span, code=codes.of_status(NO_MATCH))
 
 
-def _entered(callee: Any, args: Sequence[Any], span: Span | None) -> tuple[Function, _Frame]:
-    """The function of a call and its new frame."""
+#: The functions whose results are to be checked, each once for the same sizes, with the sizes that its arguments name.
+_Due = dict[Any, tuple[Function, dict[str, int], "Span | None"]]
+
+
+def _entered(callee: Any, args: Sequence[Any], span: Span | None, due: _Due) -> tuple[Function, _Frame]:
+    """The function of a call and its new frame; its result is ``due`` to be checked."""
     if not isinstance(callee, Closure):
         raise _misuse(f"only a function is called, not {kind_of(callee)}", span, codes.Type.NOT_A_FUNCTION)
     function = callee.function
     if len(args) != len(function.params):
         message = f"the function takes {len(function.params)} arguments, {len(args)} given"
         raise _misuse(message, span, codes.Type.ARITY)
-    callee.evaluator.annotations.check(zip(function.params, args, strict=True), span)
+    sizes = callee.evaluator.annotations.check(zip(function.params, args, strict=True), span)
+    if function.ret_type is not None:
+        due.setdefault((function, tuple(sizes.items())), (function, sizes, span))
     frame = _Frame(callee.frame.sharing, callee.frame)
     frame.values.update(zip(function.params, args, strict=True))
     return function, frame

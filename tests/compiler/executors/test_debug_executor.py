@@ -224,3 +224,29 @@ def test_arguments_are_copied_and_results_read_only() -> None:
     result = relay.create_executor("debug", relay.parse(with_header("def @main(%x: Tensor[(2), float32]) { %x }"))).evaluate()(x)
     x[0] = 5
     assert result.tolist() == [1, 1] and not result.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("functions", "text"),
+    [
+        ("def @main(%x: Tensor[(?), float32]) -> Tensor[(3), float32] { %x }", "must be Tensor[(3), float32], not"),
+        (
+            """def @last(%x: Tensor[(?n), float32]) -> Tensor[(?n), float32] { concatenate((%x, %x)) }
+            def @first(%x: Tensor[(?), float32]) { @last(%x) }
+            def @main(%x: Tensor[(?), float32]) { @first(%x) }""",
+            "must be Tensor[(?n), float32], not",
+        ),
+        (
+            """def @main(%x: Tensor[(?), float32]) {
+              let %f = fn (%y: Tensor[(?), float32]) -> (Tensor[(?), float32], int32) { (%y, %y) };
+              let %pair = %f(%x);
+              %pair.0
+            }""",
+            "must be (Tensor[(?), float32], int32): a part of it must be int32, not",
+        ),
+    ],
+)
+def test_a_result_of_another_type_than_declared(functions: str, text: str) -> None:
+    with pytest.raises(relay.TypeCheckError) as error:
+        evaluated(functions, np.ones(2, "float32"))
+    assert f"the result of the function {text}" in str(error.value)
