@@ -20,7 +20,7 @@ class CacheKey:
 
     @classmethod
     def of(cls, kind: str, fields: Mapping[str, str]) -> CacheKey:
-        """The key of an artefact of this ``kind``: ``object`` (machine code of the CPU) or ``cubin``."""
+        """The key of an artefact of this ``kind``, such as ``object`` (machine code of the CPU), ``cubin``, ``executable``."""
         return cls((("kind", kind), *fields.items()))
 
     @property
