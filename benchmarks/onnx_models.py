@@ -239,6 +239,14 @@ def markdown(record: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write(record: Mapping[str, Any], folder: Path) -> None:
+    """Write the record of the models up to now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"{record['date']}-onnx-models-cpu"
+    stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(markdown(record))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="append", help="a model; default: all")
@@ -258,12 +266,9 @@ def main() -> int:
     for name in names:
         model = subject(name)
         record["models"][name] = {"starts": starts(model, max(1, args.rounds // 2)), "runs": runs(model, args.rounds)}
-    record["load_after"] = list(os.getloadavg())
-    if args.record:
-        args.record.mkdir(parents=True, exist_ok=True)
-        stem = args.record / f"{record['date']}-onnx-models-cpu"
-        stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(markdown(record))
+        record["load_after"] = list(os.getloadavg())
+        if args.record:
+            write(record, args.record)
     print(json.dumps(record) if args.json else markdown(record), end="\n" if args.json else "")
     return 0
 
