@@ -16,6 +16,7 @@ from .node import BranchTypes, Node
 from .operator_table import Converter, converter, domain_of
 from .scope import Scope, constant
 from .support import unsupported
+from .value_types import declared_ranks
 
 
 class GraphConverter:
@@ -36,6 +37,7 @@ class GraphConverter:
         self.weight, self.forks = weight, forks
         self.values: dict[str, Expr] = {}
         self.absent: set[str] = set()  # the inputs of a function that its call omits
+        self.ranks: dict[str, int] = {}  # declared ranks, by name
         if depth > MAX_NESTING:
             message = f"subgraphs and functions are nested more than {MAX_NESTING} deep"
             label, span = ("", None) if caller is None else (f"{caller.label}: ", caller.span)
@@ -75,6 +77,7 @@ class GraphConverter:
 
     def convert(self, graph: GraphDef, outputs: Sequence[str]) -> list[Expr]:
         """The values of these names after all nodes of a graph."""
+        self.ranks.update(declared_ranks(graph.proto))
         return self.convert_nodes(graph.nodes, outputs)
 
     def convert_nodes(self, nodes: Sequence[NodeDef], outputs: Sequence[str]) -> list[Expr]:
@@ -103,7 +106,7 @@ class GraphConverter:
             self.model, scope, self.versions,
             outer=self.outer, arguments=self.arguments, caller=self.caller, depth=self.depth, forks=self.forks + 1,
         )  # fmt: skip
-        made.values, made.absent = dict(self.values), set(self.absent)
+        made.values, made.absent, made.ranks = dict(self.values), set(self.absent), dict(self.ranks)
         return made
 
     def subgraph(self, graph: GraphDef, scope: Scope, inputs: Sequence[Expr] = ()) -> list[Expr]:
@@ -171,7 +174,8 @@ class GraphConverter:
         def decode(attribute: Any) -> Any:
             return attribute_value(attribute, node, self.model.tensors)
 
-        view = Node(str(node.proto.op_type), label, version, attributes, names, span, self.scope, self, decode)
+        ranks = [self.ranks.get(n) for n in names]
+        view = Node(str(node.proto.op_type), label, version, attributes, names, span, self.scope, self, decode, ranks)
         if found.inputs is not None:
             if len(inputs) > found.inputs:
                 raise view.error(f"it has {len(inputs)} inputs; {found.inputs} are possible")
@@ -213,6 +217,8 @@ class GraphConverter:
             if not self._is_absent(outer):
                 inner.define(name, self.value(outer, span), span)
         inner.absent = set(p.input) - set(inner.values)
+        outer_ranks = ((inside, self.ranks.get(outside)) for inside, outside in zip(p.output, node.proto.output, strict=False))
+        inner.ranks = {name: rank for name, rank in outer_ranks if rank is not None}
         wanted = [inside for inside, outside in zip(p.output, node.proto.output, strict=False) if outside]
         results = inner.convert(function.body, wanted)
         for name, value in zip([o for o in node.proto.output if o], results, strict=True):

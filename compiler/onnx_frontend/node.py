@@ -36,7 +36,8 @@ class Node:
     """A node under conversion.
 
     ``label``: operator and name for messages.  ``outputs``: the names of the outputs, "" for one that is not used.  ``version``:
-    the version of the operator's domain.  ``graph``: the converter of the graph around it, for subgraphs.
+    the version of the operator's domain.  ``graph``: the converter of the graph around it, for subgraphs.  ``ranks``: the ranks
+    that the model declares for the outputs.
     """
 
     op_type: str
@@ -48,6 +49,7 @@ class Node:
     scope: Scope
     graph: Graph
     decode: Callable[[Any], Any]
+    ranks: Sequence[int | None] = ()
     _decoded: dict[str, Any] = field(default_factory=dict)
 
     # ---- attributes ------------------------------------------------------------------------------------------------------
@@ -134,6 +136,11 @@ class Node:
     def rank(self, expr: Expr) -> int:
         """The rank of a tensor."""
         return self.type(expr).rank
+
+    @property
+    def declared_rank(self) -> int | None:
+        """The rank that the model declares for the first output; None if it declares none."""
+        return self.ranks[0] if self.ranks else None
 
     def shape(self, expr: Expr) -> tuple[Dim, ...]:
         """The sizes of a tensor."""

@@ -18,6 +18,10 @@ from .tensors import dtype_name
 _UNKNOWN = -1
 
 
+#: The operators that follow reductions in the standard's function bodies, and have the rank of their first input.
+_OF_EACH_ELEMENT = frozenset(("Identity", "Cast", "CastLike", "Sqrt", "Log"))
+
+
 class SizeNames:
     """The symbol of each named size; the text format has letters, digits and underlines in names."""
 
@@ -52,6 +56,20 @@ def declared_type(info: Any, names: SizeNames, shape: Any = None, dtype: str | N
         message = f"{what} has {len(tensor.shape.dim)} dimensions; at most {MAX_RANK} are possible"
         raise ModelError(message, code=codes.Model.TYPE)
     return TensorType(tuple(_size(d, names, what) for d in tensor.shape.dim), found)
+
+
+def declared_ranks(graph: Any) -> dict[str, int]:
+    """The ranks of the tensors that a graph, or the body of a function, declares for values, by name.
+
+    The rank of an element-wise function's result is the rank of its operand.
+    """
+    infos = [*getattr(graph, "value_info", ()), *(o for o in graph.output if not isinstance(o, str))]
+    tensors = {i.name: i.type.tensor_type for i in infos if i.type.WhichOneof("value") == "tensor_type"}
+    ranks = {name: len(t.shape.dim) for name, t in tensors.items() if t.HasField("shape")}
+    for node in reversed(graph.node):
+        if node.op_type in _OF_EACH_ELEMENT and node.output[0] in ranks:
+            ranks.setdefault(node.input[0], ranks[node.output[0]])
+    return ranks
 
 
 def _size(d: Any, names: SizeNames, what: str) -> Dim:

@@ -24,7 +24,9 @@ from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
 from ..rules.arithmetic_rules import RULES as ARITHMETIC
 from ..rules.movement_rules import RULES as MOVEMENT
+from ..rules.movement_rules import VIEW_RULES
 from ..rules.rewriting import Rules, Scope
+from .eliminate_dead_code import eliminate_dead_code
 
 
 @declare_pass("SimplifyExpr", "infer_type")
@@ -37,6 +39,15 @@ def simplify(mod: IRModule) -> IRModule:
 def simplify_movement(mod: IRModule) -> IRModule:
     """The module with simpler calls of the operators that move elements: views, transposes, layout transforms."""
     return _simplified(mod, (MOVEMENT,))
+
+
+@declare_pass("RemoveStandaloneReshapes", "infer_type")
+def remove_reshapes(mod: IRModule) -> IRModule:
+    """The module without reshapes that keep the shape, and with one reshape in the place of several after each other.
+
+    A reshape to another shape stays: a value keeps the shape of its type.
+    """
+    return eliminate_dead_code(_simplified(mod, (VIEW_RULES,)), entries=tuple(mod.functions))
 
 
 def _simplified(mod: IRModule, rules: tuple[Rules, ...]) -> IRModule:

@@ -25,8 +25,11 @@ from .rewriting import Rules, Scope, operator_call
 RULES = Rules()
 #: The operators whose result has the first input's elements, in order, under another shape.
 VIEWS = tuple(op for op in REGISTRY.values() if op.pattern is OpPattern.RESHAPE)
+#: The rules of ``RULES`` that remove views, or merge them.
+VIEW_RULES = Rules()
 
 
+@VIEW_RULES.on(*VIEWS)
 @RULES.on(BROADCAST_TO, BROADCAST_TO_LIKE, TILE, REPEAT, *VIEWS)
 def _identity_movement(call: Call, scope: Scope) -> Expr | None:
     """A repetition or view whose shape equals its input's shape is the identity."""
@@ -99,6 +102,7 @@ def _merge_layouts(call: Call, scope: Scope) -> Expr | None:
 # ---- views ---------------------------------------------------------------------------------------------------------
 
 
+@VIEW_RULES.on(*VIEWS)
 @RULES.on(*VIEWS)
 def _merge_views(call: Call, scope: Scope) -> Expr | None:
     """``reshape(reshape(x))``, ``squeeze(expand_dims(x))``: x, or one view of it."""

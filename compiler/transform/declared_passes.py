@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ops.core.similar_names import did_you_mean
+from ...ops.defs.machine_ops import INVOKE_OP, KILL
+from ...ops.strategy.implementation import HOST
 from ...vm.api.argument_errors import a_count, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from .. import pipeline
 from ..config import Config
-from ..ir.expr import IRModule
+from ..ir.anf import values
+from ..ir.expr import Call, IRModule
 from ..ir.pass_context import PassContext as Lowering
 from ..ir.pass_declaration import DECLARED, PassDeclaration
 from ..passes import to_basic_block_normal_form  # noqa: F401  declares the pass
@@ -75,6 +78,21 @@ class RemoveUnusedFunctions(DeclaredPass):
         super().__init__("RemoveUnusedFunctions", "eliminate_dead_code", entries=tuple(entries))
 
 
+class ManifestLifetimes(Pass):
+    """The module as the machine for the CPU runs it, after all passes: with allocations, and the end of each live range.
+
+    Such a module is for reading, ``memory.kill`` is an instruction of the machine; one that has allocations stays as it is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(PassInfo(0, "ManifestLifetimes", ()))
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        chains = [f.body for f in mod.functions.values() if not f.is_primitive]
+        done = any(isinstance(v, Call) and v.op in (INVOKE_OP, KILL) for chain in chains for v in values(chain))
+        return mod if done else pipeline.lower(mod, Config(opt_level=min(context.opt_level, 3)), HOST)
+
+
 class FlexibleShapeDispatch(DeclaredPass):
     """``main`` as a choice among versions of itself with static sizes.
 
@@ -113,6 +131,7 @@ _OPTIONED: dict[str, Callable[..., Pass]] = {
         FuseOps,
         FoldConstant,
         DeadCodeElimination,
+        ManifestLifetimes,
         RemoveUnusedFunctions,
         FlexibleShapeDispatch,
     )
@@ -148,15 +167,9 @@ ABSENT = {
     "gradient": "there are no gradients",
     "PartialEvaluate": "use FoldConstant",
     "ManifestAlloc": "allocations need chosen implementations; relay.compile inserts them",
-    "ManifestLifetimes": "lifetimes need allocations; relay.compile inserts them",
     "MemoryPlan": "the memory plan needs allocations; relay.compile makes it",
     "CollagePartition": "there are no external code generators",
-    "Conv2dToSparse": "weights are not made sparse by a pass; write relay.nn.sparse_dense",
-    "Conv2dToSparse2": "weights are not made sparse by a pass; write relay.nn.sparse_dense",
-    "DenseToSparse": "weights are not made sparse by a pass; write relay.nn.sparse_dense",
-    "Defunctionalization": "functions are values at run time, too; use LambdaLift",
     "LazyGradientInit": "there are no gradients",
-    "RemoveStandaloneReshapes": "a reshape is a view and has no kernel; the memory plan removes it",
 }
 
 

@@ -12,7 +12,7 @@ from ...vm.api.argument_errors import a_count, a_text, wrong
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..builder.build import a_dtype
-from ..builder.module_methods import set_function
+from ..builder.module_methods import set_function, take_contents
 from ..ir.expr import Expr, Function, IRModule, Var, replace
 from ..ir.visitor import free_vars, post_order
 from ..text.parser import parse
@@ -23,6 +23,7 @@ from .eta_expansion import eta_expand
 from .fake_quantization_to_integer import fake_quantization_to_integer
 from .fc_transpose import checked_weights, simplify_fc_transpose
 from .functional.continuation_passing import to_cps_function, to_cps_module, without_continuation
+from .functional.defunctionalization import defunctionalized
 from .inlining import rewritten_function
 from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential, plain_pass
@@ -36,6 +37,7 @@ from .registered.legalize import legalize
 from .registered.op_attributes import LEGALIZE
 from .requirements import with_requirements
 from .span_indices import capture_index_in_spans
+from .sparse.passes import SPARSE_PASSES
 from .split_args import split_args
 
 
@@ -211,6 +213,7 @@ REWRITING: dict[str, Callable[..., Pass]] = {
     "ToMixedPrecision": _to_mixed_precision,
     "ToGraphNormalForm": plain_pass("ToGraphNormalForm", inlining.to_graph_normal_form, 1),
     **REGION_PASSES,
+    **SPARSE_PASSES,
 }
 
 
@@ -260,8 +263,24 @@ def un_cps(func: Function) -> Function:
     return without_continuation(func)
 
 
+def defunctionalization(func: Function, mod: IRModule) -> Function:
+    """The function without functions as values; ``mod`` gets the ADTs of functions, and first-order copies of its functions.
+
+    Raises ArgumentError, TypeCheckError, also for a function whose parameters or result have functions.
+    """
+    if not isinstance(func, Function):
+        raise wrong("Defunctionalization: the function", "a relay.Function", func)
+    if not isinstance(mod, IRModule):
+        raise wrong("Defunctionalization: the module", "an IRModule", mod)
+    name = next((name for name, f in mod.functions.items() if f is func), "main")
+    new = defunctionalized(replace(mod, functions={**mod.functions, name: func}), name)
+    take_contents(mod, new)
+    return new[name]
+
+
 #: Names of Relay's beside the passes.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Defunctionalization": defunctionalization,
     "LayoutConfig": LayoutConfig,
     "InferTypeLocal": infer_type_local,
     "ToANormalFormExpr": to_a_normal_form_expr,

@@ -1,4 +1,8 @@
-"""Run ONNX's own suite: ``python -m tests.onnx [--filter X] [--kind node] [--outcome wrong]``."""
+"""Run ONNX's own suite: ``python -m tests.onnx [--filter X] [--kind node] [--outcome wrong]``, or a variant of it.
+
+``--dims symbolic``: every declared size is a symbol.  ``--initialisers inputs``: stored values come at run time.  ``--sizes``:
+free sizes take three other values, and results are compared with ONNX's reference.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,17 @@ import argparse
 import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 from relayvm.frontend import OnnxBackend
 
-from .cases import KINDS, OUTCOMES, cases, outcome
+from .cases import KINDS, OUTCOMES, Case, cases, outcome
+from .core import is_core
+from .variants import once, resized, stored_as_inputs, symbolic
 
 
-def main() -> None:
-    """Run the cases and print counts by outcome, and the cases that did not pass."""
+def options() -> argparse.Namespace:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--filter", default="", help="a regular expression in the names")
     parser.add_argument("--kind", default="node", choices=KINDS)
@@ -22,13 +29,38 @@ def main() -> None:
     parser.add_argument("--brief", action="store_true", help="counts only")
     parser.add_argument("--slow", type=int, default=0, help="list the slowest cases")
     parser.add_argument("--opt-level", type=int, default=1)
-    args = parser.parse_args()
-    chosen = [c for c in cases(args.kind) if re.search(args.filter, c.name)]
+    parser.add_argument("--dims", choices=("declared", "symbolic"), default="declared")
+    parser.add_argument("--initialisers", choices=("constants", "inputs"), default="constants")
+    parser.add_argument("--sizes", action="store_true", help="other sizes, against the reference")
+    parser.add_argument("--part", type=int, default=1, help="every so manieth case")
+    return parser.parse_args()
+
+
+def chosen(args: argparse.Namespace) -> Iterator[Case]:
+    """The cases of the options."""
+    found = cases(args.kind)
+    for case in [c for c in found if re.search(args.filter, c.name)][:: args.part]:
+        given = stored_as_inputs(case) if args.initialisers == "inputs" else case
+        if given is None:
+            continue
+        if args.sizes:
+            for at in resized(given) if is_core(case) else ():
+                yield at.case
+                for size, why in at.failures:
+                    print(f"{'reference':12} {at.case.name} of size {size}: {why.splitlines()[0]}", flush=True)
+        else:
+            yield symbolic(given) if args.dims == "symbolic" else given
+
+
+def main() -> None:
+    """Run the cases and print counts by outcome, and the cases that did not pass."""
+    args = options()
     counts: Counter[str] = Counter()
     times, start = [], time.perf_counter()
-    for case in chosen:
+    prepare = once(lambda model: OnnxBackend.prepare(model, args.device, opt_level=args.opt_level))
+    for case in chosen(args):
         began = time.perf_counter()
-        found = outcome(case, lambda model: OnnxBackend.prepare(model, args.device, opt_level=args.opt_level))
+        found = outcome(case, prepare)
         times.append((time.perf_counter() - began, case.name))
         counts[found.kind] += 1
         if found.kind != "passed" and not args.brief and args.outcome in (None, found.kind):
@@ -36,7 +68,7 @@ def main() -> None:
     for seconds, name in sorted(times, reverse=True)[: args.slow]:
         print(f"{seconds:8.3f} s  {name}")
     shown = ", ".join(f"{counts[k]} {k}" for k in OUTCOMES)
-    print(f"{len(chosen)} cases in {time.perf_counter() - start:.1f} s: {shown}")
+    print(f"{counts.total()} cases in {time.perf_counter() - start:.1f} s: {shown}")
 
 
 if __name__ == "__main__":

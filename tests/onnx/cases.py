@@ -135,17 +135,19 @@ def outcome(case: Case, prepare: Callable[[Any], Any]) -> Outcome:
     """The outcome of a case with models prepared by ``prepare``."""
     import relayvm as relay
 
+    sizes = ""
     try:
         prepared = prepare(case.model)
         for inputs, want in case.data_sets:
+            sizes = f"{[np.shape(a) for a in inputs]}: " if len(case.data_sets) > 1 else ""
             have = prepared.run(list(inputs))
             found = difference(have, want, case.rtol, case.atol)
             if found:
-                return Outcome("wrong", found)
+                return Outcome("wrong", sizes + found)
     except relay.RelayError as error:
         kinds = {"model/operator": "unsupported", "model/format": "refused"}
         kind = kinds.get(error.code, "refused" if error.code.startswith("model/") else "error")
-        return Outcome(kind, f"{error.code}: {error.diagnostics[0].message}")
+        return Outcome(kind, f"{sizes}{error.code}: {error.diagnostics[0].message}")
     except Exception as error:  # the runner lists what is wrong with all cases
         return Outcome("error", f"{type(error).__name__}: {error}")
     return Outcome("passed")

@@ -9,7 +9,6 @@ from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
-from .elementwise import number
 from .vectors import as_int64, extent
 
 
@@ -42,17 +41,32 @@ def gather_elements(node: Node, x: Expr, indices: Expr) -> Expr:
 
 @onnx_operator("GatherND", since=11)
 def gather_nd(node: Node, x: Expr, indices: Expr) -> Expr:
-    """The number of coordinates of a point must be known at import."""
-    batch = node.attr("batch_dims", 0)
+    """The number of coordinates of a point, or else the rank of the result must be known at import."""
+    batch, rank = node.attr("batch_dims", 0), node.rank(x)
+    left = node.declared_rank
+    indices, count = _coordinates(node, indices, None if left is None else rank - batch + node.rank(indices) - 1 - left)
     points = _coordinates_first(node, indices)
-    count = node.size(indices, node.rank(indices) - 1)
-    if count is None:
-        raise node.error("the number of coordinates must be known at import, for the rank of the result depends on it")
     shape = relay.strided_slice(relay.shape_of(x, dtype="int64"), [batch], [batch + count])
     sizes = relay.reshape(shape, [count] + [1] * (node.rank(points) - 1))
     points = as_int64(node, points)
     points = relay.where(relay.less(points, const(0, "int64")), relay.add(points, sizes), points)
     return relay.gather_nd(x, points, batch_dims=batch)
+
+
+def _coordinates(node: Node, indices: Expr, declared: int | None) -> tuple[Expr, int]:
+    """Points and the number of their coordinates.
+
+    ``declared``: the number that follows from ranks; it is checked at run time if the type of the points does not say it.
+    """
+    rank = node.rank(indices)
+    if not rank:
+        raise node.error("the indices have no axis for coordinates")
+    count = node.size(indices, rank - 1)
+    if count is not None:
+        return indices, count
+    if declared is None or declared < 0:
+        raise node.error("the number of coordinates must be known at import, for the rank of the result depends on it")
+    return node.bind(relay.reshape(indices, [0] * (rank - 1) + [declared])), declared
 
 
 def _coordinates_first(node: Node, indices: Expr) -> Expr:
@@ -72,6 +86,7 @@ def scatter_elements(node: Node, x: Expr, indices: Expr, updates: Expr) -> Expr:
 
 @onnx_operator("ScatterND", since=11)
 def scatter_nd(node: Node, x: Expr, indices: Expr, updates: Expr) -> Expr:
+    indices, _ = _coordinates(node, indices, node.rank(x) + node.rank(indices) - 1 - node.rank(updates))
     return relay.scatter_nd(x, _coordinates_first(node, indices), updates, node.choice("reduction", _REDUCTIONS, "none"))
 
 
@@ -130,33 +145,3 @@ def trilu(node: Node, x: Expr, k: Expr | None) -> Expr:
 @onnx_operator("ReverseSequence", since=10)
 def reverse_sequence(node: Node, x: Expr, lengths: Expr) -> Expr:
     return relay.reverse_sequence(x, lengths, node.attr("time_axis", 0), node.attr("batch_axis", 1))
-
-
-@onnx_operator("Det", since=11)
-def determinant(node: Node, x: Expr) -> Expr:
-    """By elimination with the largest pivot; the size of the matrices must be known at import."""
-    rank, n, dtype = node.rank(x), node.size(x, node.rank(x) - 1), node.dtype(x)
-    if n is None:
-        raise node.error("the size of the matrices must be known at import, for it is the number of steps")
-    rows = relay.reshape(x, [-1, n, n])
-    result = relay.add(relay.sum(relay.zeros_like(rows), axis=[1, 2]), number(1, dtype))
-    for left in range(n, 0, -1):
-        column = relay.reshape(relay.strided_slice(rows, [0], [1], [1], [2]), [-1, left])
-        best = relay.cast(relay.argmax(relay.abs(column), axis=1, keepdims=True), "int64")
-        index = relay.expand_dims(const(np.arange(left, dtype=np.int64)), 0)
-        # the first row and the pivot's are exchanged
-        order = relay.where(relay.equal(index, best), const(0, "int64"), index)
-        order = relay.where(relay.equal(index, const(0, "int64")), best, order)
-        rows = node.bind(relay.take(rows, order, axis=1, batch_dims=1))
-        pivot = relay.reshape(relay.strided_slice(rows, [0, 0], [1, 1], [1, 1], [1, 2]), [-1])
-        sign = relay.where(relay.equal(relay.reshape(best, [-1]), const(0, "int64")), number(1, dtype), number(-1, dtype))
-        result = relay.multiply(result, relay.multiply(sign, pivot))
-        if left > 1:
-            divisor = relay.where(relay.equal(pivot, number(0, dtype)), number(1, dtype), pivot)
-            first = relay.strided_slice(rows, [0, 1], [1, left], [1, 1], [1, 2])
-            below = relay.strided_slice(rows, [1, 0], [left, 1], [1, 1], [1, 2])
-            factor = relay.divide(below, relay.reshape(divisor, [-1, 1, 1]))
-            rest = relay.strided_slice(rows, [1, 1], [left, left], [1, 1], [1, 2])
-            rows = node.bind(relay.subtract(rest, relay.multiply(factor, first)))
-    shape = relay.strided_slice(relay.shape_of(x, dtype="int64"), [0], [rank - 2])
-    return relay.reshape(result, shape, allowzero=True) if rank > 2 else relay.reshape(result, [])

@@ -10,6 +10,7 @@ from ..operator_table import MICROSOFT, onnx_operator
 from ..tensors import dtype_name
 from .elementwise import number
 from .products import convolved, matrix_product
+from .vectors import extent
 
 
 def parameter(node: Node, x: Expr, value: Expr | None, axis: int, what: str) -> Expr | None:
@@ -152,12 +153,20 @@ def rescaled(node: Node, x: Expr, factor: Expr, zero_point: Expr | None, dtype: 
     """``round(x * factor) + zero_point`` of integers; ``dtype``: of the result, "" for that of the zero point."""
     moved = relay.multiply(relay.cast(x, "float32"), relay.cast(factor, "float32"))
     dtype = dtype or ("uint8" if zero_point is None else node.dtype(zero_point))
-    zero = None if zero_point is None else _scalar(node, zero_point)
+    zero = None if zero_point is None else _per_column(node, zero_point, x)
     return quantised(node, moved, number(1, "float32"), zero, dtype)
 
 
 def _scalar(node: Node, value: Expr) -> Expr:
     return relay.squeeze(value, [0]) if node.rank(value) == 1 and node.size(value, 0) == 1 else value
+
+
+def _per_column(node: Node, value: Expr, x: Expr) -> Expr:
+    """A scalar, or a vector with an element for each column of the data; one of unknown size may have one element for all."""
+    value = _scalar(node, value)
+    if node.rank(value) != 1 or node.size(value, 0) is not None:
+        return value
+    return relay.broadcast_to(value, relay.reshape(extent(x, node.rank(x) - 1), [1]))
 
 
 @onnx_operator("ConvInteger", since=10)

@@ -14,8 +14,8 @@ from ...ir.expr import Expr
 from ..node import Node
 from ..operator_table import onnx_operator
 from .elementwise import number
-from .run_time_axes import axis_mask, squeezed_by_mask
-from .vectors import length, numbers, sizes_or_expr
+from .run_time_axes import axis_mask, removed_axes, squeezed_by_mask
+from .vectors import measured, numbers, sizes_or_expr
 
 Unary = Callable[[Expr], Expr]
 
@@ -144,13 +144,25 @@ def _by_input(reduction: Reduction) -> Callable[[Node, Expr, Expr | None], Expr]
             return _reduced(node, x, list(range(rank)), reduction)
         if known is not None:
             return _reduced(node, x, node.axes([int(a) for a in known.reshape(-1)], rank), reduction)
-        mask = axis_mask(node, axes, rank)
-        result = reduction.at_run_time(node, x, mask)
-        if node.attr("keepdims", 1):
-            return result
-        return squeezed_by_mask(node, result, mask, rank - length(node, axes, "axes"))
+        return _at_run_time(node, x, axes, reduction)
 
     return convert
+
+
+def _at_run_time(node: Node, x: Expr, axes: Expr, reduction: Reduction) -> Expr:
+    """The reduction over axes that are known at run time; of a number of axes that is, none may be all."""
+    rank, kept = node.rank(x), bool(node.attr("keepdims", 1))
+    count = node.sizes(axes)[0]
+    if not kept:
+        axes, count = measured(node, axes, "axes", removed_axes(node, rank))
+        if not count or count == rank:  # no axes are all axes
+            every = list(range(rank)) if count or not node.attr("noop_with_empty_axes", 0) else []
+            return _reduced(node, x, every, reduction)
+    mask = node.bind(axis_mask(node, axes, rank))
+    if count is None and not node.attr("noop_with_empty_axes", 0):
+        mask = relay.where(relay.equal(relay.sum(mask), const(0, "int64")), numbers([1] * rank), mask)
+    result = reduction.at_run_time(node, x, mask)
+    return result if kept else squeezed_by_mask(node, result, mask, rank - int(count or 0))
 
 
 def _reduced(node: Node, x: Expr, axes: list[int], reduction: Reduction) -> Expr:

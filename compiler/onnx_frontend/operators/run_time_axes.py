@@ -10,7 +10,7 @@ from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
 from ..node import Node
-from .vectors import as_int64, length, numbers
+from .vectors import as_int64, measured, numbers, result_rank
 
 
 def axis_mask(node: Node, axes: Expr, rank: int) -> Expr:
@@ -21,7 +21,9 @@ def axis_mask(node: Node, axes: Expr, rank: int) -> Expr:
 
 def unsqueezed_at_run_time(node: Node, x: Expr, axes: Expr) -> Expr:
     """The tensor with axes of size 1 at these positions of the result."""
-    given, rank = node.rank(x), node.rank(x) + length(node, axes, "axes")
+    given = node.rank(x)
+    axes, count = measured(node, axes, "axes", result_rank(node, given))
+    rank = given + count
     if not given:
         return relay.reshape(x, [1] * rank)
     mask, one = axis_mask(node, axes, rank), const(1, "int64")
@@ -33,7 +35,14 @@ def unsqueezed_at_run_time(node: Node, x: Expr, axes: Expr) -> Expr:
 def squeezed_at_run_time(node: Node, x: Expr, axes: Expr) -> Expr:
     """The tensor without these axes; an axis of another size than 1 fails at run time."""
     rank = node.rank(x)
-    return squeezed_by_mask(node, x, axis_mask(node, axes, rank), rank - length(node, axes, "axes"))
+    axes, count = measured(node, axes, "axes", removed_axes(node, rank))
+    return squeezed_by_mask(node, x, axis_mask(node, axes, rank), rank - count)
+
+
+def removed_axes(node: Node, rank: int) -> int | None:
+    """The number of axes that a tensor of this rank loses, by the declared rank of the result."""
+    left = node.declared_rank
+    return None if left is None else rank - left
 
 
 def squeezed_by_mask(node: Node, x: Expr, mask: Expr, rank: int) -> Expr:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from ....shape_funcs.symbolic.program import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
+from ..loops import Round, loop
 from ..node import Node
 from ..operator_table import onnx_operator
 from .elementwise import number
-from .vectors import as_int64, extent, numbers
+from .vectors import as_int64, extent, numbers, sizes_or_expr
 
 
 @onnx_operator("TopK", since=1)
@@ -59,30 +63,43 @@ def _slice_numbers(node: Node, x: Expr, axis: int) -> Expr:
 
     The elements are numbered in their order; then the numbers of neighbouring columns are combined, until one column is left.
     """
-    rank, count = node.rank(x), extent(x, axis)
-    columns = 1
-    for a in range(rank):
-        size = 1 if a == axis else node.size(x, a)
-        if size is None:
-            raise node.error("the sizes of the other axes must be known at import, for they decide the number of steps")
-        columns *= size
-    if not columns:  # slices without elements are equal
-        return relay.full(const(0, "int64"), relay.reshape(count, [1]), "int64")
-    codes = node.bind(_numbered(relay.transpose(x, [axis, *(a for a in range(rank) if a != axis)]), columns))
-    while columns > 1:
-        if columns % 2:
-            codes, columns = node.bind(relay.nn.pad(codes, [(0, 0), (0, 1)], const(0, "int64"))), columns + 1
-        pairs = relay.reshape(codes, [-1, columns // 2, 2])
-        left, right = (relay.squeeze(relay.strided_slice(pairs, [k], [k + 1], [1], [2]), [2]) for k in (0, 1))
-        total = relay.multiply(count, const(columns, "int64"))
-        columns //= 2
-        codes = node.bind(_numbered(relay.add(relay.multiply(left, total), right), columns))
-    return relay.reshape(codes, [-1])
+    rank, one = node.rank(x), const(1, "int64")
+    rest = [a for a in range(rank) if a != axis]
+    moved, known = relay.transpose(x, [axis, *rest]), [node.size(x, a) for a in rest]
+    if known and all(known):
+        rows = node.bind(relay.reshape(moved, [-1, math.prod(n for n in known if n)]))
+    else:
+        sizes = relay.take(relay.shape_of(x, dtype="int64"), numbers(rest), axis=0)
+        shape = node.bind(relay.stack([extent(x, axis), relay.prod(sizes)], 0))
+        rows = node.bind(relay.reshape(moved, sizes_or_expr(node, shape), allowzero=True))
+    codes = node.bind(_numbered(node, rows))
+    columns = node.size(rows, 1)
+    if columns is not None:
+        while columns > 1:
+            codes, columns = node.bind(_paired(node, codes)), -(-columns // 2)
+    else:
+
+        def body(inner: Node, number: Expr, more: Expr, states: Sequence[Expr]) -> Round:
+            paired = inner.bind(_paired(inner, states[0]))
+            return Round(relay.less(one, extent(paired, 1)), [paired])
+
+        codes = loop(node, None, relay.less(one, extent(codes, 1)), [codes], body)[0][0]
+    # slices without elements have no column, and are equal
+    return relay.sum(codes, axis=[1])
 
 
-def _numbered(rows: Expr, columns: int) -> Expr:
-    """The number of each element's value among all values, in their order, as rows of columns."""
-    return relay.reshape(_distinct(relay.reshape(rows, [-1]), True)[2], [-1, columns])
+def _paired(node: Node, codes: Expr) -> Expr:
+    """Half as many columns: a number for each pair of neighbours, the last column beside zeros if it has no neighbour."""
+    wide = node.bind(relay.nn.pad(codes, [(0, 0), (0, 1)], const(0, "int64")))
+    left = relay.strided_slice(codes, [0], [INT64_MAX], [2], [1])
+    right = relay.strided_slice(wide, [1], [INT64_MAX], [2], [1])
+    total = relay.prod(relay.shape_of(wide, dtype="int64"))
+    return _numbered(node, node.bind(relay.add(relay.multiply(left, total), right)))
+
+
+def _numbered(node: Node, rows: Expr) -> Expr:
+    """The number of each element's value among all values, in their order."""
+    return relay.reshape_like(_distinct(relay.reshape(rows, [-1]), True)[2], rows)
 
 
 @onnx_operator("NonMaxSuppression", since=10)

@@ -20,13 +20,16 @@ from ..node import Node
 from ..operator_table import onnx_operator
 from ..tensors import dtype_name
 from .run_time_axes import squeezed_at_run_time, unsqueezed_at_run_time
-from .vectors import as_int64, length, numbers, sizes_or_expr
+from .vectors import as_int64, measured, numbers, padded_to, sizes_or_expr
 
 
 def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
     """The shape to which a tensor and a shape broadcast: numbers, or an expression."""
     rank = node.rank(x)
-    count = length(node, shape, "the shape")
+    declared = node.declared_rank
+    if None in node.sizes(shape) and declared == rank:  # the shape may be shorter than the data's
+        shape = padded_to(node, as_int64(node, shape), rank, 1, in_front=True)
+    shape, count = measured(node, shape, "the shape", declared)
     known, have = sizes_or_expr(node, shape), node.sizes(x)
     if isinstance(known, list):
         full = [1] * (rank - count) + known
@@ -63,7 +66,7 @@ def size(node: Node, x: Expr) -> Expr:
 
 @onnx_operator("Reshape", since=5)
 def reshape(node: Node, x: Expr, shape: Expr) -> Expr:
-    length(node, shape, "the shape")
+    shape, _ = measured(node, shape, "the shape", node.declared_rank)
     return relay.reshape(x, sizes_or_expr(node, shape), allowzero=bool(node.attr("allowzero", 0)))
 
 
@@ -143,13 +146,15 @@ def concat(node: Node, *tensors: Expr) -> Expr:
 
 @onnx_operator("Tile", since=6)
 def tile(node: Node, x: Expr, repeats: Expr) -> Expr:
-    return relay.tile(x, sizes_or_expr(node, repeats)) if node.rank(x) else x
+    if not node.rank(x):
+        return x
+    return relay.tile(x, sizes_or_expr(node, measured(node, repeats, "repeats", node.rank(x))[0]))
 
 
 @onnx_operator("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, shape: Expr) -> Expr:
     value = node.attr("value", np.zeros(1, np.float32))
-    length(node, shape, "the shape")
+    shape, _ = measured(node, shape, "the shape", node.declared_rank)
     return relay.full(const(value.reshape(())), sizes_or_expr(node, shape), value.dtype.name)
 
 
@@ -193,10 +198,14 @@ def slice_by_attributes(node: Node, x: Expr) -> Expr:
 @onnx_operator("Slice", since=10)
 def slice_by_inputs(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr | None, steps: Expr | None) -> Expr:
     rank = node.rank(x)
-    count = length(node, starts, "starts")
     which = None if axes is None else node.constant(axes)
     if axes is not None and which is None:
-        return _sliced_at_run_time(node, x, starts, ends, axes, steps, count)
+        return _sliced_at_run_time(node, x, starts, ends, axes, steps)
+    if axes is None and None in node.sizes(starts):  # the first axes, whose number is known at run time
+        starts, ends = (padded_to(node, as_int64(node, e), rank, n, in_front=False) for e, n in ((starts, 0), (ends, INT64_MAX)))
+        steps = None if steps is None else padded_to(node, as_int64(node, steps), rank, 1, in_front=False)
+    starts, count = measured(node, starts, "starts", None if which is None else which.size)
+    ends, steps = measured(node, ends, "ends", count)[0], None if steps is None else measured(node, steps, "steps", count)[0]
     counted = node.axes(range(count) if which is None else [int(a) for a in which.reshape(-1)], rank)
     known = [node.constant(e) for e in (starts, ends, numbers([1] * count) if steps is None else steps)]
     lists = [[int(v) for v in k.reshape(-1)] for k in known if k is not None]
@@ -218,7 +227,7 @@ def _on_all_axes(node: Node, given: Expr | None, axes: list[int], rank: int, def
     return relay.take(whole, numbers([axes.index(a) if a in axes else len(axes) for a in range(rank)]), axis=0)
 
 
-def _sliced_at_run_time(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr, steps: Expr | None, count: int) -> Expr:
+def _sliced_at_run_time(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr, steps: Expr | None) -> Expr:
     """A slice along axes that are known at run time."""
     rank = node.rank(x)
 
@@ -244,6 +253,7 @@ def split(node: Node, x: Expr, parts: Expr | None) -> list[Expr]:
     known = node.constant(parts)
     if known is not None:
         return _split(node, x, known)
+    parts, _ = measured(node, parts, "split", len(node.outputs))
     return open_parts(node, x, node.axis(node.attr("axis", 0), node.rank(x)), parts, len(node.outputs))
 
 

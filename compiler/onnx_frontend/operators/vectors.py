@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....shape_funcs.symbolic.program import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -30,12 +31,32 @@ def sizes_or_expr(node: Node, x: Expr) -> Any:
     return as_int64(node, x) if known is None else [int(v) for v in known.reshape(-1)]
 
 
-def length(node: Node, vector: Expr, what: str) -> int:
-    """The number of elements of a vector, which decides a rank.  Raises ModelError if it is known at run time only."""
-    shape = node.sizes(vector)
-    if len(shape) > 1 or any(n is None for n in shape):
-        raise node.error(f"the length of {what} must be known at import, for the rank of the result depends on it")
-    return math.prod(n for n in shape if n is not None)
+def measured(node: Node, vector: Expr, what: str, declared: int | None) -> tuple[Expr, int]:
+    """A vector whose length decides a rank, and its length.
+
+    ``declared``: the length that follows from the declared rank of a result; it is checked at run time if the vector's type does
+    not say the length.  Raises ModelError if neither does.
+    """
+    sizes = node.sizes(vector)
+    if len(sizes) < 2 and None not in sizes:
+        return vector, math.prod(n for n in sizes if n is not None)
+    if len(sizes) > 1 or declared is None or declared < 0:
+        help = f"declare the shape of {node.outputs[0]!r} in the model: sizes may be names, their number is the rank"
+        message = f"the length of {what} must be known at import, for the rank of the result depends on it"
+        raise node.error(message, None if len(sizes) > 1 else help)
+    return node.bind(relay.reshape(vector, [declared])), declared
+
+
+def result_rank(node: Node, change: int = 0) -> int | None:
+    """The declared rank of the result, less ``change``; None if no rank is declared."""
+    return None if node.declared_rank is None else node.declared_rank - change
+
+
+def padded_to(node: Node, vector: Expr, count: int, fill: int, *, in_front: bool) -> Expr:
+    """The vector with numbers before it or after it, of ``count`` elements; a longer one loses as many elements."""
+    rest = numbers([fill] * count)
+    parts, bounds = ([rest, vector], ([-count], [INT64_MAX])) if in_front else ([vector, rest], ([0], [count]))
+    return node.bind(relay.reshape(relay.strided_slice(relay.concatenate(parts, 0), *bounds), [count]))
 
 
 def extent(x: Expr, axis: int) -> Expr:

@@ -17,7 +17,8 @@ from .elementwise import number
 class Window:
     """The kernel's sizes, steps and distances by spatial axis; ``begin`` and ``end``: the padding.
 
-    ``auto``: SAME_UPPER or SAME_LOWER if the padding depends on the size of the data, else "".
+    ``auto``: SAME_UPPER or SAME_LOWER if the padding depends on sizes at run time, else "".  ``weight``: the weights of
+    the kernel if its sizes are known at run time only; then those in ``kernel`` are 1.
     """
 
     kernel: list[int]
@@ -26,22 +27,34 @@ class Window:
     begin: list[int]
     end: list[int]
     auto: str
+    weight: Expr | None = None
 
     @property
     def extents(self) -> list[int]:
-        """The size of the whole window by axis."""
+        """The size of the whole window by axis.  The sizes of the kernel must be known."""
+        assert self.weight is None
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
+    def extents_at_run_time(self) -> Expr:
+        """The size of the whole window by axis, as a vector."""
+        if self.weight is None:
+            return const(_int64(self.extents))
+        one, count = const(1, "int64"), len(self.kernel)
+        kernel = relay.strided_slice(relay.shape_of(self.weight, dtype="int64"), [2], [2 + count])
+        return relay.add(relay.multiply(relay.subtract(kernel, one), const(_int64(self.dilations))), one)
 
-def window_attributes(node: Node, x: Expr, kernel: list[int | None], *, strided: bool = True) -> Window:
-    """The window of a node; ``kernel``: its sizes if the attribute ``kernel_shape`` is not given.  Raises ModelError.
+
+def window_attributes(node: Node, x: Expr, weight: Expr | None = None, *, strided: bool = True) -> Window:
+    """The window of a node.  Raises ModelError.
+
+    ``weight``: weights whose spatial axes have the sizes of the kernel if the attribute ``kernel_shape`` is not given.
 
     ``strided``: whether the strides are those of the data, and its sizes give the padding for SAME_UPPER and SAME_LOWER.
     """
     spatial = node.rank(x) - 2
-    sizes = node.attr("kernel_shape", kernel)
-    if any(n is None for n in sizes):
-        raise node.error("kernel_shape must be given if the size of the kernel is known at run time only")
+    given = node.required("kernel_shape") if weight is None else node.attr("kernel_shape", list(node.sizes(weight)[2:]))
+    unknown = weight if None in given else None
+    sizes = given if unknown is None else [1] * spatial
     automatic = {"NOTSET": "NOTSET", "VALID": "VALID", "SAME_UPPER": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
     ones, auto = [1] * spatial, node.choice("auto_pad", automatic, "NOTSET")
     strides, dilations = node.attr("strides", ones), node.attr("dilations", ones)
@@ -53,8 +66,9 @@ def window_attributes(node: Node, x: Expr, kernel: list[int | None], *, strided:
         if name != "pads" and min(values, default=1) < 1:
             raise node.error(f"{name} has the number {min(values)}; 1 is the smallest")
     auto = auto if auto.startswith("SAME") else ""
-    window = Window(sizes, strides, dilations, pads[:spatial], pads[spatial:], auto)
-    return _same(node, x, window) if strided and auto and None not in node.sizes(x)[2:] else window
+    window = Window(sizes, strides, dilations, pads[:spatial], pads[spatial:], auto, unknown)
+    known = unknown is None and None not in node.sizes(x)[2:]
+    return _same(node, x, window) if strided and auto and known else window
 
 
 def _same(node: Node, x: Expr, window: Window) -> Window:
@@ -75,7 +89,7 @@ def padded_for_windows(node: Node, x: Expr, window: Window, value: float) -> tup
         return x, [*window.begin, *window.end]
     spatial = len(window.kernel)
     size = relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [2 + spatial])
-    strides, extents = (const(_int64(v)) for v in (window.strides, window.extents))
+    strides, extents = const(_int64(window.strides)), window.extents_at_run_time()
     one, two, zero = (const(n, "int64") for n in (1, 2, 0))
     steps = relay.floor_divide(relay.subtract(relay.add(size, strides), one), strides)
     covered = relay.add(relay.multiply(relay.subtract(steps, one), strides), extents)

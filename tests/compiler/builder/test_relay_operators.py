@@ -53,13 +53,10 @@ def test_who_asks_for_one_is_told_why() -> None:
         ("quantize", "there is no relay.quantize: scales are not chosen by a pass; use the operators of relay.qnn.op"),
         ("collage", "there is no relay.collage: there are no external code generators"),
         (
-            "transform.Conv2dToSparse",
-            "there is no relay.transform.Conv2dToSparse: weights are not made sparse by a pass; write relay.nn.sparse_dense",
+            "transform.CollagePartition",
+            "there is no relay.transform.CollagePartition: there are no external code generators",
         ),
-        (
-            "analysis.get_calibration_data",
-            "there is no relay.analysis.get_calibration_data: there is no quantisation to calibrate",
-        ),
+        ("analysis.get_calibration", "there is no relay.analysis.get_calibration; did you mean get_calibration_data?"),
         ("nn.conv2", "there is no operator nn.conv2; did you mean nn.conv2d or qnn.conv2d?"),
     ],
 )

@@ -135,6 +135,39 @@ def test_wrong_uses(fails, text: str) -> None:
     assert text in str(error.value)
 
 
-def test_missing_optimizations_say_why() -> None:
-    with pytest.raises(AttributeError, match="bsr_dense: weights are not made sparse"):
-        _ = relay.data_dep_optimization.bsr_dense
+def test_missing_optimizations() -> None:
+    with pytest.raises(AttributeError, match=r"no relay.data_dep_optimization.bsr_dence; did you mean bsr_dense"):
+        _ = relay.data_dep_optimization.bsr_dence
+
+
+# ---- reshapes, lifetimes ---------------------------------------------------------------------------------------------
+
+
+def test_remove_standalone_reshapes() -> None:
+    mod = relay.parse("""#[version = "0.0.5"]
+    def @main(%x: Tensor[(?n, 4), float32]) {
+      let %y = reshape(exp(%x), newshape=[-1]);
+      let %u = reshape(reshape(%y, newshape=[-1, 2, 2]), newshape=[-1, 4, 1]);
+      (reshape(%y, newshape=[-1, 4]), %u, squeeze(%x, axis=[]), reshape(%x, newshape=[-1, 2])) }""")
+    new = transform.RemoveStandaloneReshapes()(mod)
+    assert relay.structural_equal(relay.parse(new.astext()), new) and calls(new, "reshape") == 2
+    x = np.arange(8, dtype="float32").reshape(2, 4)
+    for one, other in zip(evaluated(new, x), evaluated(mod, x), strict=True):
+        assert one.shape == other.shape and np.array_equal(one.numpy(), other.numpy())
+
+
+def test_manifest_lifetimes() -> None:
+    mod = relay.parse("""#[version = "0.0.5"]
+    def @main(%x: Tensor[(?n, 4), float32]) { let %y = exp(%x); let %z = sum(%y); argwhere(greater(%y, %z)) }""")
+    new = transform.ManifestLifetimes()(mod)
+    assert relay.structural_equal(relay.parse(new.astext()), new)
+    assert transform.ManifestLifetimes()(new) is new
+    dead: set[relay.Expr] = set()
+    body = new["main"].body
+    while isinstance(body, relay.Let):
+        value = body.value
+        assert not dead & set(getattr(value, "args", ()))
+        if isinstance(value, relay.Call) and getattr(value.op, "name", "") == "memory.kill":
+            dead |= set(value.args)
+        body = body.body
+    assert len(dead) > 3 and body not in dead

@@ -28,8 +28,10 @@ def transform(node: Node, x: Expr, length: Expr | None, axis: Expr | None) -> Ex
 def _transform(node: Node, x: Expr, length: Expr | None, axis: Expr) -> Expr:
     rank, x = node.rank(x), node.bind(x)
     parts = node.size(x, rank - 1)
-    if parts not in (1, 2):
-        raise node.error("the last axis must have the known size 1 or 2, the real and the imaginary part")
+    if parts is None:  # known at run time: the real part, or both; zeros are the imaginary part that is not given
+        parts, x = 2, node.bind(relay.concatenate([x, relay.zeros_like(x)], rank - 1))
+    elif parts not in (1, 2):
+        raise node.error("the last axis must have the size 1 or 2, the real and the imaginary part")
 
     def along(inner: Node, k: int) -> Expr:
         if k == rank - 1:

@@ -8,13 +8,14 @@ from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import onnx_operator
 from ..elementwise import number
-from ..vectors import as_int64, length
+from ..vectors import as_int64, measured
 
 
 @onnx_operator("AffineGrid", since=20)
 def affine_grid(node: Node, theta: Expr, size: Expr) -> Expr:
     """Over two or three spatial axes, with sizes known at import or at run time; an axis of one element is at 0."""
-    spatial = length(node, size, "the size") - 2
+    size, count = measured(node, size, "the size", node.declared_rank)
+    spatial = count - 2
     if spatial not in (2, 3):
         raise node.error(f"a grid has 2 or 3 spatial axes, not {spatial}")
     dtype, sizes = node.dtype(theta), node.bind(as_int64(node, size))

@@ -10,7 +10,7 @@ from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import onnx_operator
-from ..vectors import as_int64, length, numbers
+from ..vectors import as_int64, numbers
 
 
 @onnx_operator("Pad", since=2)
@@ -24,10 +24,9 @@ def pad(node: Node, x: Expr, pads: Expr, value: Expr | None, axes: Expr | None) 
     rank, fill = node.rank(x), const(np.array(0), node.dtype(x)) if value is None else relay.reshape(value, [])
     which = node.constant(axes)
     if axes is not None and which is None:
-        count = length(node, axes, "axes")
-        halves = [relay.strided_slice(as_int64(node, pads), [a], [b]) for a, b in ((0, count), (count, 2 * count))]
-        base, at = numbers([0] * rank), as_int64(node, axes)
-        pads = relay.concatenate([relay.scatter_elements(base, at, h, 0, "update") for h in halves], 0)
+        halves = relay.reshape(as_int64(node, pads), [2, -1])
+        at = relay.broadcast_to_like(relay.expand_dims(as_int64(node, axes), 0), halves)
+        pads = relay.reshape(relay.scatter_elements(const(np.zeros((2, rank), np.int64)), at, halves, 1, "update"), [-1])
     counted = list(range(rank)) if which is None else node.axes([int(a) for a in which.reshape(-1)], rank)
     return _padded(node, x, pads, fill, counted)
 

@@ -24,8 +24,10 @@ _SPATIAL = (1, 2, 3)
 def _pool(node: Node, x: Expr, name: str, fill: float, **attrs: Any) -> Expr:
     window = _window(node, x)
     spatial = len(window.kernel)
-    x, padding = padded_for_windows(node, x, window, fill)
     function: Any = getattr(relay.nn, f"{name}_pool{spatial}d")
+    if window.auto and name == "avg" and not attrs.get("count_include_pad"):
+        return _mean_of_data(node, x, window, function)
+    x, padding = padded_for_windows(node, x, window, fill)
     sizes = {"pool_size": window.kernel, "strides": window.strides, "dilation": window.dilations, "padding": padding}
     if not node.attr("ceil_mode", 0):
         return function(x, **sizes, **attrs)
@@ -37,6 +39,19 @@ def _pool(node: Node, x: Expr, name: str, fill: float, **attrs: Any) -> Expr:
     else:
         rest = padding
     return _windows_on_data(node, x, function(x, **sizes, ceil_mode=True, **attrs), window, padding, rest)
+
+
+def _mean_of_data(node: Node, x: Expr, window: Window, function: Any) -> Expr:
+    """The means without the padding, which is counted at run time: means with zeros over means of ones with zeros."""
+    spatial = len(window.kernel)
+    size = relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [2 + spatial])
+    ones = relay.full(number(1, node.dtype(x)), relay.concatenate([numbers([1, 1]), size], 0), node.dtype(x))
+    means = []
+    for data in (x, node.bind(ones)):
+        padded, padding = padded_for_windows(node, data, window, 0)
+        given = {"pool_size": window.kernel, "strides": window.strides, "dilation": window.dilations, "padding": padding}
+        means.append(function(padded, **given))
+    return relay.divide(*means)
 
 
 def _windows_on_data(node: Node, x: Expr, result: Expr, window: Window, padding: list[int], rest: list[int]) -> Expr:
@@ -64,7 +79,7 @@ def _window(node: Node, x: Expr) -> Window:
     spatial = node.rank(x) - 2
     if spatial not in _SPATIAL:
         raise node.error(f"pools have 1 to {len(_SPATIAL)} spatial axes, not {spatial}")
-    return window_attributes(node, x, [None] * spatial)
+    return window_attributes(node, x)
 
 
 @onnx_operator("MaxPool", since=1)

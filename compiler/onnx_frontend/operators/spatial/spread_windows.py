@@ -7,7 +7,7 @@ from ....ir.expr import Expr
 from ...node import Node
 from ...operator_table import onnx_operator
 from ..elementwise import number
-from ..vectors import as_int64, length, numbers, sizes_or_expr
+from ..vectors import as_int64, measured, numbers, result_rank, sizes_or_expr
 from ..windows import window_attributes
 
 
@@ -16,7 +16,9 @@ def deform_conv(node: Node, x: Expr, weight: Expr, offset: Expr, bias: Expr | No
     """Over two spatial axes."""
     if node.rank(x) != 4:
         raise node.error(f"the data has rank {node.rank(x)}; deformable convolutions have 2 spatial axes, rank 4")
-    window = window_attributes(node, x, list(node.sizes(weight)[2:]))
+    window = window_attributes(node, x, weight)
+    if window.weight is not None:
+        raise node.error("kernel_shape must be given if the size of the kernel is known at run time only")
     function = relay.nn.deformable_conv2d if mask is None else relay.nn.modulated_deformable_conv2d
     result: Expr = function(
         *([x, offset] if mask is None else [x, offset, mask]), weight, strides=window.strides,
@@ -29,7 +31,8 @@ def deform_conv(node: Node, x: Expr, weight: Expr, offset: Expr, bias: Expr | No
 @onnx_operator("Col2Im", since=18)
 def col2im(node: Node, x: Expr, image: Expr, block: Expr) -> Expr:
     """Over any number of spatial axes, with sizes of images and blocks known at import or at run time."""
-    rank = length(node, image, "image_shape")
+    declared = result_rank(node, 2)
+    (image, rank), (block, _) = measured(node, image, "image_shape", declared), measured(node, block, "block_shape", declared)
     ones = [1] * rank
     strides, dilations = node.attr("strides", ones), node.attr("dilations", ones)
     pads = node.attr("pads", [0] * (2 * rank))
@@ -109,6 +112,7 @@ def max_unpool(node: Node, x: Expr, indices: Expr, output_shape: Expr | None) ->
     result = relay.reshape(spread, sizes_or_expr(node, whole), allowzero=True)
     if output_shape is None:
         return result
+    output_shape, _ = measured(node, output_shape, "output_shape", rank)
     missing = node.bind(relay.subtract(as_int64(node, output_shape), whole))
     width = node.bind(relay.stack([relay.zeros_like(missing), missing], 1))
     known, zero = node.constant(width), number(0, node.dtype(x))

@@ -21,12 +21,17 @@ def conv_transpose(node: Node, x: Expr, weight: Expr, bias: Expr | None) -> Expr
     spatial = node.rank(x) - 2
     if spatial not in _FUNCTIONS:
         raise node.error(f"convolutions have 1 to {len(_FUNCTIONS)} spatial axes, not {spatial}")
-    window = window_attributes(node, x, list(node.sizes(weight)[2:]), strided=False)
+    window = window_attributes(node, x, weight, strided=False)
     extra = node.attr("output_padding", [0] * spatial)
     function: Any = getattr(relay.nn, _FUNCTIONS[spatial])
     sizes = {"strides": window.strides, "dilation": window.dilations, "groups": node.attr("group", 1)}
     if node.has("output_shape"):
-        wanted = [int(n) for n in node.attr("output_shape")[-spatial:]]
+        wanted = numbers(node.attr("output_shape")[-spatial:])
+        result = function(x, weight, **sizes, padding=[0] * (2 * spatial), output_padding=0)
+        result = _with_shape(node, result, wanted, window, extra)
+    elif window.auto and window.weight is not None:
+        size = relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [2 + spatial])
+        wanted = relay.multiply(size, numbers(window.strides))
         result = function(x, weight, **sizes, padding=[0] * (2 * spatial), output_padding=0)
         result = _with_shape(node, result, wanted, window, extra)
     else:
@@ -59,22 +64,23 @@ def _fitted(node: Node, x: Expr, begin: list[int], end: list[int]) -> Expr:
     return x
 
 
-def _with_shape(node: Node, x: Expr, wanted: list[int], window: Window, extra: list[int]) -> Expr:
+def _with_shape(node: Node, x: Expr, wanted: Expr, window: Window, extra: list[int]) -> Expr:
     """The whole result cut, or padded with zeros, to a shape: evenly, the odd element at the begin, for SAME_UPPER at the end."""
-    spatial = len(wanted)
+    spatial = len(window.strides)
+    wanted = node.bind(wanted)
     size = relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [2 + spatial])
-    surplus = relay.subtract(relay.add(size, numbers(extra)), numbers(wanted))
+    surplus = relay.subtract(relay.add(size, numbers(extra)), wanted)
     half = relay.floor_divide(surplus, numbers([2] * spatial))
     begin = relay.subtract(surplus, half) if window.auto != "SAME_UPPER" else half
     zero = numbers([0] * spatial)
     begin = node.bind(begin)
     before = node.bind(relay.maximum(relay.negative(begin), zero))
-    after = relay.maximum(relay.subtract(numbers(wanted), relay.subtract(size, begin)), zero)
+    after = relay.maximum(relay.subtract(wanted, relay.subtract(size, begin)), zero)
     width = relay.concatenate([relay.reshape(numbers([0] * 4), [2, 2]), relay.stack([before, after], 1)], 0)
     padded = relay.dyn.nn.pad(x, width, const(0, node.dtype(x)))
     start = relay.maximum(begin, zero)
     whole = numbers([INT64_MAX] * 2)
-    end = relay.concatenate([whole, relay.add(start, numbers(wanted))], 0)
+    end = relay.concatenate([whole, relay.add(start, wanted)], 0)
     cut = relay.dyn.strided_slice(padded, relay.concatenate([numbers([0, 0]), start], 0), end, numbers([1] * (2 + spatial)))
     shape = relay.strided_slice(relay.shape_of(x, dtype="int64"), [0], [2])
-    return relay.reshape(cut, relay.concatenate([shape, numbers(wanted)], 0), allowzero=True)
+    return relay.reshape(cut, relay.concatenate([shape, wanted], 0), allowzero=True)

@@ -287,3 +287,38 @@ def test_wrong_uses(fails, text: str) -> None:
     with pytest.raises(relay.RelayError) as error:
         fails()
     assert text in str(error.value)
+
+
+def test_calibration_data() -> None:
+    mod = module("def @main(%x: Tensor[(4), int32]) { let %a = abs(%x); add(split(%a, indices_or_sections=2).0, 1) }")
+    merged = transform.MergeCompilerRegions()(transform.AnnotateTarget("npu", include_non_call_ops=False)(mod))
+    new = transform.PartitionGraph()(merged)
+    data = analysis.get_calibration_data(new, {"x": np.array([1, -2, 3, -4], "int32")})
+    assert len(data) == 2 and [var.name_hint for var in data] == list(new.functions)[1:]
+    first, second = (data[new.get_global_var(name)] for name in list(new.functions)[1:])
+    assert [v.tolist() for v in first["inputs"]] == [[1, -2, 3, -4]]
+    assert [v.tolist() for v in first["outputs"]] == [[1, 2], [3, 4]]
+    assert [v.tolist() for v in second["inputs"]] == [[1, 2]] and [v.tolist() for v in second["outputs"]] == [[2, 3]]
+
+
+TWICE = """def @f(%x: int32, Compiler="npu") {{ %x }}
+def @main(%x: int32, %c: bool) {{ {} }}"""
+
+
+@pytest.mark.parametrize(
+    ("fails", "text"),
+    [
+        (lambda: analysis.get_calibration_data(3, {}), "get_calibration_data: the module must be an IRModule"),
+        (lambda: analysis.get_calibration_data(module("def @main() { 1 }"), 3), "get_calibration_data: the data"),
+        (lambda: analysis.get_calibration_data(module("def @main() { 1 }"), {})["f"], "there is no function @f with values"),
+        (lambda: analysis.get_calibration_data(module(TWICE.format("@f(@f(%x))")), {}), "@f is called more than once"),
+        (
+            lambda: analysis.get_calibration_data(module(TWICE.format("if (%c) { @f(%x) } else { 1 }")), {}),
+            "@f is called within a branch",
+        ),
+    ],
+)
+def test_wrong_calibrations(fails, text: str) -> None:
+    with pytest.raises(relay.RelayError) as error:
+        fails()
+    assert text in str(error.value)
