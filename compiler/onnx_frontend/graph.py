@@ -96,7 +96,7 @@ class GraphConverter:
 
     def _is_defined(self, name: str) -> bool:
         graph: GraphConverter | None = self
-        while graph is not None and name not in graph.values:
+        while graph is not None and name not in graph.values and name not in graph.absent:
             graph = graph.outer
         return graph is not None
 
