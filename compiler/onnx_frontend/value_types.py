@@ -61,7 +61,7 @@ def declared_type(info: Any, names: SizeNames, shape: Any = None, dtype: str | N
 def declared_ranks(graph: Any) -> dict[str, int]:
     """The ranks of the tensors that a graph, or the body of a function, declares for values, by name.
 
-    The rank of an element-wise function's result is the rank of its operand.
+    The rank of an element-wise function's result is the rank of its operand; a permutation has one number for each axis.
     """
     infos = [*getattr(graph, "value_info", ()), *(o for o in graph.output if not isinstance(o, str))]
     tensors = {i.name: i.type.tensor_type for i in infos if i.type.WhichOneof("value") == "tensor_type"}
@@ -69,6 +69,9 @@ def declared_ranks(graph: Any) -> dict[str, int]:
     for node in reversed(graph.node):
         if node.op_type in _OF_EACH_ELEMENT and node.output[0] in ranks:
             ranks.setdefault(node.input[0], ranks[node.output[0]])
+        for a in node.attribute:
+            if node.op_type == "Transpose" and a.name == "perm" and len(a.ints):
+                ranks.setdefault(node.input[0], len(a.ints))
     return ranks
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+
+from .cases import Case
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,9 @@ COARSE = {
 def why_not_run(name: str) -> str:
     """The reason why a case does not run; "" for a case that runs."""
     return next((r.why for r in NOT_RUN if any(re.fullmatch(n, name) for n in r.names)), "")
+
+
+def graded(case: Case) -> Case:
+    """The case with the tolerances of COARSE."""
+    rtol, atol = COARSE.get(case.name, (0.0, 0.0))
+    return replace(case, rtol=max(case.rtol, rtol), atol=max(case.atol, atol))

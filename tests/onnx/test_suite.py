@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from relayvm.frontend import OnnxBackend
 
 from .cases import KINDS, Case, cases, node_cases, outcome
 from .core import is_core
-from .expectations import COARSE, NOT_RUN, why_not_run
+from .expectations import COARSE, NOT_RUN, graded, why_not_run
 
 #: The cases of single operators are tested in so many parts, each with a case of most operators.
 PARTS = 24
@@ -26,9 +25,7 @@ def mistakes(chosen: tuple[Case, ...], device: str) -> list[str]:
     """The cases whose outcome is not the expected one."""
     found = []
     for case in chosen:
-        rtol, atol = COARSE.get(case.name, (0.0, 0.0))
-        case = replace(case, rtol=max(case.rtol, rtol), atol=max(case.atol, atol))
-        end = outcome(case, lambda model: OnnxBackend.prepare(model, device, opt_level=1))
+        end = outcome(graded(case), lambda model: OnnxBackend.prepare(model, device, opt_level=1))
         allowed = REFUSED if why_not_run(case.name) else ("passed",)
         if end.kind not in allowed:
             found.append(f"{case.name}: {end.kind} {end.reason}")

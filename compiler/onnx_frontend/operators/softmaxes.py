@@ -51,7 +51,16 @@ def hardmax(node: Node, x: Expr) -> Expr:
 
 
 def _hardest(node: Node, x: Expr, axis: int) -> Expr:
-    """1 for the first of the largest elements along an axis, 0 for all others."""
+    """1 for the first of the largest elements along an axis, 0 for all others; of no elements there is no largest one."""
+    if not node.size(x, axis):
+        x = node.bind(x)
+        return node.choose(
+            relay.equal(extent(x, axis), const(0, "int64")), lambda _: x, lambda inner: _hardest_of_some(inner, x, axis)
+        )
+    return _hardest_of_some(node, x, axis)
+
+
+def _hardest_of_some(node: Node, x: Expr, axis: int) -> Expr:
     rank, zero, one = node.rank(x), const(0, "int64"), const(1, "int64")
     index = relay.arange(zero, extent(x, axis), one, dtype="int64")
     best = relay.argmax(x, axis=axis, keepdims=True)
