@@ -30,6 +30,7 @@ from .passes.fuse_ops import fuse_ops
 from .passes.infer_type import infer_type
 from .passes.lambda_lift import lambda_lift
 from .passes.narrow_tuples import narrow_tuples
+from .passes.pack_weights import pack_weights
 from .passes.place import place
 from .passes.simplify import simplify
 from .passes.to_a_normal_form import to_a_normal_form
@@ -75,6 +76,9 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
     def allocate(mod: IRModule) -> IRModule:
         return manifest_alloc(mod, context)
 
+    def pack(mod: IRModule) -> IRModule:
+        return pack_weights(mod, dict(config.forced))
+
     limit = config.most_copied_bytes
 
     def refuse_copies(mod: IRModule) -> IRModule:
@@ -98,6 +102,8 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (config.opt_level >= 3, "fold_scale_axis", fold_scale_axis),
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
         (basic, "eliminate_dead_code", remove_dead),
+        # on GPUs cuBLAS reads weights as they are
+        (optimise and target != DEVICES[CUDA], "pack_weights", pack),
         # after dead code elimination: uses by dead code would keep fields alive
         (optimise, "narrow_tuples", narrow_tuples),
         (optimise, "eliminate_dead_code", remove_dead),

@@ -144,6 +144,7 @@ class Kernel:
     ==========  ====================================================================================================
     ""          its own shape; a scalar is an array of one element
     "flat"      1-D: all elements
+    "rows"      2-D: all axes but the last as one, the last
     "axis"      3-D: the axes before attrs.axis as one, that axis, the axes after it as one (axis None: (1, size, 1))
     "dims"      two arguments: the elements, 1-D, and the shape, an int64 array
     "skip"      not passed
@@ -214,6 +215,8 @@ class Kernel:
 
 def _viewed(view: str, shape: Sequence[Dim], axis: int | None) -> tuple[IntLike, ...]:
     """The sizes of a tensor under a view (see Kernel)."""
+    if view == "rows":
+        return (product(shape[:-1]), shape[-1])
     if view in ("flat", "dims") or (view == "axis" and axis is None):
         whole = product(shape)
         return (1, whole, 1) if view == "axis" else (whole,)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..symbolic.dim import Dim, Shape, dim
-from ..symbolic.registry import Operand, register_shape_func
+from ..symbolic.dim import Dim, Shape, all_, dim, le, lt
+from ..symbolic.registry import Operand, check, register_shape_func
 from .argument_checks import need_rank, same_size
 from .broadcast import broadcast_shapes
 
@@ -20,6 +20,20 @@ def dense(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
     need_rank(weight, 2, "the weight", 1)
     same_size(data.shape[-1], weight.shape[1], _INNER, 1, 1)
     return (*data.shape[:-1], _units(weight.shape[0], attrs))
+
+
+@register_shape_func("nn.dense_panels")
+def dense_panels(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
+    """``data[..., k]`` times ``units`` columns in panels ``[panels, k, width]``: ``[..., units]``."""
+    data, weight = inputs
+    need_rank(data, 1, "the data", 0, at_least=True)
+    need_rank(weight, 3, "the weight", 1)
+    same_size(data.shape[-1], weight.shape[1], _INNER, 1, 1)
+    panels, _, width = weight.shape
+    units = dim(attrs.units)
+    text = f"{{}} panels of {{}} columns do not hold {attrs.units} units"
+    check(all_(le(units, panels * width), lt((panels - 1) * width, units)), text, panels, width, input=1)
+    return (*data.shape[:-1], units)
 
 
 @register_shape_func("nn.matmul")

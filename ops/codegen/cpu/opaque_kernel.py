@@ -195,6 +195,8 @@ class _Wrapper:
     def _sizes(self, number: int, tensor: GroupTensor) -> list[str]:
         """The sizes of a tensor's view, before the sizes of a flat view are multiplied."""
         sizes = [f"tensor(t{number}).shape[{i}]" for i in range(len(tensor.shape))]
+        if self._view(number) == "rows":
+            return [_product(sizes[:-1]), sizes[-1]]
         return _around(sizes, self.attrs.axis) if self._view(number) == "axis" else sizes or ["1"]
 
     def _view(self, number: int) -> str:

@@ -3,6 +3,6 @@
 Each is a composition of operators on plain weights, or makes the form.
 """
 
-from . import bits, dense_pack, gemm, winograd
+from . import bits, dense_pack, dense_panels, gemm, winograd
 
-__all__ = ["bits", "dense_pack", "gemm", "winograd"]
+__all__ = ["bits", "dense_pack", "dense_panels", "gemm", "winograd"]

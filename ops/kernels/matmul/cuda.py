@@ -13,7 +13,7 @@ from string import Template
 from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, Shape, all_, dim, eq, lt, not_, product, where
-from ...codegen.cuda.assembly import Assembly, blocks, reads, size, writes
+from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import (
     Address,
@@ -86,6 +86,15 @@ def batch_matmul(transposed: Transposed) -> Callable[[OpaqueCall], CudaSource]:
         return _source(call, Product(batch, m, n, k, a_step, b_step, transpose_a, transpose_b))
 
     return source
+
+
+def dense_panels(call: OpaqueCall) -> CudaSource:
+    """``a[..., k]`` times the columns in panels ``b[panels, k, width]``."""
+    (a, b), (out,) = call.inputs, call.results
+    assembly = Assembly()
+    shape = Product(dim(1), product(a.shape[:-1]), out.shape[-1], a.shape[-1], dim(0), dim(0), False, False)
+    _add_kernel(assembly, a, b, out, shape, dim(1), ("(j / width * k + p) * width + j % width", size("width", b.shape[2])))
+    return assembly.source()
 
 
 def _sides(shape: Shape, transposed: bool) -> tuple[Dim, Dim]:
@@ -177,8 +186,17 @@ _TILES = Template("""
 """)
 
 
-def _add_kernel(assembly: Assembly, a: Operand, b: Operand, out: Operand, shape: Product, wanted: Dim) -> None:
-    """Add the tiled kernel, run if ``wanted``."""
+def _add_kernel(
+    assembly: Assembly,
+    a: Operand,
+    b: Operand,
+    out: Operand,
+    shape: Product,
+    wanted: Dim,
+    b_place: tuple[str, *tuple[Parameter, ...]] | None = None,
+) -> None:
+    """Add the tiled kernel, run if ``wanted``.  ``b_place``: the place of element ``(p, j)`` of a matrix ``b`` that is not stored
+    by rows or columns, and the parameters of this text."""
     number, result = computed_in(a.dtype), computed_in(out.dtype)
     if is_float(number):
         sums = "float64" if "float64" in (number, result) else "float32"
@@ -196,10 +214,11 @@ def _add_kernel(assembly: Assembly, a: Operand, b: Operand, out: Operand, shape:
     b_deep, b_row = (along, aside) if shape.transpose_b else turned
     body = _TILES.substitute(
         tile=TILE, depth=DEPTH, threads=THREADS, dtype=a.dtype, a_deep=a_deep, a_row=a_row, b_deep=b_deep, b_row=b_row,
-        a_at="p * m + i" if shape.transpose_a else "i * k + p", b_at="j * k + p" if shape.transpose_b else "p * n + j",
+        a_at="p * m + i" if shape.transpose_a else "i * k + p",
+        b_at=b_place[0] if b_place else "j * k + p" if shape.transpose_b else "p * n + j",
     )  # fmt: skip
     names = ("batch", "m", "n", "k", "a_step", "b_step")
-    sizes = tuple(size(name, getattr(shape, name)) for name in names)
+    sizes = (*(size(name, getattr(shape, name)) for name in names), *(b_place[1:] if b_place else ()))
     assembly.kernel("multiply", THREADS, (reads("a", a), reads("b", b), writes("out", out), *sizes), body)
     tiles = shape.batch * ((shape.m + (TILE - 1)) // TILE) * ((shape.n + (TILE - 1)) // TILE)
     assembly.launch("multiply", where(wanted, blocks(tiles), 0))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from relayvm.ops.defs.weight_forms.winograd_matrices import Matrix, winograd
+from relayvm.ops.native.jit.product_tile import panel_width
 
 from ..images.test_conv import convolution, in_layout
 from .drawing import Draw, wide
@@ -38,6 +39,23 @@ def quantised_dense_pack(d: Draw, name: str) -> Call:
         return ((whole(x) - zeros[0]) @ (whole(weight) - zeros[1].reshape(-1, 1)).T).astype("int32")
 
     return call([x, blocked(weight, (3,), (0,)), *zeros, *scales], wanted, weight_layout="NC3n")
+
+
+def in_panels(weight: np.ndarray, width: int) -> np.ndarray:
+    """The rows of ``weight[n, k]`` in panels ``[panels, k, width]``, the last one padded with numbers that no result has."""
+    padded = np.pad(weight, [(0, -len(weight) % width), (0, 0)], constant_values=77)
+    return np.ascontiguousarray(padded.reshape(-1, width, weight.shape[1]).transpose(0, 2, 1))
+
+
+@recipe("nn.dense_panels", by_width=True)
+def dense_panels(d: Draw, name: str) -> Call:
+    rows, inner, units = d.dims(3)
+    if d.size == "large":
+        rows, inner, units = 170, 530, 2 * 64 + 3
+    lead = d.pick((rows,), (), (2, rows))
+    x, weight = d.array((*lead, inner)), d.array((units, inner))
+    width = d.pick(panel_width(max(x.itemsize, 4)), 3)
+    return call([x, in_panels(weight, width)], lambda: product(x, weight.T), tolerance=10, units=units)
 
 
 # ---- tiles -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,87 @@
+"""Store constant weights of matrix products in panels, which a product reads without laying them out again.
+
+    let %y = nn.dense(%x, W);    ->    let %y = nn.dense_panels(%x, P, units=1000);
+
+A weight is packed if its panels have few columns of padding.  float32 and float64; a product in another dtype than its data, or
+with a transposed first matrix, is left unchanged.  Every element of a packed product is one sum in order, rounded once a step:
+the result differs from that of ``nn.dense`` by the rounding of another order.
+
+Requires: typed A-normal form, constants folded.
+Ensures: the same.  A weight that several products share is packed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ...ops.core.op import Op, get
+from ...ops.defs.nn import DenseAttrs, MatmulAttrs
+from ...ops.defs.weight_forms.dense_panels import DensePanelsAttrs
+from ...ops.native.jit.product_tile import panel_width
+from ..ir.anf import inner_chains, rebuild, rebuild_lets
+from ..ir.expr import Call, Constant, Expr, IRModule, let_chain, replace
+from ..ir.pass_declaration import declare_pass
+from .weighted_products import constant_like, weight_of
+
+#: Smaller weights stay as they are: they fit the first cache in any order.
+LEAST_ELEMENTS = 4096
+#: Columns with padding, for each column without.
+MOST_PADDED = 1.5
+
+
+@declare_pass("PackWeights", "infer_type", "fold_constant")
+def pack_weights(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
+    """The module with constant weights in panels.  ``forced``: names of operators that stay as they are."""
+    packer = _Packer(forced)
+    functions = {n: f if f.is_primitive else replace(f, body=packer.chain(f.body)) for n, f in mod.functions.items()}
+    return replace(mod, functions=functions)
+
+
+def in_panels(weight: np.ndarray) -> np.ndarray:
+    """The rows of ``weight[n, k]`` in panels ``[panels, k, width]``; the last one is padded with zeros."""
+    width = panel_width(weight.itemsize)
+    padded = np.pad(weight, [(0, -len(weight) % width), (0, 0)])
+    return np.ascontiguousarray(padded.reshape(-1, width, weight.shape[1]).transpose(0, 2, 1))
+
+
+class _Packer:
+    """The rewriter of one module."""
+
+    def __init__(self, forced: Collection[str]) -> None:
+        self.forced = forced
+        self.packed: dict[tuple[int, bool], tuple[np.ndarray, Constant]] = {}  # with the weight, which keeps its id
+
+    def chain(self, chain: Expr) -> Expr:
+        bindings, result = let_chain(chain)
+        out = []
+        for var, value in bindings:
+            packed = self._product(value)
+            if packed is None:
+                packed = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
+            out.append((var, packed))
+        return rebuild_lets(chain, out, result)
+
+    def _product(self, value: Expr) -> Call | None:
+        """The product with a packed weight; None for any other value."""
+        if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name in self.forced:
+            return None
+        attrs, weight = value.attrs, weight_of(value)
+        if weight is None or not isinstance(attrs, (DenseAttrs, MatmulAttrs)):
+            return None
+        by_rows = isinstance(attrs, DenseAttrs) or attrs.transpose_b
+        if (isinstance(attrs, MatmulAttrs) and attrs.transpose_a) or not _pays(weight if by_rows else weight.T):
+            return None
+        key = (id(weight), by_rows)
+        if key not in self.packed:
+            self.packed[key] = weight, constant_like(in_panels(weight if by_rows else weight.T), value.args[1])
+        units = weight.shape[0 if by_rows else 1]
+        return replace(value, op=get("nn.dense_panels"), args=(value.args[0], self.packed[key][1]), attrs=DensePanelsAttrs(units))
+
+
+def _pays(weight: np.ndarray) -> bool:
+    """Whether the panels of ``weight[n, k]`` are worth their padding."""
+    units = len(weight)
+    width = panel_width(weight.itemsize)
+    return weight.size >= LEAST_ELEMENTS and -(-units // width) * width <= MOST_PADDED * units

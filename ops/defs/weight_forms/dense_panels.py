@@ -1,0 +1,60 @@
+"""Dense layers whose weight is stored in panels of columns, as the tiles of a product read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.dtype_rules import FLOATS, require, require_same
+from ...core.op import Op, OpPattern
+from ...core.tensor_types import ITEMSIZE
+from ...kernels.matmul import cuda, panels
+from ...native.jit.product_tile import panel_width
+from ...strategy.conditions import Conditions, condition
+from ...strategy.implementation import Kernel, OpCall, Split
+from ...strategy.matmul_strategy import is_one_float
+
+
+@dataclass(frozen=True)
+class DensePanelsAttrs:
+    """``units``: the number of columns; the last panel may hold fewer than it has room for."""
+
+    units: int
+
+
+def _rule(dtypes: tuple[Any, ...], attrs: DensePanelsAttrs) -> str:
+    dtype = require_same("nn.dense_panels", dtypes, (0, 1), ("data", "weight"))
+    require("nn.dense_panels", dtype, FLOATS, 0, "data")
+    return dtype
+
+
+def _fits_tiles(call: OpCall) -> Conditions:
+    """The condition that the panels have the width that tiles read."""
+    weight = call.inputs[1]
+    return (condition(weight.shape[2], "==", panel_width(ITEMSIZE[weight.dtype])),)
+
+
+_COMMON: dict[str, Any] = {"attrs": lambda attrs: {}, "views": ("rows", "", "rows")}
+
+Op(
+    name="nn.dense_panels",
+    doc="`nn.dense` with the weight in panels `[panels, k, width]` of `width` rows, turned; the last panel is padded: "
+    "`nn.dense_panels([[1.0, 2.0]], [[[1.0, 3.0], [2.0, 4.0]]], units=2) = [[5.0, 11.0]]`.  The compiler stores constant weights "
+    "so.",
+    inputs=("data", "weight"),
+    attrs=DensePanelsAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_rule,
+    kernels=(
+        Kernel(
+            "tiles",
+            panels.dense_panels,
+            takes=is_one_float,
+            fits=_fits_tiles,
+            split=Split(ns=10, tensors=(True, False, True)),
+            **_COMMON,
+        ),
+        Kernel("loops", panels.dense_panels_by_loops, **_COMMON),
+        Kernel("gemm", None, cuda=cuda.dense_panels),
+    ),
+)

@@ -1,0 +1,88 @@
+"""Weights in panels: results differ by rounding only, for any number of rows; what is not packed, and what is shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.compiler.ir.anf import values
+from relayvm.compiler.ir.expr import Call, IRModule
+from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.pack_weights import pack_weights
+from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+
+from ...devices import DEVICES
+from ...programs import HEADER
+
+RNG = np.random.default_rng(5)
+#: 130 units: two panels and two columns of a third, of float32.
+WEIGHT = RNG.standard_normal((130, 120)).astype("float32")
+
+
+def module(body: str, weight: np.ndarray, data: str = "(?n, 120)") -> IRModule:
+    """A program over data ``%x`` with the weight ``%w`` as a constant."""
+    shape, dtype = ", ".join(map(str, weight.shape)), weight.dtype.name
+    text = f"{HEADER}def @main(%x: Tensor[{data}, {dtype}], %w: Tensor[({shape}), {dtype}]) {{ {body} }}"
+    mod = relay.parse(text)
+    main = mod["main"]
+    return relay.IRModule.from_expr(relay.bind(relay.Function(main.params[:1], main.body), {main.params[1]: relay.const(weight)}))
+
+
+def typed(mod: IRModule) -> IRModule:
+    """The module in typed A-normal form."""
+    return infer_type(to_a_normal_form(mod))
+
+
+def operators(mod: IRModule, forced: tuple[str, ...] = ()) -> list[str]:
+    """The operators of the program after the pass."""
+    packed = pack_weights(typed(mod), forced)
+    return [value.op.name for value in values(packed["main"].body) if isinstance(value, Call)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("target", [d for d in DEVICES if d != "cuda"])
+@pytest.mark.extensive(dtype=["float32"])
+def test_a_packed_product_is_the_product(target: str, dtype: str) -> None:
+    weight = WEIGHT.astype(dtype)
+    body = "let %d = nn.dense(%x, %w); let %m = nn.matmul(%d, %w); (%d, nn.matmul(%m, %w, transpose_b=True))"
+    exe = relay.compile(module(body, weight), target=target)
+    assert {packed.group.nodes[0].op for packed in exe.packed} == {"nn.dense_panels"}
+    machine = relay.VirtualMachine(exe)
+    for rows in (0, 1, 2, 6, 7, 13, 200):
+        x = RNG.standard_normal((rows, 120)).astype(dtype)
+        first, last = (r.numpy() for r in machine.run(x))
+        np.testing.assert_allclose(first, x @ weight.T, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(last, x @ weight.T @ weight @ weight.T, rtol=1e-3, atol=0.5)
+
+
+@pytest.mark.parametrize(
+    ("body", "weight", "data"),
+    [
+        ("nn.dense(%x, %w)", WEIGHT[:30, :], "(?n, 120)"),  # less than 4,096 elements
+        ("nn.dense(%x, %w)", np.ones((70, 700), "float32"), "(?n, 700)"),  # 58 of 128 columns would be padding
+        ("nn.matmul(%x, %w, transpose_a=True)", WEIGHT.T.copy(), "(120, ?n)"),
+        ("nn.dense(%x, %w)", WEIGHT.astype("float16"), "(?n, 120)"),
+        ("nn.dense(%x, %w, out_dtype='float64')", WEIGHT, "(?n, 120)"),
+        ("nn.dense(%w, %x)", WEIGHT, "(?n, 120)"),
+    ],
+    ids=["small", "padded", "turned", "half", "wider", "data"],
+)
+def test_other_products_stay(body: str, weight: np.ndarray, data: str) -> None:
+    assert "nn.dense_panels" not in operators(module(body.replace("'", '"'), weight, data))
+
+
+def test_an_operator_with_a_forced_implementation_stays() -> None:
+    assert operators(module("nn.dense(%x, %w)", WEIGHT)) == ["nn.dense_panels"]
+    assert operators(module("nn.dense(%x, %w)", WEIGHT), ("nn.dense",)) == ["nn.dense"]
+    exe = relay.compile(module("nn.dense(%x, %w)", WEIGHT), **{"impl.nn.dense": "blas"})
+    assert [packed.group.nodes[0].op for packed in exe.packed] == ["nn.dense"]
+
+
+def test_a_weight_of_several_products_is_packed_once() -> None:
+    packed: Any = pack_weights(typed(module("(nn.dense(%x, %w), nn.dense(tanh(%x), %w))", WEIGHT)))
+    calls = [v for v in values(packed["main"].body) if isinstance(v, Call) and v.op.name == "nn.dense_panels"]
+    assert len(calls) == 2 and calls[0].args[1] is calls[1].args[1]
+    assert pack_weights(packed)["main"].body is packed["main"].body
