@@ -21,7 +21,7 @@ from ...ops.defs.nn import DenseAttrs, MatmulAttrs
 from ...ops.defs.weight_forms.dense_panels import DensePanelsAttrs
 from ...ops.native.jit.product_tile import panel_width
 from ..ir.anf import inner_chains, rebuild, rebuild_lets
-from ..ir.expr import Call, Constant, Expr, IRModule, let_chain, replace
+from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
 from .weighted_products import constant_like, weight_of
 
@@ -55,12 +55,10 @@ class _Packer:
 
     def chain(self, chain: Expr) -> Expr:
         bindings, result = let_chain(chain)
-        out = []
+        out: list[tuple[Var, Expr]] = []
         for var, value in bindings:
-            packed = self._product(value)
-            if packed is None:
-                packed = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
-            out.append((var, packed))
+            inner = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
+            out.append((var, self._product(value) or inner))
         return rebuild_lets(chain, out, result)
 
     def _product(self, value: Expr) -> Call | None:

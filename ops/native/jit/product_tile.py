@@ -99,7 +99,7 @@ def _machine() -> Any:
                 return builder.gep(data, [args[array + 1]])
 
             element = context.get_data_type(out.dtype)
-            a_row, out_row, rows, inner, columns, to_add = args[2], *args[7:12]
+            a_row, out_row, rows, inner, columns, to_add = (args[k] for k in (2, 7, 8, 9, 10, 11))
             for first in range(0, panel_width(out.dtype.bitwidth // 8), tile.width):
                 offset = ir.Constant(columns.type, first)
                 here = builder.sub(columns, offset)
