@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean
-from ...ops.defs.machine_ops import INVOKE_OP, KILL
 from ...ops.strategy.implementation import HOST
 from ...vm.api.argument_errors import a_count, wrong
 from ...vm.diagnostics.python_source import here
@@ -18,7 +18,7 @@ from ...vm.diagnostics.source import ArgumentError
 from .. import pipeline
 from ..config import Config
 from ..ir.anf import values
-from ..ir.expr import Call, IRModule
+from ..ir.expr import Call, Expr, IRModule
 from ..ir.pass_context import PassContext as Lowering
 from ..ir.pass_declaration import DECLARED, PassDeclaration
 from ..passes import to_basic_block_normal_form  # noqa: F401  declares the pass
@@ -89,8 +89,13 @@ class ManifestLifetimes(Pass):
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         chains = [f.body for f in mod.functions.values() if not f.is_primitive]
-        done = any(isinstance(v, Call) and v.op in (INVOKE_OP, KILL) for chain in chains for v in values(chain))
+        done = any(_is_of_memory(value) for chain in chains for value in values(chain))
         return mod if done else pipeline.lower(mod, Config(opt_level=min(context.opt_level, 3)), HOST)
+
+
+def _is_of_memory(value: Expr) -> bool:
+    """Whether the value is an allocation or the end of a live range."""
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name.startswith("memory.")
 
 
 class FlexibleShapeDispatch(DeclaredPass):
