@@ -30,9 +30,9 @@ A sequence is a tuple: its length, and the positions of insertions, must be know
 must be known, too. A result that is a sequence is a tuple of tensors.
 
 `relay.frontend.OnnxBackend` is a backend of `onnx.backend.base`: ONNX's own suite runs on it (`python -m tests.onnx`). None of
-its results is wrong, on `cpu` and on `sim`. [expectations.py](../tests/onnx/expectations.py) lists each case that does not run,
-with the reason; `core` are the cases of the standard's operators on tensors of common dtypes, without training, random numbers,
-images, sequences and optionals.
+its results is wrong, on `cpu` and on `sim`. [expectations.py](../tests/onnx/suite/expectations.py) lists each case that does
+not run, with the reason; `core` are the cases of the standard's operators on tensors of common dtypes, without training, random
+numbers, images, sequences and optionals.
 
 | cases of onnx 1.23 | number | run |
 |---|---|---|
@@ -66,7 +66,7 @@ time of a run.
 """
 
 
-#: The cases of each kind of ONNX's own suite, and those that run: ``tests.onnx.test_suite`` holds them true.
+#: The cases of each kind of ONNX's own suite, and those that run: ``tests.onnx.suite.test_suite`` holds them true.
 SUITE = {
     "core": (1588, 1585), "node": (1884, 1631), "simple": (23, 15), "pytorch-converted": (82, 82),
     "pytorch-operator": (35, 35), "light": (9, 9),

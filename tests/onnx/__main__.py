@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 from relayvm.frontend import OnnxBackend
 
-from .cases import KINDS, OUTCOMES, Case, Outcome, cases, outcome
-from .core import is_core
-from .exceptions import excuse
-from .expectations import graded, why_not_run
-from .variants import once, resized, stored_as_inputs, symbolic
+from .suite.cases import KINDS, OUTCOMES, Case, Outcome, cases, outcome
+from .suite.core import is_core
+from .suite.exceptions import excuse
+from .suite.expectations import graded, why_not_run
+from .suite.variants import once, resized, stored_as_inputs, symbolic
 
 
 def options() -> argparse.Namespace:

@@ -27,7 +27,7 @@ from .every_op import all_recipes  # noqa: F401  (declares)
 from .every_op.drawing import Draw
 from .every_op.program import Compiled, Mode
 from .every_op.recipe import Call, call, dtypes_of, flags_of, operators, recipe_of, refused_dtypes, regroup
-from .every_op.wrong import other_attributes, other_dtypes, other_ranks, other_sizes, other_values
+from .wrong_calls import other_attributes, other_dtypes, other_ranks, other_sizes, other_values
 
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: op.name)
 LOCAL = tuple(d for d in DEVICES if d != "cuda") or DEVICES

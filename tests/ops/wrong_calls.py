@@ -12,7 +12,7 @@ import numpy as np
 from relayvm.ops.core.op import Op
 from relayvm.ops.core.tensor_types import DTYPES
 
-from .recipe import Call, attrs_of, flags_of, regroup
+from .every_op.recipe import Call, attrs_of, flags_of, regroup
 
 #: Numbers that no size, axis or count of a small tensor is.
 ODD_NUMBERS = (-1, 0, -(2**62), 2**62, -(2**63), 2**63 - 1)
