@@ -79,6 +79,9 @@ class Dim:
             interned = cls._table.setdefault((op, args), new)
         return interned
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dim, (self.op, *self.args)
+
     def __repr__(self) -> str:
         return self.key
 

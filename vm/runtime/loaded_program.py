@@ -24,6 +24,7 @@ from ..diagnostics.source import ExecutableFormatError, RelayError
 from . import launch_check
 from .fallback import first_line, usable
 from .kernel_addresses import library_table
+from .side_compilation import companions
 from .state_layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
 
 if TYPE_CHECKING:
@@ -56,9 +57,12 @@ def _described(number: int, packed: PackedFunc) -> Iterator[None]:
 
 
 class Tables:
-    """The tables of a program as the loop reads them, kept alive by the machine; nothing else owns their memory."""
+    """The tables of a program as the loop reads them, kept alive by the machine; nothing else owns their memory.
 
-    def __init__(self, exe: ExecutableData, session: Session | None = None) -> None:
+    ``processes``: the number of processes that may compile kernels (see ``side_compilation``).
+    """
+
+    def __init__(self, exe: ExecutableData, session: Session | None = None, processes: int = 1) -> None:
         self.session = session
         #: First word of each function in the whole code.
         self.starts, at = [], 0
@@ -76,7 +80,8 @@ class Tables:
         self.argv = np.zeros(ARGV_WORDS, np.int64)
         #: Preconditions of launches of each packed function on its tensors; () for a trusted executable.
         self.demands = () if skips_checks(exe) else tuple(_demanded(i, p) for i, p in enumerate(exe.packed))
-        with collection_paused():
+        groups = [p.group for p in exe.packed if p.device != CUDA]
+        with collection_paused(), companions(groups, processes):
             found = [_made(i, p, is_compiled_here(exe)) if p.device != CUDA else (p, 0) for i, p in enumerate(exe.packed)]
         self.libraries = library_table([p for p, _ in found])
         programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
