@@ -119,7 +119,7 @@ class Node:
         try:
             ty = join(type_of(then), type_of(other))
         except TypeMismatch as mismatch:
-            raise BranchTypes(self, f"the branches have different types: {mismatch}") from None
+            raise BranchTypes.of(self, f"the branches have different types: {mismatch}") from None
         return self.scope.add(If(condition, then, other, span=self.span, ty=ty), "branch")
 
     def type(self, expr: Expr) -> TensorType:
@@ -190,6 +190,11 @@ class Node:
 class BranchTypes(ModelError):
     """The branches of ``node`` have no common type."""
 
-    def __init__(self, node: Node, message: str) -> None:
-        super().__init__(f"{node.label}: {message}", node.span, code=codes.Model.NODE)
-        self.node = node
+    node: Node
+
+    @classmethod
+    def of(cls, node: Node, message: str) -> BranchTypes:
+        """The error of a node."""
+        error = cls(f"{node.label}: {message}", node.span, code=codes.Model.NODE)
+        error.node = node
+        return error

@@ -58,7 +58,8 @@ class _Packer:
         out: list[tuple[Var, Expr]] = []
         for var, value in bindings:
             inner = rebuild(value, lambda atom: atom, self.chain) if inner_chains(value) else value
-            out.append((var, self._product(value) or inner))
+            packed = self._product(value)
+            out.append((var, inner if packed is None else packed))
         return rebuild_lets(chain, out, result)
 
     def _product(self, value: Expr) -> Call | None:

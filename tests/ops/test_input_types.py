@@ -17,7 +17,7 @@ from .test_every_op import calls_of
 
 RULED = [op for op in operators() if op.infer_inputs is not None]
 #: Of their inputs the weight alone gets a type, with the dtype of the data.
-QUANTISED = {"qnn.dense", "qnn.conv2d", "qnn.conv2d_transpose"}
+QUANTISED = {"qnn.dense", "qnn.contrib_dense_pack", "qnn.conv2d", "qnn.conv2d_transpose"}
 #: Rows of choices of each recipe.
 VARIANTS = range(24)
 
@@ -25,7 +25,9 @@ VARIANTS = range(24)
 def test_the_operators_with_weights_have_a_rule() -> None:
     convolutions = {f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")}
     norms = {f"nn.{kind}_norm" for kind in ("batch", "layer", "group", "instance")}
-    assert {op.name for op in RULED} == convolutions | norms | {"nn.dense", "nn.matmul", "nn.bias_add", "nn.prelu"} | QUANTISED
+    winograd = {f"nn.contrib_conv{rank}d_winograd_without_weight_transform" for rank in (2, 3)}
+    products = {"nn.contrib_dense_pack", "nn.dense", "nn.matmul"}
+    assert {op.name for op in RULED} == convolutions | winograd | norms | products | {"nn.bias_add", "nn.prelu"} | QUANTISED
 
 
 def _stated(op: Op, made: Call) -> Any:
@@ -36,6 +38,8 @@ def _stated(op: Op, made: Call) -> Any:
         channels = size["O"] * (attrs.groups if op.name.endswith("_transpose") else 1)
         window = tuple(n for letter, n in size.items() if letter not in "OI")
         return dataclasses.replace(attrs, channels=channels, kernel_size=window)
+    if op.name.endswith("dense_pack"):
+        return dataclasses.replace(attrs, units=weight[0] * (weight[2] if len(weight) == 3 else 1))
     if op.name.endswith(".dense"):
         return dataclasses.replace(attrs, units=weight[0])
     return dataclasses.replace(attrs, units=weight[0 if attrs.transpose_b else 1]) if op.name == "nn.matmul" else attrs
@@ -46,7 +50,10 @@ def test_the_types_of_every_recipe_are_found(op: Op) -> None:
     for variant in VARIANTS:
         made = calls_of(op, dtypes_of(op.name)[0], variant)["odd"]
         data, *others = (TensorType.of(a.shape, a.dtype.name) for a in made.inputs)
-        found = infer_inputs(op, [data, *(None for _ in others)], _stated(op, made))
+        attrs = _stated(op, made)
+        found = infer_inputs(op, [data, *(None for _ in others)], attrs)
+        if op.name.endswith("dense_pack") and attrs.weight_layout == "NC":  # groups of any size: a plain weight is one of them
+            others[0] = TensorType.of((attrs.units, data.shape[-1]), others[0].dtype)
         if op.name in QUANTISED:
             others = [TensorType(others[0].shape, data.dtype), *(None for _ in others[1:])]
         assert found == (data, *others)

@@ -257,3 +257,16 @@ def test_sparse_products(agree: Any, draw: Any) -> None:
     inputs = [f32((m, k)), f32((stored, *(block or ()))), np.zeros(stored + more, np.int32), starts]
     agree("nn.sparse_dense", inputs, lambda: oracle(m, n), sparse_lhs=False)
     agree("nn.sparse_dense", inputs, lambda: oracle(n, m), sparse_lhs=True)
+
+
+@case
+def test_products_with_panels(agree: Any, draw: Any) -> None:
+    rows, inner, units, width = (draw(SIZES) for _ in range(4))
+    panels, more = draw(st.integers(0, 3)), draw(st.sampled_from([0, 0, 1]))
+
+    def oracle() -> Any:
+        if more or not (panels - 1) * width < units <= panels * width:
+            raise ValueError
+        return one((rows, units))
+
+    agree("nn.dense_panels", [f32((rows, inner)), f32((panels, inner + more, width))], oracle, units=units)

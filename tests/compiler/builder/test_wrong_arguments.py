@@ -86,9 +86,8 @@ def takes_or_refuses(call: Callable[..., Any], *args: Any, **named: Any) -> None
 def same_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Threads and registered functions as they were."""
     monkeypatch.chdir(tmp_path)
-    before = relay.num_threads()
     yield
-    relay.set_num_threads(before)
+    relay.set_num_threads(None)
 
 
 @pytest.mark.parametrize("name", public())

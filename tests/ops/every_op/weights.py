@@ -44,7 +44,7 @@ def quantised_dense_pack(d: Draw, name: str) -> Call:
 def in_panels(weight: np.ndarray, width: int) -> np.ndarray:
     """The rows of ``weight[n, k]`` in panels ``[panels, k, width]``, the last one padded with numbers that no result has."""
     padded = np.pad(weight, [(0, -len(weight) % width), (0, 0)], constant_values=77)
-    return np.ascontiguousarray(padded.reshape(-1, width, weight.shape[1]).transpose(0, 2, 1))
+    return np.ascontiguousarray(padded.reshape(len(padded) // width, width, weight.shape[1]).transpose(0, 2, 1))
 
 
 @recipe("nn.dense_panels", by_width=True)

@@ -148,8 +148,7 @@ MOST_FILES = 4
 #: The instructions and operators that are named in more files, and in how many: with a rule as well as a pass, or typed and
 #: placed like operators of the language, and evaluated by the debug executor.
 MORE_FILES = {
-    **dict.fromkeys(("InvokeShapeFunc", "TrimTensor"), 5),
-    **dict.fromkeys(("InvokePacked", "KillRegister"), 6),
+    **dict.fromkeys(("InvokePacked", "InvokeShapeFunc", "KillRegister", "TrimTensor"), 5),
     **dict.fromkeys(("ASSERT_SHAPE",), 7),
     **dict.fromkeys(("AllocClosure",), 8),
     "STOP_FUSION": 5,
