@@ -38,7 +38,7 @@ def test_both_exporters_wrote_each_model_for_five_sizes_or_more() -> None:
     )
 
 
-@pytest.mark.extensive(device=[HOST])
+@pytest.mark.extensive(device=[HOST], path=["tagger.dynamo.onnx"])
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.name)
 def test_a_model_gives_the_results_of_torch_at_every_size(path: Path, device: str) -> None:

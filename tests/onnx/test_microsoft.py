@@ -64,6 +64,7 @@ def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, added: Any = 0.0) -> n
     return np.asarray(out.reshape(*out.shape[:2], -1), "float32")
 
 
+@pytest.mark.extensive
 def test_layers() -> None:
     x, y, scale, bias = floats(B, S, H), floats(B, S, H), floats(H), floats(H)
     close(run("BiasGelu", {"x": x, "b": bias}, "x,b")[0], gelu(x + bias))
@@ -77,6 +78,7 @@ def test_layers() -> None:
     close(out, ((x + y) / np.sqrt(((x + y) ** 2).mean(-1, keepdims=True) + 1e-6) * scale).astype("float32"))
 
 
+@pytest.mark.extensive
 def test_embeddings() -> None:
     words, segments = RNG.integers(0, 9, (B, S)).astype("int32"), RNG.integers(0, 2, (B, S)).astype("int32")
     mask = np.array([[1] * S, [1, 1, 0, 0, 0]], "int32")
@@ -89,6 +91,7 @@ def test_embeddings() -> None:
     assert count.tolist() == [S, 2]
 
 
+@pytest.mark.extensive
 def test_attention() -> None:
     x, w, bias, past = floats(B, S, H), floats(H, 3 * H), floats(3 * H), floats(2, B, N, 3, H // N)
     q, k, v = map(heads, np.split(x @ w + bias, 3, -1))
@@ -108,6 +111,7 @@ def test_attention() -> None:
     close(present, np.stack([k, v]))
 
 
+@pytest.mark.extensive
 def test_multi_head_attention() -> None:
     x, y, z, bias, added = floats(B, S, H), floats(B, 3, H), floats(B, 3, H), floats(3 * H), floats(1, N, S, 3)
     parts = [a + b for a, b in zip((x, y, z), np.split(bias, 3), strict=True)]

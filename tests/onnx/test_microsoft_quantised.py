@@ -50,6 +50,7 @@ def parameters(*pairs: tuple[float, int]) -> list[np.ndarray]:
     return [p for scale, zero in pairs for p in (np.float32(scale), np.uint8(zero))]
 
 
+@pytest.mark.extensive
 def test_sums_and_joins() -> None:
     a, b = of_bytes(3, 4), of_bytes(3, 4)
     sa, za, sb, zb, s, z = parameters((0.031, 5), (0.0521, 100), (0.0613, 7))
@@ -67,6 +68,7 @@ def test_a_product_of_data_that_are_quantised_first() -> None:
     np.testing.assert_allclose(found, a @ real(b, 0.02, 3), atol=8 * 0.01 * 0.02 * 128)  # half a step of each element of a
 
 
+@pytest.mark.extensive
 @pytest.mark.parametrize("bits", [4, 8])
 def test_weights_of_few_bits(bits: int) -> None:
     inner, outer, block = 20, 6, 16

@@ -125,6 +125,7 @@ def test_values(case: Row) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.extensive
 def test_hardmax_before_version_13() -> None:
     model = row("Hardmax", {"x": [N, 3, 2]}, [[floats(4, 3, 2)]], "", version=11).model()  # over all axes from 1 on
     x = floats(4, 3, 2)

@@ -63,6 +63,7 @@ def test_attributes_that_do_not_fit(attributes: dict[str, Any], text: str) -> No
     assert text in str(caught.value)
 
 
+@pytest.mark.extensive
 def test_a_quantised_product_with_open_sizes() -> None:
     weight = np.random.default_rng(5).integers(-128, 127, (6, 4)).astype("int8")
     stored = {

@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 import relayvm as relay
 
 
+@pytest.mark.extensive
 def test_col2im_with_sizes_known_at_run_time() -> None:
     node = helper.make_node("Col2Im", ["x", "image", "block"], ["y"], strides=[2, 1], pads=[1, 0, 1, 1], dilations=[1, 2])
     infos = [

@@ -40,6 +40,7 @@ def test_scale_of_the_matrices() -> None:
     assert winograd(2, 3).results == ((1, 0), (1, -1), (1, 1), (0, 1))
 
 
+@pytest.mark.extensive(tile=[2])
 @pytest.mark.parametrize(("tile", "kernel"), [(2, (3, 3)), (4, (3, 3)), (3, (5, 5)), (6, (4, 4)), (2, (3, 3, 3)), (4, (2, 3, 3))])
 def test_winograd_against_the_definition(tile: int, kernel: tuple[int, ...]) -> None:
     data = RNG.standard_normal((2, 3, *(7 + k for k in range(len(kernel)))))

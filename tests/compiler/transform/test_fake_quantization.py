@@ -61,6 +61,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.extensive(name=["dense"])
 @pytest.mark.parametrize("name", CASES)
 def test_integers_give_the_results_of_floats(name: str) -> None:
     params, body, operators = CASES[name]

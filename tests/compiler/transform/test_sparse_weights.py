@@ -28,6 +28,7 @@ def evaluated(function: relay.Function, params: dict[str, np.ndarray], x: np.nda
     return relay.create_executor("debug", mod, params=params).evaluate()(x).numpy()
 
 
+@pytest.mark.extensive(share=[0.6])
 @pytest.mark.parametrize("block", [(1, 1), (2, 3), (4, 2), (8, 6)])
 @pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
 def test_blocks(block: tuple[int, int], share: float) -> None:
@@ -83,6 +84,7 @@ def picture(name: str) -> np.ndarray:
     return np.random.default_rng(8).integers(-4, 5, shape).astype("float32")
 
 
+@pytest.mark.extensive(name=["NHWC 1"])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str) -> None:
     layout, _, size, _ = CONVOLUTIONS[name]

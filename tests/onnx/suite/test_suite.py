@@ -16,7 +16,7 @@ from .core import is_core
 from .expectations import COARSE, NOT_RUN, graded, why_not_run
 
 #: The cases of single operators are tested in so many parts, each with a case of most operators.
-PARTS = 24
+PARTS = 96
 #: The outcomes of cases with a reason in NOT_RUN.
 REFUSED = ("unsupported", "refused")
 

@@ -36,6 +36,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).uniform(-2, 2, shape).astype("float32")
 
 
+@pytest.mark.extensive(name=["Tanh"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations(name: str) -> None:
     """A step from the state 0 is the activation of what is given; the parameters are ours, then those by default."""
