@@ -170,7 +170,7 @@ def _target(device: str | None) -> str:
 
 def _kernels(file: Path, device: str | None, config: dict[str, str], params: Path | None) -> str:
     from ...ops.codegen import kernel_source
-    from ...vm.runtime.kernel_addresses import in_python
+    from ...vm.runtime.kernels.kernel_addresses import in_python
 
     groups = {p.group.key(): p.group for p in open_program(file, device, config, params).packed}
     parts = []

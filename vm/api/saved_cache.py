@@ -22,7 +22,7 @@ from ..bytecode.atomic_file import write_whole
 from ..bytecode.executable import ExecutableData
 from ..bytecode.executable_fingerprint import code_fields, machine_fields, program_hash
 from ..diagnostics.source import CacheMismatch, ConfigError, FileError, RelayError
-from ..runtime.kernel_addresses import SIGNATURE
+from ..runtime.kernels.kernel_addresses import SIGNATURE
 from ..runtime.state_layout import CUDA
 from .cache_file import Bundle, read
 from .machine_core import MachineCore

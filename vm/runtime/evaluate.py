@@ -22,7 +22,7 @@ from ...shape_funcs.symbolic.dim import Dim, Shape, dim, shape, sym
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..diagnostics import codes
 from ..diagnostics.source import VMError
-from .kernel_addresses import in_python, kernel_address
+from .kernels.kernel_addresses import in_python, kernel_address
 
 
 def evaluate(op: Op, arrays: Sequence[Any], attrs: Any, *, open_sizes: bool = False) -> Any:

@@ -22,9 +22,9 @@ from ..bytecode.sync_reason import SYNC_REASONS, number_of
 from ..bytecode.trusted import is_compiled_here, skips_checks
 from ..diagnostics.source import ExecutableFormatError, RelayError
 from . import launch_check
-from .fallback import first_line, usable
-from .kernel_addresses import library_table
-from .side_compilation import companions
+from .kernels.fallback import first_line, usable
+from .kernels.kernel_addresses import library_table
+from .kernels.side_compilation import companions
 from .state_layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from relayvm.ops.native.cache import kernel_store
-from relayvm.vm.runtime import kernel_addresses, loaded_program
+from relayvm.vm.runtime import loaded_program
+from relayvm.vm.runtime.kernels import kernel_addresses
 
 
 def _by(key: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

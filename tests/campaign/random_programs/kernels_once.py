@@ -20,7 +20,8 @@ import numpy as np
 from relayvm.ops.core.group import Group
 from relayvm.ops.core.op import OpPattern
 from relayvm.ops.native.cache import kernel_store
-from relayvm.vm.runtime import evaluate, fallback, kernel_addresses
+from relayvm.vm.runtime import evaluate
+from relayvm.vm.runtime.kernels import fallback, kernel_addresses
 
 from ...ops.fused.run_group import plain
 

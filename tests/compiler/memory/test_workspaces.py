@@ -31,7 +31,7 @@ from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_fu
 from relayvm.vm.api.executable import from_bytes
 from relayvm.vm.bytecode.executable_file import to_bytes
 from relayvm.vm.options import POISON_VARIABLE
-from relayvm.vm.runtime import fallback
+from relayvm.vm.runtime.kernels import fallback
 
 from ...programs import HEADER
 from .overlaps import dead_reads

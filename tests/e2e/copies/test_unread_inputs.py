@@ -21,7 +21,7 @@ from relayvm.ops.core.group import Group
 from relayvm.ops.core.type_relation import shape_program
 from relayvm.ops.native.object_layout import TENSOR
 from relayvm.ops.native.threads import team
-from relayvm.vm.runtime.kernel_addresses import kernel_function
+from relayvm.vm.runtime.kernels.kernel_addresses import kernel_function
 
 from ...devices import TARGETS
 from ...programs import HEADER

@@ -16,7 +16,7 @@ from relayvm.ops.core.type_relation import build_group
 from relayvm.ops.native.jit import front_end
 from relayvm.ops.native.jit import native_compiler as native_compile
 from relayvm.shape_funcs.symbolic.dim import sym
-from relayvm.vm.runtime.kernel_addresses import SIGNATURE, kernel_function
+from relayvm.vm.runtime.kernels.kernel_addresses import SIGNATURE, kernel_function
 
 #: Replaced so that numba neither links nor runs the code; all else that is replaced is only faster.
 NEEDED = ("_optimize_functions", "finalize", "get_executable")

@@ -18,7 +18,7 @@ from relayvm.ops.native.memory import generic
 from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.api.machine import VirtualMachine
-from relayvm.vm.runtime import fallback
+from relayvm.vm.runtime.kernels import fallback
 
 from ...programs import HEADER
 

@@ -16,8 +16,8 @@ import pytest
 import relayvm as relay
 from relayvm.ops.core.group import Group
 from relayvm.ops.native.cache import disk_cache, kernel_store
-from relayvm.vm.runtime import side_compilation
-from relayvm.vm.runtime.side_compilation import COMPILED, LEFT, companions, compile_for
+from relayvm.vm.runtime.kernels import side_compilation
+from relayvm.vm.runtime.kernels.side_compilation import COMPILED, LEFT, companions, compile_for
 
 from ...programs import HEADER
 
@@ -113,7 +113,7 @@ def test_a_companion_compiles_what_it_is_told_and_ends_with_its_owner(monkeypatc
 _RUN = """
 import sys, time, numpy as np, relayvm as relay
 from relayvm.ops.native.cache import kernel_store
-from relayvm.vm.runtime import side_compilation
+from relayvm.vm.runtime.kernels import side_compilation
 side_compilation.COMPILED, side_compilation.LEFT = 1, 1
 # this process is slow, so that its companion is first with some kernels
 kernel_store.on_compile.append(lambda name: time.sleep(2))

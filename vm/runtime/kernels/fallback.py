@@ -9,13 +9,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 
-from ...ops.analysis.aliasing import kernel_pairs
-from ...ops.codegen import kernel_source
-from ...ops.native.jit import library_calls
-from ...ops.strategy.choice import FORCED, fallbacks
-from ...ops.strategy.implementation import HOST
-from ..bytecode.executable import PackedFunc
-from ..diagnostics.source import Diagnostic, VMError
+from ....ops.analysis.aliasing import kernel_pairs
+from ....ops.codegen import kernel_source
+from ....ops.native.jit import library_calls
+from ....ops.strategy.choice import FORCED, fallbacks
+from ....ops.strategy.implementation import HOST
+from ...bytecode.executable import PackedFunc
+from ...diagnostics.source import Diagnostic, VMError
 from .kernel_addresses import in_python, kernel_address
 
 #: Reported fallbacks: each operator and reason once per process.

@@ -18,8 +18,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from ...ops.core.group import Group
-from ...ops.native.cache import disk_cache, kernel_store
+from ....ops.core.group import Group
+from ....ops.native.cache import disk_cache, kernel_store
 from .kernel_addresses import kernel_address
 
 #: Kernels that have been compiled, and kernels that may be left to compile, when companions start.

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.codegen import kernel_source
-from ...ops.codegen.cpu.kernel_source import KernelSource
-from ...ops.core.group import Group
-from ...ops.native import memory
-from ...ops.native.cache import kernel_store
-from ...ops.native.jit import library_calls
-from ...ops.native.jit.halves import scalar_types
-from ...ops.native.memory import native
-from ...ops.strategy.implementation import HOST
-from ..bytecode.executable import PackedFunc
-from .state_layout import CUDA
+from ....ops.codegen import kernel_source
+from ....ops.codegen.cpu.kernel_source import KernelSource
+from ....ops.core.group import Group
+from ....ops.native import memory
+from ....ops.native.cache import kernel_store
+from ....ops.native.jit import library_calls
+from ....ops.native.jit.halves import scalar_types
+from ....ops.native.memory import native
+from ....ops.strategy.implementation import HOST
+from ...bytecode.executable import PackedFunc
+from ..state_layout import CUDA
 
 SIGNATURE = "int32(int64, int64)"
 

@@ -1,0 +1,1 @@
+"""Kernels of an executable: addresses, fallbacks, compilation side by side."""
