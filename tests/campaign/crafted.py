@@ -144,8 +144,8 @@ def _is_first(i: isa.Instruction, sample: isa.Instruction) -> bool:
 
 def executable(case: Crafted) -> relay.Executable:
     """``main`` of the case, and a function of two parameters that writes over the first if it may."""
-    from tests.vm.executables import executable as by_hand
-    from tests.vm.executables import exp_group, function
+    from tests.vm.bytecode.executables import executable as by_hand
+    from tests.vm.bytecode.executables import exp_group, function
 
     from relayvm.ops.core.group import Node
     from relayvm.ops.core.op import NoAttrs
