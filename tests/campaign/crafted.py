@@ -144,15 +144,14 @@ def _is_first(i: isa.Instruction, sample: isa.Instruction) -> bool:
 
 def executable(case: Crafted) -> relay.Executable:
     """``main`` of the case, and a function of two parameters that writes over the first if it may."""
-    from tests.vm.bytecode.executables import executable as by_hand
-    from tests.vm.bytecode.executables import exp_group, function
-
     from relayvm.ops.core.group import Node
     from relayvm.ops.core.op import NoAttrs
     from relayvm.ops.core.tensor_types import Tensor, TensorType
     from relayvm.ops.core.type_relation import build_group
     from relayvm.shape_funcs.symbolic.dim import dim, fresh, sym
     from relayvm.vm.bytecode.executable import PackedFunc, VMFunction
+    from tests.vm.bytecode.executables import executable as by_hand
+    from tests.vm.bytecode.executables import exp_group, function
 
     d = case.device
     other = [
