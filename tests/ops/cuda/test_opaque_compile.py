@@ -94,6 +94,16 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
         for dtype in NUMBERS:
             rows = [np.empty((7, 2), np.int64), np.empty(7, numpy_dtype(dtype)), np.empty(2, np.int64)]
             yield [*rows, array(0, dtype)], {"static": True}
+    elif name == "nn.dense_panels":
+        yield from (([array(2, dtype), array(3, dtype)], {"units": 23}) for dtype in FLOATS)
+    elif name == "nn.sparse_dense":
+        for number, dtype in enumerate(FLOATS):
+            stored = [array(3 if number > 1 else 1, dtype), array(1, "int32"), array(1, "int64")]
+            yield [array(2, dtype), *stored], {"sparse_lhs": number % 2 > 0}
+    elif name.startswith("random."):
+        attrs = {"random.threefry_generate": {"shape": (3, 7)}, "random.threefry_rows": {"count": 3}}
+        data = [array(2, "float32")] if name == "random.threefry_rows" else []
+        yield [np.empty(10, np.uint64), *data], attrs.get(name, {})
     else:
         yield from calls_on_planes(name)
 
