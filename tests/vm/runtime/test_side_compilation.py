@@ -42,7 +42,7 @@ class Started:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: list[Any] = []
         self.ended = 0
-        monkeypatch.setattr(side_compilation.subprocess, "Popen", self.start)
+        monkeypatch.setattr(subprocess, "Popen", self.start)
 
     def start(self, command: list[str], stdin: Any, **others: Any) -> Started:
         assert command[0] == sys.executable

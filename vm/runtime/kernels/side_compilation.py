@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from ....ops.core.group import Group
 from ....ops.native.cache import disk_cache, kernel_store
 from .kernel_addresses import kernel_address
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: Kernels that have been compiled, and kernels that may be left to compile, when companions start.
 COMPILED, LEFT = 3, 16
@@ -71,6 +71,11 @@ def _shares_cache() -> bool:
 
 def _start(groups: Sequence[Group], number: int) -> Iterator[subprocess.Popen[bytes]]:
     """Start companions: the first compiles from the end, the others from places between."""
+    # imported here: a program whose kernels are in the cache starts without them
+    import pickle
+    import subprocess
+    import tempfile
+
     for n in range(number):
         begin = len(groups) - n * len(groups) // number
         order = [*reversed(groups[:begin]), *reversed(groups[begin:])]
@@ -88,6 +93,8 @@ def _start(groups: Sequence[Group], number: int) -> Iterator[subprocess.Popen[by
 
 def compile_for(parent: BinaryIO) -> None:
     """The program of a companion: compile the kernels that the other process tells, until it ends."""
+    import pickle
+
     owner, groups = pickle.load(parent)
     for group in groups:
         if os.getppid() != owner:
