@@ -1,10 +1,11 @@
 """Raw memory: the primitives by which typed code accesses addresses.
 
 Machine code is written as plain Python functions marked ``@native``.  Their primitives are defined here, each name once, as
-*twins*: ordinary Python functions over ctypes.  ``jit.native_compiler`` replaces a twin by the machine form of the same name
-(``jit.intrinsics``).  Un-jitted, the very same functions run over the twins, under a debugger, and range-checked (``watch``).
+*twins*: ordinary Python functions over ctypes.  The compiler replaces a twin by the machine form of the same name
+(``front_end.machine_forms``).  Un-jitted, the very same functions run over the twins, under a debugger, and range-checked
+(``watch``).
 
-Nothing here imports numba.
+Nothing here imports the compiler.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .object_layout import TENSOR
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Types of native functions, for their readers and for mypy; numba infers its own.  All else is a word, ``int`` or ``bool``.
+# Types of native functions, for readers and mypy; the compiler infers its own.  All else is a word, ``int`` or ``bool``.
 
 #: A word or an index: numpy's integers where a function converts to a width.
 Word: TypeAlias = int | np.integer[Any]
@@ -41,7 +42,7 @@ def _mark(value: Callable[..., Any], kind: str, **properties: Any) -> None:
 
 
 def native(function: F) -> F:
-    """Mark a function as machine code: nopython numba, called by other machine code or through an entry point."""
+    """Mark a function as machine code, called by other machine code or through an entry point."""
     _mark(function, "function")
     return function
 
@@ -53,7 +54,7 @@ def generic(function: F) -> F:
 
 
 def twin(function: F) -> F:
-    """Mark the Python form of an intrinsic: ``intrinsics`` has the machine form under the same name."""
+    """Mark the Python form of a primitive: ``front_end.machine_forms`` has the machine form under the same name."""
     _mark(function, "twin")
     return function
 

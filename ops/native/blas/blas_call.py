@@ -33,38 +33,29 @@ def call_blas(
     _GEMM(address)(trans_a, trans_b, m_, n_, k_, alpha, int(a), lda_, int(b), ldb_, beta, int(c), ldc_)
 
 
-def _call_blas_machine() -> Any:
+def _call_blas_machine(emitter: Any, *arguments: Any) -> None:
     """The machine form of ``call_blas``.  Fortran takes all arguments by pointer: scalars go through the stack."""
     from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
 
-    from ..jit.intrinsics import of_words
+    b, byte, word64 = emitter.builder, ir.IntType(8), ir.IntType(64)
+    address, itemsize, transpose_a, transpose_b, m, n, k, a, lda, matrix_b, ldb, c, ldc = map(emitter.word, arguments)
 
-    byte, word64 = ir.IntType(8), ir.IntType(64)
+    def on_stack(value: Any) -> Any:
+        slot = emitter.stack(value.type)
+        b.store(value, slot)
+        return b.ptrtoint(slot, word64)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address, itemsize, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c, ldc = args
+    def letter(flag: Any) -> Any:
+        return on_stack(b.select(b.icmp_signed("!=", flag, word64(0)), byte(ord("T")), byte(ord("N"))))
 
-        def on_stack(value: Any) -> Any:
-            slot: Any = cgutils.alloca_once_value(builder, value)
-            return builder.ptrtoint(slot, word64)
-
-        def letter(flag: Any) -> Any:
-            is_set = builder.icmp_signed("!=", flag, ir.Constant(word64, 0))
-            return on_stack(builder.select(is_set, ir.Constant(byte, ord("T")), ir.Constant(byte, ord("N"))))
-
-        is_single = builder.icmp_signed("==", itemsize, ir.Constant(word64, 4))
-        one = on_stack(builder.select(is_single, *(ir.Constant(word64, _ONE_BITS[size]) for size in (4, 8))))
-        zero = on_stack(ir.Constant(word64, 0))
-        sizes = [on_stack(m), on_stack(n), on_stack(k)]
-        lda, ldb, ldc = on_stack(lda), on_stack(ldb), on_stack(ldc)
-        pointers = [letter(transpose_a), letter(transpose_b), *sizes, one, a, lda, b, ldb, zero, c, ldc]
-        kind = ir.FunctionType(ir.VoidType(), [word64] * len(pointers))
-        builder.call(builder.inttoptr(address, kind.as_pointer()), pointers)
-        return context.get_dummy_value()
-
-    return of_words(types.void(*[types.int64] * 13), generate, 13)
+    is_single = b.icmp_signed("==", itemsize, word64(4))
+    one = on_stack(b.select(is_single, *(word64(_ONE_BITS[size]) for size in (4, 8))))
+    zero = on_stack(word64(0))
+    sizes = [on_stack(m), on_stack(n), on_stack(k)]
+    lda, ldb, ldc = on_stack(lda), on_stack(ldb), on_stack(ldc)
+    pointers = [letter(transpose_a), letter(transpose_b), *sizes, one, a, lda, matrix_b, ldb, zero, c, ldc]
+    kind = ir.FunctionType(ir.VoidType(), [word64] * len(pointers))
+    b.call(b.inttoptr(address, kind.as_pointer()), pointers)
 
 
-set_machine_form(call_blas, _call_blas_machine)
+set_machine_form(call_blas, lambda: _call_blas_machine)

@@ -12,12 +12,13 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
+
+from ....shape_funcs.frozen_dataclass import frozen
 
 #: The module of numpy that multiplies matrices; its library in numpy's wheels is OpenBLAS with 64-bit integers.
 NUMPY_MODULE = "numpy._core._multiarray_umath"
@@ -34,7 +35,7 @@ _THREAD_FUNCTIONS = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Source:
     """A package that brings a BLAS.
 

@@ -153,23 +153,15 @@ def call_gemms(
     ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * _WORDS)(function)(int(gemm), *map(int, words))
 
 
-def _call_gemms_machine() -> Any:
+def _call_gemms_machine(emitter: Any, *arguments: Any) -> None:
     from llvmlite import ir
-    from numba import types
 
-    from ..jit.intrinsics import of_words
-
-    word = ir.IntType(64)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        function = builder.load(builder.inttoptr(args[0], word.as_pointer()))
-        builder.call(builder.inttoptr(function, ir.FunctionType(word, [word] * _WORDS).as_pointer()), args)
-        return context.get_dummy_value()
-
-    return of_words(types.void(*[types.int64] * _WORDS), generate, _WORDS)
+    b, word, words = emitter.builder, ir.IntType(64), [emitter.word(a) for a in arguments]
+    function = b.load(b.inttoptr(words[0], word.as_pointer()))
+    b.call(b.inttoptr(function, ir.FunctionType(word, [word] * _WORDS).as_pointer()), words)
 
 
-set_machine_form(call_gemms, _call_gemms_machine)
+set_machine_form(call_gemms, lambda: _call_gemms_machine)
 
 
 @native

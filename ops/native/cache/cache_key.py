@@ -9,10 +9,11 @@ import functools
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ....shape_funcs.frozen_dataclass import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class CacheKey:
     """An ordered record of fields.  ``fields``: names and values, in order; the first is ``kind``."""
 

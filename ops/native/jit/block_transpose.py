@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.tensor_types import ITEMSIZE
 from ..memory import Array, generic, set_machine_form, twin
 from .non_temporal import LINE_BYTES, NON_TEMPORAL_BYTES, is_line_aligned, make_non_temporal
 
@@ -83,38 +84,28 @@ def transpose_remainder(
 
 
 def _machine(whole_lines: bool) -> Any:
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
-
-    from .intrinsics import intrinsic
-
-    def pointers(context: Any, builder: Any, kind: Any, array: Any, first: Any, step: Any, side: int) -> list[Any]:
+    def pointers(emitter: Any, array: Any, first: Any, step: Any, side: int) -> list[Any]:
         """Pointers to the vectors of a block."""
-        data = cgutils.create_struct_proxy(kind)(context, builder, array).data
-        vector = ir.VectorType(context.get_data_type(kind.dtype), side).as_pointer()
-        offsets = [builder.add(first, builder.mul(step, ir.Constant(step.type, k))) for k in range(side)]
+        from llvmlite import ir
+
+        builder, data = emitter.builder, array.parts[0]
+        at, apart = emitter.word(first), emitter.word(step)
+        vector = ir.VectorType(data.type.pointee, side).as_pointer()
+        offsets = [builder.add(at, builder.mul(apart, apart.type(k))) for k in range(side)]
         return [builder.bitcast(builder.gep(data, [offset]), vector) for offset in offsets]
 
-    @intrinsic
-    def block(typing: Any, source: Any, at: Any, stride: Any, target: Any, to: Any, to_stride: Any) -> Any:
-        side = block_side(source.dtype.bitwidth // 8)
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            item = source.dtype.bitwidth // 8
-            read = pointers(context, builder, source, args[0], args[1], args[2], side)
-            written = pointers(context, builder, target, args[3], args[4], args[5], side)
-            rows = [builder.load(p, align=item) for p in read]
-            for row, p in zip(_transpose_registers(builder, rows), written, strict=True):
-                if whole_lines:
-                    make_non_temporal(builder, builder.store(row, p, align=min(LINE_BYTES, side * item)))
-                else:
-                    builder.store(row, p, align=item)
-            return context.get_dummy_value()
-
-        assert source.dtype == target.dtype, (source, target)
-        word = types.int64
-        return types.void(source, word, word, target, word, word), generate
+    def block(emitter: Any, source: Any, at: Any, stride: Any, target: Any, to: Any, to_stride: Any) -> None:
+        assert source.type == target.type, (source, target)
+        item = ITEMSIZE[source.type.dtype]
+        side, builder = block_side(item), emitter.builder
+        read = pointers(emitter, source, at, stride, side)
+        written = pointers(emitter, target, to, to_stride, side)
+        rows = [builder.load(p, align=item) for p in read]
+        for row, p in zip(_transpose_registers(builder, rows), written, strict=True):
+            if whole_lines:
+                make_non_temporal(builder, builder.store(row, p, align=min(LINE_BYTES, side * item)))
+            else:
+                builder.store(row, p, align=item)
 
     return block
 

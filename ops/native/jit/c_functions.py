@@ -19,9 +19,10 @@ def by_address(n: int) -> Callable[..., int]:
     prototype = ctypes.CFUNCTYPE(_WORD, *[_WORD] * n)
 
     def machine() -> object:
-        from . import intrinsics
+        from ..front_end.machine_forms import by_address
+        from ..front_end.machine_types import INT64
 
-        return intrinsics.by_address(n)
+        return by_address(INT64)
 
     @twin
     def call(function: int, *args: int) -> int:
@@ -36,11 +37,10 @@ def by_name(name: str, n: int) -> Callable[..., int]:
     """A twin of the C library's function ``name``, with ``n`` arguments and a result as for ``by_address``."""
 
     def machine() -> object:
-        from numba import types
+        from ..front_end.machine_forms import external
+        from ..front_end.machine_types import INT64
 
-        from . import intrinsics
-
-        return intrinsics.external(name, types.int64, intrinsics._I64, n)
+        return external(name, INT64)
 
     @twin
     def call(*args: int) -> int:

@@ -1,7 +1,6 @@
 """Pause of Python's garbage collector during compilation.
 
-numba makes many small objects that live until a function is compiled.  The collector would traverse them, and numba's own
-objects, again and again: an eighth of the compile time.
+The compiler makes many small objects that live until a function is compiled.  The collector would traverse them again and again.
 """
 
 from __future__ import annotations

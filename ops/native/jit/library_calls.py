@@ -9,15 +9,15 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ..blas.blas_call import call_blas
 from ..blas.blas_sources import SOURCES
 from ..blas.blas_threads import scope_of
 from ..blas.gemm import gemm_of
 
 
-@dataclass(frozen=True)
+@frozen
 class Library:
     """A library function: its index in the table, and the size in bytes of its elements."""
 
@@ -29,7 +29,7 @@ class Library:
 TABLE = {"sgemm": Library(0, 4), "dgemm": Library(1, 8)}
 
 
-@dataclass(frozen=True)
+@frozen
 class Blas:
     """A BLAS.
 

@@ -29,23 +29,12 @@ def make_non_temporal(builder: Any, store: Any) -> None:
     store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
 
-def _is_line_aligned() -> Any:
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
+def _is_line_aligned(emitter: Any, array: Any, at: Any) -> Any:
+    from ..front_end.machine_types import BOOL, WORD, Value
 
-    from .intrinsics import intrinsic
-
-    @intrinsic
-    def begins(typing: Any, array: Any, at: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            word, data = ir.IntType(64), cgutils.create_struct_proxy(array)(context, builder, args[0]).data
-            address = builder.ptrtoint(builder.gep(data, [args[1]]), word)
-            return builder.icmp_unsigned("==", builder.and_(address, word(LINE_BYTES - 1)), word(0))
-
-        return types.boolean(array, types.int64), generate
-
-    return begins
+    b = emitter.builder
+    address = b.ptrtoint(b.gep(array.parts[0], [emitter.word(at)]), WORD)
+    return Value(BOOL, (b.icmp_unsigned("==", b.and_(address, WORD(LINE_BYTES - 1)), WORD(0)),))
 
 
-set_machine_form(is_line_aligned, _is_line_aligned)
+set_machine_form(is_line_aligned, lambda: _is_line_aligned)

@@ -12,7 +12,6 @@ import os
 import re
 import struct
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from ..cache import kernel_store
@@ -151,6 +150,8 @@ def compile_all(wanted: Sequence[tuple[str, str]], names: Sequence[str] | None =
     NVRTC compiles in parallel (13.5 on 2 cores: 16 kernels of 0.18 s each take 2.9 s one after another, 1.5 s in two threads).
     Equal texts are compiled once.  Raises the exceptions of ``cubin``, for the first failure.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     named = names if names is not None else ["CUDA kernels"] * len(wanted)
     with ThreadPoolExecutor(max_workers=min(len(wanted), os.cpu_count() or 1) or 1) as pool:
         # each task in a copy of this context: uses count as this thread's

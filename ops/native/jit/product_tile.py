@@ -1,37 +1,39 @@
-"""A tile of a matrix product in vector registers: a few rows times one panel of columns, summed along the inner axis.
+"""A tile of a matrix product in vector registers: a few rows times a group of columns, summed along the inner axis.
 
-A panel holds columns of a matrix side by side: element ``(k, j)`` is at ``k * width + j``, so a tile reads the panel as one
-stream.  A row of a panel has PANEL_BYTES on every machine, so that executables with panels run anywhere; where registers are
-narrower, a panel is several tiles wide.
+A panel holds columns of a matrix side by side: element ``(k, j)`` is at ``k * width + j``, so a tile reads a panel as one stream.
+A row of a panel is a cache line on every machine, so that executables with panels run anywhere; a tile spans some panels of a
+group.  Panels of several lines would share few sets of the first cache.
 
-The sums of a tile stay in registers; each step along the inner axis reads a row of the panel, and one element of each row of the
+The sums of a tile stay in registers; each step along the inner axis reads a row of the panels, and one element of each row of the
 other matrix.  The scheme is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Any
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ..memory import set_machine_form, twin
 
 #: The most rows of a tile.
 TILE_ROWS = 6
-#: Bytes of a row of a panel: four registers of AVX-512.
-PANEL_BYTES = 256
+#: Bytes of a row of a panel: a cache line, and a register of AVX-512.
+PANEL_BYTES = 64
+#: Panels of a group: four registers of AVX-512 for each row of a tile.
+GROUP_PANELS = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class RegisterTile:
-    """The tile for elements of one size: up to TILE_ROWS rows of ``vectors`` registers with ``lanes`` elements each."""
+    """The tile for elements of one size: a few rows of ``vectors`` registers with ``lanes`` elements each."""
 
     vectors: int
     lanes: int
 
     @property
     def width(self) -> int:
-        """The number of columns; a panel has a multiple of it."""
+        """The number of columns; a group has a multiple of it."""
         return self.vectors * self.lanes
 
 
@@ -41,83 +43,88 @@ def panel_width(itemsize: int) -> int:
 
 
 @functools.cache
-def register_tile(itemsize: int) -> RegisterTile:
-    """The tile for floats of ``itemsize`` bytes on this machine.
-
-    Registers hold the sums, a row of the panel, and an element of the other matrix: 29 of the 32 registers of AVX-512 and NEON,
-    15 of the 16 of AVX.  Seven rows of sums would need 33: measured, tiles that spill take 1.4 times as long.
-    """
+def _registers() -> tuple[int, int, bool]:
+    """The number of vector registers of this machine, their bytes, and whether operations read their operands from memory."""
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features()
     if features.get("avx512f"):
-        return RegisterTile(4, 64 // itemsize)
+        return 32, 64, True
     if features.get("neon") or llvm.get_default_triple().startswith(("aarch64", "arm64")):
-        return RegisterTile(4, 16 // itemsize)
-    return RegisterTile(2, (32 if features.get("avx") else 16) // itemsize)
+        return 32, 16, False
+    return 16, 32 if features.get("avx") else 16, True
+
+
+def register_tile(itemsize: int, rows: int) -> RegisterTile:
+    """The tile of ``rows`` rows for floats of ``itemsize`` bytes on this machine: as many columns of a group as registers hold.
+
+    Registers hold the sums, a row of the panels, and an element of the other matrix.  With one row each element of the panels is
+    used once, from memory.  Measured, tiles that spill take 1.4 times as long.
+    """
+    registers, nbytes, from_memory = _registers()
+    vectors = GROUP_PANELS * PANEL_BYTES // nbytes
+    read = 0 if rows == 1 and from_memory else 1
+    while (rows + read) * vectors + 1 > registers:
+        vectors //= 2
+    return RegisterTile(vectors, nbytes // itemsize)
 
 
 @twin
-def multiply_panel(
-    a: Any, a_at: int, a_row: int, panel: Any, panel_at: int, out: Any, out_at: int, out_row: int, rows: int, inner: int,
-    columns: int, add: int,
+def multiply_panels(
+    a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, out: Any, out_at: int, out_row: int, rows: int,
+    inner: int, columns: int, add: int,
 ) -> None:  # fmt: skip
-    """Compute ``out[i, j] = sum of a[i, k] * panel[k, j]``, plus the former ``out[i, j]`` if ``add`` is not 0.
+    """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
-    ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``, at most the width of a panel; ``k`` below
-    ``inner``, in order.  The rows of ``a`` are ``a_row`` elements apart, those of ``out`` ``out_row`` elements.  Contiguous
-    arrays of one dtype, float32 or float64; ``*_at``: their first elements.
+    ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``, at most GROUP_PANELS times the width of a panel; ``k`` below
+    ``inner``, in order.  The rows of ``a`` are ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels
+    ``panel_step`` elements.  Contiguous arrays of one dtype, float32 or float64; ``*_at``: their first elements.
     """
     width = panel_width(out.itemsize)
-    a, panel, out = a.reshape(-1), panel.reshape(-1), out.reshape(-1)
+    a, panels, out = a.reshape(-1), panels.reshape(-1), out.reshape(-1)
     for i in range(int(rows)):
         for j in range(int(columns)):
             total = out[int(out_at + i * out_row + j)] if add else out.dtype.type(0)
             for k in range(int(inner)):
-                total += a[int(a_at + i * a_row + k)] * panel[int(panel_at + k * width + j)]
+                total += a[int(a_at + i * a_row + k)] * panels[int(panel_at + j // width * panel_step + k * width + j % width)]
             out[int(out_at + i * out_row + j)] = total
 
 
-def _machine() -> Any:
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
+def _machine(
+    emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, out: Any, out_at: Any, out_row: Any,
+    rows: Any, inner: Any, columns: Any, add: Any,
+) -> None:  # fmt: skip
+    from ...core.tensor_types import ITEMSIZE
 
-    from .intrinsics import intrinsic
+    assert a.type.dtype == panels.type.dtype == out.type.dtype, (a, panels, out)
+    b, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]
 
-    @intrinsic
-    def multiply(
-        typing: Any, a: Any, a_at: Any, a_row: Any, panel: Any, panel_at: Any, out: Any, out_at: Any, out_row: Any, rows: Any,
-        inner: Any, columns: Any, add: Any,
-    ) -> Any:  # fmt: skip
-        assert a.dtype == panel.dtype == out.dtype, (a, panel, out)
-        tile = register_tile(out.dtype.bitwidth // 8)
+    def pointer(array: Any, at: Any) -> Any:
+        return b.gep(array.parts[0], [word(at)])
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def pointer(array: int) -> Any:
-                data = cgutils.create_struct_proxy(signature.args[array])(context, builder, args[array]).data
-                return builder.gep(data, [args[array + 1]])
-
-            element = context.get_data_type(out.dtype)
-            a_row, out_row, rows, inner, columns, to_add = (args[k] for k in (2, 7, 8, 9, 10, 11))
-            for first in range(0, panel_width(out.dtype.bitwidth // 8), tile.width):
-                offset = ir.Constant(columns.type, first)
-                here = builder.sub(columns, offset)
-                in_panel, in_out = (builder.gep(pointer(k), [offset]) for k in (3, 5))
-                given = [pointer(0), a_row, in_panel, in_out, out_row, inner, here, to_add]
-                _call_tile(builder, element, tile, rows, given)
-            return context.get_dummy_value()
-
-        word = types.int64
-        return types.void(a, word, word, panel, word, out, word, word, word, word, word, word), generate
-
-    return multiply
+    of_a, of_panels, of_out = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
+    strides, lengths = (word(a_row), word(panel_step), word(out_row)), (word(inner), word(columns), word(add))
+    end = b.append_basic_block("end")
+    of_rows = b.switch(word(rows), end)
+    element, width = out.parts[0].type.pointee, panel_width(itemsize)
+    for n in range(1, TILE_ROWS + 1):
+        case = b.append_basic_block("rows")
+        of_rows.add_case(strides[0].type(n), case)
+        b.position_at_end(case)
+        tile = register_tile(itemsize, n)
+        for first in range(0, GROUP_PANELS * width, tile.width):
+            offset = strides[0].type(first)
+            at = b.add(b.mul(strides[1], offset.type(first // width)), offset.type(first % width))
+            in_panels, in_out = b.gep(of_panels, [at]), b.gep(of_out, [offset])
+            here = lengths[0], b.sub(lengths[1], offset), lengths[2]
+            given = [of_a, strides[0], in_panels, strides[1], in_out, strides[2], *here]
+            _call_tile(b, element, tile, n, given)
+        b.branch(end)
+    b.position_at_end(end)
 
 
-def _call_tile(builder: Any, element: Any, tile: RegisterTile, rows: Any, given: list[Any]) -> None:
-    """Call the function of a tile for its rows and columns, if it has columns."""
-    from llvmlite import ir
-
+def _call_tile(builder: Any, element: Any, tile: RegisterTile, rows: int, given: list[Any]) -> None:
+    """Call the function of a tile for its columns, if it has any."""
     columns = given[-2]
     blocks = {name: builder.append_basic_block(name) for name in ("some", "part", "whole", "end")}
     builder.cbranch(builder.icmp_signed(">", columns, columns.type(0)), blocks["some"], blocks["end"])
@@ -125,18 +132,13 @@ def _call_tile(builder: Any, element: Any, tile: RegisterTile, rows: Any, given:
     builder.cbranch(builder.icmp_signed("<", columns, columns.type(tile.width)), blocks["part"], blocks["whole"])
     for name in ("part", "whole"):
         builder.position_at_end(blocks[name])
-        of_rows = builder.switch(rows, blocks["end"])
-        for n in range(1, TILE_ROWS + 1):
-            case = builder.append_basic_block("rows")
-            of_rows.add_case(ir.Constant(rows.type, n), case)
-            builder.position_at_end(case)
-            builder.call(_TileFunction(builder.module, element, tile, n, name == "part").function(), given)
-            builder.branch(blocks["end"])
+        builder.call(_TileFunction(builder.module, element, tile, rows, name == "part").function(), given)
+        builder.branch(blocks["end"])
     builder.position_at_end(blocks["end"])
 
 
 class _TileFunction:
-    """Generator of the LLVM function of a tile of ``rows`` rows; ``part``: of a part of a panel's columns, by masks."""
+    """Generator of the LLVM function of a tile of ``rows`` rows; ``part``: of a part of its columns, by masks."""
 
     def __init__(self, module: Any, element: Any, tile: RegisterTile, rows: int, part: bool) -> None:
         from llvmlite import ir
@@ -149,13 +151,13 @@ class _TileFunction:
         self.name = f"relayvm.product_tile.f{self.bits}.{rows}.{'part' if part else 'whole'}"
 
     def function(self) -> Any:
-        """The function: pointers and sizes in the order of ``multiply_panel``, without ``rows``."""
+        """The function: pointers and sizes in the order of ``multiply_panels``, without ``rows``."""
         from llvmlite import ir
 
         if self.name in self.module.globals:
             return self.module.globals[self.name]
-        pointer = self.element.as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [pointer, self.word, pointer, pointer, *[self.word] * 4])
+        pointer, word = self.element.as_pointer(), self.word
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, pointer, *[word] * 4])
         function = ir.Function(self.module, kind, self.name)
         function.linkage = "internal"
         function.attributes.add("noinline")
@@ -165,13 +167,14 @@ class _TileFunction:
     def _fill(self, function: Any) -> None:
         from llvmlite import ir
 
-        a, a_row, panel, out, out_row, inner, columns, add = function.args
+        a, a_row, panels, panel_step, out, out_row, inner, columns, add = function.args
         blocks = {name: function.append_basic_block(name) for name in ("entry", "former", "begin", "step", "end")}
         builders = {name: ir.IRBuilder(block) for name, block in blocks.items()}
         entry = builders["entry"]
         masks = self._masks(entry, columns) if self.part else [None] * self.tile.vectors
         rows_of_out = [entry.gep(out, [entry.mul(out_row, self.word(i))]) for i in range(self.rows)]
         rows_of_a = [entry.gep(a, [entry.mul(a_row, self.word(i))]) for i in range(self.rows)]
+        across = [self._in_panels(entry, panels, panel_step, j) for j in range(self.tile.vectors)]
         entry.cbranch(entry.icmp_signed("==", add, self.word(0)), blocks["begin"], blocks["former"])
         places = [(row, j, masks[j]) for row in rows_of_out for j in range(self.tile.vectors)]
         former = [self._load(builders["former"], row, j, mask) for row, j, mask in places]
@@ -182,7 +185,7 @@ class _TileFunction:
         begin.cbranch(begin.icmp_signed(">", inner, self.word(0)), blocks["step"], blocks["end"])
         k = self._join(step, {blocks["begin"]: self.word(0)})
         sums = [self._join(step, {blocks["begin"]: value}) for value in first]
-        after = self._step(step, rows_of_a, panel, k, sums)
+        after = self._step(step, rows_of_a, list(zip(across, masks, strict=True)), k, sums)
         following = step.add(k, self.word(1))
         k.add_incoming(following, blocks["step"])
         for total, value in zip(sums, after, strict=True):
@@ -194,17 +197,21 @@ class _TileFunction:
             self._store(end, total, row, j, mask)
         end.ret_void()
 
-    def _step(self, builder: Any, rows_of_a: list[Any], panel: Any, k: Any, sums: list[Any]) -> list[Any]:
-        """One step along the inner axis: the sums after it."""
-        from numba.core import cgutils
+    def _in_panels(self, builder: Any, panels: Any, step: Any, j: int) -> Any:
+        """The pointer to vector ``j`` of the first row of the panels."""
+        first = j * self.tile.lanes
+        at = builder.add(builder.mul(step, self.word(first // self.panel)), self.word(first % self.panel))
+        return builder.gep(panels, [at])
 
+    def _step(self, builder: Any, rows_of_a: list[Any], across: list[Any], k: Any, sums: list[Any]) -> list[Any]:
+        """One step along the inner axis: the sums after it.  ``across``: pointers to vectors of panels, and their masks."""
         vectors = self.tile.vectors
-        row = builder.gep(panel, [builder.mul(k, self.word(self.panel))])
-        across = [self._load(builder, row, j, None) for j in range(vectors)]
+        at = builder.mul(k, self.word(self.panel))
+        row = [self._load(builder, builder.gep(pointer, [at]), 0, mask) for pointer, mask in across]
         kind = _function_type(self.vector, [self.vector] * 3)
-        fma = cgutils.get_or_insert_function(self.module, kind, f"llvm.fma.{self._suffix}")
+        fma = self._declared(f"llvm.fma.{self._suffix}", kind)
         down = [self._splat(builder, builder.load(builder.gep(row_of_a, [k])), self.element) for row_of_a in rows_of_a]
-        return [builder.call(fma, [down[n // vectors], across[n % vectors], total]) for n, total in enumerate(sums)]
+        return [builder.call(fma, [down[n // vectors], row[n % vectors], total]) for n, total in enumerate(sums)]
 
     @property
     def _suffix(self) -> str:
@@ -259,14 +266,19 @@ class _TileFunction:
     def _masked(self, what: str, mask: Any) -> Any:
         """LLVM's intrinsic for a masked load or store."""
         from llvmlite import ir
-        from numba.core import cgutils
 
         place, word = self.vector.as_pointer(), ir.IntType(32)
         if what == "load":
             kind = _function_type(self.vector, [place, word, mask.type, self.vector])
         else:
             kind = _function_type(ir.VoidType(), [self.vector, place, word, mask.type])
-        return cgutils.get_or_insert_function(self.module, kind, f"llvm.masked.{what}.{self._suffix}.p0{self._suffix}")
+        return self._declared(f"llvm.masked.{what}.{self._suffix}.p0", kind)
+
+    def _declared(self, name: str, kind: Any) -> Any:
+        from llvmlite import ir
+
+        found = self.module.globals.get(name)
+        return ir.Function(self.module, kind, name) if found is None else found
 
 
 def _function_type(result: Any, arguments: list[Any]) -> Any:
@@ -275,4 +287,4 @@ def _function_type(result: Any, arguments: list[Any]) -> Any:
     return ir.FunctionType(result, arguments)
 
 
-set_machine_form(multiply_panel, _machine)
+set_machine_form(multiply_panels, lambda: _machine)

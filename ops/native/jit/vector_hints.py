@@ -43,38 +43,18 @@ def smaller(a: Any, b: Any) -> Any:
     return a if a < b or math.isnan(a) else b
 
 
-def _machine(arguments: int, generate: Callable[[Any, list[Any]], Any]) -> Callable[[], Any]:
-    """The provider of the machine form of a twin of ``arguments`` floats of one dtype: ``generate(builder, values)``."""
+def _of_floats(generate: Callable[[Any, list[Any]], Any]) -> Callable[[], Any]:
+    """The provider of the machine form of a twin of floats, computed in the widest of their types."""
 
-    def provider() -> Any:
-        from numba import types
+    def form(emitter: Any, *arguments: Any) -> Any:
+        from ..front_end.machine_types import FLOAT32, FLOAT64, Value
+        from ..front_end.scalars import cast
 
-        from .intrinsics import intrinsic
+        wide = FLOAT64 if any(a.type == FLOAT64 for a in arguments) else FLOAT32
+        assert all(a.type in (FLOAT32, FLOAT64) for a in arguments), arguments
+        return Value(wide, (generate(emitter.builder, [cast(emitter.builder, a, wide).scalar for a in arguments]),))
 
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values = [context.cast(builder, a, t, signature.return_type) for a, t in zip(args, signature.args, strict=True)]
-            return generate(builder, values)
-
-        def signature_of(*given: Any) -> Any:
-            wide = types.float64 if types.float64 in given else types.float32
-            assert all(isinstance(t, types.Float) for t in given), given
-            return wide(*given)
-
-        if arguments == 2:
-
-            @intrinsic
-            def two(typing: Any, a: Any, b: Any) -> Any:
-                return signature_of(a, b), emit
-
-            return two
-
-        @intrinsic
-        def three(typing: Any, a: Any, b: Any, c: Any) -> Any:
-            return signature_of(a, b, c), emit
-
-        return three
-
-    return provider
+    return lambda: form
 
 
 def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
@@ -82,20 +62,16 @@ def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
 
     def generate(builder: Any, values: list[Any]) -> Any:
         from llvmlite import ir
-        from numba.core import cgutils
 
         kind = values[0].type
-        suffix = "f32" if isinstance(kind, ir.FloatType) else "f64"
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind] * len(values)), f"llvm.{name}.{suffix}"
-        )
-        return builder.call(function, values, fastmath=flags)
+        signature = ir.FunctionType(kind, [kind] * len(values))
+        return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [kind], signature), values, fastmath=flags)
 
     return generate
 
 
-set_machine_form(multiply_add, _machine(3, _library("fmuladd")))
-set_machine_form(add_in_any_order, _machine(2, lambda builder, v: builder.fadd(*v, flags=("reassoc",))))
-set_machine_form(multiply_in_any_order, _machine(2, lambda builder, v: builder.fmul(*v, flags=("reassoc",))))
-set_machine_form(larger, _machine(2, _library("maximum", "nsz")))
-set_machine_form(smaller, _machine(2, _library("minimum", "nsz")))
+set_machine_form(multiply_add, _of_floats(_library("fmuladd")))
+set_machine_form(add_in_any_order, _of_floats(lambda builder, v: builder.fadd(*v, flags=("reassoc",))))
+set_machine_form(multiply_in_any_order, _of_floats(lambda builder, v: builder.fmul(*v, flags=("reassoc",))))
+set_machine_form(larger, _of_floats(_library("maximum", "nsz")))
+set_machine_form(smaller, _of_floats(_library("minimum", "nsz")))

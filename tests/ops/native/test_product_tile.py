@@ -4,61 +4,78 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
 from relayvm.ops.native.jit import product_tile
-from relayvm.ops.native.jit.product_tile import TILE_ROWS, RegisterTile, multiply_panel, panel_width
+from relayvm.ops.native.jit.product_tile import GROUP_PANELS, TILE_ROWS, multiply_panels, panel_width
 
-#: Registers of 16, 32 and 64 bytes; sums in 24, 12 and 24 of them.
-TILES = {
-    "neon": lambda itemsize: RegisterTile(4, 16 // itemsize),
-    "avx": lambda itemsize: RegisterTile(2, 32 // itemsize),
-    "avx512": lambda itemsize: RegisterTile(4, 64 // itemsize),
-}
+from .front_end.machine_code import compiled, python_function
+
+#: The number of vector registers, their bytes, whether operations read memory.
+MACHINES = {"neon": (32, 16, False), "sse": (16, 16, True), "avx": (16, 32, True), "avx512": (32, 64, True)}
 
 
-def machine_code(monkeypatch: pytest.MonkeyPatch, machine: str) -> Any:
-    """``multiply_panel`` compiled for the registers of a machine."""
-    monkeypatch.setattr(product_tile, "register_tile", TILES[machine])
-    tile = product_tile._machine()
+CALL = """
+def f(a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, out, n_out, out_at, out_row, rows, inner, columns, add):
+    x, y, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
+    multiply_panels(x, a_at, a_row, y, panel_at, panel_step, z, out_at, out_row, rows, inner, columns, add)
+    return 0
+"""
 
-    @numba.njit
-    def multiply(a, a_at, a_row, panel, panel_at, out, out_at, out_row, rows, inner, columns, add):  # type: ignore[no-untyped-def]
-        tile(a, a_at, a_row, panel, panel_at, out, out_at, out_row, rows, inner, columns, add)
+
+def machine_code(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> Any:
+    """``multiply_panels`` compiled for the registers of a machine."""
+    monkeypatch.setattr(product_tile, "_registers", lambda: MACHINES[machine])
+    code = compiled(python_function(CALL.format(dtype=dtype), multiply_panels=multiply_panels))
+
+    def multiply(a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, step: int, out: Any, out_at: int, *rest: int) -> None:
+        places = [word for x, at in ((a, a_at), (panels, panel_at), (out, out_at)) for word in (x.ctypes.data, x.size, at)]
+        code(*places[:3], a_row, *places[3:6], step, *places[6:], *rest)
 
     return multiply
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("machine", TILES)
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.extensive(machine=["avx512"], dtype=["float32"])
 def test_a_tile_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> None:
-    rng, multiply = np.random.default_rng(0), machine_code(monkeypatch, machine)
+    rng, multiply = np.random.default_rng(0), machine_code(monkeypatch, machine, dtype)
     width = panel_width(np.dtype(dtype).itemsize)
+    most = GROUP_PANELS * width
     for inner in (0, 1, 5):
         a = rng.standard_normal((TILE_ROWS + 1, inner + 2)).astype(dtype)
-        panel = rng.standard_normal((inner + 1, width)).astype(dtype)
         for rows in range(1, TILE_ROWS + 1):
-            for columns in (1, width // 8, width // 4 + 1, width - 1, width):
+            for columns in (1, width - 1, width, width + 1, most // 2 + 3, most):
+                # as many panels as columns need: nothing behind them may be read
+                panels = rng.standard_normal((-(-columns // width), inner + 1, width)).astype(dtype)
+                matrix = panels[:, 1:].transpose(1, 0, 2).reshape(inner, len(panels) * width)
                 for add in (0, 7):
-                    before = rng.standard_normal((rows + 2, width + 3)).astype(dtype)
+                    before = rng.standard_normal((rows + 2, most + 3)).astype(dtype)
                     wanted, found = before.copy(), before.copy()
                     block = wanted[1 : 1 + rows, 2 : 2 + columns]
-                    block[...] = (block if add else 0) + a[1 : 1 + rows, 1 : 1 + inner] @ panel[1:, :columns]
-                    places = (inner + 2 + 1, inner + 2, panel, width, found, width + 3 + 2, width + 3, rows, inner, columns, add)
-                    multiply(a, *places)
+                    block[...] = (block if add else 0) + a[1 : 1 + rows, 1 : 1 + inner] @ matrix[:, :columns]
+                    given = (panels, width, (inner + 1) * width, found, most + 3 + 2, most + 3, rows, inner, columns, add)
+                    multiply(a, inner + 2 + 1, inner + 2, *given)
                     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
                     outside = np.ones(before.shape, bool)
                     outside[1 : 1 + rows, 2 : 2 + columns] = False
                     np.testing.assert_array_equal(found[outside], before[outside])
 
 
+def test_registers_hold_every_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    for registers, nbytes, from_memory in MACHINES.values():
+        monkeypatch.setattr(product_tile, "_registers", lambda of=(registers, nbytes, from_memory): of)
+        for rows in range(1, TILE_ROWS + 1):
+            tile = product_tile.register_tile(4, rows)
+            assert tile.vectors >= 1 and 64 % tile.width == 0
+            assert rows * tile.vectors + (0 if rows == 1 and from_memory else tile.vectors) + 1 <= registers
+
+
 def test_the_plain_form_is_the_same_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, multiply = np.random.default_rng(1), machine_code(monkeypatch, "avx")
+    rng, multiply = np.random.default_rng(1), machine_code(monkeypatch, "avx", "float32")
     a, panel = rng.integers(-9, 9, (3, 4)).astype("float32"), rng.integers(-9, 9, (4, 64)).astype("float32")
     found, plain = np.ones((2, 3, 50), "float32")
-    multiply(a, 0, 4, panel, 0, found, 0, 50, 3, 4, 50, 1)
-    multiply_panel(a, 0, 4, panel, 0, plain, 0, 50, 3, 4, 50, 1)
+    multiply(a, 0, 4, panel, 0, 4 * 16, found, 0, 50, 3, 4, 50, 1)
+    multiply_panels(a, 0, 4, panel, 0, 4 * 16, plain, 0, 50, 3, 4, 50, 1)
     np.testing.assert_array_equal(found, plain)

@@ -20,6 +20,7 @@ from relayvm.ops.native import memory
 from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.cache.cache_key import CacheKey, canonical, differences, text_hash
 from relayvm.ops.native.cache.kernel_store import SingleFlight, Use
+from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit import native_compiler
 from relayvm.ops.native.memory import native
 
@@ -164,7 +165,7 @@ def test_a_variable_of_numbas_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch
 
 def function(text: str, **names: Any) -> Callable[..., Any]:
     namespace: dict[str, Any] = dict(names)
-    exec(text, namespace)
+    define("test", text, namespace)
     return native(namespace["f"])
 
 

@@ -1,0 +1,158 @@
+"""One LLVM module of a native function and of all that it calls."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from .machine_types import BOOL, INT64, NOTHING, Integer, Type, Value, llvm_parts
+from .numba_functions import c_arguments, compiled_by_numba, declared
+from .scalars import Outside, cast
+from .statements import Again, Assumed, Statements
+from .syntax import definition
+
+#: Result types by annotation: the type of a recursive call, and a guess for other functions.
+_ANNOTATED: dict[str, Type] = {"int": INT64, "bool": BOOL, "None": NOTHING}
+_SIGNATURE = re.compile(r"(\w+)\(([\w, ]*)\)")
+
+
+#: A function, by its identity, and the types of its arguments.
+_Key = tuple[int, tuple[Type, ...]]
+
+
+class Compilation:
+    """The module of one entry point.
+
+    A ``@native`` function is emitted once, a ``@generic`` function once for each combination of argument types.
+    """
+
+    def __init__(self, triple: str, data_layout: str) -> None:
+        self.module = ir.Module("native")
+        #: Modules to link, from numba.
+        self.bitcode: list[bytes] = []
+        self.module.triple, self.module.data_layout = triple, data_layout
+        self._functions: dict[_Key, tuple[ir.Function, Type]] = {}
+        self._pending: set[_Key] = set()
+        self._recursive: set[_Key] = set()
+        self._count = 0
+
+    def entry(self, function: Callable[..., Any], signature: str, symbol: str) -> None:
+        """Emit ``function`` as ``symbol``, with a C signature such as ``"int32(int64, int64)"``."""
+        match = _SIGNATURE.fullmatch(signature)
+        assert match, signature
+        kinds = [_c_type(name) for name in match[2].split(", ") if name]
+        result = NOTHING if match[1] == "void" else _c_type(match[1])
+        parts = llvm_parts(result)
+        made = ir.Function(
+            self.module, ir.FunctionType(parts[0] if parts else ir.VoidType(), [p for k in kinds for p in llvm_parts(k)]), symbol
+        )
+        inner, kind = self._function_for(function, tuple(kinds))
+        b = ir.IRBuilder(made.append_basic_block("entry"))
+        returned = b.call(inner, made.args)
+        if result == NOTHING:
+            b.ret_void()
+        else:
+            b.ret(cast(b, Value(kind, (returned,)), result).scalar)
+
+    def _call(self, emitter: Statements, function: Callable[..., Any], arguments: list[Value]) -> Value:
+        """Emit a call of a native function."""
+        b = emitter.builder
+        if function.__native__ == "function":  # type: ignore[attr-defined]
+            arguments = [cast(b, a, INT64) for a in arguments]
+        inner, kind = self._function_for(function, tuple(a.type for a in arguments))
+        returned = b.call(inner, [part for a in arguments for part in a.parts])
+        n = len(llvm_parts(kind))
+        if n > 1:
+            return Value(kind, tuple(b.extract_value(returned, i) for i in range(n)))
+        return Value(kind, (returned,) if n else ())
+
+    def _function_for(self, function: Callable[..., Any], kinds: tuple[Type, ...]) -> tuple[ir.Function, Type]:
+        """The LLVM function for arguments of these types, and the type of its result."""
+        key = id(function), kinds
+        if key in self._pending:
+            self._recursive.add(key)
+        elif key not in self._functions:
+            self._pending.add(key)
+            try:
+                self._emit(function, kinds, key)
+            except Outside as error:
+                self._functions.pop(key, None)
+                self._use_numba(function, kinds, key, error)
+            finally:
+                self._pending.remove(key)
+        return self._functions[key]
+
+    def _use_numba(self, function: Callable[..., Any], kinds: tuple[Type, ...], key: _Key, error: Outside) -> None:
+        """Let numba compile a user's function.  Raises Outside for a function of this package, and if numba fails too."""
+        place = f"{function.__module__}.{function.__name__}"
+        if function.__module__ is None or function.__module__.split(".")[0] == __name__.split(".")[0]:
+            raise Outside(f"{error}, in {place}") from None
+        try:
+            made = compiled_by_numba(function, kinds)
+        except Outside as other:
+            raise Outside(f"{place}: {other}") from None
+        self.bitcode.append(made.bitcode)
+        inner = declared(self.module, made, kinds)
+        outer = self._declared(function.__name__, kinds, made.result)
+        b, at, arguments = ir.IRBuilder(outer.append_basic_block("entry")), 0, []
+        for kind in kinds:
+            n = len(llvm_parts(kind))
+            arguments += c_arguments(b, Value(kind, tuple(outer.args[at : at + n])))
+            at += n
+        returned = b.call(inner, arguments)
+        b.ret_void() if made.result == NOTHING else b.ret(returned)
+        self._functions[key] = outer, made.result
+
+    def _forget_callers(self, key: _Key) -> None:
+        """Emit anew all functions that were emitted since ``key``: they may call its former code."""
+        if key in self._recursive:
+            since = list(self._functions)
+            for later in since[since.index(key) + 1 :]:
+                del self.module.globals[self._functions.pop(later)[0].name]
+
+    def _emit(self, function: Callable[..., Any], kinds: tuple[Type, ...], key: _Key) -> None:
+        """Emit a function; again, as long as its code refutes what was assumed about it."""
+        node, code = definition(function), function.__code__
+        names = code.co_varnames[: code.co_argcount]
+        if len(names) != len(kinds) or node.args.vararg or node.args.kwonlyargs or node.args.kwarg:
+            raise Outside(f"the parameters of {function.__name__}")
+        annotation = ast.unparse(node.returns) if node.returns else ""
+        assumed = Assumed(_ANNOTATED.get(annotation, INT64))
+        while True:
+            made = self._declared(function.__name__, kinds, assumed.result)
+            self._functions[key] = made, assumed.result
+            emitter = Statements(made, function.__globals__, frozenset(code.co_varnames), self._call, assumed)
+            at = 0
+            for name, kind in zip(names, kinds, strict=True):
+                n = len(llvm_parts(kind))
+                emitter.variables.set(emitter.builder, name, Value(kind, tuple(made.args[at : at + n])))
+                at += n
+            try:
+                emitter.body(node.body)
+                emitter.finish()
+                return
+            except Again:
+                self._forget_callers(key)
+                del self.module.globals[made.name]
+            except Outside:
+                del self.module.globals[made.name]
+                raise
+
+    def _declared(self, name: str, kinds: tuple[Type, ...], result: Type) -> ir.Function:
+        parts = llvm_parts(result)
+        returned = ir.VoidType() if not parts else parts[0] if len(parts) == 1 else ir.LiteralStructType(parts)
+        self._count += 1
+        made = ir.Function(
+            self.module, ir.FunctionType(returned, [p for kind in kinds for p in llvm_parts(kind)]), f"{name}.{self._count}"
+        )
+        made.linkage = "internal"
+        made.attributes.add("nounwind")
+        return made
+
+
+def _c_type(name: str) -> Integer:
+    return Integer(int(name.removeprefix("int")), True)

@@ -1,0 +1,170 @@
+"""Users' functions outside the subset that the front end knows, compiled by numba.
+
+numba compiles an adapter with a C signature, of pointers, sizes and numbers; its bitcode is linked into the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from ....shape_funcs.frozen_dataclass import frozen
+from ...core.tensor_types import HALVES, ITEMSIZE
+from ..generated_source import define
+from .machine_types import (
+    BOOL,
+    INT64,
+    NOTHING,
+    WORD,
+    Array,
+    Boolean,
+    Integer,
+    Real,
+    Static,
+    Tuple,
+    Type,
+    Value,
+    items,
+    llvm_parts,
+)
+from .scalars import Outside, cast
+
+#: Options of every function: no exceptions, IEEE division, no numba runtime.
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "_nrt": False}
+
+
+@frozen
+class NumbaFunction:
+    """Code compiled by numba: the C function ``symbol`` in ``bitcode``, and the type of its result."""
+
+    symbol: str
+    bitcode: bytes
+    result: Type
+
+
+class _Adapter:
+    """The text of the adapter of a function for arguments of some types."""
+
+    def __init__(self) -> None:
+        self.parameters: list[tuple[str, Any]] = []  # names and numba types
+        self.names: dict[str, Any] = {}
+
+    def argument(self, kind: Type) -> str:
+        """The expression of an argument over the parameters."""
+        import numba
+
+        if isinstance(kind, Array):
+            if kind.dtype in HALVES:
+                raise Outside(f"an array of {kind.dtype} in a function that numba compiles")
+            data = self._parameter(numba.types.CPointer(_element(kind.dtype)))
+            sizes = [self._parameter(numba.types.int64) for _ in range(kind.rank)]
+            view = f"array_{kind.dtype}_{kind.rank}d"
+            self.names[view] = _array_view(kind)
+            return f"{view}({data}, ({', '.join(sizes)},))"
+        if isinstance(kind, Boolean):
+            return f"({self._parameter(numba.types.int64)} != 0)"
+        if isinstance(kind, Integer):
+            return self._parameter(getattr(numba.types, f"{'' if kind.signed else 'u'}int{kind.bits}"))
+        if isinstance(kind, Real):
+            return self._parameter(getattr(numba.types, f"float{kind.bits}"))
+        if isinstance(kind, Tuple):
+            return f"({''.join(f'{self.argument(item)}, ' for item in kind.items)})"
+        if isinstance(kind, Static):
+            name = f"static{len(self.names)}"
+            self.names[name] = kind.value
+            return name
+        raise Outside(f"an argument of {kind} in a function that numba compiles")
+
+    def _parameter(self, kind: Any) -> str:
+        self.parameters.append((f"p{len(self.parameters)}", kind))
+        return self.parameters[-1][0]
+
+
+def _element(dtype: str) -> Any:
+    import numba
+
+    return numba.types.boolean if dtype == "bool" else getattr(numba.types, dtype)
+
+
+def _array_view(kind: Array) -> Any:
+    """An intrinsic of numba's: the C-contiguous array at a pointer, without an owner (``carray`` needs numba's runtime)."""
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+    from numba.np.arrayobj import make_array, populate_array
+
+    array = types.Array(_element(kind.dtype), kind.rank, "C")
+    word = types.int64
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out = make_array(array)(context, builder)
+        itemsize = WORD(ITEMSIZE[kind.dtype])
+        sizes, step = cgutils.unpack_tuple(builder, args[1], kind.rank), itemsize
+        strides: list[Any] = []
+        for size in reversed(sizes):
+            strides.insert(0, step)
+            step = builder.mul(step, size)
+        populate_array(out, data=args[0], shape=sizes, strides=strides, itemsize=itemsize, meminfo=None)
+        return out._getvalue()
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def view(typing: Any, pointer: Any, shape: Any) -> Any:
+        return array(types.CPointer(array.dtype), types.UniTuple(word, kind.rank)), generate
+
+    return view
+
+
+def compiled_by_numba(function: Callable[..., Any], kinds: tuple[Type, ...]) -> NumbaFunction:
+    """Compile a function for arguments of these types.  Raises Outside with numba's reason."""
+    import numba
+    from numba.core.errors import NumbaError
+
+    adapter = _Adapter()
+    try:
+        arguments = [adapter.argument(kind) for kind in kinds]
+        body = function if hasattr(function, "py_func") else numba.njit(**OPTIONS)(function)
+        namespace = {**adapter.names, "body": body}
+        text = f"def adapter({', '.join(name for name, _ in adapter.parameters)}):\n    return body({', '.join(arguments)})\n"
+        entry = numba.njit(**OPTIONS)(define("adapter", text, namespace)["adapter"])
+        entry.compile(tuple(kind for _, kind in adapter.parameters))
+        (returned,) = (each.return_type for each in entry.nopython_signatures)
+        made = numba.cfunc(returned(*(kind for _, kind in adapter.parameters)), **OPTIONS)(entry.py_func)
+    except NumbaError as error:
+        raise Outside(str(error)) from None
+    return NumbaFunction(made.native_name, made._library._final_module.as_bitcode(), _result(returned))
+
+
+def _result(kind: Any) -> Type:
+    import numba
+
+    if kind == numba.types.none:
+        return NOTHING
+    if isinstance(kind, numba.types.Integer):
+        return Integer(kind.bitwidth, kind.signed)
+    if isinstance(kind, numba.types.Float):
+        return Real(kind.bitwidth)
+    raise Outside(f"a result of {kind} in a function that numba compiles")
+
+
+def declared(module: ir.Module, function: NumbaFunction, kinds: tuple[Type, ...]) -> ir.Function:
+    """The declaration of a function in the module; arguments as from ``c_arguments``."""
+    result = llvm_parts(function.result)
+    parts = [part for kind in kinds for part in _c_parts(kind)]
+    return ir.Function(module, ir.FunctionType(result[0] if result else ir.VoidType(), parts), function.symbol)
+
+
+def _c_parts(kind: Type) -> list[ir.Type]:
+    if isinstance(kind, Boolean):
+        return llvm_parts(INT64)
+    return [part for item in kind.items for part in _c_parts(item)] if isinstance(kind, Tuple) else llvm_parts(kind)
+
+
+def c_arguments(b: Any, value: Value) -> list[Any]:
+    """The parts of an argument as the adapter takes them."""
+    if value.type == BOOL:
+        return [cast(b, value, INT64).scalar]
+    if isinstance(value.type, Tuple):
+        return [part for item in items(value) for part in c_arguments(b, item)]
+    return list(value.parts)

@@ -1,0 +1,345 @@
+"""LLVM code of statements: assignments, branches, loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from . import arrays, scalars
+from .expressions import Expressions
+from .machine_types import (
+    BOOL,
+    INT64,
+    NOTHING,
+    UINT64,
+    VOID,
+    WORD,
+    Array,
+    Integer,
+    Record,
+    Tuple,
+    Type,
+    Value,
+    Words,
+    items,
+    joined_type,
+)
+from .scalars import Outside, cast, known_integer
+from .variables import Edge, Types, convert, joined
+
+
+class Again(Exception):
+    """A loop or a result has more types than was assumed; they are noted, and the function is emitted again."""
+
+
+class Assumed:
+    """Assumptions about a function that its code may refute: the types of variables at the heads of loops, and its result."""
+
+    def __init__(self, result: Type) -> None:
+        self.loops: dict[ast.stmt, Types] = {}
+        self.result, self.has_result = result, False
+
+
+class _Loop:
+    """A loop that is being emitted: where ``continue`` and ``break`` lead to."""
+
+    def __init__(self, node: ast.stmt, head: Types) -> None:
+        self.node, self.head = node, head
+        self.continues: list[Edge] = []
+        self.breaks: list[Edge] = []
+
+
+class Statements(Expressions):
+    """The code of the statements of one function."""
+
+    def __init__(
+        self, function: ir.Function, names: dict[str, Any], local: frozenset[str], call: Callable[..., Value], assumed: Assumed
+    ) -> None:
+        super().__init__(function, names, local, call)
+        self.assumed = assumed
+        self._loops: list[_Loop] = []
+
+    def body(self, statements: list[ast.stmt]) -> None:
+        """Emit statements; those that cannot be reached are left out."""
+        for statement in statements:
+            if self.builder.block.is_terminated:
+                return
+            emit = getattr(self, f"_{type(statement).__name__}", None)
+            if emit is None:
+                raise Outside(f"the statement {type(statement).__name__}")
+            try:
+                emit(statement)
+            except Outside as error:
+                raise error if " (line " in str(error) else Outside(f"{error} (line {statement.lineno})") from None
+
+    def finish(self) -> None:
+        """End the function: without a return it returns nothing."""
+        if not self.builder.block.is_terminated:
+            self._return(VOID)
+        self.variables.allocate.branch(self.start)
+
+    # ---- simple statements -----------------------------------------------------------------------------------------------------
+
+    def _Pass(self, node: ast.Pass) -> None:
+        pass
+
+    def _Expr(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):
+            self.value(node.value)
+
+    def _Assign(self, node: ast.Assign) -> None:
+        value = self.value(node.value)
+        for target in node.targets:
+            self._assign(target, value)
+
+    def _AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._assign(node.target, self.value(node.value))
+
+    def _assign(self, target: ast.expr, value: Value) -> None:
+        if isinstance(target, ast.Name):
+            if value.type == NOTHING:
+                raise Outside(f"{target.id} = None")
+            self.variables.set(self.builder, target.id, value)
+        elif isinstance(target, ast.Tuple):
+            if not isinstance(value.type, Tuple) or len(value.type.items) != len(target.elts):
+                raise Outside(f"the assignment to {ast.unparse(target)}")
+            for each, item in zip(target.elts, items(value), strict=True):
+                self._assign(each, item)
+        elif isinstance(target, ast.Attribute):
+            arrays.store_field(self.builder, self._record(target), target.attr, value)
+        elif isinstance(target, ast.Subscript):
+            self._store(self.value(target.value), self.indices(target.slice), value)
+        else:
+            raise Outside(f"the assignment to {ast.unparse(target)}")
+
+    def _record(self, target: ast.Attribute) -> Value:
+        base = self.value(target.value)
+        if not isinstance(base.type, Record):
+            raise Outside(f"the assignment to {ast.unparse(target)}")
+        return base
+
+    def _store(self, base: Value, indices: list[Value], value: Value) -> None:
+        if isinstance(base.type, Array):
+            arrays.store_element(self, base, indices, value)
+        elif isinstance(base.type, Words):
+            (index,) = indices
+            self.builder.store(self.word(value), arrays.word_pointer(self.builder, base, index))
+        else:
+            raise Outside(f"an assignment to an element of {base.type}")
+
+    def _AugAssign(self, node: ast.AugAssign) -> None:
+        b, op, target = self.builder, type(node.op), node.target
+        if isinstance(target, ast.Name):
+            before = self.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
+            self.variables.set(b, target.id, scalars.binary(b, op, before, self.value(node.value)))
+        elif isinstance(target, ast.Attribute):
+            record = self._record(target)
+            before = arrays.load_field(b, record, target.attr)
+            arrays.store_field(b, record, target.attr, scalars.binary(b, op, before, self.value(node.value)))
+        else:
+            base, indices = self.value(target.value), self.indices(target.slice)
+            before = self.element(base, indices)
+            self._store(base, indices, scalars.binary(b, op, before, self.value(node.value)))
+
+    def _Return(self, node: ast.Return) -> None:
+        self._return(VOID if node.value is None else self.value(node.value))
+
+    def _return(self, value: Value) -> None:
+        kind = value.type
+        if self.assumed.has_result and kind != self.assumed.result:
+            both = joined_type(kind, self.assumed.result)
+            if both is None:
+                raise Outside(f"results of {kind} and of {self.assumed.result}")
+            kind = both
+        if kind != self.assumed.result:
+            self.assumed.result, self.assumed.has_result = kind, True
+            raise Again
+        self.assumed.has_result = True
+        parts, b = convert(self.builder, value, kind).parts, self.builder
+        if not parts:
+            b.ret_void()
+        elif len(parts) == 1:
+            b.ret(parts[0])
+        else:
+            whole = ir.Constant(ir.LiteralStructType([part.type for part in parts]), ir.Undefined)
+            for number, part in enumerate(parts):
+                whole = b.insert_value(whole, part, number)
+            b.ret(whole)
+
+    # ---- branches --------------------------------------------------------------------------------------------------------------
+
+    def _If(self, node: ast.If) -> None:
+        b = self.builder
+        yes, no = self.block("then"), self.block("else")
+        b.cbranch(scalars.truth(b, self.value(node.test)).scalar, yes, no)
+        before, ways = self.variables.types, []
+        for block, statements in ((yes, node.body), (no, node.orelse)):
+            b.position_at_end(block)
+            self.variables.types = dict(before)
+            self.body(statements)
+            ways += self._edge()
+        self._join(ways)
+
+    def _edge(self) -> list[Edge]:
+        """The end of the way that was just emitted, if it has one."""
+        return [] if self.builder.block.is_terminated else [Edge(self.builder.block, self.variables.types)]
+
+    def _join(self, ways: list[Edge]) -> None:
+        """Continue where ways meet.  Without ways, the code after them is not reached."""
+        if not ways:
+            return
+        types = joined([way.types for way in ways])
+        end = self.block("join")
+        for way in ways:
+            self.builder.position_at_end(way.block)
+            self.variables.types = way.types
+            self.variables.retype(self.builder, types)
+            self.builder.branch(end)
+        self.builder.position_at_end(end)
+        self.variables.types = types
+
+    # ---- loops -----------------------------------------------------------------------------------------------------------------
+
+    def _begin_loop(self, node: ast.stmt) -> _Loop:
+        """Convert the variables to the types that they are assumed to have at the head of a loop."""
+        wider = self.assumed.loops.get(node, {})
+        types = self.variables.types
+        self.variables.retype(self.builder, {name: wider.get(name, kind) for name, kind in types.items()})
+        loop = _Loop(node, dict(self.variables.types))
+        self._loops.append(loop)
+        return loop
+
+    def _to_head(self, loop: _Loop) -> Types:
+        """Give the variables their types at the head of a loop; the types of those that the loop made."""
+        made = {name: kind for name, kind in self.variables.types.items() if name not in loop.head}
+        for name, kind in loop.head.items():
+            here = self.variables.types.get(name)
+            both = None if here is None else joined_type(kind, here)
+            if both is None:
+                raise Outside(f"the variable {name} has two types, {kind} and {here}")
+            if both != kind:
+                self.assumed.loops.setdefault(loop.node, {})[name] = both
+                raise Again
+        self.variables.retype(self.builder, {**self.variables.types, **loop.head})
+        return made
+
+    def _end_body(self, loop: _Loop, latch: ir.Block) -> Types:
+        """Branch from the ends of a loop's body to ``latch``; the types of the variables that the loop made."""
+        made: Types = {}
+        for way in [*self._edge(), *loop.continues]:
+            self.builder.position_at_end(way.block)
+            self.variables.types = way.types
+            made = joined([made, self._to_head(loop)])
+            self.builder.branch(latch)
+        return made
+
+    def _end_loop(self, loop: _Loop, end: ir.Block | None, made: Types) -> None:
+        """Continue after a loop: where its condition fails, and where it is left."""
+        self._loops.pop()
+        ways = [] if end is None else [Edge(end, {**loop.head, **made})]
+        self._join([*ways, *loop.breaks])
+
+    def _Continue(self, node: ast.Continue) -> None:
+        self._leave(self._loops[-1].continues)
+
+    def _Break(self, node: ast.Break) -> None:
+        self._leave(self._loops[-1].breaks)
+
+    def _leave(self, edges: list[Edge]) -> None:
+        """Note an edge of the current way, and go on in a block that nothing reaches."""
+        edges += self._edge()
+        self.builder.position_at_end(self._nowhere())
+
+    def _nowhere(self) -> ir.Block:
+        block = self.block("nowhere")
+        ir.IRBuilder(block).unreachable()
+        return block
+
+    def _While(self, node: ast.While) -> None:
+        if node.orelse:
+            raise Outside("else after a loop")
+        b, head, inside = self.builder, self.block("head"), self.block("body")
+        loop = self._begin_loop(node)
+        b.branch(head)
+        b.position_at_end(head)
+        forever = isinstance(node.test, ast.Constant) and bool(node.test.value)
+        end = None if forever else self.block("end")
+        if end is None:
+            b.branch(inside)
+        else:
+            b.cbranch(scalars.truth(b, self.value(node.test)).scalar, inside, end)
+        b.position_at_end(inside)
+        self.variables.types = dict(loop.head)
+        self.body(node.body)
+        made = self._end_body(loop, head)
+        self._end_loop(loop, end, made)
+
+    def _For(self, node: ast.For) -> None:
+        if node.orelse or not isinstance(node.target, ast.Name):
+            raise Outside(f"the loop over {ast.unparse(node.target)}")
+        if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name) and node.iter.func.id == "range":
+            self._for_range(node, node.target.id, [self.value(a) for a in node.iter.args])
+            return
+        each = self.value(node.iter)
+        if not isinstance(each.type, Tuple) or any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node)):
+            raise Outside(f"a loop over {ast.unparse(node.iter)}")
+        for item in items(each):
+            self.variables.set(self.builder, node.target.id, item)
+            self.body(node.body)
+
+    def _for_range(self, node: ast.For, name: str, bounds: list[Value]) -> None:
+        """A loop over a range: a counter of its own, which the body cannot change."""
+        b = self.builder
+        kind, start, stop, step = _range(b, bounds)
+        known = known_integer(step)
+        counter = self.stack(WORD)
+        b.store(start, counter)
+        if known is None:  # count the steps, so that LLVM knows their number
+            left = self.stack(WORD)
+            b.store(_steps(b, start, stop, step.scalar), left)
+        loop = self._begin_loop(node)
+        head, inside, latch, end = (self.block(n) for n in ("head", "body", "latch", "end"))
+        b.branch(head)
+        b.position_at_end(head)
+        at = b.load(counter)
+        if known is None:
+            b.cbranch(b.icmp_signed(">", b.load(left), WORD(0)), inside, end)
+        else:
+            less = b.icmp_signed if kind.signed else b.icmp_unsigned
+            b.cbranch(less("<" if known > 0 else ">", at, stop), inside, end)
+        b.position_at_end(inside)
+        self.variables.types = dict(loop.head)
+        self.variables.set(b, name, Value(kind, (at,)))
+        self.body(node.body)
+        made = self._end_body(loop, latch)
+        b.position_at_end(latch)
+        b.store(b.add(b.load(counter), step.scalar, flags=["nsw"] if kind.signed else ["nuw"]), counter)
+        if known is None:
+            b.store(b.sub(b.load(left), WORD(1), flags=["nsw"]), left)
+        b.branch(head)
+        self._end_loop(loop, end, made)
+
+
+def _range(b: Any, bounds: list[Value]) -> tuple[Integer, Any, Any, Value]:
+    """The type, the ends and the step of a range."""
+    if not 1 <= len(bounds) <= 3 or not all(isinstance(v.type, Integer) or v.type == BOOL for v in bounds):
+        raise Outside("a range of other than integers")
+    one = scalars.constant(INT64, 1)
+    start, stop, step = [scalars.constant(INT64, 0), *bounds, one] if len(bounds) == 1 else [*bounds, one][:3]
+    unsigned = all(isinstance(v.type, Integer) and not v.type.signed for v in bounds)
+    if known_integer(step) == 0:
+        raise Outside("a range with the step 0")
+    kind = UINT64 if unsigned else INT64
+    return kind, cast(b, start, kind).scalar, cast(b, stop, kind).scalar, cast(b, step, kind)
+
+
+def _steps(b: Any, start: Any, stop: Any, step: Any) -> Any:
+    """The number of steps of a range, at most that; none for the step 0."""
+    zero = WORD(0)
+    up, none = b.icmp_signed(">", step, zero), b.icmp_signed("==", step, zero)
+    rounded = b.add(b.sub(b.add(b.sub(stop, start), step), WORD(1)), b.select(up, zero, WORD(2)))
+    return b.select(none, zero, b.sdiv(rounded, b.select(none, WORD(1), step)))
