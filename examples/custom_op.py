@@ -1,4 +1,4 @@
-"""Custom operators: one declared as an expression, which fuses, and one with a shape function, flags and a numba kernel.
+"""Custom operators: one declared as an expression, which fuses, and one with a shape function, flags and a kernel.
 
     python examples/custom_op.py [--device sim]
 
@@ -33,7 +33,7 @@ def hard_swish(x, reach):  # type: ignore[no-untyped-def]
     return apply("divide", x * inside, 2 * reach)
 
 
-# ---- a kernel: any loop that numba compiles ------------------------------------------------------------------------------
+# ---- a kernel: any loop over arrays, and whatever else numba compiles ------------------------------------------------------
 
 
 def head_sums(data, count, out):  # type: ignore[no-untyped-def]

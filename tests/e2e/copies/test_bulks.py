@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.commands.inputs import Wanted, make_inputs
+from relayvm.compiler.commands.inputs import make_inputs
 from relayvm.compiler.commands.load_program import function_of
 from relayvm.ops.core.copy_reason import CopyKind
 from relayvm.vm.api.machine import VirtualMachine
@@ -24,7 +24,7 @@ from relayvm.vm.runtime.trace_events import DTOH
 
 from ...compiler.device_placement.transfer_programs import drawn_programs, flat, modes, sizes
 from ...devices import HOST, TARGETS
-from ...example_programs import PROGRAMS, sizes_of
+from ...example_programs import PROGRAMS, inputs_of
 from ...programs import HEADER
 from ...vm.runtime.plain import plain_machine
 
@@ -57,7 +57,7 @@ def check_waits(exe: relay.Executable, args: list[Any]) -> int:
 @pytest.mark.extensive(mode=["input"], place=["on"], target=["sim"])
 def test_every_example_waits_only_where_it_reads(path: Path, target: str, mode: str, place: str) -> None:
     exe = relay.compile(path, target, data_dependence=mode, place=place)
-    check_waits(exe, make_inputs(function_of(exe, "main"), Wanted(dims=sizes_of(path))))
+    check_waits(exe, make_inputs(function_of(exe, "main"), inputs_of(path)))
 
 
 @settings(max_examples=500)
