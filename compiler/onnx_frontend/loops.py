@@ -9,9 +9,10 @@ let %loop = fn (%i: int64, %more: bool, %state: Tensor[(?, 4), float32], %collec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, fresh
 from ...shape_funcs.symbolic.dim import const as known_size
 from ..builder.build import const
@@ -26,7 +27,7 @@ from .scope import Scope
 MAX_CONVERSIONS = 24
 
 
-@dataclass(frozen=True)
+@frozen
 class Round:
     """The values after a round: whether there is one more (None: always), the states, and the values to collect."""
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 import bisect
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from ...shape_funcs.frozen_dataclass import frozen
 
 #: The operators of the standard itself; its other name is ``ai.onnx``.
 STANDARD = ""
@@ -25,7 +26,7 @@ MICROSOFT = "com.microsoft"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
+@frozen
 class Converter:
     """A converter of an operator from version ``since`` on.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, ModelError
 from .function_bodies import fixed_body, has_body, model_function, newest_version
@@ -12,7 +12,7 @@ from .model import GraphDef, Model, NodeDef, nodes_of
 from .operator_table import converter, declared_versions, domain_of
 
 
-@dataclass(frozen=True)
+@frozen
 class UnsupportedOperator:
     """An operator without a converter: the version of its domain, the first node, the number of nodes."""
 

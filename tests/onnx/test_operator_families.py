@@ -102,6 +102,15 @@ TABLE = [
         kernel_shape=[3], strides=[2], pads=[1, 1]),
     row("LpPool", {"x": [N, 2, "w"]}, [[floats(2, 2, 7)]], "(?n, 2, ?), float32", kernel_shape=[2], p=3),
     row("Einsum", {"x": [N, 3], "z": [3, "m"]}, [[floats(2, 3), floats(3, 4)]], "(?m, ?n), float32", equation="ij,jk->ki"),
+    row("MatMul", {"x": [N, 4, "m", 3], "z": [N, 4, 3, "k"]},
+        [[floats(2, 4, 5, 3), floats(2, 4, 3, 1)], [floats(0, 4, 1, 3), floats(0, 4, 3, 2)],
+         [floats(1, 4, 0, 3), floats(1, 4, 3, 2)]],
+        "(?n, 4, ?m, ?k), float32"),
+    row("MatMul", {"x": [4, N, "m", 3], "z": [4, N, 3, "k"]}, [[floats(4, 2, 5, 3), floats(4, 2, 3, 1)]],
+        "(4, ?n, ?m, ?k), float32"),
+    row("MatMul", {"x": [N, "h", "m", 3], "z": [N, "h", 3, "k"]}, [[floats(2, 4, 5, 3), floats(2, 4, 3, 1)]],
+        "(?, ?, ?, ?), float32"),
+    row("MatMul", {"x": [N, 4, "m", 3], "z": ["l", 4, 3, "k"]}, [[floats(2, 4, 5, 3), floats(1, 4, 3, 1)]], "Tensor[(?, "),
 ]  # fmt: skip
 IDS = [f"{r.node.op_type}{k}" for k, r in enumerate(TABLE)]
 

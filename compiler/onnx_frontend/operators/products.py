@@ -35,7 +35,20 @@ def matrix_product(node: Node, a: Expr, b: Expr, out_dtype: str = "") -> Expr:
         return relay.nn.matmul(a, b, out_dtype=out_dtype)
     if rank_a == rank_b == 3:
         return relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
+    if rank_a == rank_b == 4 and (split := _split_of_equal_batches(node, a, b)):
+        merged = [node.bind(relay.reshape(x, [-3, -2])) for x in (a, b)]
+        product = relay.nn.batch_matmul(*merged, out_dtype=out_dtype, transpose_b=False)
+        return relay.reshape(product, [-4, *split, -2])
     return _product_of_batches(node, a, b, out_dtype)
+
+
+def _split_of_equal_batches(node: Node, a: Expr, b: Expr) -> tuple[int, int] | None:
+    """The values after -4 that split the merged batch again; None if the batches may differ, or no size is known."""
+    batches = [node.shape(x)[:2] for x in (a, b)]
+    first, second = (node.size(a, axis) for axis in (0, 1))
+    if batches[0] != batches[1] or not (first or second):
+        return None
+    return (-1, second) if second else (first or 0, -1)
 
 
 def _product_of_batches(node: Node, a: Expr, b: Expr, out_dtype: str) -> Expr:

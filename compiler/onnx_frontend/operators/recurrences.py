@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ops.core.tensor_types import HALVES
 from ....ops.kernels.recurrence.activations import ACTIVATIONS
+from ....shape_funcs.frozen_dataclass import frozen
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr, TupleGetItem
 from ..node import Node
@@ -19,7 +19,7 @@ _WITH_ALPHA = ("Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigm
 _WITH_BETA = ("Affine", "ScaledTanh", "HardSigmoid")
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """A layer's node and inputs, with the steps first and in float32 or float64.  ``dtype``: that of the model's data."""
 

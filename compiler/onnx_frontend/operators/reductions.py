@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ....ops.core.tensor_types import int_range, is_float
+from ....shape_funcs.frozen_dataclass import frozen
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -20,7 +20,7 @@ from .vectors import measured, numbers, sizes_or_expr
 Unary = Callable[[Expr], Expr]
 
 
-@dataclass(frozen=True)
+@frozen
 class Reduction:
     """A fold of elements, ``prepare`` before it and ``finish`` after it.
 

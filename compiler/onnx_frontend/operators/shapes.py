@@ -20,7 +20,7 @@ from ..node import Node
 from ..operator_table import onnx_operator
 from ..tensors import dtype_name
 from .run_time_axes import squeezed_at_run_time, unsqueezed_at_run_time
-from .vectors import as_int64, measured, numbers, padded_to, sizes_or_expr
+from .vectors import as_int64, measured, numbers, padded_in_front, sizes_or_expr
 
 
 def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
@@ -28,7 +28,7 @@ def broadcast_shapes(node: Node, x: Expr, shape: Expr) -> Any:
     rank = node.rank(x)
     declared = node.declared_rank
     if None in node.sizes(shape) and declared == rank:  # the shape may be shorter than the data's
-        shape = padded_to(node, as_int64(node, shape), rank, 1, in_front=True)
+        shape = padded_in_front(node, as_int64(node, shape), rank, 1)
     shape, count = measured(node, shape, "the shape", declared)
     known, have = sizes_or_expr(node, shape), node.sizes(x)
     if isinstance(known, list):
@@ -202,8 +202,7 @@ def slice_by_inputs(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr | 
     if axes is not None and which is None:
         return _sliced_at_run_time(node, x, starts, ends, axes, steps)
     if axes is None and None in node.sizes(starts):  # the first axes, whose number is known at run time
-        starts, ends = (padded_to(node, as_int64(node, e), rank, n, in_front=False) for e, n in ((starts, 0), (ends, INT64_MAX)))
-        steps = None if steps is None else padded_to(node, as_int64(node, steps), rank, 1, in_front=False)
+        starts, ends, steps = _for_every_axis(node, starts, ends, steps, rank)
     starts, count = measured(node, starts, "starts", None if which is None else which.size)
     ends, steps = measured(node, ends, "ends", count)[0], None if steps is None else measured(node, steps, "steps", count)[0]
     counted = node.axes(range(count) if which is None else [int(a) for a in which.reshape(-1)], rank)
@@ -215,6 +214,23 @@ def slice_by_inputs(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr | 
         _on_all_axes(node, e, counted, rank, default) for e, default in ((starts, 0), (ends, INT64_MAX), (steps, 1))
     )
     return relay.dyn.strided_slice(x, begin, end, strides)
+
+
+def _for_every_axis(node: Node, starts: Expr, ends: Expr, steps: Expr | None, rank: int) -> tuple[Expr, Expr, Expr | None]:
+    """The numbers of the first axes as vectors for all axes.
+
+    ``stack`` checks that there are as many of each.
+    """
+    given = [as_int64(node, e) for e in (starts, ends, steps) if e is not None]
+    rows = node.bind(relay.stack(given, 0))
+    # the numbers for the other axes; the reshape refuses more numbers than there are axes
+    rest = const(np.array([[fill] * rank for fill in (0, INT64_MAX, 1)[: len(given)]], np.int64))
+    count = relay.strided_slice(relay.shape_of(rows, dtype="int64"), [1], [2])
+    begin = relay.concatenate([numbers([0]), count], 0)
+    rest = relay.dyn.strided_slice(rest, begin, numbers([len(given), rank]), numbers([1, 1]))
+    whole = node.bind(relay.reshape(relay.concatenate([rows, rest], 1), [len(given), rank]))
+    limits = [relay.take(whole, const(k, "int64"), axis=0) for k in range(len(given))]
+    return limits[0], limits[1], None if steps is None else limits[2]
 
 
 def _on_all_axes(node: Node, given: Expr | None, axes: list[int], rank: int, default: int) -> Expr:

@@ -52,11 +52,10 @@ def result_rank(node: Node, change: int = 0) -> int | None:
     return None if node.declared_rank is None else node.declared_rank - change
 
 
-def padded_to(node: Node, vector: Expr, count: int, fill: int, *, in_front: bool) -> Expr:
-    """The vector with numbers before it or after it, of ``count`` elements; a longer one loses as many elements."""
+def padded_in_front(node: Node, vector: Expr, count: int, fill: int) -> Expr:
+    """The vector with numbers before it, of ``count`` elements; a longer one loses its first elements."""
     rest = numbers([fill] * count)
-    parts, bounds = ([rest, vector], ([-count], [INT64_MAX])) if in_front else ([vector, rest], ([0], [count]))
-    return node.bind(relay.reshape(relay.strided_slice(relay.concatenate(parts, 0), *bounds), [count]))
+    return node.bind(relay.reshape(relay.strided_slice(relay.concatenate([rest, vector], 0), [-count], [INT64_MAX]), [count]))
 
 
 def extent(x: Expr, axis: int) -> Expr:

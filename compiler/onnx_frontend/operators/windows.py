@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -13,7 +12,7 @@ from ..node import Node
 from .elementwise import number
 
 
-@dataclass(frozen=True)
+@frozen
 class Window:
     """The kernel's sizes, steps and distances by spatial axis; ``begin`` and ``end``: the padding.
 

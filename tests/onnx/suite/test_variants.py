@@ -130,3 +130,24 @@ def test_no_rank_without_a_declaration() -> None:
         assert machine.run([np.arange(6, dtype="float32"), np.array([-1, 2])])[0].shape == (3, 2)
         with pytest.raises(relay.RelayError):
             machine.run([np.arange(6, dtype="float32"), np.array([1, -1, 2])])
+
+
+def test_starts_and_ends_of_a_slice_have_partners() -> None:
+    """The numbers of starts and ends are known at run time only."""
+    infos = [onnx.helper.make_tensor_value_info("x", 1, ["n", "m"])]
+    infos += [onnx.helper.make_tensor_value_info(name, 7, [size]) for name, size in (("b", "k"), ("e", "l"))]
+    node = onnx.helper.make_node("Slice", ["x", "b", "e"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name="y")])
+    machine = relay.frontend.OnnxBackend.prepare(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)]))
+    x = np.arange(6, dtype="float32").reshape(3, 2)
+    for limits, want in (([], x), ([1], x[1:9]), ([1, 0], x[1:9, 0:9])):
+        [have] = machine.run([x, np.array(limits, "int64"), np.full(len(limits), 9)])
+        np.testing.assert_array_equal(have, want)
+    for begin, end, message in (
+        ([0], [], "axis 0 is 1 in tensor 0 and 0 in tensor 1"),
+        ([0], [1, 1, 1], "axis 0 is 1 in tensor 0 and 3 in tensor 1"),
+        ([0] * 3, [1] * 3, "cannot view 6 elements as (2, 2)"),
+    ):
+        with pytest.raises(relay.RelayError) as caught:
+            machine.run([x, np.array(begin, "int64"), np.array(end, "int64")])
+        assert message in str(caught.value) and "y: Slice(x, b, e)" in str(caught.value)

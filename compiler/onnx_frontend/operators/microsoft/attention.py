@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from .....shape_funcs.frozen_dataclass import frozen
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
@@ -14,7 +14,7 @@ from ..elementwise import number
 from ..vectors import extent
 
 
-@dataclass(frozen=True)
+@frozen
 class _Heads:
     """The operands: ``[batch, heads, positions, size]``; keys and values of earlier positions come first."""
 

@@ -5,11 +5,10 @@ Positions and weights of an axis are computed in float64 from its sizes, which m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .....ops.core.tensor_types import computed_in, is_float
+from .....shape_funcs.frozen_dataclass import frozen
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
@@ -27,7 +26,7 @@ def _float(x: Expr) -> Expr:
     return relay.cast(x, "float64")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Axis:
     """An axis to resize: its number, its size before and after as int64, the scale and the region as float64 scalars."""
 
@@ -38,7 +37,7 @@ class _Axis:
     region: tuple[Expr, Expr] | None
 
 
-@dataclass(frozen=True)
+@frozen
 class _Mode:
     """The attributes of a resize: interpolation, coordinates, rounding, and what is outside."""
 

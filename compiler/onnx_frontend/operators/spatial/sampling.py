@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
+from .....shape_funcs.frozen_dataclass import frozen
 from ....builder.build import const
 from ....builder.operator_functions import operators as relay
 from ....ir.expr import Expr
@@ -41,7 +41,7 @@ def max_roi_pool(node: Node, x: Expr, rois: Expr) -> Expr:
 # ---- regions -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Samples:
     """The samples of regions along one axis, ``[regions, bins, samples]``.
 
