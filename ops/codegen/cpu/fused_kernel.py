@@ -15,6 +15,7 @@ from ...core.group import Group
 from ...core.tensor_types import is_float
 from ...native.jit import block_transpose, vector_hints
 from ...native.threads import work_partition
+from ..group_memo import per_group
 from ..loop_nest import vector_math
 from ..loop_nest.expression_text import Python, element_of, indented, unless_empty
 from ..loop_nest.linear_index import Lowered, flat, general, without_broadcast
@@ -35,8 +36,9 @@ BODIES = {name: f for module in _MODULES for name, f in vars(module).items() if 
 _CALLS = re.compile(r"\b[a-z]\w*(?=\()")
 
 
+@per_group
 def source(group: Group) -> KernelSource:
-    """The kernel of a group of fusable operators: plain Python in the subset that numba compiles.
+    """The kernel of a group of fusable operators: plain Python in the subset of native functions.
 
     Equal groups give equal text.  Raises TooComplex if the operators should not have been fused.
     """

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ....shape_funcs.frozen_dataclass import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class KernelSource:
     """A kernel as text: ``text`` defines the function ``entry(argv, n)``, which returns a status.
 

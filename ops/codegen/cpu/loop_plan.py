@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...core.group import Group
+from ..group_memo import per_group
 from ..loop_nest.inlining import Nest, nest_of
 from ..loop_nest.reduction import fold_dtype
 from ..loop_nest.row_passes import folds, rows
@@ -10,14 +13,23 @@ from ..loop_nest.row_passes import folds, rows
 
 def plan(group: Group, ref: int) -> Nest:
     """The loop nest that computes one result.  Raises TooComplex."""
+    return plans(group)[group.results.index(ref)]
+
+
+def plans(group: Group) -> tuple[Nest, ...]:
+    """The loop nest of each result, in order.  Raises TooComplex."""
+    return _plans(replace(group, implementation="", in_place=(), workspace=False))  # these decide no loop
+
+
+@per_group
+def _plans(group: Group) -> tuple[Nest, ...]:
+    return tuple(_plan(group, ref) for ref in group.results)
+
+
+def _plan(group: Group, ref: int) -> Nest:
     if not folds(group, ref):
         return nest_of(group, ref)
     found = rows(group, ref, fold_dtype)
     if not found.folds:  # of the reductions only the sizes are read
         return nest_of(group, ref)
     return nest_of(group, ref, columns=True) if found.innermost_kept else found
-
-
-def plans(group: Group) -> list[Nest]:
-    """The loop nest of each result, in order.  Raises TooComplex."""
-    return [plan(group, ref) for ref in group.results]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, const, dim, total
+from ....shape_funcs.symbolic.dim import Dim, const, dim, substitute, sym, total
 from ...analysis.cost import PER_NS
 from ...core.group import Group
 from ...core.op import Op
@@ -65,7 +65,7 @@ def workspace(group: Group) -> Dim:
     kernel = group.kernel_on(HOST)
     if kernel is None or kernel.in_python:
         return dim(0)
-    wrapper = _Wrapper(group, kernel)
+    wrapper = _Wrapper(group, kernel, is_opened=False)
     wrapper.source()
     return total(buffer.nbytes for buffer in wrapper.buffers.values())
 
@@ -91,6 +91,26 @@ def operands(group: Group) -> list[tuple[int | None, GroupTensor, Any]]:
     return out + [(params + i, t, None) for i, t in enumerate(node.outputs)]
 
 
+def _opened(group: Group, kernel: Kernel) -> Group:
+    """The group with every size unknown: the lengths of its buffers are then the same text for calls of any sizes.
+
+    The group itself if a buffer's length depends on which sizes are known.
+    """
+    known: dict[Dim, Dim] = {}
+
+    def opened(tensor: GroupTensor, name: str) -> GroupTensor:
+        shape = [d if const(d) is None else sym(f".{name}.{axis}") for axis, d in enumerate(tensor.shape)]
+        known.update((o, d) for o, d in zip(shape, tensor.shape, strict=True) if o is not d)
+        return replace(tensor, shape=tuple(shape))
+
+    params = tuple(opened(t, f"in{k}") for k, t in enumerate(group.params))
+    (node,) = group.nodes
+    outputs = tuple(opened(t, f"out{k}") for k, t in enumerate(node.outputs))
+    made = replace(group, params=params, nodes=(replace(node, outputs=outputs),))
+    buffers = [replace(b, length=substitute(b.length, known)) for b in kernel.buffers(made.call_on())]
+    return made if buffers == list(kernel.buffers(group.call_on())) else group
+
+
 class _Lengths(Sizes):
     """The lengths of buffers as text."""
 
@@ -110,10 +130,14 @@ class _Lengths(Sizes):
 
 
 class _Wrapper:
-    """Writes the text of one kernel; ``over``: the tensors, by number, that have the address of other tensors."""
+    """Writes the text of one kernel; ``over``: the tensors, by number, that have the address of other tensors.
 
-    def __init__(self, group: Group, kernel: Kernel, over: Mapping[int, int] | None = None) -> None:
+    ``is_opened``: whether the text computes the lengths of buffers from all sizes, known or not (see ``_opened``).
+    """
+
+    def __init__(self, group: Group, kernel: Kernel, over: Mapping[int, int] | None = None, is_opened: bool = True) -> None:
         self.group, self.kernel, self.over, self.attrs = group, kernel, bool(over), group.nodes[0].attrs
+        self.sized = _opened(group, kernel) if is_opened else group
         tensors = operands(group)
         if over:
             tensors = [(None if place is None else over.get(place, place), tensor, value) for place, tensor, value in tensors]
@@ -140,7 +164,8 @@ class _Wrapper:
             self.arguments.append("counts")
         self._scratch()
         library = self._library(dtypes)
-        constants = [f"{name}={value!r}" for name, value in self.kernel.attrs(self.attrs).items()]
+        taken = body.__code__.co_varnames[: body.__code__.co_argcount]
+        constants = [f"{name}={value!r}" for name, value in self.kernel.attrs(self.attrs).items() if name in taken]
         call = f"{body.__name__}({', '.join(self.arguments + constants)})"
         if self.buffers:
             self.lines += self._in_buffers(call)
@@ -249,13 +274,13 @@ class _Wrapper:
             self.lines.append(f"{name} = array_{dtype}_{rank}d({address}, ({', '.join(sizes)}))")
 
     def _scratch(self) -> None:
-        for i, buffer in enumerate(self.kernel.buffers(self.group.call_on())):
+        for i, buffer in enumerate(self.kernel.buffers(self.sized.call_on())):
             self.buffers[f"b{i}"] = buffer
             self.arguments.append(f"b{i}")
 
     def _in_buffers(self, call: str) -> list[str]:
         """The call of the body, with its buffers laid out in the workspace, or in a block that is allocated for the call."""
-        lengths, layout, arrays = _Lengths(self.group), ["needed = 0"], list[str]()
+        lengths, layout, arrays = _Lengths(self.sized), ["needed = 0"], list[str]()
         for name, b in self.buffers.items():
             length = lengths.size(b.length)
             layout += [

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim
 from ...analysis.cost import cost_of
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in
@@ -29,7 +30,7 @@ SCAN_BLOCK = 256
 CHEAP = 8
 
 
-@dataclass(frozen=True)
+@frozen
 class StoredCell:
     """A cell whose values are stored for a row: the first pass that reads them, the buffer's name, and the offset."""
 

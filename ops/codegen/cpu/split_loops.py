@@ -6,8 +6,9 @@ out[i] = a[i] if i < n else b[i - n]        becomes        out[i] = a[i] up to n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, max_, min_
 from ..loop_nest.expression import APPLY, AXIS, LITERAL, SELECT, SIZE, Cells, substituted
 from ..loop_nest.inlining import Nest
@@ -16,7 +17,7 @@ from ..loop_nest.inlining import Nest
 MAX_SEGMENTS = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Segment:
     """A nest specialised to the indices ``start`` to ``stop`` of the innermost loop."""
 

@@ -8,8 +8,9 @@ transposition, else in a small buffer that the loops over the tile read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import const, product
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
@@ -28,7 +29,7 @@ ROWS, SIDE = 256, 64
 SHORTEST = 8
 
 
-@dataclass(frozen=True)
+@frozen
 class TransposedLoad:
     """A load (cell ``cell`` of a table) that is contiguous along loop ``along``; the result is contiguous along ``across``.
 

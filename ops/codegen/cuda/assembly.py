@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape, all_, const, dim, min_, not_, product, where
 from ...core.tensor_types import HALVES, is_float
 from .cuda_program import (
@@ -28,7 +29,7 @@ from .cuda_program import (
 MAX_BLOCKS = 2**30
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameter:
     """A kernel's parameter: ``kind`` is ``int64`` or a pointer type; ``argument`` is passed unless a launch overrides it."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, dim, min_, product
 from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
@@ -44,7 +44,7 @@ template <class T> DEVICE void copy_runs(T* to, const T* from, int64 outer, int6
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """A parameter that is one whole part of the result."""
 

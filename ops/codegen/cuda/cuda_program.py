@@ -6,20 +6,20 @@ int64 vector of counts.  Every kernel argument is a 64-bit word: an address or a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape
 
 
-@dataclass(frozen=True)
+@frozen
 class Data:
     """The address of the first element of the tensor at ``position``."""
 
     position: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Size:
     """An int64 over the sizes of the tensors, computed at each launch.
 
@@ -29,38 +29,38 @@ class Size:
     dim: Dim | int
 
 
-@dataclass(frozen=True)
+@frozen
 class Word:
     """A constant int64."""
 
     value: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Scratch:
     """The address of workspace number ``index``: uninitialised, aligned to 256 bytes, private to this launch."""
 
     index: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Fault:
     """The address of the machine's fault word, to be passed to ``fail`` (see ``prelude``)."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """The number of the launching instruction, to be passed to ``fail``."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Handle:
     """The handle of a library, by name: ``cublas``."""
 
     library: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Address:
     """The host address of a constant of ``nbytes`` bytes that lives as long as the machine: an argument that libraries read
     through a pointer."""
@@ -72,7 +72,7 @@ Argument = Data | Size | Word | Scratch | Fault | Site | Handle | Address
 Extent = Dim | int
 
 
-@dataclass(frozen=True)
+@frozen
 class Launch:
     """One launch of the kernel ``entry`` of the text.  Nothing is launched for a grid of size 0."""
 
@@ -83,7 +83,7 @@ class Launch:
     shared_bytes: Extent = 0  # of dynamic shared memory
 
 
-@dataclass(frozen=True)
+@frozen
 class LibraryCall:
     """One call of a library's C function by address, on the machine's stream; its status must be 0.
 
@@ -96,7 +96,7 @@ class LibraryCall:
     unless: Extent = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class CudaSource:
     """``text``: CUDA C without the prelude; its kernels are ``extern "C" __global__ void entry(...)``.
 
@@ -109,7 +109,7 @@ class CudaSource:
     scratch: tuple[Extent, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Operand:
     """A tensor of an OPAQUE operator's call.  ``position`` is None for a literal of the group with the value ``value``."""
 
@@ -119,7 +119,7 @@ class Operand:
     value: Any = None
 
 
-@dataclass(frozen=True)
+@frozen
 class OpaqueCall:
     """An OPAQUE operator's call, the argument of ``Kernel.cuda``: inputs (tuples flattened), results, position of the counts."""
 

@@ -8,15 +8,15 @@ are added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ...core.tensor_types import HALVES, ITEMSIZE, computed_in, int_range, is_float
 from ..loop_nest.scalar_functions import SCALAR_FUNCTIONS
 from .assembly import literal
 
 
-@dataclass(frozen=True)
+@frozen
 class Fold:
     """A reduction as CUDA C.
 

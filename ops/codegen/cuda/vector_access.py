@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ...core.tensor_types import ITEMSIZE
 from ..loop_nest.expression import APPLY, AXIS, GUARD, LITERAL, LOAD, Cell
 from ..loop_nest.linear_index import Lowered, Table
@@ -16,7 +17,7 @@ ACCESS = 16
 MAX_CELLS = 250
 
 
-@dataclass(frozen=True)
+@frozen
 class Packed:
     """An element as a function of two loops: the innermost one now counts packs, and one more counts the elements of a pack.
 

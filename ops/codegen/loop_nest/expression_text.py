@@ -69,7 +69,7 @@ class Language(ABC):
 
 
 class Python(Language):
-    """Python in the subset that numba compiles.  ``leave``: statements that precede a return."""
+    """Python in the subset of native functions.  ``leave``: statements that precede a return."""
 
     def __init__(self, leave: Sequence[str] = ()) -> None:
         self.leave = tuple(leave)
@@ -147,5 +147,5 @@ def unless_empty(extents: list[str], lines: list[str]) -> list[str]:
 
 
 def element_of(array: str, offset: str) -> str:
-    """An element of an array in Python: the index is unsigned, because numba would count a negative index from the end."""
+    """An element of an array in Python: the index is unsigned, because a negative index counts from the end."""
     return f"{array}[{offset if offset.isdigit() else f'uint64({offset})'}]"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....shape_funcs.defs.reduce import reduced_axes
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim
 from ...core.compute import Load, Scalar, Value
 from ...core.group import Group, Node
@@ -21,7 +21,7 @@ class TooComplex(Exception):
     """The operators of a group read so many different elements per result element that they should not be fused."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Nest:
     """The loop nest that computes one result.
 

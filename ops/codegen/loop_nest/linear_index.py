@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...core.group import Group
 from .expression import APPLY, AXIS, CAST, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell, Cells
@@ -52,7 +53,7 @@ class Table(Cells):
         return total
 
 
-@dataclass(frozen=True)
+@frozen
 class Lowered:
     """A loop nest ready to be written: ``extents`` of its loops, the element to fold or store, and its ``offset``.
 

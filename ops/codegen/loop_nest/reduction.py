@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ...core.tensor_types import computed_in, int_range, is_float
 from .scalar_functions import SCALAR_FUNCTIONS, cast_text, literal_text
 
@@ -12,7 +12,7 @@ from .scalar_functions import SCALAR_FUNCTIONS, cast_text, literal_text
 RUN = 4096
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """Up to RUN neighbouring elements folded in their own dtype: state and step of the fold, and the statement for the run."""
 
@@ -21,7 +21,7 @@ class Run:
     join: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class BlockScan:
     """A fast scan of neighbouring elements: a fold of them, the condition ``nothing`` that none changes the outer fold, and the
     statements of a loop that finds the element that does."""
@@ -31,7 +31,7 @@ class BlockScan:
     find: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Fold:
     """A reduction as statements.
 

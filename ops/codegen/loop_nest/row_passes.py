@@ -10,10 +10,11 @@ computes the folds that depend on no fold, pass 1 those that depend on a fold of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ....shape_funcs.defs.reduce import reduced_axes
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Shape, const, dim
 from ...core.group import Group, Node
 from ...core.op import OpPattern
@@ -24,7 +25,7 @@ from .inlining import Inliner, Nest, TooComplex
 FoldDtype = Callable[[str, str, Any], str]
 
 
-@dataclass(frozen=True)
+@frozen
 class RowFold:
     """One fold over a row: its result is the local ``name`` of dtype ``dtype``, known after pass ``step``."""
 
@@ -36,7 +37,7 @@ class RowFold:
     step: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Rows(Nest):
     """A Nest with folds: ``element`` is the result's and may depend on ``folds`` (LOCAL cells with their names).
 

@@ -10,13 +10,12 @@ functions of float32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ....shape_funcs.frozen_dataclass import frozen
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float, is_integer
 from . import vector_math
 
 
-@dataclass(frozen=True)
+@frozen
 class Texts:
     """``text`` for every dtype of the first argument, overridden per kind by ``real``, ``signed`` or ``unsigned``, and for
     float32 by ``single``."""
@@ -37,7 +36,7 @@ class Texts:
         return template
 
 
-@dataclass(frozen=True)
+@frozen
 class ScalarFunction(Texts):
     """The Python text, and the CUDA C text if it differs (``cuda``).
 

@@ -134,3 +134,20 @@ def test_what_is_not_finite_makes_a_row_nan_as_on_the_cpu(length: int, axis: int
     assert np.isnan(expected[[0, 1, 2, 4]]).all() and np.isfinite(expected[[3, 5]]).all()
     np.testing.assert_allclose(result, expected, rtol=1e-5)
     assert result[3, 0] == 0
+
+
+# ---- attention -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.extensive(dtype=("float32",))
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_attention(dtype: str) -> None:
+    rng = np.random.default_rng(8)
+    for m, n, batch, heads, d, e in ((1, 5, 2, 3, 7, 2), (3, 130, 1, 2, 4, 130), (2, 1, 1, 1, 1, 1), (2, 0, 1, 2, 3, 4)):
+        shapes = (m, batch, heads, d), (n, batch, heads, d), (n, batch, heads, e), (batch, heads, m, n)
+        query, key, value, bias = (rng.standard_normal(shape).astype(numpy_dtype(dtype)) for shape in shapes)
+        scores = 0.5 * np.einsum("mbhd,nbhd->bhmn", query.astype(float), key.astype(float)) + bias.astype(float)
+        expected = np.einsum("bhmn,nbhe->mbhe", softmax(scores, -1), value.astype(float))
+        (result,), status, _ = run("nn.attention", [query, key, value, bias], scale=0.5)
+        assert status == 0
+        np.testing.assert_allclose(result.astype(float), expected, rtol=TOLERANCE[dtype] * 10, atol=TOLERANCE[dtype] * 10)

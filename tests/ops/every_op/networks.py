@@ -46,6 +46,21 @@ def matmul(d: Draw, name: str) -> Call:
     return call([a, b], lambda: product(left, right), transpose_a=ta, transpose_b=tb, tolerance=10)
 
 
+@recipe("nn.attention")
+def attention(d: Draw, name: str) -> Call:
+    m, n, b, h = d.dims(4)
+    width, columns = d.pick((3, 5), (40, 33), (1, 64))
+    query, key = d.array((m, b, h, width)), d.array((n, b, h, width))
+    value, bias = d.array((n, b, h, columns)), d.array((b, h, m, n))
+
+    def wanted() -> np.ndarray:
+        scores = 0.25 * np.einsum("mbhd,nbhd->bhmn", wide(query), wide(key)) + wide(bias)
+        powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+        return np.einsum("bhmn,nbhe->mbhe", powers / powers.sum(-1, keepdims=True), wide(value))
+
+    return call([query, key, value, bias], wanted, scale=0.25, tolerance=20)
+
+
 @recipe("nn.softmax", "nn.log_softmax", "nn.fast_softmax")
 def softmax(d: Draw, name: str) -> Call:
     x = d.array(d.shape(1))

@@ -19,6 +19,7 @@ from relayvm.ops.core.tensor_types import DTYPES, HALVES, Tensor, numpy_dtype
 from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.ops.native import memory
 from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit.halves import scalar_types
 from relayvm.ops.native.object_layout import TENSOR
 from relayvm.ops.native.threads import team
@@ -115,7 +116,7 @@ class Descriptors:
 def plain(text: str) -> Callable[[int, int], int]:
     """The kernel as plain Python."""
     namespace = dict(TWINS)
-    exec(compile(text, "<kernel>", "exec"), namespace)
+    define("kernel", text, namespace)
     return namespace["kernel"]
 
 
@@ -154,6 +155,6 @@ def compiled(text: str) -> Callable[[int, int], int]:
     used = ("load_i64", "tensor", "alloc", "free")
     named = {name: getattr(memory, name) for name in used}
     namespace = {**memory.ARRAYS, **named, **BODIES, "math": math, **scalar_types()}
-    exec(compile(text, "<kernel>", "exec"), namespace)
+    define("kernel", text, namespace)
     address = kernel_store.address_of(memory.native(namespace["kernel"]), "int32(int64, int64)", "kernel")
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(address)

@@ -149,7 +149,7 @@ SPLIT = {
         [DATA, regions(10)[:, 1:] / 12, np.arange(10, dtype="int32") % 2],
         {"crop_size": (4, 5)},
     ),
-    "nn.dense_panels": ([DATA[0, 0], np.linspace(-1, 1, 2 * 11 * 64, dtype="float32").reshape(2, 11, 64)], {"units": 70}),
+    "nn.dense_panels": ([DATA[0, 0], np.linspace(-1, 1, 5 * 11 * 16, dtype="float32").reshape(5, 11, 16)], {"units": 70}),
     "nn.sparse_dense": (
         [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
         {},

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native import memory
 from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit.halves import CONVERSIONS
 from relayvm.ops.native.memory import array_float32, native  # type: ignore[attr-defined]
 
@@ -32,7 +33,7 @@ def loop(halves, singles, n):
 def loop(dtype: str, statement: str) -> Callable[[np.ndarray, np.ndarray], None]:
     """Machine code that runs over an array of halves ``x`` and one of float32 ``y``."""
     names: dict[str, Any] = {"array_float32": array_float32, f"array_{dtype}": memory.ARRAYS[f"array_{dtype}"]}
-    exec(_LOOP.format(dtype=dtype, statement=statement), names)
+    define("loop", _LOOP.format(dtype=dtype, statement=statement), names)
     address = kernel_store.address_of(native(names["loop"]), "int64(int64, int64, int64)")
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(address)
 

@@ -11,6 +11,7 @@ from scipy import special
 
 from relayvm.ops.codegen.loop_nest import vector_math
 from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.memory import array_float32, native
 
 #: By name: what numpy says in float64.
@@ -33,7 +34,7 @@ def kernel(source, target, n):
 def machine_code(name):
     """The function over arrays."""
     namespace = {"array_float32": array_float32, name: getattr(vector_math, name)}
-    exec(TEXT.format(name=name), namespace)
+    define("test", TEXT.format(name=name), namespace)
     address = kernel_store.address_of(native(namespace["kernel"]), "int32(int64, int64, int64)", f"test_{name}")
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 3)(address)
 

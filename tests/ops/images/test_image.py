@@ -277,6 +277,14 @@ def test_grid_sample_as_machine_code(method: str, padding: str) -> None:
         check_sampled(rng.standard_normal(shape).astype(np.float32), grid, compiled, method=method, padding_mode=padding)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_dtype_of_a_grid_decides_its_halves(dtype: str) -> None:
+    """-0.2 of 5 elements is at 1.5 after rounding to float32; -0.20000000298 is at 1.49999999."""
+    data, grid = np.arange(5, dtype=np.float32).reshape(1, 1, 5, 1), np.array([0, np.float32(-0.2)], dtype).reshape(1, 2, 1, 1)
+    result = call("image.grid_sample", [data, grid], get("image.grid_sample").attrs("nearest", align_corners=False))
+    assert result.item() == (2 if dtype == "float32" else 1)
+
+
 @pytest.mark.parametrize("run", [plain, compiled])
 def test_places_that_no_network_should_give(run: Any) -> None:
     data = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)
