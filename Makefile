@@ -25,6 +25,9 @@ PROBE   := import sys, venv, ensurepip; raise SystemExit(sys.version_info < (3, 
 PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(PROBE)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
+# Without bytecode each worker of the tests compiles the modules that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check lint types layers docs bench fuzz gpu clean
 

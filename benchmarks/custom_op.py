@@ -1,4 +1,4 @@
-"""A user's operators against equal built-in operators, on 16 MiB: an expression, and a numba kernel.
+"""A user's operators against equal built-in operators, on 16 MiB: an expression, and a kernel.
 
 python benchmarks/custom_op.py [--check]     # --check: exits with 1 if a user's operator takes more than 1.2 times as long
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from ..ops.core.similar_names import nearest
 from ..ops.core.tensor_types import DTYPES, TensorType, dim_text
 from ..ops.strategy.implementation import HOST
+from ..shape_funcs.frozen_dataclass import frozen
 from ..shape_funcs.symbolic.dim import SYM, Dim, const
 from ..vm.api.argument_errors import a_mapping, wrong
 from ..vm.api.executable import Executable
@@ -26,6 +26,7 @@ from .ir.pass_context import PassContext
 from .onnx_frontend.reading import is_model_file
 from .pipeline import context_of, lower
 from .text.parser import as_source, parse
+from .transform.inlining import inline
 from .transform.pass_context import context_options
 from .tuning.remember import Tuning, preferred_for, remember
 
@@ -78,7 +79,7 @@ def _compiled_model(path: Path, device: str, settings: Config, tuning: Tuning) -
     return cached(path, device, settings, tuning, compiled)
 
 
-@dataclass(frozen=True)
+@frozen
 class Lowered:
     """A module after every pass, with its context and configuration."""
 
@@ -96,7 +97,7 @@ def lowered(
 ) -> Lowered:
     """``mod`` after every pass; raises as ``compile``.  ``who`` is named in messages about the arguments."""
     device = device_of(target)
-    module = bind_params(as_module(mod, who), a_mapping(params, f"{who}: params", "parameters of @main by name"))
+    module = bind_params(inline(as_module(mod, who)), a_mapping(params, f"{who}: params", "parameters of @main by name"))
     preferred = preferred_for(module, settings, device, tuning)
     found = lower(module, settings, device, preferred)
     remember(preferred)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any
 
 from ..ops.core.op import REGISTRY
 from ..ops.core.similar_names import alternatives
+from ..shape_funcs.frozen_dataclass import frozen
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import ConfigError
 
@@ -31,7 +31,7 @@ _FORCE_DOC = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Config:
     """A configuration.  ``Config.of`` reads keys and values as users write them.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.metadata
 import json
 import time
 from collections import Counter
@@ -71,6 +70,8 @@ def cached(
 
 def key_of(path: Path, target: str, settings: Config, tuning: Tuning) -> CacheKey | None:
     """The key of a model's executable; None if the file cannot be read, or its executable depends on more than the key."""
+    from importlib.metadata import version
+
     sources = _sources()
     digest = _digest_of(path)
     if sources is None or digest is None or _has_foreign_converters():
@@ -81,7 +82,7 @@ def key_of(path: Path, target: str, settings: Config, tuning: Tuning) -> CacheKe
         "config": ",".join(f"{key}={value}" for key, value in settings.texts().items()),
         "records": NONE if tuning.mode == OFF else _records(),
         "sources": sources,
-        "onnx": importlib.metadata.version("onnx"),
+        "onnx": version("onnx"),
         **machine_fields(target, ["blas"]),
         **code_fields(target),
     }

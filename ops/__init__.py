@@ -7,6 +7,7 @@ from .core import composite
 from .defs import (
     adt_ops,
     all_class_nms,
+    attention,
     blocks,
     broadcast,
     casting,
@@ -58,6 +59,7 @@ from .defs import (
 __all__ = [
     "adt_ops",
     "all_class_nms",
+    "attention",
     "blocks",
     "broadcast",
     "casting",

@@ -31,7 +31,7 @@ MARKERS = (
     "parameters have values of `kept`",
 )
 #: ``check`` and ``test`` draw one in so many examples of a property, and not fewer than FEWEST.
-PART, FEWEST = 5, 10
+PART, FEWEST = {"check": 20, "test": 5}, 10
 #: In pytest's cache: for each file a hash of its text, and the tests that were skipped.
 SKIPPED = "relayvm/skipped_by_check"
 #: Audit events that exclude a test from ``check``.
@@ -55,7 +55,7 @@ def belongs(tier: str | None, extensive: bool, drawn: bool) -> bool:
 
 def examples(number: int) -> int:
     """The number of examples, out of ``number``, that a property draws in this run."""
-    return number if _tier in (None, "rest") else max(number // PART, min(number, FEWEST))
+    return max(number // PART[_tier], min(number, FEWEST)) if _tier in PART else number
 
 
 def is_extensive(markers: Iterable[pytest.Mark], parameters: Mapping[str, Any]) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from ..shape_funcs.frozen_dataclass import frozen
 
 #: Environment variable with the number of threads of kernels.
 THREADS_VARIABLE = "RELAYVM_NUM_THREADS"
@@ -14,7 +16,7 @@ CHECK_VARIABLE = "RELAYVM_CHECK"
 POISON_VARIABLE = "RELAYVM_POISON"
 
 
-@dataclass(frozen=True)
+@frozen
 class Environment:
     """The environment variables of the runtime.
 
@@ -33,7 +35,7 @@ class Environment:
         return Environment(of(THREADS_VARIABLE), of(CHECK_VARIABLE, "0") not in ("", "0"), of(POISON_VARIABLE, "0") != "0")
 
 
-@dataclass(frozen=True)
+@frozen
 class RuntimeOptions:
     """The arguments of a ``VirtualMachine`` besides its executable; see there for their meaning."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from ...shape_funcs.frozen_dataclass import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class NotPlanned:
     """Names of operators (``*`` matches any letters) and the reason in one line."""
 

@@ -34,6 +34,8 @@ class Namespace:
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # no operator's name; inspection asks for such names often, and similar names take time
+            raise AttributeError(f"there is no relay.{self._prefix}{name}", name=name, obj=self)
         full = self._prefix + name
         if full in COMPOSED:
             return COMPOSED[full]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float, numpy_dtype
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics.source import InputError
 from ..comparison.result_check import Mismatch, ResultsUnexpected, Tolerance, leaves, mismatches
 from .array_files import read_arrays
 from .summary import name_of
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """Comparison of results with ``file``.  ``within``: the tolerances, in words.  ``mismatches``: outputs that differ."""
 

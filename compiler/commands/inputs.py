@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ...ops.core.tensor_types import (
     is_integer,
     numpy_dtype,
 )
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import SYM, Dim, const
 from ...vm.bytecode.executable import VMFunction
 from ...vm.diagnostics import codes
@@ -37,7 +38,7 @@ _FILLED = re.compile(r"([a-z]+\d*)(?:\[([^\]]*)\])?=(.*)", re.DOTALL)
 _VALUE = "a value"
 
 
-@dataclass(frozen=True)
+@frozen
 class Wanted:
     """The inputs as the command line gives them: ``dims`` by name, the others by parameter (``x``, in a tuple ``x.0``).
 

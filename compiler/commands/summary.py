@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from ...ops.core.tensor_types import TensorType, Type
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.atomic_file import whole_file
 from ...vm.diagnostics.source import ConfigError
 
@@ -20,7 +20,7 @@ SMALL = 64
 ONE, SEVERAL = ".npy", ".npz"
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """One tensor of a result; ``path``: its position (empty: the result itself; ``0``, ``1.0`` in tuples)."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ...ops.core.similar_names import did_you_mean
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics.source import InputError
 from ...vm.report.profile_report import Profile
 from ...vm.runtime.state_layout import COUNTERS
@@ -47,7 +47,7 @@ class ConditionError(ValueError):
 Values = Mapping[tuple[str, str], float]
 
 
-@dataclass(frozen=True)
+@frozen
 class Condition:
     """A parsed condition.  ``text``: the source."""
 

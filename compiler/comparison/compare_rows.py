@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.report.profile_data import COPY_NAMES
 from ...vm.report.profile_report import Profile
 from ...vm.report.series import Key, Series
@@ -21,7 +22,7 @@ COUNTERS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Difference:
     """One entry of the profiles (a kernel, copy, ... or figure) on every side: medians per run.  None: a side lacks the entry.
 
@@ -80,7 +81,7 @@ class Difference:
 Samples = tuple[float, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Draft:
     """A row without verdicts: a time's samples by side, empty for a side that lacks the entry."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.executable import DEVICES
 from ...vm.report.profile_data import COPY_NAMES
 from ...vm.report.profile_report import Profile
@@ -23,7 +23,7 @@ SHOWN_PART = 0.01
 _DROPPABLE = (2, 5, 4)
 
 
-@dataclass(frozen=True)
+@frozen
 class TextTable:
     """A table before layout: cells as text, and a tone for each row: ``better``, ``worse`` or ``other`` than
     the first side, or none (empty).  The last column is the name.  ``droppable``: columns that a narrow screen may omit,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.report.profile_report import Profile
 from ...vm.report.series import Key
 from .compare_rows import RUN, Difference, differences
@@ -17,7 +17,7 @@ from .significance import ALPHA, CONFIDENCE, geometric_mean
 SCHEMA = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class Method:
     """The method of measurement.
 
@@ -36,7 +36,7 @@ class Method:
     tolerance: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Case:
     """One binding of the unknown sizes, named after the sizes, and the profile of every side with this binding."""
 
@@ -44,7 +44,7 @@ class Case:
     profiles: tuple[Profile, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class GeometricMean:
     """A time in all cases: the geometric mean of its ratio to the first side, for each side (the first: 1)."""
 
@@ -52,7 +52,7 @@ class GeometricMean:
     ratios: tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class ComparisonData:
     """One program on two or more ``sides`` (their names), in one or more cases, without its texts: see ``Comparison``.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...ops.core.tensor_types import is_float
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, InputError, RelayError
 
@@ -47,7 +48,7 @@ class Limits(NamedTuple):
         return f"rtol {self.rtol:g}, atol {self.atol:g}" + (" of the largest value" if self.scaled else "")
 
 
-@dataclass(frozen=True)
+@frozen
 class Tolerance:
     """Tolerances as given on the command line, by output (``0``, ``1.0`` in tuples; empty: all outputs).
 
@@ -95,7 +96,7 @@ class Element(NamedTuple):
     second: Any
 
 
-@dataclass(frozen=True)
+@frozen
 class Mismatch:
     """A differing output of two results.  ``kinds``: dtype and shape, or "a tuple of n"; equal if elements differ.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ...shape_funcs.frozen_dataclass import frozen
 
 #: The probability that a whole table of equal rows shows a difference.
 ALPHA = 0.05
@@ -16,7 +17,7 @@ _RESAMPLES = 2000
 _SEED = 7
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """B against A.  ``ratio``: of the medians; ``low``, ``high``: the ends of its bootstrap interval; ``p``: the p-value of Mann
     and Whitney's U, corrected for the number of rows in the table (Holm)."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...shape_funcs.frozen_dataclass import frozen
 from .min_cut import Network
 
 #: The item of everything fixed to the host, and of everything fixed to the target.
@@ -31,7 +32,7 @@ ON_HOST, ON_TARGET = 0, 1
 MAX_RANKS = 8
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Region:
     """Code that runs as a whole or not at all, inside the region ``outer``."""
 

@@ -32,6 +32,7 @@ from ...ops.defs.adt_ops import NO_MATCH, RECORD_OPERATORS
 from ...ops.defs.machine_ops import ALLOC_CLOSURE, ASSERT_SAME_SIZE, ASSERT_SHAPE, DEVICE_COPY, ON_DEVICE, STOP_FUSION
 from ...ops.defs.transform import ShapeOfAttrs
 from ...ops.strategy.implementation import HOST
+from ...shape_funcs.frozen_dataclass import frozen
 from ..ir.anf import values
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, let_chain
@@ -45,7 +46,7 @@ from .tensor_bytes import is_small, nbytes_of
 Slot = Value | tuple[Any, ...] | None
 
 
-@dataclass(frozen=True)
+@frozen
 class _Signature:
     """The slots of a function's parameters, and the item of its result."""
 

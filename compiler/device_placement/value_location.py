@@ -19,6 +19,7 @@ from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, TupleType, Type, array_bytes
 from ...ops.defs import machine_ops
 from ...ops.strategy.implementation import HOST
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Shape, const, fresh
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
@@ -27,7 +28,7 @@ from ..ir.anf import Names
 from ..ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, TupleGetItem, Var, make_lets, replace, type_of
 
 
-@dataclass(frozen=True)
+@frozen
 class ValueLocation:
     """The location of a value: a variable on the host, a variable on the target, or both.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, reduce
 from importlib import import_module
 
 from ...ops.core.op import REGISTRY
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.relay_flags import RELAY_FLAGS
 from .relay_names import RelayName, relay_names, without_shape_function
 
 
-@dataclass(frozen=True)
+@frozen
 class Comparison:
     """A name of Relay's and its state here: ``same``, ``better`` or ``missing``; ``note``: the improvement, or the reason."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class RelayName:
     """A name of ``namespace``; ``parameters``: of a function that builds operators, with their defaults, else None."""
 

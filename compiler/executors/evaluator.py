@@ -9,13 +9,13 @@ position uses none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...ops.core.op import Op
 from ...ops.native.status import NO_MATCH, STATUS
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.codes import Code
 from ...vm.diagnostics.source import Span, TypeCheckError, VMError
@@ -60,7 +60,7 @@ class _Frame:
         return frame
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Closure:
     """A function value: the function and the frame of its definition.  Python may call it."""
 

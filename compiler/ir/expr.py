@@ -7,7 +7,7 @@ An expression object that occurs twice is evaluated once (``%0`` in the text).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -16,6 +16,7 @@ from ...ops.core.adt_types import GlobalTypeVar, TypeVar
 from ...ops.core.ndarray import NDArray
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType, Type
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.api.argument_errors import UnknownName, a_text
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, SourceText, Span
@@ -26,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True)
 class Expr:
     """An expression.  Python's operators on expressions build calls (see ``builder``)."""
 
@@ -79,7 +80,7 @@ class Expr:
         raise TypeError("an expression cannot be pickled, for it shares parts with others; pickle the IRModule it is in")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Var(Expr):
     """A local variable ``%name``, compared by identity, not by name.  ``annotation`` is the declared type."""
 
@@ -97,7 +98,7 @@ class Var(Expr):
         return self.annotation
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class GlobalVar(Expr):
     """``@name``: a function of the module."""
 
@@ -109,7 +110,7 @@ class GlobalVar(Expr):
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Constant(Expr):
     """A tensor known at compile time: ``data`` is C-contiguous and read-only, a copy of an array that could still be written.
 
@@ -147,7 +148,7 @@ def _is_frozen(data: np.ndarray) -> bool:
     return base is None or isinstance(base, bytes)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Tuple(Expr):
     fields: tuple[Expr, ...]
 
@@ -156,13 +157,13 @@ class Tuple(Expr):
         def __init__(self, fields: Sequence[Expr], *, span: Span | None = None, ty: Type | None = None) -> None: ...
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TupleGetItem(Expr):
     tuple_value: Expr
     index: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Call(Expr):
     """A call of ``op``, an operator or an expression whose value is a function.  ``attrs`` is the operator's attrs object.
 
@@ -184,7 +185,7 @@ class Call(Expr):
         ) -> None: ...  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Let(Expr):
     """``let %var = value; body``.  Chains are long: walk them with ``let_chain``, never by recursion."""
 
@@ -193,7 +194,7 @@ class Let(Expr):
     body: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class If(Expr):
     """``if (cond) true_branch else false_branch``.
 
@@ -206,7 +207,7 @@ class If(Expr):
     constructor: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Function(Expr):
     """``fn [type_params] (params) -> ret_type { body }``.  ``attrs["Primitive"] = 1`` marks a fused kernel."""
 
@@ -238,7 +239,7 @@ class Function(Expr):
         return replace(self, attrs={**self.attrs, a_text(name, "with_attr: the name"): value})
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Constructor(Expr):
     """A constructor of the type definition ``belong_to``: ``Cons`` with ``inputs`` ``(A, List[A])`` and number ``tag``."""
 
@@ -253,7 +254,7 @@ class Constructor(Expr):
         return self.name_hint
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TypeData:
     """A type definition: ``type List[A] { Cons(A, List[A]), Nil }``.  ``is_extern``: ``extern type Name``."""
 
@@ -264,7 +265,7 @@ class TypeData:
     span: Span | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class IRModule:
     """Functions by name, usually with ``main``, and type definitions by name.
 

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics.source import Span
 from .expr import Constructor, Expr, Var
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True)
 class Pattern:
     """A pattern of a clause; ``span`` is its place in the source, or None."""
 
     span: Span | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PatternWildcard(Pattern):
     """``_``: matches every value."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PatternVar(Pattern):
     """``%var``: matches every value and binds it."""
 
     var: Var
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PatternConstructor(Pattern):
     """``Cons(%head, _)``: matches the values that ``constructor`` made, and their fields by ``patterns``."""
 
@@ -36,14 +37,14 @@ class PatternConstructor(Pattern):
     patterns: tuple[Pattern, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PatternTuple(Pattern):
     """``(%a, _)``: matches a tuple, and its fields by ``patterns``."""
 
     patterns: tuple[Pattern, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Clause:
     """``lhs => rhs``."""
 
@@ -51,7 +52,7 @@ class Clause:
     rhs: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Match(Expr):
     """``match (data) { clauses }``: the first clause whose pattern matches.  Not ``complete`` (``match?``): there may be none."""
 
@@ -60,21 +61,21 @@ class Match(Expr):
     complete: bool = True
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RefCreate(Expr):
     """``ref(value)``: a new reference."""
 
     value: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RefRead(Expr):
     """``ref_read(ref)``: the value that the reference holds now."""
 
     ref: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RefWrite(Expr):
     """``ref_write(ref, value)``: store a value; the result is ``()``."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ops.strategy.implementation import HOST
+from ...shape_funcs.frozen_dataclass import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class PassContext:
     """The facts that decide how a module is lowered, apart from its functions and the enabled passes.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from ...shape_funcs.frozen_dataclass import frozen
 from .expr import IRModule
 
 Run = TypeVar("Run", bound=Callable[..., IRModule])
 
 
-@dataclass(frozen=True)
+@frozen
 class PassDeclaration:
     """``name``: Relay's name, or one of its kind.  ``requires``: the functions' names of passes that run before it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from ...ops.analysis.uses import reads
@@ -15,6 +15,7 @@ from ...ops.core.type_relation import PrimitiveShape, as_size, shape_program
 from ...ops.strategy.choice import FORCED, force
 from ...ops.strategy.conditions import Choice
 from ...ops.strategy.implementation import HOST
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import UNKNOWNS, Dim, const, dim, fresh, max_, postorder, substitute, where
 from ...shape_funcs.symbolic.registry import Check
 from .expr import Call, Function
@@ -26,7 +27,7 @@ SMALL_WORKSPACE = 4096
 _NOTHING = dim(0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Primitive:
     """A primitive function as the last passes see it: its group and its shape function.
 

@@ -49,10 +49,17 @@ def _function(function: Function) -> Function:
 
 
 class _FreeVars:
-    """The free variables of each chain."""
+    """The free variables of each chain, and the variables whose values are small."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Expr, frozenset[Var]]] = {}
+        self._small: dict[Var, bool] = {}
+
+    def is_small(self, var: Var) -> bool:
+        """Whether the value of a variable may wait for the next kill; asked at each binding while it waits."""
+        if var not in self._small:
+            self._small[var] = _is_small(var)
+        return self._small[var]
 
     def of(self, chain: Expr) -> frozenset[Var]:
         known = self._known.get(id(chain))
@@ -94,7 +101,7 @@ class _KillInserter:
                 self.waiting = []
             if isinstance(value, If):
                 value = self._branches(value, last, branch_live[i])
-            elif (isinstance(value, Call) and not isinstance(value.op, Op)) or any(not _is_small(v) for v in self.waiting):
+            elif (isinstance(value, Call) and not isinstance(value.op, Op)) or not all(map(self.free.is_small, self.waiting)):
                 self._flush()
             self.out.append((var, value))
             self._kill_after(i)

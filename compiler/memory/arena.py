@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ...vm.bytecode.verify import MAX_OFFSET
 from .in_place_reuse import Block
@@ -16,7 +16,7 @@ from .liveness import Liveness, Path
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True)
+@frozen
 class Arena:
     """Blocks of known sizes with their offsets in bytes; ``path``: the branches common to all blocks."""
 

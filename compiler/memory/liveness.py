@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ...ops.core.effect import Result, Role
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import TensorType
+from ...shape_funcs.frozen_dataclass import frozen
 from ..ir.anf import operands
 from ..ir.effects import effect_of
 from ..ir.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
@@ -55,7 +56,7 @@ class Storage:
         return path[: len(self.path)] == self.path
 
 
-@dataclass(frozen=True)
+@frozen
 class Launch:
     """A launch of a kernel."""
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from ...ops.analysis.views import Part, joined, parts
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import ITEMSIZE, tensor_bytes
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import POLY, Dim, Shape, const, dim, is_nonneg, substitute, total
 from ..ir.expr import Expr, GlobalVar, Var, tensor_type
 from .known_sizes import KnownSizes
@@ -37,7 +38,7 @@ from .liveness import EXTERNAL, LIVE_OUT, Launch, Liveness, Storage
 LINE_BYTES = 64
 
 
-@dataclass(frozen=True)
+@frozen
 class View:
     """``tensor`` aliases ``whole`` from element ``offset`` on."""
 
@@ -46,7 +47,7 @@ class View:
     offset: Dim
 
 
-@dataclass(frozen=True)
+@frozen
 class Concatenation:
     """``tensor``, in ``storage``, is allocated before ``parts``, the views that its inputs become."""
 

@@ -21,13 +21,13 @@ Ensures: the same.  Raises ArgumentError for buckets that do not fit ``main``, T
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...ops.core.op import get
 from ...ops.core.tensor_types import TensorType, TupleType, Type, int_range, is_float, numpy_dtype
 from ...ops.defs.transform import CONCATENATE, AxisAttrs
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, Dim, const, dim, name_of, substitute, sym, symbols
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics.python_source import here
@@ -59,7 +59,7 @@ from .to_a_normal_form import to_a_normal_form
 PASS = "FlexibleShapeDispatch"
 
 
-@dataclass(frozen=True)
+@frozen
 class ShapeBuckets:
     """The sizes that get a version of their own.
 
@@ -98,7 +98,7 @@ def flexible_shape_dispatch(mod: IRModule, buckets: ShapeBuckets) -> IRModule:
 # ---- flexible dims ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _FlexibleDim:
     """A dim with buckets: ``symbols`` stand for its size, ``places`` are its axes ``(parameter, axis)``, the first decides."""
 

@@ -21,12 +21,12 @@ unchanged.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...ops.defs.broadcast import ADD, BIAS_ADD, DIVIDE, MULTIPLY, SUBTRACT
 from ...ops.defs.elementwise import NEGATIVE
+from ...shape_funcs.frozen_dataclass import frozen
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace, tensor_type
 from ..ir.pass_declaration import declare_pass
@@ -45,7 +45,7 @@ def fold_scale_axis(mod: IRModule) -> IRModule:
 # ---- chains of scales and shifts -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Affine:
     """``product * scale + shift`` with a number per channel each, after ``steps`` calls."""
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from ...ops.defs.broadcast import DIVIDE, MULTIPLY
 from ...ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
 from ...ops.defs.elementwise import NEGATIVE
 from ...ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ..ir.anf import rebuild, rebuild_lets, uses
 from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace, tensor_type
@@ -50,7 +50,7 @@ def forward_fold_scale_axis(mod: IRModule) -> IRModule:
 # ---- products ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Inputs:
     """The channels of a product's data: their axis and number; the axes of the weight that belong to the outputs (None: no
     groups) and to the inputs."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...ops.core.tensor_types import TensorType
 from ...ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
 from ...ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ..ir.expr import Call, Constant, Expr
 
@@ -17,7 +17,7 @@ from ..ir.expr import Call, Constant, Expr
 DTYPES = ("float32", "float64")
 
 
-@dataclass(frozen=True)
+@frozen
 class WeightedProduct:
     """A product with a constant weight; ``axis``, ``weight_axis``: the axis of the ``size`` channels in its result and in the
     weight."""

@@ -8,13 +8,13 @@ rules report it, for the program with the types found.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from ...ops.core.adt_types import TypeVar
 from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import TensorType, TupleType, Type, TypeTooLarge
 from ...ops.core.type_relation import relate
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, fresh
 from ..ir.expr import (
     Call,
@@ -64,7 +64,7 @@ class Program(Protocol):
         """The types of a global function's parameters, declared or as its body determines them, over its type parameters."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Need:
     """An expression that needs the types of some of its atoms; ``result``: the term of its value."""
 

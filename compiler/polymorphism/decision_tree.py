@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..ir.expr import Constructor, TypeData, Var
 from ..ir.match_expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 
@@ -27,7 +28,7 @@ class Value:
     name: str = "field"
 
 
-@dataclass(frozen=True)
+@frozen
 class Leaf:
     """The right side of clause ``clause``; ``bound``: the value of each variable of its pattern."""
 
@@ -35,14 +36,14 @@ class Leaf:
     bound: tuple[tuple[Var, Value], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Failure:
     """No clause applies.  ``cases``: patterns of all values for which that is so."""
 
     cases: tuple[Pattern, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Test:
     """Whether ``constructor`` made ``value``."""
 
@@ -57,14 +58,14 @@ Tree = Leaf | Failure | Test
 _ANYTHING = PatternWildcard()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Row:
     patterns: tuple[Pattern, ...]
     clause: int
     bound: tuple[tuple[Var, Value], ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Known:
     """Facts about a value on a path: its constructor and fields, or the constructors that did not make it."""
 

@@ -15,11 +15,11 @@ The copies of a function differ in types only.  A program in which a function ne
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...ops.core.adt_types import TypeVar, substitute_types
 from ...ops.core.tensor_types import FuncType, TupleType, Type, TypeTooLarge
 from ...ops.defs.adt_ops import MAKE_ADT, MAKE_REF, READ_REF, WRITE_REF, MakeAdtAttrs
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, TypeCheckError
 from ..ir.anf import Names, rebuild, values
@@ -90,7 +90,7 @@ def _is_declared(function: Function) -> bool:
     return all(p.annotation is not None for p in function.params)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Instance:
     """A function for type arguments: its name in the new module."""
 

@@ -14,12 +14,12 @@ import operator
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...ops.core.dtype_words import DTypeProblem, read_dtype
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.program import INT64_MAX
 
 #: Attributes that are dtypes.
@@ -43,7 +43,7 @@ class _TooLarge(TypeError):
         super().__init__(f"{shown} is out of range: int64 holds {-INT64_MAX - 1} to {INT64_MAX}")
 
 
-@dataclass(frozen=True)
+@frozen
 class Attribute:
     """An attribute as it is written: its name, its type and its default (``MISSING``: it is required).
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.api.argument_errors import wrong
 from ..ir.expr import Expr
 
@@ -12,7 +12,7 @@ from ..ir.expr import Expr
 Annotate = Callable[[Expr], str]
 
 
-@dataclass(frozen=True)
+@frozen
 class Comments:
     """The comments of a text.
 

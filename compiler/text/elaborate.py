@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ...ops.core import op as registry
 from ...ops.core.op import Op
 from ...ops.core.similar_names import did_you_mean, question
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, SourceText
 from ..ir.expr import Call, Constant, Expr, Function, GlobalVar, If, IRModule, Tuple, TupleGetItem, Var, make_lets
@@ -27,7 +27,7 @@ from .metadata import Metadata
 from .sugar import SugarProblem, literal_text, sliced, tensor_of
 
 
-@dataclass(frozen=True)
+@frozen
 class _Params:
     """The parameters and attributes of a function."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, SourceText, Span
 from .metadata import METADATA_LINE, Metadata, read_metadata
@@ -18,7 +18,7 @@ _VERSION = re.compile(r'#\[\s*version\s*=\s*"([^"]*)"\s*\]')
 _METADATA = re.compile(r"#\[\s*metadata\s*\]")
 
 
-@dataclass(frozen=True)
+@frozen
 class Header:
     """``code`` is the text with everything else replaced by blanks, so that places remain valid.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ops.core import op
 from ...ops.core.op import Op
+from ...shape_funcs.frozen_dataclass import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Sign:
     """``text`` between two operands; ``method`` is Python's method for it, None if Python's own meaning is kept.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ...shape_funcs.frozen_dataclass import frozen
 
 #: A value on the parser's stack: a token or a tree.
 Value = Any
@@ -45,7 +46,7 @@ class SyntaxTree:
         self.data, self.children, self.start_pos, self.end_pos = data, children, start_pos, end_pos
 
 
-@dataclass(frozen=True)
+@frozen
 class Tables:
     """The tables of a grammar.
 

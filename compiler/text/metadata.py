@@ -12,12 +12,12 @@ import binascii
 import json
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, MAX_RANK, array_bytes, numpy_dtype
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import Diagnostic, Span
 
@@ -30,7 +30,7 @@ _MAGIC = 0xDD5E40F096B4A13F
 _DTYPE_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Metadata:
     """The objects of a metadata section by number: ``constants``, and the DLPack device types of virtual ``devices``.
 

@@ -12,13 +12,13 @@ The result differs from that of the floats by at most the rounding of a requanti
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, int_range
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError
 from ..analysis.fake_quantization import DEQUANTIZE, QUANTIZE, fake_quantized_region, is_call_of
@@ -35,7 +35,7 @@ _MOVES = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class _Quantized:
     """Integers that stand for ``scale * (value - zero_point)``; ``scale``: one number, or one for each index of ``axis``."""
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ops.core.op import Op
+from ...ops.core.tensor_types import Type
+from ...shape_funcs.symbolic.dim import Dim, name_of, sym
+from ..ir.anf import Names
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, replace
 from ..ir.match_expr import RefCreate, RefRead, RefWrite
 from ..ir.visitor import bound_vars, children, free_vars, post_order, rewrite, with_children
+from ..type_inference.type_match import map_dims
 
 
 def inline(mod: IRModule) -> IRModule:
@@ -46,12 +50,13 @@ def inlined_calls(mod: IRModule, names: set[str], whole: Callable[[Function], bo
     A function that no other mentions any more is removed, except ``main``.
     """
     functions = dict(mod.functions)
+    sizes = Names({name for f in mod.functions.values() for name in _named_sizes(f)})
 
     def visit(node: Expr) -> Expr:
         if not isinstance(node, Call) or not isinstance(node.op, GlobalVar) or node.op.name not in names:
             return node
         function = functions[node.op.name]
-        return replace(node, op=_copy(function)) if whole(function) else beta_reduced(function, node)
+        return replace(node, op=_copy(function, sizes)) if whole(function) else beta_reduced(function, node, sizes)
 
     for group in recursion_groups(mod):  # callees before their callers
         for caller in group:
@@ -68,32 +73,59 @@ def rewritten_function(function: Function, visit: Callable[[Expr], Expr]) -> Fun
     return out
 
 
-def beta_reduced(function: Function, call: Call) -> Expr:
-    """The body of the function, with lets that bind its parameters to the arguments of the call."""
-    copied = _copy(function)
+def beta_reduced(function: Function, call: Call, sizes: Names | None = None) -> Expr:
+    """The body of the function, with lets that bind its parameters to the arguments of the call; ``sizes``: as for ``_copy``."""
+    copied = _copy(function, sizes)
     out = copied.body
     for param, arg in zip(reversed(copied.params), reversed(call.args), strict=True):
         out = Let(param, arg, out, span=call.span, ty=call.ty)
     return out
 
 
-def _copy(function: Function) -> Function:
-    """The function with new variables, so that no variable is bound twice in the program that it is put into."""
-    old = [var for node in post_order(function) for var in bound_vars(node)]
-    renamed = {id(var): Var(var.name, var.annotation, span=var.span, ty=var.ty) for var in old}
+def _copy(function: Function, sizes: Names | None = None) -> Function:
+    """The function with new variables, so that no variable is bound twice in the program that it is put into.
+
+    ``sizes``: the names of sizes in that program.  The named sizes of a global function are its own: each copy has new names.
+    """
+    named = {} if sizes is None else {name: sym(sizes(name)) for name in _named_sizes(function)}
+    nodes = post_order(function)
+    old = [var for node in nodes for var in bound_vars(node)]
+    renamed = {id(var): Var(var.name, _with_sizes(var.annotation, named), span=var.span, ty=var.ty) for var in old}
     new: dict[int, Expr] = {}
-    for node in post_order(function):
+    for node in nodes:
         copied = with_children(node, tuple(new[id(child)] for child in children(node)))
         if isinstance(copied, Var):
             copied = renamed.get(id(node), copied)
         elif isinstance(copied, Let):
             copied = replace(copied, var=renamed[id(copied.var)])
         elif isinstance(copied, Function):
-            copied = replace(copied, params=tuple(renamed[id(param)] for param in copied.params))
+            params = tuple(renamed[id(param)] for param in copied.params)
+            copied = replace(copied, params=params, ret_type=_with_sizes(copied.ret_type, named))
         new[id(node)] = copied
     out = new[id(function)]
     assert isinstance(out, Function)
     return out
+
+
+def _named_sizes(function: Function) -> list[str]:
+    """The names of sizes in the annotations of the function, in order."""
+    found = dict[str, None]()
+
+    def see(d: Dim) -> Dim:
+        if (name := name_of(d)) is not None:
+            found[name] = None
+        return d
+
+    for node in post_order(function):
+        for ty in (*(var.annotation for var in bound_vars(node)), node.ret_type if isinstance(node, Function) else None):
+            if ty is not None:
+                map_dims(ty, see)
+    return list(found)
+
+
+def _with_sizes(ty: Type | None, named: dict[str, Dim]) -> Type | None:
+    """``ty`` with the symbol of each name in ``named``."""
+    return ty if ty is None or not named else map_dims(ty, lambda d: named.get(name_of(d) or "", d))
 
 
 def to_graph_normal_form(mod: IRModule) -> IRModule:

@@ -8,18 +8,18 @@ Combined are calls whose weights are constants or parameters of known size, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ..ir.expr import Call, Constant, Expr, Function, IRModule, Tuple, Var, replace
 from ..ir.visitor import children, post_order, with_children
 from .inlining import graph_of
 
 
-@dataclass(frozen=True)
+@frozen
 class _Parallel:
     """``op``: the operator; ``unset``: its attribute with the number of outputs; the axes of the outputs, from the attributes."""
 

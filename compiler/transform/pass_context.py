@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.api.argument_errors import a_count, a_mapping, a_sequence, a_text
 from ..ir.expr import IRModule
 
 
-@dataclass(frozen=True)
+@frozen
 class PassInfo:
     """The facts of a pass: the least optimisation level, the name, the names of the passes that it requires."""
 

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...ops.native.cache import tuning_records
@@ -31,6 +30,7 @@ from ...ops.strategy.measured import (
     libraries_of,
     static_shapes,
 )
+from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.bytecode.executable import DEVICES
 from ...vm.bytecode.executable_fingerprint import machine_fields
 from ...vm.diagnostics.source import ConfigError, InputError, RelayError
@@ -56,7 +56,7 @@ counters: Counter[str] = Counter()
 Sizes = Mapping[str, Sequence[int]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Tuning:
     """The tuning arguments of ``compile``.  ``sizes``: the sizes to measure at, by the names of dims."""
 
@@ -185,7 +185,7 @@ def misses(mod: IRModule, config: Config, target: str, sizes: Sizes | None = Non
 # ---- trials ------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class Tuned:
     """A measured call, measured now (``is_new``) or before."""
 

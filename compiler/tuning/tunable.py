@@ -8,11 +8,12 @@ fn (%x: Tensor[(?n, 64), float32], ...) {          n = 16
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...ops.core.op import OpPattern
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType, Type
 from ...ops.strategy.implementation import GPU, HOST, OpCall
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import SYM, Dim, const, dim, name_of, substitute, symbols
 from ...vm.bytecode.executable import DEVICES
 from ...vm.bytecode.size_expressions import known_value, parameter_sizes
@@ -23,7 +24,7 @@ from ..ir.primitive import group_of
 from ..pipeline import lowering
 
 
-@dataclass(frozen=True)
+@frozen
 class Tunable:
     """A call of an operator in a program.
 

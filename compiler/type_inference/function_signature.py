@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from ...ops.core.adt_types import RefType, TypeCall, map_type
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, known_extent
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, sym
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
@@ -15,7 +15,7 @@ from ..ir.expr import Function, Var
 from .type_match import TypeMismatch, generalize, join, symbols_of
 
 
-@dataclass(frozen=True)
+@frozen
 class _Mark(Type):
     """A marker in place of a type."""
 
@@ -31,7 +31,7 @@ FAILED = _Mark("<failed>")
 BOTTOM = _Mark("<not known yet>")
 
 
-@dataclass(frozen=True)
+@frozen
 class Signature:
     """The declared types; ``result`` is BOTTOM until known; ``names``: the symbol of each ``?n``."""
 

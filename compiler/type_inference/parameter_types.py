@@ -13,13 +13,14 @@ arguments of all calls of its function.  The types become annotations; the typin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Protocol
 
 from ...ops.core.input_types import infer_inputs
 from ...ops.core.op import Op, TypeRelError
 from ...ops.core.tensor_types import FuncType, Type
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, INT, Dim, fresh, name_of, substitute
 from ...vm.diagnostics.source import Diagnostic, Span
 from ..ir.anf import rebuild, rebuild_lets, values
@@ -54,7 +55,7 @@ class ModuleTyper(Protocol):
         """Replace functions of the module; they are to be typed again."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Inferred:
     """The module with annotated parameters.
 

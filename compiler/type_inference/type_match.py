@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ...ops.core.adt_types import RefType, TypeCall
 from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, dim_text
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, INT, SYM, Dim, const, fresh, name_of, substitute, symbols
 from ..ir.expr import Expr
 
@@ -89,7 +90,7 @@ def instantiate(ty: Type, mapping: dict[Dim, Dim], *, rigid: bool) -> Type:
 # ---- matching with a wanted type -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """Axis ``axis`` of the tensor found by projecting ``atom`` along ``path``."""
 
@@ -98,7 +99,7 @@ class Place:
     axis: int
 
 
-@dataclass(frozen=True)
+@frozen
 class SizeCheck:
     """A run-time check: the size at ``place`` must be ``size``, which is the size at ``like`` unless it is a constant."""
 

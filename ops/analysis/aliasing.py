@@ -7,6 +7,8 @@ writes the same index, before the store, and no other loop reads the parameter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...shape_funcs.symbolic.dim import const, product
 from ..codegen.cpu.loop_plan import plans
 from ..codegen.loop_nest.expression import AXIS, LOAD
@@ -66,7 +68,7 @@ def _declared(group: Group, kernel: Kernel) -> tuple[Pair, ...]:
     return tuple(out)
 
 
-def _is_elementwise_use(group: Group, nests: list[Nest], nest: Nest, param: int) -> bool:
+def _is_elementwise_use(group: Group, nests: Sequence[Nest], nest: Nest, param: int) -> bool:
     """Whether only ``nest`` reads ``param``, each element in the iteration that writes the same index."""
     shape = group.params[param].shape
     if nest.folded or nest.columns or shape != nest.dims or any(param in sizes_read(group, n) for n in nests):

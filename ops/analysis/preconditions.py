@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, axis_size, const, dim, eq
 from ...shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
@@ -24,7 +25,7 @@ from .uses import reads
 NO_TENSOR = -1
 
 
-@dataclass(frozen=True)
+@frozen
 class Demands:
     """Preconditions of a launch.  ``tensors``: the number of tensors of a call; the last ``outputs`` of them are written.
 

@@ -8,9 +8,9 @@ contiguous segment of a parameter (a slice along the first axis, a section of a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, max_, min_, product
 from ..codegen.cpu.loop_plan import plans
 from ..codegen.loop_nest.expression import APPLY, AXIS, LITERAL, LOAD, SELECT, SIZE, Cell, Cells
@@ -24,7 +24,7 @@ _MOVES = (OpPattern.INJECTIVE, OpPattern.RESHAPE)
 _Index = tuple[int | None, Dim]
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """A contiguous segment of parameter ``param``.  ``offset``: its first element, an expression over the dims of the group's
     parameters; arbitrary for an empty segment."""
@@ -59,8 +59,8 @@ def joined(group: Group) -> tuple[Part, ...] | None:
     return None if any(s is None for s in segments) else tuple(s for s in segments if s is not None)
 
 
-def _nests(group: Group) -> list[Nest]:
-    """The loop nest of each result if all of them only move elements, else an empty list."""
+def _nests(group: Group) -> Sequence[Nest]:
+    """The loop nest of each result if all of them only move elements, else none."""
     if any(node.operator.kernels or node.operator.pattern not in _MOVES for node in group.nodes):
         return []
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY
 from .tensor_types import FuncType, TensorType, TupleType, Type, measure
 
@@ -19,7 +20,7 @@ class TypeKind(enum.IntEnum):
     TypeData = 6
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TypeVar(Type):
     """A type parameter, compared by identity: ``A`` in ``def @id[A](%x: A) -> A``.
 
@@ -38,7 +39,7 @@ class TypeVar(Type):
         return self.name
 
 
-@dataclass(frozen=True)
+@frozen
 class GlobalTypeVar(Type):
     """The name of a type definition, which alone is no type of a value unless the definition has no type parameters."""
 
@@ -58,7 +59,7 @@ class GlobalTypeVar(Type):
         return TypeKind.AdtHandle
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class IncompleteType(Type):
     """A type that is to be inferred.  As an annotation it is no annotation; it occurs in no program."""
 
@@ -68,7 +69,7 @@ class IncompleteType(Type):
         return "_"
 
 
-@dataclass(frozen=True)
+@frozen
 class TypeCall(Type):
     """An instance of a type definition: ``List[float32]``.  ``func`` is the definition's name, ``args`` its type arguments.
 
@@ -85,7 +86,7 @@ class TypeCall(Type):
         return f"{self.func}[{', '.join(map(str, self.args))}]" if self.args else str(self.func)
 
 
-@dataclass(frozen=True)
+@frozen
 class RefType(Type):
     """The type of a reference to a value of type ``value``."""
 
@@ -98,7 +99,7 @@ class RefType(Type):
         return f"ref({self.value})"
 
 
-@dataclass(frozen=True)
+@frozen
 class AdtDefinition:
     """A type definition as the machine needs it: per constructor its name and the types of its fields, by tag."""
 

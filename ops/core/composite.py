@@ -13,10 +13,10 @@ composite operator: a ``ShapeError`` at compile time, or ``equal_sizes`` for siz
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.argument_checks import axis_in, need_rank, same_size
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Shape, dim
 from ...shape_funcs.symbolic.registry import Operand, register_shape_func
 from ..defs.broadcast import ADD, DIVIDE, MULTIPLY, SUBTRACT
@@ -29,7 +29,7 @@ from .tensor_types import HALVES
 from .type_relation import apply_shape_func, dtypes_of
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Term:
     """A value of an expansion.  ``+ - * /`` with a term or a number, and unary ``-``, build calls."""
 
@@ -66,7 +66,7 @@ class Term:
         return other if isinstance(other, Term) else number(other, self.dtype)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class InputTerm(Term):
     """Input ``input`` of the composite operator; ``field``: the field of a tuple input, else None."""
 
@@ -74,14 +74,14 @@ class InputTerm(Term):
     field: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Number(Term):
     """A constant: a scalar, or a tensor as nested tuples."""
 
     value: float | int | bool | tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class CallTerm(Term):
     """The result of a call of ``op``; a tuple input is a tuple of terms.  ``others``: the results after the first."""
 
@@ -91,7 +91,7 @@ class CallTerm(Term):
     others: tuple[Operand, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Projection(Term):
     """Result ``field`` of a call with several results."""
 

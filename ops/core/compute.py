@@ -1,7 +1,7 @@
 """Scalar expressions: device-independent definition of an element of an operator's result.
 
 A fusable operator defines *one* output element as an expression over elements of its inputs; fusion composes these
-expressions.  The code generators (``ops/codegen``) lower an expression to a loop nest in numba source or CUDA C.  This module
+expressions.  The code generators (``ops/codegen``) lower an expression to a loop nest in Python or CUDA C.  This module
 only builds expressions.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const
 
 
@@ -152,7 +153,7 @@ def index(value: Scalar | int) -> Scalar:
     return value if isinstance(value, Scalar) else Literal(value, "int64")
 
 
-@dataclass(frozen=True)
+@frozen
 class Value:
     """An input or output as an argument of an operator's ``compute``: ``x(i, j)`` is the element at index ``(i, j)``."""
 
@@ -182,7 +183,7 @@ class Value:
 Compute = Callable[[tuple[Any, ...], tuple[Scalar, ...], Any, Any], Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Reduction:
     """Reduction of a COMM_REDUCE operator; the operator's ``compute`` yields the reduced element.
 

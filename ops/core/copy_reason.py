@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...shape_funcs.frozen_dataclass import frozen
 from .tensor_types import TensorType
 
 #: Separator of several operators in one reason.
@@ -52,7 +53,7 @@ class CopyKind(enum.Enum):
         raise ValueError(f"{key!r} is no kind of copy; there are {', '.join(k.key for k in CopyKind)}")
 
 
-@dataclass(frozen=True)
+@frozen
 class CopyReason:
     """Reason for one copy; ``str`` gives a sentence.
 

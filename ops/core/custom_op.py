@@ -1,6 +1,6 @@
 """User-defined operators, and user-defined shape functions of existing operators.
 
-    def kernel(data, count, out):               # compiled by numba; arguments: arrays; result: a status (0: success)
+    def kernel(data, count, out):               # machine code; arguments: arrays; result: a status (0: success)
         ...
 
     relay.register_shape_func("my.head", [False, True], lambda inputs, attrs: (inputs[1].values[0], *inputs[0].shape[1:]))
@@ -51,9 +51,9 @@ def register_op(
     ``element(*elements, **attributes)``: one element of the result as an expression over the input elements at the same index
     (see ``ops.core.compute``); inputs broadcast.  The operator is fusable on every device.
 
-    ``kernel(*inputs, *results, **attributes)``: a plain function over C-contiguous arrays, compiled by numba (no exceptions;
-    a scalar is an array of one element).  It fills the results and returns 0, or a status of ``ops.native.status``.  The shape
-    function must be registered first, with ``register_shape_func``.
+    ``kernel(*inputs, *results, **attributes)``: a plain function over C-contiguous arrays, compiled to machine code (no
+    exceptions; a scalar is an array of one element).  It fills the results and returns 0, or a status of ``ops.native.status``.
+    The shape function must be registered first, with ``register_shape_func``.
 
     ``inputs``: the names of the inputs; a name ending in ``*`` is a tuple.  ``dtype(dtypes, attrs)``: the dtype of the result, a
     tuple for several results; None: all inputs have the same dtype out of ``dtypes``, and so has the result.  ``attrs``: a frozen

@@ -5,8 +5,9 @@ Analyses find operands by role, so they name no instruction and no operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from ...shape_funcs.frozen_dataclass import frozen
 
 
 class Role(Enum):
@@ -69,7 +70,7 @@ class Result(Enum):
     NOTHING = auto()
 
 
-@dataclass(frozen=True)
+@frozen
 class Effect:
     """The effect of a machine operator on memory.
 

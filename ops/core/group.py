@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const, dim, sym
 from ..strategy.implementation import HOST, Kernel, OpCall
 from .op import Op, get
@@ -19,7 +19,7 @@ from .tensor_types import Tensor
 Ref = int  # number of a value of the group: parameters, then literals, then the outputs of the nodes in order
 
 
-@dataclass(frozen=True)
+@frozen
 class Literal:
     """A rank-0 constant, part of the kernel's source."""
 
@@ -27,7 +27,7 @@ class Literal:
     value: float | int | bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Node:
     """An operator call.  ``args``: one entry per input; a tuple input is a tuple of refs."""
 
@@ -41,7 +41,7 @@ class Node:
         return get(self.op)
 
 
-@dataclass(frozen=True)
+@frozen
 class Group:
     """A fused primitive: ``params``, ``literals``, ``nodes`` in dependency order, and the refs of its ``results``.
 

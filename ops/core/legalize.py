@@ -11,9 +11,9 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const, dim, unnamed
 from ...shape_funcs.symbolic.program import INT64_MAX, INT64_MIN
 from ...shape_funcs.symbolic.registry import Operand
@@ -40,7 +40,7 @@ def whole_dtype(dtype: str, dtypes: tuple[Any, ...], attrs: Any) -> str:
     return dtype if is_float(dtype) else index_dtype(dtype, dtypes, attrs)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Conversion:
     """Per position of an input, the dtype in which it is taken; in a tuple input, all fields but the first are converted."""
 

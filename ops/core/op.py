@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
 from ..strategy.implementation import Kernel
 from .compute import Compute, Reduction
@@ -29,7 +29,7 @@ class OpPattern(enum.IntEnum):
     COMPOSITE = 10  # expanded into calls of other operators right after type inference: no kernel
 
 
-@dataclass(frozen=True)
+@frozen
 class NoAttrs:
     """Attributes of an operator without attributes."""
 
@@ -62,7 +62,7 @@ Expand = Callable[[tuple[Any, ...], Any], Any]
 REGISTRY: dict[str, Op] = {}
 
 
-@dataclass(frozen=True)
+@frozen
 class Legalization:
     """The calls of an operator that no kernel takes, and their expansion into calls that kernels take (Relay's word).
 
@@ -74,7 +74,7 @@ class Legalization:
     expand: Callable[[Op, tuple[Any, ...], Any], Any]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(eq=False, kw_only=True)
 class Op:
     """An operator.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from ...shape_funcs.frozen_dataclass import frozen
 
 
 class Default(enum.Enum):
@@ -21,7 +22,7 @@ class Default(enum.Enum):
     REQUIRED = "required"
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameter:
     """One parameter.
 
@@ -39,7 +40,7 @@ class Parameter:
 ToCall = Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameters:
     """All parameters in order; ``call``: the called operator and its arguments, None for the operator of the same names."""
 

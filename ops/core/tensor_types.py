@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import INT, Dim, IntLike, Shape, const, dim, is_static, name_of, product
 from ...shape_funcs.symbolic.dim import MAX_RANK as MAX_RANK
 
@@ -92,7 +92,7 @@ def measure(ty: Type, inner: Sequence[Type], what: str) -> None:
     object.__setattr__(ty, "parts", count)
 
 
-@dataclass(frozen=True)
+@frozen
 class TensorType(Type):
     """A tensor type such as ``Tensor[(?, 4), float32]``.  ``shape``: Dims.  A rank-0 tensor prints as its dtype."""
 
@@ -119,7 +119,7 @@ class TensorType(Type):
         return f"Tensor[({dims}), {self.dtype}]"
 
 
-@dataclass(frozen=True)
+@frozen
 class TupleType(Type):
     """A tuple type.  Raises TypeTooLarge beyond the limits."""
 
@@ -133,7 +133,7 @@ class TupleType(Type):
         return f"({', '.join(map(str, self.fields))}{',' if len(self.fields) == 1 else ''})"
 
 
-@dataclass(frozen=True)
+@frozen
 class FuncType(Type):
     """A function type.  Raises TypeTooLarge beyond the limits."""
 
@@ -158,7 +158,7 @@ class FuncType(Type):
         return f"fn ({', '.join(map(str, self.params))}) -> {self.result}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Tensor:
     """dtype and dims of a value of a kernel.  Symbolic dims are named ``d0 d1 ...`` in order of first occurrence in the
     parameters, so that identical fusions are identical data.  A dim of a *result* may be an expression."""

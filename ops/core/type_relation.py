@@ -9,9 +9,10 @@ import enum
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.relay_flags import RELAY_FLAGS
 from ...shape_funcs.symbolic.dim import (
     ANY,
@@ -135,7 +136,7 @@ class Need(enum.IntFlag):
     BOTH = 3
 
 
-@dataclass(frozen=True)
+@frozen
 class PrimitiveShape:
     """The run-time shapes of a primitive.
 

@@ -5,14 +5,14 @@ The ADT of a value is named by text (``adt="List[float32]"``), as its definition
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.effect import Effect, Result, Role
 from ..core.op import Op, OpPattern
 
 
-@dataclass(frozen=True)
+@frozen
 class MakeAdtAttrs:
     """``adt``: the type of the result, as text; ``constructor``: the name of its constructor; ``devices`` as AdtFieldsAttrs."""
 
@@ -21,7 +21,7 @@ class MakeAdtAttrs:
     devices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class AdtFieldsAttrs:
     """``constructor``: the constructor that made the value.  ``devices``: the device of each tensor in the fields, in order (see
     ``own_tensors``); () if all are on the target."""
@@ -30,14 +30,14 @@ class AdtFieldsAttrs:
     devices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class RefAttrs:
     """``devices``: the device of each tensor in the value of the reference, as AdtFieldsAttrs."""
 
     devices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class NoMatchAttrs:
     """``result``: the type of the match, as text."""
 

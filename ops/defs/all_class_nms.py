@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, dim
 from ..core.dtype_rules import FLOATS, INTEGERS, require, require_same
 from ..core.legalize import indices
@@ -18,7 +18,7 @@ from ..kernels.vision.cpu import KEPT_ROWS
 from ..strategy.implementation import Kernel, Length, OpCall, Scratch
 
 
-@dataclass(frozen=True)
+@frozen
 class AllClassNonMaxSuppressionAttrs:
     """``output_format``: ``onnx``: rows (image, class, box) of all kept boxes, and their number; ``tensorflow``: per image rows
     (class, box) of the kept boxes, best first, their scores, and their number."""
@@ -26,7 +26,7 @@ class AllClassNonMaxSuppressionAttrs:
     output_format: Literal["onnx", "tensorflow"] = "onnx"
 
 
-@dataclass(frozen=True)
+@frozen
 class RegularNonMaxSuppressionAttrs:
     """``max_detections_per_class``: the maximum number of boxes of each class, -1 for all; ``max_detections``: the number of
     boxes of the result; ``num_classes``: the number of classes, whose scores are the last of each box (the preceding scores

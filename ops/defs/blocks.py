@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...shape_funcs.defs.blocks import PICTURES
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Scalar, Select, Value, apply, index
 from ..core.dtype_rules import like_first
 from ..core.op import Op, OpPattern
@@ -17,7 +17,7 @@ from .indexing import inside
 Axes = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class DepthToSpaceAttrs:
     """``block_size``: side length of a block; ``layout``: NCHW or NHWC; ``mode``: the outer part of the channel index, the
     position in the block (``DCR``) or the channel of the result (``CDR``)."""
@@ -27,7 +27,7 @@ class DepthToSpaceAttrs:
     mode: Literal["DCR", "CDR"] = "DCR"
 
 
-@dataclass(frozen=True)
+@frozen
 class SpaceToDepthAttrs:
     """``block_size``: side length of a block; ``layout``: NCHW or NHWC."""
 
@@ -35,14 +35,14 @@ class SpaceToDepthAttrs:
     layout: Literal["NCHW", "NHWC"] = "NCHW"
 
 
-@dataclass(frozen=True)
+@frozen
 class YoloReorgAttrs:
     """``stride``: side length of a block."""
 
     stride: int
 
 
-@dataclass(frozen=True)
+@frozen
 class SpaceToBatchAttrs:
     """``block_shape``: shape of a block, for the axes after the batch; ``paddings``: the number of elements ``pad_value`` added
     before and after each of these axes first."""
@@ -52,7 +52,7 @@ class SpaceToBatchAttrs:
     pad_value: float = 0.0
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchToSpaceAttrs:
     """``block_shape``: shape of a block, for the axes after the batch; ``crops``: the number of elements removed at the begin and
     the end of each of these axes."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ..core.compute import Cast, Guard, Scalar, Value, apply, cast, index
 from ..core.dtype_rules import BOOL, FLOATS, INTEGERS, INTEGRAL, NUMBERS, like_first, like_inputs, require_same
@@ -146,21 +146,21 @@ WHERE = _op(
 # ---- broadcasting of one input ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class BroadcastToAttrs:
     """``shape``: shape of the result."""
 
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class BiasAddAttrs:
     """``axis``: the axis of the data that corresponds to the bias."""
 
     axis: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class PreluAttrs:
     """``axis``: the axis of the data that corresponds to ``alpha``."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...shape_funcs.defs.conv import SPATIAL, data_layouts, in_layout, kernel_layouts, layout_in, per_axis, sides
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, IntLike
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..core.composite import Term, call, composite
@@ -22,7 +23,7 @@ from .integer_products import by_limbs, of_integers
 Numbers = int | tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Conv1dAttrs:
     """``strides``, ``dilation``: one number, or one per axis; ``padding`` with zeros: one number, one per axis, or one before all
     axes, then after all axes; ``groups``: number of groups of channels; ``channels``: output channels, ``kernel_size``: spatial
@@ -41,7 +42,7 @@ class Conv1dAttrs:
     out_dtype: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Conv2dAttrs(Conv1dAttrs):
     """As Conv1dAttrs, over two axes."""
 
@@ -49,7 +50,7 @@ class Conv2dAttrs(Conv1dAttrs):
     kernel_layout: str = kernel_layouts(2)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Conv3dAttrs(Conv1dAttrs):
     """As Conv1dAttrs, over three axes."""
 
@@ -149,7 +150,7 @@ for _rank, _attrs in zip(SPATIAL, (Conv1dAttrs, Conv2dAttrs, Conv3dAttrs), stric
 # ---- Relay's names of convolutions in blocked layouts ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class ConvNCHWcAttrs(Conv2dAttrs):
     """As Conv2dAttrs, in a layout with inner axes of channels."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.argument_checks import need_rank
 from ...shape_funcs.defs.conv import per_axis
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..core.composite import Term, call, composite
 from ..core.dtype_rules import FLOATS, one_of, require, require_same
@@ -27,7 +27,7 @@ def _rule(dtypes: tuple[Any, ...], attrs: Any) -> str:
     return str(attrs.out_dtype) or dtype
 
 
-@dataclass(frozen=True)
+@frozen
 class Conv2dBackwardWeightAttrs:
     """The attributes of the convolution; ``channels``: None, or the channels of ``grad``; ``kernel_size``: spatial sizes of the
     weight; layouts of ``grad``, of the data and of the result; ``out_dtype``: "" for the data's."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.conv import SPATIAL, data_layouts, per_axis, sides
 from ...shape_funcs.defs.conv_transpose import transposed_layouts
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, dim, le, max_, min_, product, where
 from ..core.legalize import legalized
 from ..core.op import Op, OpPattern
@@ -19,7 +19,7 @@ from .conv import Numbers, product_rule, three_axes, weight_rule
 from .integer_products import by_limbs, of_integers
 
 
-@dataclass(frozen=True)
+@frozen
 class Conv1dTransposeAttrs:
     """``strides``, ``dilation``: one number, or one per axis; ``padding``, cropped from the result: one number, one per axis, or
     one before all axes, then after all axes; ``output_padding``: additional elements at the end of each axis; ``groups``: number
@@ -40,7 +40,7 @@ class Conv1dTransposeAttrs:
     out_dtype: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Conv2dTransposeAttrs(Conv1dTransposeAttrs):
     """As Conv1dTransposeAttrs, over two axes."""
 
@@ -48,7 +48,7 @@ class Conv2dTransposeAttrs(Conv1dTransposeAttrs):
     kernel_layout: str = transposed_layouts(2)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Conv3dTransposeAttrs(Conv1dTransposeAttrs):
     """As Conv1dTransposeAttrs, over three axes."""
 

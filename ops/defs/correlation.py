@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...shape_funcs.defs.conv import sides
 from ...shape_funcs.defs.correlation import displacements
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.composite import Term, call, cast, composite, widened
 from ..core.compute import Literal, Scalar, Select, Value, apply, index
 from ..core.dtype_rules import FLOATS, like_inputs
@@ -17,7 +16,7 @@ from .reduce import MEAN, ReduceAttrs
 _INPUTS = ("data1", "data2")
 
 
-@dataclass(frozen=True)
+@frozen
 class CorrelationAttrs:
     """``kernel_size``: rows and columns of a window; ``max_displacement``: the largest distance of two compared windows along an
     axis; ``stride1``: distance of two windows of the first picture; ``stride2``: of two displacements; ``padding`` with zeros:

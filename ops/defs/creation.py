@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Cast, Scalar, Value, apply, cast
 from ..core.dtype_rules import NUMBERS, from_attr, known_dtype, require_same
 from ..core.op import Op, OpPattern, TypeRelError
@@ -14,7 +14,7 @@ from ..core.tensor_types import computed_in
 from .elementwise import one, zero
 
 
-@dataclass(frozen=True)
+@frozen
 class FullAttrs:
     """``shape``: shape of the result; ``dtype``: dtype of the result, "" for the dtype of ``fill_value``."""
 
@@ -22,7 +22,7 @@ class FullAttrs:
     dtype: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class InitAttrs:
     """``shape`` and ``dtype`` of the result."""
 
@@ -30,7 +30,7 @@ class InitAttrs:
     dtype: str = "float32"
 
 
-@dataclass(frozen=True)
+@frozen
 class ArangeAttrs:
     """``dtype``: dtype of the result and of all three inputs."""
 

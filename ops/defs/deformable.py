@@ -6,11 +6,11 @@ weight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.argument_checks import need_rank
 from ...shape_funcs.defs.conv import data_layouts, kernel_layouts, layout_in, per_axis, sides
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..core.composite import Term, call, cast, composite, number
@@ -24,7 +24,7 @@ from .interpolation import accumulation_dtype, as_number, clamp, position, store
 from .transform import ExpandDimsAttrs, ReshapeAttrs
 
 
-@dataclass(frozen=True)
+@frozen
 class DeformableColumnsAttrs:
     """``kernel_size``: of a window; ``strides``, ``padding``, ``dilation``: as of a convolution; ``deformable_groups``: number of
     groups of channels with offsets of their own."""
@@ -36,7 +36,7 @@ class DeformableColumnsAttrs:
     deformable_groups: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class DeformableConv2dAttrs:
     """As Conv2dAttrs; ``deformable_groups``: number of groups of channels with offsets of their own."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.conv import data_layouts, per_axis, sides
 from ...shape_funcs.defs.image import dilation_layouts
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.dtype_rules import INTEGERS
 from ..core.op import Op, OpPattern
 from ..core.tensor_types import ITEMSIZE
@@ -19,7 +19,7 @@ from .conv import Numbers, product_rule
 NARROW = tuple(d for d in INTEGERS if ITEMSIZE[d] <= 2)
 
 
-@dataclass(frozen=True)
+@frozen
 class Dilation2dAttrs:
     """``strides``, ``dilations``: one number, or one per axis; ``padding`` with -inf: one number, one per axis, or one before
     both axes, then after both axes; layouts: one letter per axis; ``out_dtype``: "" for the data's."""

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Literal, Scalar, Value, apply, index
 from ..core.dtype_rules import NUMBERS, known_dtype, like_first, require
 from ..core.legalize import indices
@@ -24,35 +24,35 @@ from .transform import DynSliceAttrs, ExpandDimsAttrs, ReshapeAttrs, SliceAttrs,
 Axes = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class DynReshapeAttrs:
     """``allowzero``: whether a 0 in ``newshape`` is the size 0; otherwise 0 keeps the size of the data."""
 
     allowzero: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class DynExpandDimsAttrs:
     """``num_newaxis``: the number of inserted axes."""
 
     num_newaxis: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class DynFullAttrs:
     """``dtype``: dtype of the result; "" for the dtype of ``fill_value``."""
 
     dtype: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class DynInitAttrs:
     """``dtype``: dtype of the result."""
 
     dtype: str = "float32"
 
 
-@dataclass(frozen=True)
+@frozen
 class DynOneHotAttrs:
     """``axis``: position of the new axis; ``dtype``: dtype of the result."""
 

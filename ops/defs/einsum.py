@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...shape_funcs.defs.argument_checks import dimensions
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import MAX_RANK
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..core.composite import Term, call, cast, composite, equal_sizes, number, widened
@@ -25,7 +26,7 @@ _ELLIPSIS = "..."
 _KEEP, _MERGE = 0, -3  # special values of ``reshape``
 
 
-@dataclass(frozen=True)
+@frozen
 class EinsumAttrs:
     """``equation``: such as ``ij,jk->ik``.  Without ``->`` the result has the axes of the ellipsis, then the letters that occur
     once, in alphabetical order.  The axes of an ellipsis broadcast."""
@@ -33,7 +34,7 @@ class EinsumAttrs:
     equation: str
 
 
-@dataclass(frozen=True)
+@frozen
 class _LabelledTerm:
     """A term and the labels of its axes."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Cast, Literal, Scalar, Value, apply
 from ..core.dtype_rules import BOOL, FLOATS, INTEGRAL, NUMBERS, from_attr, like_inputs
 from ..core.op import DTypeRule, NoAttrs, Op, OpPattern, TypeRelError
@@ -156,7 +156,7 @@ ISFINITE = _unary(
 # ---- activations ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class LeakyReluAttrs:
     """``alpha``: the slope below 0."""
 
@@ -180,14 +180,14 @@ _op(
 # ---- conversions and constants ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class CastAttrs:
     """``dtype``: dtype of the result."""
 
     dtype: str
 
 
-@dataclass(frozen=True)
+@frozen
 class ClipAttrs:
     """``a_min``, ``a_max``: inclusive bounds.  For integer data they are rounded inwards and clipped to the dtype's range."""
 

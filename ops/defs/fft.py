@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, IntLike, const, dim
 from ..core.dtype_rules import FLOATS, require, require_same
 from ..core.op import Op, OpPattern
@@ -15,14 +15,14 @@ from ..kernels.fft import cuda as cuda
 from ..strategy.implementation import Kernel, OpCall, Scratch
 
 
-@dataclass(frozen=True)
+@frozen
 class DftAttrs:
     """``inverse``: whether to compute the inverse transform, divided by the size."""
 
     inverse: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class StftAttrs:
     """``n_fft``: elements of a frame; ``hop_length``: elements between the begins of consecutive frames; ``win_length``: elements
     of the window, centred in a frame and padded with zeros; ``normalized``: whether to divide by the square root of ``n_fft``;

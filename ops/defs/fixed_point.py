@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.argument_checks import axes_in, need_rank
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..core.composite import Term, call, cast, composite, equal_sizes, number
 from ..core.dtype_rules import like_inputs
@@ -17,7 +17,7 @@ from .transform import ExpandDimsAttrs
 _FRACTION = 31
 
 
-@dataclass(frozen=True)
+@frozen
 class FixedPointAttrs:
     """``multiplier``: the number times 2**31; ``shift``: power of two of a second factor."""
 
@@ -25,7 +25,7 @@ class FixedPointAttrs:
     shift: int
 
 
-@dataclass(frozen=True)
+@frozen
 class FixedPointPerAxisAttrs:
     """``is_lshift_required``, ``is_rshift_required``: whether the shift is applied; ``axes``: the axes of ``x``, ascending, that
     correspond to the axes of the other inputs."""

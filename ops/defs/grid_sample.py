@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...shape_funcs.defs.conv import data_layouts
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Literal as Number
 from ..core.compute import Scalar, Value, apply
 from ..core.dtype_rules import FLOATS, like_inputs, require
@@ -28,7 +28,7 @@ from .interpolation import (
 Padding = Literal["zeros", "border", "reflection"]
 
 
-@dataclass(frozen=True)
+@frozen
 class AffineGridAttrs:
     """``target_shape``: shape of the grid, two or three sizes; ``align_corners``: whether -1 and 1 are the centres of the first
     and the last element; otherwise their outer edges."""
@@ -37,7 +37,7 @@ class AffineGridAttrs:
     align_corners: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class GridSampleAttrs:
     """``method``: the nearest element, linear interpolation, or cubic interpolation (only over two axes); ``layout``: channels
     first, two or three spatial axes; ``padding_mode``: values outside the data: zeros, the nearest element, or the data
@@ -88,7 +88,7 @@ Op(
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class SampledAxis:
     """A spatial axis of the data and its padding mode."""
 
@@ -103,11 +103,13 @@ class SampledAxis:
     def source(self, x: Scalar, mirrors: bool) -> Scalar:
         """The position of the coordinate ``x`` in elements; clipped far outside the data; NaN becomes a position just outside.
 
+        The coordinate's own dtype rounds the steps up to the position, as in torch and ONNX: a position computed in a wider one
+        may lie on the other side of a half, and have another nearest element.
         ``mirrors``: whether reflection padding is applied to the position; otherwise it is applied later, to each tap.
         """
-        n = position(self.size)
-        at = (x + position(1)) * position(0.5)
-        at = at * (n - position(1)) if self.align_corners else at * n - position(0.5)
+        n, one, half = as_number(self.size, x.dtype), Number(1.0, x.dtype), Number(0.5, x.dtype)
+        above = x + one
+        at = position(above * half * (n - one) if self.align_corners else (above * n - one) * half)
         if self.padding != "reflection":
             return clamp(at, position(-4), n + position(4))
         return self.reflected(at) if mirrors else clamp(at, position(-_FARTHEST), position(_FARTHEST))
@@ -153,7 +155,7 @@ def _grid_sample(inputs: tuple[Value, Value], axes: tuple[Scalar, ...], attrs: G
     taps = []
     for k in range(rank):
         axis = SampledAxis(data.size(2 + k), attrs.padding_mode, attrs.align_corners)
-        x = position(grid(axes[0], rank - 1 - k, *axes[2:]))
+        x = as_number(grid(axes[0], rank - 1 - k, *axes[2:]), accumulation_dtype(grid.dtype))
         # with the cubic method each tap is reflected separately
         taps.append(axis.taps(axis.source(x, attrs.method != "bicubic"), attrs.method))
     return stored(sum_of_taps(data, list(axes[:2]), taps, None, number), output.dtype)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from ...shape_funcs.defs.conv import SPATIAL, data_layouts
 from ...shape_funcs.defs.image import CROP_MODE
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Scalar, Value, apply
 from ..core.dtype_rules import FLOATS, NUMBERS, one_of, require
 from ..core.legalize import indices
@@ -50,7 +50,7 @@ Mode = Literal[
 Rounding = Literal["", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ResizingAttrs:
     """Common attributes of resizing.
 
@@ -72,7 +72,7 @@ class ResizingAttrs:
     out_dtype: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Resize1dAttrs(ResizingAttrs):
     """``size``: size of the result along each spatial axis; ``roi``: region of ``tf_crop_and_resize``, the begins of all axes,
     then the ends, 0 is the first and 1 the last element; ``layout``: one letter per axis; others: see ResizingAttrs."""
@@ -82,28 +82,28 @@ class Resize1dAttrs(ResizingAttrs):
     layout: str = data_layouts(1)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Resize2dAttrs(Resize1dAttrs):
     """As Resize1dAttrs, over two axes."""
 
     layout: str = data_layouts(2)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Resize3dAttrs(Resize1dAttrs):
     """As Resize1dAttrs, over three axes."""
 
     layout: str = data_layouts(3)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class DynResize2dAttrs(ResizingAttrs):
     """``layout``: one letter per axis; others: see ResizingAttrs."""
 
     layout: str = data_layouts(2)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Axis:
     """A spatial axis: its sizes in data and result, the optional scale, begin and end of the region."""
 

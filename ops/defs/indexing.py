@@ -5,9 +5,10 @@ Indices never access memory outside the data: they are clipped, wrapped, or stop
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ..core.compute import Guard, Scalar, Select, Value, apply, cast, index
 from ..core.dtype_rules import INTEGERS, known_dtype, like_first, require
@@ -21,7 +22,7 @@ from .transform import AxisAttrs
 Axes = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class TakeAttrs:
     """Attributes of ``take``.
 
@@ -34,7 +35,7 @@ class TakeAttrs:
     mode: Literal["clip", "wrap", "fast"] = "clip"
 
 
-@dataclass(frozen=True)
+@frozen
 class GatherNdAttrs:
     """``batch_dims``: number of leading axes shared by data and index tuples; ``index_rank``: length of an index tuple, needed
     only if axis 0 of the indices is symbolic."""
@@ -43,7 +44,7 @@ class GatherNdAttrs:
     index_rank: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class OneHotAttrs:
     """``depth``: size of the new axis; ``axis``: its position; ``dtype``: dtype of the result."""
 

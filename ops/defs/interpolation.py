@@ -7,8 +7,8 @@ float64 for dtypes that float32 does not represent exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Cast, Literal, Scalar, Value, apply
 from ..core.tensor_types import ITEMSIZE, is_integer
 from .elementwise import floor, round_away
@@ -17,7 +17,7 @@ from .elementwise import floor, round_away
 POSITION = "float64"
 
 
-@dataclass(frozen=True)
+@frozen
 class Tap:
     """An element along an axis: its index and its weight; weight None: the only element."""
 

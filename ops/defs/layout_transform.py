@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...shape_funcs.defs.tensor_layout import Layout, matching_parts, parse_layouts
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Scalar, Value, apply, index
 from ..core.dtype_rules import like_first
 from ..core.op import Op, OpPattern
@@ -12,7 +11,7 @@ from ..core.op import Op, OpPattern
 Axes = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class LayoutTransformAttrs:
     """``src_layout``, ``dst_layout``: layouts of the data and the result, such as ``NCHW``, ``NHWC``, ``NCHW16c``."""
 

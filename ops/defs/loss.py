@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...shape_funcs.defs.argument_checks import need_rank
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.composite import Term, call, cast, composite, equal_sizes, number, widened
 from ..core.dtype_rules import FLOATS, INTEGERS, like_inputs, require, require_same
 from ..core.legalize import as_taken, index_dtype
@@ -20,7 +20,7 @@ from .transform import AxisAttrs, ExpandDimsAttrs, SqueezeAttrs
 _PAIR = ("predictions", "targets")
 
 
-@dataclass(frozen=True)
+@frozen
 class NllLossAttrs:
     """``reduction``: ``mean``: the sum of the losses divided by the sum of their weights; ``sum``: the sum; ``none``: the losses;
     ``ignore_index``: the class with loss 0."""

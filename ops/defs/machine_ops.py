@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.copy_reason import CopyKind, CopyReason
 from ..core.effect import Effect, Result, Role
 from ..core.op import NoAttrs, Op, OpPattern, TypeRelError
@@ -17,14 +17,14 @@ def _first(dtypes: tuple[Any, ...], attrs: Any) -> Any:
 # ---- inserted by type inference ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class AssertShapeAttrs:
     """``dims``: per axis the required size, or -1 for any."""
 
     dims: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class AssertSameSizeAttrs:
     """``axis``, ``other_axis``: the compared axes of the two tensors; ``message``: format string of the error, with two ``{}``
     for the sizes."""
@@ -73,7 +73,7 @@ ALLOC_CLOSURE = Op(
 ASKED_FOR = CopyReason(CopyKind.ON_DEVICE)
 
 
-@dataclass(frozen=True)
+@frozen
 class OnDeviceAttrs:
     """``device``: the host or the target."""
 
@@ -98,7 +98,7 @@ STOP_FUSION = Op(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class CompilerAttrs:
     """``compiler``: the name of a compiler, as of an external code generator."""
 
@@ -127,7 +127,7 @@ REGION_MARKS = (COMPILER_BEGIN, COMPILER_END)
 # ---- inserted by manifest_alloc and manifest_lifetimes -------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class AllocStorageAttrs:
     """A storage of ``nbytes`` bytes on ``device``; ``why``: the memory plan's reason against storage reuse, if any."""
 
@@ -136,7 +136,7 @@ class AllocStorageAttrs:
     why: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class AllocTensorAttrs:
     """A view of ``shape`` and ``dtype``, ``offset`` bytes into the storage."""
 
@@ -145,7 +145,7 @@ class AllocTensorAttrs:
     offset: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class AllocStorageRegAttrs:
     """A storage for a tensor of ``dtype`` on ``device``; ``why`` as in AllocStorageAttrs."""
 
@@ -154,14 +154,14 @@ class AllocStorageRegAttrs:
     why: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class TakeStorageAttrs:
     """``device``: the device of the storage."""
 
     device: str = "cpu"
 
 
-@dataclass(frozen=True)
+@frozen
 class AllocTensorRegAttrs:
     """A view of ``dtype``, ``offset`` bytes into the storage."""
 
@@ -169,14 +169,14 @@ class AllocTensorRegAttrs:
     offset: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class LoadConstAttrs:
     """``device``: the device of the constant."""
 
     device: str = "cpu"
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceCopyAttrs:
     """A copy from ``src`` to ``dst`` and its reason."""
 
@@ -185,7 +185,7 @@ class DeviceCopyAttrs:
     reason: CopyReason = ASKED_FOR
 
 
-@dataclass(frozen=True)
+@frozen
 class TrimAttrs:
     """The index in the counts.  ``release``: whether to shrink the upper bound: copy the rows to a new storage if it pays."""
 
@@ -193,7 +193,7 @@ class TrimAttrs:
     release: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class SizesAttrs:
     """A program as in ShapeProgram: the loads from the tensors, the operations, and the slots of each result vector."""
 
@@ -202,7 +202,7 @@ class SizesAttrs:
     outputs: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class InvokeOpAttrs:
     """The number of output arguments, which come last; ``workspace``: whether the last one is a workspace instead of a result."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Scalar, Select, Value, apply, index
 from ..core.dtype_rules import INTEGERS, like_first, require_same
 from ..core.legalize import indices
@@ -17,14 +17,14 @@ from .indexing import as_index
 Axes = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class TriluAttrs:
     """``upper``: whether to keep the diagonal and the elements above it; otherwise the diagonal and the elements below it."""
 
     upper: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class MatrixSetDiagAttrs:
     """``k1`` to ``k2``: the replaced diagonals; 0 is the main diagonal, diagonals below it are negative.
 

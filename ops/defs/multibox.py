@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.argument_checks import need_rank, same_size
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import dim
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ..core.composite import Term, call, cast, composite, equal_sizes, number, widened
@@ -24,7 +24,7 @@ from .transform import CONCATENATE, STRIDED_SLICE, AxisAttrs, ExpandDimsAttrs, R
 MOST_ANCHORS = 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class MultiboxPriorAttrs:
     """``sizes``: side lengths of the boxes as a part of the picture's; ``ratios``: width by height, of further boxes of the
     first size, except the first ratio; ``steps``: distance of two rows and of two columns, 0 or less for one by their number;
@@ -37,7 +37,7 @@ class MultiboxPriorAttrs:
     clip: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class MultiboxTransformLocAttrs:
     """``clip``: whether boxes are cut off at the picture's edges; ``threshold``: the least score of a box; ``variances``: factors
     of the predictions, two of the centre and two of the size; ``keep_background``: whether class 0, the background, counts as a

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import product
 from ..core.composite import Term, call, cast
 from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs, one_of, require, require_same
@@ -20,7 +21,7 @@ from ..strategy.conditions import Conditions, condition
 from ..strategy.implementation import Kernel, OpCall, Scratch, Split
 
 
-@dataclass(frozen=True)
+@frozen
 class DenseAttrs:
     """``units``: number of rows of the weight, None for any.  ``out_dtype``: dtype of the result, "" for the data's."""
 
@@ -28,7 +29,7 @@ class DenseAttrs:
     out_dtype: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class MatmulAttrs:
     """As DenseAttrs; ``transpose_a``, ``transpose_b``: whether the last two axes of the input are swapped first."""
 
@@ -38,7 +39,7 @@ class MatmulAttrs:
     transpose_b: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchMatmulAttrs:
     """As MatmulAttrs, but ``transpose_b`` is True by default."""
 
@@ -47,7 +48,7 @@ class BatchMatmulAttrs:
     transpose_b: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class SoftmaxAttrs:
     """``axis``: the normalised axis."""
 

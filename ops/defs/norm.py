@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.argument_checks import axes_in, axis_in, need_rank
 from ...shape_funcs.defs.conv import data_layouts
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import eq
 from ...shape_funcs.symbolic.registry import ShapeError, check
 from ..core.composite import Term, along, call, cast, composite, equal_sizes, number, widened
@@ -22,7 +22,7 @@ from .reduce import MEAN, SUM, VARIANCE, ReduceAttrs
 from .transform import ExpandDimsAttrs, ReshapeAttrs, SliceAttrs
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerNormAttrs:
     """``axis``: the normalised axis, which corresponds to gamma and beta; ``epsilon``: added to the variance; ``center``: whether
     beta is added; ``scale``: whether gamma multiplies."""
@@ -33,7 +33,7 @@ class LayerNormAttrs:
     scale: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class ChannelNormAttrs(LayerNormAttrs):
     """``axis``: the axis of the channels, which corresponds to the vectors; ``epsilon``: added to the variance; ``center``:
     whether beta is added; ``scale``: whether gamma multiplies."""
@@ -41,7 +41,7 @@ class ChannelNormAttrs(LayerNormAttrs):
     axis: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class GroupNormAttrs:
     """As ChannelNormAttrs; ``num_groups``: number of groups of channels."""
 
@@ -52,7 +52,7 @@ class GroupNormAttrs:
     scale: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class L2NormalizeAttrs:
     """``eps``: lower bound of the sum of squares in the divisor; ``axis``: the summed axes, None for all."""
 
@@ -64,7 +64,7 @@ class L2NormalizeAttrs:
             object.__setattr__(self, "axis", (self.axis,))
 
 
-@dataclass(frozen=True)
+@frozen
 class LrnAttrs:
     """``size``: odd size of the window along ``axis``; ``bias``, ``alpha``, ``beta``: see the operator."""
 
@@ -75,7 +75,7 @@ class LrnAttrs:
     beta: float = 0.75
 
 
-@dataclass(frozen=True)
+@frozen
 class DropoutAttrs:
     """``rate``: the fraction of elements dropped in training; without effect in inference."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Scalar, Select, Value, apply, cast, index
 from ..core.dtype_rules import NUMBERS, like_first
 from ..core.legalize import indices
@@ -20,14 +20,14 @@ Axes = tuple[Scalar, ...]
 Widths = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class DynPadAttrs:
     """``pad_mode``: the added elements: the pad value, the element at the edge, or the elements mirrored at the edge."""
 
     pad_mode: Literal["constant", "edge", "reflect"] = "constant"
 
 
-@dataclass(frozen=True)
+@frozen
 class PadAttrs:
     """``pad_width``: per axis, the number of elements added before and after it; ``pad_mode`` as in DynPadAttrs."""
 
@@ -35,7 +35,7 @@ class PadAttrs:
     pad_mode: Literal["constant", "edge", "reflect"] = "constant"
 
 
-@dataclass(frozen=True)
+@frozen
 class MirrorPadAttrs:
     """``pad_width`` as in PadAttrs; ``mode``: ``SYMMETRIC`` repeats the element at the edge, ``REFLECT`` does not."""
 
@@ -43,7 +43,7 @@ class MirrorPadAttrs:
     mode: Literal["SYMMETRIC", "REFLECT"] = "SYMMETRIC"
 
 
-@dataclass(frozen=True)
+@frozen
 class DilateAttrs:
     """``strides``: per axis, the distance of the elements in the result; ``dilation_value``: the value between them."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...shape_funcs.defs.conv import data_layouts, per_axis, sides
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, max_
 from ..core.composite import Term, call, cast, number
 from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs
@@ -25,7 +26,7 @@ from .elementwise import ISFINITE
 _AVERAGED = FLOATS + tuple(d for d in INTEGERS if ITEMSIZE[d] <= 4)
 
 
-@dataclass(frozen=True)
+@frozen
 class MaxPool1dAttrs:
     """``pool_size``, ``strides``, ``dilation``: one number, or one per axis; ``padding``: one number, one per axis, or one before
     all axes, then after all axes; ``layout``: one letter per axis, ``out_layout`` "" is the same; ``ceil_mode``: whether the
@@ -40,42 +41,42 @@ class MaxPool1dAttrs:
     ceil_mode: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class MaxPool2dAttrs(MaxPool1dAttrs):
     """As MaxPool1dAttrs, over two axes."""
 
     layout: str = data_layouts(2)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class MaxPool3dAttrs(MaxPool1dAttrs):
     """As MaxPool1dAttrs, over three axes."""
 
     layout: str = data_layouts(3)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class AvgPool1dAttrs(MaxPool1dAttrs):
     """As MaxPool1dAttrs; ``count_include_pad``: whether the mean includes the padding, as zeros."""
 
     count_include_pad: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class AvgPool2dAttrs(AvgPool1dAttrs):
     """As AvgPool1dAttrs, over two axes."""
 
     layout: str = data_layouts(2)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class AvgPool3dAttrs(AvgPool1dAttrs):
     """As AvgPool1dAttrs, over three axes."""
 
     layout: str = data_layouts(3)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class AdaptivePool1dAttrs:
     """``output_size``: size of the result along each axis, None for the size of the data; layouts as in MaxPool1dAttrs."""
 
@@ -84,21 +85,21 @@ class AdaptivePool1dAttrs:
     out_layout: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class AdaptivePool2dAttrs(AdaptivePool1dAttrs):
     """As AdaptivePool1dAttrs, over two axes."""
 
     layout: str = data_layouts(2)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class AdaptivePool3dAttrs(AdaptivePool1dAttrs):
     """As AdaptivePool1dAttrs, over three axes."""
 
     layout: str = data_layouts(3)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class GlobalPool2dAttrs:
     """``layout``: one letter per axis; ``out_layout``: layout of the result, "" for the same."""
 

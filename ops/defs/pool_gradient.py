@@ -6,10 +6,10 @@ An element's gradient is the sum of its shares in the windows that contain the e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.conv import per_axis, sides
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.composite import Term, call, cast, composite, number, widened
 from ..core.compute import Cast, Literal, Scalar, Select, Value, apply, index
 from ..core.dtype_rules import FLOATS, INDICES, like_inputs, require, require_same
@@ -24,7 +24,7 @@ from .reduce import SUM, ArgReduceAttrs, ReduceAttrs
 _NCHW = "NCHW"
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolSharesAttrs:
     """``pool_size``, ``strides``, ``padding``, ``ceil_mode``: those of the pooling, over the last two axes."""
 
@@ -34,14 +34,14 @@ class PoolSharesAttrs:
     ceil_mode: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class AvgPoolSharesAttrs(PoolSharesAttrs):
     """As PoolSharesAttrs; ``count_include_pad``: whether the mean includes the padding."""
 
     count_include_pad: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class MaxPool2dGradAttrs:
     """The attributes of the pooling: ``out_layout``: the layout of ``out_grad``, "" for that of the data."""
 
@@ -53,7 +53,7 @@ class MaxPool2dGradAttrs:
     ceil_mode: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class AvgPool2dGradAttrs(MaxPool2dGradAttrs):
     """As MaxPool2dGradAttrs; ``count_include_pad``: whether the mean includes the padding, as zeros."""
 
@@ -63,7 +63,7 @@ class AvgPool2dGradAttrs(MaxPool2dGradAttrs):
 # ---- the shares ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Window:
     """Along an axis, the window that contains an element: its number, the element's position in it, its number of elements
     inside the data, and whether there is such a window."""

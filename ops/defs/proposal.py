@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..core.composite import Term, call, cast, composite, known, number, results, widened
 from ..core.compute import Cast, Literal, Scalar, Select, Value, apply, index
@@ -25,7 +25,7 @@ Numbers = tuple[float, ...]
 _INPUTS = ("cls_prob", "bbox_pred", "im_info")
 
 
-@dataclass(frozen=True)
+@frozen
 class RpnBoxesAttrs:
     """``scales``, ``ratios``: side length, in units of ``feature_stride``, and height by width of the anchors;
     ``feature_stride``: elements of the picture per position; ``rpn_min_size``: least side length of a box, in units of the
@@ -39,7 +39,7 @@ class RpnBoxesAttrs:
     iou_loss: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class ProposalAttrs:
     """``scales``, ``ratios``: side length, in units of ``feature_stride``, and height by width of the anchors;
     ``feature_stride``: elements of the picture per position; ``threshold``: the overlap above which a box suppresses a worse one;

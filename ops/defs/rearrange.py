@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Guard, Scalar, Select, Value, apply, cast, index
 from ..core.dtype_rules import INTEGERS, NUMBERS, like_first, require
 from ..core.legalize import converted, indices, whole_dtype
@@ -18,7 +18,7 @@ from .transform import AxisAttrs, replaced
 Axes = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class ReverseSequenceAttrs:
     """``seq_axis``: the reversed axis; ``batch_axis``: the axis that enumerates sequences."""
 
@@ -26,7 +26,7 @@ class ReverseSequenceAttrs:
     batch_axis: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class SequenceMaskAttrs:
     """``mask_value``: the value after the end of a sequence; ``axis``, 0 or 1: the axis of positions; the other axis enumerates
     sequences."""
@@ -35,21 +35,21 @@ class SequenceMaskAttrs:
     axis: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class SliceLikeAttrs:
     """``axes``: the cropped axes; None or empty for all."""
 
     axes: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class MeshgridAttrs:
     """``indexing``: ``ij``: the first tensor varies along the first axis; ``xy``: the first two axes are swapped."""
 
     indexing: Literal["ij", "xy"] = "ij"
 
 
-@dataclass(frozen=True)
+@frozen
 class SlidingWindowAttrs:
     """``axis``: the first axis of the windows; ``window_shape``, ``strides``: a number for each axis from ``axis`` on."""
 

@@ -7,10 +7,10 @@ Names and order of gates are ONNX's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...shape_funcs.defs.recurrence import INPUTS, directions_of
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim
 from ..core.dtype_rules import INTEGERS, one_of, require, require_same
 from ..core.legalize import indices
@@ -26,7 +26,7 @@ _DEFAULTS = {"nn.lstm": ("Sigmoid", "Tanh", "Tanh"), "nn.gru": ("Sigmoid", "Tanh
 _TURNS = ("forward", "reverse", "bidirectional")
 
 
-@dataclass(frozen=True)
+@frozen
 class RnnAttrs:
     """``direction``: of the steps; ``activations``: ONNX's names, for each direction, () for the usual ones;
     ``activation_alpha``, ``activation_beta``: the parameters of each activation, () for the usual ones; ``clip``: bound of the
@@ -55,7 +55,7 @@ class RnnAttrs:
         }
 
 
-@dataclass(frozen=True)
+@frozen
 class LstmAttrs(RnnAttrs):
     """As RnnAttrs, activations of gates, cell and state; ``input_forget``: whether the forget gate is 1 minus the input gate."""
 
@@ -67,7 +67,7 @@ class LstmAttrs(RnnAttrs):
         return {**self._constants(_DEFAULTS["nn.lstm"]), "input_forget": self.input_forget}
 
 
-@dataclass(frozen=True)
+@frozen
 class GruAttrs(RnnAttrs):
     """As RnnAttrs, activations of gates and state; ``linear_before_reset``: whether the state is multiplied by its weight before
     the reset gate applies."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...shape_funcs.defs.reduce import reduced_axes
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ..core.composite import Term, call, cast, composite, number, widened
 from ..core.compute import Cast, Reduction, Scalar, Value, apply
@@ -20,7 +20,7 @@ from .elementwise import EXP, ISFINITE, LOG, SQRT, literal
 from .transform import SqueezeAttrs
 
 
-@dataclass(frozen=True)
+@frozen
 class ReduceAttrs:
     """The reduced axes.
 
@@ -37,7 +37,7 @@ class ReduceAttrs:
             object.__setattr__(self, "axis", (self.axis,))
 
 
-@dataclass(frozen=True)
+@frozen
 class ArgReduceAttrs(ReduceAttrs):
     """As ReduceAttrs; ``select_last_index``: whether the last of equal elements is selected instead of the first."""
 
@@ -91,7 +91,7 @@ def _as_numbers(op: Op, inputs: tuple[Term], attrs: ReduceAttrs) -> Term:
     return cast(call(op, cast(inputs[0], "uint8"), attrs=attrs), "bool")
 
 
-@dataclass(frozen=True)
+@frozen
 class StdAttrs(ReduceAttrs):
     """As ReduceAttrs; ``unbiased``: whether the divisor is the number of elements minus 1."""
 

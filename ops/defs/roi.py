@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...shape_funcs.defs.conv import data_layouts, per_axis
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.dtype_rules import FLOATS, INTEGERS, one_of, require, require_same
 from ..core.legalize import indices
 from ..core.op import Op, OpPattern, TypeRelError
@@ -19,7 +19,7 @@ from .conv import Numbers
 MOST_SAMPLES = 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class RoiAlignAttrs:
     """``pooled_size``: rows and columns of the result; ``spatial_scale``: elements of the data per unit of the regions;
     ``sample_ratio``: samples along each axis of a bin, -1 or 0 for one per element; ``mode``: mean or maximum of the samples."""
@@ -31,7 +31,7 @@ class RoiAlignAttrs:
     mode: Literal["avg", "max"] = "avg"
 
 
-@dataclass(frozen=True)
+@frozen
 class RoiPoolAttrs:
     """``pooled_size``: rows and columns of the result; ``spatial_scale``: elements of the data per unit of the regions."""
 
@@ -40,7 +40,7 @@ class RoiPoolAttrs:
     layout: str = data_layouts(2)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class CropAndResizeAttrs:
     """``crop_size``: rows and columns of the result; ``method``: bilinear interpolation or the nearest element;
     ``extrapolation_value``: the value outside the image; ``out_dtype``: None for the data's."""

@@ -7,9 +7,9 @@ this order.  An index out of range is an error, INDEX_OUT_OF_RANGE.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const, dim, product
 from ..core.compute import Guard, Scalar, Select, Value, apply, index
 from ..core.dtype_rules import FLOATS, INDICES, INTEGERS, NUMBERS, like_inputs, require, require_same
@@ -26,7 +26,7 @@ from .indexing import as_index, inside
 Axes = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class ScatterElementsAttrs:
     """``axis``: the indexed axis; ``reduction``: the combination of an element with its updates.
 
@@ -37,14 +37,14 @@ class ScatterElementsAttrs:
     reduction: Literal["update", "add", "mul", "mean", "min", "max"] = "update"
 
 
-@dataclass(frozen=True)
+@frozen
 class ScatterNdAttrs:
     """``mode``: the combination of an element with its updates; ``update``: the last update."""
 
     mode: Literal["update", "add", "mul", "min", "max"] = "update"
 
 
-@dataclass(frozen=True)
+@frozen
 class SparseToDenseAttrs:
     """``output_shape``: shape of the result."""
 

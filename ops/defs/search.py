@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.dtype_rules import INDICES, NUMBERS, known_dtype, require, require_same
 from ..core.op import Op, OpPattern
 from ..kernels.search import cpu as bodies
@@ -13,7 +13,7 @@ from ..kernels.sort.cpu import searchsorted
 from ..strategy.implementation import Kernel, Scratch
 
 
-@dataclass(frozen=True)
+@frozen
 class UniqueAttrs:
     """``is_sorted``: whether the values are sorted; otherwise in order of first occurrence; ``return_counts``: whether to return
     the number of occurrences of each value, too."""
@@ -22,7 +22,7 @@ class UniqueAttrs:
     return_counts: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class SearchsortedAttrs:
     """``right``: whether positions are after equal elements; otherwise before them; ``dtype``: dtype of the positions."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.composite import Term, call, cast, composite
 from ..core.dtype_rules import INTEGERS, known_dtype
 from ..core.op import get
 from .transform import ShapeOfAttrs
 
 
-@dataclass(frozen=True)
+@frozen
 class NdarraySizeAttrs:
     """``dtype``: dtype of the result."""
 

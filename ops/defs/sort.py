@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, product
 from ..core.dtype_rules import INDICES, NUMBERS, known_dtype, require
 from ..core.legalize import indices
@@ -21,7 +21,7 @@ from ..strategy.implementation import Kernel, OpCall, Scratch, Split
 POSITIONS = (*INDICES, "float32")
 
 
-@dataclass(frozen=True)
+@frozen
 class SortAttrs:
     """``axis``: the sorted axis; ``is_ascend``: whether the smallest element is first."""
 
@@ -29,7 +29,7 @@ class SortAttrs:
     is_ascend: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class ArgsortAttrs:
     """As SortAttrs; ``dtype``: dtype of the positions."""
 
@@ -38,7 +38,7 @@ class ArgsortAttrs:
     dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@frozen
 class DynTopkAttrs:
     """``ret_type``: "both" values and positions, or "values", or "indices"; ``dtype``: dtype of the positions."""
 
@@ -48,7 +48,7 @@ class DynTopkAttrs:
     dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@frozen
 class TopkAttrs:
     """As DynTopkAttrs; ``k``: number of elements, less than 1 for all."""
 
@@ -59,7 +59,7 @@ class TopkAttrs:
     dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@frozen
 class CumulativeAttrs:
     """``axis``: the accumulated axis, None for the flattened data; ``dtype``: dtype of the result, "" for the data's;
     ``exclusive``: whether each result excludes the element itself."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...shape_funcs.defs.argument_checks import need_rank
 from ...shape_funcs.defs.conv import per_axis
 from ...shape_funcs.defs.sparse import stored_rows
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...shape_funcs.symbolic.registry import ShapeError
 from ..core.composite import Term, call, cast, composite, equal_sizes, number
@@ -83,7 +83,7 @@ def _rule(name: str, supported: tuple[str, ...]) -> DTypeRule:
 # ---- products ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class SparseDenseAttrs:
     """``sparse_lhs``: whether the sparse matrix is the left factor."""
 
@@ -116,7 +116,7 @@ Op(
 MOST_TAPS = 31
 
 
-@dataclass(frozen=True)
+@frozen
 class SparseConv2dAttrs:
     """``layout``: NHWC or NCHW; ``kernel_size``: odd sizes of the window, whose middle goes over every position."""
 

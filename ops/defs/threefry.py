@@ -6,9 +6,9 @@ Equal keys give equal numbers, so a program that is run twice gives the same res
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import const
 from ...shape_funcs.symbolic.program import INT64_MAX
 from ...shape_funcs.symbolic.registry import ShapeError
@@ -28,21 +28,21 @@ _WORD = "uint64"
 _BITS = {"float32": 23, "float64": 52}
 
 
-@dataclass(frozen=True)
+@frozen
 class ThreefryAttrs:
     """``shape``: shape of the words."""
 
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class ThreefryRowsAttrs:
     """``count``: the number of words for each row."""
 
     count: int
 
 
-@dataclass(frozen=True)
+@frozen
 class DrawAttrs:
     """``shape`` and ``dtype`` of the numbers, float32 or float64."""
 
@@ -50,7 +50,7 @@ class DrawAttrs:
     dtype: str = "float32"
 
 
-@dataclass(frozen=True)
+@frozen
 class MultinomialAttrs:
     """``num_samples``: the number of draws for each row."""
 

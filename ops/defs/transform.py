@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Scalar, Select, Value, apply, index
 from ..core.dtype_rules import INDICES, known_dtype, like_fields, like_first
 from ..core.op import Op, OpPattern, TypeRelError
@@ -17,21 +17,21 @@ MOST_PARTS = 2**16
 # ---- data movement -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class TransposeAttrs:
     """``axes``: for each axis of the result, the axis of the data; None or empty reverses the axes."""
 
     axes: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class AxisAttrs:
     """``axis``: an axis; a negative one counts from the end."""
 
     axis: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class SplitAttrs:
     """``indices_or_sections``: the number of equal sections, or the begin of every section but the first."""
 
@@ -39,7 +39,7 @@ class SplitAttrs:
     axis: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class SliceAttrs:
     """As in numpy's ``data[begin:end:strides]``, along ``axes`` (None: the first axes).
 
@@ -53,21 +53,21 @@ class SliceAttrs:
     slice_mode: Literal["end", "size"] = "end"
 
 
-@dataclass(frozen=True)
+@frozen
 class DynSliceAttrs:
     """``slice_mode``: with ``"size"``, ``end`` holds sizes (-1: to the end) and strides are 1."""
 
     slice_mode: Literal["end", "size"] = "end"
 
 
-@dataclass(frozen=True)
+@frozen
 class TileAttrs:
     """``reps``: the number of copies along each of the last axes."""
 
     reps: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class RepeatAttrs:
     """``repeats``: the number of repetitions of each element along ``axis``; ``axis`` None: of the flattened data."""
 
@@ -214,7 +214,7 @@ REPEAT = _injective(
 # ---- views -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class ReshapeAttrs:
     """``newshape``: sizes, or 0 (keep), -1 (infer), -2 (keep all remaining), -3 (merge two), -4 (split one in two).
 
@@ -225,7 +225,7 @@ class ReshapeAttrs:
     allowzero: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class ReshapeLikeAttrs:
     """``lhs_begin``, ``lhs_end``: the replaced axes of the data; ``rhs_begin``, ``rhs_end``: the replacing axes of the other
     tensor; ends are exclusive.  Negative numbers count from the end; None is after the last axis."""
@@ -236,7 +236,7 @@ class ReshapeLikeAttrs:
     rhs_end: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class SqueezeAttrs:
     """``axis``: the axes of size 1 to remove; None for all that are known to have size 1."""
 
@@ -247,7 +247,7 @@ class SqueezeAttrs:
             object.__setattr__(self, "axis", (self.axis,))
 
 
-@dataclass(frozen=True)
+@frozen
 class ExpandDimsAttrs:
     """``axis``: the position of the new axes; ``num_newaxis``: the number of new axes of size 1."""
 
@@ -255,7 +255,7 @@ class ExpandDimsAttrs:
     num_newaxis: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class ShapeOfAttrs:
     """``dtype``: dtype of the vector."""
 

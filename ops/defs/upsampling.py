@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from ...shape_funcs.defs.conv import data_layouts
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.compute import Scalar, Value
 from ..core.dtype_rules import NUMBERS, require
 from ..core.legalize import converted, whole_dtype
@@ -25,7 +25,7 @@ _METHODS: dict[str, Method] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class DynUpsamplingAttrs:
     """``layout``: one letter per axis; ``method``: the nearest element, linear or cubic interpolation; ``align_corners``: whether
     both the first and the last elements of data and result coincide; otherwise only the first."""
@@ -35,7 +35,7 @@ class DynUpsamplingAttrs:
     align_corners: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class UpsamplingAttrs(DynUpsamplingAttrs):
     """``scale_h``, ``scale_w``: result size per data size; others: see DynUpsamplingAttrs."""
 
@@ -43,7 +43,7 @@ class UpsamplingAttrs(DynUpsamplingAttrs):
     scale_w: float = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class DynUpsampling3dAttrs:
     """``layout``: one letter per axis; ``method``: the nearest element or linear interpolation;
     ``coordinate_transformation_mode``: as in ``image.resize3d``."""
@@ -53,7 +53,7 @@ class DynUpsampling3dAttrs:
     coordinate_transformation_mode: Literal["half_pixel", "align_corners", "asymmetric"] = "asymmetric"
 
 
-@dataclass(frozen=True)
+@frozen
 class Upsampling3dAttrs(DynUpsampling3dAttrs):
     """``scale_d``, ``scale_h``, ``scale_w``: result size per data size; others: see DynUpsampling3dAttrs."""
 

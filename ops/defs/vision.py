@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..core.dtype_rules import FLOATS, INTEGERS, require
 from ..core.legalize import indices
 from ..core.op import Op, OpPattern
@@ -16,7 +16,7 @@ from ..kernels.vision.nms_cuda import non_max_suppression
 from ..strategy.implementation import Kernel, Scratch
 
 
-@dataclass(frozen=True)
+@frozen
 class GetValidCountsAttrs:
     """``id_index``, ``score_index``: positions of class (-1: none) and score within a box."""
 
@@ -24,7 +24,7 @@ class GetValidCountsAttrs:
     score_index: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class NonMaxSuppressionAttrs:
     """``force_suppress``: whether boxes of different classes suppress each other; ``top_k``: the number of best boxes considered,
     -1 for all; ``coord_start``, ``score_index``, ``id_index`` (-1: one class): positions of corners, score and class within a

@@ -8,8 +8,9 @@ runs if its conditions hold.  The last candidate always fits and pays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import evaluate
 from ..core.group import Group
 from .conditions import Choice, Conditions, Versions, conditions_text, undecided
@@ -22,7 +23,7 @@ FORCED, TUNED, ONLY = "forced", "tuned", "only one that fits"
 Preferred = Callable[[OpCall], Versions]
 
 
-@dataclass(frozen=True)
+@frozen
 class Rejection(Exception):
     """An implementation that cannot be used for a call: ``name``, and ``why`` as the end of a sentence."""
 

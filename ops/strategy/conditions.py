@@ -11,9 +11,9 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import BUILD, INT, SYM, Dim, IntLike, all_, const, dim, eq, le, lt, not_, sym
 from ...shape_funcs.symbolic.notation import FUNCTIONS, Notation
 
@@ -72,7 +72,7 @@ def undecided(conditions: Conditions) -> Conditions | None:
     return None if 0 in values else tuple(c for c, v in zip(conditions, values, strict=True) if v is None)
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """The chosen implementations of a call.
 

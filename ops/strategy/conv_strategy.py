@@ -12,9 +12,9 @@ convolution  on GPUs (``kernels/conv/cuda``)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, Shape, const, max_, min_, product
 from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
@@ -69,7 +69,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class _Convolution:
     """Predicates of the implementations, and workspace sizes, for a call of convolution."""
 
@@ -139,12 +139,13 @@ class _Convolution:
     def plane_elements(self, call: OpCall) -> Dim:
         """The number of elements of the padded planes, and of the sums of each output channel of a group (see ``padded_sizes``
         in the module of ``planes``)."""
-        given, (outputs, _, taps) = self.geometry(call.attrs), self.weight(call)
+        given, (outputs, inputs, taps) = self.geometry(call.attrs), self.weight(call)
         missing = 3 - self.rank
         padded, steps = product(()), given["stride"]
         for axis, (size, tap) in enumerate(zip(self.sizes(call)[1], taps, strict=True), missing):
             padded = padded * (size + (tap - 1) * given["dilation"][axis] // steps[axis])
-        planes: Dim = steps[0] * steps[1] * steps[2] + outputs // call.attrs.groups
+        channels = call.inputs[0].shape[call.attrs.data_layout.index("C")]
+        planes: Dim = steps[0] * steps[1] * steps[2] + outputs * inputs // max_(channels, 1)  # channels / inputs: groups
         return padded * planes
 
     def accumulator_elements(self, call: OpCall) -> Dim:

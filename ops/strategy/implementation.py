@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, IntLike, dim, max_, product, total
 from ..core.tensor_types import ITEMSIZE, Tensor, computed_in
 from .conditions import Conditions
@@ -47,7 +48,7 @@ class Operator(Protocol):
         """The kernels that run on ``machine``, in declared order."""
 
 
-@dataclass(frozen=True)
+@frozen
 class OpCall:
     """A call of an operator: the argument of ``Kernel.takes``, ``fits`` and ``pays``.
 
@@ -70,7 +71,7 @@ class OpCall:
 Length = int | Callable[[OpCall], Dim]
 
 
-@dataclass(frozen=True)
+@frozen
 class Scratch:
     """A scratch buffer of a kernel's body: a segment of the workspace, laid out by the wrapper, uninitialised.
 
@@ -85,7 +86,7 @@ class Scratch:
     length: Length = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Buffer:
     """A scratch buffer of one call: ``length`` elements of ``dtype``, or ``rows`` rows of them if ``rows`` is not 0."""
 
@@ -104,7 +105,7 @@ class Buffer:
         return (self.length * self.row_bytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
-@dataclass(frozen=True)
+@frozen
 class Split:
     """Partition of a kernel between threads: along the first axis of some tensors' views, of the same size in all of them.
 
@@ -122,11 +123,12 @@ class Split:
         return self.tensors[min(number, len(self.tensors) - 1)]
 
 
-@dataclass(frozen=True)
+@frozen
 class Kernel:
     """A hand-written implementation of an OPAQUE operator, for the host, for GPUs, or for both.
 
-    ``body`` is a plain ``@generic`` function in the subset numba compiles: no exceptions, and no memory but its ``scratch``.
+    ``body`` is a plain ``@generic`` function in the subset that ``native.front_end`` compiles: no exceptions, and no memory but
+    its ``scratch``.
     (Buffers whose size depends on values may come from ``alloc``, and are freed before the body returns.)  Its arguments are
     C-contiguous arrays, inputs (the tensors of a tuple input in order) then outputs, then the arguments below, in this order.
     It returns a status (0: success, see ops.native.status):

@@ -12,9 +12,9 @@ gemm        on GPUs: cuBLAS, or tiles for dtypes that cuBLAS does not support (`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const, min_, product
 from ..core.tensor_types import HALVES, computed_in, is_float
 from ..kernels.matmul import cpu as bodies
@@ -70,7 +70,7 @@ def is_one_float(call: OpCall) -> bool:
     return len(set(call.dtypes)) == 1 and call.dtypes[0] in GEMM
 
 
-@dataclass(frozen=True)
+@frozen
 class _Product:
     """Predicates of the implementations for a call; ``sizes``: ``(m, n, k)`` of each product of the call."""
 

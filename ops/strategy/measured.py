@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const
 from ..core.group import attrs_json
 from ..native.cache import disk_cache
@@ -42,7 +42,7 @@ class Quartiles(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """The measurement of a bucket: times by implementation, the default choice (``untuned``), the tuned choice (``chosen``)."""
 

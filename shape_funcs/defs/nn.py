@@ -68,3 +68,20 @@ def _units(size: Dim, attrs: Any) -> Dim:
 def _matrix(x: Operand, transposed: bool) -> Shape:
     rows, columns = x.shape[-2:]
     return (columns, rows) if transposed else (rows, columns)
+
+
+@register_shape_func("nn.attention")
+def attention(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``query[m, b, h, d]``, ``key[n, b, h, d]``, ``value[n, b, h, e]``, ``bias[b, h, m, n]``: ``[m, b, h, e]``."""
+    for number, (operand, name) in enumerate(zip(inputs, ("query", "key", "value", "bias"), strict=True)):
+        need_rank(operand, 4, f"the {name}", number)
+    query, key, value, bias = (operand.shape for operand in inputs)
+    m, batch, heads, _ = query
+    for number, other in ((1, key), (2, value)):
+        same_size(batch, other[1], "the batches differ: {} and {}", number, 1)
+        same_size(heads, other[2], "the numbers of heads differ: {} and {}", number, 2)
+    same_size(query[3], key[3], "the queries have {} elements, the keys {}", 1, 3)
+    same_size(key[0], value[0], "there are {} keys and {} values", 2, 0)
+    for axis, size in enumerate((batch, heads, m, key[0])):
+        same_size(size, bias[axis], f"axis {axis} of the bias must be {{}}, and is {{}}", 3, axis)
+    return (m, batch, heads, value[3])

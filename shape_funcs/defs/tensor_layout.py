@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..frozen_dataclass import frozen
 from ..symbolic.dim import Dim, Shape, dim, eq, product
 from ..symbolic.registry import Operand, ShapeError, check, register_shape_func
 from .argument_checks import dimensions, same_size
@@ -15,7 +15,7 @@ from .argument_checks import dimensions, same_size
 _PART = re.compile(r"(\d*)([A-Za-z])")
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """A layout.  ``axes``: per axis of a tensor its letter, and its size if the layout states one.
 

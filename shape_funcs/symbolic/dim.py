@@ -359,10 +359,19 @@ def scaled(size: IntLike, factor: IntLike) -> Dim:
 
 def product(values: Iterable[IntLike]) -> Dim:
     """The product of ``values``; 1 if there are none."""
-    out = dim(1)
+    number, rest = 1, []
     for v in values:
+        known = const(v)
+        if known is None:
+            rest.append(dim(v))
+        else:
+            number *= known
+    if not rest or not number:
+        return dim(number)
+    out = rest[0]
+    for v in rest[1:]:
         out = out * v
-    return out
+    return out if number == 1 else out * number
 
 
 def total(values: Iterable[IntLike]) -> Dim:

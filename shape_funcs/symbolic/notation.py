@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..frozen_dataclass import frozen
 from .dim import FLOORDIV, MAX, MIN, MOD, MUL, POLY, Dim
 
 #: Infix operators, and operators in function notation; a sum (POLY) has its own rule.
@@ -12,7 +12,7 @@ SIGNS = {MUL: "*", FLOORDIV: "//", MOD: "%"}
 FUNCTIONS = (MIN, MAX)
 
 
-@dataclass(frozen=True)
+@frozen
 class Notation:
     """Notation of arithmetic on dims.
 

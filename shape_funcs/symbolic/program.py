@@ -13,9 +13,9 @@ from __future__ import annotations
 import string
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..frozen_dataclass import frozen
 from .dim import (
     ADD,
     ANY_DIM,
@@ -50,7 +50,7 @@ Load = tuple[int, int, int]  # input, kind, index
 Row = tuple[int, int, int, int]  # opcode, a, b, c
 
 
-@dataclass(frozen=True)
+@frozen
 class ShapeProgram:
     """A program over *slots*: one per load, then one per row.
 

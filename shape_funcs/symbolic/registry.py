@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..frozen_dataclass import frozen
 from .dim import Dim, IntLike, Shape, const, dim
 
 
@@ -34,7 +35,7 @@ class NeedsData(ShapeError):
     """Read access of a shape function to the values of an input that is not flagged data-dependent."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Operand:
     """A tensor argument of a shape function: its shape, its dtype and, if the input is flagged, its values.
 
@@ -63,7 +64,7 @@ Inputs = tuple["Operand | tuple[Operand, ...]", ...]  # a tuple input is a tuple
 ShapeFuncBody = Callable[[Any, Any], Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class ShapeFunc:
     """A shape function with its flags.
 
@@ -127,7 +128,7 @@ def restore_shape_func(name: str) -> None:
 # ---- run-time checks -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class Check:
     """A run-time check: ``condition`` must not be 0; ``message`` has a ``{}`` for each of ``operands``."""
 

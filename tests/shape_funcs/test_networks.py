@@ -36,6 +36,26 @@ def test_products(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_attention(agree: Any, draw: Any) -> None:
+    m, n, batch, heads, width, columns = (draw(SIZES) for _ in range(6))
+    shapes = [[m, batch, heads, width], [n, batch, heads, width], [n, batch, heads, columns], [batch, heads, m, n]]
+    if draw(st.booleans()):
+        shapes[draw(st.integers(0, 3))][draw(st.integers(0, 3))] += 1
+    query, key, value, bias = map(f32, shapes)
+
+    def oracle() -> Any:
+        # einsum broadcasts an axis of 1, which attention does not
+        sizes: dict[str, int] = {}
+        for axes, shape in zip(("mbhd", "nbhd", "nbhe", "bhmn"), shapes, strict=True):
+            for name, size in zip(axes, shape, strict=True):
+                if sizes.setdefault(name, size) != size:
+                    raise ValueError
+        return one(np.einsum("mbhd,nbhd,nbhe,bhmn->mbhe", query, key, value, bias).shape)
+
+    agree("nn.attention", [query, key, value, bias], oracle)
+
+
+@case
 def test_along_an_axis(agree: Any, draw: Any) -> None:
     a = draw(FULL_SHAPES)
     k = draw(st.integers(-5, 4))

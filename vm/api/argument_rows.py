@@ -7,7 +7,6 @@ The row of a tuple follows the rows of its fields.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_ADT, TAG_STORAGE, TAG_TENSOR
 from ...ops.native.objects import adt_at, storage_at
 from ...ops.native.status import OUT_OF_MEMORY
+from ...shape_funcs.frozen_dataclass import frozen
 from ..bytecode.sync_reason import SyncReason, number_of
 from ..runtime.heap import DONATED, new_record, release, retain
 from ..runtime.objects.chunks import LARGE, new_object
@@ -130,7 +130,7 @@ def on_device(state: int, at: int, device: int) -> int:
 # ---- in Python ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class Record:
     """A value of an ADT: its constructor's number, and the number of its fields, which precede it."""
 
@@ -138,7 +138,7 @@ class Record:
     n_fields: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Records:
     """A value of an ADT as the sequence of its rows, and the device of each."""
 

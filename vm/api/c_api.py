@@ -46,14 +46,10 @@ def c_function(name: str, has_result: bool, n: int) -> Callable[..., int]:
     plain.restype, plain.argtypes = ctypes.c_int64 if has_result else None, [ctypes.c_int64] * n
 
     def machine() -> Any:
-        from llvmlite import ir
-        from numba import types
+        from ...ops.native.front_end.machine_forms import external
+        from ...ops.native.front_end.machine_types import INT64
 
-        from ...ops.native.jit import intrinsics
-
-        if not has_result:
-            return intrinsics.external(name, types.void, ir.VoidType(), n)
-        return intrinsics.external(name, types.int64, ir.IntType(64), n)
+        return external(name, INT64 if has_result else None)
 
     @twin
     def call(*args: int) -> int:

@@ -20,7 +20,6 @@ import json
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from ...ops.native.cache import tuning_records as records
 from ...ops.native.cache.cache_entry import DamagedEntry, Entry, pack, unpack
 from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.cache.tuning_records import Record
+from ...shape_funcs.frozen_dataclass import frozen
 from ..diagnostics.source import CacheMismatch
 
 MAGIC = b"\x89RVC\r\n\x1a\n"
@@ -40,7 +40,7 @@ _HEAD = struct.Struct("<8s3Q")
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
-@dataclass(frozen=True)
+@frozen
 class Bundle:
     """Contents of a saved cache.  ``made_for``: the fingerprint of the program and of the machine that saved it."""
 

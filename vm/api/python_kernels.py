@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ...ops.native import memory
 from ...ops.native.memory import tensor as record_at
 from ...ops.native.status import HOST_KERNEL
 from ...ops.strategy.implementation import HOST
+from ...shape_funcs.frozen_dataclass import frozen
 from ..bytecode.executable import PackedFunc, VMFunction
 from ..bytecode.sync_reason import SyncReason, number_of
 from ..diagnostics import codes
@@ -27,7 +27,7 @@ from .runtime_errors import locate, operators, runtime_error, span_of
 from .tensor import Tensor
 
 
-@dataclass(frozen=True)
+@frozen
 class _Call:
     """The kernel call at which the loop stopped: number and kernel, tensors, function and pc."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...ops.core.similar_names import alternatives
@@ -18,6 +17,7 @@ from ...ops.native.cache.tuning_records import Record
 from ...ops.native.jit.library_calls import TABLE
 from ...ops.strategy.implementation import GPU, HOST
 from ...ops.strategy.measured import Preferences, libraries_of
+from ...shape_funcs.frozen_dataclass import frozen
 from ..bytecode.atomic_file import write_whole
 from ..bytecode.executable import ExecutableData
 from ..bytecode.executable_fingerprint import code_fields, machine_fields, program_hash
@@ -34,7 +34,7 @@ KERNELS, RECORDS, ALL = KINDS
 _SAVED = "saved cache"
 
 
-@dataclass(frozen=True)
+@frozen
 class Loaded:
     """Result of loading a saved cache: numbers of kernels and tuning records; ``misses``: reasons for rejected contents."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from ...ops.core.copy_reason import CopyReason
 from ...ops.core.group import Group
 from ...ops.core.tensor_types import Type
 from ...ops.strategy.implementation import GPU, HOST
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ..api.argument_errors import UnknownName, a_text
@@ -26,7 +27,7 @@ from .operand_kinds import Role
 DEVICES = (HOST, "sim", GPU)
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryNote:
     """Debug information on the memory of the instruction at ``pc``, which defines memory; for people.
 
@@ -40,7 +41,7 @@ class MemoryNote:
     why: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class VMFunction:
     """A function in bytecode.
 
@@ -64,7 +65,7 @@ class VMFunction:
         return self.devices[param] if self.devices else target
 
 
-@dataclass(frozen=True)
+@frozen
 class PackedFunc:
     """A kernel: the description that it is generated from, the number of its device, and its numbers of inputs and outputs.
 
@@ -82,7 +83,7 @@ class PackedFunc:
         return self.group.name
 
 
-@dataclass(frozen=True)
+@frozen
 class LateBound:
     """A constant whose elements are not in the executable (see ``late_bound``).  ``digest``: their SHA-256 in hexadecimal."""
 
@@ -101,7 +102,7 @@ class LateBound:
         return 0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ExecutableData:
     """The tables of a compiled program; ``api.executable.Executable`` adds the methods of later stages.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum, auto
 from typing import Any, ClassVar, TypeAlias, dataclass_transform, get_type_hints
 
 import numpy as np
 
+from ...shape_funcs.frozen_dataclass import frozen
 from .operand_kinds import Kind, Role
 
 #: The words of a function.
@@ -53,7 +54,7 @@ class Instruction:
     jumps: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, opcode: int, control: Control = Control.NEXT) -> None:
-        dataclass(frozen=True)(cls)
+        frozen(cls)
         if opcode in INSTRUCTIONS:
             raise ValueError(f"opcode {opcode} is already {INSTRUCTIONS[opcode].__name__}")
         hints = get_type_hints(cls, include_extras=True)

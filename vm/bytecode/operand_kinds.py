@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ...ops.core.effect import Role as Role
 from ...ops.core.tensor_types import DTYPES
+from ...shape_funcs.frozen_dataclass import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Kind:
     """Kind of an operand: its text, its table and its limits.
 

@@ -8,12 +8,12 @@ devices of tensors, sizes, functions of closures.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...ops.core.adt_types import AdtDefinition, RefType, TypeCall, TypeVar
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, FuncType, TensorType, TupleType, Type
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.program import ShapeProgram
 from ..devices.cuda.gpu_layout import GRAPHS
 from ..diagnostics.source import ExecutableFormatError
@@ -110,7 +110,7 @@ def _check_program(where: str, program: ShapeProgram) -> None:
         raise _refuse(f"{where}: {error}") from None
 
 
-@dataclass(frozen=True)
+@frozen
 class _Tables:
     """Tables that instructions refer to.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from ...shape_funcs.frozen_dataclass import frozen
 from . import codes
 from .codes import Code
 from .printable import PLACE, shortened, underlined
@@ -16,7 +17,7 @@ from .printable import PLACE, shortened, underlined
 MOST_SHOWN, MOST_CHARACTERS, MOST_NOTES = 20, 16_000, 6
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceText:
     """The text of a program with its name (a path, ``<string>``)."""
 
@@ -47,7 +48,7 @@ class SourceText:
         return self.text[start:end].rstrip("\r")
 
 
-@dataclass(frozen=True)
+@frozen
 class Span:
     """Characters ``start`` to ``end`` (exclusive) of a source."""
 
@@ -103,7 +104,7 @@ class Span:
         return f"{gap}--> {shortened(self.place, PLACE)}\n{gap} |\n{number} | {shown}\n{gap} | {carets}"
 
 
-@dataclass(frozen=True)
+@frozen
 class SequentialSpan(Span):
     """The places of the expressions that one expression was made of; as a span, the first place."""
 
@@ -114,7 +115,7 @@ class SequentialSpan(Span):
         return "\n".join(span.render() for span in self.spans[:MOST_NOTES])
 
 
-@dataclass(frozen=True)
+@frozen
 class Diagnostic:
     """One error: message, location, notes and help.
 

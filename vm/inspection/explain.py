@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.tensor_types import TensorType, dim_text
 from ...ops.strategy.implementation import HOST
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import ANY, SYM, Dim, const, dim
 from ..api.argument_errors import a_count, a_mapping, a_sequence, a_text
 from ..api.runtime_errors import span_of
@@ -28,7 +28,7 @@ from .transfers import ARGUMENT, CONSTANT, RESULT, Transfer, reachable, registra
 SCHEMA = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelCall:
     """One kernel launch in the code: its operators, its implementation with the reason for the choice, and its device."""
 
@@ -42,7 +42,7 @@ class KernelCall:
     span: Span | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Explanation:
     """Result of ``Executable.explain``; ``str`` gives the text for people.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, dim
 from ..api.runtime_errors import span_of
 from ..bytecode import isa
@@ -35,7 +36,7 @@ class StorageUse:
     released: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class InPlaceResult:
     """In-place reuse by the kernel launched at ``pc``: the result ``value`` overwrites the dead input ``over``."""
 
@@ -45,7 +46,7 @@ class InPlaceResult:
     pc: int
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelOutput:
     """Output of the kernel launched at ``pc``: ``value``, its argument ``position``, in the storage defined at ``storage``."""
 
@@ -70,7 +71,7 @@ def memory_of(exe: ExecutableData, function: VMFunction) -> FunctionMemory:
     return _StorageAnalysis(exe, function).memory
 
 
-@dataclass(frozen=True)
+@frozen
 class _Contents:
     """Contents of a register: the value ``name`` ("": unknown), defined at ``pc``, in the storage defined at ``storage``.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...ops.core.copy_reason import CopyKind, CopyReason
 from ...ops.core.op import REGISTRY
 from ...ops.core.tensor_types import TensorType
 from ...ops.strategy.implementation import HOST
+from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim
 from ..api.runtime_errors import span_of
 from ..bytecode import isa
@@ -29,7 +29,7 @@ TEXTS = {CONSTANT: "a constant", ARGUMENT: "an argument", RESULT: "a result, rea
 _PACKAGE = Path(__file__).parents[2]
 
 
-@dataclass(frozen=True)
+@frozen
 class Transfer:
     """One transfer in the program.
 
@@ -74,7 +74,7 @@ class Transfer:
         return TEXTS[self.what]
 
 
-@dataclass(frozen=True)
+@frozen
 class Registration:
     """Declaration of an operator's shape function, which makes the host read inputs: its location and its flags."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...shape_funcs.frozen_dataclass import frozen
 from ..api.argument_errors import a_count, wrong
 from .profiling import finish
 from .tables import time_text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..api.machine_core import MachineCore
 
 
-@dataclass(frozen=True)
+@frozen
 class BenchmarkPlan:
     """The numbers of calls of a benchmark (see ``VirtualMachine.benchmark``); times in seconds."""
 
@@ -51,7 +51,7 @@ def _milliseconds(value: Any, name: str) -> float:
     return value / 1e3
 
 
-@dataclass(frozen=True)
+@frozen
 class BenchmarkResult:
     """Seconds per call: ``results`` has the mean of each repetition; the other figures are of these means."""
 

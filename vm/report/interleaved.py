@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 import timeit
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from ...shape_funcs.frozen_dataclass import frozen
 
 Contestants = Mapping[str, Callable[[], object]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Timing:
     """Statistics of the samples, in ns per call; ``low_ns`` and ``high_ns`` are the lower and upper quartiles."""
 

@@ -7,10 +7,11 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from ...ops.native.cache.kernel_store import Use
+from ...shape_funcs.frozen_dataclass import frozen
 from ..api.argument_errors import a_text
 from ..diagnostics.source import SourceText
 from ..runtime.trace_events import ALLOC, DTOH, HTOD, SYNC, Event
@@ -27,7 +28,7 @@ COPY_NAMES = {DTOH: "[memcpy DtoH]", HTOD: "[memcpy HtoD]"}
 HOST_NAMES = {SYNC: "[wait for the device]", ALLOC: "[allocate]"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """Sums over all events of one kind and name in all traced runs.  Without calls all figures are 0."""
 
@@ -46,7 +47,7 @@ class Row:
         return Row(kind, name, len(events), sum(times), min(times), max(times), sum(e.nbytes for e in events))
 
 
-@dataclass(frozen=True)
+@frozen
 class CopyRow:
     """Copies with one reason: ``kind`` is ``dtoh`` or ``htod``; calls and bytes are sums over all traced runs."""
 
@@ -56,7 +57,7 @@ class CopyRow:
     nbytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """Sums over the events of one instruction and one subject, over all traced runs: the finest rows of a profile.
 
@@ -106,7 +107,7 @@ class Moment(NamedTuple):
     types: str
 
 
-@dataclass(frozen=True)
+@frozen
 class ProfileData:
     """Measurements of the runs of one program on one device, without texts: see ``Profile``.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...ops.strategy.implementation import HOST
+from ...shape_funcs.frozen_dataclass import frozen
 from ..api.runtime_errors import locate, operators, span_of
 from ..bytecode import isa
 from ..bytecode.executable import DEVICES, ExecutableData
@@ -21,7 +21,7 @@ from .series import Key, Sample
 MAX_MOMENTS = 20_000
 
 
-@dataclass(frozen=True)
+@frozen
 class Trace:
     """One traced run: its start and end time in ns, and its events sorted by end."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ...ops.core.similar_names import nearest
+from ...shape_funcs.frozen_dataclass import frozen
 from ..api.argument_errors import a_text
 from ..diagnostics.source import InputError
 from ..runtime.trace_events import ALLOC, DTOH, HOST_CALL, HTOD, KERNEL, SHAPE_FUNC, SYNC
@@ -19,7 +19,7 @@ _RUN_KINDS = (KERNEL, HOST_CALL)
 _CURVE_WIDTH, _CURVE_HEIGHT, _BLOCKS = 72, 8, " ▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True)
+@frozen
 class Table:
     """A table of texts; ``left``: the numbers of the left-aligned columns."""
 

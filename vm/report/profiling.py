@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import math
 import platform
 import time
@@ -197,6 +196,8 @@ def _metrics(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 @functools.cache
 def environment() -> tuple[tuple[str, str], ...]:
     """The environment of the measurements: versions of the software, and the machine."""
+    import importlib.metadata
+
     versions = [(name, importlib.metadata.version(name)) for name in ("relayvm", "numpy", "numba")]
     return (*versions, ("python", platform.python_version()), ("machine", f"{platform.system()} {platform.machine()}"))
 

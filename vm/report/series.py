@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from ...shape_funcs.frozen_dataclass import frozen
 
 
 class Key(NamedTuple):
@@ -18,7 +19,7 @@ class Key(NamedTuple):
     line: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Series:
     """Sums over the events with one key in each traced run, in the order of the runs; 0 for a run without such events."""
 

@@ -7,11 +7,11 @@ branches.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 from textwrap import indent
 from typing import Any
 
+from ...ops.native.generated_source import define
 from ...ops.native.memory import clock_ns, load_i64, native
 from ...ops.native.status import INTERNAL
 from ..bytecode.dispatch import branches, handlers_in, takes_long
@@ -85,10 +85,8 @@ _NAMES = {
 
 def _compiled() -> Callable[[int], int]:
     """The loop as a plain Python function; debuggers find its text."""
-    name = "<loop>"
-    linecache.cache[name] = len(TEXT), None, TEXT.splitlines(keepends=True), name
     namespace: dict[str, Any] = {**_NAMES, **{handler.__name__: handler for handler in HANDLERS.values()}}
-    exec(compile(TEXT, name, "exec"), namespace)
+    define("loop", TEXT, namespace)
     loop: Callable[[int], int] = native(namespace["run_loop"])
     return loop
 

@@ -8,12 +8,12 @@ those in place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....ops.core.op import REGISTRY, Op
 from ....ops.core.similar_names import did_you_mean
 from ....ops.core.tensor_types import Type
+from ....shape_funcs.frozen_dataclass import frozen
 from ....vm.api.argument_errors import UnknownName, a_count, a_mapping, a_sequence, a_text, wrong
 from ....vm.diagnostics.python_source import here
 from ...builder.build import a_dtype, a_shape
@@ -68,31 +68,31 @@ class DFPattern:
         def match(self, expr: Expr) -> bool: ...
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class WildcardPattern(DFPattern):
     """Any expression."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ExprPattern(DFPattern):
     """An operator, or an expression by its structure."""
 
     expr: Op | Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class VarPattern(DFPattern):
     """A variable; ``name``: of this name, "" for any."""
 
     name: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ConstantPattern(DFPattern):
     """A constant."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class CallPattern(DFPattern):
     """A call of ``op`` with ``args``; None: with any."""
 
@@ -100,14 +100,14 @@ class CallPattern(DFPattern):
     args: tuple[DFPattern, ...] | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TuplePattern(DFPattern):
     """A tuple of ``fields``; None: of any."""
 
     fields: tuple[DFPattern, ...] | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TupleGetItemPattern(DFPattern):
     """The field ``index`` of ``tuple_value``; None: any field."""
 
@@ -115,7 +115,7 @@ class TupleGetItemPattern(DFPattern):
     index: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class IfPattern(DFPattern):
     """An ``if``."""
 
@@ -124,7 +124,7 @@ class IfPattern(DFPattern):
     false_branch: DFPattern
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class AltPattern(DFPattern):
     """``left``, or ``right`` where that does not match."""
 
@@ -132,7 +132,7 @@ class AltPattern(DFPattern):
     right: DFPattern
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class AttrPattern(DFPattern):
     """``pattern`` with attributes."""
 
@@ -140,7 +140,7 @@ class AttrPattern(DFPattern):
     attrs: dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TypePattern(DFPattern):
     """``pattern`` of a type."""
 
@@ -148,7 +148,7 @@ class TypePattern(DFPattern):
     type: Type
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class DataTypePattern(DFPattern):
     """``pattern`` of a dtype."""
 
@@ -156,7 +156,7 @@ class DataTypePattern(DFPattern):
     dtype: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ShapePattern(DFPattern):
     """``pattern`` of a shape, as a text for each size."""
 

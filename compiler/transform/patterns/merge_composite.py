@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ops.core.op import Op
+from ....shape_funcs.frozen_dataclass import frozen
 from ....vm.api.argument_errors import a_sequence, a_text, wrong
 from ...ir.expr import Call, Constant, Expr, Function, IRModule, Tuple, TupleGetItem, Var, replace
 from ...ir.visitor import children, uses, with_children
@@ -26,7 +27,7 @@ from .dataflow_pattern import CallPattern, ConstantPattern, DFPattern, ExprPatte
 from .matching import Found, matched
 
 
-@dataclass(frozen=True)
+@frozen
 class CompositePattern:
     """A row of a pattern table: the name of the composite function, the pattern, and a check of what matches."""
 

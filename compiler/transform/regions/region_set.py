@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ....ops.core.op import Op
 from ....ops.defs.machine_ops import COMPILER_BEGIN, COMPILER_END
+from ....shape_funcs.frozen_dataclass import frozen
 from ....vm.api.argument_errors import wrong
 from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
@@ -133,7 +134,7 @@ def region_set(expr: Expr) -> AnnotatedRegionSet:
 # ---- scopes --------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Scope:
     """A function body, a branch, or the value or rest of a let: expressions of one scope are evaluated together."""
 

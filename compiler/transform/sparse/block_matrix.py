@@ -8,15 +8,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....vm.api.argument_errors import a_count, a_sequence, wrong
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class BlockMatrix:
     """``data [blocks, rows of a block, columns of a block]``, ``indices [blocks]`` and ``indptr [rows of blocks + 1]``, int32."""
 

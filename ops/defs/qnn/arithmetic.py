@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...core.composite import Term, call, cast, composite, number
 from ...core.dtype_rules import require, require_same
@@ -17,7 +17,7 @@ from .quantisation import QUANTISED, check_parameters, limited, parameters, spre
 from .requantisation import RequantizeAttrs, ratio_of, requantized, rescaled
 
 
-@dataclass(frozen=True)
+@frozen
 class BinaryAttrs:
     """``lhs_axis``, ``rhs_axis``: the axis of each operand that corresponds to vectors of scales and zero points."""
 
@@ -25,14 +25,14 @@ class BinaryAttrs:
     rhs_axis: int = -1
 
 
-@dataclass(frozen=True)
+@frozen
 class LeakyReluAttrs:
     """``alpha``: the slope below 0."""
 
     alpha: float
 
 
-@dataclass(frozen=True)
+@frozen
 class QnnAvgPool2dAttrs:
     """As AvgPool2dAttrs, in the order and with the defaults of Relay's function."""
 
@@ -65,7 +65,7 @@ _BINARY = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class _Operand:
     """An operand, its scale and its zero point, which broadcast to it."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ....shape_funcs.defs.argument_checks import dimensions
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import const
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...core.composite import Term, call, cast, composite
@@ -23,7 +24,7 @@ from .quantisation import check_parameters, parameters, spread
 _RESULTS, _OPERANDS = ("int32", "int16", "int64"), ("int8", "uint8", "int16")
 
 
-@dataclass(frozen=True)
+@frozen
 class QnnDenseAttrs:
     """``units``: number of rows of the weight, None for any; ``out_dtype``: dtype of the result."""
 
@@ -31,28 +32,28 @@ class QnnDenseAttrs:
     out_dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@frozen
 class QnnDensePackAttrs(DensePackAttrs):
     """As DensePackAttrs."""
 
     out_dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@frozen
 class QnnBatchMatmulAttrs:
     """``out_dtype``: dtype of the result."""
 
     out_dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@frozen
 class QnnConv2dAttrs(Conv2dAttrs):
     """As Conv2dAttrs."""
 
     out_dtype: str = "int32"
 
 
-@dataclass(frozen=True)
+@frozen
 class QnnConv2dTransposeAttrs(Conv2dTransposeAttrs):
     """As Conv2dTransposeAttrs."""
 

@@ -6,10 +6,10 @@ data's rank broadcasts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....shape_funcs.defs.argument_checks import axis_in
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import const
 from ...core.composite import Term, along, call, cast, composite, widened
 from ...core.dtype_rules import FLOATS, INTEGERS, one_of, require
@@ -23,7 +23,7 @@ from ..transform import SqueezeAttrs
 QUANTISED = ("int8", "uint8", "int16", "uint16", "int32")
 
 
-@dataclass(frozen=True)
+@frozen
 class QuantizeAttrs:
     """``axis``: the axis of the data that corresponds to vectors of scales and zero points; ``out_dtype``: dtype of the result;
     ``ties``: the rounding of halves, ``away`` from 0 or to the ``even`` number."""
@@ -33,7 +33,7 @@ class QuantizeAttrs:
     ties: Literal["away", "even"] = "away"
 
 
-@dataclass(frozen=True)
+@frozen
 class DequantizeAttrs:
     """``axis``: as in QuantizeAttrs; ``out_dtype``: dtype of the result, a float."""
 
@@ -41,7 +41,7 @@ class DequantizeAttrs:
     out_dtype: str = "float32"
 
 
-@dataclass(frozen=True)
+@frozen
 class SimulatedQuantizeAttrs:
     """``axis``: as in QuantizeAttrs; ``out_dtype``: the simulated dtype, ``disable`` for none."""
 
@@ -49,7 +49,7 @@ class SimulatedQuantizeAttrs:
     out_dtype: Literal["disable", "int8", "uint8", "int32"] = "int8"
 
 
-@dataclass(frozen=True)
+@frozen
 class SimulatedDequantizeAttrs:
     """``axis``: as in QuantizeAttrs; ``in_dtype``: the simulated dtype, ``disable`` for none."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ...core.composite import Term, call, cast, composite, number
 from ...core.dtype_rules import INTEGERS, one_of, require
 from ...core.op import get
@@ -15,7 +15,7 @@ from .quantisation import QUANTISED, check_parameters, limited, parameters, spre
 Rounding = Literal["None", "UPWARD", "TONEAREST"]
 
 
-@dataclass(frozen=True)
+@frozen
 class RequantizeAttrs:
     """``axis``: the axis of the data that corresponds to vectors of scales and zero points; ``rounding``: of halves,
     ``UPWARD`` to the larger number (so does ``None``), ``TONEAREST`` away from 0; ``compute_dtype``: ``float32`` for a product

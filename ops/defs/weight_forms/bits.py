@@ -6,11 +6,11 @@ the lowest first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....shape_funcs.defs.argument_checks import axis_in, need_rank
 from ....shape_funcs.defs.conv import data_layouts, kernel_layouts, layout_in
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import const
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...core.composite import Term, call, cast, composite, number, table
@@ -29,7 +29,7 @@ _WORDS = ("uint8", "uint16", "uint32", "uint64")
 _MOST = 8
 
 
-@dataclass(frozen=True)
+@frozen
 class BitpackAttrs:
     """``bits``: the number of lowest bits that are packed; ``pack_axis``: the packed axis of the data; ``bit_axis``: the axis of
     the result with a word per bit; ``pack_type``: dtype of a word; ``name``: any text, without effect."""
@@ -41,7 +41,7 @@ class BitpackAttrs:
     name: str = "BitPack"
 
 
-@dataclass(frozen=True)
+@frozen
 class BitserialConv2dAttrs:
     """``strides``, ``padding``, ``channels``, ``kernel_size``: as in Conv2dAttrs; ``activation_bits``, ``weight_bits``: bits of
     the data and of the weight; ``data_layout``, ``kernel_layout``: NCHW and OIHW, or NHWC and HWIO; ``pack_dtype``:
@@ -61,7 +61,7 @@ class BitserialConv2dAttrs:
     unipolar: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class BitserialDenseAttrs:
     """``units``: number of rows of the weight, None for any; ``data_bits``, ``weight_bits``: the number of bits of the data and
     of the weight; the others as in BitserialConv2dAttrs."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....shape_funcs.defs.tensor_layout import parse_layouts
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...core.composite import Term, call, composite
 from ...core.input_types import from_data, stated
@@ -19,7 +19,7 @@ from ..transform import ReshapeAttrs, TransposeAttrs
 _PLAIN = "NC"
 
 
-@dataclass(frozen=True)
+@frozen
 class DensePackAttrs:
     """``weight_layout``: the layout of the weight, such as ``NC8n`` for ``[n / 8, k, 8]``, or ``NC`` for a plain weight or for
     groups of any size; ``units``: number of rows of the plain weight, None for any; ``out_dtype``: dtype of the result, "" for

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ...core.dtype_rules import FLOATS, require, require_same
 from ...core.op import Op, OpPattern
 from ...core.tensor_types import ITEMSIZE
@@ -15,7 +15,7 @@ from ...strategy.implementation import Kernel, OpCall, Split
 from ...strategy.matmul_strategy import is_one_float
 
 
-@dataclass(frozen=True)
+@frozen
 class DensePanelsAttrs:
     """``units``: the number of columns; the last panel may hold fewer than it has room for."""
 

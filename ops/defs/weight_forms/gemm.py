@@ -6,10 +6,11 @@ The matrix of a weight ``[height, width, inputs, outputs]`` has ``height * width
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ....shape_funcs.defs.argument_checks import need_rank
 from ....shape_funcs.defs.conv import per_axis
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import const
 from ....shape_funcs.symbolic.registry import ShapeError
 from ...core.composite import Term, call, composite
@@ -24,7 +25,7 @@ from ..transform import ReshapeAttrs, SliceAttrs, TransposeAttrs
 _DATA, _KERNEL = "NHWC", "OHWI"
 
 
-@dataclass(frozen=True)
+@frozen
 class GemmTilesAttrs:
     """``tile_rows``: output channels of a tile; ``tile_cols``: rows of the matrix of a tile."""
 

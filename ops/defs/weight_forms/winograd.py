@@ -6,11 +6,11 @@ that overlap; a tile ``d`` gives the results ``A^T (sum over channels of U * (B^
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....shape_funcs.defs.argument_checks import need_rank
 from ....shape_funcs.defs.conv import SPATIAL, data_layouts, in_layout, kernel_layouts, layout_in, per_axis, sides
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import const, le
 from ....shape_funcs.symbolic.registry import ShapeError, check
 from ...core.composite import Term, call, cast, composite, equal_sizes, number, table, widened
@@ -30,14 +30,14 @@ from .winograd_matrices import KERNELS, TILES, Matrix, winograd
 _INSIDE, _PRODUCTS, _TILES, _RESULTS = "kij", "wuv", "zyx", "rpq"
 
 
-@dataclass(frozen=True)
+@frozen
 class WinogradWeightAttrs:
     """``tile_size``: results of a tile along each axis, 2 to 8."""
 
     tile_size: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Algorithm:
     """The algorithm for tiles of ``tile`` results along each axis and a kernel of the spatial sizes ``kernel``."""
 
@@ -133,7 +133,7 @@ def _weight_transform(rank: int) -> Any:
 # ---- the convolution -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Winograd:
     """``tile_size``: as in WinogradWeightAttrs."""
 
@@ -146,7 +146,7 @@ class _Winograd:
     kernel_size: Numbers | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class WinogradConv2dAttrs(_Winograd):
     """``tile_size``: as in WinogradWeightAttrs; the others as in Conv2dAttrs: strides and dilation are 1, and so is the number of
     groups; ``kernel_size`` is that of the weight before its transformation, whose layout is ``kernel_layout``."""
@@ -157,7 +157,7 @@ class WinogradConv2dAttrs(_Winograd):
     out_dtype: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class WinogradConv3dAttrs(_Winograd):
     """As WinogradConv2dAttrs, over three axes."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
+
+from ....shape_funcs.frozen_dataclass import frozen
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
@@ -35,7 +36,7 @@ _POINTS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Winograd:
     """``results``: A, ``[m + r - 1, m]``; ``data``: B, ``[m + r - 1, m + r - 1]``; ``kernel``: G, ``[m + r - 1, r]``."""
 

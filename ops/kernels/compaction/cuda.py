@@ -6,8 +6,7 @@ the number of selected elements before it.  The host never synchronizes with the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
 
@@ -16,7 +15,7 @@ PART = 2048
 _THREADS, _SCAN_THREADS = 256, 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class Compaction:
     """The selected elements, and their handlers.
 

@@ -2,10 +2,11 @@
 
 A product of float32 accumulates as the BLAS does, the direct algorithm in float64.  ``ops.strategy.conv_strategy`` chooses.
 
-Indices in inner loops are unsigned: numba then omits the check for negative indices, and LLVM vectorises the loops.
+Indices in inner loops are unsigned: the compiler then omits the check for negative indices, and LLVM vectorises the loops.
 
-``groups``, ``stride``, ``before`` (padding), ``dilation`` and ``layouts`` (kernel layout, whether the channels of the data
-are last, whether those of the result are last) are constants of the compiled code.
+``stride``, ``before`` (padding), ``dilation`` and ``layouts`` (kernel layout, whether the channels of the data are last, whether
+those of the result are last) are constants of the compiled code.  Sizes and the number of groups are not: convolutions of one
+network share their code.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 from .by_plane import convolve_planes
 from .direct import convolve_directly
-from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, kernel_sizes, kernel_strides
+from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
 
 #: The number of gathered elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the result.
 COLUMNS, LEAST_PLACES = 2**18, 16
@@ -226,25 +227,25 @@ def is_trivial(out: Array, kernel: Axes) -> bool:
 
 @generic
 def pointwise(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, gemm: int, groups: int,
-    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
-) -> int:  # fmt: skip
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, gemm: int, layouts: Layouts
+) -> int:
     """Pointwise convolution by matrix products without gathering: each result position reads one data position."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
     if not is_trivial(out, kernel):
-        multiply_pointwise(data, weight, out, sizes, out_sizes, kernel, gemm, groups, layouts)
+        multiply_pointwise(data, weight, out, sizes, out_sizes, kernel, gemm, group_count(sizes, kernel), layouts)
     return OK
 
 
 @generic
 def planes(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, room: Array, groups: int,
-    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, room: Array, stride: Axes,
+    before: Axes, dilation: Axes, layouts: Layouts,
 ) -> int:  # fmt: skip
     """Convolution by planes; ``room``: the buffer of ``convolve_planes``."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
     if not is_trivial(out, kernel):
+        groups = group_count(sizes, kernel)
         convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
     return OK
 
@@ -252,21 +253,22 @@ def planes(
 @generic
 def gathered(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, columns: Array, gemm: int,
-    groups: int, stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
 ) -> int:  # fmt: skip
     """Convolution by matrix products over gathered columns; ``columns`` holds ``tile_length`` positions."""
     sizes, out_sizes = sizes_of(data_dims, layouts[1]), sizes_of(out_dims, layouts[2])
     kernel = kernel_sizes(weight_dims, layouts[0])
     if not is_trivial(out, kernel):
+        groups = group_count(sizes, kernel)
         multiply_gathered(data, weight, out, columns, sizes, out_sizes, kernel, gemm, groups, stride, before, dilation, layouts)
     return OK
 
 
 @generic
 def directly(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, totals: Array, groups: int,
-    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, totals: Array, stride: Axes,
+    before: Axes, dilation: Axes, layouts: Layouts,
 ) -> int:  # fmt: skip
     """Direct convolution of any dtypes."""
-    convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, totals, groups, stride, before, dilation, layouts)
+    convolve_directly(data, data_dims, weight, weight_dims, out, out_dims, totals, stride, before, dilation, layouts)
     return OK

@@ -1,6 +1,6 @@
 """Convolution without a library, for any dtypes and layouts; accumulates in float64.
 
-Indices in inner loops are unsigned: numba then omits the check for negative indices, and LLVM vectorises the loops.
+Indices in inner loops are unsigned: the compiler then omits the check for negative indices, and LLVM vectorises the loops.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from ...native.memory import Array, Axes, Element, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
-from .weight_layout import Layouts, kernel_sizes, kernel_strides
+from .weight_layout import Layouts, group_count, kernel_sizes, kernel_strides
 
 #: Groups, stride, padding before, dilation.
 Geometry: TypeAlias = tuple[int, Axes, Axes, Axes]
@@ -121,15 +121,15 @@ def direct_by_points(
 
 @generic
 def convolve_directly(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, totals: Array, groups: int,
-    stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, totals: Array, stride: Axes,
+    before: Axes, dilation: Axes, layouts: Layouts,
 ) -> None:  # fmt: skip
     """Direct convolution of any dtypes and layouts; ``totals``: one per column of a result row, and at least one per channel."""
     kernel_layout, data_last, out_last = layouts
     sizes, out_sizes = sizes_of(data_dims, data_last), sizes_of(out_dims, out_last)
     kernel = kernel_sizes(weight_dims, kernel_layout)
     taps = kernel_strides(kernel, kernel_layout)
-    geometry = (groups, stride, before, dilation)
+    geometry = (group_count(sizes, kernel), stride, before, dilation)
     if data_last:
         direct_by_points(data, weight, out, totals, sizes, out_sizes, kernel, taps, out_last, geometry)
     else:

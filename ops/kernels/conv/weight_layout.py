@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ...native.memory import Axes, generic
-from ..spatial.cpu import spatial_size
+from ..spatial.cpu import CHANNEL, spatial_size
 
 #: The kernel layouts, by the order of output channels, input channels and space.  The last one (space, output, input) is that of
 #: depthwise kernels for data with channels last.
@@ -33,3 +33,9 @@ def kernel_strides(sizes: Axes, layout: int) -> tuple[int, int, int]:
     if layout == SPACE_OUT_IN:
         return inputs, 1, inputs * outputs
     return (1, outputs, inputs * outputs) if layout == SPACE_IN_OUT else (taps * inputs, 1, inputs)
+
+
+@generic
+def group_count(sizes: Axes, kernel: Axes) -> int:
+    """The number of groups, by the channels of the data (``spatial.cpu.sizes_of``) and of a group; 1 without channels."""
+    return max(sizes[CHANNEL] // max(kernel[1], 1), 1)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from string import Template
 from typing import Any
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape, all_, dim, eq, lt, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
@@ -41,7 +41,7 @@ PAIRS = {(d, d) for d in _DATA_TYPES} | {("float16", "float32"), ("bfloat16", "f
 TILE, THREADS, DEPTH = 64, 256, 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Product:
     """``batch`` times ``op(a)[m, k] @ op(b)[k, n]``; a step is the number of elements from one matrix to the next."""
 

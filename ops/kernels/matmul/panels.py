@@ -5,7 +5,7 @@ Every element of the result is one sum along the inner axis, in order: the same 
 
 from __future__ import annotations
 
-from ...native.jit.product_tile import TILE_ROWS, multiply_panel
+from ...native.jit.product_tile import GROUP_PANELS, TILE_ROWS, multiply_panels
 from ...native.memory import Array, generic
 from ...native.status import OK
 
@@ -29,13 +29,14 @@ def dense_panels(a: Array, panels: Array, out: Array) -> int:
         for block in range(blocks):
             begin, end = block * m // blocks, (block + 1) * m // blocks
             tiles = (end - begin + TILE_ROWS - 1) // TILE_ROWS
-            for column in range(0, n, width):
-                panel = (column // width * k + first) * width
+            for column in range(0, n, GROUP_PANELS * width):
+                panel, columns = (column // width * k + first) * width, min(GROUP_PANELS * width, n - column)
                 for tile in range(tiles):
                     top = begin + tile * (end - begin) // tiles
                     rows = begin + (tile + 1) * (end - begin) // tiles - top
-                    columns = min(width, n - column)
-                    multiply_panel(a, top * k + first, k, panels, panel, out, top * n + column, n, rows, inner, columns, first)
+                    multiply_panels(
+                        a, top * k + first, k, panels, panel, k * width, out, top * n + column, n, rows, inner, columns, first
+                    )
     return OK
 
 

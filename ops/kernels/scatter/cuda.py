@@ -7,8 +7,8 @@ order.  The result equals that of one loop over the updates and does not depend 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, const, dim, product
 from ...codegen.cuda.assembly import Assembly, Parameter, Parameters, blocks, element, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
@@ -115,7 +115,7 @@ def _sizes(name: str, shape: Sequence[Dim]) -> Parameters:
     return tuple(size(f"{name}{k}", d) for k, d in enumerate(shape))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Scatter:
     """``data`` (or its single element) with ``count`` updates of ``inner`` elements each."""
 

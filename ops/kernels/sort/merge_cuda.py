@@ -8,8 +8,7 @@ in pairs: each block finds by binary search the parts of the two runs that make 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, le, lt, max_, min_, not_, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
 from ...codegen.cuda.cuda_program import Argument, Word
@@ -29,7 +28,7 @@ MAX_BITS = 32
 SECTIONS = 256
 
 
-@dataclass(frozen=True)
+@frozen
 class Order:
     """The input and output of a sort.
 

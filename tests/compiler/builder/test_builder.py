@@ -198,6 +198,7 @@ S = relay.var("s", (2,), "int64")
     [
         (lambda: operators.summ, AttributeError, "there is no operator summ; did you mean sum?"),
         (lambda: operators.nn.sigmiod, AttributeError, "there is no operator nn.sigmiod"),
+        (lambda: operators.nn._sigmoid, AttributeError, "there is no relay.nn._sigmoid"),
         (lambda: operators.sum(x(), axs=1), TypeError, "sum: got an unexpected keyword argument 'axs'; it takes data, axis"),
         (lambda: operators.sum(x(), axis="a"), TypeError, "sum: attribute axis takes an integer or a list of integers or None"),
         (lambda: operators.add(x()), TypeError, "add: missing a required argument: 'rhs'"),

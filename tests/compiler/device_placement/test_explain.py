@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relayvm.compiler.commands.inputs import Wanted, make_inputs
+from relayvm.compiler.commands.inputs import make_inputs
 from relayvm.compiler.commands.load_program import function_of
 from relayvm.compiler.compile import compile
 from relayvm.compiler.config import Config
@@ -33,7 +33,7 @@ from relayvm.vm.inspection.transfers import ARGUMENT, CONSTANT, COPY, RESULT, Tr
 from relayvm.vm.runtime.trace_events import ALLOC, DTOH, HTOD
 
 from ...devices import DEVICES
-from ...example_programs import PROGRAMS, sizes_of
+from ...example_programs import PROGRAMS, inputs_of
 from ...programs import HEADER
 from .transfer_programs import MAT, VEC, drawn_programs, flat, modes, sizes
 
@@ -124,7 +124,7 @@ def test_what_is_listed_is_what_happens(
 @pytest.mark.extensive(mode=["input"], place=["on"])
 def test_the_copies_of_every_example_are_listed(path: Path, mode: str, place: str) -> None:
     exe = compile(path, "sim", data_dependence=mode, place=place)
-    args = make_inputs(function_of(exe, "main"), Wanted(dims=sizes_of(path)))
+    args = make_inputs(function_of(exe, "main"), inputs_of(path))
     text = path.read_text(encoding="utf-8")
     check_crossings(exe, args, straight="if (" not in text and "match" not in text)
 
@@ -376,7 +376,7 @@ def test_memory_as_data() -> None:
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 def test_every_storage_that_a_run_takes_is_listed_with_its_bytes(path: Path, target: str) -> None:
     exe = compile(path, target)
-    args = make_inputs(function_of(exe, "main"), Wanted(dims=sizes_of(path)))
+    args = make_inputs(function_of(exe, "main"), inputs_of(path))
     explained, first = exe.explain({name: np.shape(a) for (name, _), a in zip(exe.inputs, args, strict=True)}), starts(exe)
     listed = {first[m.function] + s.pc: (m.function, s) for m in explained.memory for s in m.storages}
     code = {first[f.name] + pc: i for f in exe.functions for pc, i in isa.disassemble(f.code)}

@@ -105,6 +105,22 @@ def test_inline() -> None:
     assert list(transform.Inline()(plain).functions) == ["main", "twice", "double"]
 
 
+ROWS = """
+#[version = "0.0.5"]
+def @both(%x: Tensor[(?n), float32], %y: Tensor[(?n), float32], Inline=1) -> Tensor[(?n), float32] { %x + %y }
+def @main(%a: Tensor[(?n), float32], %b: Tensor[(?m), float32]) -> (Tensor[(?n), float32], Tensor[(?m), float32]) {
+  (@both(%a, %a), @both(%b, %b))
+}
+"""
+
+
+def test_named_sizes_of_an_inlined_function_are_its_own() -> None:
+    mod = relay.parse(ROWS)
+    assert list(transform.Inline()(mod).functions) == ["main"]
+    first, second = run(mod, X[0], X[0, :3])  # `compile` puts the bodies in place of the calls
+    assert np.array_equal(first.numpy(), 2 * X[0]) and np.array_equal(second.numpy(), 2 * X[0, :3])
+
+
 def test_recursive_functions_are_not_inlined() -> None:
     n, loop = relay.var("n", (), "int32"), relay.GlobalVar("loop")
     body = relay.If(n < 1, n, loop(n - 1))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from dataclasses import dataclass
+
+from ....shape_funcs.frozen_dataclass import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class DriverFunction:
     """A driver function: ``symbol`` as libcuda exports it; ``index`` in the driver table."""
 

@@ -23,6 +23,7 @@ from ....ops.codegen.cuda.cuda_program import (
     Word,
 )
 from ....ops.core.group import Group
+from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, axis_size, dim
 from ....shape_funcs.symbolic.program import SIZE, Load, assemble
 from .gpu_layout import (
@@ -48,7 +49,7 @@ class Plan:
     buffers: list[np.ndarray] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@frozen
 class Symbols:
     """Lookups of addresses for a plan: kernels by name, library functions by name, handles by library."""
 

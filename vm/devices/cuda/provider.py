@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ....shape_funcs.frozen_dataclass import frozen
 from .driver import NoCuda, load_library
 
 
-@dataclass(frozen=True)
+@frozen
 class Borrowed:
     """A contiguous array on a GPU, owned by another library; ``owner`` keeps it alive."""
 

@@ -13,6 +13,7 @@ from ....ops.codegen.cpu.kernel_source import KernelSource
 from ....ops.core.group import Group
 from ....ops.native import memory
 from ....ops.native.cache import kernel_store
+from ....ops.native.generated_source import define
 from ....ops.native.jit import library_calls
 from ....ops.native.jit.halves import scalar_types
 from ....ops.native.memory import native
@@ -33,7 +34,7 @@ _NAMES: dict[str, Any] = {
 def kernel_function(source: KernelSource) -> Callable[[int, int], int]:
     """The kernel as a plain Python function, which runs un-jitted too."""
     namespace = {**_NAMES, **{body.__name__: body for body in source.bodies}}
-    exec(compile(source.text, "<kernel>", "exec"), namespace)
+    define("kernel", source.text, namespace)
     entry: Callable[[int, int], int] = native(namespace[source.entry])
     return entry
 

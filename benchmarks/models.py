@@ -1,0 +1,238 @@
+"""Matrix products with constant weights, and a whole text encoder, side by side with onnxruntime: the same ONNX model for both.
+
+    pip install 'relayvm[bench]'
+    python benchmarks/models.py [--threads 1] [--rounds 9] [--only dense,encoder] [--check] [--json]
+
+dense    `x @ w` with a constant `w[k, n]`, for 1 to 512 rows of `x`.
+encoder  4 layers of 256 features, 4 heads and 1,024 inner features, over sequences of 7 to 512 words (the encoder of BERT).
+
+The number of rows, or of words, is open in every model.  Both runtimes have the same number of threads and are timed in turn;
+their results are compared first.  Ratios below 1: relayvm is faster.
+"""
+
+# ruff: noqa: E402
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+_parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+_parser.add_argument("--threads", type=int, default=1, help="threads of each runtime")
+_parser.add_argument("--rounds", type=int, default=9, help="samples of each contestant")
+_parser.add_argument("--only", default="dense,encoder", help="groups, separated by commas")
+_parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
+_parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+GIVEN = _parser.parse_args()
+for _threads in ("RELAYVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_threads] = str(GIVEN.threads)  # read when the libraries load
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+
+import relayvm as relay
+from relayvm.vm.report.interleaved import Timing, measure
+
+OURS, PEER = "relayvm", "onnxruntime"
+ROWS = (1, 2, 4, 7, 16, 33, 64, 100, 200, 512)
+WEIGHTS = ((256, 256), (256, 1024), (1024, 256), (768, 3072), (3072, 768), (4096, 4096))
+#: The most of the peer's time: the geometric mean over the products, and each of them.
+DENSE_MEAN, DENSE_EACH = 0.75, 1.05
+#: The most of the peer's time by the number of words.
+ENCODER = {7: 0.7, 33: 0.7, 100: 0.9, 200: 0.9, 512: 0.9}
+LAYERS, FEATURES, HEADS, INNER, VOCABULARY, LONGEST = 4, 256, 4, 1024, 1000, 512
+Arrays = dict[str, np.ndarray]
+
+
+# ---- models ------------------------------------------------------------------------------------------------------------------
+
+
+class Graph:
+    """An ONNX graph in the making: nodes and weights."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self.random = np.random.default_rng(0)
+
+    def weight(self, array: np.ndarray) -> str:
+        """The name of a constant."""
+        name = f"w{len(self.weights)}"
+        self.weights.append(onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def parameters(self, *shape: int) -> str:
+        """The name of random weights, whose products keep the size of numbers."""
+        return self.weight((self.random.standard_normal(shape) / math.sqrt(shape[0])).astype(np.float32))
+
+    def node(self, operator: str, *inputs: str, **attributes: object) -> str:
+        """The name of the result of a node."""
+        name = f"y{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
+
+    def model(self, dtype: int, shape: tuple[int | str, ...], result: str) -> bytes:
+        """The model of one input ``x``."""
+        given = helper.make_tensor_value_info("x", dtype, shape)
+        out = helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "g", [given], [out], self.weights)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        return made.SerializeToString()
+
+
+def dense(k: int, n: int) -> bytes:
+    """``x @ w``."""
+    g = Graph()
+    return g.model(onnx.TensorProto.FLOAT, ("rows", k), g.node("MatMul", "x", g.parameters(k, n)))
+
+
+def _linear(g: Graph, x: str, inputs: int, outputs: int) -> str:
+    return g.node("Add", g.node("MatMul", x, g.parameters(inputs, outputs)), g.parameters(outputs))
+
+
+def _norm(g: Graph, x: str) -> str:
+    scale, shift = g.weight(np.ones(FEATURES, np.float32)), g.weight(np.zeros(FEATURES, np.float32))
+    return g.node("LayerNormalization", x, scale, shift, axis=-1)
+
+
+def _heads(g: Graph, x: str, order: list[int]) -> str:
+    shape = g.weight(np.array([1, -1, HEADS, FEATURES // HEADS], np.int64))
+    return g.node("Transpose", g.node("Reshape", _linear(g, x, FEATURES, FEATURES), shape), perm=order)
+
+
+def _layer(g: Graph, x: str) -> str:
+    query, keys, values = _heads(g, x, [0, 2, 1, 3]), _heads(g, x, [0, 2, 3, 1]), _heads(g, x, [0, 2, 1, 3])
+    scale = g.weight(np.float32(1 / math.sqrt(FEATURES // HEADS)))
+    shares = g.node("Softmax", g.node("Mul", g.node("MatMul", query, keys), scale), axis=-1)
+    mixed = g.node("Transpose", g.node("MatMul", shares, values), perm=[0, 2, 1, 3])
+    joined = g.node("Reshape", mixed, g.weight(np.array([1, -1, FEATURES], np.int64)))
+    x = _norm(g, g.node("Add", x, _linear(g, joined, FEATURES, FEATURES)))
+    inner = g.node("Gelu", _linear(g, x, FEATURES, INNER))
+    return _norm(g, g.node("Add", x, _linear(g, inner, INNER, FEATURES)))
+
+
+def encoder() -> bytes:
+    """Embeddings of words and positions, then the layers."""
+    g = Graph()
+    words = g.node("Gather", g.parameters(VOCABULARY, FEATURES), "x")
+    zero, one = g.weight(np.array([0], np.int64)), g.weight(np.array([1], np.int64))
+    count = g.node("Slice", g.node("Shape", "x"), one, g.weight(np.array([2], np.int64)))
+    positions = g.node("Slice", g.parameters(LONGEST, FEATURES), zero, count, zero)
+    x = _norm(g, g.node("Add", words, positions))
+    for _ in range(LAYERS):
+        x = _layer(g, x)
+    return g.model(onnx.TensorProto.INT64, (1, "words"), x)
+
+
+# ---- contestants ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Row:
+    """The times of one size, and the goal: the most of the peer's time."""
+
+    name: str
+    times: dict[str, Timing]
+    goal: float
+    gflop: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """The time of relayvm in times of the peer."""
+        return self.times[OURS].median_ns / self.times[PEER].median_ns
+
+
+class Pair:
+    """Both runtimes over one model."""
+
+    def __init__(self, model: bytes) -> None:
+        mod, params = relay.frontend.from_onnx(model)
+        self.machine = relay.VirtualMachine(relay.compile(mod, params=params, target="cpu"))
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = GIVEN.threads, 1
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def row(self, name: str, x: np.ndarray, goal: float, gflop: float = 0.0) -> Row:
+        """The times for an input.  Exits if the results differ."""
+        runs: dict[str, Callable[[], np.ndarray]] = {
+            OURS: lambda: self.machine.run(x).numpy(),
+            PEER: lambda: self.session.run(None, {"x": x})[0],
+        }
+        ours, theirs = (np.asarray(run()) for run in runs.values())
+        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-3, atol=2e-4 * max(1.0, float(abs(theirs).max()))):
+            raise SystemExit(f"{name}: {OURS} and {PEER} give different results")
+        return Row(name, measure(runs, GIVEN.rounds, 0.01), goal, gflop)
+
+
+def dense_rows() -> Iterator[Row]:
+    """Products of all sizes."""
+    random = np.random.default_rng(1)
+    for k, n in WEIGHTS:
+        pair = Pair(dense(k, n))
+        for m in ROWS:
+            x = random.standard_normal((m, k)).astype(np.float32)
+            yield pair.row(f"dense {m} x {k} x {n}", x, DENSE_EACH, 2e-9 * m * k * n)
+
+
+def encoder_rows() -> Iterator[Row]:
+    """The encoder over sequences of all lengths."""
+    pair, random = Pair(encoder()), np.random.default_rng(1)
+    for words, goal in ENCODER.items():
+        yield pair.row(f"encoder, {words} words", random.integers(0, VOCABULARY, (1, words)), goal)
+
+
+GROUPS = {"dense": dense_rows, "encoder": encoder_rows}
+
+
+# ---- showing -------------------------------------------------------------------------------------------------------------------
+
+
+def show(row: Row) -> None:
+    """Print a row."""
+    ours, theirs = (row.times[name] for name in (OURS, PEER))
+    spans = [f"{t.median_ns / 1e3:10.1f} [{t.min_ns / 1e3:.1f}..{t.max_ns / 1e3:.1f}]" for t in (ours, theirs)]
+    speed = f"{row.gflop / ours.median_ns * 1e9:8.1f} GFLOP/s" if row.gflop else ""
+    print(f"{row.name:28}{spans[0]:34}{spans[1]:34}{row.ratio:6.2f} (goal {row.goal}){speed}", flush=True)
+
+
+def main() -> None:
+    """Measure the groups."""
+    rows: dict[str, list[Row]] = {}
+    if not GIVEN.json:
+        print(f"{GIVEN.threads} threads; relayvm {relay.__version__}, onnxruntime {onnxruntime.__version__}")
+        print(f"{'':28}{OURS + ' us':34}{PEER + ' us':34}")
+    for group in GIVEN.only.split(","):
+        rows[group] = []
+        for row in GROUPS[group]():
+            rows[group].append(row)
+            if not GIVEN.json:
+                show(row)
+    met = all(row.ratio <= row.goal for group in rows.values() for row in group)
+    if rows.get("dense"):
+        mean = statistics.geometric_mean(row.ratio for row in rows["dense"])
+        met = met and mean <= DENSE_MEAN
+        print(f"dense, geometric mean: {mean:.2f} (goal {DENSE_MEAN})", file=sys.stderr)
+    if GIVEN.json:
+        print(
+            json.dumps(
+                [
+                    {**asdict(row), "times": {name: asdict(t) for name, t in row.times.items()}} | {"ratio": row.ratio}
+                    for group in rows.values()
+                    for row in group
+                ]
+            )
+        )
+    raise SystemExit(GIVEN.check and not met)
+
+
+if __name__ == "__main__":
+    main()
