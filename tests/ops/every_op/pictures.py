@@ -148,7 +148,9 @@ def grid_sample(d: Draw, name: str) -> Call:
     x = picture(d, 2)
     corners, padding, method = d.pick(True, False), d.pick("zeros", "border"), d.pick("bilinear", "nearest")
     # eighths of an element and a little: no rounding decides which elements are near
-    grid = (d.rng.integers(-10, 11, (len(x), 2, 3, 4)) / 8 + 0.01).astype("float32")
+    # the dtype of the grid rounds the positions: with float64 data the weights of the taps must be as exact as the data
+    dtype = "float64" if x.dtype == np.float64 else "float32"
+    grid = (d.rng.integers(-10, 11, (len(x), 2, 3, 4)) / 8 + 0.01).astype(dtype)
 
     def wanted() -> np.ndarray:
         out = np.zeros((*x.shape[:2], 3, 4))
