@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
+
+import numpy as np
+from onnx.numpy_helper import from_array, to_array
 
 from .cases import Case
 
@@ -55,6 +59,11 @@ COARSE = {
     "test_dft_inverse_opset19": (0.0, 2e-6),
 }
 
+#: Powers of two by which fills of ``ConstantOfShape`` are scaled, by case and by output of the node.  Logits of squeezenet are
+#: 9.5e9, where floats are 1024 apart: softmax is even only if a product rounds all 1,000 columns alike, and OpenBLAS for some
+#: processors does not.  The scaled model has the same expected output.
+SCALED = {"test_squeezenet": {"conv10_w_0": 2.0**-30, "conv10_b_0": 2.0**-30}}
+
 
 @cache
 def why_not_run(name: str) -> str:
@@ -63,6 +72,16 @@ def why_not_run(name: str) -> str:
 
 
 def graded(case: Case) -> Case:
-    """The case with the tolerances of COARSE."""
+    """The case with the tolerances of COARSE and the fills of SCALED."""
     rtol, atol = COARSE.get(case.name, (0.0, 0.0))
-    return replace(case, rtol=max(case.rtol, rtol), atol=max(case.atol, atol))
+    model = _scaled(case.model, SCALED[case.name]) if case.name in SCALED else case.model
+    return replace(case, model=model, rtol=max(case.rtol, rtol), atol=max(case.atol, atol))
+
+
+def _scaled(model: Any, factors: Mapping[str, float]) -> Any:
+    """A copy of the model with scaled fills; each name is the output of a ``ConstantOfShape``."""
+    result = type(model).FromString(model.SerializeToString())
+    fills = {node.output[0]: node.attribute[0].t for node in result.graph.node if node.op_type == "ConstantOfShape"}
+    for name, factor in factors.items():
+        fills[name].CopyFrom(from_array(to_array(fills[name]) * np.float32(factor)))
+    return result
