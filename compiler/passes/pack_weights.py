@@ -19,7 +19,7 @@ import numpy as np
 from ...ops.core.op import Op, get
 from ...ops.defs.nn import DenseAttrs, MatmulAttrs
 from ...ops.defs.weight_forms.dense_panels import DensePanelsAttrs
-from ...ops.native.jit.product_tile import panel_width
+from ...ops.native.jit.product_tile import PANEL_BYTES, panel_width
 from ..ir.anf import inner_chains, rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
@@ -40,10 +40,22 @@ def pack_weights(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
 
 
 def in_panels(weight: np.ndarray) -> np.ndarray:
-    """The rows of ``weight[n, k]`` in panels ``[panels, k, width]``; the last one is padded with zeros."""
+    """The rows of ``weight[n, k]`` in panels ``[panels, k, width]``; the last one is padded with zeros.
+
+    Each row of a panel is a cache line: a tile takes twice the time to load a row that crosses lines.
+    """
     width = panel_width(weight.itemsize)
     padded = np.pad(weight, [(0, -len(weight) % width), (0, 0)])
-    return np.ascontiguousarray(padded.reshape(-1, width, weight.shape[1]).transpose(0, 2, 1))
+    turned = padded.reshape(-1, width, weight.shape[1]).transpose(0, 2, 1)
+    memory = np.empty(turned.nbytes + PANEL_BYTES, np.uint8)
+    first = -memory.ctypes.data % PANEL_BYTES
+
+    def panels() -> np.ndarray:
+        return memory[first : first + turned.nbytes].view(turned.dtype).reshape(turned.shape)
+
+    panels()[...] = turned
+    memory.flags.writeable = False  # a constant is a copy of memory that could be written
+    return panels()
 
 
 class _Packer:

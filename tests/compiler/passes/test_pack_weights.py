@@ -86,3 +86,9 @@ def test_a_weight_of_several_products_is_packed_once() -> None:
     calls = [v for v in values(packed["main"].body) if isinstance(v, Call) and v.op.name == "nn.dense_panels"]
     assert len(calls) == 2 and calls[0].args[1] is calls[1].args[1]
     assert pack_weights(packed)["main"].body is packed["main"].body
+
+
+@pytest.mark.parametrize("units", [64, 100, 130, 700])
+def test_rows_of_panels_are_cache_lines(units: int) -> None:
+    exe = relay.compile(module("nn.dense(%x, %w)", np.ones((units, 120), "float32")))
+    assert [c.ctypes.data % 64 for c in exe.constants if c.ndim == 3] == [0]
