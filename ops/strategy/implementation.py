@@ -124,6 +124,18 @@ class Split:
 
 
 @frozen
+class Blocks:
+    """Partition of a kernel between threads in blocks that its body counts: the body computes a range of them.
+
+    After the tensors and ``counts`` the body takes ``low`` and ``high`` (exclusive).  The results of a block depend on no other.
+    ``count``: the number of blocks of a call; ``work``: the work of all, in units of ``ops.analysis.cost``.
+    """
+
+    count: Callable[[OpCall], Dim]
+    work: Callable[[OpCall], Dim]
+
+
+@frozen
 class Kernel:
     """A hand-written implementation of an OPAQUE operator, for the host, for GPUs, or for both.
 
@@ -168,6 +180,8 @@ class Kernel:
     scratch: tuple[Scratch, ...] = ()
     #: Partition between threads; None: a single thread.
     split: Split | None = None
+    #: Another partition than ``split``.
+    blocks: Blocks | None = None
     libraries: Mapping[str, str] = field(default_factory=dict)
     choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     #: Whether ``body`` is ordinary Python over numpy arrays, called between two entries of the native loop: slow, unrestricted.

@@ -154,7 +154,7 @@ class _Wrapper:
     def source(self) -> KernelSource:
         dtypes = tuple(t.dtype for _, t, _ in self.tensors)
         body = self.kernel.body_for(self.attrs, dtypes, self.over)
-        bodies = (body, *(self._partition() if self.split else ()))
+        bodies = (body, *(self._partition() if self.split else self._blocks() if self.kernel.blocks else ()))
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)
         self._unless_empty()
@@ -162,6 +162,7 @@ class _Wrapper:
             at = max(place for place, _, _ in self.tensors if place is not None) + 1
             self.lines += [f"c = tensor(load_i64(argv + {8 * at}))", "counts = array_int64(c.data, c.shape[0])"]
             self.arguments.append("counts")
+        self.arguments += ["low", "high"] if self.kernel.blocks else []
         self._scratch()
         library = self._library(dtypes)
         taken = body.__code__.co_varnames[: body.__code__.co_argcount]
@@ -259,6 +260,15 @@ class _Wrapper:
         ]
         return threads_wanted, first_of, end_of, is_first
 
+    def _blocks(self) -> tuple[Callable[..., Any], ...]:
+        """Write the request for threads and the range of blocks; return the functions that this text calls."""
+        blocks, lengths, call = self.kernel.blocks, _Lengths(self.sized), self.sized.call_on()
+        assert blocks is not None and not self.kernel.split
+        count, work = lengths.size(blocks.count(call)), lengths.size(blocks.work(call))
+        bounds = f"low, high = first_of(share, {count}, 1), end_of(share, {count}, 1)"
+        self.lines += [*lengths.prologue, *request_threads(work, count), bounds]
+        return threads_wanted, first_of, end_of, is_first
+
     def _literal(self, number: int, tensor: GroupTensor, value: Any) -> None:
         """Store a constant of the group, which has no tensor, in a buffer of one element."""
         self.buffers[f"v{number}"] = Buffer(tensor.dtype, dim(1))
@@ -293,7 +303,7 @@ class _Wrapper:
         opened, closed = allocated, ["free(block)"]
         if self.group.workspace:
             at = len(self.group.params) + self.group.n_outputs - 1
-            fits = "needed <= given.shape[0]" + (" and is_first(share)" if self.split else "")
+            fits = "needed <= given.shape[0]" + (" and is_first(share)" if self.split or self.kernel.blocks else "")
             opened = [f"given = tensor(load_i64(argv + {8 * at}))", "block = given.data", f"is_given = {fits}"]
             opened += ["if not is_given:", *indented(allocated)]
             closed = ["if not is_given:", *indented(closed)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
+from ....shape_funcs.symbolic.dim import Dim, product
 from ...core.dtype_rules import FLOATS, require, require_same
 from ...core.op import Op, OpPattern
 from ...core.tensor_types import ITEMSIZE
 from ...kernels.matmul import cuda, panels
-from ...native.jit.product_tile import panel_width
+from ...native.jit.product_tile import GROUP_PANELS, panel_width
 from ...strategy.conditions import Conditions, condition
-from ...strategy.implementation import Kernel, OpCall, Split
+from ...strategy.implementation import Blocks, Kernel, OpCall
 from ...strategy.matmul_strategy import is_one_float
 
 
@@ -34,6 +35,19 @@ def _fits_tiles(call: OpCall) -> Conditions:
     return (condition(weight.shape[2], "==", panel_width(ITEMSIZE[weight.dtype])),)
 
 
+def _blocks(call: OpCall) -> Dim:
+    """The number of blocks of ``kernels.matmul.panels.dense_panels``."""
+    *rows, columns = call.outputs[0].shape
+    group = GROUP_PANELS * panel_width(ITEMSIZE[call.inputs[1].dtype])
+    return ((product(rows) + panels.ROWS - 1) // panels.ROWS) * ((columns + group - 1) // group)
+
+
+def _work(call: OpCall) -> Dim:
+    """Multiplications, which take one unit of cost or two each; reading the panels costs as much as two rows."""
+    *rows, columns = call.outputs[0].shape
+    return 2 * (product(rows) + 2) * call.inputs[0].shape[-1] * columns
+
+
 _COMMON: dict[str, Any] = {"attrs": lambda attrs: {}, "views": ("rows", "", "rows")}
 
 Op(
@@ -51,7 +65,7 @@ Op(
             panels.dense_panels,
             takes=is_one_float,
             fits=_fits_tiles,
-            split=Split(ns=10, tensors=(True, False, True)),
+            blocks=Blocks(_blocks, _work),
             **_COMMON,
         ),
         Kernel("loops", panels.dense_panels_by_loops, **_COMMON),

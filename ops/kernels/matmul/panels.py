@@ -9,34 +9,42 @@ from ...native.jit.product_tile import GROUP_PANELS, TILE_ROWS, multiply_panels
 from ...native.memory import Array, generic
 from ...native.status import OK
 
-#: Elements of the inner axis per block, and rows per block: a block of rows and one of a panel fit an L2 cache of 512 KiB.
-INNER, ROWS = 512, 160
+#: Elements of the inner axis and rows per band: a band of rows and two blocks of a group of panels fit an L2 cache of 1 MiB.
+INNER, ROWS = 1024, 96
 
 
 @generic
-def dense_panels(a: Array, panels: Array, out: Array) -> int:
+def dense_panels(a: Array, panels: Array, out: Array, low: int, high: int) -> int:
     """``out[m, n] = a[m, k] @ b[k, n]``; ``panels[n / width, k, width]``: the columns of ``b``, the last ones padded.
 
-    Rows are divided evenly among tiles: 8 rows are 4 and 4, not 6 and 2.
+    A block of the result is a band of rows by a group of panels; this computes the blocks ``low`` to ``high`` (exclusive).  Rows
+    are divided evenly among tiles: 8 rows are 4 and 4, not 6 and 2.  The tiles of a block share the fetching of the next panels.
     """
     m, k = a.shape
     n, width = out.shape[1], panels.shape[2]
     if m == 0 or n == 0:
         return OK
-    blocks = (m + ROWS - 1) // ROWS
+    group, bands = GROUP_PANELS * width, (m + ROWS - 1) // ROWS
+    groups = (n + group - 1) // group
     for first in range(0, max(k, 1), INNER):
         inner = min(INNER, k - first)
-        for block in range(blocks):
-            begin, end = block * m // blocks, (block + 1) * m // blocks
+        for number in range(low, high):
+            band, column = number // groups, number % groups * group
+            panel = (column // width * k + first) * width
+            following, at = (number + 1, first) if number + 1 < high else (low, first + inner)
+            ahead = (following % groups * group // width * k + at) * width - panel
+            begin, end = band * m // bands, (band + 1) * m // bands
             tiles = (end - begin + TILE_ROWS - 1) // TILE_ROWS
-            for column in range(0, n, GROUP_PANELS * width):
-                panel, columns = (column // width * k + first) * width, min(GROUP_PANELS * width, n - column)
-                for tile in range(tiles):
-                    top = begin + tile * (end - begin) // tiles
-                    rows = begin + (tile + 1) * (end - begin) // tiles - top
-                    multiply_panels(
-                        a, top * k + first, k, panels, panel, k * width, out, top * n + column, n, rows, inner, columns, first
-                    )
+            sharers = min(tiles, GROUP_PANELS) if at < k else 0
+            for tile in range(tiles):
+                top = begin + tile * (end - begin) // tiles
+                rows = begin + (tile + 1) * (end - begin) // tiles - top
+                of_ahead = tile * GROUP_PANELS // sharers if tile < sharers else GROUP_PANELS
+                end_ahead = (tile + 1) * GROUP_PANELS // sharers if tile < sharers else GROUP_PANELS
+                multiply_panels(
+                    a, top * k + first, k, panels, panel, k * width, out, top * n + column, n, rows, inner,
+                    min(group, n - column), first, ahead, of_ahead, end_ahead,
+                )  # fmt: skip
     return OK
 
 

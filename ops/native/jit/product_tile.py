@@ -22,6 +22,8 @@ TILE_ROWS = 6
 PANEL_BYTES = 64
 #: Panels of a group: four registers of AVX-512 for each row of a tile.
 GROUP_PANELS = 4
+#: A tile of fewer rows reads panels as fast as caches deliver them: it fetches nothing, which would take longer than it saves.
+FETCH_ROWS = 3
 
 
 @frozen
@@ -72,9 +74,12 @@ def register_tile(itemsize: int, rows: int) -> RegisterTile:
 @twin
 def multiply_panels(
     a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, out: Any, out_at: int, out_row: int, rows: int,
-    inner: int, columns: int, add: int,
+    inner: int, columns: int, add: int, ahead: int, first: int, end: int,
 ) -> None:  # fmt: skip
     """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
+
+    Meanwhile fetch the elements ``ahead`` of those of the panels ``first`` to ``end`` (exclusive) of the group, if there are
+    FETCH_ROWS rows.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``, at most GROUP_PANELS times the width of a panel; ``k`` below
     ``inner``, in order.  The rows of ``a`` are ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels
@@ -92,7 +97,7 @@ def multiply_panels(
 
 def _machine(
     emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, out: Any, out_at: Any, out_row: Any,
-    rows: Any, inner: Any, columns: Any, add: Any,
+    rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, first: Any, end: Any,
 ) -> None:  # fmt: skip
     from ...core.tensor_types import ITEMSIZE
 
@@ -104,28 +109,33 @@ def _machine(
 
     of_a, of_panels, of_out = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
     strides, lengths = (word(a_row), word(panel_step), word(out_row)), (word(inner), word(columns), word(add))
-    end = b.append_basic_block("end")
-    of_rows = b.switch(word(rows), end)
+    fetched = word(ahead), word(first), word(end)
+    after = b.append_basic_block("end")
+    of_rows = b.switch(word(rows), after)
     element, width = out.parts[0].type.pointee, panel_width(itemsize)
     for n in range(1, TILE_ROWS + 1):
         case = b.append_basic_block("rows")
         of_rows.add_case(strides[0].type(n), case)
         b.position_at_end(case)
         tile = register_tile(itemsize, n)
-        for first in range(0, GROUP_PANELS * width, tile.width):
-            offset = strides[0].type(first)
-            at = b.add(b.mul(strides[1], offset.type(first // width)), offset.type(first % width))
+        for column in range(0, GROUP_PANELS * width, tile.width):
+            offset, panel = strides[0].type(column), strides[0].type(column // width)
+            at = b.add(b.mul(strides[1], panel), offset.type(column % width))
             in_panels, in_out = b.gep(of_panels, [at]), b.gep(of_out, [offset])
             here = lengths[0], b.sub(lengths[1], offset), lengths[2]
-            given = [of_a, strides[0], in_panels, strides[1], in_out, strides[2], *here]
-            _call_tile(b, element, tile, n, given)
-        b.branch(end)
-    b.position_at_end(end)
+            to_fetch = fetched[0], b.sub(fetched[1], panel), b.sub(fetched[2], panel)
+            _call_tile(b, element, tile, n, [of_a, strides[0], in_panels, strides[1], in_out, strides[2], *here, *to_fetch])
+        b.branch(after)
+    b.position_at_end(after)
+
+
+#: The position of the number of columns among the arguments of the function of a tile.
+_COLUMNS = 7
 
 
 def _call_tile(builder: Any, element: Any, tile: RegisterTile, rows: int, given: list[Any]) -> None:
     """Call the function of a tile for its columns, if it has any."""
-    columns = given[-2]
+    columns = given[_COLUMNS]
     blocks = {name: builder.append_basic_block(name) for name in ("some", "part", "whole", "end")}
     builder.cbranch(builder.icmp_signed(">", columns, columns.type(0)), blocks["some"], blocks["end"])
     builder.position_at_end(blocks["some"])
@@ -157,7 +167,7 @@ class _TileFunction:
         if self.name in self.module.globals:
             return self.module.globals[self.name]
         pointer, word = self.element.as_pointer(), self.word
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, pointer, *[word] * 4])
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, pointer, *[word] * 7])
         function = ir.Function(self.module, kind, self.name)
         function.linkage = "internal"
         function.attributes.add("noinline")
@@ -167,7 +177,7 @@ class _TileFunction:
     def _fill(self, function: Any) -> None:
         from llvmlite import ir
 
-        a, a_row, panels, panel_step, out, out_row, inner, columns, add = function.args
+        a, a_row, panels, panel_step, out, out_row, inner, columns, add, *fetched = function.args
         blocks = {name: function.append_basic_block(name) for name in ("entry", "former", "begin", "step", "end")}
         builders = {name: ir.IRBuilder(block) for name, block in blocks.items()}
         entry = builders["entry"]
@@ -175,6 +185,7 @@ class _TileFunction:
         rows_of_out = [entry.gep(out, [entry.mul(out_row, self.word(i))]) for i in range(self.rows)]
         rows_of_a = [entry.gep(a, [entry.mul(a_row, self.word(i))]) for i in range(self.rows)]
         across = [self._in_panels(entry, panels, panel_step, j) for j in range(self.tile.vectors)]
+        ahead = self._ahead(entry, across[:: self.panel // self.tile.lanes], *fetched) if self.rows >= FETCH_ROWS else []
         entry.cbranch(entry.icmp_signed("==", add, self.word(0)), blocks["begin"], blocks["former"])
         places = [(row, j, masks[j]) for row in rows_of_out for j in range(self.tile.vectors)]
         former = [self._load(builders["former"], row, j, mask) for row, j, mask in places]
@@ -186,6 +197,7 @@ class _TileFunction:
         k = self._join(step, {blocks["begin"]: self.word(0)})
         sums = [self._join(step, {blocks["begin"]: value}) for value in first]
         after = self._step(step, rows_of_a, list(zip(across, masks, strict=True)), k, sums)
+        self._fetch(step, ahead, k)
         following = step.add(k, self.word(1))
         k.add_incoming(following, blocks["step"])
         for total, value in zip(sums, after, strict=True):
@@ -202,6 +214,25 @@ class _TileFunction:
         first = j * self.tile.lanes
         at = builder.add(builder.mul(step, self.word(first // self.panel)), self.word(first % self.panel))
         return builder.gep(panels, [at])
+
+    def _ahead(self, builder: Any, panels: list[Any], ahead: Any, first: Any, end: Any) -> list[Any]:
+        """Per panel of the tile the pointer to what it fetches: for panels that fetch nothing, their own elements."""
+        chosen = []
+        for panel, pointer in enumerate(panels):
+            number = self.word(panel)
+            wanted = builder.and_(builder.icmp_signed("<=", first, number), builder.icmp_signed("<", number, end))
+            chosen.append(builder.gep(pointer, [builder.select(wanted, ahead, self.word(0))]))
+        return chosen
+
+    def _fetch(self, builder: Any, ahead: list[Any], k: Any) -> None:
+        """Fetch row ``k`` of panels into the second cache; no address faults."""
+        from llvmlite import ir
+
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        fetch = self._declared("llvm.prefetch.p0", _function_type(ir.VoidType(), [byte, flag, flag, flag]))
+        for pointer in ahead:
+            place = builder.bitcast(builder.gep(pointer, [builder.mul(k, self.word(self.panel))]), byte)
+            builder.call(fetch, [place, flag(0), flag(2), flag(1)])  # a read, into the second cache, of data
 
     def _step(self, builder: Any, rows_of_a: list[Any], across: list[Any], k: Any, sums: list[Any]) -> list[Any]:
         """One step along the inner axis: the sums after it.  ``across``: pointers to vectors of panels, and their masks."""

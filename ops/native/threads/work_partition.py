@@ -41,9 +41,12 @@ def end_of(share: int, total: int, grain: int) -> int:
 
 @native
 def boundary(total: int, part: int, parts: int, grain: int) -> int:
-    """The first block of a part: sizes of parts differ by one grain at most, and only the last part may end within a grain."""
+    """The first block of a part: sizes of parts differ by one grain at most, and only the last part may end within a grain.
+
+    The larger parts come first: threads that take parts in order then end at most a small part after each other.
+    """
     grains = (total + grain - 1) // grain
-    return min(total, grains * part // parts * grain)
+    return min(total, (grains // parts * part + min(part, grains % parts)) * grain)
 
 
 @native

@@ -51,7 +51,7 @@ def in_panels(weight: np.ndarray, width: int) -> np.ndarray:
 def dense_panels(d: Draw, name: str) -> Call:
     rows, inner, units = d.dims(3)
     if d.size == "large":
-        rows, inner, units = 170, 530, 2 * 64 + 3
+        rows, inner, units = 100, 1030, 2 * 64 + 3  # several blocks along every axis
     lead = d.pick((rows,), (), (2, rows))
     x, weight = d.array((*lead, inner)), d.array((units, inner))
     width = d.pick(panel_width(max(x.itemsize, 4)), 3)

@@ -149,7 +149,13 @@ SPLIT = {
         [DATA, regions(10)[:, 1:] / 12, np.arange(10, dtype="int32") % 2],
         {"crop_size": (4, 5)},
     ),
-    "nn.dense_panels": ([DATA[0, 0], np.linspace(-1, 1, 5 * 11 * 16, dtype="float32").reshape(5, 11, 16)], {"units": 70}),
+    "nn.dense_panels": (
+        [
+            np.linspace(-2, 1, 100 * 3, dtype="float32").reshape(100, 3),
+            np.linspace(-1, 1, 5 * 3 * 16, dtype="float32").reshape(5, 3, 16),
+        ],
+        {"units": 70},
+    ),
     "nn.sparse_dense": (
         [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
         {},
@@ -158,7 +164,7 @@ SPLIT = {
 
 
 def test_each_kernel_that_can_be_split_is_tested() -> None:
-    split = {name for name, op in REGISTRY.items() if any(k.split for k in op.kernels)}
+    split = {name for name, op in REGISTRY.items() if any(k.split or k.blocks for k in op.kernels)}
     assert split - {"dyn.topk"} == set(SPLIT)
 
 
@@ -233,6 +239,7 @@ def test_boundaries(total: int, parts: int, grain: int) -> None:
     assert all(b % grain == 0 or b == total for b in found)
     sizes = np.diff(found)
     assert sizes.max() - sizes.min() < 2 * grain
+    assert list(sizes) == sorted(sizes, reverse=True)
 
 
 def test_who_runs_alone_asks_nothing() -> None:

@@ -17,9 +17,14 @@ MACHINES = {"neon": (32, 16, False), "sse": (16, 16, True), "avx": (16, 32, True
 
 
 CALL = """
-def f(a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, out, n_out, out_at, out_row, rows, inner, columns, add):
+def f(
+    a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, out, n_out, out_at, out_row, rows, inner, columns, add, ahead,
+    first, end,
+):
     x, y, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
-    multiply_panels(x, a_at, a_row, y, panel_at, panel_step, z, out_at, out_row, rows, inner, columns, add)
+    multiply_panels(
+        x, a_at, a_row, y, panel_at, panel_step, z, out_at, out_row, rows, inner, columns, add, ahead, first, end
+    )
     return 0
 """
 
@@ -55,7 +60,21 @@ def test_a_tile_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtyp
                     wanted, found = before.copy(), before.copy()
                     block = wanted[1 : 1 + rows, 2 : 2 + columns]
                     block[...] = (block if add else 0) + a[1 : 1 + rows, 1 : 1 + inner] @ matrix[:, :columns]
-                    given = (panels, width, (inner + 1) * width, found, most + 3 + 2, most + 3, rows, inner, columns, add)
+                    given = (
+                        panels,
+                        width,
+                        (inner + 1) * width,
+                        found,
+                        most + 3 + 2,
+                        most + 3,
+                        rows,
+                        inner,
+                        columns,
+                        add,
+                        width,
+                        1,
+                        3,
+                    )
                     multiply(a, inner + 2 + 1, inner + 2, *given)
                     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
                     outside = np.ones(before.shape, bool)
@@ -76,6 +95,6 @@ def test_the_plain_form_is_the_same_product(monkeypatch: pytest.MonkeyPatch) -> 
     rng, multiply = np.random.default_rng(1), machine_code(monkeypatch, "avx", "float32")
     a, panel = rng.integers(-9, 9, (3, 4)).astype("float32"), rng.integers(-9, 9, (4, 64)).astype("float32")
     found, plain = np.ones((2, 3, 50), "float32")
-    multiply(a, 0, 4, panel, 0, 4 * 16, found, 0, 50, 3, 4, 50, 1)
-    multiply_panels(a, 0, 4, panel, 0, 4 * 16, plain, 0, 50, 3, 4, 50, 1)
+    multiply(a, 0, 4, panel, 0, 4 * 16, found, 0, 50, 3, 4, 50, 1, 64, 0, 4)
+    multiply_panels(a, 0, 4, panel, 0, 4 * 16, plain, 0, 50, 3, 4, 50, 1, 64, 0, 4)
     np.testing.assert_array_equal(found, plain)
