@@ -123,19 +123,30 @@ def wrap_arguments(state: int, machine: int, args: int, n: int, parameters: int,
     for i in range(n_named):
         store_i64(s.slots + 8 * i, -1)
     for i in range(n):
-        parameter = parameters + 8 * PARAMETER_WORDS * i
-        at = wrap_array(state, load_i64(args + 8 * i), parameter, array_type)
-        device = load_i64(parameter + 24)
-        if at != 0 and device != 0:
-            there = call_4(machine, state, TO_DEVICE, at, device)
-            call_4(machine, state, RELEASE, at, 0)
-            at = there
+        at = wrap_array(state, load_i64(args + 8 * i), parameters + 8 * PARAMETER_WORDS * i, array_type)
         if at == 0:
-            for k in range(i):
-                call_4(machine, state, RELEASE, load_i64(s.argv + 8 * k), 0)
+            release_arguments(state, machine, i)
             return False
         store_i64(s.argv + 8 * i, at)
+    # only now: the general path, which takes over if an array does not fit, copies all arguments itself
+    for i in range(n):
+        device = load_i64(parameters + 8 * PARAMETER_WORDS * i + 24)
+        if device != 0:
+            at = load_i64(s.argv + 8 * i)
+            there = call_4(machine, state, TO_DEVICE, at, device)
+            if there == 0:
+                release_arguments(state, machine, n)
+                return False
+            call_4(machine, state, RELEASE, at, 0)
+            store_i64(s.argv + 8 * i, there)
     return True
+
+
+@native
+def release_arguments(state: int, machine: int, n: int) -> None:
+    """Release the first ``n`` arguments in the state's ``argv``."""
+    for i in range(n):
+        call_4(machine, state, RELEASE, load_i64(state_at(state).argv + 8 * i), 0)
 
 
 def _shape_offset() -> int:

@@ -100,3 +100,12 @@ def test_the_fields_of_a_tuple_are_those_it_iterates_over() -> None:
     assert vm.run((1.0, 2.0)).item() == 3
     with pytest.raises(relay.VMError, match="takes 2 values in a tuple, not 3 values"):
         vm.run(Long((1.0, 2.0, 3.0)))
+
+
+@pytest.mark.parametrize("number", [2, np.int64(2), np.array(2), np.arange(4)[::-2][:1].reshape(())])
+def test_each_argument_crosses_to_the_device_once(number: Any) -> None:
+    """Also if a later argument is no array and sends the call from the fast path to the general path."""
+    text = HEADER + 'def @main(%x: Tensor[(?), int64], %k: int64) { dyn.topk(%x, %k, ret_type="values") }'
+    vm = relay.VirtualMachine(relay.compile(relay.parse(text), "sim"))
+    assert vm.run(np.array([3, 1, 2]), number).numpy().size == int(number)
+    assert vm.counters["htod_copies"] == 1
