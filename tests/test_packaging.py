@@ -5,11 +5,14 @@ from __future__ import annotations
 import configparser
 import importlib
 import pkgutil
+import subprocess
 import sys
 from collections import defaultdict
 from fnmatch import fnmatch
 from importlib.metadata import entry_points
 from pathlib import Path
+
+import pytest
 
 import relayvm
 
@@ -99,3 +102,18 @@ def test_few_type_errors_are_ignored() -> None:
     product = [f for f in sources if f.relative_to(ROOT).parts[0] not in ("benchmarks", "examples", "tests")]
     ignored = [f"{f.relative_to(ROOT)}:{n}" for f in product for n, line in enumerate(f.open(), 1) if "# type: ignore" in line]
     assert len(ignored) <= IGNORED_TYPE_ERRORS, f"{len(ignored)} ignored errors: {', '.join(ignored)}"
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("use", "absent"),
+    [
+        ("relayvm", ["numpy", "relayvm.ops", "relayvm.compiler"]),
+        ("relayvm.ParseError", ["relayvm.compiler"]),
+        ("relayvm.Executable, relayvm.VirtualMachine", ["relayvm.compiler", "numba", "llvmlite", "scipy", "rich"]),
+        ("relayvm.parse, relayvm.compile", ["relayvm.compiler.comparison", "relayvm.compiler.commands", "numba", "llvmlite"]),
+    ],
+)
+def test_a_name_is_imported_at_its_first_use(use: str, absent: list[str]) -> None:
+    program = f"import relayvm, sys; {use}; print([m for m in {absent} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "[]\n"

@@ -28,7 +28,7 @@ from .attributes import AttributeProblem, make_attrs
 from .literals import MAX_DIGITS, LiteralError, read_attribute_number, read_size
 from .metadata import CONSTANTS, VIRTUAL_DEVICE, Metadata
 
-#: A tree of ``lalr``: ``data`` is the rule, ``children`` are trees and tokens; or a token.
+#: A tree of ``grammar_tables``: ``data`` is the rule, ``children`` are trees and tokens; or a token.
 Syntax = Any
 #: Devices by DLPack's device types.
 _DEVICE_TYPES = {1: "cpu", 2: "cuda"}

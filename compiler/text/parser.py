@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ...ops.core.tensor_types import Type
 from ...vm.api.argument_errors import a_text, wrong
@@ -18,13 +18,11 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import Diagnostic, FileError, ParseError, SourceText, Span
 from ..ir.expr import Expr, IRModule, TypeData
 from .elaborate_adt import AdtElaborator
+from .grammar_tables import END, ERROR, SyntaxTree, Token, token
 from .header import Header, split_header
-from .lalr import END, ERROR, Driver, SyntaxTree, Token, token
+from .lalr import Driver
 from .meta_table import MetaTable, given_metadata
 from .metadata import Metadata
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 

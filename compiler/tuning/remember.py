@@ -38,7 +38,6 @@ from ...vm.runtime.state_layout import CUDA
 from ..config import Config, describe
 from ..ir.expr import IRModule
 from ..ir.structural_equal import structural_hash
-from .trials import trial
 from .tunable import Tunable, tunable
 
 #: The values of the configuration key ``tune``.
@@ -252,6 +251,8 @@ def tune(
 
 def _measured(call: OpCall, bucket: Bucket, before: Callable[[OpCall], object], first: Finding | None = None) -> Tuned | None:
     """One trial, or a second one to confirm ``first``; its finding is saved.  None, with a warning, if the call cannot run."""
+    from .trials import trial  # with the machine and its reports: only who measures needs them
+
     before(call)
     try:
         finding = trial(call, HOST if call.device == HOST else DEVICES[CUDA])

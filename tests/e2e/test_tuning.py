@@ -60,7 +60,7 @@ def run_at(exe: relay.Executable, n: int) -> None:
 
 
 def test_nothing_is_measured_unasked(monkeypatch: pytest.MonkeyPatch, cache: Path, recwarn: pytest.WarningsRecorder) -> None:
-    monkeypatch.setattr(remember, "trial", lambda call, target: pytest.fail("a trial"))
+    monkeypatch.setattr(trials, "trial", lambda call, target: pytest.fail("a trial"))
     for config in ({}, {"tune": "off"}, {"tune": "cached"}, {"optimize": False}):
         exe = relay.compile(text(), **config)
         assert implementations(exe) == [op.SLOW] * 2
@@ -89,7 +89,7 @@ def test_trials_change_what_is_chosen_from_then_on() -> None:
 def test_what_was_measured_is_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     relay.compile(text("5000"), tune="full")
     assert remember.counters == {"trials": 1, "confirmations": 1}
-    monkeypatch.setattr(remember, "trial", lambda call, target: pytest.fail("a trial"))
+    monkeypatch.setattr(trials, "trial", lambda call, target: pytest.fail("a trial"))
     for mode in ("full", "budgeted"):
         assert implementations(relay.compile(text("5000"), tune=mode)) == [op.FAST] * 2
     assert remember.counters == {"trials": 1, "confirmations": 1, "found": 2}
@@ -104,7 +104,7 @@ def test_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(call, target)
 
     real = trials.trial
-    monkeypatch.setattr(remember, "trial", trial)
+    monkeypatch.setattr(trials, "trial", trial)
     relay.compile(text(), tune="budgeted", tune_seconds=15, tune_sizes={"n": [1, 10, 100, 1000]})
     assert remember.counters["trials"] == 2, "the second one began in time"
     relay.compile(text(), tune="budgeted", tune_seconds=15, tune_sizes={"n": [1, 10, 100, 1000]})

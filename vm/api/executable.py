@@ -39,6 +39,10 @@ class Executable(ExecutableData):
     ``reasons``: the reasons for the DeviceCopy and CopyBegin instructions.
     """
 
+    def __reduce__(self) -> Any:
+        """Pickle the bytes of the file: addresses are not portable."""
+        return from_bytes, (executable_file.to_bytes(self),)
+
     @property
     def bytecode(self) -> str:
         """The functions of the ``disassembly``.  Raises EncodingError for code that does not decode."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copyreg
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from ...ops.core.similar_names import nearest
 from ...ops.core.tensor_types import TensorType, TupleType, Type
+from ...ops.strategy.implementation import HOST
 from ..bytecode.executable import VMFunction
 from ..bytecode.signature import ArgumentChecker, as_array, positional
 from ..diagnostics import codes
@@ -248,3 +251,23 @@ def _writable(number: int, value: Any) -> np.ndarray:
     if not array.flags.writeable:
         raise InputError(f"output {number} is read-only", help=_OUTPUTS_HELP)
     return array
+
+
+# ---- pickling of results ---------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _keeper() -> VirtualMachine:
+    """A machine without functions that owns unpickled tensors."""
+    return VirtualMachine(Executable((), (), (), (), (), (), HOST))
+
+
+def tensor_of(array: np.ndarray) -> Tensor:
+    """A tensor on the host with the elements of an array, for results unpickled in any process.
+
+    Raises VMError if out of memory.
+    """
+    return _keeper()._from_array(np.require(array, requirements=["C", "A"]), 0)
+
+
+copyreg.pickle(Tensor, lambda tensor: (tensor_of, (tensor.numpy(),)))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...ops.native.cache.installed_version import installed_version
 from ..api.argument_errors import a_count, a_sequence, wrong
 from ..diagnostics.source import InputError
 from ..runtime.state_layout import COUNTERS
@@ -196,9 +197,7 @@ def _metrics(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 @functools.cache
 def environment() -> tuple[tuple[str, str], ...]:
     """The environment of the measurements: versions of the software, and the machine."""
-    import importlib.metadata
-
-    versions = [(name, importlib.metadata.version(name)) for name in ("relayvm", "numpy", "numba")]
+    versions = [(name, installed_version(name)) for name in ("relayvm", "numpy", "numba")]
     return (*versions, ("python", platform.python_version()), ("machine", f"{platform.system()} {platform.machine()}"))
 
 

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from .cache_key import CacheKey, differences, distinct_parts
+from .installed_version import installed_version
 from .tuning_records import FORMAT_FIELD, FORMAT_VERSION
 
 #: The kind of a tuning record.
@@ -39,19 +40,12 @@ def library_fields(libraries: Iterable[str]) -> dict[str, str]:
         package = blas().package
     except ImportError:
         return {"blas": NONE}
-    return {"blas": f"{package} {_version(package)}"}
+    return {"blas": f"{package} {installed_version(package)}"}
 
 
 def fingerprint(kind: str, about: Mapping[str, str], machine: Mapping[str, str]) -> CacheKey:
     """The key of a measurement: ``about`` describes its subject, ``machine`` the machine."""
-    return CacheKey.of(kind, {FORMAT_FIELD: str(FORMAT_VERSION), "relayvm": _version("relayvm"), **about, **machine})
-
-
-@functools.cache
-def _version(package: str) -> str:
-    from importlib.metadata import version
-
-    return version(package)
+    return CacheKey.of(kind, {FORMAT_FIELD: str(FORMAT_VERSION), "relayvm": installed_version("relayvm"), **about, **machine})
 
 
 def nearest(wanted: CacheKey, found: Iterable[CacheKey]) -> CacheKey | None:

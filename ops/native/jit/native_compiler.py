@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
+from ..cache.installed_version import installed_version
 from .gc_pause import collection_paused
 
 #: The symbol of every entry point.
@@ -80,7 +81,7 @@ def _stable_value(value: Any) -> Any:
     """The part of a global value, no native function, on which code depends; its ``repr`` is the same in every process."""
     kind = getattr(value, "__native__", None)
     if kind == "record":
-        return value.dtype.descr
+        return _fields(value.dtype)
     if kind == "array":
         return value.dtype, value.rank
     if hasattr(value, "__machine__"):  # a machine form in a file that the toolchain's hash does not include
@@ -88,6 +89,11 @@ def _stable_value(value: Any) -> Any:
     if isinstance(value, (int, float, bool, str, tuple)):
         return value
     return getattr(value, "__name__", None)  # types, twins; None: a built-in, or the name of an attribute
+
+
+@functools.cache
+def _fields(dtype: Any) -> str:
+    return repr(dtype.descr)
 
 
 @functools.cache
@@ -118,8 +124,6 @@ _TOOLCHAIN = ("front_end/*.py", "jit/native_compiler.py", "jit/halves.py", "memo
 
 def toolchain_fields() -> dict[str, str]:
     """The toolchain that compiles functions, by name: this package's compiler, numba, LLVM, numpy, Python, and the CPU."""
-    from importlib.metadata import version
-
     import llvmlite.binding as llvm
 
     folder = Path(__file__).parents[1]
@@ -130,7 +134,7 @@ def toolchain_fields() -> dict[str, str]:
         "processor": llvm.get_host_cpu_name(),
         "features": llvm.get_host_cpu_features().flatten(),
         "triple": llvm.get_default_triple(),
-        **{package: version(package) for package in ("numba", "llvmlite", "numpy")},
+        **{package: installed_version(package) for package in ("numba", "llvmlite", "numpy")},
         "python": sys.version,
         "toolchain": hashlib.sha256(repr(sources).encode()).hexdigest(),
     }

@@ -13,7 +13,7 @@ import pytest
 
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
-from relayvm.compiler.tuning import remember
+from relayvm.compiler.tuning import remember, trials
 from relayvm.ops.native.cache import tuning_records
 from relayvm.ops.strategy.measured import Finding, Quartiles
 
@@ -30,7 +30,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     fresh_cache(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(remember, "counters", Counter())
-    monkeypatch.setattr(remember, "trial", lambda call, target: EQUAL if str(call.inputs[0].shape[0]) == "1" else FASTER)
+    monkeypatch.setattr(trials, "trial", lambda call, target: EQUAL if str(call.inputs[0].shape[0]) == "1" else FASTER)
     Path("twice.relay").write_text(op.program())
     with op.two_ways():
         yield tmp_path
@@ -75,7 +75,7 @@ def test_the_budget(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         now[0] += 50
         return FASTER
 
-    monkeypatch.setattr(remember, "trial", trial)
+    monkeypatch.setattr(trials, "trial", trial)
     command = ("tune", "twice.relay", "--shapes", "n=1,10,100,1000", "--budget", "1.5m")
     assert answer(capsys, *command).splitlines()[-1] == "2 measured, 0 known before, 2 left"
     assert answer(capsys, *command).splitlines()[-1] == "2 measured, 2 known before, 0 left"
@@ -87,7 +87,7 @@ def test_ctrl_c_keeps_what_is_found(capsys: pytest.CaptureFixture[str], monkeypa
             raise KeyboardInterrupt
         return FASTER
 
-    monkeypatch.setattr(remember, "trial", trial)
+    monkeypatch.setattr(trials, "trial", trial)
     assert main(["tune", "twice.relay", "--shapes", "n=1,100,1000"]) == ExitCode.INTERRUPTED
     out, err = capsys.readouterr()
     assert err.strip() == "interrupted" and out.splitlines()[-1] == "1 measured, 0 known before, 2 left"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,8 @@ from typing import Any
 import pytest
 
 import relayvm as relay
-from relayvm.compiler.text.lalr import Driver, SyntaxTree
+from relayvm.compiler.text.grammar_tables import SyntaxTree, analysed, from_json, to_json
+from relayvm.compiler.text.lalr import Driver
 from relayvm.compiler.text.parser import parse, parse_expr
 
 from ...programs import HEADER
@@ -125,3 +129,26 @@ def test_texts_of_the_page() -> None:
     for text in texts:
         mod = relay.transform.InferType()(parse(text))
         assert relay.structural_equal(parse(relay.astext(mod)), mod)
+
+
+def test_a_grammar_is_kept_as_text() -> None:
+    grammar = analysed(GRAMMAR)
+    assert from_json(to_json(grammar)) == grammar
+    assert len(grammar.rules) > 100 and len(grammar.actions) > 200
+
+
+def test_a_grammar_is_read_from_the_cache(tmp_path: Path) -> None:
+    """Lark is not imported where the tables are known; a damaged entry is made anew, with a warning."""
+    program = "import relayvm, sys; print(relayvm.astext(relayvm.parse_expr('1 + 2')), 'lark' in sys.modules)"
+
+    def run() -> tuple[bool, str]:
+        env = os.environ | {"RELAYVM_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=env)
+        assert "add(1, 2)" in done.stdout
+        return done.stdout.split()[-1] == "True", done.stderr
+
+    assert [run(), run()] == [(True, ""), (False, "")]
+    [entry] = (tmp_path / "entries").glob("*/*")
+    entry.write_bytes(entry.read_bytes()[:-9])
+    analyses, warning = run()
+    assert analyses and "cannot be used: its checksum is wrong" in warning and run() == (False, "")
