@@ -64,6 +64,7 @@ from .compiler.ir.structural_equal import structural_equal, structural_hash
 from .compiler.text.parser import fromtext, parse, parse_expr
 from .compiler.text.printer import astext
 from .compiler.text.printer import pretty_print as pretty_print
+from .compiler.transform.pass_context import PassContext as build_config
 from .compiler.transform.rewriting_passes import span_check as SpanCheck
 from .ops.core.adt_types import TypeKind
 from .ops.core.tensor_types import FuncType, TensorType, TupleType
@@ -103,7 +104,7 @@ __all__ = [
     "ShapeVar", "SourceName", "Span", "SpanCheck", "Tensor", "TensorType", "Tuple", "TupleGetItem", "TupleType",
     "TupleWrapper", "TypeCall", "TypeCheckError", "TypeData", "TypeFunctor", "TypeKind", "TypeMutator", "TypeVar",
     "TypeVisitor", "VMError", "Var", "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "backend",
-    "bind", "build", "compare", "compile", "const", "cpu", "create_executor", "cuda", "data_dep_optimization",
+    "bind", "build", "build_config", "compare", "compile", "const", "cpu", "create_executor", "cuda", "data_dep_optimization",
     "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "load_param_dict", "loops",
     "num_threads", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func",
     "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal",
