@@ -2,6 +2,7 @@
 
 ==========  ====================================================================================================
 rows        few rows, or one column: one pass over a matrix
+tiles       float32 or float64, the first matrix not transposed: the tiles of packed products, one matrix packed block by block
 blas        float32 or float64
 blocks      float16 and bfloat16: blocks converted to float32, multiplied by the BLAS
 loops       any product
@@ -15,16 +16,20 @@ from collections.abc import Callable
 from typing import Any
 
 from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import Dim, const, min_, product
-from ..core.tensor_types import HALVES, computed_in, is_float
+from ...shape_funcs.symbolic.dim import Dim, const, dim, min_, product
+from ..core.tensor_types import HALVES, ITEMSIZE, computed_in, is_float
 from ..kernels.matmul import cpu as bodies
 from ..kernels.matmul import cuda as cuda
 from ..kernels.matmul import half as halves
+from ..kernels.matmul import panels, tiles
+from ..native.jit.product_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
-from .implementation import Kernel, OpCall, Scratch
+from .implementation import Blocks, Kernel, OpCall, Scratch
 
 #: Maximum number of rows for which ``rows`` is faster than a BLAS.
 THIN = 8
+#: Measured, tiles are faster than OpenBLAS from so many columns, in panels, and multiplications on.
+LEAST_PANELS, LEAST_WORK = 2, 1 << 20
 #: Library function by compute dtype.
 GEMM = {"float32": "sgemm", "float64": "dgemm"}
 
@@ -41,9 +46,16 @@ def tensor_times_matrix(transposed: Transposed) -> tuple[Kernel, ...]:
         n, k = b[::-1] if not transpose_b else b
         return (a[-1] if transpose_a else product(a[:-1])), n, k
 
+    predicates = _Product(transposed, sizes, lambda call: dim(1))
     by_dtype = (bodies.matmul_loops, bodies.matmul_integers)
     return _kernels(
-        _Product(transposed, sizes), bodies.matmul_rows, bodies.matmul_blas, halves.matmul_halves, by_dtype, cuda.matmul
+        predicates,
+        bodies.matmul_rows,
+        tiles.matmul_tiles,
+        bodies.matmul_blas,
+        halves.matmul_halves,
+        by_dtype,
+        cuda.matmul,
     )
 
 
@@ -56,8 +68,9 @@ def batched_products(transposed: Transposed) -> tuple[Kernel, ...]:
 
     by_dtype = (bodies.batch_matmul_loops, bodies.batch_matmul_integers)
     return _kernels(
-        _Product(transposed, sizes),
+        _Product(transposed, sizes, lambda call: call.outputs[0].shape[0]),
         bodies.batch_matmul_rows,
+        tiles.batch_matmul_tiles,
         bodies.batch_matmul_blas,
         halves.batch_matmul_halves,
         by_dtype,
@@ -76,6 +89,7 @@ class _Product:
 
     transposed: Transposed
     sizes: _Sizes
+    count: Callable[[OpCall], Dim]
 
     def flags(self, attrs: Any) -> dict[str, bool]:
         """The attributes as keyword arguments of a kernel body."""
@@ -100,6 +114,31 @@ class _Product:
         rows, columns, inner = min_(m, halves.ROWS), min_(n, halves.COLUMNS), min_(k, halves.INNER)
         return (rows + columns) * inner + 2 * rows * columns
 
+    def has_rows(self, call: OpCall) -> bool:
+        """Whether the tensors are of one float dtype, and the first matrix is stored by rows."""
+        return is_one_float(call) and not self.transposed(call.attrs)[0]
+
+    def fills_tiles(self, call: OpCall) -> Conditions:
+        """The conditions under which tiles are faster than a BLAS: few of their columns are empty, and packing pays."""
+        m, n, k = self.sizes(call)
+        columns = LEAST_PANELS * panel_width(ITEMSIZE[call.dtypes[0]])
+        return (condition(n, ">=", columns), condition(m * n * k, ">=", LEAST_WORK))
+
+    def blocks(self, call: OpCall) -> Dim:
+        """The number of blocks of ``kernels.matmul.tiles``."""
+        m, n, _ = self.sizes(call)
+        group = GROUP_PANELS * panel_width(ITEMSIZE[call.dtypes[0]])
+        return self.count(call) * ((m + panels.ROWS - 1) // panels.ROWS) * ((n + group - 1) // group)
+
+    def work(self, call: OpCall) -> Dim:
+        """Multiplications, which take one unit of cost or two each; packing costs as much as eight rows."""
+        m, n, k = self.sizes(call)
+        return 2 * self.count(call) * (m + 8) * n * k
+
+    def panel_elements(self, call: OpCall) -> Dim:
+        """The number of elements of a group of panels of ``kernels.matmul.tiles``."""
+        return (min_(self.sizes(call)[2], panels.INNER) + 1) * (GROUP_PANELS * panel_width(ITEMSIZE[call.dtypes[0]]))
+
 
 def _is_half(call: OpCall) -> bool:
     """Whether some tensor is float16 or bfloat16, and all tensors have the same compute dtype."""
@@ -107,7 +146,13 @@ def _is_half(call: OpCall) -> bool:
 
 
 def _kernels(
-    predicates: _Product, rows: Any, blas: Any, blocks: Any, loops: tuple[Any, Any], on_gpu: Callable[[Transposed], Any]
+    predicates: _Product,
+    rows: Any,
+    by_tiles: Any,
+    blas: Any,
+    blocks: Any,
+    loops: tuple[Any, Any],
+    on_gpu: Callable[[Transposed], Any],
 ) -> tuple[Kernel, ...]:
     of_floats, of_integers = loops
 
@@ -117,6 +162,15 @@ def _kernels(
     common: dict[str, Any] = {"attrs": predicates.flags, "views": ("dims",)}
     return (
         Kernel("rows", rows, takes=is_one_float, fits=predicates.stored_by_rows, pays=predicates.is_thin, **common),
+        Kernel(
+            "tiles",
+            by_tiles,
+            takes=predicates.has_rows,
+            pays=predicates.fills_tiles,
+            blocks=Blocks(predicates.blocks, predicates.work),
+            scratch=(Scratch(length=predicates.panel_elements),),
+            **common,
+        ),
         Kernel("blas", blas, takes=is_one_float, libraries=GEMM, **common),
         Kernel(
             "blocks",

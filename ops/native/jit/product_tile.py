@@ -95,6 +95,25 @@ def multiply_panels(
             out[int(out_at + i * out_row + j)] = total
 
 
+@twin
+def copy_line(source: Any, at: int, target: Any, to: int) -> None:
+    """Copy a row of a panel: PANEL_BYTES from element ``at`` to element ``to``.  Arrays of one axis and of one dtype."""
+    for j in range(panel_width(target.itemsize)):
+        target[int(to + j)] = source[int(at + j)]
+
+
+def _copy_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None:
+    from llvmlite import ir
+
+    from ...core.tensor_types import ITEMSIZE
+
+    assert source.type.dtype == target.type.dtype, (source, target)
+    b, itemsize = emitter.builder, ITEMSIZE[target.type.dtype]
+    row = ir.VectorType(target.parts[0].type.pointee, panel_width(itemsize)).as_pointer()
+    read, written = (b.bitcast(b.gep(x.parts[0], [emitter.word(n)]), row) for x, n in ((source, at), (target, to)))
+    b.store(b.load(read, align=itemsize), written, align=itemsize)
+
+
 def _machine(
     emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, out: Any, out_at: Any, out_row: Any,
     rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, first: Any, end: Any,
@@ -107,58 +126,73 @@ def _machine(
     def pointer(array: Any, at: Any) -> Any:
         return b.gep(array.parts[0], [word(at)])
 
-    of_a, of_panels, of_out = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
-    strides, lengths = (word(a_row), word(panel_step), word(out_row)), (word(inner), word(columns), word(add))
-    fetched = word(ahead), word(first), word(end)
+    pointers = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
+    words = [word(a_row), word(panel_step), word(out_row), word(inner), word(columns), word(add)]
+    call = _TileCall(b, out.parts[0].type.pointee, pointers, [*words, word(ahead), word(first), word(end)])
     after = b.append_basic_block("end")
     of_rows = b.switch(word(rows), after)
-    element, width = out.parts[0].type.pointee, panel_width(itemsize)
     for n in range(1, TILE_ROWS + 1):
         case = b.append_basic_block("rows")
-        of_rows.add_case(strides[0].type(n), case)
+        of_rows.add_case(word(rows).type(n), case)
         b.position_at_end(case)
-        tile = register_tile(itemsize, n)
-        for column in range(0, GROUP_PANELS * width, tile.width):
-            offset, panel = strides[0].type(column), strides[0].type(column // width)
-            at = b.add(b.mul(strides[1], panel), offset.type(column % width))
-            in_panels, in_out = b.gep(of_panels, [at]), b.gep(of_out, [offset])
-            here = lengths[0], b.sub(lengths[1], offset), lengths[2]
-            to_fetch = fetched[0], b.sub(fetched[1], panel), b.sub(fetched[2], panel)
-            _call_tile(b, element, tile, n, [of_a, strides[0], in_panels, strides[1], in_out, strides[2], *here, *to_fetch])
-        b.branch(after)
+        call.tiles(n, register_tile(itemsize, n), after)
     b.position_at_end(after)
 
 
-#: The position of the number of columns among the arguments of the function of a tile.
-_COLUMNS = 7
+class _TileCall:
+    """Generator of the loop over the tiles of a group: as wide tiles as fit, then vectors, the last of them masked."""
 
+    def __init__(self, builder: Any, element: Any, pointers: tuple[Any, Any, Any], words: list[Any]) -> None:
+        self.builder, self.element, self.pointers, self.words = builder, element, pointers, words
 
-def _call_tile(builder: Any, element: Any, tile: RegisterTile, rows: int, given: list[Any]) -> None:
-    """Call the function of a tile for its columns, if it has any."""
-    columns = given[_COLUMNS]
-    blocks = {name: builder.append_basic_block(name) for name in ("some", "part", "whole", "end")}
-    builder.cbranch(builder.icmp_signed(">", columns, columns.type(0)), blocks["some"], blocks["end"])
-    builder.position_at_end(blocks["some"])
-    builder.cbranch(builder.icmp_signed("<", columns, columns.type(tile.width)), blocks["part"], blocks["whole"])
-    for name in ("part", "whole"):
-        builder.position_at_end(blocks[name])
-        builder.call(_TileFunction(builder.module, element, tile, rows, name == "part").function(), given)
-        builder.branch(blocks["end"])
-    builder.position_at_end(blocks["end"])
+    def tiles(self, rows: int, tile: RegisterTile, end: Any) -> None:
+        """Emit the loop for tiles of ``rows`` rows, of the width of ``tile`` at most; then control goes to ``end``."""
+        b, word, columns = self.builder, self.words[0].type, self.words[4]
+        entry, step = b.block, b.append_basic_block("tiles")
+        b.branch(step)
+        b.position_at_end(step)
+        column = b.phi(word)
+        column.add_incoming(word(0), entry)
+        left, vectors = b.sub(columns, column), tile.vectors
+        some = b.append_basic_block("some")
+        b.cbranch(b.icmp_signed(">", left, word(0)), some, end)
+        b.position_at_end(some)
+        while vectors > 1:
+            fits, less = b.append_basic_block("fits"), b.append_basic_block("less")
+            b.cbranch(b.icmp_signed(">=", left, word(vectors * tile.lanes)), fits, less)
+            b.position_at_end(fits)
+            column.add_incoming(self._tile(rows, RegisterTile(vectors, tile.lanes), column, left), b.block)
+            b.branch(step)
+            b.position_at_end(less)
+            vectors //= 2
+        column.add_incoming(self._tile(rows, RegisterTile(1, tile.lanes), column, left), b.block)
+        b.branch(step)
+
+    def _tile(self, rows: int, tile: RegisterTile, column: Any, left: Any) -> Any:
+        """Call the function of a tile that begins at ``column``; return the column after the tile."""
+        b, word = self.builder, self.words[0].type
+        a_row, panel_step, out_row, inner, _, add, ahead, first, end = self.words
+        function = _TileFunction(b.module, self.element, tile, rows)
+        panel = b.udiv(column, word(function.panel))
+        at = b.add(b.mul(panel_step, panel), b.urem(column, word(function.panel)))
+        a, panels, out = self.pointers
+        places = [a, a_row, b.gep(panels, [at]), panel_step, b.gep(out, [column]), out_row]
+        b.call(function.function(), [*places, inner, left, add, ahead, b.sub(first, panel), b.sub(end, panel)])
+        return b.add(column, word(tile.width))
 
 
 class _TileFunction:
-    """Generator of the LLVM function of a tile of ``rows`` rows; ``part``: of a part of its columns, by masks."""
+    """Generator of the LLVM function of a tile of ``rows`` rows; a tile of one vector may have fewer columns than lanes."""
 
-    def __init__(self, module: Any, element: Any, tile: RegisterTile, rows: int, part: bool) -> None:
+    def __init__(self, module: Any, element: Any, tile: RegisterTile, rows: int) -> None:
         from llvmlite import ir
 
-        self.module, self.element, self.tile, self.rows, self.part = module, element, tile, rows, part
+        self.module, self.element, self.tile, self.rows = module, element, tile, rows
         self.word = ir.IntType(64)
         self.vector = ir.VectorType(element, tile.lanes)
         self.bits = 64 if element == ir.DoubleType() else 32
         self.panel = panel_width(self.bits // 8)
-        self.name = f"relayvm.product_tile.f{self.bits}.{rows}.{'part' if part else 'whole'}"
+        self.name = f"relayvm.product_tile.f{self.bits}.{rows}.{tile.vectors}"
 
     def function(self) -> Any:
         """The function: pointers and sizes in the order of ``multiply_panels``, without ``rows``."""
@@ -171,6 +205,7 @@ class _TileFunction:
         function = ir.Function(self.module, kind, self.name)
         function.linkage = "internal"
         function.attributes.add("noinline")
+        function.attributes.add("optsize")  # no loop is unrolled
         self._fill(function)
         return function
 
@@ -181,7 +216,7 @@ class _TileFunction:
         blocks = {name: function.append_basic_block(name) for name in ("entry", "former", "begin", "step", "end")}
         builders = {name: ir.IRBuilder(block) for name, block in blocks.items()}
         entry = builders["entry"]
-        masks = self._masks(entry, columns) if self.part else [None] * self.tile.vectors
+        masks = [self._mask(entry, columns)] if self.tile.vectors == 1 else [None] * self.tile.vectors
         rows_of_out = [entry.gep(out, [entry.mul(out_row, self.word(i))]) for i in range(self.rows)]
         rows_of_a = [entry.gep(a, [entry.mul(a_row, self.word(i))]) for i in range(self.rows)]
         across = [self._in_panels(entry, panels, panel_step, j) for j in range(self.tile.vectors)]
@@ -263,14 +298,12 @@ class _TileFunction:
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), self.tile.lanes), [0] * self.tile.lanes)
         return builder.shuffle_vector(builder.insert_element(nothing, value, ir.IntType(32)(0)), nothing, lanes)
 
-    def _masks(self, builder: Any, columns: Any) -> list[Any]:
-        """Per vector of a row: which of its lanes are among the columns."""
+    def _mask(self, builder: Any, columns: Any) -> Any:
+        """The lanes of a vector that are among the columns."""
         from llvmlite import ir
 
-        lanes, kind = self.tile.lanes, ir.VectorType(self.word, self.tile.lanes)
-        end = self._splat(builder, columns, self.word)
-        numbers = [ir.Constant(kind, list(range(j * lanes, (j + 1) * lanes))) for j in range(self.tile.vectors)]
-        return [builder.icmp_signed("<", number, end) for number in numbers]
+        numbers = ir.Constant(ir.VectorType(self.word, self.tile.lanes), list(range(self.tile.lanes)))
+        return builder.icmp_signed("<", numbers, self._splat(builder, columns, self.word))
 
     def _place(self, builder: Any, row: Any, j: int) -> Any:
         return builder.bitcast(builder.gep(row, [self.word(j * self.tile.lanes)]), self.vector.as_pointer())
@@ -319,3 +352,4 @@ def _function_type(result: Any, arguments: list[Any]) -> Any:
 
 
 set_machine_form(multiply_panels, lambda: _machine)
+set_machine_form(copy_line, lambda: _copy_line)

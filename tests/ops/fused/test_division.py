@@ -135,6 +135,7 @@ def regions(n: int) -> np.ndarray:
 
 
 DATA = np.random.default_rng(0).standard_normal((2, 3, 13, 11)).astype("float32")
+HUNDRED_ROWS = np.linspace(-2, 1, 100 * 3, dtype="float32").reshape(100, 3)
 SPLIT = {
     "nn.softmax": ([DATA], {"axis": 1}),
     "nn.log_softmax": ([DATA], {"axis": -1}),
@@ -150,12 +151,12 @@ SPLIT = {
         {"crop_size": (4, 5)},
     ),
     "nn.dense_panels": (
-        [
-            np.linspace(-2, 1, 100 * 3, dtype="float32").reshape(100, 3),
-            np.linspace(-1, 1, 5 * 3 * 16, dtype="float32").reshape(5, 3, 16),
-        ],
+        [HUNDRED_ROWS, np.linspace(-1, 1, 5 * 3 * 16, dtype="float32").reshape(5, 3, 16)],
         {"units": 70},
     ),
+    "nn.dense": ([HUNDRED_ROWS, HUNDRED_ROWS[:70]], {"implementation": "tiles"}),
+    "nn.matmul": ([HUNDRED_ROWS, HUNDRED_ROWS[:70].T], {"implementation": "tiles"}),
+    "nn.batch_matmul": ([np.stack([HUNDRED_ROWS] * 2), HUNDRED_ROWS[None, :70]], {"implementation": "tiles"}),
     "nn.sparse_dense": (
         [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
         {},
