@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.tensor_types import TensorType, Type
+from ...ops.core.tensor_types import TensorType
 from ...shape_funcs.symbolic.dim import Dim, fresh
 from ...vm.api.argument_errors import a_mapping, wrong
 from ...vm.diagnostics import codes
@@ -22,7 +22,6 @@ from .model import Model
 from .reading import read_model
 from .scope import Scope, Values
 from .support import check_supported
-from .tensors import dtype_name
 from .value_types import SizeNames, declared_type, of_input
 
 
@@ -78,14 +77,13 @@ class _Import:
         stored = {t.name for t in proto.initializer}
         infos = [info for info in proto.input if info.name not in stored]
         self._check_names([info.name for info in infos])
+        self.model.retyped = bool(self.shapes) or self.dtypes is not None
+        self.graph.expect(self.model.graph)
         params = self._inputs(infos)
         self.graph.add_tensors(self.model.graph)
         outputs = self.graph.convert(self.model.graph, [o.name for o in proto.output])
         if not outputs:
             raise ModelError("the model has no output", code=codes.Model.GRAPH)
-        if self.dtypes is None:
-            for info, value in zip(proto.output, outputs, strict=True):
-                self._check_output(info, type_of(value))
         one_tensor = len(outputs) == 1 and isinstance(type_of(outputs[0]), TensorType)
         result: Expr = outputs[0] if one_tensor else self.scope.bind(Tuple(outputs), None, "outputs")
         body = self.scope.chain(result)
@@ -93,18 +91,6 @@ class _Import:
         weights = {v: data for v, data in self.weights.items() if v in used}
         main = Function((*params, *weights), body)
         return IRModule({"main": main}, self.model.source), {v.name: data for v, data in weights.items()}
-
-    def _check_output(self, info: Any, ty: Type) -> None:
-        """Raise ModelError for an output of another dtype than its declared one."""
-        number = info.type.tensor_type.elem_type
-        if not number or not isinstance(ty, TensorType):
-            return
-        declared = dtype_name(number, f"the output {info.name!r}")
-        if declared != ty.dtype:
-            node = next((n for n in self.model.graph.nodes if info.name in n.proto.output), None)
-            label, span = ("", None) if node is None else (f"{node.label}: ", node.span)
-            message = f"{label}the output {info.name!r} is {ty.dtype}, but it is declared {declared}"
-            raise ModelError(message, span, code=codes.Model.TYPE)
 
     def _check_names(self, names: list[str]) -> None:
         for what, given in (("shape", self.shapes), ("dtype", self.dtypes)):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError, RelayError, Span
-from ..ir.expr import Expr
+from ..ir.expr import Expr, type_of
 from .attributes import attribute_value, check_attributes
 from .forks import forked
 from .function_bodies import body_for, default_attributes, model_function, newest_version
@@ -16,7 +16,7 @@ from .node import BranchTypes, Node
 from .operator_table import Converter, converter, domain_of
 from .scope import Scope, constant
 from .support import unsupported
-from .value_types import declared_ranks
+from .value_types import contradiction, declared_ranks, declared_values
 
 
 class GraphConverter:
@@ -38,6 +38,7 @@ class GraphConverter:
         self.values: dict[str, Expr] = {}
         self.absent: set[str] = set()  # the inputs of a function that its call omits
         self.ranks: dict[str, int] = {}  # declared ranks, by name
+        self.declared: dict[str, Any] = {}  # declared types, by name
         if depth > MAX_NESTING:
             message = f"subgraphs and functions are nested more than {MAX_NESTING} deep"
             label, span = ("", None) if caller is None else (f"{caller.label}: ", caller.span)
@@ -58,10 +59,16 @@ class GraphConverter:
         help = "nodes are listed in the order of their execution, and a graph has no cycles"
         raise ModelError(f"the value {name!r} is used before a node defines it", span, help=help, code=codes.Model.GRAPH)
 
-    def define(self, name: str, value: Expr, span: Span | None) -> None:
-        """Name a value.  Raises ModelError for a name that is taken."""
+    def define(self, name: str, value: Expr, span: Span | None, label: str = "") -> None:
+        """Name a value of the node ``label``.  Raises ModelError for a name that is taken, and for a type that is not the
+        declared one."""
         if name in self.values:
             raise ModelError(f"the name {name!r} is given to two values", span, code=codes.Model.GRAPH)
+        found = contradiction(self.declared[name], type_of(value)) if name in self.declared else ""
+        if found:
+            message = f"{label}{': ' if label else ''}the value {name!r} {found}"
+            help = "correct the declaration, or delete it: only the inputs of a model need types"
+            raise ModelError(message, span, help=help, code=codes.Model.TYPE)
         self.values[name] = value
 
     def add_tensors(self, graph: GraphDef) -> None:
@@ -72,6 +79,11 @@ class GraphConverter:
             self.define(tensor.name, made, None)
         if len(graph.proto.sparse_initializer):
             raise ModelError("the model stores sparse tensors, which do not exist here", code=codes.Model.DTYPE)
+
+    def expect(self, graph: GraphDef) -> None:
+        """Check the values of a graph against their declared types, unless types of inputs are replaced."""
+        if not self.model.retyped:
+            self.declared = declared_values(graph.proto)
 
     # ---- nodes -----------------------------------------------------------------------------------------------------------
 
@@ -92,6 +104,12 @@ class GraphConverter:
         missing = [name for name in outputs if not self._is_defined(name)]
         if missing:
             raise ModelError(f"the output {missing[0]!r} is defined by no node", code=codes.Model.GRAPH)
+        absent = next((name for name in outputs if name in self.absent), None)
+        maker = next((n for n in nodes if absent in n.proto.output), None)
+        if absent is not None and maker is not None:
+            help = "a value that may be absent at run time has no type"
+            message = f"{maker.label}: the output {absent!r} is an optional without a value"
+            raise ModelError(message, maker.span if self.caller is None else self.caller.span, help=help, code=codes.Model.GRAPH)
         return [self.value(name, None) for name in outputs]
 
     def _is_defined(self, name: str) -> bool:
@@ -107,6 +125,7 @@ class GraphConverter:
             outer=self.outer, arguments=self.arguments, caller=self.caller, depth=self.depth, forks=self.forks + 1,
         )  # fmt: skip
         made.values, made.absent, made.ranks = dict(self.values), set(self.absent), dict(self.ranks)
+        made.declared = self.declared
         return made
 
     def subgraph(self, graph: GraphDef, scope: Scope, inputs: Sequence[Expr] = ()) -> list[Expr]:
@@ -115,6 +134,7 @@ class GraphConverter:
             self.model, scope, self.versions,
             outer=self, arguments=self.arguments, caller=self.caller, depth=self.depth + 1, forks=self.forks,
         )  # fmt: skip
+        inner.expect(graph)
         for info, value in zip(graph.proto.input, inputs, strict=True):
             inner.define(info.name, value, None)
         inner.add_tensors(graph)
@@ -182,7 +202,8 @@ class GraphConverter:
             inputs += [None] * (found.inputs - len(inputs))
         for number, value in enumerate(inputs):
             if value is None and found.needs(number):
-                raise view.error(f"the input {number} is missing")
+                name = node.proto.input[number] if number < len(node.proto.input) else ""
+                raise view.error(f"the input {number} ({name!r}) has no value" if name else f"the input {number} is missing")
         try:
             result = found.convert(view, *inputs)
         except ModelError:
@@ -196,7 +217,7 @@ class GraphConverter:
             if name and value is None:
                 self.absent.add(name)
             elif name:
-                self.define(name, view.bind(value, name), span)
+                self.define(name, view.bind(value, name), span, label)
 
     def _inline(
         self, node: NodeDef, function: FunctionDef, versions: Mapping[str, int], defaults: Mapping[str, Any] | None = None
@@ -213,6 +234,7 @@ class GraphConverter:
         if len(node.proto.input) > len(p.input) or len(node.proto.output) > len(p.output):
             message = f"{node.label}: the function has {len(p.input)} inputs and {len(p.output)} outputs"
             raise ModelError(message, span, code=codes.Model.NODE)
+        inner.expect(function.body)
         for name, outer in zip(p.input, node.proto.input, strict=False):
             if not self._is_absent(outer):
                 inner.define(name, self.value(outer, span), span)
@@ -222,4 +244,4 @@ class GraphConverter:
         wanted = [inside for inside, outside in zip(p.output, node.proto.output, strict=False) if outside]
         results = inner.convert(function.body, wanted)
         for name, value in zip([o for o in node.proto.output if o], results, strict=True):
-            self.define(name, value, span)
+            self.define(name, value, span, (self.caller or node).label)

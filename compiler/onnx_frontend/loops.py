@@ -20,7 +20,7 @@ from ..builder.operator_functions import operators as relay
 from ..ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var, type_of
 from ..type_inference.function_signature import declare
 from ..type_inference.type_match import TypeMismatch, join, map_dims
-from .node import Node
+from .node import LengthChanges, Node
 from .scope import Scope
 
 #: The most conversions of a body until the types of its states do not change.
@@ -44,7 +44,7 @@ def loop(node: Node, trips: Expr | None, more: Expr | None, states: Sequence[Exp
     """The states after the last round, and the collected values, each stacked along a new first axis.
 
     ``trips``: the most rounds, an int64; ``more``: whether there is a first round; None for no limit and for always.
-    Raises ModelError for a state whose dtype or rank changes.
+    Raises ModelError for a state whose dtype or rank changes, LengthChanges for a sequence that gets longer or shorter.
     """
     trips = None if trips is None else node.bind(relay.reshape(trips, []))
     states = [node.bind(s) for s in states]
@@ -68,6 +68,9 @@ def _merged(node: Node, before: Type, after: Type, what: str) -> Type:
     try:
         return join(before, _open(after), lambda: ANY)
     except TypeMismatch as mismatch:
+        lengths = [len(t.fields) for t in (before, after) if isinstance(t, TupleType)]
+        if len(set(lengths)) == 2:
+            raise LengthChanges.of(node, f"{what} has {lengths[0]} tensors before a round and {lengths[1]} after it") from None
         raise node.error(f"{what} is {before} before a round and {after} after it: {mismatch}") from None
 
 

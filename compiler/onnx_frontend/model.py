@@ -71,6 +71,8 @@ class Model:
     tensors: TensorReader
     #: The nodes that may still be converted: functions are converted at each call, and bodies of loops until their types settle.
     nodes_left: int = 0
+    #: Whether other shapes or dtypes of inputs replace the declared ones, and the declared types of other values say nothing.
+    retyped: bool = False
 
     @staticmethod
     def of(proto: Any, name: str, folder: Path | None, opset: int | None) -> Model:

@@ -198,3 +198,18 @@ class BranchTypes(ModelError):
         error = cls(f"{node.label}: {message}", node.span, code=codes.Model.NODE)
         error.node = node
         return error
+
+
+class LengthChanges(ModelError):
+    """A state of the loop ``node`` is a sequence whose length changes from round to round."""
+
+    node: Node
+
+    @classmethod
+    def of(cls, node: Node, message: str) -> LengthChanges:
+        """The error of a node."""
+        help = "make the number of rounds a constant of the model, or collect the tensors as scan outputs of one shape"
+        message = f"{node.label}: {message}, and the number of rounds is not known"
+        error = cls(message, node.span, help=help, code=codes.Model.NODE)
+        error.node = node
+        return error

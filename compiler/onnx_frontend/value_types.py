@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...ops.core.tensor_types import MAX_RANK, TensorType
+from ...ops.core.tensor_types import MAX_RANK, TensorType, TupleType, Type
 from ...shape_funcs.symbolic.dim import ANY, Dim, dim, sym
+from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 from ..builder.build import a_dtype, a_shape
 from ..ir.anf import Names
-from .tensors import dtype_name
+from .tensors import DTYPE_OF, dtype_name
 
 #: The number, outside the standard, that paddle's exporter writes for an unknown size; it writes the name ``?``, too.
 _UNKNOWN = -1
@@ -20,6 +21,20 @@ _UNKNOWN = -1
 
 #: The operators that follow reductions in the standard's function bodies, and have the rank of their first input.
 _OF_EACH_ELEMENT = frozenset(("Identity", "Cast", "CastLike", "Sqrt", "Log"))
+
+
+#: The kinds of types that an input cannot have, each with a help.
+_NO_TENSOR = {
+    None: ("no type", None),
+    "sequence_type": (
+        "the type of a sequence, not of a tensor",
+        "a sequence whose length is known at run time only has no type: declare an input for each tensor",
+    ),
+    "optional_type": (
+        "the type of an optional, not of a tensor",
+        "a value that may be absent at run time has no type: declare a tensor, or no input",
+    ),
+}
 
 
 class SizeNames:
@@ -42,9 +57,8 @@ def declared_type(info: Any, names: SizeNames, shape: Any = None, dtype: str | N
     what = f"the input {info.name!r}"
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
-        described = {None: "no type", "sequence_type": "the type of a sequence, not of a tensor",
-                     "optional_type": "the type of an optional, not of a tensor"}  # fmt: skip
-        raise ModelError(f"{what} has {described.get(kind, f'a type {kind}, not of a tensor')}", code=codes.Model.TYPE)
+        described, help = _NO_TENSOR.get(kind, (f"a type {kind}, not of a tensor", None))
+        raise ModelError(f"{what} has {described}", help=help, code=codes.Model.TYPE)
     tensor = info.type.tensor_type
     found = a_dtype(dtype) if dtype is not None else dtype_name(tensor.elem_type, what)
     if shape is not None:
@@ -73,6 +87,40 @@ def declared_ranks(graph: Any) -> dict[str, int]:
             if node.op_type == "Transpose" and a.name == "perm" and len(a.ints):
                 ranks.setdefault(node.input[0], len(a.ints))
     return ranks
+
+
+def declared_values(graph: Any) -> dict[str, Any]:
+    """The types that a graph, or the body of a function, declares for results and stored tensors, TypeProtos by name."""
+    stored = {t.name for t in getattr(graph, "initializer", ())}
+    inputs = (i for i in graph.input if not isinstance(i, str) and i.name in stored)
+    outputs = (o for o in graph.output if not isinstance(o, str))
+    return {i.name: i.type for i in (*inputs, *getattr(graph, "value_info", ()), *outputs)}
+
+
+def contradiction(declared: Any, ty: Type) -> str:
+    """The difference of a value's type from a TypeProto, after the name of the value; "" if the types may be equal."""
+    kind = declared.WhichOneof("value")
+    if kind == "sequence_type" and isinstance(ty, TensorType):
+        return f"is {ty}, but it is declared a sequence"
+    if kind != "tensor_type":
+        return ""
+    tensor = declared.tensor_type
+    if isinstance(ty, TupleType):
+        return f"is a sequence of {len(ty.fields)} tensors, but it is declared a tensor"
+    if not isinstance(ty, TensorType):
+        return ""
+    dtype = DTYPE_OF.get(tensor.elem_type, f"of the type {tensor.elem_type}") if tensor.elem_type else ty.dtype
+    if dtype != ty.dtype:
+        return f"is {ty.dtype}, but it is declared {dtype}"
+    if not tensor.HasField("shape"):
+        return ""
+    sizes = tensor.shape.dim
+    if len(sizes) != ty.rank:
+        return f"has the rank {ty.rank}, but it is declared with the rank {len(sizes)}"
+    for axis, (size, have) in enumerate(zip(sizes, map(known_size, ty.shape), strict=True)):
+        if size.HasField("dim_value") and size.dim_value != _UNKNOWN and have not in (None, size.dim_value):
+            return f"has the size {have} along axis {axis}, but it is declared with the size {size.dim_value}"
+    return ""
 
 
 def _size(d: Any, names: SizeNames, what: str) -> Dim:

@@ -121,6 +121,53 @@ def set_outside(model: onnx.ModelProto, location: str) -> None:
     tensor.external_data.add(key="location", value=location)
 
 
+def declaring(dtype: int, shape: Sequence[Any]) -> onnx.ModelProto:
+    """The model that is right with a type for the value between its nodes."""
+    return changed(lambda m: m.graph.value_info.append(helper.make_tensor_value_info("a", dtype, shape)))
+
+
+TENSOR = helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
+SEQUENCE, OPTIONAL = helper.make_sequence_type_proto(TENSOR), helper.make_optional_type_proto(TENSOR)
+
+
+def with_input(ty: Any) -> onnx.ModelProto:
+    """The model that is right with an input of another type."""
+    return changed(lambda m: m.graph.input[0].type.CopyFrom(ty))
+
+
+def growing() -> onnx.ModelProto:
+    """A loop that appends to a sequence, as often as an input says."""
+    body = helper.make_graph(
+        [node("SequenceInsert", ["s", "x"], ["t"]), node("Identity", ["c"], ["d"])], "body",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+         helper.make_value_info("s", SEQUENCE)],
+        [helper.make_tensor_value_info("d", TensorProto.BOOL, []), helper.make_value_info("t", SEQUENCE)])  # fmt: skip
+    nodes = [node("SequenceEmpty", [], ["e"]), node("Loop", ["k", "", "e"], ["l"], body=body, name="/loop"),
+             node("ConcatFromSequence", ["l"], ["y"], axis=0)]  # fmt: skip
+    return model_of([node("Cast", ["n"], ["k"], to=TensorProto.INT64), *nodes], {"x": [2], "n": []}, ["y"])
+
+
+def absent_in_a_branch() -> onnx.ModelProto:
+    """An optional that has a value in one of two branches."""
+    branches = [helper.make_graph([node("Optional", names, ["o"], name=f"/branch/{k}", **ty)], f"b{k}", [],
+                                  [helper.make_value_info("o", OPTIONAL)])
+                for k, (names, ty) in enumerate(((["x"], {}), ([], {"type": TENSOR})))]  # fmt: skip
+    call = node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1], name="/if")
+    return model_of([node("Cast", ["n"], ["c"], to=TensorProto.BOOL), call], {"x": [2], "n": []}, ["y"])
+
+
+def absent(*nodes: Any) -> onnx.ModelProto:
+    """A model with an optional ``o`` that has no value."""
+    return model_of([node("Optional", [], ["o"], name="/none", type=TENSOR), *nodes], {"x": [2]}, ["y" if nodes else "o"])
+
+
+def sliced(**stored: Any) -> onnx.ModelProto:
+    """A slice of a matrix with these limits."""
+    names = [n if n in stored else "" for n in ("starts", "ends", "axes", "steps")]
+    arrays = {n: np.asarray(a) for n, a in stored.items()}
+    return model_of([node("Slice", ["x", *names], ["y"], name="/slice")], {"x": ["n", 4]}, ["y"], arrays)
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "cut": lambda: plain().SerializeToString()[:60],
     "empty": lambda: b"",
@@ -171,6 +218,29 @@ MODELS: dict[str, Callable[[], Any]] = {
                                         {"x": [3, 1, 2], "w": [1, 6, 2], "r": [1, 6, 2]}, ["y"]),
     "stride_0": lambda: model_of([node("MaxPool", ["x"], ["y"], name="/pool", kernel_shape=[2], strides=[0])],
                                  {"x": [1, 1, 4]}, ["y"]),
+    "value_of_another_dtype": lambda: declaring(TensorProto.INT32, ["n", 4]),
+    "value_of_another_rank": lambda: declaring(TensorProto.FLOAT, [4]),
+    "value_of_another_size": lambda: declaring(TensorProto.FLOAT, ["n", 5]),
+    "value_declared_a_sequence": lambda: changed(lambda m: m.graph.value_info.append(helper.make_value_info("a", SEQUENCE))),
+    "output_declared_a_tensor": lambda: changed(lambda m: (
+        m.graph.node[1].CopyFrom(node("SequenceConstruct", ["a"], ["y"], name="/list")),
+        m.graph.output[0].type.CopyFrom(TENSOR))),
+    "stored_of_another_size": lambda: changed(lambda m: m.graph.value_info.append(
+        helper.make_tensor_value_info("w", TensorProto.FLOAT, [5]))),
+    "sequence_input": lambda: with_input(SEQUENCE),
+    "optional_input": lambda: with_input(OPTIONAL),
+    "sequence_grows": growing,
+    "sequence_of_unknown_length": lambda: model_of(
+        [node("SplitToSequence", ["x"], ["s"], name="/split"), node("SequenceAt", ["s", "zero"], ["y"])], {"x": ["n"]}, ["y"],
+        {"zero": np.array(0)}),
+    "absent_in_a_branch": absent_in_a_branch,
+    "absent_result": absent,
+    "absent_input": lambda: absent(node("Relu", ["o"], ["y"], name="/relu")),
+    "absent_element": lambda: absent(node("OptionalGetElement", ["o"], ["y"], name="/get")),
+    "slice_without_an_end": lambda: sliced(starts=[0, 0], ends=[1]),
+    "slice_with_one_step": lambda: sliced(starts=[0, 0], ends=[1, 1], steps=[1]),
+    "slice_of_too_many_axes": lambda: sliced(starts=[0, 0, 0], ends=[1, 1, 1]),
+    "slice_by_floats": lambda: sliced(starts=[0.0], ends=[1]),
 }  # fmt: skip
 
 

@@ -35,6 +35,25 @@ def double() -> Any:
     return helper.make_graph(nodes, "double", infos[:2], infos[2:])
 
 
+def appending(ends: str = "more") -> Any:
+    """The body of a loop that appends twice the rows of ``x`` to a sequence, and collects the number of the round."""
+    nodes = [node("Add", "x x", "z"), node("SequenceInsert", "s z", "t"), node("Identity", "i", "at"),
+             node("Less", "i one", "few"), node("Less", "i k", "below"), node("Identity", ends, "again")]  # fmt: skip
+    infos = [helper.make_tensor_value_info(n, t, []) for n, t in (("i", TensorProto.INT64), ("more", TensorProto.BOOL))]
+    results = [helper.make_tensor_value_info("again", TensorProto.BOOL, []), helper.make_value_info("t", SEQUENCE)]
+    results.append(helper.make_tensor_value_info("at", TensorProto.INT64, []))
+    return helper.make_graph(nodes, "appending", [*infos, helper.make_value_info("s", SEQUENCE)], results)
+
+
+def collected(trips: str, begin: Any, ends: str = "more") -> tuple[Any, ...]:
+    """A sequence made by a loop, and its length."""
+    loop = helper.make_node("Loop", [trips, "", "s0"], ["seq", "rounds"], name="loop", body=appending(ends))
+    whole = node("ConcatFromSequence", "seq", "all", axis=0)
+    return begin, loop, whole, node("Cast", "rounds", "f", to=TensorProto.FLOAT), node("ReduceSum", "f", "sum", keepdims=0)
+
+
+SEQUENCE = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+NONE = helper.make_node("SequenceEmpty", [], ["s0"])
 ROWS = node("SplitToSequence", "x", "rows", keepdims=0)
 PAIR = node("SplitToSequence", "x parts", "pair", axis=0)
 MODELS = {
@@ -67,6 +86,23 @@ def test_values(name: str) -> None:
         np.testing.assert_array_equal(have, want)
 
 
+@pytest.mark.parametrize(("trips", "ends", "rounds"), [("three", "more", 3), ("far", "few", 2)])
+def test_a_loop_over_a_sequence_that_grows(trips: str, ends: str, rounds: int) -> None:
+    """The reference's loop loses sequences."""
+    prepared = relay.frontend.OnnxBackend.prepare(model_of(*collected(trips, NONE, ends), node("Add", "all sum", "y")))
+    for n in (4, 1, 0):
+        x = np.arange(3 * n, dtype="float32").reshape(3, n)
+        [have] = prepared.run([x, np.array(0, "int64")])
+        np.testing.assert_array_equal(have, np.concatenate([x + x] * rounds) + sum(range(rounds)))
+
+
+def test_the_copy_of_an_optional_without_a_value() -> None:
+    """For the reference every named value is there."""
+    nodes = (helper.make_node("Optional", [], ["o"]), node("Identity", "o", "p"), node("OptionalHasElement", "p", "y"))
+    [have] = relay.frontend.OnnxBackend.prepare(model_of(*nodes)).run([np.eye(3, dtype="float32"), np.int64(0)])
+    assert have.shape == () and not have
+
+
 def test_sequences_are_tuples_among_the_results() -> None:
     assert "let %outputs = (%pair, %x);" in relay.frontend.from_onnx(model_of(PAIR, outputs="pair x"))[0].astext()
     pair, x = relay.frontend.OnnxBackend.prepare(model_of(PAIR, outputs="pair x")).run([np.eye(3, dtype="float32"), np.int64(0)])
@@ -93,7 +129,10 @@ def test_sequences_are_tuples_among_the_results() -> None:
          "an empty sequence has no element"),
         ((PAIR, node("SequenceErase", "pair", "s"), node("SequenceErase", "s", "t"),
           node("ConcatFromSequence", "t", "y", axis=0)), "an empty sequence has no tensor to concatenate"),
-        ((helper.make_node("Optional", [], ["o"]), node("OptionalGetElement", "o", "y")), "the input"),
+        ((helper.make_node("Optional", [], ["o"]), node("OptionalGetElement", "o", "y")), "the input 0 ('o') has no value"),
+        ((*collected("k", NONE), node("Add", "all sum", "y")), "state 0 has 0 tensors before a round and 1 after it"),
+        ((*collected("far", NONE, "below"), node("Add", "all sum", "y")), "state 0 has 0 tensors before a round and 1 after it"),
+        ((*collected("zero", NONE), node("Add", "all sum", "y")), "state 0 has 0 tensors before a round and 1 after it"),
         ((helper.make_node("Optional", [], ["y"]),), "'y' is an optional without a value"),
     ],
 )  # fmt: skip

@@ -10,8 +10,11 @@ from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr, Tuple, TupleGetItem, type_of
 from ..loops import Round, loop
-from ..node import Node
+from ..node import LengthChanges, Node
 from ..operator_table import onnx_operator
+
+#: The most rounds of a loop over a sequence whose length changes.
+MAX_ROUNDS = 1024
 
 
 @onnx_operator("If", since=1)
@@ -41,7 +44,10 @@ def fields(node: Node, whole: Expr) -> list[Expr]:
 
 @onnx_operator("Loop", since=1)
 def loop_over_subgraph(node: Node, trips: Expr | None, condition: Expr | None, *initial: Expr) -> list[Expr]:
-    """Any number of states; values collected in no round have the size 0 along axes of unknown size."""
+    """Any number of states; values collected in no round have the size 0 along axes of unknown size.
+
+    A sequence among the states may change its length if the number of rounds is known at import.
+    """
     graph, count = node.required("body"), len(initial)
 
     def body(inner: Node, index: Expr, more: Expr, states: Sequence[Expr]) -> Round:
@@ -50,8 +56,44 @@ def loop_over_subgraph(node: Node, trips: Expr | None, condition: Expr | None, *
             raise node.error(f"its body has {len(outputs)} outputs; at least {1 + count} are wanted")
         return Round(outputs[0], outputs[1 : 1 + count], outputs[1 + count :])
 
-    states, collected = loop(node, trips, condition, initial, body)
+    try:
+        states, collected = loop(node, trips, condition, initial, body)
+    except LengthChanges as error:
+        rounds = _known_rounds(node, trips, condition)
+        if error.node.outputs != node.outputs or rounds is None:
+            raise
+        states, collected = _unrolled(node, graph, rounds, initial, error)
     return [*states, *collected]
+
+
+def _known_rounds(node: Node, trips: Expr | None, condition: Expr | None) -> int | None:
+    """The number of rounds of a loop whose body does not end the loop; None if the number is not known at import."""
+    count, begins = node.constant(trips), node.constant(condition)
+    if condition is not None and begins is not None and not begins.any():
+        return 0
+    return None if count is None or (condition is not None and begins is None) else max(int(count.reshape(-1)[0]), 0)
+
+
+def _unrolled(
+    node: Node, graph: Any, rounds: int, initial: Sequence[Expr], error: LengthChanges
+) -> tuple[list[Expr], list[Expr]]:
+    """The states and the collected values after so many rounds, one body after the other.
+
+    Raises ``error`` for a body that decides at run time whether the loop ends.
+    """
+    states, rows = list(initial), list[list[Expr]]()
+    if rounds > MAX_ROUNDS or (rounds == 0 and len(node.outputs) > len(states)):
+        raise error
+    for number in range(rounds):
+        more, *values = node.subgraph(graph, [const(number, "int64"), const(True), *states])
+        states = values[: len(states)]
+        rows.append(values[len(states) :])
+        again = node.constant(more)
+        if again is None:
+            raise error
+        if not again.any():
+            break
+    return states, [relay.stack(list(column), axis=0) for column in zip(*rows, strict=True)]
 
 
 @onnx_operator("Scan", since=9)

@@ -45,8 +45,8 @@ def number(value: float, dtype: str) -> Expr:
 
 
 @onnx_operator("Identity")
-def identity(node: Node, x: Expr) -> Expr:
-    return x
+def identity(node: Node, x: Expr | None) -> list[Expr | None]:
+    return [x]
 
 
 @onnx_operator("Reciprocal", since=6)

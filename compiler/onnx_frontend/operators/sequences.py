@@ -10,7 +10,8 @@ from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr, Tuple, TupleGetItem, type_of
 from ..node import Node
 from ..operator_table import onnx_operator
-from .shapes import known_parts, open_parts, squeezed
+from .parts import known_parts, open_parts
+from .shapes import squeezed
 from .vectors import as_int64, numbers
 
 
@@ -121,7 +122,8 @@ def split(node: Node, x: Expr, parts: Expr | None) -> Expr:
         made = known_parts(node, x, axis, [min(each, total - k) for k in range(0, total, each)])
         drops = parts is None and not node.attr("keepdims", 1)
         return _sequence([squeezed(node, p, [axis]) for p in made] if drops else made)
-    raise node.error("the number of parts must be known at import, for it decides the type of the sequence")
+    help = "give `split` as a vector with a number for each part"
+    raise node.error("the number of parts must be known at import, for it decides the type of the sequence", help)
 
 
 @onnx_operator("SequenceMap", since=17)

@@ -5,14 +5,11 @@ Where a shape is a value at run time, the operator takes its ``dyn.`` form, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ....ops.core.tensor_types import numpy_dtype
-from ....shape_funcs.symbolic.program import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr
@@ -183,138 +180,3 @@ def eye_like(node: Node, x: Expr) -> Expr:
     column = relay.expand_dims(relay.arange(zero, columns, one, dtype="int64"), 0)
     diagonal = relay.equal(relay.add(row, const(node.attr("k", 0), "int64")), column)
     return diagonal if dtype == "bool" else relay.cast(diagonal, dtype)
-
-
-# ---- parts of tensors --------------------------------------------------------------------------------------------------
-
-
-@onnx_operator("Slice", since=1)
-def slice_by_attributes(node: Node, x: Expr) -> Expr:
-    starts, ends = node.required("starts"), node.required("ends")
-    axes = node.attr("axes", list(range(len(starts))))
-    return relay.strided_slice(x, starts, ends, [1] * len(starts), node.axes(axes, node.rank(x)))
-
-
-@onnx_operator("Slice", since=10)
-def slice_by_inputs(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr | None, steps: Expr | None) -> Expr:
-    rank = node.rank(x)
-    which = None if axes is None else node.constant(axes)
-    if axes is not None and which is None:
-        return _sliced_at_run_time(node, x, starts, ends, axes, steps)
-    if axes is None and None in node.sizes(starts):  # the first axes, whose number is known at run time
-        starts, ends, steps = _for_every_axis(node, starts, ends, steps, rank)
-    starts, count = measured(node, starts, "starts", None if which is None else which.size)
-    ends, steps = measured(node, ends, "ends", count)[0], None if steps is None else measured(node, steps, "steps", count)[0]
-    counted = node.axes(range(count) if which is None else [int(a) for a in which.reshape(-1)], rank)
-    known = [node.constant(e) for e in (starts, ends, numbers([1] * count) if steps is None else steps)]
-    lists = [[int(v) for v in k.reshape(-1)] for k in known if k is not None]
-    if len(lists) == len(known):
-        return relay.strided_slice(x, *lists, counted)
-    begin, end, strides = (
-        _on_all_axes(node, e, counted, rank, default) for e, default in ((starts, 0), (ends, INT64_MAX), (steps, 1))
-    )
-    return relay.dyn.strided_slice(x, begin, end, strides)
-
-
-def _for_every_axis(node: Node, starts: Expr, ends: Expr, steps: Expr | None, rank: int) -> tuple[Expr, Expr, Expr | None]:
-    """The numbers of the first axes as vectors for all axes.
-
-    ``stack`` checks that there are as many of each.
-    """
-    given = [as_int64(node, e) for e in (starts, ends, steps) if e is not None]
-    rows = node.bind(relay.stack(given, 0))
-    # the numbers for the other axes; the reshape refuses more numbers than there are axes
-    rest = const(np.array([[fill] * rank for fill in (0, INT64_MAX, 1)[: len(given)]], np.int64))
-    count = relay.strided_slice(relay.shape_of(rows, dtype="int64"), [1], [2])
-    begin = relay.concatenate([numbers([0]), count], 0)
-    rest = relay.dyn.strided_slice(rest, begin, numbers([len(given), rank]), numbers([1, 1]))
-    whole = node.bind(relay.reshape(relay.concatenate([rows, rest], 1), [len(given), rank]))
-    limits = [relay.take(whole, const(k, "int64"), axis=0) for k in range(len(given))]
-    return limits[0], limits[1], None if steps is None else limits[2]
-
-
-def _on_all_axes(node: Node, given: Expr | None, axes: list[int], rank: int, default: int) -> Expr:
-    """The numbers of some axes as a vector for all axes."""
-    if given is None:
-        return numbers([default] * rank)
-    if axes == list(range(rank)):
-        return as_int64(node, given)
-    whole = relay.concatenate([as_int64(node, given), numbers([default])], 0)
-    return relay.take(whole, numbers([axes.index(a) if a in axes else len(axes) for a in range(rank)]), axis=0)
-
-
-def _sliced_at_run_time(node: Node, x: Expr, starts: Expr, ends: Expr, axes: Expr, steps: Expr | None) -> Expr:
-    """A slice along axes that are known at run time."""
-    rank = node.rank(x)
-
-    def everywhere(given: Expr | None, default: int) -> Expr:
-        base = numbers([default] * rank)
-        if given is None:
-            return base
-        return relay.scatter_elements(base, as_int64(node, axes), as_int64(node, given), 0, "update")
-
-    return relay.dyn.strided_slice(x, everywhere(starts, 0), everywhere(ends, INT64_MAX), everywhere(steps, 1))
-
-
-@onnx_operator("Split", since=2)
-def split_by_attribute(node: Node, x: Expr) -> list[Expr]:
-    parts = node.attr("split")
-    return _split(node, x, None if parts is None else np.array(parts))
-
-
-@onnx_operator("Split", since=13)
-def split(node: Node, x: Expr, parts: Expr | None) -> list[Expr]:
-    if parts is None:
-        return _split(node, x, None)
-    known = node.constant(parts)
-    if known is not None:
-        return _split(node, x, known)
-    parts, _ = measured(node, parts, "split", len(node.outputs))
-    return open_parts(node, x, node.axis(node.attr("axis", 0), node.rank(x)), parts, len(node.outputs))
-
-
-def _split(node: Node, x: Expr, parts: Any) -> list[Expr]:
-    axis, count = node.axis(node.attr("axis", 0), node.rank(x)), len(node.outputs)
-    total = node.size(x, axis)
-    if parts is None:
-        if total is None:
-            return _equal_parts(node, x, axis, count)
-        each = -(-total // count)
-        parts = [min(each, max(total - k * each, 0)) for k in range(count)]
-    if len(parts) != count:
-        raise node.error(f"it has {count} outputs and {len(parts)} parts")
-    return known_parts(node, x, axis, parts)
-
-
-def known_parts(node: Node, x: Expr, axis: int, parts: Sequence[Any]) -> list[Expr]:
-    """The parts of a tensor along an axis, of known sizes.  Raises ModelError for sizes that are not those of the axis."""
-    total = node.size(x, axis)
-    ends = np.cumsum([int(n) for n in parts]).tolist()
-    begins = [0, *ends[:-1]]
-    if total is not None and ends and ends[-1] != total:
-        raise node.error(f"the parts have {ends[-1]} elements of {total}")
-    return [relay.strided_slice(x, [a], [b], [1], [axis]) for a, b in zip(begins, ends, strict=True)]
-
-
-def _equal_parts(node: Node, x: Expr, axis: int, count: int) -> list[Expr]:
-    """The parts of an axis whose size is known at run time: equal ones, but the last."""
-    total = relay.take(relay.shape_of(x, dtype="int64"), const(axis, "int64"), axis=0)
-    each = relay.floor_divide(relay.add(total, const(count - 1, "int64")), const(count, "int64"))
-    bounds = [relay.minimum(relay.multiply(each, const(k, "int64")), total) for k in range(count + 1)]
-    return [_part(node, x, axis, relay.reshape(a, [1]), relay.reshape(b, [1])) for a, b in pairwise(bounds)]
-
-
-def open_parts(node: Node, x: Expr, axis: int, parts: Expr, count: int) -> list[Expr]:
-    """The parts of a tensor along an axis, of sizes known at run time."""
-    ends = relay.cumsum(as_int64(node, parts), axis=0)
-    begins = relay.subtract(ends, as_int64(node, parts))
-    return [
-        _part(node, x, axis, relay.strided_slice(begins, [k], [k + 1]), relay.strided_slice(ends, [k], [k + 1]))
-        for k in range(count)
-    ]
-
-
-def _part(node: Node, x: Expr, axis: int, begin: Expr, end: Expr) -> Expr:
-    rank = node.rank(x)
-    whole = _on_all_axes(node, begin, [axis], rank, 0), _on_all_axes(node, end, [axis], rank, INT64_MAX)
-    return relay.dyn.strided_slice(x, *whole, numbers([1] * rank))
