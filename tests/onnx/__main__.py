@@ -49,9 +49,10 @@ def chosen(args: argparse.Namespace) -> Iterator[Case]:
             continue
         if args.sizes:
             for at in resized(given) if is_core(case) and not why_not_run(case.name) else ():
-                yield at.case
-                for size, why in at.failures:
-                    print(f"{'reference':12} {at.case.name} of size {size}: {why.splitlines()[0]}", flush=True)
+                if at.failure:
+                    print(f"{'reference':12} {at.case.name}: {at.failure.splitlines()[0]}", flush=True)
+                else:
+                    yield at.case
         else:
             yield symbolic(given) if args.dims == "symbolic" else given
 
@@ -65,8 +66,8 @@ def main() -> None:
     for case in chosen(args):
         began = time.perf_counter()
         found = outcome(case, prepare)
-        why = excuse(case.name, found.kind) if args.sizes else ""
-        found = Outcome("excused", why) if why else found
+        why = excuse(case.name, found.kind, found.reason) if args.sizes else ""
+        found = Outcome("excused", f"{found.kind} {found.reason}") if why else found
         times.append((time.perf_counter() - began, case.name))
         counts[found.kind] += 1
         if found.kind != "passed" and not args.brief and args.outcome in (None, found.kind):

@@ -84,10 +84,10 @@ def _constant(node: Any) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class Resized:
-    """A case at other sizes.  ``failures``: the sizes at which the reference fails, each with its message."""
+    """A case at another size, ``test[x.0=y.0=size]``.  ``failure``: the message of the reference if it fails at this size."""
 
     case: Case
-    failures: Sequence[tuple[int, str]]
+    failure: str = ""
 
 
 def resized(case: Case) -> Iterator[Resized]:
@@ -115,9 +115,9 @@ def resized(case: Case) -> Iterator[Resized]:
         if any(_spans_more(other, axes) for other in accepted):
             continue  # the reference does not check whether sizes agree
         names = "=".join(f"{case.model.graph.input[k].name}.{axis}" for k, axis in axes)
-        sets = [r for r in runs.values() if isinstance(r, tuple)]
-        failures = [(n, r) for n, r in runs.items() if isinstance(r, str)]
-        yield Resized(replace(case, name=f"{case.name}[{names}]", model=model, data_sets=sets), failures)
+        for n, run in runs.items():
+            at = replace(case, name=f"{case.name}[{names}={n}]", model=model, data_sets=[])
+            yield Resized(at, run) if isinstance(run, str) else Resized(replace(at, data_sets=[run]))
 
 
 def _spans_more(group: Sequence[Axis], part: Sequence[Axis]) -> bool:
