@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr
-from ..node import Node
-from ..operator_table import MICROSOFT, onnx_operator
-from .elementwise import number
-from .quantised import along, dynamically_quantised, integer_product, parameter, qlinear_conv, quantised, real, rescaled
-from .recurrences import lstm
-from .spatial.pools import average_pool, global_average_pool
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr
+from ...node import Node
+from ...operator_table import MICROSOFT, onnx_operator
+from ..elementwise import number
+from ..quantised import along, dynamically_quantised, integer_product, parameter, qlinear_conv, quantised, real, rescaled
+from ..recurrences import lstm
+from ..spatial.pools import average_pool, global_average_pool
 
 
 def _real(node: Node, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
