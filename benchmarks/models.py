@@ -7,7 +7,8 @@ dense    `x @ w` with a constant `w[k, n]`, for 1 to 512 rows of `x`.
 encoder  4 layers of 256 features, 4 heads and 1,024 inner features, over sequences of 7 to 512 words (the encoder of BERT).
 
 The number of rows, or of words, is open in every model.  Both runtimes have the same number of threads and are timed in turn;
-their results are compared first.  Ratios below 1: relayvm is faster.
+their results are compared first.  Ratios below 1: relayvm is faster.  The speed of a product stands beside its share of the
+peak, the multiply-adds in registers that the threads could do, measured in the same run (``fma_peak.py``).
 """
 
 # ruff: noqa: E402
@@ -36,6 +37,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import onnx
 import onnxruntime
+from fma_peak import peak_gflops
 from onnx import helper
 
 import relayvm as relay
@@ -196,26 +198,29 @@ GROUPS = {"dense": dense_rows, "encoder": encoder_rows}
 # ---- showing -------------------------------------------------------------------------------------------------------------------
 
 
-def show(row: Row) -> None:
-    """Print a row."""
+def show(row: Row, peak: float) -> None:
+    """Print a row; ``peak``: GFLOP/s."""
     ours, theirs = (row.times[name] for name in (OURS, PEER))
     spans = [f"{t.median_ns / 1e3:10.1f} [{t.min_ns / 1e3:.1f}..{t.max_ns / 1e3:.1f}]" for t in (ours, theirs)]
-    speed = f"{row.gflop / ours.median_ns * 1e9:8.1f} GFLOP/s" if row.gflop else ""
+    gflops = row.gflop / ours.median_ns * 1e9
+    speed = f"{gflops:8.1f} GFLOP/s, {gflops / peak:4.0%} of the peak" if row.gflop else ""
     print(f"{row.name:28}{spans[0]:34}{spans[1]:34}{row.ratio:6.2f} (goal {row.goal}){speed}", flush=True)
 
 
 def main() -> None:
     """Measure the groups."""
     rows: dict[str, list[Row]] = {}
+    peak = GIVEN.threads * peak_gflops()
     if not GIVEN.json:
-        print(f"{GIVEN.threads} threads; relayvm {relay.__version__}, onnxruntime {onnxruntime.__version__}")
+        print(f"{GIVEN.threads} threads, at most {peak:.0f} GFLOP/s")
+        print(f"relayvm {relay.__version__}, onnxruntime {onnxruntime.__version__}")
         print(f"{'':28}{OURS + ' us':34}{PEER + ' us':34}")
     for group in GIVEN.only.split(","):
         rows[group] = []
         for row in GROUPS[group]():
             rows[group].append(row)
             if not GIVEN.json:
-                show(row)
+                show(row, peak)
     met = all(row.ratio <= row.goal for group in rows.values() for row in group)
     if rows.get("dense"):
         mean = statistics.geometric_mean(row.ratio for row in rows["dense"])
