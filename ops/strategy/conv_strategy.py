@@ -2,6 +2,7 @@
 
 ===========  ===================================================================================================
 planes       few output channels per group, channels first: sums of shifted planes, no gathering
+tiles        channels first: tiles of a matrix product over columns that are packed for each tile
 pointwise    kernel of size 1, stride 1: a matrix product of the data itself
 im2col       a matrix product over gathered columns
 direct       any convolution
@@ -16,12 +17,15 @@ from typing import Any
 
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, Shape, const, max_, min_, product
+from ..core.tensor_types import ITEMSIZE
 from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
+from ..kernels.conv import tiles
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ..kernels.matmul.cpu import BLAS_LIMIT
+from ..native.jit.product_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
-from .implementation import Kernel, OpCall, Scratch
+from .implementation import Blocks, Kernel, OpCall, Scratch
 from .matmul_strategy import GEMM, is_one_float
 
 #: Minimum number of output channels per group for which a matrix product pays.
@@ -43,6 +47,15 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             takes=lambda call: is_one_float(call) and not any(geometry(call.attrs)["layouts"][1:]),
             pays=predicates.few_channels,
             scratch=(Scratch(length=predicates.plane_elements),),
+            **given,
+        ),
+        Kernel(
+            "tiles",
+            bodies.tiles,
+            takes=predicates.is_channels_first,
+            pays=predicates.enough_channels,
+            scratch=(Scratch(length=predicates.panel_elements), Scratch("int64", length=predicates.column_numbers)),
+            blocks=Blocks(predicates.tile_blocks, predicates.tile_work),
             **given,
         ),
         Kernel(
@@ -105,6 +118,10 @@ class _Convolution:
         """The condition that there are enough output channels per group for a matrix product."""
         return (condition(self.weight(call)[0], ">=", call.attrs.groups * LEAST_CHANNELS),)
 
+    def is_channels_first(self, call: OpCall) -> bool:
+        """Whether channels come before space in data, weight and result, all of one BLAS dtype."""
+        return is_one_float(call) and self.geometry(call.attrs)["layouts"] == (OUT_IN_SPACE, False, False)
+
     def has_unit_stride(self, call: OpCall) -> bool:
         """Whether the strides are 1 and there is no leading padding, for tensors of one BLAS dtype."""
         given = self.geometry(call.attrs)
@@ -135,6 +152,31 @@ class _Convolution:
         terms, places = inputs * product(taps), product(self.sizes(call)[1])
         at_once = min_(places, max_(bodies.LEAST_PLACES, bodies.COLUMNS // max_(terms, 1)))
         return at_once * terms
+
+    def panel_elements(self, call: OpCall) -> Dim:
+        """The number of elements of a group of panels of ``tiles``."""
+        _, inputs, taps = self.weight(call)
+        columns = GROUP_PANELS * panel_width(ITEMSIZE[call.inputs[0].dtype])
+        return columns * min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
+
+    def column_numbers(self, call: OpCall) -> Dim:
+        """The number of integers that ``tiles`` needs for a panel: a record for each tap, and three numbers per column."""
+        width = panel_width(ITEMSIZE[call.inputs[0].dtype])
+        numbers: Dim = product(self.weight(call)[2]) * tiles.record_length(width) + 3 * width
+        return numbers
+
+    def tile_blocks(self, call: OpCall) -> Dim:
+        """The number of blocks of ``tiles`` (see ``convolve_tiles`` in its module)."""
+        outputs, _, _ = self.weight(call)
+        places, columns = product(self.sizes(call)[1]), GROUP_PANELS * panel_width(ITEMSIZE[call.inputs[0].dtype])
+        bands = (outputs // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
+        blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * ((places + columns - 1) // columns) * bands
+        return blocks
+
+    def tile_work(self, call: OpCall) -> Dim:
+        """Multiplications, each two units of cost."""
+        _, inputs, taps = self.weight(call)
+        return 2 * product(call.outputs[0].shape) * inputs * product(taps)
 
     def plane_elements(self, call: OpCall) -> Dim:
         """The number of elements of the padded planes, and of the sums of each output channel of a group (see ``padded_sizes``

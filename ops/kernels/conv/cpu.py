@@ -1,4 +1,4 @@
-"""Convolution: as matrix products over gathered columns (im2col), by planes (``by_plane``), or directly.
+"""Convolution: by tiles (``tiles``), as matrix products over gathered columns (im2col), by planes (``by_plane``), or directly.
 
 A product of float32 accumulates as the BLAS does, the direct algorithm in float64.  ``ops.strategy.conv_strategy`` chooses.
 
@@ -19,6 +19,7 @@ from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 from .by_plane import convolve_planes
 from .direct import convolve_directly
+from .tiles import convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
 
 #: The number of gathered elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the result.
@@ -247,6 +248,23 @@ def planes(
     if not is_trivial(out, kernel):
         groups = group_count(sizes, kernel)
         convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
+    return OK
+
+
+@generic
+def tiles(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
+    panels: Array, places: Array, stride: Axes, before: Axes, dilation: Axes,
+) -> int:  # fmt: skip
+    """Convolution by tiles of matrix products: the blocks ``low`` to ``high`` (see ``convolve_tiles``)."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
+    if not is_trivial(out, kernel):
+        steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
+        groups = group_count(sizes, kernel)
+        convolve_tiles(
+            data, weight, out, panels, places, low, high, sizes, steps, out_sizes, out_steps, kernel, groups, stride, before,
+            dilation,
+        )  # fmt: skip
     return OK
 
 

@@ -157,6 +157,13 @@ SPLIT = {
     "nn.dense": ([HUNDRED_ROWS, HUNDRED_ROWS[:70]], {"implementation": "tiles"}),
     "nn.matmul": ([HUNDRED_ROWS, HUNDRED_ROWS[:70].T], {"implementation": "tiles"}),
     "nn.batch_matmul": ([np.stack([HUNDRED_ROWS] * 2), HUNDRED_ROWS[None, :70]], {"implementation": "tiles"}),
+    "nn.conv1d": ([DATA[0], np.sin(np.arange(9 * 13 * 2, dtype="float32")).reshape(9, 13, 2)], {"padding": 1}),
+    # blocks of two images, two groups, two stretches of positions, and two bands of output channels
+    "nn.conv2d": (
+        [np.tile(DATA, (1, 2, 1, 1)), np.sin(np.arange(200 * 3 * 9, dtype="float32")).reshape(200, 3, 3, 3)],
+        {"padding": 1, "groups": 2, "strides": (1, 2)},
+    ),
+    "nn.conv3d": ([DATA[None], np.cos(np.arange(4 * 2 * 8, dtype="float32")).reshape(4, 2, 2, 2, 2)], {}),
     "nn.sparse_dense": (
         [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
         {},

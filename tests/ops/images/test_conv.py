@@ -114,6 +114,24 @@ def test_one_machine_code_for_every_size(layout: int) -> None:
     check(data, weight, jit=True, tolerance=2e-4, **names)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.extensive(dtype=("float32",))
+def test_tiles(dtype: str) -> None:
+    """Rows of panels of each form: runs in a row of the data, over its borders and its ends, every second element, and others."""
+    rng = np.random.default_rng(6)
+    for outputs, inputs, kernel, attrs in [
+        (8, 3, (3, 3), {"padding": 1}),
+        (5, 2, (2, 5), {"padding": (0, 4, 3, 1), "dilation": (3, 2)}),
+        (7, 3, (3, 3), {"strides": 2, "padding": 1}),
+        (4, 1, (2, 2), {"strides": (2, 3)}),
+        (100, 2, (1, 1), {}),
+        (9, 300, (1, 2), {"padding": (0, 1)}),
+    ]:
+        weight = numbers(rng, (outputs, inputs, *kernel), dtype)
+        for batch, height, width in [(1, 5, 80), (2, 7, 7), (1, 9, 16), (1, 20, 33)]:
+            check(numbers(rng, (batch, inputs, height, width), dtype), weight, jit=True, tolerance=1e-4, **attrs)
+
+
 @pytest.mark.parametrize(
     ("groups", "layout", "dtype"), [(2, 0, "float64"), (6, 0, "float32"), (6, 1, "float32")], ids=["groups", "rows", "points"]
 )

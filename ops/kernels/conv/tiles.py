@@ -1,0 +1,148 @@
+"""Convolution as tiles of matrix products (``native/jit/product_tile``): implicit GEMM, channels first.
+
+The weight is the left matrix as it is.  The right matrix has a column per position of the result and a row per channel and tap;
+only a group of panels of it exists at a time, packed from the data into a buffer that stays in the second cache.
+
+Every element of the result is one sum over channels and taps, in order: the same bits for any tiles and any number of threads.
+"""
+
+from __future__ import annotations
+
+from ...native.jit.panel_row import store_alternate, store_gathered, store_run
+from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
+from ...native.memory import Array, Axes, generic
+from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
+
+#: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of a block.
+INNER, ROWS = 512, 96
+#: Forms of a row of a panel: operands that follow one another, every second element, or operands anywhere.
+RUN, ALTERNATE, ANYWHERE = range(3)
+#: Numbers of the record of a tap, before its operands: its form, its first operand, a bit for each operand inside the data.
+(_FORM, _FIRST, _INSIDE, _OPERANDS) = range(4)
+
+
+@generic
+def record_length(width: int) -> int:
+    """The integers of the record of a tap."""
+    return _OPERANDS + width
+
+
+@generic
+def place_columns(places: Array, at: int, width: int, place: Axes, out_sizes: Axes, stride: Axes, before: Axes) -> None:
+    """Store depth, row and column of the first tap for the positions from ``place`` (depth, row, column) on."""
+    z, y, x = place
+    for j in range(width):
+        places[at + j] = z * stride[0] - before[0]
+        places[at + width + j] = y * stride[1] - before[1]
+        places[at + 2 * width + j] = x * stride[2] - before[2]
+        x += 1
+        if x == out_sizes[COLUMN]:
+            x = 0
+            y += 1
+            if y == out_sizes[ROW]:
+                y = 0
+                z += 1
+
+
+@generic
+def place_anywhere(places: Array, record: int, at: int, width: int, count: int, tap: Axes, sizes: Axes, steps: Axes) -> None:
+    """Store the record of a tap, which is so far from the first tap, whose places are at ``at``."""
+    inside, broken = 0, 0
+    for j in range(width):
+        z, y, x = places[at + j] + tap[0], places[at + width + j] + tap[1], places[at + 2 * width + j] + tap[2]
+        is_inside = 0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW] and 0 <= x < sizes[COLUMN] and j < count
+        places[record + _OPERANDS + j] = z * steps[DEPTH] + y * steps[ROW] + x
+        inside |= (1 if is_inside else 0) << j
+    for j in range(count):
+        broken += 0 if places[record + _OPERANDS + j] == places[record + _OPERANDS] + j else 1
+    places[record + _FORM] = RUN if broken == 0 else ANYWHERE
+    places[record + _FIRST] = places[record + _OPERANDS]
+    places[record + _INSIDE] = inside
+
+
+@generic
+def place_taps(
+    places: Array, width: int, begin: int, count: int, sizes: Axes, steps: Axes, kernel: Axes, out_sizes: Axes, stride: Axes,
+    before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
+    """Store the records of all taps for ``count`` positions from ``begin`` on."""
+    line = begin // out_sizes[COLUMN]
+    place = (line // out_sizes[ROW], line % out_sizes[ROW], begin % out_sizes[COLUMN])
+    is_row = count == width and place[2] + width <= out_sizes[COLUMN] and stride[2] <= 2
+    z, y, x = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1], place[2] * stride[2] - before[2]
+    last, at = (width - 1) * stride[2], kernel[2] * kernel[3] * kernel[4] * record_length(width)
+    place_columns(places, at, width, place, out_sizes, stride, before)
+    record = 0
+    for tz in range(z, z + kernel[2] * dilation[0], dilation[0]):
+        for ty in range(y, y + kernel[3] * dilation[1], dilation[1]):
+            for tx in range(x, x + kernel[4] * dilation[2], dilation[2]):
+                if is_row and 0 <= tz < sizes[DEPTH] and 0 <= ty < sizes[ROW] and tx >= 0 and tx + last < sizes[COLUMN]:
+                    places[record + _FORM] = RUN if stride[2] == 1 else ALTERNATE
+                    places[record + _FIRST] = tz * steps[DEPTH] + ty * steps[ROW] + tx
+                    places[record + _INSIDE] = (1 << width) - 1
+                else:
+                    place_anywhere(places, record, at, width, count, (tz - z, ty - y, tx - x), sizes, steps)
+                record += record_length(width)
+
+
+@generic
+def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, channel: int, places: Array, taps: int) -> None:
+    """Pack the columns whose taps have records; the first channel starts at ``at``, the next ``channel`` elements on."""
+    width = PANEL_BYTES // panel.itemsize
+    for _ in range(channels):
+        for record in range(0, taps * record_length(width), record_length(width)):
+            form = places[record + _FORM]
+            if form == RUN:
+                store_run(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE])
+            elif form == ALTERNATE:
+                store_alternate(panel, to, data, at + places[record + _FIRST])
+            else:
+                store_gathered(panel, to, data, at, places, record + _OPERANDS, places[record + _INSIDE])
+            to += width
+        at += channel
+
+
+@generic
+def convolve_tiles(
+    data: Array, weight: Array, out: Array, panels: Array, places: Array, low: int, high: int, sizes: Axes, steps: Axes,
+    out_sizes: Axes, out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
+) -> None:  # fmt: skip
+    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some positions.
+
+    Layout NCHW of data and result, OIHW of the weight.  ``panels``: buffer for a group of panels; ``places``: for the records of
+    all taps and three numbers per column of a panel.  Blocks of the same positions follow one another: their columns are packed
+    once.
+    """
+    width = PANEL_BYTES // out.itemsize
+    taps, positions = kernel[2] * kernel[3] * kernel[4], out_steps[CHANNEL]
+    outputs, terms, columns = kernel[0] // groups, kernel[1] * taps, GROUP_PANELS * width
+    bands, stretches = (outputs + ROWS - 1) // ROWS, (positions + columns - 1) // columns
+    parts = (kernel[1] + max(INNER // taps, 1) - 1) // max(INNER // taps, 1)
+    number = low
+    while number < high:
+        band, stretch = number % bands, number // bands
+        end_band = min(bands, band + high - number)
+        g, b = stretch // stretches % groups, stretch // stretches // groups
+        begin = stretch % stretches * columns
+        count = min(columns, positions - begin)
+        top, bottom = g * outputs + band * outputs // bands, g * outputs + end_band * outputs // bands
+        tiles = (bottom - top + TILE_ROWS - 1) // TILE_ROWS
+        for part in range(parts):
+            i = part * kernel[1] // parts
+            channels = (part + 1) * kernel[1] // parts - i
+            inner = channels * taps
+            at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
+            for j in range(0, count, width):
+                place_taps(
+                    places, width, begin + j, min(width, count - j), sizes, steps, kernel, out_sizes, stride, before, dilation
+                )
+                pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], places, taps)
+            for tile in range(tiles):
+                row = top + tile * (bottom - top) // tiles
+                rows = top + (tile + 1) * (bottom - top) // tiles - row
+                multiply_panels(
+                    weight, row * terms + i * taps, terms, panels, 0, inner * width, out,
+                    b * out_steps[BATCH] + row * positions + begin, positions, rows, inner, count, i, 0, GROUP_PANELS,
+                    GROUP_PANELS,
+                )  # fmt: skip
+        number += end_band - band

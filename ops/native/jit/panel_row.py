@@ -1,0 +1,127 @@
+"""A row of a panel (see ``product_tile``) of operands from anywhere: loaded as one vector, zero where there is no operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..memory import set_machine_form, twin
+from .product_tile import panel_width
+
+
+@twin
+def store_run(panel: Any, to: int, data: Any, at: int, inside: int) -> None:
+    """Store ``panel[to + j] = data[at + j]`` for each bit ``j`` of ``inside`` that is set, else 0; ``j`` below the panel's width.
+
+    Nothing is read for a bit that is not set.  Contiguous arrays of one dtype, float32 or float64.
+    """
+    panel, data = panel.reshape(-1), data.reshape(-1)
+    for j in range(panel_width(panel.itemsize)):
+        panel[int(to) + j] = data[int(at) + j] if int(inside) >> j & 1 else 0
+
+
+@twin
+def store_gathered(panel: Any, to: int, data: Any, at: int, places: Any, first: int, inside: int) -> None:
+    """As ``store_run``, of ``data[at + places[first + j]]``; ``places``: an int64 array."""
+    panel, data = panel.reshape(-1), data.reshape(-1)
+    for j in range(panel_width(panel.itemsize)):
+        panel[int(to) + j] = data[int(at) + int(places[int(first) + j])] if int(inside) >> j & 1 else 0
+
+
+@twin
+def store_alternate(panel: Any, to: int, data: Any, at: int) -> None:
+    """Store ``panel[to + j] = data[at + 2 * j]`` for ``j`` below the panel's width.  Arrays as of ``store_run``."""
+    panel, data = panel.reshape(-1), data.reshape(-1)
+    for j in range(panel_width(panel.itemsize)):
+        panel[int(to) + j] = data[int(at) + 2 * j]
+
+
+class _Row:
+    """Generator of the machine forms for a row of one panel."""
+
+    def __init__(self, emitter: Any, panel: Any, to: Any) -> None:
+        from llvmlite import ir
+
+        from ...core.tensor_types import ITEMSIZE
+
+        self.builder, self.word = emitter.builder, emitter.word
+        self.element = panel.parts[0].type.pointee
+        self.nbytes = ITEMSIZE[panel.type.dtype]
+        self.lanes = panel_width(self.nbytes)
+        self.vector = ir.VectorType(self.element, self.lanes)
+        b = self.builder
+        self.zero = ir.Constant(self.vector, [0.0] * self.lanes)
+        self.place = b.bitcast(b.gep(panel.parts[0], [self.word(to)]), self.vector.as_pointer())
+
+    def mask(self, inside: Any) -> Any:
+        """The lanes whose bits are set."""
+        from llvmlite import ir
+
+        bits = self.builder.trunc(self.word(inside), ir.IntType(self.lanes))
+        return self.builder.bitcast(bits, ir.VectorType(ir.IntType(1), self.lanes))
+
+    def at(self, data: Any, at: Any) -> Any:
+        """The pointer to the vector that begins at an element."""
+        return self.builder.bitcast(self.builder.gep(data.parts[0], [self.word(at)]), self.vector.as_pointer())
+
+    def splat(self, value: Any, kind: Any) -> Any:
+        """A vector with the value in every lane."""
+        from llvmlite import ir
+
+        nothing, number = ir.Constant(kind, ir.Undefined), ir.IntType(32)
+        lanes = ir.Constant(ir.VectorType(number, self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(self.builder.insert_element(nothing, value, number(0)), nothing, lanes)
+
+    def load(self, name: str, source: Any, mask: Any) -> Any:
+        """The result of one of LLVM's masked loads; 0 where the mask is not set."""
+        from llvmlite import ir
+
+        full = f"llvm.masked.{name}.v{self.lanes}f{8 * self.nbytes}.{'p0' if name == 'load' else f'v{self.lanes}p0'}"
+        kind = ir.FunctionType(self.vector, [source.type, ir.IntType(32), mask.type, self.vector])
+        module = self.builder.module
+        function = module.globals.get(full) or ir.Function(module, kind, full)
+        return self.builder.call(function, [source, ir.IntType(32)(self.nbytes), mask, self.zero])
+
+    def store(self, value: Any) -> None:
+        """Store the row."""
+        self.builder.store(value, self.place, align=self.nbytes)
+
+
+def _store_run(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
+    row = _Row(emitter, panel, to)
+    row.store(row.load("load", row.at(data, at), row.mask(inside)))
+
+
+def _store_gathered(emitter: Any, panel: Any, to: Any, data: Any, at: Any, places: Any, first: Any, inside: Any) -> None:
+    from llvmlite import ir
+
+    row = _Row(emitter, panel, to)
+    b, numbers = row.builder, ir.VectorType(ir.IntType(64), row.lanes)
+    offsets = b.load(b.bitcast(b.gep(places.parts[0], [row.word(first)]), numbers.as_pointer()), align=8)
+    start = row.splat(b.ptrtoint(b.gep(data.parts[0], [row.word(at)]), ir.IntType(64)), numbers)
+    addresses = b.add(start, b.mul(offsets, ir.Constant(numbers, [row.nbytes] * row.lanes)))
+    pointers = b.inttoptr(addresses, ir.VectorType(row.element.as_pointer(), row.lanes))
+    row.store(row.load("gather", pointers, row.mask(inside)))
+
+
+def _store_alternate(emitter: Any, panel: Any, to: Any, data: Any, at: Any) -> None:
+    from llvmlite import ir
+
+    row = _Row(emitter, panel, to)
+    b, number = row.builder, ir.IntType(32)
+    near = row.at(data, at)
+    low = b.load(near, align=row.nbytes)
+    # the last lane of the second vector is behind the last operand, perhaps behind the array
+    all_but_last = ir.Constant(ir.VectorType(ir.IntType(1), row.lanes), [1] * (row.lanes - 1) + [0])
+    high = row.load("load", b.gep(near, [number(1)]), all_but_last)
+    even = ir.Constant(ir.VectorType(number, row.lanes), list(range(0, 2 * row.lanes, 2)))
+    row.store(b.shuffle_vector(low, high, even))
+
+
+def _form(generate: Callable[..., None]) -> Callable[[], Callable[..., None]]:
+    return lambda: generate
+
+
+set_machine_form(store_run, _form(_store_run))
+set_machine_form(store_gathered, _form(_store_gathered))
+set_machine_form(store_alternate, _form(_store_alternate))

@@ -1,0 +1,75 @@
+"""Rows of panels: machine code and plain form store the same, and nothing outside the operands is read."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.jit.panel_row import store_alternate, store_gathered, store_run
+from relayvm.ops.native.jit.product_tile import panel_width
+
+from .front_end.machine_code import compiled, python_function
+
+NAMES = {f.__name__: f for f in (store_run, store_gathered, store_alternate)}
+CALL = """
+def f(panel, n_panel, to, data, n_data, at, places, n_places, first, inside):
+    x, y, z = array_{dtype}(panel, n_panel), array_{dtype}(data, n_data), array_int64(places, n_places)
+    {call}
+    return 0
+"""
+CALLS = {
+    "store_run": "store_run(x, to, y, at, inside)",
+    "store_gathered": "store_gathered(x, to, y, at, z, first, inside)",
+    "store_alternate": "store_alternate(x, to, y, at)",
+}
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    """A page of memory between two that must not be read."""
+    size = mmap.PAGESIZE
+    pages = mmap.mmap(-1, 3 * size)
+    whole = np.frombuffer(pages, np.uint8)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    around = [whole.ctypes.data, whole.ctypes.data + 2 * size]
+    assert all(protect(at, size, 0) == 0 for at in around)
+    yield whole[size : 2 * size]
+    assert all(protect(at, size, mmap.PROT_READ | mmap.PROT_WRITE) == 0 for at in around)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", CALLS)
+def test_operands_are_stored_and_no_others_read(name: str, dtype: str, page: Any) -> None:
+    code = compiled(python_function(CALL.format(dtype=dtype, call=CALLS[name]), **NAMES))
+    data, width = page.view(dtype), panel_width(np.dtype(dtype).itemsize)
+    data[:] = np.arange(1, data.size + 1)
+    everything = (1 << width) - 1
+    ends = {"store_run": data.size - width, "store_gathered": 0, "store_alternate": data.size - 2 * width + 1}
+    places = np.array([3, *range(data.size - width, data.size)[::-1], 4], np.int64)
+    for at, inside in [(0, everything), (ends[name], everything), (0, 0), (0, 0b1001)]:
+        found, plain = np.full((2, width + 4), 7, dtype)
+        code(found.ctypes.data, found.size, 2, data.ctypes.data, data.size, at, places.ctypes.data, places.size, 1, inside)
+        space = {"x": plain, "y": data, "z": places, "to": 2, "at": at, "first": 1, "inside": inside, **NAMES}
+        exec(CALLS[name], space)
+        np.testing.assert_array_equal(found, plain)
+        assert (found[[0, 1, -2, -1]] == 7).all() and (found[2] != 7 or name == "store_alternate")
+    if name == "store_run":  # half of the row is before the data, then behind
+        half = width // 2
+        for at, inside, wanted in [
+            (-half, everything >> half << half, data[:half]),
+            (data.size - half, everything >> half, data[-half:]),
+        ]:
+            found = np.full(width, 7, dtype)
+            code(found.ctypes.data, width, 0, data.ctypes.data, data.size, at, places.ctypes.data, places.size, 1, inside)
+            assert sorted(found) == sorted([*wanted, *[0] * half])
+    if name == "store_gathered":  # places outside whose bits are not set
+        places[1] = 10**9
+        found = np.full(width, 7, dtype)
+        code(found.ctypes.data, width, 0, data.ctypes.data, data.size, 0, places.ctypes.data, places.size, 1, everything - 1)
+        assert found[0] == 0 and (found[1:] > 0).all()
