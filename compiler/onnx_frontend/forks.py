@@ -12,13 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
 from ...vm.diagnostics.source import ModelError, Span
 from ..builder.build import const
 from ..builder.operator_functions import operators as relay
-from ..ir.expr import Call, Expr, Tuple, TupleGetItem, type_of
+from ..ir.expr import Expr, Tuple, TupleGetItem
 from .model import NodeDef
 from .node import BranchTypes, Node
+from .run_time_checks import check_lengths, literal
 from .scope import Scope, constant
 
 #: The most forks on one path through a graph: each may double the number of nodes.
@@ -89,8 +89,5 @@ def _check(node: Node, condition: Expr, taken: bool, refused: ModelError) -> Non
     """Check at run time that the condition chooses the branch that the rest of the graph fits."""
     marks = node.bind(relay.full(const(True), shape=relay.cast(relay.reshape(condition, [1]), "int64")))
     wanted = constant(np.ones(int(taken), bool))
-    reason = refused.diagnostics[0].message.replace("{", "{{").replace("}", "}}")
-    label = node.label.replace("{", "{{").replace("}", "}}")
-    found = f"{label}: the condition is {{}} at these sizes, but the rest of the model fits {{}} only (1: then_branch)"
-    attrs = AssertSameSizeAttrs(0, 0, f"{found}: {reason}")
-    node.bind(Call(ASSERT_SAME_SIZE, (marks, wanted), attrs, ty=type_of(wanted), span=node.span))
+    found = "the condition is {} at these sizes, but the rest of the model fits {} only (1: then_branch)"
+    check_lengths(node, marks, wanted, f"{found}: {literal(refused.diagnostics[0].message)}")

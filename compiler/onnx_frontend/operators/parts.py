@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.defs.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
 from ....shape_funcs.symbolic.program import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
-from ...ir.expr import Call, Expr, type_of
+from ...ir.expr import Expr, type_of
 from ..node import Node
 from ..operator_table import onnx_operator
+from ..run_time_checks import check_lengths
 from .vectors import as_int64, measured, numbers
 
 _ONE_EACH = "starts, ends, axes and steps have one number for each axis that is sliced"
@@ -64,10 +64,10 @@ def _check_limits(node: Node, inputs: Mapping[str, Expr | None], rank: int) -> N
     (first, vector), *rest = sorted(given.items(), key=lambda item: node.size(item[1], 0) is None)
     for name, other in rest:
         if node.size(other, 0) is None:
-            _check_lengths(node, vector, other, f"the length of {first} is {{}}, that of {name} is {{}}; {_ONE_EACH}")
+            check_lengths(node, vector, other, f"the length of {first} is {{}}, that of {name} is {{}}; {_ONE_EACH}")
     if inputs["axes"] is None and node.size(vector, 0) is None:
         possible = node.bind(relay.strided_slice(vector, [0], [rank]))
-        _check_lengths(node, vector, possible, f"the length of {first} is {{}}, but the data has {{}} axes")
+        check_lengths(node, vector, possible, f"the length of {first} is {{}}, but the data has {{}} axes")
 
 
 def _check_known(node: Node, counts: Mapping[str, int], rank: int) -> None:
@@ -77,13 +77,6 @@ def _check_known(node: Node, counts: Mapping[str, int], rank: int) -> None:
     too_long = [name for name, n in counts.items() if n > rank]
     if too_long:
         raise node.error(f"{too_long[0]} has {counts[too_long[0]]} numbers, but the data has {rank} axes", _ONE_EACH)
-
-
-def _check_lengths(node: Node, vector: Expr, other: Expr, message: str) -> None:
-    """Check at run time that two vectors have one length."""
-    label = node.label.replace("{", "{{").replace("}", "}}")
-    attrs = AssertSameSizeAttrs(0, 0, f"{label}: {message}")
-    node.bind(Call(ASSERT_SAME_SIZE, (vector, other), attrs, ty=type_of(vector), span=node.span))
 
 
 def _for_every_axis(node: Node, starts: Expr, ends: Expr, steps: Expr | None, rank: int) -> tuple[Expr, Expr, Expr | None]:

@@ -1,0 +1,18 @@
+"""Checks of a node that only run time decides."""
+
+from __future__ import annotations
+
+from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, AssertSameSizeAttrs
+from ..ir.expr import Call, Expr, type_of
+from .node import Node
+
+
+def check_lengths(node: Node, vector: Expr, other: Expr, message: str) -> None:
+    """Check that two vectors have one length; ``message``, after the node's label, has two ``{}`` for the lengths."""
+    attrs = AssertSameSizeAttrs(0, 0, f"{literal(node.label)}: {message}")
+    node.bind(Call(ASSERT_SAME_SIZE, (vector, other), attrs, ty=type_of(vector), span=node.span))
+
+
+def literal(text: str) -> str:
+    """A text as a part of such a message."""
+    return text.replace("{", "{{").replace("}", "}}")
