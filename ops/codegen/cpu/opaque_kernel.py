@@ -30,6 +30,7 @@ from ...native.object_layout import TENSOR
 from ...native.status import OUT_OF_MEMORY
 from ...native.threads.work_partition import end_of, first_of, is_first, threads_wanted
 from ...strategy.implementation import ALIGNMENT, HOST, Buffer, Kernel
+from ..group_memo import per_group
 from ..loop_nest.expression_text import Python, indented
 from ..loop_nest.size_prologue import Sizes
 from .kernel_source import KernelSource, either, same_address
@@ -41,6 +42,7 @@ _SHAPE_OFFSET = TENSOR.fields["shape"][1]
 _NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
 
 
+@per_group
 def source(group: Group) -> KernelSource:
     """The kernel of a group of one OPAQUE node whose results are all its outputs.  Raises ValueError for any other group."""
     sole_operator(group)
