@@ -46,7 +46,8 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             bodies.planes,
             takes=lambda call: is_one_float(call) and not any(geometry(call.attrs)["layouts"][1:]),
             pays=predicates.few_channels,
-            scratch=(Scratch(length=predicates.plane_elements),),
+            scratch=(Scratch(length=predicates.plane_elements), Scratch("int64", length=predicates.plane_numbers)),
+            blocks=Blocks(predicates.plane_blocks, predicates.multiplications),
             **given,
         ),
         Kernel(
@@ -55,7 +56,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             takes=predicates.is_channels_first,
             pays=predicates.enough_channels,
             scratch=(Scratch(length=predicates.panel_elements), Scratch("int64", length=predicates.column_numbers)),
-            blocks=Blocks(predicates.tile_blocks, predicates.tile_work),
+            blocks=Blocks(predicates.tile_blocks, predicates.multiplications),
             **given,
         ),
         Kernel(
@@ -153,42 +154,59 @@ class _Convolution:
         at_once = min_(places, max_(bodies.LEAST_PLACES, bodies.COLUMNS // max_(terms, 1)))
         return at_once * terms
 
+    def width(self, call: OpCall) -> int:
+        """The number of elements of a vector: of a row of a panel."""
+        return panel_width(ITEMSIZE[call.inputs[0].dtype])
+
     def panel_elements(self, call: OpCall) -> Dim:
         """The number of elements of a group of panels of ``tiles``."""
         _, inputs, taps = self.weight(call)
-        columns = GROUP_PANELS * panel_width(ITEMSIZE[call.inputs[0].dtype])
-        return columns * min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
+        return GROUP_PANELS * self.width(call) * min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
 
     def column_numbers(self, call: OpCall) -> Dim:
         """The number of integers that ``tiles`` needs for a panel: a record for each tap, and three numbers per column."""
-        width = panel_width(ITEMSIZE[call.inputs[0].dtype])
+        width = self.width(call)
         numbers: Dim = product(self.weight(call)[2]) * tiles.record_length(width) + 3 * width
         return numbers
 
     def tile_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``tiles`` (see ``convolve_tiles`` in its module)."""
         outputs, _, _ = self.weight(call)
-        places, columns = product(self.sizes(call)[1]), GROUP_PANELS * panel_width(ITEMSIZE[call.inputs[0].dtype])
+        places, columns = product(self.sizes(call)[1]), GROUP_PANELS * self.width(call)
         bands = (outputs // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
         blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * ((places + columns - 1) // columns) * bands
         return blocks
 
-    def tile_work(self, call: OpCall) -> Dim:
+    def multiplications(self, call: OpCall) -> Dim:
         """Multiplications, each two units of cost."""
         _, inputs, taps = self.weight(call)
         return 2 * product(call.outputs[0].shape) * inputs * product(taps)
 
     def plane_elements(self, call: OpCall) -> Dim:
-        """The number of elements of the padded planes, and of the sums of each output channel of a group (see ``padded_sizes``
-        in the module of ``planes``)."""
-        given, (outputs, inputs, taps) = self.geometry(call.attrs), self.weight(call)
+        """The number of elements of the phases of a padded plane (see ``padded_sizes`` in the module of ``planes``), and of the
+        vector behind them, which may be read and overwritten."""
+        given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
         missing = 3 - self.rank
         padded, steps = product(()), given["stride"]
         for axis, (size, tap) in enumerate(zip(self.sizes(call)[1], taps, strict=True), missing):
             padded = padded * (size + (tap - 1) * given["dilation"][axis] // steps[axis])
+        elements: Dim = padded * (steps[0] * steps[1] * steps[2]) + self.width(call)
+        return elements
+
+    def plane_numbers(self, call: OpCall) -> Dim:
+        """The number of integers of ``planes``: for a vector and for each tap."""
+        numbers: Dim = product(self.weight(call)[2]) + self.width(call)
+        return numbers
+
+    def plane_blocks(self, call: OpCall) -> Dim:
+        """The number of blocks of ``planes``: groups of all elements of the batch.
+
+        ``group_count`` derives groups from channels.
+        """
+        _, inputs, _ = self.weight(call)
         channels = call.inputs[0].shape[call.attrs.data_layout.index("C")]
-        planes: Dim = steps[0] * steps[1] * steps[2] + outputs * inputs // max_(channels, 1)  # channels / inputs: groups
-        return padded * planes
+        blocks: Dim = call.inputs[0].shape[0] * max_(channels // max_(inputs, 1), 1)
+        return blocks
 
     def accumulator_elements(self, call: OpCall) -> Dim:
         """The number of sums that ``direct`` accumulates at once."""

@@ -1,20 +1,17 @@
 """Convolution of few channels, mainly depthwise: plane by plane, each padded once, so that no tap needs a bounds check.
 
 A padded plane is split into phases by stride: elements ``q * stride + phase`` of one phase are contiguous.  The operands of a tap
-for all positions of a result are then one contiguous range.  The rows of that range have the padded length; sums past the
-end of a result row are computed and discarded.  Accumulates in the dtype of the data.
+for a row of the result are then one contiguous range.  Every element of the result is one sum over channels and taps, in order:
+the same bits for any number of threads.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from ...native.jit.vector_hints import multiply_add
-from ...native.memory import Array, Axes, Element, generic
+from ...native.jit.panel_row import store_alternate, store_gathered, store_run
+from ...native.jit.plane_taps import add_taps
+from ...native.jit.product_tile import PANEL_BYTES
+from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
-
-#: The number of sums computed together: they stay in the L1 cache while the taps are added.
-_SUMS = 4096
 
 
 @generic
@@ -28,26 +25,48 @@ def padded_sizes(out_sizes: Axes, kernel: Axes, stride: Axes, dilation: Axes) ->
 
 
 @generic
-def fill_plane(room: Array, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes) -> None:
-    """Copy the channel that starts at ``at`` into phases; the borders stay 0."""
-    length = padded[0] * padded[1] * padded[2]
-    for number in range(stride[0] * stride[1] * padded[0] * padded[1]):
-        phase, line = number // (padded[0] * padded[1]), number % (padded[0] * padded[1])
-        z = line // padded[1] * stride[0] + phase // stride[1] - before[0]
-        y = line % padded[1] * stride[1] + phase % stride[1] - before[1]
-        if not (0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW]):
-            continue
-        row = at + z * steps[DEPTH] + y * steps[ROW]
-        for x in range(stride[2]):
-            offset = x - before[2]
-            to = (phase * stride[2] + x) * length + line * padded[2]
-            first, end = first_inside(offset, stride[2]), end_inside(offset, stride[2], sizes[COLUMN], padded[2])
-            if stride[2] == 1:
-                for q in range(first, end):
-                    room[np.uint64(to + q)] = data[np.uint64(row + q + offset)]
-            else:
-                for q in range(first, end):
-                    room[np.uint64(to + q)] = data[np.uint64(row + q * stride[2] + offset)]
+def lanes_between(first: int, end: int, width: int) -> int:
+    """A bit for each of ``width`` lanes from ``first`` to ``end`` (exclusive)."""
+    first, end = min(max(first, 0), width), min(max(end, 0), width)
+    return (1 << end) - (1 << first) if first < end else 0
+
+
+@generic
+def fill_row(room: Array, to: int, count: int, data: Array, row: int, offset: int, size: int, step: int, every: Array) -> None:
+    """Store ``room[to + q] = data[row + offset + q * step]`` for ``q`` below ``count``, 0 where that is outside the row.
+
+    The row has ``size`` elements.  Up to a vector behind the row is overwritten.  ``every``: multiples of ``step``.
+    """
+    width = PANEL_BYTES // room.itemsize
+    for q in range(0, count, width):
+        at = offset + q * step
+        if step == 1:
+            store_run(room, to + q, data, row + at, lanes_between(-at, size - at, width))
+        elif step == 2:
+            store_alternate(room, to + q, data, row + at, lanes_between(-at, size - at, 2 * width))
+        else:
+            first, end = first_inside(at, step), end_inside(at, step, size, width)
+            store_gathered(room, to + q, data, row + at, every, 0, lanes_between(first, end, width))
+
+
+@generic
+def fill_plane(
+    room: Array, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes, every: Array
+) -> None:
+    """Copy the channel that starts at ``at`` into phases with zeros around it, in the order of the phases."""
+    to = 0
+    for phase in range(stride[0] * stride[1] * stride[2]):
+        z = phase // (stride[1] * stride[2]) - before[0]
+        first, offset = phase // stride[2] % stride[1] - before[1], phase % stride[2] - before[2]
+        for _ in range(padded[0]):
+            y = first
+            for _ in range(padded[1]):
+                is_inside = 0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW]
+                row, size = at + z * steps[DEPTH] + y * steps[ROW], sizes[COLUMN] if is_inside else 0
+                fill_row(room, to, padded[2], data, row, offset, size, stride[2], every)
+                to += padded[2]
+                y += stride[1]
+            z += stride[0]
 
 
 @generic
@@ -60,72 +79,40 @@ def tap_start(tap: Axes, padded: Axes, stride: Axes, dilation: Axes) -> int:
 
 
 @generic
-def add_three_taps(room: Array, to: int, count: int, starts: Axes, factors: tuple[Element, Element, Element]) -> None:
-    """Add three products to each ``room[to + i]``."""
-    a, b, c = starts
-    for i in range(count):
-        near = multiply_add(factors[0], room[np.uint64(a + i)], room[np.uint64(to + i)])
-        near = multiply_add(factors[1], room[np.uint64(b + i)], near)
-        room[np.uint64(to + i)] = multiply_add(factors[2], room[np.uint64(c + i)], near)
-
-
-@generic
-def add_taps(
-    room: Array, to: int, begin: int, count: int, weight: Array, w_at: int, w_step: int, kernel: Axes, padded: Axes,
-    stride: Axes, dilation: Axes,
-) -> None:  # fmt: skip
-    """Add all taps of one channel's plane to ``count`` sums at ``to``, for the positions from ``begin`` on."""
+def place_taps(starts: Array, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
+    """Store multiples of the stride for a vector, then the start of each tap."""
+    width = len(starts) - kernel[2] * kernel[3] * kernel[4]
+    for j in range(width):
+        starts[j] = j * stride[2]
     for z in range(kernel[2]):
         for y in range(kernel[3]):
-            tap = w_at + (z * kernel[3] + y) * kernel[4] * w_step
-            for x in range(0, kernel[4] - 2, 3):
-                first = begin + tap_start((z, y, x), padded, stride, dilation)
-                second = begin + tap_start((z, y, x + 1), padded, stride, dilation)
-                third = begin + tap_start((z, y, x + 2), padded, stride, dilation)
-                at = tap + x * w_step
-                factors = (weight[at], weight[at + w_step], weight[at + 2 * w_step])
-                add_three_taps(room, to, count, (first, second, third), factors)
-            for x in range(kernel[4] // 3 * 3, kernel[4]):
-                start, factor = begin + tap_start((z, y, x), padded, stride, dilation), weight[tap + x * w_step]
-                for i in range(count):
-                    room[np.uint64(to + i)] = multiply_add(factor, room[np.uint64(start + i)], room[np.uint64(to + i)])
-
-
-@generic
-def store_sums(out: Array, to: int, room: Array, at: int, out_sizes: Axes, out_steps: Axes, padded: Axes) -> None:
-    """Store the sums of a channel, without those past the end of each row."""
-    for z in range(out_sizes[DEPTH]):
-        for y in range(out_sizes[ROW]):
-            line, row = to + z * out_steps[DEPTH] + y * out_steps[ROW], at + (z * padded[1] + y) * padded[2]
-            for x in range(out_sizes[COLUMN]):
-                out[np.uint64(line + x)] = room[np.uint64(row + x)]
+            for x in range(kernel[4]):
+                starts[width + (z * kernel[3] + y) * kernel[4] + x] = tap_start((z, y, x), padded, stride, dilation)
 
 
 @generic
 def convolve_planes(
-    data: Array, weight: Array, out: Array, room: Array, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes,
-    kernel: Axes, taps: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
+    data: Array, weight: Array, out: Array, room: Array, starts: Array, low: int, high: int, sizes: Axes, steps: Axes,
+    out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
-    """Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap; ``room``:
-    buffer for a padded plane, and for the sums of each output channel of a group."""
-    padded = padded_sizes(out_sizes, kernel, stride, dilation)
-    length, outputs = padded[0] * padded[1] * padded[2], kernel[0] // groups
-    sums = stride[0] * stride[1] * stride[2] * length
-    places = ((out_sizes[DEPTH] - 1) * padded[1] + out_sizes[ROW] - 1) * padded[2] + out_sizes[COLUMN]
-    for i in range(sums):
-        room[np.uint64(i)] = 0
-    for b in range(out_sizes[BATCH]):
-        for g in range(groups):
-            for i in range(outputs * length):
-                room[np.uint64(sums + i)] = 0
-            for i in range(kernel[1]):
-                at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
-                fill_plane(room, padded, data, at, sizes, steps, stride, before)
-                for begin in range(0, places, _SUMS):
-                    for o in range(outputs):
-                        w_at, to = (g * outputs + o) * taps[0] + i * taps[1], sums + o * length + begin
-                        count = min(_SUMS, places - begin)
-                        add_taps(room, to, begin, count, weight, w_at, taps[2], kernel, padded, stride, dilation)
-            for o in range(outputs):
-                to = b * out_steps[BATCH] + (g * outputs + o) * out_steps[CHANNEL]
-                store_sums(out, to, room, sums + o * length, out_sizes, out_steps, padded)
+    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the groups of each element of the batch.
+
+    Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``room``: buffer for
+    a padded plane and a vector; ``starts``: for a vector and a number for each tap.
+    """
+    padded, outputs = padded_sizes(out_sizes, kernel, stride, dilation), kernel[0] // groups
+    place_taps(starts, padded, kernel, stride, dilation)
+    n_taps = kernel[2] * kernel[3] * kernel[4]
+    width = len(starts) - n_taps
+    for number in range(low, high):
+        b, g = number // groups, number % groups
+        for i in range(kernel[1]):
+            at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
+            fill_plane(room, padded, data, at, sizes, steps, stride, before, starts)
+            for o in range(g * outputs, (g + 1) * outputs):
+                w_at, to = o * taps[0] + i * taps[1], b * out_steps[BATCH] + o * out_steps[CHANNEL]
+                for z in range(out_sizes[DEPTH]):
+                    add_taps(
+                        room, z * padded[1] * padded[2], padded[2], starts, width, n_taps, weight, w_at, taps[2], out,
+                        to + z * out_steps[DEPTH], out_steps[ROW], out_sizes[ROW], out_sizes[COLUMN], i,
+                    )  # fmt: skip

@@ -203,17 +203,6 @@ def multiply_gathered(
 
 
 @generic
-def convolve_by_planes(
-    data: Array, weight: Array, out: Array, room: Array, sizes: Axes, out_sizes: Axes, kernel: Axes, groups: int, stride: Axes,
-    before: Axes, dilation: Axes, layouts: Layouts,
-) -> None:  # fmt: skip
-    """``convolve_planes`` (``by_plane``) with the sizes and strides of the layouts."""
-    steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
-    taps = kernel_strides(kernel, layouts[0])
-    convolve_planes(data, weight, out, room, sizes, steps, out_sizes, out_steps, kernel, taps, groups, stride, before, dilation)
-
-
-@generic
 def is_trivial(out: Array, kernel: Axes) -> bool:
     """Whether the result is empty or every element is an empty sum; empty sums are stored here."""
     terms = kernel[1] * kernel[2] * kernel[3] * kernel[4]
@@ -240,14 +229,18 @@ def pointwise(
 
 @generic
 def planes(
-    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, room: Array, stride: Axes,
-    before: Axes, dilation: Axes, layouts: Layouts,
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, room: Array,
+    starts: Array, stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
 ) -> int:  # fmt: skip
-    """Convolution by planes; ``room``: the buffer of ``convolve_planes``."""
+    """Convolution by planes: the blocks ``low`` to ``high`` (see ``convolve_planes``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
     if not is_trivial(out, kernel):
+        steps, out_steps, taps = strides_of(sizes, False), strides_of(out_sizes, False), kernel_strides(kernel, layouts[0])
         groups = group_count(sizes, kernel)
-        convolve_by_planes(data, weight, out, room, sizes, out_sizes, kernel, groups, stride, before, dilation, layouts)
+        convolve_planes(
+            data, weight, out, room, starts, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, groups, stride, before,
+            dilation,
+        )  # fmt: skip
     return OK
 
 

@@ -79,7 +79,8 @@ def place_taps(
                 if is_row and 0 <= tz < sizes[DEPTH] and 0 <= ty < sizes[ROW] and tx >= 0 and tx + last < sizes[COLUMN]:
                     places[record + _FORM] = RUN if stride[2] == 1 else ALTERNATE
                     places[record + _FIRST] = tz * steps[DEPTH] + ty * steps[ROW] + tx
-                    places[record + _INSIDE] = (1 << width) - 1
+                    # of every second element; the last one is not followed by another, which may be behind the data
+                    places[record + _INSIDE] = (1 << last + 1) - 1
                 else:
                     place_anywhere(places, record, at, width, count, (tz - z, ty - y, tx - x), sizes, steps)
                 record += record_length(width)
@@ -95,7 +96,7 @@ def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, chann
             if form == RUN:
                 store_run(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE])
             elif form == ALTERNATE:
-                store_alternate(panel, to, data, at + places[record + _FIRST])
+                store_alternate(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE])
             else:
                 store_gathered(panel, to, data, at, places, record + _OPERANDS, places[record + _INSIDE])
             to += width

@@ -29,11 +29,14 @@ def store_gathered(panel: Any, to: int, data: Any, at: int, places: Any, first: 
 
 
 @twin
-def store_alternate(panel: Any, to: int, data: Any, at: int) -> None:
-    """Store ``panel[to + j] = data[at + 2 * j]`` for ``j`` below the panel's width.  Arrays as of ``store_run``."""
+def store_alternate(panel: Any, to: int, data: Any, at: int, inside: int) -> None:
+    """Store ``panel[to + j] = data[at + 2 * j]`` for each bit ``2 * j`` of ``inside`` that is set, else 0.
+
+    ``j`` is below the panel's width.  Elements ``at + k`` may be read for any bit ``k`` that is set; arrays as of ``store_run``.
+    """
     panel, data = panel.reshape(-1), data.reshape(-1)
     for j in range(panel_width(panel.itemsize)):
-        panel[int(to) + j] = data[int(at) + 2 * j]
+        panel[int(to) + j] = data[int(at) + 2 * j] if int(inside) >> 2 * j & 1 else 0
 
 
 class _Row:
@@ -53,11 +56,11 @@ class _Row:
         self.zero = ir.Constant(self.vector, [0.0] * self.lanes)
         self.place = b.bitcast(b.gep(panel.parts[0], [self.word(to)]), self.vector.as_pointer())
 
-    def mask(self, inside: Any) -> Any:
-        """The lanes whose bits are set."""
+    def mask(self, inside: Any, first: int = 0) -> Any:
+        """The lanes whose bits are set, from bit ``first`` on."""
         from llvmlite import ir
 
-        bits = self.builder.trunc(self.word(inside), ir.IntType(self.lanes))
+        bits = self.builder.trunc(self.builder.lshr(self.word(inside), ir.IntType(64)(first)), ir.IntType(self.lanes))
         return self.builder.bitcast(bits, ir.VectorType(ir.IntType(1), self.lanes))
 
     def at(self, data: Any, at: Any) -> Any:
@@ -104,16 +107,13 @@ def _store_gathered(emitter: Any, panel: Any, to: Any, data: Any, at: Any, place
     row.store(row.load("gather", pointers, row.mask(inside)))
 
 
-def _store_alternate(emitter: Any, panel: Any, to: Any, data: Any, at: Any) -> None:
+def _store_alternate(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
     from llvmlite import ir
 
     row = _Row(emitter, panel, to)
-    b, number = row.builder, ir.IntType(32)
-    near = row.at(data, at)
-    low = b.load(near, align=row.nbytes)
-    # the last lane of the second vector is behind the last operand, perhaps behind the array
-    all_but_last = ir.Constant(ir.VectorType(ir.IntType(1), row.lanes), [1] * (row.lanes - 1) + [0])
-    high = row.load("load", b.gep(near, [number(1)]), all_but_last)
+    b, number, near = row.builder, ir.IntType(32), row.at(data, at)
+    low = row.load("load", near, row.mask(inside))
+    high = row.load("load", b.gep(near, [number(1)]), row.mask(inside, row.lanes))
     even = ir.Constant(ir.VectorType(number, row.lanes), list(range(0, 2 * row.lanes, 2)))
     row.store(b.shuffle_vector(low, high, even))
 

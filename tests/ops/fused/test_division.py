@@ -157,7 +157,10 @@ SPLIT = {
     "nn.dense": ([HUNDRED_ROWS, HUNDRED_ROWS[:70]], {"implementation": "tiles"}),
     "nn.matmul": ([HUNDRED_ROWS, HUNDRED_ROWS[:70].T], {"implementation": "tiles"}),
     "nn.batch_matmul": ([np.stack([HUNDRED_ROWS] * 2), HUNDRED_ROWS[None, :70]], {"implementation": "tiles"}),
-    "nn.conv1d": ([DATA[0], np.sin(np.arange(9 * 13 * 2, dtype="float32")).reshape(9, 13, 2)], {"padding": 1}),
+    "nn.conv1d": (
+        [DATA[0], np.sin(np.arange(26, dtype="float32")).reshape(13, 1, 2)],
+        {"padding": 1, "groups": 13, "implementation": "planes"},
+    ),
     # blocks of two images, two groups, two stretches of positions, and two bands of output channels
     "nn.conv2d": (
         [np.tile(DATA, (1, 2, 1, 1)), np.sin(np.arange(200 * 3 * 9, dtype="float32")).reshape(200, 3, 3, 3)],
