@@ -81,6 +81,8 @@ def declared_ranks(graph: Any) -> dict[str, int]:
     tensors = {i.name: i.type.tensor_type for i in infos if i.type.WhichOneof("value") == "tensor_type"}
     ranks = {name: len(t.shape.dim) for name, t in tensors.items() if t.HasField("shape")}
     for node in reversed(graph.node):
+        if not node.input or not node.output:
+            continue
         if node.op_type in _OF_EACH_ELEMENT and node.output[0] in ranks:
             ranks.setdefault(node.input[0], ranks[node.output[0]])
         for a in node.attribute:

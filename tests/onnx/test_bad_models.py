@@ -218,6 +218,10 @@ MODELS: dict[str, Callable[[], Any]] = {
                                         {"x": [3, 1, 2], "w": [1, 6, 2], "r": [1, 6, 2]}, ["y"]),
     "stride_0": lambda: model_of([node("MaxPool", ["x"], ["y"], name="/pool", kernel_shape=[2], strides=[0])],
                                  {"x": [1, 1, 4]}, ["y"]),
+    "node_without_inputs": lambda: changed(lambda m: (
+        m.graph.node[1].CopyFrom(node("Sqrt", [], ["y"], name="/sqrt")),
+        m.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])))),
+    "node_without_outputs": lambda: model_of([node("Sqrt", ["x"], [], name="/sqrt")], {"x": [1]}, ["y"]),
     "value_of_another_dtype": lambda: declaring(TensorProto.INT32, ["n", 4]),
     "value_of_another_rank": lambda: declaring(TensorProto.FLOAT, [4]),
     "value_of_another_size": lambda: declaring(TensorProto.FLOAT, ["n", 5]),
