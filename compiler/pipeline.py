@@ -26,6 +26,7 @@ from .passes.eliminate_dead_code import eliminate_dead_code
 from .passes.expand_composites import expand_composites
 from .passes.fold_constant import fold_constant
 from .passes.fold_scale_axis import fold_scale_axis
+from .passes.fuse_attention import fuse_attention
 from .passes.fuse_ops import fuse_ops
 from .passes.infer_type import infer_type
 from .passes.lambda_lift import lambda_lift
@@ -102,6 +103,8 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (config.opt_level >= 3, "fold_scale_axis", fold_scale_axis),
         (optimise, "eliminate_common_subexpr", eliminate_common_subexpr),
         (basic, "eliminate_dead_code", remove_dead),
+        # on GPUs cuBLAS is faster
+        (optimise and target != DEVICES[CUDA], "fuse_attention", lambda mod: fuse_attention(mod, dict(config.forced))),
         # on GPUs cuBLAS reads weights as they are
         (optimise and target != DEVICES[CUDA], "pack_weights", pack),
         # after dead code elimination: uses by dead code would keep fields alive

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...shape_funcs.symbolic.dim import dim
+from ...shape_funcs.symbolic.dim import Dim, dim
 from ..core.dtype_rules import FLOATS, require, require_same
 from ..core.op import Op, OpPattern
+from ..core.tensor_types import ITEMSIZE
+from ..kernels.attention import batches, cuda
 from ..kernels.attention import cpu as bodies
-from ..kernels.attention import cuda
-from ..strategy.implementation import Kernel, Scratch
+from ..native.jit.product_tile import panel_width
+from ..strategy.conditions import Conditions, condition
+from ..strategy.implementation import Blocks, Kernel, OpCall, Scratch
+from ..strategy.matmul_strategy import is_one_float
 
 
 @dataclass(frozen=True)
@@ -49,5 +53,95 @@ Op(
             ),
             cuda=cuda.attention,
         ),
+    ),
+)
+
+
+# ---- batches first ---------------------------------------------------------------------------------------------------------
+
+
+def _batch_rule(dtypes: tuple[Any, ...], attrs: AttentionAttrs) -> str:
+    require("nn.batch_attention", dtypes[0], FLOATS, 0, "query")
+    return require_same("nn.batch_attention", dtypes, (0, 1, 2), _INPUTS[:3])
+
+
+#: Measured, packing keys and values pays from so many queries on.
+_LEAST_QUERIES = 4
+
+
+def _sizes(call: OpCall) -> tuple[Dim, Dim, Dim, Dim, Dim]:
+    """Batches times heads, queries, keys, elements of a key, elements of a value."""
+    batch, queries, heads, inner = call.inputs[0].shape
+    return batch * heads, queries, call.inputs[2].shape[1], inner, call.inputs[2].shape[3]
+
+
+def _are_many(call: OpCall) -> Conditions:
+    return (condition(_sizes(call)[1], ">=", _LEAST_QUERIES),)
+
+
+def _bands(call: OpCall) -> Dim:
+    count, queries, *_ = _sizes(call)
+    return count * ((queries + batches.BAND - 1) // batches.BAND)
+
+
+def _work(call: OpCall) -> Dim:
+    """Multiplications take one unit or two each, exponentials as much as 10, packing as much as 8 queries."""
+    count, queries, keys, inner, outer = _sizes(call)
+    return 2 * count * (queries + 8) * keys * (inner + outer + 10)
+
+
+def _scores(call: OpCall) -> Dim:
+    """The scores of a band; rows are whole vectors."""
+    width = panel_width(ITEMSIZE[call.dtypes[0]])
+    return batches.BAND * ((_sizes(call)[2] + width - 1) // width * width)
+
+
+def _panels(inner: int, columns: int) -> Scratch:
+    """Room for a matrix in panels: the positions of its sizes in ``_sizes``."""
+
+    def length(call: OpCall) -> Dim:
+        sizes, width = _sizes(call), panel_width(ITEMSIZE[call.dtypes[0]])
+        return (sizes[columns] + width - 1) // width * width * (sizes[inner] + 1)
+
+    return Scratch(length=length)
+
+
+_BATCH: dict[str, Any] = {"attrs": lambda attrs: {"scale": attrs.scale}}
+
+Op(
+    name="nn.batch_attention",
+    doc="`nn.attention` without a bias and with the batch as the first axis: `query[b, m, h, d]`, `key[b, n, h, d]`, "
+    "`value[b, n, h, e]`: `[b, m, h, e]`.  "
+    "`nn.batch_attention([[[[1.0]]]], [[[[0.0]], [[0.0]]]], [[[[2.0]], [[4.0]]]]) = [[[[3.0]]]]`.  The compiler makes it of "
+    "batched products around a softmax.",
+    inputs=_INPUTS[:3],
+    attrs=AttentionAttrs,
+    pattern=OpPattern.OPAQUE,
+    dtype=_batch_rule,
+    kernels=(
+        Kernel(
+            "tiles",
+            batches.TILES[""],
+            choose=lambda attrs, dtypes: batches.TILES.get(dtypes[0], batches.TILES[""]),
+            views=("dims",),
+            takes=is_one_float,
+            pays=_are_many,
+            blocks=Blocks(_bands, _work),
+            scratch=(
+                _panels(3, 2),
+                _panels(2, 4),
+                Scratch(length=_scores),
+                Scratch(length=batches.BAND),
+            ),
+            **_BATCH,
+        ),
+        Kernel(
+            "rows",
+            batches.ROWS[""],
+            choose=lambda attrs, dtypes: batches.ROWS.get(dtypes[0], batches.ROWS[""]),
+            scratch=(Scratch(length=lambda call: _sizes(call)[2]), Scratch(length=lambda call: _sizes(call)[4])),
+            **_BATCH,
+        ),
+        Kernel("attention", None, cuda=cuda.batch_attention),
     ),
 )

@@ -70,6 +70,20 @@ def _matrix(x: Operand, transposed: bool) -> Shape:
     return (columns, rows) if transposed else (rows, columns)
 
 
+@register_shape_func("nn.batch_attention")
+def batch_attention(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
+    """``query[b, m, h, d]``, ``key[b, n, h, d]``, ``value[b, n, h, e]``: ``[b, m, h, e]``."""
+    for number, (operand, name) in enumerate(zip(inputs, ("query", "key", "value"), strict=True)):
+        need_rank(operand, 4, f"the {name}", number)
+    query, key, value = (operand.shape for operand in inputs)
+    for number, other in ((1, key), (2, value)):
+        same_size(query[0], other[0], "the batches differ: {} and {}", number, 0)
+        same_size(query[2], other[2], "the numbers of heads differ: {} and {}", number, 2)
+    same_size(query[3], key[3], "the queries have {} elements, the keys {}", 1, 3)
+    same_size(key[1], value[1], "there are {} keys and {} values", 2, 1)
+    return (*query[:3], value[3])
+
+
 @register_shape_func("nn.attention")
 def attention(inputs: tuple[Operand, Operand, Operand, Operand], attrs: Any) -> Shape:
     """``query[m, b, h, d]``, ``key[n, b, h, d]``, ``value[n, b, h, e]``, ``bias[b, h, m, n]``: ``[m, b, h, e]``."""

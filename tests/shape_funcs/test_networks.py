@@ -56,6 +56,24 @@ def test_attention(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_batch_attention(agree: Any, draw: Any) -> None:
+    m, n, batch, heads, width, columns = (draw(SIZES) for _ in range(6))
+    shapes = [[batch, m, heads, width], [batch, n, heads, width], [batch, n, heads, columns]]
+    if draw(st.booleans()):
+        shapes[draw(st.integers(0, 2))][draw(st.integers(0, 3))] += 1
+
+    def oracle() -> Any:
+        sizes: dict[str, int] = {}
+        for axes, shape in zip(("bmhd", "bnhd", "bnhe"), shapes, strict=True):
+            for name, size in zip(axes, shape, strict=True):
+                if sizes.setdefault(name, size) != size:
+                    raise ValueError
+        return one(tuple(sizes[name] for name in "bmhe"))
+
+    agree("nn.batch_attention", list(map(f32, shapes)), oracle)
+
+
+@case
 def test_along_an_axis(agree: Any, draw: Any) -> None:
     a = draw(FULL_SHAPES)
     k = draw(st.integers(-5, 4))

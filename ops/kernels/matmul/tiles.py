@@ -37,42 +37,18 @@ def pack_columns(
 
 @generic
 def multiply_band(
-    a: Array,
-    a_at: int,
-    panels: Array,
-    step: int,
-    out: Array,
-    out_at: int,
-    m: int,
-    n: int,
-    k: int,
-    inner: int,
-    columns: int,
-    add: int,
-) -> None:
-    """``m`` rows of a block of the result, of ``columns`` columns; rows are divided evenly among tiles."""
+    a: Array, a_at: int, a_row: int, panels: Array, panel_at: int, step: int, out: Array, out_at: int, out_row: int, m: int,
+    inner: int, columns: int, add: int,
+) -> None:  # fmt: skip
+    """``multiply_panels`` for any number of rows, which are divided evenly among tiles."""
     tiles = (m + TILE_ROWS - 1) // TILE_ROWS
     for tile in range(tiles):
         top = tile * m // tiles
         rows = (tile + 1) * m // tiles - top
         multiply_panels(
-            a,
-            a_at + top * k,
-            k,
-            panels,
-            0,
-            step,
-            out,
-            out_at + top * n,
-            n,
-            rows,
-            inner,
-            columns,
-            add,
-            0,
-            GROUP_PANELS,
-            GROUP_PANELS,
-        )
+            a, a_at + top * a_row, a_row, panels, panel_at, step, out, out_at + top * out_row, out_row, rows, inner, columns, add,
+            0, GROUP_PANELS, GROUP_PANELS,
+        )  # fmt: skip
 
 
 @generic
@@ -98,7 +74,7 @@ def products(
             at = batch * b_step + (column * k + first if transpose_b else first * n + column)
             pack_columns(b, at, k if transpose_b else n, inner, columns, panels, step, width, transpose_b)
             a_at, out_at = batch * a_step + begin * k + first, (batch * m + begin) * n + column
-            multiply_band(a, a_at, panels, step, out, out_at, end - begin, n, k, inner, columns, first)
+            multiply_band(a, a_at, k, panels, 0, step, out, out_at, n, end - begin, inner, columns, first)
         number = following
 
 

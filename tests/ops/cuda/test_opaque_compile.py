@@ -47,6 +47,8 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
         yield from (([array(1, a)], {"dtype": b}) for a, b in same[::3])
     elif name == "nn.attention":
         yield from (([array(4, dtype)] * 4, {"scale": 0.25}) for dtype in FLOATS)
+    elif name == "nn.batch_attention":
+        yield from (([array(4, dtype)] * 3, {"scale": 0.25}) for dtype in FLOATS)
     elif name in ("nn.softmax", "nn.log_softmax"):
         yield from (([array(3, dtype)], {"axis": 1}) for dtype in FLOATS)
     elif name in ("sort", "argsort", "topk", "dyn.topk"):

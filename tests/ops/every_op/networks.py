@@ -61,6 +61,20 @@ def attention(d: Draw, name: str) -> Call:
     return call([query, key, value, bias], wanted, scale=0.25, tolerance=20)
 
 
+@recipe("nn.batch_attention")
+def batch_attention(d: Draw, name: str) -> Call:
+    m, n, b, h = d.dims(4)
+    width, columns = d.pick((3, 5), (40, 33), (1, 64))
+    query, key, value = d.array((b, m, h, width)), d.array((b, n, h, width)), d.array((b, n, h, columns))
+
+    def wanted() -> np.ndarray:
+        scores = -0.25 * np.einsum("bmhd,bnhd->bhmn", wide(query), wide(key))
+        powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+        return np.einsum("bhmn,bnhe->bmhe", powers / powers.sum(-1, keepdims=True), wide(value))
+
+    return call([query, key, value], wanted, scale=-0.25, tolerance=20)
+
+
 @recipe("nn.softmax", "nn.log_softmax", "nn.fast_softmax")
 def softmax(d: Draw, name: str) -> Call:
     x = d.array(d.shape(1))

@@ -167,6 +167,7 @@ SPLIT = {
         {"padding": 1, "groups": 2, "strides": (1, 2)},
     ),
     "nn.conv3d": ([DATA[None], np.cos(np.arange(4 * 2 * 8, dtype="float32")).reshape(4, 2, 2, 2, 2)], {}),
+    "nn.batch_attention": ([HUNDRED_ROWS.reshape(1, 50, 2, 3)] * 3, {"implementation": "tiles"}),
     "nn.sparse_dense": (
         [DATA[0, 0], DATA[1, 0, 0, :6], np.array([0, 10, 3, 3, 5, 9], "int32"), np.array([0, 2, 2, 5, 6], "int32")],
         {},

@@ -212,6 +212,9 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
     if name == "nn.dense_panels":
         params = [Tensor(dtype, (N, M)), Tensor(dtype, (sym("panels"), M, sym("width")))]
         return build_group(params, (), (Node(name, op.attrs(units=70, **attrs), (0, 1), ()),), ()).call_on(device)
+    if name == "nn.batch_attention":
+        params = [Tensor(dtype, (sym("b"), rows, sym("h"), sym("d"))) for rows in (N, M, M)]
+        return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
     spatial = {"nn.conv1d": 1, "nn.conv2d": 2, "nn.conv3d": 3}.get(name, 0)
     rank = {"nn.batch_matmul": 3}.get(name, 2 + spatial)
     params = []

@@ -1,0 +1,129 @@
+"""Attention with the batch as the first axis: by the tiles of matrix products for a band of queries, or one query at a time.
+
+The scores of a band, or of a query, are a buffer; no matrix of all scores is stored.  Scores are scaled, and exponentials added,
+in the compute dtype; the sums of runs of exponentials are added in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...codegen.loop_nest.reduction import RUN
+from ...codegen.loop_nest.vector_math import exp_float32_below
+from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES
+from ...native.jit.templates import instantiate
+from ...native.jit.vector_hints import add_in_any_order, larger, multiply_add
+from ...native.memory import Array, Axes, Element, generic
+from ...native.status import OK
+from ..matmul.tiles import multiply_band, pack_columns
+from ..softmax.cpu import exp_float64
+
+#: The parameters of the bodies: ``e ** x`` for x <= 0, and the compute dtype.
+exponential: Any = None
+number: Any = None
+#: Numbers that fill a vector are so far below the largest score: the sum, at least 1, absorbs their exponentials, which are not
+#: subnormal.
+BELOW = 80.0
+#: Queries of a band: their scores fit the second cache.
+BAND = 48
+
+
+@generic
+def weigh(
+    scores: Array, at: int, n: int, row: int, factor: Element, exponential: Callable[..., Any], number: Callable[..., Any]
+) -> Element:
+    """Replace ``n`` scores from ``at`` on, scaled by ``factor``, by exponentials; return the factor that makes their sum 1.
+
+    Behind them is room for ``row`` numbers in all: whole vectors, since exponentials of single elements would take as long.
+    """
+    top, total = number(-np.inf), 0.0
+    for j in range(n):
+        top = larger(top, scores[np.uint64(at + j)] * factor)
+    for start in range(0, row, RUN):
+        run = number(0)
+        for k in range(min(RUN, row - start)):
+            place = np.uint64(at + start + k)
+            power = exponential(scores[place] * factor - top if start + k < n else number(-BELOW))
+            scores[place] = power
+            run = add_in_any_order(run, power)
+        total += np.float64(run)
+    # an infinity or a NaN among the scores makes the result NaN; without keys it is a sum of nothing
+    return number(1.0 / total) if top - top == number(0) else number(np.nan if n > 0 else 0.0)
+
+
+@generic
+def multiply_all(
+    a: Array, a_at: int, a_row: int, panels: Array, out: Array, out_at: int, out_row: int, m: int, inner: int, n: int, width: int
+) -> None:
+    """``out[m, n] = a[m, inner] @ b``, with all of ``b`` in panels that are a line longer (see ``tiles.products``)."""
+    step, group = (inner + 1) * width, GROUP_PANELS * width
+    for column in range(0, n, group):
+        columns, panel = min(group, n - column), column // width * step
+        multiply_band(a, a_at, a_row, panels, panel, step, out, out_at + column, out_row, m, inner, columns, 0)
+
+
+@generic
+def attention_tiles(
+    query: Array, query_dims: Axes, key: Array, key_dims: Axes, value: Array, value_dims: Axes, out: Array, out_dims: Axes,
+    low: int, high: int, keys: Array, values: Array, scores: Array, shares: Array, scale: float,
+) -> int:  # fmt: skip
+    """The bands ``low`` to ``high`` (exclusive) of all heads; consecutive bands of a head share its packed keys and values."""
+    m, heads, d, n, e = query_dims[1], query_dims[2], query_dims[3], value_dims[1], value_dims[3]
+    bands, packed, factor, width = (m + BAND - 1) // BAND, -1, number(scale), PANEL_BYTES // out.itemsize
+    row = (n + width - 1) // width * width
+    for unit in range(low, high):
+        pair, band = unit // bands, unit % bands
+        batch, head = pair // heads, pair % heads
+        if pair != packed:
+            at, step = batch * n * heads + head, width
+            pack_columns(key, at * d, heads * d, d, n, keys, (d + 1) * step, width, True)
+            pack_columns(value, at * e, heads * e, n, e, values, (n + 1) * step, width, False)
+            packed = pair
+        begin, end = band * m // bands, (band + 1) * m // bands
+        first = (batch * m + begin) * heads + head
+        multiply_all(query, first * d, heads * d, keys, scores, 0, row, end - begin, d, n, width)
+        for i in range(end - begin):
+            shares[i] = weigh(scores, i * row, n, row, factor, exponential, number)
+        multiply_all(scores, 0, row, values, out, first * e, heads * e, end - begin, n, e, width)
+        for i in range(end - begin):
+            for c in range(e):
+                place = np.uint64((first + i * heads) * e + c)
+                out[place] = out[place] * shares[i]
+    return OK
+
+
+@generic
+def attention_rows(query: Array, key: Array, value: Array, out: Array, scores: Array, sums: Array, scale: float) -> int:
+    """One query at a time: ``scores`` has room for ``n`` scores, ``sums`` for ``e`` elements."""
+    (batches, m, heads, d), (_, n, _, e) = query.shape, value.shape
+    for b in range(batches):
+        for h in range(heads):
+            for i in range(m):
+                for j in range(n):
+                    total = number(0)
+                    for p in range(d):
+                        total = add_in_any_order(total, number(query[b, i, h, np.uint64(p)]) * number(key[b, j, h, np.uint64(p)]))
+                    scores[j] = total
+                share = weigh(scores, 0, n, n, number(scale), exponential, number)
+                for c in range(e):
+                    sums[c] = number(0)
+                for j in range(n):
+                    for c in range(e):
+                        sums[c] = multiply_add(scores[j], number(value[b, j, h, np.uint64(c)]), sums[c])
+                for c in range(e):
+                    out[b, i, h, c] = sums[c] * share
+    return OK
+
+
+def _bodies(body: Any, name: str) -> dict[str, Any]:
+    """By the dtype of the queries; "" stands for storage-only dtypes and float32."""
+    return {
+        "float64": instantiate(body, f"{name}_float64", exponential=exp_float64, number=np.float64),
+        "": instantiate(body, f"{name}_float32", exponential=exp_float32_below, number=np.float32),
+    }
+
+
+TILES, ROWS = _bodies(attention_tiles, "batch_attention_tiles"), _bodies(attention_rows, "batch_attention_rows")

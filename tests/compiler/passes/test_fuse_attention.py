@@ -1,0 +1,97 @@
+"""Attention as one call: the same results for any sizes, with any number of threads; programs that stay as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.compiler.ir.anf import values
+from relayvm.compiler.ir.expr import Call
+from relayvm.compiler.passes.fuse_attention import fuse_attention
+from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
+
+from ...devices import DEVICES
+from ...programs import HEADER
+
+HEADS = "reshape(transpose({x}, axes=[0, 2, 1, 3]), newshape=[-3, -2])"
+TURNED = "reshape(transpose({x}, axes=[0, 2, 3, 1]), newshape=[-3, -2])"
+FOUND = "transpose(reshape(%found, newshape=[-4, -1, 3, -2]), axes=[0, 2, 1, 3])"
+BY_ROWS = f"""
+  let %scores = nn.batch_matmul({HEADS.format(x="%q")}, {HEADS.format(x="%k")});
+  let %shares = nn.softmax(multiply(%scores, 0.25f));
+  let %found = nn.batch_matmul(%shares, {HEADS.format(x="%v")}, transpose_b=False);
+  {FOUND}
+"""
+#: As exporters write it: keys turned, the softmax over four axes.
+TURNED_KEYS = f"""
+  let %scores = nn.batch_matmul({HEADS.format(x="%q")}, {TURNED.format(x="%k")}, transpose_b=False);
+  let %shares = nn.softmax(multiply(0.25f, reshape(%scores, newshape=[-4, -1, 3, -2])), axis=3);
+  let %found = nn.batch_matmul(reshape(%shares, newshape=[-3, -2]), {HEADS.format(x="%v")}, transpose_b=False);
+  {FOUND}
+"""
+UNSCALED = BY_ROWS.replace("multiply(%scores, 0.25f)", "%scores")
+
+
+def program(body: str, dtype: str = "float32", values: str = "(?b, ?n, 3, 20)") -> str:
+    """A program of queries, keys and values by position and head."""
+    kinds = {"q": "(?b, ?m, 3, 8)", "k": "(?b, ?n, 3, 8)", "v": values}
+    params = ", ".join(f"%{name}: Tensor[{shape}, {dtype}]" for name, shape in kinds.items())
+    suffix = {"float64": "f64", "float16": "f16"}.get(dtype, "f")
+    return f"{HEADER}def @main({params}) {{ {body.replace('0.25f', '0.25' + suffix)} }}"
+
+
+def operators(text: str, forced: tuple[str, ...] = ()) -> set[str]:
+    """The operators of a program after the pass, but those whose values are dead."""
+    mod = fuse_attention(infer_type(to_a_normal_form(relay.parse(text))), forced)
+    found = relay.transform.DeadCodeElimination()(mod)
+    return {value.op.name for value in values(found["main"].body) if isinstance(value, Call)}
+
+
+@pytest.mark.parametrize("target", [d for d in DEVICES if d != "cuda"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("body", [BY_ROWS, TURNED_KEYS, UNSCALED], ids=["rows", "turned", "unscaled"])
+@pytest.mark.extensive(dtype=["float32"])
+def test_attention_is_one_call(body: str, dtype: str, target: str) -> None:
+    text = program(body, dtype)
+    assert operators(text) == {"nn.batch_attention"}
+    machine, rng = relay.VirtualMachine(relay.compile(relay.parse(text), target=target)), np.random.default_rng(4)
+    assert [packed.group.nodes[0].op for packed in machine.exe.packed if "attention" in packed.group.name]
+    for b, m, n in [(1, 1, 1), (2, 3, 5), (1, 7, 7), (2, 50, 33), (0, 3, 3), (2, 0, 4), (2, 4, 0)]:
+        q, k, v = (rng.standard_normal((b, rows, 3, width)).astype(dtype) for rows, width in ((m, 8), (n, 8), (n, 20)))
+        scores = (1 if body is UNSCALED else 0.25) * np.einsum("bmhd,bnhd->bhmn", q, k)
+        powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+        wanted = np.einsum("bhmn,bnhe->bmhe", powers / powers.sum(-1, keepdims=True), v)
+        np.testing.assert_allclose(machine.run(q, k, v).numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        program(BY_ROWS, "float16"),
+        program(BY_ROWS.replace("%scores, 0.25f)", "%scores, 0.25f), axis=1")),
+        program(BY_ROWS.replace("%scores, 0.25f", "%scores, %scores")),
+        program(BY_ROWS.replace(FOUND, f"({FOUND}, %shares)")),
+        program(BY_ROWS.replace(FOUND, FOUND.replace("[0, 2, 1, 3]", "[0, 1, 3, 2]"))),
+        program(BY_ROWS, values="(?b, ?other, 3, 20)"),
+        program(BY_ROWS, values="(1, ?n, 3, 20)"),
+    ],
+    ids=["half", "axis", "square", "used", "axes", "sizes", "broadcast"],
+)
+def test_other_programs_stay(text: str) -> None:
+    assert "nn.batch_attention" not in operators(text)
+
+
+def test_forced_operators_stay() -> None:
+    assert "nn.batch_attention" not in operators(program(BY_ROWS), ("nn.batch_matmul",))
+
+
+def test_numbers_that_are_not_finite_spoil_their_queries_only() -> None:
+    machine = relay.VirtualMachine(relay.compile(relay.parse(program(UNSCALED))))
+    q, k, v = np.ones((1, 5, 3, 8), "float32"), np.ones((1, 4, 3, 8), "float32"), np.ones((1, 4, 3, 20), "float32")
+    q[0, 2, 1, 0], q[0, 3, 1, 0] = np.nan, np.inf
+    found = machine.run(q, k, v).numpy()
+    spoilt = np.isnan(found)
+    assert spoilt[0, 2:4, 1].all() and spoilt.sum() == 2 * 20
+    np.testing.assert_allclose(found[~spoilt], 1, rtol=1e-6)
