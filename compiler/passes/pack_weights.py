@@ -42,7 +42,7 @@ def pack_weights(mod: IRModule, forced: Collection[str] = ()) -> IRModule:
 def in_panels(weight: np.ndarray) -> np.ndarray:
     """The rows of ``weight[n, k]`` in panels ``[panels, k, width]``; the last one is padded with zeros.
 
-    Each row of a panel is a cache line: a tile takes twice the time to load a row that crosses lines.
+    Each row of a panel is a cache line: a row that crosses lines is two of them to load.
     """
     width = panel_width(weight.itemsize)
     padded = np.pad(weight, [(0, -len(weight) % width), (0, 0)])

@@ -65,7 +65,7 @@ def _batch_rule(dtypes: tuple[Any, ...], attrs: AttentionAttrs) -> str:
     return require_same("nn.batch_attention", dtypes, (0, 1, 2), _INPUTS[:3])
 
 
-#: Measured, packing keys and values pays from so many queries on.
+#: Queries from which packing keys and values pays, measured with AVX-512 for 100 and 1,000 keys of 64 elements.
 _LEAST_QUERIES = 4
 
 
@@ -85,7 +85,7 @@ def _bands(call: OpCall) -> Dim:
 
 
 def _work(call: OpCall) -> Dim:
-    """Multiplications take one unit or two each, exponentials as much as 10, packing as much as 8 queries."""
+    """Multiplications take one unit or two each, exponentials are taken for 10, packing for 8 queries."""
     count, queries, keys, inner, outer = _sizes(call)
     return 2 * count * (queries + 8) * keys * (inner + outer + 10)
 
