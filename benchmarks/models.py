@@ -1,15 +1,17 @@
 """Matrix products with constant weights, and a whole text encoder, side by side with onnxruntime: the same ONNX model for both.
 
     pip install 'relayvm[bench]'
-    python benchmarks/models.py [--threads 1] [--rounds 9] [--only dense,encoder,conv] [--check] [--json]
+    python benchmarks/models.py [--threads 1] [--rounds 9] [--only dense,encoder,conv,nets] [--check] [--json]
 
 dense    `x @ w` with a constant `w[k, n]`, for 1 to 512 rows of `x`.
-conv     convolutions of ResNet-50, MobileNetV2 and a text detector, with bias and ReLU (see ``convolution_shapes``).
+conv     convolutions of ResNet-50, MobileNetV2 and a text detector, with bias and ReLU (see ``convolutions``).
 encoder  4 layers of 256 features, 4 heads and 1,024 inner features, over sequences of 7 to 512 words (the encoder of BERT).
+nets     ResNet-50 and MobileNetV2 on batches of 1 and 4 pictures of 224 rows and columns.
 
-The number of rows, of words, or height and width, are open in every model.  Both runtimes have the same number of threads and
-are timed in turn; their results are compared first.  Ratios below 1: relayvm is faster.  The speed of a product stands beside its
-share of the peak, the multiply-adds in registers that the threads could do, measured in the same run (``fma_peak.py``).
+The number of rows, words or pictures, or height and width, are open in every model.  Both runtimes have the same number of
+threads and are timed in turn; their results are compared first.  Ratios below 1: relayvm is faster.  The speed of a product
+stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured in the same run
+(``fma_peak.py``).
 """
 
 # ruff: noqa: E402
@@ -22,7 +24,7 @@ import sys
 _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 _parser.add_argument("--threads", type=int, default=1, help="threads of each runtime")
 _parser.add_argument("--rounds", type=int, default=9, help="samples of each contestant")
-_parser.add_argument("--only", default="dense,encoder,conv", help="groups, separated by commas")
+_parser.add_argument("--only", default="dense,encoder,conv,nets", help="groups, separated by commas")
 _parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
 _parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
 GIVEN = _parser.parse_args()
@@ -38,9 +40,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import onnx
 import onnxruntime
-from convolution_shapes import CONVOLUTIONS, Convolution
+from convolutions import CONVOLUTIONS, NETWORKS, convolution
 from fma_peak import peak_gflops
-from onnx import helper
+from onnx_graph import Graph
 
 import relayvm as relay
 from relayvm.vm.report.interleaved import Timing, measure
@@ -53,44 +55,13 @@ MEANS = {"dense": 0.75, "conv": 0.9}
 DENSE_EACH = 1.05
 #: The most of the peer's time by the number of words.
 ENCODER = {7: 0.7, 33: 0.7, 100: 0.9, 200: 0.9, 512: 0.9}
+#: The most of the peer's time for a network.
+NETWORK = 0.95
 LAYERS, FEATURES, HEADS, INNER, VOCABULARY, LONGEST = 4, 256, 4, 1024, 1000, 512
 Arrays = dict[str, np.ndarray]
 
 
 # ---- models ------------------------------------------------------------------------------------------------------------------
-
-
-class Graph:
-    """An ONNX graph in the making: nodes and weights."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-        self.random = np.random.default_rng(0)
-
-    def weight(self, array: np.ndarray) -> str:
-        """The name of a constant."""
-        name = f"w{len(self.weights)}"
-        self.weights.append(onnx.numpy_helper.from_array(array, name))
-        return name
-
-    def parameters(self, *shape: int) -> str:
-        """The name of random weights, whose products keep the size of numbers."""
-        return self.weight((self.random.standard_normal(shape) / math.sqrt(shape[0])).astype(np.float32))
-
-    def node(self, operator: str, *inputs: str, **attributes: object) -> str:
-        """The name of the result of a node."""
-        name = f"y{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
-        return name
-
-    def model(self, dtype: int, shape: tuple[int | str, ...], result: str) -> bytes:
-        """The model of one input ``x``."""
-        given = helper.make_tensor_value_info("x", dtype, shape)
-        out = helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, None)
-        graph = helper.make_graph(self.nodes, "g", [given], [out], self.weights)
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-        return made.SerializeToString()
 
 
 def dense(k: int, n: int) -> bytes:
@@ -135,17 +106,6 @@ def encoder() -> bytes:
     for _ in range(LAYERS):
         x = _layer(g, x)
     return g.model(onnx.TensorProto.INT64, (1, "words"), x)
-
-
-def convolution(given: Convolution) -> bytes:
-    """A convolution with bias and ReLU; the data has H and W rows and columns."""
-    g = Graph()
-    shape = (given.outputs, given.inputs // given.groups, given.kernel, given.kernel)
-    weight = g.weight((g.random.standard_normal(shape) / math.sqrt(math.prod(shape[1:]))).astype(np.float32))
-    pads = [(given.kernel - 1) // 2] * 2 + [given.kernel // 2 if given.stride == 1 else (given.kernel - 1) // 2] * 2
-    steps = {"strides": [given.stride] * 2, "pads": pads, "group": given.groups}
-    result = g.node("Relu", g.node("Conv", "x", weight, g.parameters(given.outputs), **steps))
-    return g.model(onnx.TensorProto.FLOAT, (1, given.inputs, "h", "w"), result)
 
 
 # ---- contestants ---------------------------------------------------------------------------------------------------------------
@@ -214,7 +174,16 @@ def convolution_rows() -> Iterator[Row]:
         yield Pair(convolution(each)).row(each.name, x, math.inf, each.gflop)
 
 
-GROUPS = {"dense": dense_rows, "encoder": encoder_rows, "conv": convolution_rows}
+def network_rows() -> Iterator[Row]:
+    """The networks, for batches of two sizes."""
+    random = np.random.default_rng(1)
+    for name, network in NETWORKS.items():
+        pair = Pair(network())
+        for batch in (1, 4):
+            yield pair.row(f"{name}, {batch} pictures", random.standard_normal((batch, 3, 224, 224)).astype(np.float32), NETWORK)
+
+
+GROUPS = {"dense": dense_rows, "encoder": encoder_rows, "conv": convolution_rows, "nets": network_rows}
 
 
 # ---- showing -------------------------------------------------------------------------------------------------------------------
