@@ -58,10 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported."""
+    from . import optimization
     from .emulator import proof
     from .ops import every_op_table
 
     config.pluginmanager.register(tiers)
+    config.pluginmanager.register(optimization)
     config.pluginmanager.register(proof)
     config.pluginmanager.register(every_op_table)  # here, for workers have no terminal
     listed = os.environ.get("RELAYVM_TEST_DEVICES")

@@ -24,7 +24,7 @@ def test_test_and_rest_are_all_tests() -> None:
         assert tiers.belongs(None, extensive, drawn)
         assert tiers.belongs("test", extensive, drawn) or tiers.belongs("rest", extensive, drawn)
         assert tiers.belongs("check", extensive, drawn) == tiers.belongs("test", extensive, drawn) == (not extensive)
-        assert tiers.belongs("rest", extensive, drawn) or not drawn, "a property has all its examples in one tier"
+        assert tiers.belongs("rest", extensive, drawn) or not drawn, "a property has most of its examples in `rest`"
 
 
 def test_parameters_that_are_kept() -> None:

@@ -3,7 +3,7 @@
 ============  =========================================================================================================
 ``check``     the tests of ``test`` that use no kernel and start no process, and those marked ``quick``
 ``test``      every test that is not ``extensive``: every operator and every device; properties with a part of their examples
-``rest``      the tests that are ``extensive``, and properties with all their examples: ``test`` and ``rest`` are all tests
+``rest``      the tests that are ``extensive``, and properties with half of their examples: ``test`` and ``rest`` are all tests
 ============  =========================================================================================================
 
 No list says which tests use a kernel.  In ``check`` a test that asks for one, starts a process or compiles for the emulated GPU
@@ -30,8 +30,8 @@ MARKERS = (
     "quick(**kept): in `make check`, although it uses kernels or starts a process; with arguments only the cases in which "
     "parameters have values of `kept`",
 )
-#: ``check`` and ``test`` draw one in so many examples of a property, and not fewer than FEWEST.
-PART, FEWEST = {"check": 20, "test": 5}, 10
+#: A tier draws one in so many examples of a property, and not fewer than FEWEST; a run without ``--tier`` draws all.
+PART, FEWEST = {"check": 20, "test": 5, "rest": 2}, 10
 #: In pytest's cache: for each file a hash of its text, and the tests that were skipped.
 SKIPPED = "relayvm/skipped_by_check"
 #: Audit events that exclude a test from ``check``.

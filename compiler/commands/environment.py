@@ -10,12 +10,15 @@ from typing import Any
 from ...ops.native.cache import disk_cache
 from ...ops.native.cache.fingerprint import library_fields
 from ...ops.native.jit import library_calls
+from ...ops.native.jit.native_compiler import OPTIMIZE_VARIABLE
 from ...vm.bytecode.executable import DEVICES
 from ...vm.options import CHECK_VARIABLE, THREADS_VARIABLE
 
 _PACKAGES = ("relayvm", "numpy", "numba", "llvmlite", "scipy", "lark", "click", "rich")
 #: Environment variables that change relayvm's behaviour.
-VARIABLES = (disk_cache.FOLDER_VARIABLE, disk_cache.CAP_VARIABLE, THREADS_VARIABLE, CHECK_VARIABLE, "RELAYVM_TRACEBACK")
+VARIABLES = (
+    disk_cache.FOLDER_VARIABLE, disk_cache.CAP_VARIABLE, THREADS_VARIABLE, CHECK_VARIABLE, OPTIMIZE_VARIABLE, "RELAYVM_TRACEBACK",
+)  # fmt: skip
 
 
 def environment() -> dict[str, Any]:

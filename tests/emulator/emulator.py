@@ -32,8 +32,9 @@ from . import real
 _HERE = Path(__file__).resolve().parent / "machine"
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+#: Not optimized: compiling takes longer than running.
 _TEXT_FLAGS = (
-    *("-std=c++17", "-O1", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing"),
+    *("-std=c++17", "-O0", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing"),
     # nothing of one text is another's: a static array in a template would otherwise be one for all loaded libraries
     *("-fvisibility=hidden", "-fno-gnu-unique"),
     # a GPU faults at an address that is not a multiple of what is read there

@@ -33,6 +33,8 @@ def needs(package: str, extra: str) -> pytest.MarkDecorator:
 needs_ocr, needs_voice = needs("rapidocr_onnxruntime", "ocr"), needs("silero_vad", "voice")
 needs_onnxruntime = needs("onnxruntime", "bench")
 EXTENSIVE = pytest.mark.extensive
+#: Networks that take seconds.
+pytestmark = pytest.mark.optimized
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:

@@ -63,6 +63,7 @@ def run(path: Path) -> tuple[str, int]:
     return values, int(memory)
 
 
+@pytest.mark.optimized
 @pytest.mark.extensive
 def test_a_model_of_more_than_2_gb_is_compiled_and_run_in_little_memory(tmp_path: Path) -> None:
     values, memory = run(write_model(tmp_path))

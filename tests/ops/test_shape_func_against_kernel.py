@@ -1,4 +1,4 @@
-"""Every operator's shape function against numpy's result shapes: 200 drawn calls each.
+"""Every operator's shape function against numpy's result shapes: 60 drawn calls each.
 
 Each call is evaluated three times: with every size and value known, with every size and value unknown through the program that
 the machine runs, and with one name for equal sizes.  ``test_every_op`` holds the kernels against the same recipes.
@@ -23,7 +23,7 @@ from .every_op import all_recipes  # noqa: F401  (declares)
 from .every_op.drawing import Draw
 from .every_op.recipe import Call, dtypes_of, flags_of, group_of, known_shapes, operators, recipe_of
 
-EXAMPLES = 200
+EXAMPLES = 60
 
 
 def dims_of(op: Op, made: Call, shared: bool) -> list[tuple[Dim, ...]]:

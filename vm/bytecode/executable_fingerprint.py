@@ -11,6 +11,7 @@ from ...ops.native.cache import fingerprint
 from ...ops.native.cache.fingerprint import NONE
 from ...ops.native.cache.kernel_store import toolchain
 from ...ops.native.jit import nvrtc
+from ...ops.native.jit.native_compiler import OPTIMIZED, kernel_levels
 from ..api import thread_count
 from ..devices.cuda import device
 from ..devices.cuda.driver import NoCuda
@@ -30,7 +31,8 @@ def machine_fields(target: str, libraries: Iterable[str] = ()) -> dict[str, str]
     if target == DEVICES[CUDA]:
         return {"device": target, **_gpu_fields()}
     host = {"threads": str(thread_count.num_threads()), **fingerprint.host_fields(), **fingerprint.library_fields(libraries)}
-    return {"device": target, **host}
+    slow = {} if kernel_levels() == OPTIMIZED else {"kernels": "unoptimized"}
+    return {"device": target, **host, **slow}
 
 
 def code_fields(target: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..jit import linker as loader
-from ..jit.native_compiler import ObjectCode, compile_object, fingerprint, toolchain_fields
+from ..jit.native_compiler import OPTIMIZED, Levels, ObjectCode, compile_object, fingerprint, options, toolchain_fields
 from . import disk_cache
 from .cache_entry import Entry
 from .cache_key import CacheKey
@@ -108,18 +108,19 @@ def toolchain() -> dict[str, str]:
     return toolchain_fields()
 
 
-def object_key(function: Callable[..., Any], signature: str) -> CacheKey:
+def object_key(function: Callable[..., Any], signature: str, levels: Levels = OPTIMIZED) -> CacheKey:
     """The key of the machine code of a ``@native`` function."""
-    return CacheKey.of("object", {"source": fingerprint(function), "signature": signature, **toolchain()})
+    code = {"source": fingerprint(function), "signature": signature}
+    return CacheKey.of("object", {**code, **toolchain(), "options": options(levels)})
 
 
-def address_of(function: Callable[..., Any], signature: str, name: str | None = None) -> int:
+def address_of(function: Callable[..., Any], signature: str, name: str | None = None, levels: Levels = OPTIMIZED) -> int:
     """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
     name = name or function.__name__
-    key = object_key(function, signature)
+    key = object_key(function, signature, levels)
 
     def compiled() -> tuple[str, bytes]:
-        made = compile_object(function, signature)
+        made = compile_object(function, signature, levels)
         return made.symbol, made.code
 
     return _get_counted(_addresses, key, name, lambda: _load_or_make(key, name, compiled, _map_code))

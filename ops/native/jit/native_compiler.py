@@ -18,9 +18,27 @@ from .gc_pause import collection_paused
 
 #: The symbol of every entry point.
 _ENTRY = "relayvm_entry"
-#: LLVM's level of optimization, -O2.  -O3 would also unswitch loops: half as much again to compile, in code whose loops are
-#: written separately where that pays.
-_SPEED_LEVEL = 2
+#: Environment variable that turns off the optimization of kernels: 0.
+OPTIMIZE_VARIABLE = "RELAYVM_OPTIMIZE"
+
+
+@frozen
+class Levels:
+    """LLVM's levels of optimization: ``speed`` of its passes, ``code`` of its code generator."""
+
+    speed: int
+    code: int
+
+
+#: -O3 would also unswitch loops: half as much again to compile, in code whose loops are written separately where that pays.
+OPTIMIZED = Levels(2, 3)
+#: LLVM takes a twentieth of the time, and the code is slow.
+UNOPTIMIZED = Levels(0, 0)
+
+
+def kernel_levels() -> Levels:
+    """The levels of kernels, as the environment says now.  The machine itself is always optimized."""
+    return UNOPTIMIZED if os.environ.get(OPTIMIZE_VARIABLE) == "0" else OPTIMIZED
 
 
 @frozen
@@ -122,15 +140,20 @@ _NUMBA_VARIABLES = (
 _TOOLCHAIN = ("front_end/*.py", "jit/native_compiler.py", "jit/halves.py", "memory.py")
 
 
+def options(levels: Levels) -> str:
+    """The options of the compiler, as a field of the key of its code."""
+    settings = [f"{name}={os.environ[name]}" for name in _NUMBA_VARIABLES if name in os.environ]
+    return " ".join([f"speed_level={levels.speed}", f"code_level={levels.code}", *settings])
+
+
 def toolchain_fields() -> dict[str, str]:
     """The toolchain that compiles functions, by name: this package's compiler, numba, LLVM, numpy, Python, and the CPU."""
     import llvmlite.binding as llvm
 
     folder = Path(__file__).parents[1]
     sources = [path.read_bytes() for pattern in _TOOLCHAIN for path in sorted(folder.glob(pattern))]
-    settings = [f"{name}={os.environ[name]}" for name in _NUMBA_VARIABLES if name in os.environ]
     return {
-        "options": " ".join([f"speed_level={_SPEED_LEVEL}", *settings]),
+        "options": options(kernel_levels()),
         "processor": llvm.get_host_cpu_name(),
         "features": llvm.get_host_cpu_features().flatten(),
         "triple": llvm.get_default_triple(),
@@ -140,7 +163,7 @@ def toolchain_fields() -> dict[str, str]:
     }
 
 
-def _optimize(module: Any, symbol: str, target_machine: Any) -> Any:
+def _optimize(module: Any, symbol: str, target_machine: Any, speed_level: int) -> Any:
     """Optimize a module, with everything but the entry point private."""
     import llvmlite.binding as llvm
 
@@ -148,7 +171,7 @@ def _optimize(module: Any, symbol: str, target_machine: Any) -> Any:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"
     module.verify()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=speed_level)
     tuning.loop_vectorization = tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(target_machine, tuning)
     builder.getModulePassManager().run(module, builder)
@@ -156,7 +179,7 @@ def _optimize(module: Any, symbol: str, target_machine: Any) -> Any:
 
 
 @functools.cache
-def _target_machine() -> Any:
+def _target_machine(code_level: int) -> Any:
     """The machine that code is generated for: this one."""
     import llvmlite.binding as llvm
 
@@ -164,13 +187,14 @@ def _target_machine() -> Any:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, codemodel="jitdefault", jit=True,
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=code_level,
+        codemodel="jitdefault", jit=True,
         reloc="static" if target.name.startswith("x86") else "default",
     )  # fmt: skip
 
 
 @collection_paused()
-def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
+def compile_object(function: Callable[..., Any], signature: str, levels: Levels = OPTIMIZED) -> ObjectCode:
     """Compile ``function`` to object code with a C signature such as ``"int32(int64, int64)"``.
 
     Raises ``scalars.Outside`` for a function outside the subset of Python, which is a bug of this package.
@@ -179,10 +203,10 @@ def compile_object(function: Callable[..., Any], signature: str) -> ObjectCode:
 
     from ..front_end.compilation import Compilation
 
-    machine = _target_machine()
+    machine = _target_machine(levels.code)
     compilation = Compilation(llvm.get_default_triple(), str(machine.target_data))
     compilation.entry(function, signature, _ENTRY)
     module = llvm.parse_assembly(str(compilation.module))
     for code in compilation.bitcode:
         module.link_in(llvm.parse_bitcode(code))
-    return ObjectCode(_ENTRY, machine.emit_object(_optimize(module, _ENTRY, machine)))
+    return ObjectCode(_ENTRY, machine.emit_object(_optimize(module, _ENTRY, machine, levels.speed)))

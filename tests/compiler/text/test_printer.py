@@ -32,7 +32,7 @@ from relayvm.vm.diagnostics.source import ArgumentError
 
 from ..ir.random_modules import constants, expressions, modules, variables
 
-DEPTH = 10_000
+DEPTH = 4_000
 
 
 def unary(x: Expr, name: str = "exp") -> Call:

@@ -12,7 +12,7 @@ import relayvm as relay
 
 from ...programs import HEADER
 
-DEPTH = 100_000
+DEPTH = 30_000
 LISTS = "type List { Cons(float32, List), Nil }\n"
 
 
@@ -47,8 +47,8 @@ def test_tuples_of_500_levels() -> None:
 
 
 PROGRAMS = {
-    "calls": _main("exp(" * 3000 + "%x" + ")" * 3000),
-    "lets": _main("".join(f"let %y{k} = exp(%x); " for k in range(3000)) + "%x"),
+    "calls": _main("exp(" * 1200 + "%x" + ")" * 1200),
+    "lets": _main("".join(f"let %y{k} = exp(%x); " for k in range(1200)) + "%x"),
     "branches": _main("if (%c) {" * 1000 + "%x" + "} else { %x }" * 1000),
     "functions": _main("fn (%y: float32) {" * 1000 + "%x" + "}" * 1000),
     "references": _main("ref(" * 1000 + "%x" + ")" * 1000),

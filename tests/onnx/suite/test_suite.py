@@ -39,6 +39,7 @@ def test_operators(part: int, device: str) -> None:
     assert not mistakes(node_cases()[part::PARTS], device)
 
 
+@pytest.mark.optimized  # whole networks
 @pytest.mark.extensive
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "node"])
 def test_models(kind: str) -> None:

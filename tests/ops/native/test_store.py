@@ -169,6 +169,15 @@ def function(text: str, **names: Any) -> Callable[..., Any]:
     return native(namespace["f"])
 
 
+def test_code_without_optimizations_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, found = function("def f(x):\n    return x"), []
+    for said in ("0", "1"):
+        monkeypatch.setenv(native_compiler.OPTIMIZE_VARIABLE, said)
+        found.append(kernel_store.object_key(code, "int64(int64)", native_compiler.kernel_levels()))
+    assert [name for name, *_ in differences(*found)] == ["options"]
+    assert found[1] == kernel_store.object_key(code, "int64(int64)")
+
+
 def module(name: str, **constants: int) -> types.ModuleType:
     made = types.ModuleType(name)
     vars(made).update(constants)

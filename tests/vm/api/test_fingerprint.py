@@ -16,6 +16,7 @@ from relayvm.vm.devices.cuda.driver import NoCuda
 TEXT = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n, 4), float32], %w: Tensor[(3, 4), float32]) { nn.dense(%x, %w) }'
 
 
+@pytest.mark.optimized
 def test_the_host() -> None:
     assert list(machine_fields("cpu")) == ["device", "threads", "processor", "features", "numba", "llvmlite", "numpy"]
     assert [*machine_fields("cpu", ["sgemm"])][-1] == "blas"
@@ -52,3 +53,10 @@ def test_what_a_program_computes(tmp_path: Path) -> None:
     others = [relay.compile(TEXT.replace("?n", "7")), relay.compile(TEXT.replace("float32", "float64")), *weights]
     others += [replace(exe, constants=(np.zeros(0, "float32"),)), replace(exe, constants=(np.zeros((0, 3), "float32"),))]
     assert len({program_hash(e) for e in [exe, *others]}) == 1 + len(others)
+
+
+def test_kernels_that_are_not_optimized_have_times_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAYVM_OPTIMIZE", "1")
+    optimized = machine_fields("cpu")
+    monkeypatch.setenv("RELAYVM_OPTIMIZE", "0")
+    assert machine_fields("cpu") == optimized | {"kernels": "unoptimized"}

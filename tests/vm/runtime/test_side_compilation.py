@@ -21,6 +21,9 @@ from relayvm.vm.runtime.kernels.side_compilation import COMPILED, LEFT, companio
 
 from ...programs import HEADER
 
+#: Kernels that are not optimized need no companions.
+pytestmark = pytest.mark.optimized
+
 #: More than companions start for, each with a constant of its own.
 KERNELS = COMPILED + LEFT + 1
 

@@ -16,6 +16,7 @@ from ....ops.native.cache import kernel_store
 from ....ops.native.generated_source import define
 from ....ops.native.jit import library_calls
 from ....ops.native.jit.halves import scalar_types
+from ....ops.native.jit.native_compiler import kernel_levels
 from ....ops.native.memory import native
 from ....ops.strategy.implementation import HOST
 from ...bytecode.executable import PackedFunc
@@ -43,7 +44,7 @@ def kernel_address(group: Group) -> int:
     """The address of a group's machine code; 0 for a kernel in Python."""
     if in_python(group):
         return 0
-    return kernel_store.address_of(kernel_function(kernel_source(group)), SIGNATURE, group.name)
+    return kernel_store.address_of(kernel_function(kernel_source(group)), SIGNATURE, group.name, kernel_levels())
 
 
 def in_python(group: Group) -> bool:

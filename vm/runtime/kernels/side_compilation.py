@@ -4,7 +4,8 @@ The compiler holds Python's global lock for most of its time, so threads would t
 the same kernels in another order and writes them to the kernel cache; this process compiles, too, and finds in the cache where a
 companion was there first.  Nothing else passes between them: a companion that fails makes a program slower to load, never wrong.
 
-Companions start when enough kernels are missing to pay for their start, about a second each.
+Companions start when enough kernels are missing to pay for their start, about a second each.  Kernels that are not optimized
+compile faster.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ....ops.core.group import Group
 from ....ops.native.cache import disk_cache, kernel_store
+from ....ops.native.jit.native_compiler import OPTIMIZED, kernel_levels
 from .kernel_addresses import kernel_address
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def companions(groups: Sequence[Group], processes: int) -> Iterator[None]:
         if compiled == COMPILED:
             started.extend(_start(groups, min(processes - 1, MOST)))
 
-    if processes < 2 or len(groups) < COMPILED + LEFT or not _shares_cache():
+    if processes < 2 or len(groups) < COMPILED + LEFT or kernel_levels() != OPTIMIZED or not _shares_cache():
         yield
         return
     kernel_store.on_compile.append(count)
