@@ -1,7 +1,8 @@
 """Convolution as tiles of matrix products (``native/jit/product_tile``): implicit GEMM, channels first.
 
 The weight is the left matrix as it is.  The right matrix has a column per position of the result and a row per channel and tap;
-only a group of panels of it exists at a time, packed from the data into a buffer that stays in the second cache.
+only a group of panels of it exists at a time, packed from the data into a buffer that stays in the second cache.  With one tap,
+stride 1 and no padding, the data are that matrix, and are read where they are: packing takes longer than it saves.
 
 Every element of the result is one sum over channels and taps, in order: the same bits for any tiles and any number of threads.
 """
@@ -104,6 +105,25 @@ def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, chann
 
 
 @generic
+def multiply_rows(
+    weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
+    to: int, positions: int, inner: int, count: int, add: int,
+) -> None:  # fmt: skip
+    """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
+
+    ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.
+    """
+    tiles = (bottom - top + TILE_ROWS - 1) // TILE_ROWS
+    for tile in range(tiles):
+        o = top + tile * (bottom - top) // tiles
+        rows = top + (tile + 1) * (bottom - top) // tiles - o
+        multiply_panels(
+            weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, count,
+            add, 0, GROUP_PANELS, GROUP_PANELS,
+        )  # fmt: skip
+
+
+@generic
 def convolve_tiles(
     data: Array, weight: Array, out: Array, panels: Array, places: Array, low: int, high: int, sizes: Axes, steps: Axes,
     out_sizes: Axes, out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
@@ -119,6 +139,8 @@ def convolve_tiles(
     outputs, terms, columns = kernel[0] // groups, kernel[1] * taps, GROUP_PANELS * width
     bands, stretches = (outputs + ROWS - 1) // ROWS, (positions + columns - 1) // columns
     parts = (kernel[1] + max(INNER // taps, 1) - 1) // max(INNER // taps, 1)
+    is_moved = stride[0] * stride[1] * stride[2] > 1 or before[0] + before[1] + before[2] > 0
+    is_matrix = taps == 1 and positions == steps[CHANNEL] and not is_moved
     number = low
     while number < high:
         band, stretch = number % bands, number // bands
@@ -127,23 +149,24 @@ def convolve_tiles(
         begin = stretch % stretches * columns
         count = min(columns, positions - begin)
         top, bottom = g * outputs + band * outputs // bands, g * outputs + end_band * outputs // bands
-        tiles = (bottom - top + TILE_ROWS - 1) // TILE_ROWS
         for part in range(parts):
             i = part * kernel[1] // parts
             channels = (part + 1) * kernel[1] // parts - i
             inner = channels * taps
             at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
+            if is_matrix:
+                multiply_rows(
+                    weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
+                    b * out_steps[BATCH] + begin, positions, inner, count, i,
+                )  # fmt: skip
+                continue
             for j in range(0, count, width):
                 place_taps(
                     places, width, begin + j, min(width, count - j), sizes, steps, kernel, out_sizes, stride, before, dilation
                 )
                 pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], places, taps)
-            for tile in range(tiles):
-                row = top + tile * (bottom - top) // tiles
-                rows = top + (tile + 1) * (bottom - top) // tiles - row
-                multiply_panels(
-                    weight, row * terms + i * taps, terms, panels, 0, inner * width, out,
-                    b * out_steps[BATCH] + row * positions + begin, positions, rows, inner, count, i, 0, GROUP_PANELS,
-                    GROUP_PANELS,
-                )  # fmt: skip
+            multiply_rows(
+                weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
+                positions, inner, count, i,
+            )  # fmt: skip
         number += end_band - band

@@ -42,7 +42,7 @@ def dense_panels(a: Array, panels: Array, out: Array, low: int, high: int) -> in
                 of_ahead = tile * GROUP_PANELS // sharers if tile < sharers else GROUP_PANELS
                 end_ahead = (tile + 1) * GROUP_PANELS // sharers if tile < sharers else GROUP_PANELS
                 multiply_panels(
-                    a, top * k + first, k, panels, panel, k * width, out, top * n + column, n, rows, inner,
+                    a, top * k + first, k, panels, panel, k * width, width, out, top * n + column, n, rows, inner,
                     min(group, n - column), first, ahead, of_ahead, end_ahead,
                 )  # fmt: skip
     return OK

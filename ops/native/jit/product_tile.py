@@ -11,6 +11,7 @@ other matrix.  The scheme is that of Goto and van de Geijn, "Anatomy of High-Per
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
@@ -28,10 +29,14 @@ FETCH_ROWS = 3
 
 @frozen
 class RegisterTile:
-    """The tile for elements of one size: a few rows of ``vectors`` registers with ``lanes`` elements each."""
+    """The tile for elements of one size: a few rows of ``vectors`` registers with ``lanes`` elements each.
+
+    ``is_part``: whether the matrix may have fewer columns than the tile; masks exclude the others.
+    """
 
     vectors: int
     lanes: int
+    is_part: bool = False
 
     @property
     def width(self) -> int:
@@ -73,8 +78,8 @@ def register_tile(itemsize: int, rows: int) -> RegisterTile:
 
 @twin
 def multiply_panels(
-    a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, out: Any, out_at: int, out_row: int, rows: int,
-    inner: int, columns: int, add: int, ahead: int, first: int, end: int,
+    a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, panel_row: int, out: Any, out_at: int,
+    out_row: int, rows: int, inner: int, columns: int, add: int, ahead: int, first: int, end: int,
 ) -> None:  # fmt: skip
     """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
@@ -83,7 +88,8 @@ def multiply_panels(
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``, at most GROUP_PANELS times the width of a panel; ``k`` below
     ``inner``, in order.  The rows of ``a`` are ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels
-    ``panel_step`` elements.  Contiguous arrays of one dtype, float32 or float64; ``*_at``: their first elements.
+    ``panel_step`` elements, rows of a panel ``panel_row``: ``width``, or as many elements as a matrix by rows has columns.
+    Contiguous arrays of one dtype, float32 or float64; ``*_at``: their first elements.
     """
     width = panel_width(out.itemsize)
     a, panels, out = a.reshape(-1), panels.reshape(-1), out.reshape(-1)
@@ -91,7 +97,9 @@ def multiply_panels(
         for j in range(int(columns)):
             total = out[int(out_at + i * out_row + j)] if add else out.dtype.type(0)
             for k in range(int(inner)):
-                total += a[int(a_at + i * a_row + k)] * panels[int(panel_at + j // width * panel_step + k * width + j % width)]
+                total += (
+                    a[int(a_at + i * a_row + k)] * panels[int(panel_at + j // width * panel_step + k * panel_row + j % width)]
+                )
             out[int(out_at + i * out_row + j)] = total
 
 
@@ -115,8 +123,8 @@ def _copy_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None
 
 
 def _machine(
-    emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, out: Any, out_at: Any, out_row: Any,
-    rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, first: Any, end: Any,
+    emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, panel_row: Any, out: Any,
+    out_at: Any, out_row: Any, rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, first: Any, end: Any,
 ) -> None:  # fmt: skip
     from ...core.tensor_types import ITEMSIZE
 
@@ -127,7 +135,7 @@ def _machine(
         return b.gep(array.parts[0], [word(at)])
 
     pointers = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
-    words = [word(a_row), word(panel_step), word(out_row), word(inner), word(columns), word(add)]
+    words = [word(a_row), word(panel_step), word(panel_row), word(out_row), word(inner), word(columns), word(add)]
     call = _TileCall(b, out.parts[0].type.pointee, pointers, [*words, word(ahead), word(first), word(end)])
     after = b.append_basic_block("end")
     of_rows = b.switch(word(rows), after)
@@ -140,49 +148,64 @@ def _machine(
 
 
 class _TileCall:
-    """Generator of the loop over the tiles of a group: as wide tiles as fit, then vectors, the last of them masked."""
+    """Generator of the loop over the tiles of a group: as wide tiles as fit, then a part of a tile.
+
+    A part is one vector; with registers for masks (AVX-512) as many as the columns need, rounded up to a power of 2: the rows of
+    the other matrix are read once for all of them.
+    """
 
     def __init__(self, builder: Any, element: Any, pointers: tuple[Any, Any, Any], words: list[Any]) -> None:
         self.builder, self.element, self.pointers, self.words = builder, element, pointers, words
 
     def tiles(self, rows: int, tile: RegisterTile, end: Any) -> None:
         """Emit the loop for tiles of ``rows`` rows, of the width of ``tile`` at most; then control goes to ``end``."""
-        b, word, columns = self.builder, self.words[0].type, self.words[4]
+        b, word, columns = self.builder, self.words[0].type, self.words[5]
         entry, step = b.block, b.append_basic_block("tiles")
         b.branch(step)
         b.position_at_end(step)
         column = b.phi(word)
         column.add_incoming(word(0), entry)
-        left, vectors = b.sub(columns, column), tile.vectors
+        left = b.sub(columns, column)
         some = b.append_basic_block("some")
         b.cbranch(b.icmp_signed(">", left, word(0)), some, end)
         b.position_at_end(some)
-        while vectors > 1:
+        for part in _parts(tile):
             fits, less = b.append_basic_block("fits"), b.append_basic_block("less")
-            b.cbranch(b.icmp_signed(">=", left, word(vectors * tile.lanes)), fits, less)
+            is_fit = b.icmp_signed("<=" if part.is_part else ">=", left, word(part.width))
+            b.cbranch(is_fit, fits, less)
             b.position_at_end(fits)
-            column.add_incoming(self._tile(rows, RegisterTile(vectors, tile.lanes), column, left), b.block)
+            column.add_incoming(self._tile(rows, part, column, left), b.block)
             b.branch(step)
             b.position_at_end(less)
-            vectors //= 2
-        column.add_incoming(self._tile(rows, RegisterTile(1, tile.lanes), column, left), b.block)
-        b.branch(step)
+        b.unreachable()
 
     def _tile(self, rows: int, tile: RegisterTile, column: Any, left: Any) -> Any:
         """Call the function of a tile that begins at ``column``; return the column after the tile."""
         b, word = self.builder, self.words[0].type
-        a_row, panel_step, out_row, inner, _, add, ahead, first, end = self.words
+        a_row, panel_step, panel_row, out_row, inner, _, add, ahead, first, end = self.words
         function = _TileFunction(b.module, self.element, tile, rows)
         panel = b.udiv(column, word(function.panel))
         at = b.add(b.mul(panel_step, panel), b.urem(column, word(function.panel)))
         a, panels, out = self.pointers
-        places = [a, a_row, b.gep(panels, [at]), panel_step, b.gep(out, [column]), out_row]
+        places = [a, a_row, b.gep(panels, [at]), panel_step, panel_row, b.gep(out, [column]), out_row]
         b.call(function.function(), [*places, inner, left, add, ahead, b.sub(first, panel), b.sub(end, panel)])
         return b.add(column, word(tile.width))
 
 
+def _parts(tile: RegisterTile) -> Iterator[RegisterTile]:
+    """The tiles that columns are divided among: the first that fits, wide ones first; the last fits what the others leave."""
+    powers = [1 << n for n in range(tile.vectors.bit_length())]
+    if _registers()[1] == PANEL_BYTES:
+        yield tile
+        yield from (RegisterTile(vectors, tile.lanes, is_part=True) for vectors in powers)
+        return
+    yield from (RegisterTile(vectors, tile.lanes) for vectors in powers[:0:-1])
+    yield RegisterTile(1, tile.lanes)
+    yield RegisterTile(1, tile.lanes, is_part=True)
+
+
 class _TileFunction:
-    """Generator of the LLVM function of a tile of ``rows`` rows; a tile of one vector may have fewer columns than lanes."""
+    """Generator of the LLVM function of a tile of ``rows`` rows."""
 
     def __init__(self, module: Any, element: Any, tile: RegisterTile, rows: int) -> None:
         from llvmlite import ir
@@ -192,7 +215,7 @@ class _TileFunction:
         self.vector = ir.VectorType(element, tile.lanes)
         self.bits = 64 if element == ir.DoubleType() else 32
         self.panel = panel_width(self.bits // 8)
-        self.name = f"relayvm.product_tile.f{self.bits}.{rows}.{tile.vectors}"
+        self.name = f"relayvm.product_tile.f{self.bits}.{rows}.{tile.vectors}{'.part' * tile.is_part}"
 
     def function(self) -> Any:
         """The function: pointers and sizes in the order of ``multiply_panels``, without ``rows``."""
@@ -201,7 +224,7 @@ class _TileFunction:
         if self.name in self.module.globals:
             return self.module.globals[self.name]
         pointer, word = self.element.as_pointer(), self.word
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, pointer, *[word] * 7])
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, word, pointer, *[word] * 7])
         function = ir.Function(self.module, kind, self.name)
         function.linkage = "internal"
         function.attributes.add("noinline")
@@ -212,11 +235,12 @@ class _TileFunction:
     def _fill(self, function: Any) -> None:
         from llvmlite import ir
 
-        a, a_row, panels, panel_step, out, out_row, inner, columns, add, *fetched = function.args
+        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, add, *fetched = function.args
         blocks = {name: function.append_basic_block(name) for name in ("entry", "former", "begin", "step", "end")}
         builders = {name: ir.IRBuilder(block) for name, block in blocks.items()}
         entry = builders["entry"]
-        masks = [self._mask(entry, columns)] if self.tile.vectors == 1 else [None] * self.tile.vectors
+        firsts = [self.word(j * self.tile.lanes) for j in range(self.tile.vectors)]
+        masks = [self._mask(entry, entry.sub(columns, first)) if self.tile.is_part else None for first in firsts]
         rows_of_out = [entry.gep(out, [entry.mul(out_row, self.word(i))]) for i in range(self.rows)]
         rows_of_a = [entry.gep(a, [entry.mul(a_row, self.word(i))]) for i in range(self.rows)]
         across = [self._in_panels(entry, panels, panel_step, j) for j in range(self.tile.vectors)]
@@ -231,8 +255,9 @@ class _TileFunction:
         begin.cbranch(begin.icmp_signed(">", inner, self.word(0)), blocks["step"], blocks["end"])
         k = self._join(step, {blocks["begin"]: self.word(0)})
         sums = [self._join(step, {blocks["begin"]: value}) for value in first]
-        after = self._step(step, rows_of_a, list(zip(across, masks, strict=True)), k, sums)
-        self._fetch(step, ahead, k)
+        at = step.mul(k, panel_row)
+        after = self._step(step, rows_of_a, list(zip(across, masks, strict=True)), k, at, sums)
+        self._fetch(step, ahead, at)
         following = step.add(k, self.word(1))
         k.add_incoming(following, blocks["step"])
         for total, value in zip(sums, after, strict=True):
@@ -259,20 +284,22 @@ class _TileFunction:
             chosen.append(builder.gep(pointer, [builder.select(wanted, ahead, self.word(0))]))
         return chosen
 
-    def _fetch(self, builder: Any, ahead: list[Any], k: Any) -> None:
-        """Fetch row ``k`` of panels into the second cache; no address faults."""
+    def _fetch(self, builder: Any, ahead: list[Any], at: Any) -> None:
+        """Fetch a row of panels, which is so far from their first, into the second cache; no address faults."""
         from llvmlite import ir
 
         byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
         fetch = self._declared("llvm.prefetch.p0", _function_type(ir.VoidType(), [byte, flag, flag, flag]))
         for pointer in ahead:
-            place = builder.bitcast(builder.gep(pointer, [builder.mul(k, self.word(self.panel))]), byte)
+            place = builder.bitcast(builder.gep(pointer, [at]), byte)
             builder.call(fetch, [place, flag(0), flag(2), flag(1)])  # a read, into the second cache, of data
 
-    def _step(self, builder: Any, rows_of_a: list[Any], across: list[Any], k: Any, sums: list[Any]) -> list[Any]:
-        """One step along the inner axis: the sums after it.  ``across``: pointers to vectors of panels, and their masks."""
+    def _step(self, builder: Any, rows_of_a: list[Any], across: list[Any], k: Any, at: Any, sums: list[Any]) -> list[Any]:
+        """One step along the inner axis: the sums after it.
+
+        ``across``: pointers to vectors of panels, and their masks; ``at``: the row of the panels, from their first.
+        """
         vectors = self.tile.vectors
-        at = builder.mul(k, self.word(self.panel))
         row = [self._load(builder, builder.gep(pointer, [at]), 0, mask) for pointer, mask in across]
         kind = _function_type(self.vector, [self.vector] * 3)
         fma = self._declared(f"llvm.fma.{self._suffix}", kind)

@@ -18,12 +18,12 @@ MACHINES = {"neon": (32, 16, False), "sse": (16, 16, True), "avx": (16, 32, True
 
 CALL = """
 def f(
-    a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, out, n_out, out_at, out_row, rows, inner, columns, add, ahead,
-    first, end,
+    a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, panel_row, out, n_out, out_at, out_row, rows, inner, columns,
+    add, ahead, first, end,
 ):
     x, y, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
     multiply_panels(
-        x, a_at, a_row, y, panel_at, panel_step, z, out_at, out_row, rows, inner, columns, add, ahead, first, end
+        x, a_at, a_row, y, panel_at, panel_step, panel_row, z, out_at, out_row, rows, inner, columns, add, ahead, first, end
     )
     return 0
 """
@@ -34,9 +34,11 @@ def machine_code(monkeypatch: pytest.MonkeyPatch, machine: str, dtype: str) -> A
     monkeypatch.setattr(product_tile, "_registers", lambda: MACHINES[machine])
     code = compiled(python_function(CALL.format(dtype=dtype), multiply_panels=multiply_panels))
 
-    def multiply(a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, step: int, out: Any, out_at: int, *rest: int) -> None:
+    def multiply(
+        a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, step: int, row: int, out: Any, out_at: int, *rest: int
+    ) -> None:
         places = [word for x, at in ((a, a_at), (panels, panel_at), (out, out_at)) for word in (x.ctypes.data, x.size, at)]
-        code(*places[:3], a_row, *places[3:6], step, *places[6:], *rest)
+        code(*places[:3], a_row, *places[3:6], step, row, *places[6:], *rest)
 
     return multiply
 
@@ -64,6 +66,7 @@ def test_a_tile_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtyp
                         panels,
                         width,
                         (inner + 1) * width,
+                        width,
                         found,
                         most + 3 + 2,
                         most + 3,
@@ -82,6 +85,17 @@ def test_a_tile_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtyp
                     np.testing.assert_array_equal(found[outside], before[outside])
 
 
+def test_a_matrix_by_rows_is_multiplied_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(-9, 9, (5, 7)).astype("float32"), rng.integers(-9, 9, (7, 90)).astype("float32")
+    for machine in MACHINES:
+        multiply = machine_code(monkeypatch, machine, "float32")
+        for columns in (64, 50, 33, 17, 3):
+            found = np.zeros((5, columns), "float32")
+            multiply(a, 0, 7, b, 90 - columns, 16, 90, found, 0, columns, 5, 7, columns, 0, 0, 4, 4)
+            np.testing.assert_array_equal(found, a @ b[:, 90 - columns :])
+
+
 def test_registers_hold_every_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     for registers, nbytes, from_memory in MACHINES.values():
         monkeypatch.setattr(product_tile, "_registers", lambda of=(registers, nbytes, from_memory): of)
@@ -95,6 +109,6 @@ def test_the_plain_form_is_the_same_product(monkeypatch: pytest.MonkeyPatch) -> 
     rng, multiply = np.random.default_rng(1), machine_code(monkeypatch, "avx", "float32")
     a, panel = rng.integers(-9, 9, (3, 4)).astype("float32"), rng.integers(-9, 9, (4, 64)).astype("float32")
     found, plain = np.ones((2, 3, 50), "float32")
-    multiply(a, 0, 4, panel, 0, 4 * 16, found, 0, 50, 3, 4, 50, 1, 64, 0, 4)
-    multiply_panels(a, 0, 4, panel, 0, 4 * 16, plain, 0, 50, 3, 4, 50, 1, 64, 0, 4)
+    multiply(a, 0, 4, panel, 0, 4 * 16, 16, found, 0, 50, 3, 4, 50, 1, 64, 0, 4)
+    multiply_panels(a, 0, 4, panel, 0, 4 * 16, 16, plain, 0, 50, 3, 4, 50, 1, 64, 0, 4)
     np.testing.assert_array_equal(found, plain)
