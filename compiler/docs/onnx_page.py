@@ -29,10 +29,14 @@ stored tensor, or a computation from stored tensors and known sizes.
 A sequence is a tuple: its length, and the positions of insertions, must be known at import. Whether an optional has a value
 must be known, too. A result that is a sequence is a tuple of tensors.
 
+A type that the model declares for a value must be the type of the value: dtype, rank and known sizes. Declared types are not
+read where `shape=` or `dtype=` replace those of the inputs. Data shorter than the window of a convolution or a pool are refused.
+
 `relay.frontend.OnnxBackend` is a backend of `onnx.backend.base`: ONNX's own suite runs on it (`python -m tests.onnx`). None of
 its results is wrong, on `cpu` and on `sim`. [expectations.py](../tests/onnx/suite/expectations.py) lists each case that does
 not run, with the reason; `core` are the cases of the standard's operators on tensors of common dtypes, without training, random
-numbers, images, sequences and optionals.
+numbers, images, sequences and optionals. `python -m tests.onnx --sizes` compares the cases of `core` at other sizes with ONNX's
+reference; [exceptions.py](../tests/onnx/suite/exceptions.py) has the reason of each difference.
 
 | cases of onnx 1.23 | number | run |
 |---|---|---|
