@@ -9,7 +9,7 @@ Per operator and dtype of its main input, at sizes of 0, 1, odd ones and about 1
 On ``cuda``, where a compiler takes seconds a kernel, the first dtype with ``?`` sizes, fused; with
 ``RELAYVM_TEST_DEVICES=cuda`` all of the above.
 
-Kernels with ``?`` sizes and the recipe's own attributes are optimized as in the product, other kernels are not (``optimized``).
+Kernels of the first dtype with ``?`` sizes are optimized as in the product, other kernels are not (``optimized``).
 
 Dtypes: all that the operator supports; of operators that only move elements, or whose kernel is slow to compile, one for
 each width and kind (``by_width`` of its recipe).  One program serves all sizes that are not static, so each kernel is compiled
@@ -108,7 +108,6 @@ def test_first_dtype(op: Op, record_property: Any) -> None:
     record_property("every_op", (op.name, [dtype], check_calls(op, calls_of(op, dtype), REST)))
 
 
-@pytest.mark.optimized
 @pytest.mark.extensive
 @pytest.mark.parametrize("op", operators(), ids=_ids)
 def test_dtypes(op: Op, record_property: Any) -> None:

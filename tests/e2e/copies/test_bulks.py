@@ -50,8 +50,7 @@ def check_waits(exe: relay.Executable, args: list[Any]) -> int:
     return len(reads)
 
 
-@pytest.mark.parametrize("place", ["on", "off"])
-@pytest.mark.parametrize("mode", ["input", "op"])
+@pytest.mark.parametrize(("mode", "place"), [("input", "on"), ("op", "off")])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
 @pytest.mark.extensive(mode=["input"], place=["on"], target=["sim"])

@@ -20,6 +20,7 @@ from relayvm.ops.native import memory
 from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit import library_calls
+from relayvm.ops.native.jit.native_compiler import kernel_levels
 from relayvm.ops.native.object_layout import TENSOR
 from relayvm.ops.native.threads import team
 from relayvm.ops.strategy.choice import resolve_implementation
@@ -106,7 +107,7 @@ def call(source: KernelSource, tensors: list[np.ndarray], *, jit: bool = False, 
         table[library_calls.TABLE[library].index] = address
     argv = np.array([*(r.ctypes.data for r in records), table.ctypes.data, share.ctypes.data], np.int64)
     if jit:
-        address = kernel_store.address_of(function_of(source), "int32(int64, int64)", source.entry)
+        address = kernel_store.address_of(function_of(source), "int32(int64, int64)", source.entry, kernel_levels())
         return int(memory.call_kernel(address, argv.ctypes.data, len(tensors)))
     with memory.watch() as announce:
         for block in (argv, table, share, *records, *tensors):
