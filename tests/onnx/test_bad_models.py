@@ -222,6 +222,8 @@ MODELS: dict[str, Callable[[], Any]] = {
         m.graph.node[1].CopyFrom(node("Sqrt", [], ["y"], name="/sqrt")),
         m.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])))),
     "node_without_outputs": lambda: model_of([node("Sqrt", ["x"], [], name="/sqrt")], {"x": [1]}, ["y"]),
+    "reshape_without_outputs": lambda: model_of([node("Cast", ["x"], ["s"], to=TensorProto.INT64),
+                                                 node("Reshape", ["x", "s"], [], name="/reshape")], {"x": ["n"]}, ["s"]),
     "value_of_another_dtype": lambda: declaring(TensorProto.INT32, ["n", 4]),
     "value_of_another_rank": lambda: declaring(TensorProto.FLOAT, [4]),
     "value_of_another_size": lambda: declaring(TensorProto.FLOAT, ["n", 5]),

@@ -226,3 +226,9 @@ def test_n_grams_that_cannot_be_counted() -> None:
             assert message in refusal(model, dtype="int64")
         else:
             relay.frontend.from_onnx(model, dtype="int64")  # without TFIDF or IDF the weights are not used
+
+
+def test_one_axis_may_be_a_scalar_at_run_time() -> None:
+    nodes = [helper.make_node("Cast", ["a"], ["axis"], to=TensorProto.INT64), helper.make_node("ReduceSum", ["x", "axis"], ["y"])]
+    mod, _ = relay.frontend.from_onnx(model_of(nodes, {"x": ["n", 3], "a": []}, ["y"]))
+    assert "sum" in mod.astext()

@@ -152,6 +152,7 @@ def _by_input(reduction: Reduction) -> Callable[[Node, Expr, Expr | None], Expr]
 def _at_run_time(node: Node, x: Expr, axes: Expr, reduction: Reduction) -> Expr:
     """The reduction over axes that are known at run time; of a number of axes that is, none may be all."""
     rank, kept = node.rank(x), bool(node.attr("keepdims", 1))
+    axes = axes if node.rank(axes) else node.bind(relay.reshape(axes, [1]))
     count = node.sizes(axes)[0]
     if not kept:
         axes, count = measured(node, axes, "axes", removed_axes(node, rank))
