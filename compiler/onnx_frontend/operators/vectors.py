@@ -41,7 +41,8 @@ def measured(node: Node, vector: Expr, what: str, declared: int | None) -> tuple
     if len(sizes) < 2 and None not in sizes:
         return vector, math.prod(n for n in sizes if n is not None)
     if len(sizes) > 1 or declared is None or declared < 0:
-        help = f"declare the shape of {next(iter(node.outputs), 'the result')!r} in the model: sizes may be names, their number is the rank"
+        name = repr(node.outputs[0]) if node.outputs else "the result"
+        help = f"declare the shape of {name} in the model: sizes may be names, their number is the rank"
         message = f"the length of {what} must be known at import, for the rank of the result depends on it"
         raise node.error(message, None if len(sizes) > 1 else help)
     return node.bind(relay.reshape(vector, [declared])), declared
