@@ -76,7 +76,7 @@ def test_two_sorts_in_a_row_share_a_storage(target: str) -> None:
 
 
 def test_the_workspace_of_a_convolution_lies_over_dead_values() -> None:
-    mod = planned(CONVOLUTION, fuse="off")
+    mod = planned(CONVOLUTION, fuse="off", **{"impl.nn.conv2d": "im2col"})
     ((storage, offset),) = workspaces(mod).values()
     ((room, launch),) = [(c.args[-1], c) for _, c in calls(mod, machine_ops.INVOKE_OP) if c.attrs.workspace]
     tensors = {v.name: (c.args[0], c.attrs.offset, v) for v, c in calls(mod, machine_ops.ALLOC_TENSOR)}
