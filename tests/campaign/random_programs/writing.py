@@ -12,7 +12,14 @@ def body(program: Program, ways: tuple[Way, ...], other: dict[str, np.ndarray] |
     """Lines that fail while the finding is there: each way gives numpy's results, and all ways the same of ``other`` inputs."""
     names = [n for n in program.inputs() if not (n in program.constants and not program.values[n].array.ndim)]
     constants = list(bound(program))
-    lines = ["import numpy as np", "from numpy import inf, nan  # noqa: F401", "", "import relayvm as relay"]
+    lines = [
+        "import contextlib",
+        "",
+        "import numpy as np",
+        "from numpy import inf, nan  # noqa: F401",
+        "",
+        "import relayvm as relay",
+    ]
     lines += ["from relayvm.ops.core.tensor_types import numpy_dtype", ""]
     lines += ['text = r"""', *text_of(program).strip().splitlines(), '"""']
     lines += ["inputs = {", *(f"    {n!r}: {literal(program.values[n].array)}," for n in names), "}"]
@@ -25,7 +32,10 @@ def body(program: Program, ways: tuple[Way, ...], other: dict[str, np.ndarray] |
     lines += ["]:", "    exe = relay.compile(text, target=target, params=constants, **config)"]
     lines += ["    vm = relay.VirtualMachine(exe)"]
     if other is not None:
-        lines += ["    found.append([np.array(x.numpy()) for x in vm.run(**other)])"]
+        lines += ["    with contextlib.suppress(relay.RelayError):  # the other sizes may not fit each other"]
+        lines += ["        found.append([np.array(x.numpy()) for x in vm.run(**other)])"]
+        lines += ["    with contextlib.suppress(relay.RelayError):  # work that fails may be found by the next run"]
+        lines += ["        [np.array(x.numpy()) for x in vm.run(**inputs)]"]
     lines += ["    for given in donations:"]
     lines += ["        results = vm.run(**{n: np.array(x) for n, x in inputs.items()}, **given)"]
     lines += ["        for x, y in zip(results, wanted, strict=True):"]
