@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import functools
 import re
 import subprocess
 import sys
@@ -65,6 +66,12 @@ def imports(tree: ast.Module) -> Iterator[Import]:
             yield Import(node.level, node.module, node.lineno, node not in lazy)
 
 
+@functools.cache
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a file, which several rules walk."""
+    return ast.parse(text)
+
+
 def source_files(root: Path) -> list[Path]:
     """The package's own files: the root's and the four layers'."""
     return sorted([*root.glob("*.py"), *(f for layer in LAYERS for f in (root / layer).rglob("*.py"))])
@@ -75,7 +82,7 @@ def broken_rules(path: str, text: str) -> list[str]:
     bad = []
     parts = path.split("/")
     layer = parts[0] if len(parts) > 1 else None
-    for i in imports(ast.parse(text)):
+    for i in imports(parsed(text)):
         place = f"{path}:{i.line}"
         if i.level == 0:
             if i.top == "relayvm" or i.top in LAYERS:
@@ -162,7 +169,7 @@ def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {name: set() for name in names}
     for path, text in texts.items():
         name, parts = module_name(path), path.split("/")
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 source = ".".join([*parts[: len(parts) - node.level], *(node.module.split(".") if node.module else [])])
                 targets = {f"{source}.{alias.name}".lstrip(".") for alias in node.names}
@@ -224,7 +231,7 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     used = {
         i.top: f"{f.relative_to(ROOT)}:{i.line}"
         for f in source_files(ROOT)
-        for i in imports(ast.parse(f.read_text()))
+        for i in imports(parsed(f.read_text()))
         if i.level == 0 and i.top not in sys.stdlib_module_names
     }
     missing = {name: place for name, place in used.items() if name not in declared}
@@ -251,7 +258,7 @@ NAMED_TUPLE = {"_asdict", "_make", "_replace"}
 
 def foreign_private(text: str) -> set[str]:
     """The private attributes that a file reads of objects other than ``self``, and that nothing in it defines."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     defined: set[str] = set()
     for node in ast.walk(tree):
         match node:

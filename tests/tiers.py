@@ -1,7 +1,8 @@
 """Tiers of tests: ``--tier check``, ``--tier test`` and ``--tier rest``; without the option every test runs.
 
 ============  =========================================================================================================
-``check``     the tests of ``test`` that use no kernel and start no process, and those marked ``quick``
+``check``     the tests of ``test`` that use no kernel and start no process, and those marked ``quick``; of tests marked ``many``
+              one in MANY cases
 ``test``      every test that is not ``extensive``: every operator and every device; properties with a part of their examples
 ``rest``      the tests that are ``extensive``, and properties with half of their examples: ``test`` and ``rest`` are all tests
 ============  =========================================================================================================
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,9 +31,12 @@ MARKERS = (
     "drawn: draws examples without hypothesis' decorator; their number is `tiers.examples(number)`",
     "quick(**kept): in `make check`, although it uses kernels or starts a process; with arguments only the cases in which "
     "parameters have values of `kept`",
+    "many: a test with so many cases, mostly one for each operator, that `make check` has only some of them",
 )
 #: A tier draws one in so many examples of a property, and not fewer than FEWEST; a run without ``--tier`` draws all.
 PART, FEWEST = {"check": 20, "test": 5, "rest": 2}, 10
+#: ``check`` has one in so many cases of a test that is marked ``many``.
+MANY = 4
 #: In pytest's cache: for each file a hash of its text, and the tests that were skipped.
 SKIPPED = "relayvm/skipped_by_check"
 #: Audit events that exclude a test from ``check``.
@@ -92,13 +97,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out the tests of other tiers."""
     tier = config.getoption("--tier")
     skipped = _known(config) if tier == "check" else set()
-    kept = [i for i in items if _belongs(tier, i) and (i.nodeid not in skipped or _quick(i))]
+    left_out = skipped | _surplus(items) if tier == "check" else skipped
+    kept = [i for i in items if _belongs(tier, i) and (i.nodeid not in left_out or _quick(i))]
     for item in kept:
         _draw_fewer(item)
     if len(kept) < len(items):
         chosen = set(kept)
         config.hook.pytest_deselected(items=[i for i in items if i not in chosen])
         items[:] = kept
+
+
+def _surplus(items: list[pytest.Item]) -> set[str]:
+    """The cases of tests marked ``many`` that ``check`` leaves out: all but one in MANY, of each test from its first on."""
+    numbers: Counter[str] = Counter()
+    surplus = set[str]()
+    for item in items:
+        if item.get_closest_marker("many") is not None:
+            test = item.nodeid.partition("[")[0]
+            if numbers[test] % MANY:
+                surplus.add(item.nodeid)
+            numbers[test] += 1
+    return surplus
 
 
 def _belongs(tier: str | None, item: pytest.Item) -> bool:

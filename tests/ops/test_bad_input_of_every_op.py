@@ -29,6 +29,8 @@ from .every_op.program import Compiled, Mode
 from .every_op.recipe import Call, call, dtypes_of, flags_of, operators, recipe_of, refused_dtypes, regroup
 from .wrong_calls import other_attributes, other_dtypes, other_ranks, other_sizes, other_values
 
+pytestmark = pytest.mark.many
+
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: op.name)
 LOCAL = tuple(d for d in DEVICES if d != "cuda") or DEVICES
 

@@ -25,6 +25,8 @@ from .fused.run_group import call
 from .opaque import opaque_kernels
 from .refusals import INTEGER
 
+pytestmark = pytest.mark.many
+
 #: The error bound relative to the largest exact result: some units in the last place.
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 4e-6, "float64": 1e-13}
 #: float16 and bfloat16 are rounded once, at the end: half a unit in the last place, and what float32 lost before.

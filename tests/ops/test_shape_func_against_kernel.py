@@ -23,6 +23,8 @@ from .every_op import all_recipes  # noqa: F401  (declares)
 from .every_op.drawing import Draw
 from .every_op.recipe import Call, dtypes_of, flags_of, group_of, known_shapes, operators, recipe_of
 
+pytestmark = pytest.mark.many
+
 EXAMPLES = 60
 
 

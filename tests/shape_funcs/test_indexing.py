@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ..arrays import ints
 from .against_numpy import FULL_SHAPES, SHAPES, SIZES, axis, case, f32, one, scalar
 
+pytestmark = pytest.mark.many
+
 LIMITS = st.integers(-8, 8) | st.sampled_from([2**63 - 1, 2**31 - 1, -(2**63), -(2**31)])
 
 

@@ -17,6 +17,8 @@ from relayvm.compiler.docs.relay_names import RelayName, relay_names
 from relayvm.compiler.text.attributes import attributes
 from relayvm.ops.core.op import REGISTRY, Op
 
+pytestmark = pytest.mark.many
+
 EMPTY = inspect.Parameter.empty
 
 

@@ -21,6 +21,8 @@ from relayvm.shape_funcs.symbolic.dim import const
 
 from ...ops.fused.run_group import evaluate, one_call
 
+pytestmark = pytest.mark.many
+
 _ROUNDING = (FLOOR, CEIL, TRUNC, ROUND)
 #: The operators that the rules of an operator match in its operand.
 _NEIGHBOURS: dict[Op, tuple[Op, ...]] = {ABS: (NEGATIVE,), **dict.fromkeys(_ROUNDING, _ROUNDING)}

@@ -21,6 +21,8 @@ from relayvm.ops.core.op import Op
 
 from .generated_programs import run, same, typed
 
+pytestmark = pytest.mark.many
+
 
 def operators(mod: IRModule, name: str = "main") -> list[str]:
     """The operators of a function's calls, in order, without those of the shapes' arithmetic."""

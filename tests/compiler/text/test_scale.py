@@ -12,6 +12,8 @@ import relayvm as relay
 
 from ...programs import HEADER
 
+pytestmark = pytest.mark.many
+
 DEPTH = 30_000
 LISTS = "type List { Cons(float32, List), Nil }\n"
 

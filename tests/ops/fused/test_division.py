@@ -23,6 +23,8 @@ from .row_groups import kernels
 from .run_group import compiled, evaluate, group_of, plain
 from .test_loops import fused, node, params, programs
 
+pytestmark = pytest.mark.many
+
 PARTS = (1, 2, 3, 7, 12)
 
 

@@ -16,6 +16,8 @@ from relayvm.ops.native.status import DIVISION_BY_ZERO
 
 from .run_group import call, compiled, evaluate, one_call
 
+pytestmark = pytest.mark.many
+
 #: Without the dtypes that only store: see test_halves.
 DTYPES = tuple(d for d in tensor_types.DTYPES if d not in HALVES)
 FLOATS = tuple(filter(is_float, DTYPES))

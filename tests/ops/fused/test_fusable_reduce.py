@@ -13,6 +13,8 @@ from relayvm.ops.native.status import EMPTY_REDUCTION
 
 from .run_group import call, compiled, evaluate, one_call, plain
 
+pytestmark = pytest.mark.many
+
 SHAPES = [(), (1,), (7,), (2, 3), (3, 1, 4), (2, 2, 3, 2)]
 FOLDS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "mean": np.mean, "variance": np.var}
 LOGIC = {"all": np.all, "any": np.any}

@@ -22,6 +22,8 @@ from relayvm.shape_funcs.symbolic.registry import ShapeError
 from ..fused.run_group import call, compiled, evaluate, one_call, plain
 from .pictures import affine, resized, sampled
 
+pytestmark = pytest.mark.many
+
 MODES = (
     "half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn",
     "tf_crop_and_resize",

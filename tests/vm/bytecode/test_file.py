@@ -29,6 +29,8 @@ from relayvm.vm.diagnostics.source import ConfigError, ExecutableFormatError, Fi
 
 from .executables import all_executables, by_hand, compiled, executable, function, with_constants
 
+pytestmark = pytest.mark.many
+
 HEAD, CHECKSUM = 40, 64
 NAMES = sorted(all_executables())
 

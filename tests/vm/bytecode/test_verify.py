@@ -22,6 +22,8 @@ from relayvm.vm.diagnostics.source import ExecutableFormatError, SourceText
 
 from .executables import F32, all_executables, executable, exp_group, function
 
+pytestmark = pytest.mark.many
+
 EXECUTABLES = all_executables()
 NAMES = sorted(EXECUTABLES)
 
