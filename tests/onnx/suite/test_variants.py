@@ -101,6 +101,7 @@ def test_every_exception_is_of_a_case() -> None:
         assert all(any(re.fullmatch(c.partition(r"\[")[0], n) for n in names) for c in e.cases), e.why
 
 
+@pytest.mark.extensive
 def test_the_variants_themselves(by_name: dict[str, Case]) -> None:
     sizes = [d for i in symbolic(by_name["test_add"]).model.graph.input for d in i.type.tensor_type.shape.dim]
     assert len({d.dim_param for d in sizes}) == 6 and not any(d.dim_value for d in sizes)
