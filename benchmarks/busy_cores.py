@@ -4,8 +4,9 @@
     python benchmarks/busy_cores.py [--threads 2] [--busy 2] [--rounds 31] [--texts 1] [--words 32] [--most-times 1.3]
 
 The encoder of ``examples/transformer_encoder.py`` has 12 layers here.  All sides run in turn, call by call, with a
-pause before each call.  ``--busy`` processes that only compute are started for the second table.  Exit code 1: in that table
-the median with several threads is more than ``--most-times`` the median with one thread.
+wait before each call until the threads of the previous one sleep.  ``--busy`` processes that only compute are started for
+the second table.  Exit code 1: in that table the median with several threads is more than ``--most-times`` the median with one
+thread.
 """
 
 # ruff: noqa: E402
@@ -16,12 +17,10 @@ import os
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.pop(_threads, None)  # as a user has it
 
-import contextlib
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -29,6 +28,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+from other_work import busy, wait_for_idle_threads
 
 import relayvm as relay
 from relayvm.ops.native.threads import team
@@ -39,8 +39,6 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 import transformer_encoder as encoder
 
-#: The pause before each call: threads of the previous call become idle.
-PAUSE_S = 0.01
 Run = Callable[[], np.ndarray]
 
 
@@ -119,24 +117,11 @@ def theirs(words: np.ndarray, model: bytes, n: int) -> Run:
 # ---- the tables --------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def busy(n: int) -> Iterator[None]:
-    """Keep ``n`` processes computing inside the block."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
-    try:
-        time.sleep(1)
-        yield
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-
-
 def timed(sides: dict[str, Run], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each call, all sides in turn: A B C, C B A, ..."""
     took: dict[str, list[float]] = {name: [] for name in sides}
     for name in in_turn(sides, rounds):
-        time.sleep(PAUSE_S)
+        wait_for_idle_threads()
         began = time.perf_counter()
         sides[name]()
         took[name].append((time.perf_counter() - began) * 1e3)

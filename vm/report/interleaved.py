@@ -50,15 +50,24 @@ def in_turn(names: Iterable[str], rounds: int) -> Iterator[str]:
         order.reverse()
 
 
-def measure(contestants: Contestants, rounds: int = 15, sample_seconds: float = 0.02) -> dict[str, Timing]:
+def measure(
+    contestants: Contestants, rounds: int = 15, sample_seconds: float = 0.02, settle: Callable[[], object] | None = None
+) -> dict[str, Timing]:
     """Time each function ``rounds`` times, in turn; the timings by name.
 
-    A sample is a batch of calls of at least ``sample_seconds``.
+    A sample is a batch of calls of at least ``sample_seconds``.  ``settle`` is called before each sample and ends the effects of
+    the previous one; a call that is not timed follows it.
     """
-    timers = {name: timeit.Timer(run) for name, run in contestants.items()}
-    calls = {name: calls_for(run, sample_seconds) for name, run in contestants.items()}
+    timers, calls = {name: timeit.Timer(run) for name, run in contestants.items()}, {}
+    for name, run in contestants.items():
+        if settle is not None:
+            settle()
+        calls[name] = calls_for(run, sample_seconds)
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     for name in in_turn(contestants, rounds):
+        if settle is not None:
+            settle()
+            contestants[name]()
         samples[name].append(timers[name].timeit(calls[name]) / calls[name] * 1e9)
     return {name: _timing(s, calls[name]) for name, s in samples.items()}
 
