@@ -151,11 +151,12 @@ class _Scatter:
         return assembly.source()
 
     def begin(self, assembly: Assembly) -> None:
-        """Add the kernel that initialises the result before any update."""
+        """Add the kernel that initialises the result before any update; nothing to do where the result is written over the data."""
         total = product(self.out.shape)
         line = f"out[at] = data_at(data, {'at' if self.data.shape else '0'});"
         parameters = (reads("data", self.data), writes("out", self.out), size("total", total))
-        assembly.kernel("begin", _THREADS, parameters, _EACH.format(threads=_THREADS, count="total", body=line))
+        body = "  if (data == out) return;" + _EACH.format(threads=_THREADS, count="total", body=line)
+        assembly.kernel("begin", _THREADS, parameters, body)
         assembly.launch("begin", blocks(total, _THREADS))
 
     def order(self, places: Parameter, ordered: Parameter) -> Order:

@@ -8,7 +8,7 @@ import pytest
 from relayvm.ops.native.status import BAD_VALUE, INDEX_OUT_OF_RANGE, OK
 
 from ..opaque import opaque_kernels
-from .on_gpu import run
+from .on_gpu import run, run_over_rows
 
 
 def same(name, inputs, known=(), schedules=(0, 1), **attributes):
@@ -62,6 +62,13 @@ def test_scatter_nd(mode):
     indices = np.stack([rng.integers(-3, 3, (5, 3)), rng.integers(-4, 4, (5, 3))])
     same("scatter_nd", [data, indices, updates], known=(0, 1, 2), mode=mode)
     same("scatter_nd", [data, np.zeros((0, 2), int), np.stack([data, -data])], known=(0, 1, 2), mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["update", "add"])
+def test_rows_written_in_place_are_the_only_ones_accessed(mode):
+    cache, row = np.ones((3, 5), "float32"), np.full((1, 5), 2, "float32")
+    wanted = cache + (row if mode == "add" else row - 1) * np.array([[0], [0], [1]], "float32")
+    np.testing.assert_array_equal(run_over_rows("scatter_nd", [cache, np.array([[2]]), row], 1000, mode=mode), wanted)
 
 
 def test_points():
