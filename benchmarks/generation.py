@@ -7,11 +7,12 @@ relayvm      examples/text_generation.relay: one call writes all tokens
 onnxruntime  a graph of one step, driven from Python; the caches are its inputs and results and never become numpy arrays
 torch        eager mode, driven from Python; a cache with room for all tokens, written in place
 
-A time is that of one token: of the 64 tokens after a context, without the prompt.  That of relayvm is the difference of two
-calls, one of which writes a single token.  All write the same most likely tokens, or there is no benchmark.
+A time is that of one token: of half as many tokens as the context has, in whose middle is the context, without the prompt.  That
+of relayvm is the difference of two calls, one of which writes a single token.  All write the same most likely tokens, or there is
+no benchmark.
 
-rest   the time of a token without its attention, which is measured by itself at the same context; the goal is that it is the same
-       within a tenth at all contexts
+rest   the time of a token without its attention, which is measured by itself at the same context with its bias; the goal is that
+       it is the same within a tenth at all contexts
 The bytes allocated per token are those of all tensors; a cache is allocated only where it doubles.
 """
 
@@ -37,17 +38,16 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.vm.report.interleaved import in_turn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 from generation_peers import OnnxPeer, TorchPeer
-from text_generation import arguments, as_text, compiled, load
+from text_generation import HERE, LAYERS, arguments, as_text, compiled, load
 
-OURS = "relayvm"
+OURS, PROGRAM = "relayvm", HERE / "text_generation.relay"
 PEERS = {"onnxruntime": OnnxPeer, "torch": TorchPeer}
-#: Tokens that are timed, and the goals: times faster than the better peer at the context, and the most that the rest may differ.
-TOKENS, GOAL, AT, FLAT = 64, 2.0, 512, 0.1
+#: The goals: times faster than the better peer at the context, and the most that the rest may differ.
+GOAL, AT, FLAT = 2.0, 512, 0.1
 
 Write = Callable[[], Sequence[int]]
 
@@ -69,62 +69,94 @@ class Ours:
         tokens: list[int] = self.vm.run(**arguments([prompt], limit, stop=-1)).numpy()[0].tolist()
         return tokens
 
-    def seconds(self, prompt: str) -> tuple[float, list[int]]:
-        """Seconds for TOKENS tokens, and the tokens, one more."""
+    def seconds(self, prompt: str, count: int) -> tuple[float, list[int]]:
+        """Seconds for ``count`` tokens, and the tokens, one more."""
         began = time.perf_counter()
         self.written(prompt, 1)
         between = time.perf_counter()
-        tokens = self.written(prompt, TOKENS + 1)
+        tokens = self.written(prompt, count + 1)
         return time.perf_counter() - between - (between - began), tokens
 
 
-def attention_seconds(context: int, layers: int = 3, heads: int = 4, width: int = 32) -> Callable[[], float]:
-    """A function that measures the attention of a token: of one query to ``context`` rows in every layer."""
-    kinds = "%q: Tensor[(1, 1, ?h, ?d), float32], %k: Tensor[(?n, 1, ?h, ?d), float32], %v: Tensor[(?n, 1, ?h, ?d), float32]"
-    text = f'#[version = "0.0.5"]\ndef @main({kinds}, %b: Tensor[(1, ?h, 1, ?n), float32]) {{ nn.attention(%q, %k, %v, %b) }}'
-    vm = relay.VirtualMachine(relay.compile(text))
-    rng = np.random.default_rng(0)
+#: The attention of a token in every layer, with the bias of the program's scores.
+ATTENTION = """
+def @attend(%starts: Tensor[(1), int64], %n: int64, %q: Tensor[(1, 1, 4, 32), float32], {caches}) {{
+  let %bias = @bias(%starts, arange(0i64, %n, 1i64, dtype="int64"), arange(%n - 1i64, %n, 1i64, dtype="int64"));
+  {sum}
+}}
+"""
+
+
+def attention_seconds(context: int, count: int) -> Callable[[], float]:
+    """A function that measures the attention of a token: of one query to ``context`` rows in every layer, ``count`` times."""
+    layers = [(f"%k{n}", f"%v{n}") for n in range(LAYERS)]
+    caches = ", ".join(f"{name}: Tensor[(?n, 1, 4, 32), float32]" for pair in layers for name in pair)
+    total = " + ".join(f"nn.attention(%q, {k}, {v}, %bias, scale=0.1767767)" for k, v in layers)
+    module = relay.parse(PROGRAM.read_text() + ATTENTION.format(caches=caches, sum=total))
+    module["main"] = module["attend"]
+    vm, rng = relay.VirtualMachine(relay.compile(module)), np.random.default_rng(0)
+
+    def random(*shape: int) -> np.ndarray:
+        lines = np.empty(int(np.prod(shape)) + 16, np.float32)  # on a cache line, as in the program
+        first = -lines.ctypes.data % 64 // 4
+        out = lines[first : first + int(np.prod(shape))].reshape(shape)
+        out[...] = rng.normal(size=shape)
+        return out
 
     def inputs(n: int) -> list[np.ndarray]:
-        shapes = (1, 1, heads, width), (n, 1, heads, width), (n, 1, heads, width), (1, heads, 1, n)
-        return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+        return [np.zeros(1, np.int64), np.array(n), random(1, 1, 4, 32), *(random(n, 1, 4, 32) for _ in range(2 * LAYERS))]
 
-    # the caches of every layer, as in the program: one layer's alone would stay in the first cache
-    all_layers, none = [inputs(context) for _ in range(layers)], inputs(0)
+    all_layers, none = inputs(context), inputs(0)
 
-    def measured() -> float:
+    def timed(given: list[np.ndarray]) -> float:
         began = time.perf_counter()
-        for _ in range(TOKENS):
-            for given in all_layers:
-                vm.run(*given)
-        between = time.perf_counter()
-        for _ in range(TOKENS * layers):
-            vm.run(*none)
-        return (between - began - (time.perf_counter() - between)) / TOKENS
+        for _ in range(count):
+            vm.run(*given)
+        return time.perf_counter() - began
 
-    return measured
+    return lambda: (timed(all_layers) - timed(none)) / count
 
 
-def of_context(context: int, machines: dict[str, Any], rounds: int) -> dict[str, Any]:
-    """The figures of one context."""
-    prompt, ours = prompt_of(context), machines[OURS]
-    attention = attention_seconds(context + TOKENS // 2)
-    samples: dict[str, list[float]] = {name: [] for name in machines} | {"attention": []}
-    texts = {name: machine.seconds(prompt)[1] for name, machine in machines.items()}  # warm
-    for name in in_turn(samples, rounds):
-        seconds = attention() if name == "attention" else machines[name].seconds(prompt)[0] / TOKENS
-        samples[name].append(seconds * 1e6)
-    for name, tokens in texts.items():
-        if tokens != texts[OURS]:
-            raise SystemExit(f"{name} writes {as_text(np.array(tokens))!r}, {OURS} {as_text(np.array(texts[OURS]))!r}")
-    before = []
-    for limit in (1, TOKENS + 1):
-        started = ours.vm.counters["alloc_bytes"]
-        ours.written(prompt, limit)
-        before.append(ours.vm.counters["alloc_bytes"] - started)
-    times = {name: (statistics.median(s), min(s), max(s)) for name, s in samples.items()}
-    rest = statistics.median(a - b for a, b in zip(samples[OURS], samples["attention"], strict=True))
-    return {"context": context, "us": times, "rest": rest, "alloc": (before[1] - before[0]) // TOKENS}
+class Context:
+    """The subjects at one context: how each takes its time, and the samples."""
+
+    def __init__(self, context: int, machines: dict[str, Any]) -> None:
+        self.context, self.count, self.machines = context, context // 2, machines
+        self.prompt = prompt_of(context - self.count // 2)
+        self.attention = attention_seconds(context, self.count)
+        self.samples: dict[str, list[float]] = {name: [] for name in machines} | {"attention": []}
+        texts = {name: machine.seconds(self.prompt, self.count)[1] for name, machine in machines.items()}  # warm
+        for name, tokens in texts.items():
+            if tokens != texts[OURS]:
+                raise SystemExit(f"{name} writes {as_text(np.array(tokens))!r}, {OURS} {as_text(np.array(texts[OURS]))!r}")
+
+    def sample(self, name: str) -> None:
+        """Take a sample: microseconds per token."""
+        seconds = (
+            self.attention() if name == "attention" else self.machines[name].seconds(self.prompt, self.count)[0] / self.count
+        )
+        self.samples[name].append(seconds * 1e6)
+
+    def row(self) -> dict[str, Any]:
+        """The figures."""
+        ours, allocated = self.machines[OURS], []
+        for limit in (1, self.count + 1):
+            before = ours.vm.counters["alloc_bytes"]
+            ours.written(self.prompt, limit)
+            allocated.append(ours.vm.counters["alloc_bytes"] - before)
+        times = {name: (statistics.median(s), min(s), max(s)) for name, s in self.samples.items()}
+        rest = statistics.median(a - b for a, b in zip(self.samples[OURS], self.samples["attention"], strict=True))
+        return {"context": self.context, "us": times, "rest": rest, "alloc": (allocated[1] - allocated[0]) // self.count}
+
+
+def measured(contexts: Sequence[int], machines: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
+    """The figures of the contexts, all of which are measured in turn: the speed of a computer changes within seconds."""
+    subjects = [Context(context, machines) for context in contexts]
+    for _ in range(rounds):
+        for subject in subjects:
+            for name in subject.samples:
+                subject.sample(name)
+    return [subject.row() for subject in subjects]
 
 
 def main() -> int:
@@ -141,7 +173,7 @@ def main() -> int:
             machines[name] = peer(importlib.import_module(name), load())
         except ImportError:
             print(f"{name}: missing (not installed)", file=sys.stderr)
-    rows = [of_context(int(context), machines, args.rounds) for context in args.contexts.split(",")]
+    rows = measured([int(context) for context in args.contexts.split(",")], machines, args.rounds)
     if args.json:
         print(json.dumps({"machine": platform.processor() or platform.machine(), "rows": rows}))
     else:

@@ -12,8 +12,6 @@ Weights = dict[str, np.ndarray]
 WIDTH = 128
 SLOPES = 4.0 ** -(np.arange(HEADS, dtype=np.float32) + 1).reshape(1, HEADS, 1, 1)
 SCALE = (WIDTH // HEADS) ** -0.5
-#: Tokens that are timed; see generation.py.
-TOKENS = 64
 
 
 def started(prompt: str) -> list[int]:
@@ -106,14 +104,14 @@ class OnnxPeer:
         self.names = [f"{part}{n}" for n in range(LAYERS) for part in "kv"]
         self.results = ["next", *(f"new_{name}" for name in self.names)]
 
-    def seconds(self, prompt: str) -> tuple[float, list[int]]:
-        """Seconds for TOKENS tokens after the first one, and the tokens."""
+    def seconds(self, prompt: str, count: int) -> tuple[float, list[int]]:
+        """Seconds for ``count`` tokens after the first one, and the tokens."""
         empty = np.zeros((1, HEADS, 0, WIDTH // HEADS), np.float32)
         caches = [self.value(empty) for _ in self.names]
         for token in started(prompt):
             following, *caches = self.step(self.value(np.array([token])), caches)
         tokens, began = [int(following.numpy()[0])], time.perf_counter()
-        for _ in range(TOKENS):
+        for _ in range(count):
             following, *caches = self.step(following, caches)
             tokens.append(int(following.numpy()[0]))
         return time.perf_counter() - began, tokens
@@ -137,16 +135,16 @@ class TorchPeer:
         self.w = {name: torch.from_numpy(value) for name, value in weights.items()}
         self.slopes = torch.from_numpy(SLOPES)
 
-    def seconds(self, prompt: str) -> tuple[float, list[int]]:
-        """Seconds for TOKENS tokens after the first one, and the tokens."""
+    def seconds(self, prompt: str, count: int) -> tuple[float, list[int]]:
+        """Seconds for ``count`` tokens after the first one, and the tokens."""
         with self.torch.inference_mode():
             given = started(prompt)
-            room = (2, LAYERS, 1, HEADS, len(given) + TOKENS, WIDTH // HEADS)
+            room = (2, LAYERS, 1, HEADS, len(given) + count, WIDTH // HEADS)
             caches = self.torch.zeros(room)
             for n, token in enumerate(given):
                 following = self.step(token, n, caches)
             tokens, began = [following], time.perf_counter()
-            for n in range(len(given), len(given) + TOKENS):
+            for n in range(len(given), len(given) + count):
                 tokens.append(self.step(tokens[-1], n, caches))
             return time.perf_counter() - began, tokens
 
