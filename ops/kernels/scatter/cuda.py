@@ -151,7 +151,7 @@ class _Scatter:
         return assembly.source()
 
     def begin(self, assembly: Assembly) -> None:
-        """Add the kernel that initialises the result before any update; nothing to do where the result is written over the data."""
+        """Add the kernel that initialises the result before any update; nothing where it is written over the data."""
         total = product(self.out.shape)
         line = f"out[at] = data_at(data, {'at' if self.data.shape else '0'});"
         parameters = (reads("data", self.data), writes("out", self.out), size("total", total))
