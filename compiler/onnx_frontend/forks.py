@@ -20,16 +20,18 @@ from .model import NodeDef
 from .node import BranchTypes, Node
 from .run_time_checks import check_lengths, literal
 from .scope import Scope, constant
+from .value_types import spread_ranks
 
 #: The most forks on one path through a graph: each may double the number of nodes.
 MAX_FORKS = 5
 
 
 class Graph(Protocol):
-    """The conversion of a graph.  ``values``: the values by name; ``forks``: the number of forks around."""
+    """The conversion of a graph.  ``values``, ``ranks``: values and declared ranks by name; ``forks``: the forks around."""
 
     scope: Scope
     values: dict[str, Expr]
+    ranks: dict[str, int]
     forks: int
 
     def value(self, name: str, span: Span | None) -> Expr:
@@ -59,6 +61,7 @@ def forked(graph: Graph, nodes: Sequence[NodeDef], outputs: Sequence[str], error
     for taken in (True, False):
         path = graph.path(Scope(graph.scope.values))
         path.values[name] = constant(np.full([1] * len(error.node.shape(condition)), taken))
+        spread_ranks([n.proto for n in nodes], path.ranks, {name: taken})
         try:
             made[taken] = path.scope, path.convert_nodes(nodes, outputs)
         except ModelError as refused:

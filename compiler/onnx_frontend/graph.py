@@ -98,7 +98,7 @@ class GraphConverter:
             try:
                 self._node(node)
             except BranchTypes as error:
-                if error.node.outputs != list(node.proto.output):
+                if error.node.outputs != list(node.proto.output) or node.proto.op_type != "If":
                     raise  # an `If` within a subgraph or function, whose rest fits no branch
                 return forked(self, nodes[at:], outputs, error)
         missing = [name for name in outputs if not self._is_defined(name)]

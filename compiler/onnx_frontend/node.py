@@ -179,16 +179,25 @@ class Node:
         value = self.constant(expr)
         if value is None:
             help = "make it a constant of the model; a rank that is known at run time only has no type"
-            raise self.error(f"{what} must be known at import, for the rank of the result depends on it", help)
+            raise self.unknown_rank(f"{what} must be known at import", "it", help)
         return value
 
     def error(self, message: str, help: str | None = None) -> ModelError:
         """The error of this node."""
         return ModelError(f"{self.label}: {message}", self.span, help=help, code=codes.Model.NODE)
 
+    def unknown_rank(self, message: str, what: str, help: str | None = None) -> UnknownRank:
+        """The error of this node whose result has a rank that ``what`` decides at run time."""
+        message = f"{self.label}: {message}, for the rank of the result depends on {what}"
+        return UnknownRank(message, self.span, help=help, code=codes.Model.NODE)
 
-class BranchTypes(ModelError):
-    """The branches of ``node`` have no common type."""
+
+class UnknownRank(ModelError):
+    """A rank that is known at run time only."""
+
+
+class BranchTypes(UnknownRank):
+    """The branches of ``node`` have no common type, or a branch has a value of unknown rank."""
 
     node: Node
 
@@ -198,6 +207,14 @@ class BranchTypes(ModelError):
         error = cls(f"{node.label}: {message}", node.span, code=codes.Model.NODE)
         error.node = node
         return error
+
+    @classmethod
+    def within(cls, node: Node, error: UnknownRank) -> BranchTypes:
+        """The error of a value in a branch of a node."""
+        found = error.diagnostics[0]
+        made = cls(found.message, found.span, help=found.help, code=codes.Model.NODE)
+        made.node = node
+        return made
 
 
 class LengthChanges(ModelError):

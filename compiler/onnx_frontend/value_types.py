@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...ops.core.tensor_types import MAX_RANK, TensorType, TupleType, Type
@@ -22,6 +22,9 @@ _UNKNOWN = -1
 #: The operators that follow reductions in the standard's function bodies, and have the rank of their first input.
 _OF_EACH_ELEMENT = frozenset(("Identity", "Cast", "CastLike", "Sqrt", "Log"))
 
+
+#: The condition that chooses a subgraph of an `If`.
+_BRANCHES = {"then_branch": True, "else_branch": False}
 
 #: The kinds of types that an input cannot have, each with a help.
 _NO_TENSOR = {
@@ -80,7 +83,13 @@ def declared_ranks(graph: Any) -> dict[str, int]:
     infos = [*getattr(graph, "value_info", ()), *(o for o in graph.output if not isinstance(o, str))]
     tensors = {i.name: i.type.tensor_type for i in infos if i.type.WhichOneof("value") == "tensor_type"}
     ranks = {name: len(t.shape.dim) for name, t in tensors.items() if t.HasField("shape")}
-    for node in reversed(graph.node):
+    spread_ranks(graph.node, ranks, {})
+    return ranks
+
+
+def spread_ranks(nodes: Sequence[Any], ranks: dict[str, int], decided: Mapping[str, bool]) -> None:
+    """Add the ranks of operands that follow from the ranks of results; ``decided``: the values of conditions, by name."""
+    for node in reversed(nodes):
         if not node.input or not node.output:
             continue
         if node.op_type in _OF_EACH_ELEMENT and node.output[0] in ranks:
@@ -88,7 +97,11 @@ def declared_ranks(graph: Any) -> dict[str, int]:
         for a in node.attribute:
             if node.op_type == "Transpose" and a.name == "perm" and len(a.ints):
                 ranks.setdefault(node.input[0], len(a.ints))
-    return ranks
+            elif node.op_type == "If" and a.name in _BRANCHES and decided.get(node.input[0]) is _BRANCHES[a.name]:
+                for result, name in zip(a.g.output, node.output, strict=False):
+                    if name in ranks:
+                        ranks.setdefault(result.name, ranks[name])
+                spread_ranks(a.g.node, ranks, decided)
 
 
 def declared_values(graph: Any) -> dict[str, Any]:

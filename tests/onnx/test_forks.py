@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,45 @@ def test_the_rest_fits_both_branches() -> None:
     for shape in (2, 1), (2, 3), (0, 1), (1, 0):
         x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
         assert prepared.run([x])[0] == -x.sum()
+
+
+def chosen_by(nodes: list[Any], x: Sequence[Any], result: Sequence[Any]) -> onnx.ModelProto:
+    """`y`: `x` without axes of size 1 if the flag `c` is set, else `x`; then ``nodes``, the last of which gives `z`."""
+    graphs = {
+        f"{name}_branch": helper.make_graph([helper.make_node(op, ["x"], [name])], name, [], [onnx.ValueInfoProto(name=name)])
+        for name, op in (("then", "Squeeze"), ("else", "Identity"))
+    }
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x), helper.make_tensor_value_info("c", TensorProto.BOOL, [])]
+    declared = [helper.make_tensor_value_info("z", TensorProto.FLOAT, result)]
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], **graphs), *nodes], "g", infos, declared)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def test_a_branch_has_a_value_of_unknown_rank() -> None:
+    prepared = relay.frontend.OnnxBackend.prepare(chosen_by([helper.make_node("Neg", ["y"], ["z"])], ["n", "m"], ["n", "m"]))
+    for shape in (2, 3), (0, 1), (1, 1):
+        x = np.ones(shape, "float32")
+        np.testing.assert_array_equal(prepared.run([x, np.array(False)])[0], -x)
+    with pytest.raises(relay.RelayError, match=r"the condition is 1 at these sizes, but .*: Squeeze .*: without axes, every size"):
+        prepared.run([np.ones((2, 3), "float32"), np.array(True)])
+    with pytest.raises(relay.RelayError, match="Squeeze .*: without axes, every size must be known at import"):
+        relay.frontend.from_onnx(chosen_by([helper.make_node("Neg", ["y"], ["z"])], ["n", "m"], ["n"]))
+
+
+def test_the_condition_of_a_fork_decides_ranks() -> None:
+    """The declared rank of the result reaches the reshape through the branch that is taken."""
+    result = [onnx.ValueInfoProto(name="w")]
+    graphs = {
+        f"{name}_branch": helper.make_graph([helper.make_node(op, inputs, ["w"])], name, [], result)
+        for name, op, inputs in (("then", "Squeeze", ["r"]), ("else", "Identity", ["r"]))
+    }
+    nodes = [helper.make_node("Reshape", ["y", "s"], ["r"]), helper.make_node("If", ["c"], ["z"], **graphs)]
+    model = chosen_by(nodes, ["n", "m"], ["a", "b", "c"])
+    model.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, ["k"]))
+    prepared = relay.frontend.OnnxBackend.prepare(model)
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    [have] = prepared.run([x, np.array(False), np.array([3, 1, 2])])
+    np.testing.assert_array_equal(have, x.reshape(3, 1, 2))
 
 
 def test_the_rest_fits_no_branch() -> None:

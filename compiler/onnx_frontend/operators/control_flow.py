@@ -10,7 +10,7 @@ from ...builder.build import const
 from ...builder.operator_functions import operators as relay
 from ...ir.expr import Expr, Tuple, TupleGetItem, type_of
 from ..loops import Round, loop
-from ..node import LengthChanges, Node
+from ..node import BranchTypes, LengthChanges, Node, UnknownRank
 from ..operator_table import onnx_operator
 
 #: The most rounds of a loop over a sequence whose length changes.
@@ -29,9 +29,11 @@ def branch(node: Node, condition: Expr) -> list[Expr]:
             raise node.error(f"a branch has {len(values)} outputs; {count} are wanted")
         return values[0] if count == 1 else Tuple(tuple(values))
 
-    chosen = node.bind(
-        node.choose(relay.reshape(condition, []), lambda n: outputs(n, graphs[0]), lambda n: outputs(n, graphs[1]))
-    )
+    condition = node.bind(relay.reshape(condition, []))
+    try:
+        chosen = node.bind(node.choose(condition, lambda n: outputs(n, graphs[0]), lambda n: outputs(n, graphs[1])))
+    except UnknownRank as error:
+        raise error if node.constant(condition) is not None else BranchTypes.within(node, error) from None
     return [chosen] if count == 1 else fields(node, chosen)
 
 

@@ -65,7 +65,7 @@ def _coordinates(node: Node, indices: Expr, declared: int | None) -> tuple[Expr,
     if count is not None:
         return indices, count
     if declared is None or declared < 0:
-        raise node.error("the number of coordinates must be known at import, for the rank of the result depends on it")
+        raise node.unknown_rank("the number of coordinates must be known at import", "it")
     return node.bind(relay.reshape(indices, [0] * (rank - 1) + [declared])), declared
 
 

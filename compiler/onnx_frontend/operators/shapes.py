@@ -109,7 +109,7 @@ def squeezed(node: Node, x: Expr, axes: Any) -> Expr:
     sizes = node.sizes(x)
     if axes is None:
         if None in sizes:
-            raise node.error("without axes, every size must be known at import, for the rank of the result depends on them")
+            raise node.unknown_rank("without axes, every size must be known at import", "them")
         axes = [a for a, n in enumerate(sizes) if n == 1]
     counted = node.axes([int(a) for a in np.reshape(axes, -1)], len(sizes))
     return relay.squeeze(x, counted) if counted else x
@@ -157,7 +157,9 @@ def constant_of_shape(node: Node, shape: Expr) -> Expr:
 
 @onnx_operator("Range", since=11)
 def arange(node: Node, start: Expr, limit: Expr, delta: Expr) -> Expr:
-    return relay.arange(start, limit, delta, dtype=node.dtype(start))
+    # each is one number, also in a vector whose length is known at run time
+    bounds = [x if None not in node.sizes(x) else relay.reshape(x, []) for x in (start, limit, delta)]
+    return relay.arange(*bounds, dtype=node.dtype(start))
 
 
 @onnx_operator("Constant", since=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,13 +37,14 @@ def measured(node: Node, vector: Expr, what: str, declared: int | None) -> tuple
     not say the length.  Raises ModelError if neither does.
     """
     sizes = node.sizes(vector)
-    if len(sizes) < 2 and None not in sizes:
-        return vector, math.prod(n for n in sizes if n is not None)
+    if not sizes:  # the standard's own bodies give one number so
+        return node.bind(relay.reshape(vector, [1])), 1
+    if len(sizes) == 1 and sizes[0] is not None:
+        return vector, sizes[0]
     if len(sizes) > 1 or declared is None or declared < 0:
         name = repr(node.outputs[0]) if node.outputs else "the result"
         help = f"declare the shape of {name} in the model: sizes may be names, their number is the rank"
-        message = f"the length of {what} must be known at import, for the rank of the result depends on it"
-        raise node.error(message, None if len(sizes) > 1 else help)
+        raise node.unknown_rank(f"the length of {what} must be known at import", "it", None if len(sizes) > 1 else help)
     return node.bind(relay.reshape(vector, [declared])), declared
 
 
