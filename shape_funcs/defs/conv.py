@@ -87,13 +87,15 @@ def window_positions(size: Dim, padding: int, window: Dim, dilation: int, stride
     """The number of window positions along an axis: ``(size + padding - span) // stride + 1``.
 
     ``padding``: the sum over both ends; ``span``: the extent of the dilated window.  ``ceil_mode`` rounds the quotient up.
+    Data that are shorter than the window by no more than a stride have no position; shorter data have no number of positions.
     """
     span = (window - 1) * dilation + 1
     padded = size + padding
     check(le(1, window), f"the window is empty along {axis}", input=1)
-    check(le(span, padded), f"along {axis} the window covers {{}} elements, the padded data has {{}}", span, padded, input=0)
     # the "+ 1" is a stride inside the quotient: more sums are then known to be nonnegative
-    return (padded - span + stride + (stride - 1 if ceil_mode else 0)) // stride
+    reach = padded + stride + (stride - 1 if ceil_mode else 0)
+    check(le(span, reach), f"along {axis} the window covers {{}} elements, the padded data has {{}}", span, padded, input=0)
+    return (reach - span) // stride
 
 
 # ---- convolution ---------------------------------------------------------------------------------------------------

@@ -128,12 +128,12 @@ def test_searchsorted(agree: Any, draw: Any) -> None:
 
 
 def places(n: int, window: int, stride: int, dilation: int, padding: int, ceil_mode: bool = False) -> int:
-    """The number of windows within the padded axis, by enumeration; with ``ceil_mode`` the last one may be partial."""
-    span = (window - 1) * dilation + 1
-    if not 0 < span <= n + padding:
+    """The number of windows along the padded axis; with ``ceil_mode`` the last one may be partial."""
+    room = n + padding - (window - 1) * dilation - 1
+    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    if window < 1 or count < 0:
         raise ValueError
-    starts = [s for s in range(0, n + padding, stride) if s + span <= n + padding]
-    return len(starts) + (ceil_mode and starts[-1] + span < n + padding)
+    return count
 
 
 def windows(draw: Any, rank: int) -> dict[str, Any]:

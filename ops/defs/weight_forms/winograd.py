@@ -255,7 +255,7 @@ def _convolution(rank: int) -> Any:
         padded = _padded(data, attrs, own, 0)
         for axis, covered in enumerate(own.kernel, 2):
             check(
-                le(covered, padded.shape[axis]),
+                le(covered, padded.shape[axis] + 1),
                 f"along {SPATIAL[rank][axis - 2]} the window covers {covered} elements, the padded data has {{}}",
                 padded.shape[axis],
                 input=0,

@@ -78,7 +78,7 @@ def test_dilation_as_machine_code(dtype: str, layout: int) -> None:
         ([(1, 4, 8), (4, 2, 2)], {}, "the data must have 4 dimensions, not 3"),
         ([(1, 4, 8, 8), (1, 4, 2, 2)], {}, "the weight must have 3 dimensions, not 4"),
         ([(1, 4, 8, 8), (3, 2, 2)], {}, "the data has 4 channels, the weight 3"),
-        ([(1, 4, 1, 8), (4, 2, 2)], {}, "along H the window covers 2 elements, the padded data has 1"),
+        ([(1, 4, 0, 8), (4, 2, 2)], {}, "along H the window covers 2 elements, the padded data has 0"),
         ([(1, 4, 8, 8), (4, 2, 2)], {"strides": 0}, "strides must be at least 1, not 0"),
         ([(1, 4, 8, 8), (4, 2, 2)], {"dilations": (1, 2, 3)}, "dilations must have 1 or 2 numbers, not 3"),
         ([(1, 4, 8, 8), (4, 2, 2)], {"kernel_layout": "OIHW"}, "kernel_layout must be 'IHW' or 'HWI', not 'OIHW'"),

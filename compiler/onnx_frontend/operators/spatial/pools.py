@@ -25,8 +25,8 @@ def _pool(node: Node, x: Expr, name: str, fill: float, **attrs: Any) -> Expr:
     window = _window(node, x)
     spatial = len(window.kernel)
     function: Any = getattr(relay.nn, f"{name}_pool{spatial}d")
-    if window.auto and name == "avg" and not attrs.get("count_include_pad"):
-        return _mean_of_data(node, x, window, function)
+    if name == "avg" and not attrs.get("count_include_pad") and (window.auto or _may_miss_data(node, x, window)):
+        return _mean_of_data(node, x)
     x, padding = padded_for_windows(node, x, window, fill)
     sizes = {"pool_size": window.kernel, "strides": window.strides, "dilation": window.dilations, "padding": padding}
     if not node.attr("ceil_mode", 0):
@@ -41,17 +41,23 @@ def _pool(node: Node, x: Expr, name: str, fill: float, **attrs: Any) -> Expr:
     return _windows_on_data(node, x, function(x, **sizes, ceil_mode=True, **attrs), window, padding, rest)
 
 
-def _mean_of_data(node: Node, x: Expr, window: Window, function: Any) -> Expr:
+def _may_miss_data(node: Node, x: Expr, window: Window) -> bool:
+    """Whether a window may have padding only: then its mean is no number."""
+    beyond = [s - 1 if node.attr("ceil_mode", 0) else 0 for s in window.strides]
+    return any(
+        max(begin, end + over, 0 if size else begin + end + over) >= extent
+        for begin, end, over, size, extent in zip(
+            window.begin, window.end, beyond, node.sizes(x)[2:], window.extents, strict=True
+        )
+    )
+
+
+def _mean_of_data(node: Node, x: Expr) -> Expr:
     """The means without the padding, which is counted at run time: means with zeros over means of ones with zeros."""
-    spatial = len(window.kernel)
-    size = relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [2 + spatial])
-    ones = relay.full(number(1, node.dtype(x)), relay.concatenate([numbers([1, 1]), size], 0), node.dtype(x))
-    means = []
-    for data in (x, node.bind(ones)):
-        padded, padding = padded_for_windows(node, data, window, 0)
-        given = {"pool_size": window.kernel, "strides": window.strides, "dilation": window.dilations, "padding": padding}
-        means.append(function(padded, **given))
-    return relay.divide(*means)
+    rank, dtype = node.rank(x), node.dtype(x)
+    size = relay.strided_slice(relay.shape_of(x, dtype="int64"), [2], [rank])
+    ones = node.bind(relay.full(number(1, dtype), relay.concatenate([numbers([1, 1]), size], 0), dtype))
+    return relay.divide(*(_pool(node, data, "avg", 0.0, count_include_pad=True) for data in (x, ones)))
 
 
 def _windows_on_data(node: Node, x: Expr, result: Expr, window: Window, padding: list[int], rest: list[int]) -> Expr:
