@@ -76,9 +76,9 @@ def test_a_branch_has_a_value_of_unknown_rank() -> None:
     for shape in (2, 3), (0, 1), (1, 1):
         x = np.ones(shape, "float32")
         np.testing.assert_array_equal(prepared.run([x, np.array(False)])[0], -x)
-    with pytest.raises(relay.RelayError, match=r"the condition is 1 at these sizes, but .*: Squeeze .*: without axes, every size"):
+    with pytest.raises(relay.RelayError, match=r"the condition is 1 at these sizes, but .*: without axes, every size"):
         prepared.run([np.ones((2, 3), "float32"), np.array(True)])
-    with pytest.raises(relay.RelayError, match="Squeeze .*: without axes, every size must be known at import"):
+    with pytest.raises(relay.RelayError, match=r"Squeeze .*: without axes, every size must be known at import"):
         relay.frontend.from_onnx(chosen_by([helper.make_node("Neg", ["y"], ["z"])], ["n", "m"], ["n"]))
 
 

@@ -157,7 +157,7 @@ def test_nothing_has_no_largest_element_and_no_mean() -> None:
         ("nn.max_pool2d", (1, 2, 8), "float32", {}, "the data must have 4 dimensions, not 3"),
         ("nn.max_pool2d", (1, 2, 8, 8), "bool", {}, "data is bool; supported: "),
         ("nn.avg_pool2d", (1, 2, 8, 8), "int64", {}, "data is int64; supported: "),
-        ("nn.max_pool2d", (1, 2, 8, 8), "int8", {"pool_size": 10}, "along H the window covers 10 elements, the padded data has 8"),
+        ("nn.max_pool2d", (1, 2, 7, 8), "int8", {"pool_size": 9}, "along H the window covers 9 elements, the padded data has 7"),
         ("nn.max_pool2d", (1, 2, 8, 8), "int8", {"pool_size": 0}, "pool_size must be at least 1, not 0"),
         ("nn.max_pool3d", (1, 2, 8, 8, 8), "int8", {"strides": (1, 2)}, "strides must have 1 or 3 numbers, not 2"),
         ("nn.max_pool3d", (1, 2, 8, 8, 8), "int8", {"padding": (1, 2)}, "padding must have 1, 3 or 6 numbers, not 2"),
