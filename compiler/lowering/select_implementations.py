@@ -1,4 +1,4 @@
-"""Choose an implementation for every primitive of one operator that has several.
+"""Choose an implementation for every primitive whose operator has several.
 
 ::
 
@@ -73,8 +73,8 @@ class _ImplementationSelector:
         return replace(function, attrs={**function.attrs, IMPLEMENTATION: str(choice), BECAUSE: choice.because})
 
     def call(self, group: Group, function: Function) -> OpCall | None:
-        """The call of an operator that has kernels of its own; None for a generated kernel and for a view."""
-        if len(group.nodes) != 1 or not group.nodes[0].operator.kernels:
+        """The call of the operator that has kernels of its own; None for a generated kernel and for a view."""
+        if not group.nodes[0].operator.kernels:
             return None
         return group.call_on(machine_of(function, self.target))
 

@@ -15,6 +15,9 @@ result and no input that depends on this result, and can replace its last call.
 A reduction fuses into the one group that uses it if all reductions of the group reduce the same rows (see
 ``ops.codegen.loop_nest.row_passes``): layer normalisation is one kernel with several passes over a row and one pass over memory.
 
+An operator with kernels of its own, such as a convolution, fuses with the elementwise operators that use its result (a bias, an
+activation, a residual), if its kernels can finish parts of the result while they are cached (see ``ops.codegen.cpu.epilogue``).
+
 The value of a call that ``annotation.stop_fusion`` marks is the result of its primitive.
 Calls marked by ``on_device`` fuse only with calls of the same mark; their primitive has the attribute ``device``.
 
@@ -36,6 +39,7 @@ from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType
 from ...ops.core.type_relation import build_group, data_dependent
 from ...ops.defs.machine_ops import ON_DEVICE, STOP_FUSION
+from ...ops.strategy.implementation import GPU
 from ...shape_funcs.symbolic.dim import Dim, const, sym
 from ...vm.diagnostics.source import Span
 from ..ir.anf import Names, inner_chains, operands, rebuild, uses
@@ -73,7 +77,7 @@ def fuse_ops(mod: IRModule, context: PassContext, enabled: bool = True) -> IRMod
         if function.is_primitive:
             functions[name] = function
         else:
-            functions[name] = replace(function, body=_Fuser(primitives, enabled, context.data_dependence).chain(function.body))
+            functions[name] = replace(function, body=_Fuser(primitives, enabled, context).chain(function.body))
     return replace(mod, functions={**functions, **primitives.functions})
 
 
@@ -115,6 +119,11 @@ class _OperatorCall:
         """Whether a consumer can compute its elements one by one, or row by row."""
         return self.op.pattern <= OpPattern.COMM_REDUCE and self.outputs == 1 and not isinstance(self.call.ty, TupleType)
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether a kernel of its own can apply elementwise operators to its result, while parts of it are cached."""
+        return any(k.finishes for k in self.op.kernels) and not isinstance(self.call.ty, TupleType)
+
     def takes_elements(self, number: int, dependence: str) -> bool:
         """Whether input ``number`` is read only elementwise, so that its producer can be part of the kernel."""
         fusable = self.op.pattern <= OpPattern.COMM_REDUCE and not isinstance(self.call.ty, TupleType)
@@ -128,6 +137,17 @@ class _Cluster:
     items: list[_OperatorCall]
     params: set[Expr] = field(default_factory=set)
 
+    @property
+    def first(self) -> _OperatorCall | None:
+        """The call whose kernel applies the other operators to its result; None if the kernel is generated."""
+        return next((item for item in self.items if item.op.kernels), None)
+
+    @property
+    def in_order(self) -> list[_OperatorCall]:
+        """The calls of the group, dependencies first; ``first`` depends on none."""
+        first = self.first
+        return [*([first] if first else []), *(item for item in self.items[::-1] if item is not first)]
+
     def extended(self, item: _OperatorCall) -> _Cluster:
         """The cluster with a producer of a value that has no other use."""
         return _Cluster([*self.items, item], (self.params - {item.var}) | item.params)
@@ -140,7 +160,7 @@ class _Cluster:
         """
         if len(self.items) == 1:
             return True
-        group, _ = _group(self.items[::-1])
+        group, _ = _group(self.in_order)
         try:
             return fits(build_group(group.params, group.literals, group.nodes, group.results))
         except TypeRelError:
@@ -150,8 +170,9 @@ class _Cluster:
 class _Fuser:
     """The rewriter of the chains of one function."""
 
-    def __init__(self, primitives: _Primitives, enabled: bool, dependence: str) -> None:
-        self.primitives, self.enabled, self.dependence = primitives, enabled, dependence
+    def __init__(self, primitives: _Primitives, enabled: bool, context: PassContext) -> None:
+        self.primitives, self.enabled, self.dependence = primitives, enabled, context.data_dependence
+        self.on_host = context.target != GPU
         self.devices: dict[Expr, str] = {}
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.renamed: dict[Expr, Expr] = {}
@@ -226,7 +247,8 @@ class _Fuser:
         for step in reversed(steps):
             if not isinstance(step, _OperatorCall):
                 continue
-            users = [] if step.var in pinned or not step.gives_elements else consumers.get(step.var, [])
+            is_fused = step.var not in pinned and (step.gives_elements or (self.on_host and step.is_finished))
+            users = consumers.get(step.var, []) if is_fused else []
             consumer = _sole_consumer(users, of, self.dependence, step.device)
             wider = consumer.extended(step) if consumer is not None else None
             if consumer is None or wider is None or not _is_fusable(wider, step):
@@ -241,8 +263,10 @@ class _Fuser:
 
 
 def _is_fusable(cluster: _Cluster, added: _OperatorCall) -> bool:
-    """Whether a cluster is within the limits and, if ``added`` is a reduction, still fits into one kernel."""
+    """Whether a cluster with a new call is within the limits and, where the call may not fit into the kernel, fits."""
     small = len(cluster.items) <= MAX_NODES and len(cluster.params) <= MAX_PARAMS
+    if cluster.first is not None:
+        return small and sum(bool(item.op.kernels) for item in cluster.items) == 1 and cluster.fits
     return small and (not added.is_reduction or cluster.fits)
 
 
@@ -316,7 +340,7 @@ class _Primitives:
 
     def call(self, cluster: _Cluster) -> Call:
         """The call of the primitive of ``cluster``; ``items[0]`` is its last operator call, whose value is the result."""
-        group, args = _group(cluster.items[::-1])
+        group, args = _group(cluster.in_order)
         device = cluster.items[0].device
         key = (group.key(), device)
         if key not in self._by_key:
@@ -326,7 +350,7 @@ class _Primitives:
             self.functions[name] = function
             self._by_key[key] = GlobalVar(name, ty=function.ty)
         last = cluster.items[0].call
-        reads = _read_spans(cluster.items[::-1])
+        reads = _read_spans(cluster.in_order)
         return Call(self._by_key[key], args, reads=tuple(map(reads.get, args)), span=last.span, ty=last.ty)
 
 

@@ -13,6 +13,7 @@ from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, axis_size, const, dim, eq
 from ...shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
+from ..codegen.cpu import epilogue
 from ..core.group import Group
 from ..core.op import TypeRelError
 from ..core.type_relation import checks_and_loads, counts_of
@@ -85,8 +86,10 @@ def _conditions(group: Group, machine: str) -> tuple[Check, ...]:
     if not operator.kernels:
         return ()
     kernel = group.kernel_on(machine)
-    call = group.call_on(machine) if len(group.nodes) == 1 else None
-    if kernel is None or call is None or not kernel.takes(call):
+    if len(group.nodes) > 1 and (machine != HOST or not epilogue.fits(group)):
+        raise TypeRelError(f"{group.name}: no kernel applies its operators together")
+    call = group.call_on(machine)
+    if kernel is None or not kernel.takes(call):
         raise TypeRelError(f"{operator.name}: its implementation {group.implementation!r} does not take the call")
     left = undecided(kernel.fits(call))
     if left is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...shape_funcs.symbolic.dim import ELEMENT, Dim, postorder
+from ..codegen.cpu import epilogue
 from ..codegen.cpu.loop_plan import plans
 from ..codegen.loop_nest.expression import LOAD, SIZE
 from ..codegen.loop_nest.inlining import Nest, TooComplex
@@ -19,6 +20,7 @@ def reads(group: Group) -> tuple[bool, ...]:
     kernels = [k for k in group.nodes[0].operator.kernels if group.implementation in ("", k.name)]
     if kernels:
         used = {k for kernel in kernels for k in _arguments(group, kernel)}
+        used |= epilogue.operands_read(group) if group.has_epilogue else set()
     else:
         try:
             used = {k for nest in plans(group) for k in read_by(group, nest)}

@@ -10,26 +10,30 @@ from .cpu.kernel_source import KernelSource
 def kernel_source(group: Group) -> KernelSource:
     """The source of the kernel that computes ``group``: equal groups have equal sources.
 
-    A group is one OPAQUE operator or any number of fusable ones; an operator that only changes the shape has no kernel.
+    A group is any number of fusable operators, or an OPAQUE one and fusable ones that its kernel applies to its result (see
+    ``cpu.epilogue``); an operator that only changes the shape has no kernel.
     """
     from .cpu import fused_kernel, opaque_kernel
 
     patterns = {node.operator.pattern for node in group.nodes}
     assert not patterns & {OpPattern.RESHAPE, OpPattern.MACHINE}, f"{group.name} contains an operator without a kernel"
     if OpPattern.OPAQUE in patterns:
-        assert len(group.nodes) == 1, f"{group.name}: an opaque operator is never fused"
         return opaque_kernel.source(group)
     return fused_kernel.source(group)
 
 
 def fits(group: Group) -> bool:
-    """Whether a group of fusable operators is simple enough for one kernel; ``kernel_source`` rejects any other group.
+    """Whether a group is simple enough for one kernel; ``kernel_source`` rejects any other group.
 
-    A group is too complex if one result element needs very many elements of an inner value, each computed separately.
+    A group of fusable operators is too complex if one result element needs very many elements of an inner value, each computed
+    separately.  Operators after an OPAQUE one must be an epilogue that its kernels apply while the result is cached.
     """
+    from .cpu import epilogue
     from .cpu.loop_plan import plans
     from .loop_nest.inlining import TooComplex
 
+    if group.has_epilogue:
+        return epilogue.fits(group) and epilogue.pays(group)
     try:
         plans(group)
     except TooComplex:

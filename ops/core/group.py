@@ -69,6 +69,11 @@ class Group:
         return len(self.results) + self.counts + self.workspace
 
     @property
+    def has_epilogue(self) -> bool:
+        """Whether the first operator has kernels of its own, which apply the other operators to their result."""
+        return len(self.nodes) > 1 and bool(self.nodes[0].operator.kernels)
+
+    @property
     def counts(self) -> bool:
         """Whether the kernel reports true sizes in an output after the results, even if the attributes make no size depend on
         them."""
@@ -80,8 +85,8 @@ class Group:
         return kernels[-1] if kernels else None
 
     def call_on(self, machine: str = HOST) -> OpCall:
-        """The call of the group's only operator, for the predicates of its implementations."""
-        (node,), values = self.nodes, self.values()
+        """The call of the operator with kernels of its own, for the predicates of its implementations."""
+        node, values = self.nodes[0], self.values()
         refs = [r for arg in node.args for r in (arg if isinstance(arg, tuple) else (arg,))]
         return OpCall(node.operator, node.attrs, tuple(values[r] for r in refs), node.outputs, machine)
 

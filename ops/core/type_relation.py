@@ -442,7 +442,7 @@ def _workspace(data: Any, group: Group) -> bool:
 
 
 def _implementation(name: Any, nodes: Sequence[Node]) -> str:
-    names = [k.name for k in nodes[0].operator.kernels] if len(nodes) == 1 else []
+    names = [k.name for k in nodes[0].operator.kernels]
     _need(name == "" or name in names, f"{name!r} is none of its implementations ({', '.join(names) or 'only one'})")
     return str(name)
 

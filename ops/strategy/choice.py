@@ -62,7 +62,7 @@ def choose(call: OpCall, preferred: Preferred | None = None) -> Choice:
 
 def resolve_implementation(group: Group, shapes: Sequence[Sequence[int]], machine: str = HOST) -> Group:
     """The group with the implementation chosen for parameters of these ``shapes``."""
-    if len(group.nodes) != 1 or len(group.nodes[0].operator.kernels_on(machine)) < 2:
+    if len(group.nodes[0].operator.kernels_on(machine)) < 2:
         return group
     choice = choose(group.call_on(machine))
     sizes = {d.args[0]: n for t, shape in zip(group.params, shapes, strict=True) for d, n in zip(t.shape, shape, strict=True)}

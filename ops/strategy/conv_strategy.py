@@ -48,6 +48,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             pays=predicates.few_channels,
             scratch=(Scratch(length=predicates.plane_elements), Scratch("int64", length=predicates.plane_numbers)),
             blocks=Blocks(predicates.plane_blocks, predicates.multiplications),
+            finishes=rank,
             **given,
         ),
         Kernel(
@@ -57,6 +58,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             pays=predicates.enough_channels,
             scratch=(Scratch(length=predicates.panel_elements), Scratch("int64", length=predicates.column_numbers)),
             blocks=Blocks(predicates.tile_blocks, predicates.multiplications),
+            finishes=rank,
             **given,
         ),
         Kernel(

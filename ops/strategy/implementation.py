@@ -182,6 +182,9 @@ class Kernel:
     split: Split | None = None
     #: Another partition than ``split``.
     blocks: Blocks | None = None
+    #: The number of trailing axes of the result over which the body finishes runs: after its buffers it takes ``finish`` and
+    #: ``argv``, and calls ``finish`` for each part of its result (see ``ops.codegen.cpu.epilogue``).  0: it does not.
+    finishes: int = 0
     libraries: Mapping[str, str] = field(default_factory=dict)
     choose: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
     #: Whether ``body`` is ordinary Python over numpy arrays, called between two entries of the native loop: slow, unrestricted.

@@ -8,7 +8,8 @@ loops over rows and columns for operands that turn out at run time not to be bro
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ....shape_funcs.symbolic.dim import Dim, const
 from ...core.group import Group
@@ -47,13 +48,17 @@ def source(group: Group) -> KernelSource:
         # Compare the addresses explicitly: else the compiler must assume a partial overlap.
         places = {param: len(group.params) + result for param, result in group.in_place}
         text = either(same_address(places), _text(group, places), text)
-    bodies = tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
-    return KernelSource(text, bodies=bodies)
+    return KernelSource(text, bodies=bodies_of(text))
+
+
+def bodies_of(text: str) -> tuple[Callable[..., Any], ...]:
+    """The functions that a generated text calls."""
+    return tuple(BODIES[name] for name in sorted(set(_CALLS.findall(text)) & set(BODIES)))
 
 
 def _text(group: Group, places: Mapping[int, int]) -> str:
     """The kernel text; each key of ``places`` is a parameter that has the address of the tensor at the value (positions)."""
-    kernel = _Kernel(group, places)
+    kernel = Kernel(group, places)
     request = partition_prologue(kernel, plans(group))
     kernel.context.partitioned = bool(request)
     kernel.prologue += request
@@ -61,7 +66,7 @@ def _text(group: Group, places: Mapping[int, int]) -> str:
     return "\n".join(["def kernel(argv, n):", *indented([*kernel.prologue, *body, "return 0"])]) + "\n"
 
 
-class _Kernel(Sizes):
+class Kernel(Sizes):
     """The text of one kernel, and its prologue: addresses, sizes and arrays, each defined once."""
 
     def __init__(self, group: Group, places: Mapping[int, int]) -> None:
@@ -70,6 +75,10 @@ class _Kernel(Sizes):
         self.context = KernelContext(self.size, self.array, self.language)
 
     # ---- prologue --------------------------------------------------------------------------------------------------------
+
+    def prefer(self, position: int) -> None:
+        """Read each size that the tensor at ``position`` has from this tensor."""
+        self._sizes |= {d: (position, axis) for axis, d in enumerate(self.tensors[position].shape)}
 
     def define(self, name: str, text: str) -> str:
         return f"{name} = {text}"

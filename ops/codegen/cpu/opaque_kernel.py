@@ -1,4 +1,4 @@
-"""The kernel of a group of one OPAQUE operator: read the descriptors, call the hand-written body.
+"""The kernel of a group of one OPAQUE operator, perhaps with an epilogue: read the descriptors, call the hand-written body.
 
 An example of the generated text::
 
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, const, dim, substitute, sym, total
+from ....shape_funcs.symbolic.dim import Dim, const, dim, product, substitute, sym, total
 from ...analysis.cost import PER_NS
 from ...core.group import Group
 from ...core.op import Op
@@ -33,6 +33,7 @@ from ...strategy.implementation import ALIGNMENT, HOST, Buffer, Kernel
 from ..group_memo import per_group
 from ..loop_nest.expression_text import Python, indented
 from ..loop_nest.size_prologue import Sizes
+from . import epilogue
 from .kernel_source import KernelSource, either, same_address
 from .partition import request_threads
 
@@ -44,8 +45,12 @@ _NOT_FINITE = {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}
 
 @per_group
 def source(group: Group) -> KernelSource:
-    """The kernel of a group of one OPAQUE node whose results are all its outputs.  Raises ValueError for any other group."""
-    sole_operator(group)
+    """The kernel of a group of one OPAQUE node whose results are all its outputs, or of a group with an epilogue.
+
+    Raises ValueError for any other group.
+    """
+    if not group.has_epilogue:
+        sole_operator(group)
     kernel = group.kernel_on(HOST)
     if kernel is None:
         raise ValueError(f"{group.name}: its implementation {group.implementation!r} does not run on the host")
@@ -83,7 +88,7 @@ def sole_operator(group: Group) -> Op:
 
 
 def operands(group: Group) -> list[tuple[int | None, GroupTensor, Any]]:
-    """Per tensor of the one call: its position in argv (None for a literal), its type, its literal value."""
+    """Per tensor of the call of the first operator: its position in argv (None for a literal), its type, its literal value."""
     node, values, params = group.nodes[0], group.values(), len(group.params)
     refs = [r for arg in node.args for r in (arg if isinstance(arg, tuple) else (arg,))]
     out: list[tuple[int | None, GroupTensor, Any]] = []
@@ -91,6 +96,13 @@ def operands(group: Group) -> list[tuple[int | None, GroupTensor, Any]]:
         is_literal = ref >= params
         out.append((None if is_literal else ref, values[ref], group.literals[ref - params].value if is_literal else None))
     return out + [(params + i, t, None) for i, t in enumerate(node.outputs)]
+
+
+def _without_epilogue(group: Group) -> Group:
+    """The group of the first operator, whose result has the place and the type of the whole group's."""
+    if not group.has_epilogue:
+        return group
+    return replace(group, nodes=group.nodes[:1], results=(len(group.params) + len(group.literals),))
 
 
 def _opened(group: Group, kernel: Kernel) -> Group:
@@ -139,7 +151,8 @@ class _Wrapper:
 
     def __init__(self, group: Group, kernel: Kernel, over: Mapping[int, int] | None = None, is_opened: bool = True) -> None:
         self.group, self.kernel, self.over, self.attrs = group, kernel, bool(over), group.nodes[0].attrs
-        self.sized = _opened(group, kernel) if is_opened else group
+        alone = _without_epilogue(group)
+        self.sized = _opened(alone, kernel) if is_opened else alone
         tensors = operands(group)
         if over:
             tensors = [(None if place is None else over.get(place, place), tensor, value) for place, tensor, value in tensors]
@@ -156,7 +169,8 @@ class _Wrapper:
     def source(self) -> KernelSource:
         dtypes = tuple(t.dtype for _, t, _ in self.tensors)
         body = self.kernel.body_for(self.attrs, dtypes, self.over)
-        bodies = (body, *(self._partition() if self.split else self._blocks() if self.kernel.blocks else ()))
+        finish, called = epilogue.text(self.group) if self.group.has_epilogue else ("", ())
+        bodies = (body, *called, *(self._partition() if self.split else self._blocks() if self.kernel.blocks else ()))
         for number, (place, tensor, value) in enumerate(self.tensors):
             self._tensor(number, place, tensor, value)
         self._unless_empty()
@@ -167,14 +181,19 @@ class _Wrapper:
         self.arguments += ["low", "high"] if self.kernel.blocks else []
         self._scratch()
         library = self._library(dtypes)
+        if self.kernel.finishes:
+            bodies = (*bodies, *(() if finish else (epilogue.keep,)))
+            self.arguments += [epilogue.FINISH if finish else epilogue.keep.__name__, "argv"]
         taken = body.__code__.co_varnames[: body.__code__.co_argcount]
         constants = [f"{name}={value!r}" for name, value in self.kernel.attrs(self.attrs).items() if name in taken]
         call = f"{body.__name__}({', '.join(self.arguments + constants)})"
         if self.buffers:
             self.lines += self._in_buffers(call)
+        elif finish and not self.kernel.finishes:
+            self.lines += [f"status = {call}", *self._finish_all(), "return status"]
         else:
             self.lines.append(f"return {call}")
-        text = "def kernel(argv, n):\n" + "".join(f"    {line}\n" for line in self.lines)
+        text = f"{finish}def kernel(argv, n):\n" + "".join(f"    {line}\n" for line in self.lines)
         return KernelSource(text, bodies=bodies, libraries=(library,) if library else ())
 
     def _unless_empty(self) -> None:
@@ -310,7 +329,15 @@ class _Wrapper:
             opened += ["if not is_given:", *indented(allocated)]
             closed = ["if not is_given:", *indented(closed)]
         called = [*arrays, *self.assignments, f"status = {call}"]
+        called += self._finish_all() if self.group.has_epilogue and not self.kernel.finishes else []
         return [*lengths.prologue, *layout, *opened, *called, *closed, "return status"]
+
+    def _finish_all(self) -> list[str]:
+        """The epilogue of a body that leaves its whole result to the wrapper."""
+        lengths, shape = _Lengths(self.sized), self.sized.nodes[0].outputs[0].shape
+        lead = len(shape) - epilogue.run_axes(self.group)
+        rows, run = lengths.size(product(shape[:lead])), lengths.size(product(shape[lead:]))
+        return [*lengths.prologue, "if status == 0:", f"    {epilogue.FINISH}(argv, 0, {rows}, {run})"]
 
     def _library(self, dtypes: tuple[str, ...]) -> str | None:
         """The library function of these dtypes; the text passes its address, or 0."""

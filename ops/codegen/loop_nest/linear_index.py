@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, const
+from ....shape_funcs.symbolic.dim import Dim, const, product
 from ...core.group import Group
-from .expression import APPLY, AXIS, CAST, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell, Cells
+from .expression import APPLY, AXIS, CAST, GUARD, LITERAL, LOAD, LOCAL, SELECT, SIZE, Cell, Cells
 from .inlining import Nest
 from .scalar_functions import SCALAR_FUNCTIONS
 
@@ -133,6 +133,60 @@ def flat(group: Group, nest: Nest) -> Lowered | None:
         total = total * d
     store = table.literal(0) if nest.folded else loop
     return Lowered(nest, table, (total,), min(nest.folded, 1), new[nest.element], store, tuple(new), tuple(equal))
+
+
+def over_runs(group: Group, nest: Nest, lead: int, own: int) -> Lowered | None:
+    """A loop for each of the first ``lead`` axes and one over the elements of the others, of which each load reads all or one.
+
+    Parameter ``own`` is only read at the index that is written.  None if a load reads otherwise, or a cell may refuse a value.
+    """
+    if nest.folded or nest.columns or any(cell.kind == GUARD for cell in nest.cells.table):
+        return None
+    table, new = _table(group, lead + 1, 0), list[int]()
+    along = table.put(Cell(AXIS, "int64", (), lead))
+    within = set[int]()  # the cells that vary along a run other than by loads
+    for number, cell in enumerate(nest.cells.table):
+        if cell.kind == LOAD:
+            at = _load_over_runs(group, nest, cell, lead, within, new, along, table)
+            if at is None or (cell.what == own and not _is_elementwise(nest, cell)):
+                return None
+            new.append(table.put(replace(cell, args=(at,))))
+        elif within & {number, *cell.args} or (cell.kind == AXIS and cell.what >= lead):
+            within.add(number)
+            new.append(along)
+        else:
+            new.append(table.put(replace(cell, args=tuple(new[a] for a in cell.args))))
+    if nest.element in within:
+        return None
+    extents = (*nest.dims[:lead], product(nest.dims[lead:]))
+    offset = table.offset((*(table.put(Cell(AXIS, "int64", (), k)) for k in range(lead)), along), extents)
+    return Lowered(nest, table, extents, 0, new[nest.element], offset, tuple(new))
+
+
+def _is_elementwise(nest: Nest, load: Cell) -> bool:
+    """Whether a load reads the element at the loops' own index."""
+    cells = [nest.cells[a] for a in load.args]
+    return len(cells) == len(nest.dims) and all(
+        const(d) == 1 or (cell.kind == AXIS and cell.what == axis)
+        for axis, (cell, d) in enumerate(zip(cells, nest.dims, strict=True))
+    )
+
+
+def _load_over_runs(
+    group: Group, nest: Nest, load: Cell, lead: int, within: set[int], new: list[int], along: int, table: Table
+) -> int | None:
+    """The offset of a load in ``over_runs``; None if it reads neither a whole run in order nor one element."""
+    shape = group.params[load.what].shape
+    if not within & set(load.args):
+        return table.offset(tuple(new[a] for a in load.args), shape)
+    kept = len(shape) - (len(nest.dims) - lead)
+    if kept < 0 or within & set(load.args[:kept]):
+        return None
+    for axis, (argument, own) in enumerate(zip(load.args[kept:], shape[kept:], strict=True), lead):
+        index = nest.cells[argument]
+        if own is not nest.dims[axis] or not (const(own) == 1 or (index.kind == AXIS and index.what == axis)):
+            return None
+    return table.offset((*(new[a] for a in load.args[:kept]), along), (*shape[:kept], product(shape[kept:])))
 
 
 def _flat_loads(group: Group, nest: Nest) -> tuple[set[int], list[tuple[Dim, Dim]]] | None:

@@ -7,11 +7,16 @@ the same bits for any number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...native.jit.panel_row import store_alternate, store_gathered, store_run
-from ...native.jit.plane_taps import add_taps
+from ...native.jit.plane_taps import TOGETHER, add_taps
 from ...native.jit.product_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
+
+#: Elements of a plane of the result that are finished together: a quarter of the first cache.
+FINISHED = 2048
 
 
 @generic
@@ -92,8 +97,9 @@ def place_taps(starts: Array, padded: Axes, kernel: Axes, stride: Axes, dilation
 
 @generic
 def convolve_planes(
-    data: Array, weight: Array, out: Array, room: Array, starts: Array, low: int, high: int, sizes: Axes, steps: Axes,
-    out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
+    data: Array, weight: Array, out: Array, room: Array, starts: Array, finish: Callable[..., None], argv: int, low: int,
+    high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, groups: int, stride: Axes,
+    before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the groups of each element of the batch.
 
@@ -103,6 +109,7 @@ def convolve_planes(
     padded, outputs = padded_sizes(out_sizes, kernel, stride, dilation), kernel[0] // groups
     place_taps(starts, padded, kernel, stride, dilation)
     n_taps = kernel[2] * kernel[3] * kernel[4]
+    stretch = max(FINISHED // out_sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
     width = len(starts) - n_taps
     for number in range(low, high):
         b, g = number // groups, number % groups
@@ -112,7 +119,11 @@ def convolve_planes(
             for o in range(g * outputs, (g + 1) * outputs):
                 w_at, to = o * taps[0] + i * taps[1], b * out_steps[BATCH] + o * out_steps[CHANNEL]
                 for z in range(out_sizes[DEPTH]):
-                    add_taps(
-                        room, z * padded[1] * padded[2], padded[2], starts, width, n_taps, weight, w_at, taps[2], out,
-                        to + z * out_steps[DEPTH], out_steps[ROW], out_sizes[ROW], out_sizes[COLUMN], i,
-                    )  # fmt: skip
+                    for y in range(0, out_sizes[ROW], stretch):
+                        rows, here = min(stretch, out_sizes[ROW] - y), to + z * out_steps[DEPTH] + y * out_steps[ROW]
+                        add_taps(
+                            room, (z * padded[1] + y) * padded[2], padded[2], starts, width, n_taps, weight, w_at, taps[2], out,
+                            here, out_steps[ROW], rows, out_sizes[COLUMN], i,
+                        )  # fmt: skip
+                        if i + 1 == kernel[1]:
+                            finish(argv, here, 1, rows * out_sizes[COLUMN])

@@ -12,6 +12,8 @@ network share their code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...native.blas.gemm import call_gemm
@@ -213,6 +215,16 @@ def is_trivial(out: Array, kernel: Axes) -> bool:
     return terms == 0 or out.size == 0
 
 
+@generic
+def is_finished(out: Array, kernel: Axes, out_sizes: Axes, finish: Callable[..., None], argv: int) -> bool:
+    """As ``is_trivial``; the epilogue has been applied, too.  A kernel without work runs in one part."""
+    if not is_trivial(out, kernel):
+        return False
+    if out.size > 0:
+        finish(argv, 0, out_sizes[BATCH] * out_sizes[CHANNEL], out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN])
+    return True
+
+
 # ---- kernel bodies ---------------------------------------------------------------------------------------------------
 
 
@@ -231,16 +243,16 @@ def pointwise(
 @generic
 def planes(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, room: Array,
-    starts: Array, stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+    starts: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
 ) -> int:  # fmt: skip
     """Convolution by planes: the blocks ``low`` to ``high`` (see ``convolve_planes``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
-    if not is_trivial(out, kernel):
+    if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps, taps = strides_of(sizes, False), strides_of(out_sizes, False), kernel_strides(kernel, layouts[0])
         groups = group_count(sizes, kernel)
         convolve_planes(
-            data, weight, out, room, starts, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, groups, stride, before,
-            dilation,
+            data, weight, out, room, starts, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, groups,
+            stride, before, dilation,
         )  # fmt: skip
     return OK
 
@@ -248,16 +260,16 @@ def planes(
 @generic
 def tiles(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
-    panels: Array, places: Array, stride: Axes, before: Axes, dilation: Axes,
+    panels: Array, places: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes,
 ) -> int:  # fmt: skip
     """Convolution by tiles of matrix products: the blocks ``low`` to ``high`` (see ``convolve_tiles``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
-    if not is_trivial(out, kernel):
+    if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
         groups = group_count(sizes, kernel)
         convolve_tiles(
-            data, weight, out, panels, places, low, high, sizes, steps, out_sizes, out_steps, kernel, groups, stride, before,
-            dilation,
+            data, weight, out, panels, places, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, groups,
+            stride, before, dilation,
         )  # fmt: skip
     return OK
 

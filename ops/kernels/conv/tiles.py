@@ -9,6 +9,8 @@ Every element of the result is one sum over channels and taps, in order: the sam
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...native.jit.panel_row import store_alternate, store_gathered, store_run
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
 from ...native.memory import Array, Axes, generic
@@ -16,6 +18,8 @@ from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of a block.
 INNER, ROWS = 512, 96
+#: The most rows of a group of panels that are finished at once: a fifth of the first cache.
+FINISHED_ROWS = 24
 #: Forms of a row of a panel: operands that follow one another, every second element, or operands anywhere.
 RUN, ALTERNATE, ANYWHERE = range(3)
 #: Numbers of the record of a tap, before its operands: its form, its first operand, a bit for each operand inside the data.
@@ -107,13 +111,15 @@ def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, chann
 @generic
 def multiply_rows(
     weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
-    to: int, positions: int, inner: int, count: int, add: int,
+    to: int, positions: int, inner: int, count: int, add: int, is_last: bool, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
+    If these are the last terms of the sums, finish the results of a few tiles at a time, which are in the first cache.
+
     ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.
     """
-    tiles = (bottom - top + TILE_ROWS - 1) // TILE_ROWS
+    tiles, begin = (bottom - top + TILE_ROWS - 1) // TILE_ROWS, top
     for tile in range(tiles):
         o = top + tile * (bottom - top) // tiles
         rows = top + (tile + 1) * (bottom - top) // tiles - o
@@ -121,12 +127,16 @@ def multiply_rows(
             weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, count,
             add, 0, GROUP_PANELS, GROUP_PANELS,
         )  # fmt: skip
+        if is_last and (o + rows - begin > FINISHED_ROWS - TILE_ROWS or o + rows == bottom):
+            finish(argv, to + begin * positions, o + rows - begin, count)
+            begin = o + rows
 
 
 @generic
 def convolve_tiles(
-    data: Array, weight: Array, out: Array, panels: Array, places: Array, low: int, high: int, sizes: Axes, steps: Axes,
-    out_sizes: Axes, out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes, dilation: Axes,
+    data: Array, weight: Array, out: Array, panels: Array, places: Array, finish: Callable[..., None], argv: int, low: int,
+    high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, groups: int, stride: Axes, before: Axes,
+    dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: some output channels at some positions.
 
@@ -157,7 +167,7 @@ def convolve_tiles(
             if is_matrix:
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
-                    b * out_steps[BATCH] + begin, positions, inner, count, i,
+                    b * out_steps[BATCH] + begin, positions, inner, count, i, part + 1 == parts, finish, argv,
                 )  # fmt: skip
                 continue
             for j in range(0, count, width):
@@ -167,6 +177,6 @@ def convolve_tiles(
                 pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], places, taps)
             multiply_rows(
                 weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
-                positions, inner, count, i,
+                positions, inner, count, i, part + 1 == parts, finish, argv,
             )  # fmt: skip
         number += end_band - band

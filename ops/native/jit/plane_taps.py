@@ -10,6 +10,8 @@ from .product_tile import panel_width
 #: Rows of sums that are computed together, the most first: an addition waits for the one before it in its row.  Most planes of
 #: networks have a multiple of 7 rows.
 _ROWS = (7, 4, 2, 1)
+#: The most rows of sums that are computed together.
+TOGETHER = _ROWS[0]
 
 
 def read_ahead(itemsize: int) -> int:

@@ -20,6 +20,7 @@ from relayvm.ops.native import memory
 from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.generated_source import define
 from relayvm.ops.native.jit import library_calls
+from relayvm.ops.native.jit.halves import scalar_types
 from relayvm.ops.native.jit.native_compiler import kernel_levels
 from relayvm.ops.native.object_layout import TENSOR
 from relayvm.ops.native.threads import team
@@ -37,7 +38,7 @@ def descriptor(array: np.ndarray) -> np.ndarray:
 
 def function_of(source: KernelSource) -> Any:
     """The kernel as a plain function over the twins of the intrinsics."""
-    namespace: dict[str, Any] = {"math": math, **vars(memory), **{b.__name__: b for b in source.bodies}}
+    namespace: dict[str, Any] = {"math": math, **vars(memory), **scalar_types(), **{b.__name__: b for b in source.bodies}}
     define("kernel", source.text, namespace)
     return memory.native(namespace[source.entry])
 

@@ -27,6 +27,7 @@ SIGNATURE = "int32(int64, int64)"
 #: Names available to the source of a kernel, besides the bodies it calls.
 _NAMES: dict[str, Any] = {
     "math": math,
+    "generic": memory.generic,
     **{name: value for name, value in vars(memory).items() if hasattr(value, "__native__")},
     **scalar_types(),
 }

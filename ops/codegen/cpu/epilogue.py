@@ -1,0 +1,188 @@
+"""The epilogue of a hand-written kernel: the elementwise operators of its group, applied to the result part by part.
+
+The body calls ``finish`` for a part of its result that is complete and still in the first cache::
+
+    @generic
+    def finish(argv, at, rows, count):
+        ...
+        for row in range(rows):
+            for i2 in range(begin, begin + count):
+                x1[...] = max(x1[...] + x0[i1], 0.0)
+            ...
+
+The part is ``rows`` runs of ``count`` elements, at least one each.  A run is contiguous in the trailing axes of the result, whose
+number is ``Kernel.finishes``; the leading indices of each run follow those of the run before.  Each operand has all the trailing
+axes, or does not vary along them, so the innermost loop reads contiguous elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ....shape_funcs.symbolic.dim import Dim, const, sym
+from ...core.group import Group
+from ...core.op import OpPattern
+from ...core.tensor_types import Tensor
+from ...native.memory import native
+from ...strategy.choice import candidates, choose
+from ...strategy.implementation import HOST
+from ..group_memo import per_group
+from ..loop_nest.expression_text import element_of, indented
+from ..loop_nest.inlining import TooComplex, nest_of
+from ..loop_nest.linear_index import Lowered, over_runs
+from ..loop_nest.statements import Writer
+
+#: The name of the generated function.
+FINISH = "finish"
+
+
+@native
+def keep(argv: int, at: int, rows: int, count: int) -> None:
+    """Leave a part of the result as it is: the epilogue of a kernel whose group has no further operators."""
+
+
+@per_group
+def fits(group: Group) -> bool:
+    """Whether the first operator of ``group`` has a kernel of its own, and its kernels can apply the others as an epilogue."""
+    node, *others = group.nodes
+    first = len(group.params) + len(group.literals)
+    if not others or len(node.outputs) != 1 or not run_axes(group):
+        return False
+    values = group.values()
+    if any(n.operator.pattern > OpPattern.INJECTIVE or n.operator.pattern is OpPattern.COMM_REDUCE for n in others):
+        return False
+    if group.results != (len(values) - 1,) or values[-1] != values[first] or any(_refs(node.args, first)):
+        return False
+    return _are_whole(group) and _lowered(group, elementwise(group)) is not None
+
+
+def pays(group: Group) -> bool:
+    """Whether every implementation that sizes at run time may choose finishes parts of its result while they are cached."""
+    finishing = {k.name for k in group.nodes[0].operator.kernels_on(HOST) if k.finishes}
+    return set(choose(group.call_on()).names) <= finishing
+
+
+def run_axes(group: Group) -> int:
+    """The number of trailing axes of the result over which kernels of the first operator finish runs; 0: none does."""
+    return max((k.finishes for k in group.nodes[0].operator.kernels_on(HOST)), default=0)
+
+
+def operands_read(group: Group) -> set[int]:
+    """The parameters that the epilogue reads."""
+    return {cell.what for cell in _nest(elementwise(group)).cells.table if cell.kind == "load"} - {len(group.params)}
+
+
+def elementwise(group: Group) -> Group:
+    """The operators after the first as a group of their own: the first one's result is its last parameter."""
+    n, literals = len(group.params), len(group.literals)
+
+    def moved(ref: int) -> int:
+        return ref if ref < n or ref > n + literals else n if ref == n + literals else ref + 1
+
+    nodes = tuple(
+        replace(node, args=tuple(tuple(map(moved, a)) if isinstance(a, tuple) else moved(a) for a in node.args))
+        for node in group.nodes[1:]
+    )
+    return Group((*group.params, *group.nodes[0].outputs), group.literals, nodes, group.results)
+
+
+@per_group
+def text(group: Group) -> tuple[str, tuple[Callable[..., Any], ...]]:
+    """The function FINISH of ``group``, and the functions that it calls.  Raises ValueError for a group that does not fit."""
+    if not fits(group):
+        raise ValueError(f"{group.name}: no kernel applies its operators together")
+    opened = _opened(group)
+    lowered = _lowered(group, opened)
+    if lowered is None:  # an operator computes with the known sizes
+        opened = elementwise(group)
+        lowered = _lowered(group, opened)
+    assert lowered is not None
+    return _Finish(opened, lowered).text()
+
+
+def _refs(args: Any, first: int) -> list[int]:
+    """The references to values from ``first`` on among arguments."""
+    return [r for arg in args for r in (arg if isinstance(arg, tuple) else (arg,)) if r >= first]
+
+
+def _are_whole(group: Group) -> bool:
+    """Whether each kernel that may run finishes its result, or computes all of it in one part, which is finished afterwards."""
+    return all(k.finishes or not (k.split or k.blocks or k.in_python) for k in candidates(group.call_on()))
+
+
+def _opened(group: Group) -> Group:
+    """``elementwise`` with equal symbols for equal sizes: kernels of calls with other sizes have the same text."""
+    names: dict[int, Dim] = {}
+
+    def opened(tensor: Tensor) -> Tensor:
+        return replace(tensor, shape=tuple(map(named, tensor.shape)))
+
+    def named(d: Dim) -> Dim:
+        size = const(d)
+        return d if size is None or size < 2 else names.setdefault(size, sym(f".{len(names)}"))
+
+    opened(group.nodes[0].outputs[0])  # the result's sizes have the first names
+    return _mapped(elementwise(group), opened)
+
+
+def _mapped(group: Group, change: Callable[[Tensor], Tensor]) -> Group:
+    nodes = tuple(replace(node, outputs=tuple(map(change, node.outputs))) for node in group.nodes)
+    return replace(group, params=tuple(map(change, group.params)), nodes=nodes)
+
+
+def _nest(group: Group) -> Any:
+    return nest_of(group, group.results[0])
+
+
+def _lowered(whole: Group, group: Group) -> Lowered | None:
+    """The loops of an epilogue; None if an operand varies along a part of a run, or an operator may refuse a value."""
+    shape = group.params[-1].shape
+    if group.values()[group.results[0]].shape != shape:
+        return None
+    try:
+        return over_runs(group, _nest(group), len(shape) - run_axes(whole), len(group.params) - 1)
+    except TooComplex:
+        return None
+
+
+class _Finish:
+    """Writes the function of one epilogue."""
+
+    def __init__(self, group: Group, lowered: Lowered) -> None:
+        from .fused_kernel import Kernel
+
+        self.lowered, self.result = lowered, len(group.params) - 1
+        # the result of the elementwise group, which follows its parameters, is its last parameter
+        self.kernel = Kernel(group, {len(group.params): self.result})
+        self.kernel.prefer(self.result)
+
+    def text(self) -> tuple[str, tuple[Callable[..., Any], ...]]:
+        from .fused_kernel import bodies_of
+
+        kernel, extents = self.kernel, self.lowered.extents
+        lead = len(extents) - 1
+        writer = Writer(self.lowered.table, len(extents), kernel.context)
+        element = writer.value(self.lowered.element)
+        stored = f"{element_of(kernel.array(self.result), writer.value(self.lowered.offset))} = {element}"
+        sizes = [kernel.size(d) for d in extents]
+        before, regions, inner = writer.regions[0], writer.regions[1:-1], writer.regions[-1]
+        start = [f"lead = at // {sizes[-1]}", f"begin = at - lead * {sizes[-1]}"]
+        for axis in reversed(range(1, lead)):
+            start += [f"i{axis} = lead % {sizes[axis]}", f"lead = lead // {sizes[axis]}"]
+        row = [line for region in regions for line in region]
+        row += [f"for i{lead} in range(begin, begin + count):", *indented([*inner, stored])]
+        lines = [*kernel.prologue, *before, *start, *(["i0 = lead"] if lead else []), "for _ in range(rows):", *indented(row)]
+        lines += indented(_next_row(sizes[:-1]))
+        made = "\n".join(["@generic", f"def {FINISH}(argv, at, rows, count):", *indented(lines)]) + "\n"
+        return made, bodies_of(made)
+
+
+def _next_row(sizes: list[str]) -> list[str]:
+    """Advance the indices of the leading axes."""
+    lines: list[str] = []
+    for axis in range(len(sizes)):
+        carried = [f"if i{axis} == {sizes[axis]}:", *indented([f"i{axis} = 0", *lines])] if axis else []
+        lines = [f"i{axis} += 1", *carried]
+    return lines

@@ -1,0 +1,192 @@
+"""Epilogues: elementwise operators applied to the result of a convolution by its kernel, against the operators one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relayvm.ops.analysis.aliasing import in_place_pairs
+from relayvm.ops.analysis.preconditions import demands
+from relayvm.ops.analysis.uses import reads
+from relayvm.ops.codegen import fits, kernel_source
+from relayvm.ops.core.group import Group, Literal, Node
+from relayvm.ops.core.op import TypeRelError, get
+from relayvm.ops.core.tensor_types import Tensor
+from relayvm.ops.core.type_relation import build_group, shape_program
+from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
+from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
+
+from ..opaque.opaque_kernels import call
+
+pytestmark = pytest.mark.many
+
+#: Operators of an epilogue, with the shape of the further operand: per channel, of the result's shape, or otherwise.
+WITH_OPERAND = {
+    "nn.bias_add": ["channel"],
+    "add": ["result", "scalar", "channel column", "image", "channels of one image"],
+    "multiply": ["result", "channel column", "one"],
+    "maximum": ["channel column"],
+    "subtract": ["result"],
+}
+ALONE = ("nn.relu", "negative", "abs")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> dict[str, Any]:
+    rank, groups = draw(st.sampled_from([1, 2, 2, 3])), draw(st.sampled_from([1, 1, 2, 5]))
+    inputs, outputs = draw(st.integers(0 if groups == 1 else 1, 3)), draw(st.sampled_from([0, 1, 2, 5, 9]))
+    kernel = [draw(st.integers(1, 3)) for _ in range(rank)]
+    operators = [*ALONE, *((name, shape) for name, shapes in WITH_OPERAND.items() for shape in shapes)]
+    return {
+        "data": (draw(st.integers(0, 2)), inputs * groups, *(draw(st.sampled_from([3, 4, 7, 18])) for _ in kernel)),
+        "weight": (outputs * groups, inputs, *kernel),
+        "attrs": {"groups": groups, "strides": draw(st.integers(1, 2)), "padding": draw(st.integers(0, 1))},
+        "tail": draw(st.lists(st.sampled_from(operators), min_size=1, max_size=4)),
+        "dtype": draw(st.sampled_from(["float32", "float64"])),
+        "is_known": draw(st.booleans()),
+        "seed": draw(st.integers(0, 10**6)),
+    }
+
+
+def operand_shape(kind: str, result: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    one = dim(1)
+    return {
+        "channel": (result[1],),
+        "result": result,
+        "scalar": (),
+        "channel column": (result[1], *[one] * (len(result) - 2)),
+        "image": result[2:],
+        "channels of one image": (one, *result[1:]),
+        "one": (one,) * len(result),
+    }[kind]
+
+
+def made(case: dict[str, Any]) -> tuple[Group, list[np.ndarray]]:
+    """The group of a convolution and its epilogue, and arrays for its parameters."""
+    rank, dtype = len(case["data"]) - 2, case["dtype"]
+    attrs = get(f"nn.conv{rank}d").attrs(**case["attrs"])
+    shapes: list[tuple[Dim, ...]] = []
+    for name, sizes in (("x", case["data"]), ("w", case["weight"])):
+        shapes.append(tuple(dim(n) if case["is_known"] or name == "w" else sym(f"{name}{a}") for a, n in enumerate(sizes)))
+    convolution = build_group([Tensor(dtype, s) for s in shapes], (), (Node(f"nn.conv{rank}d", attrs, (0, 1), ()),), (2,))
+    actual = shape_program(convolution).program.run([np.empty(case[k], dtype) for k in ("data", "weight")])[0]
+    result, literals = convolution.nodes[0].outputs[0].shape, (Literal(dtype, 0.5),)
+    arrays_of = [case["data"], case["weight"]]
+    steps: list[tuple[str, int | str]] = []
+    for each in case["tail"]:
+        name, kind = (each, None) if isinstance(each, str) else each
+        if kind == "scalar":
+            steps.append((name, "literal"))
+        elif kind is None:
+            steps.append((name, ""))
+        else:
+            steps.append((name, len(shapes)))
+            shapes.append(operand_shape(kind, result))
+            arrays_of.append(tuple(const(d) or 0 for d in operand_shape(kind, tuple(map(dim, actual)))))
+    n = len(shapes)
+    nodes, last = [Node(f"nn.conv{rank}d", attrs, (0, 1), ())], n + 1
+    for name, operand in steps:
+        further = () if operand == "" else (n,) if operand == "literal" else (operand,)
+        nodes.append(Node(name, get(name).attrs(), (last, *further), ()))
+        last += 1
+    group = build_group([Tensor(dtype, s) for s in shapes], literals, tuple(nodes), (last,))
+    rng = np.random.default_rng(case["seed"])
+    return group, [rng.standard_normal(s).astype(dtype) for s in arrays_of]
+
+
+def run(group: Group, arrays: list[np.ndarray], jit: bool, parts: int = 1) -> np.ndarray:
+    """The result of a group of one kernel, which runs in ``parts``, each once."""
+    (shape,) = shape_program(group).program.run(arrays)
+    out = np.full(shape, 77, arrays[0].dtype)
+    for k in range(parts):
+        assert call(kernel_source(group), [*arrays, out], jit=jit, share=np.array([(k, parts, NO_LIMIT)], SHARE)) == 0
+    return out
+
+
+def one_by_one(group: Group, arrays: list[np.ndarray], jit: bool) -> np.ndarray:
+    """The result of the operators of ``group``, each in a kernel of its own."""
+    values: list[np.ndarray] = [*arrays, *(np.array(c.value, c.dtype) for c in group.literals)]
+    for node in group.nodes:
+        refs = list(dict.fromkeys(node.args))
+        own = replace(node, args=tuple(map(refs.index, node.args)))
+        params = [Tensor(values[r].dtype.name, tuple(map(dim, values[r].shape))) for r in refs]
+        alone = build_group(params, (), (own,), (len(refs),))
+        implementation = group.implementation if node is group.nodes[0] else ""
+        values.append(run(replace(alone, implementation=implementation), [values[r] for r in refs], jit))
+    return values[-1]
+
+
+def same(group: Group, arrays: list[np.ndarray], jit: bool) -> None:
+    expected = one_by_one(group, arrays, jit)
+    for parts in (1, 2, 3):
+        np.testing.assert_array_equal(run(group, arrays, jit, parts), expected)
+
+
+@settings(max_examples=60)
+@given(cases(), st.sampled_from(["tiles", "planes", "direct"]))
+def test_an_epilogue_gives_the_bits_of_its_operators(case: dict[str, Any], implementation: str) -> None:
+    group, arrays = made(case)
+    same(replace(group, implementation=implementation), arrays, jit=False)
+
+
+@pytest.mark.parametrize("implementation", ["tiles", "planes", "pointwise", "im2col", "direct"])
+def test_epilogues_in_machine_code(implementation: str) -> None:
+    """Several stretches of positions, bands of channels and parts of the inner axis; planes that are finished in stretches."""
+    pointwise = implementation == "pointwise"
+    for sizes, weight, attrs in [
+        ((2, 300, 9, 23), (100, 300, 1, 1), {}),
+        ((1, 70, 12, 20), (7, 70, *((1, 1) if pointwise else (3, 3))), {"padding": 0 if pointwise else 1}),
+        ((2, 6, 90, 33), (6, 1, 1, 1), {"groups": 6}),
+    ]:
+        for tail in (["nn.relu"], [("nn.bias_add", "channel"), ("add", "result"), "tanh"], [("multiply", "image")]):
+            case = {"data": sizes, "weight": weight, "attrs": {"strides": 1, **attrs}, "tail": tail, "dtype": "float32"}
+            group, arrays = made({**case, "is_known": False, "seed": 3})
+            same(replace(group, implementation=implementation), arrays, jit=True)
+
+
+def _convolution(*tail: Any, **changes: Any) -> Group:
+    case = {"data": (2, 3, 9, 8), "weight": (8, 3, 3, 3), "attrs": {"padding": 1}, "dtype": "float32", "seed": 1}
+    return made({"is_known": False, **case, "tail": list(tail), **changes})[0]
+
+
+def test_networks_share_the_text_of_their_epilogues() -> None:
+    tail = (("nn.bias_add", "channel"), ("add", "result"), "nn.relu")
+    known = {"is_known": True, "attrs": {"padding": 1}}
+    texts = {
+        kernel_source(_convolution(*tail, data=(1, c, h, h), weight=(o, c, 3, 3), **known)).text
+        for c, o, h in [(3, 8, 10), (8, 16, 20), (16, 16, 7)]
+    }
+    assert len(texts) == 1
+
+
+def test_the_result_of_an_epilogue_is_in_no_operand() -> None:
+    """Parts of sums are stored before the operands are read."""
+    group = _convolution(("add", "result"), "nn.relu")
+    assert fits(group) and in_place_pairs(group) == () and reads(group) == (True, True, True)
+
+
+def test_operators_that_are_no_epilogue() -> None:
+    """Another shape or dtype than the result, elements at another place, an operand that varies along a part of a run."""
+    tensor, conv = Tensor("float32", tuple(map(dim, (2, 8, 6, 6)))), _convolution("nn.relu", is_known=True).nodes[0]
+    weight, row = Tensor("float32", tuple(map(dim, (8, 8, 1, 1)))), Tensor("float32", (dim(6),))
+    conv = replace(conv, attrs=replace(conv.attrs, padding=0))
+    larger = Tensor("float32", tuple(map(dim, (3, 2, 8, 6, 6))))
+    for name, attrs, further in [
+        ("transpose", {"axes": (0, 1, 3, 2)}, ()),
+        ("reverse", {"axis": 1}, ()),
+        ("cast", {"dtype": "float64"}, ()),
+        ("sum", {"axis": (1,), "keepdims": True}, ()),
+        ("add", {}, (row,)),
+        ("add", {}, (larger,)),
+    ]:
+        params = (tensor, weight, *further)
+        last = Node(name, get(name).attrs(**attrs), (len(params), *range(2, len(params))), ())
+        group = build_group(params, (), (conv, last), (len(params) + 1,))
+        assert not fits(group), name
+        with pytest.raises(TypeRelError, match="no kernel applies its operators together"):
+            demands(group)
