@@ -161,9 +161,9 @@ class _Convolution:
         return panel_width(ITEMSIZE[call.inputs[0].dtype])
 
     def panel_elements(self, call: OpCall) -> Dim:
-        """The number of elements of a group of panels of ``tiles``."""
+        """The number of elements of a group of panels of ``tiles``, and of the columns that it multiplies apart."""
         _, inputs, taps = self.weight(call)
-        return GROUP_PANELS * self.width(call) * min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
+        return (GROUP_PANELS * self.width(call) + tiles.APART) * min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
 
     def column_numbers(self, call: OpCall) -> Dim:
         """The number of integers that ``tiles`` needs for a panel: a record for each tap, and three numbers per column."""

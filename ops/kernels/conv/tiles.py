@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ...native.jit.panel_row import store_alternate, store_gathered, store_run
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
+from ...native.jit.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 
@@ -20,6 +21,9 @@ from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 INNER, ROWS = 512, 96
 #: The most rows of a group of panels that are finished at once: a fifth of the first cache.
 FINISHED_ROWS = 24
+#: The most columns behind whole panels that are multiplied apart, and the least terms with which this is faster: 49 positions, of
+#: pictures of 7 x 7, are three whole panels and one column.
+APART, LEAST_INNER = 4, 64
 #: Forms of a row of a panel: operands that follow one another, every second element, or operands anywhere.
 RUN, ALTERNATE, ANYWHERE = range(3)
 #: Numbers of the record of a tap, before its operands: its form, its first operand, a bit for each operand inside the data.
@@ -111,21 +115,32 @@ def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, chann
 @generic
 def multiply_rows(
     weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
-    to: int, positions: int, inner: int, count: int, add: int, is_last: bool, finish: Callable[..., None], argv: int,
+    to: int, positions: int, inner: int, count: int, add: int, room: Array, is_last: bool, finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
-    If these are the last terms of the sums, finish the results of a few tiles at a time, which are in the first cache.
+    A few columns behind whole panels are copied to the end of ``room`` as rows.  If these are the last terms of the sums, finish
+    the results of a few tiles at a time, which are in the first cache.
 
     ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.
     """
     tiles, begin = (bottom - top + TILE_ROWS - 1) // TILE_ROWS, top
+    width = PANEL_BYTES // out.itemsize
+    apart = count % width if count % width <= APART and inner >= LEAST_INNER else 0
+    whole, turned = count - apart, room.size - APART * inner
+    for j in range(apart):
+        for k in range(inner):
+            room[turned + j * inner + k] = columns[first + whole // width * panel + k * row + j]
     for tile in range(tiles):
         o = top + tile * (bottom - top) // tiles
         rows = top + (tile + 1) * (bottom - top) // tiles - o
         multiply_panels(
-            weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, count,
+            weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole,
             add, 0, GROUP_PANELS, GROUP_PANELS,
+        )  # fmt: skip
+        multiply_by_rows(
+            weight, o * terms + at, terms, room, turned, inner, out, to + o * positions + whole, positions, rows, inner, apart,
+            add,
         )  # fmt: skip
         if is_last and (o + rows - begin > FINISHED_ROWS - TILE_ROWS or o + rows == bottom):
             finish(argv, to + begin * positions, o + rows - begin, count)
@@ -167,7 +182,7 @@ def convolve_tiles(
             if is_matrix:
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
-                    b * out_steps[BATCH] + begin, positions, inner, count, i, part + 1 == parts, finish, argv,
+                    b * out_steps[BATCH] + begin, positions, inner, count, i, panels, part + 1 == parts, finish, argv,
                 )  # fmt: skip
                 continue
             for j in range(0, count, width):
@@ -177,6 +192,6 @@ def convolve_tiles(
                 pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], places, taps)
             multiply_rows(
                 weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
-                positions, inner, count, i, part + 1 == parts, finish, argv,
+                positions, inner, count, i, panels, part + 1 == parts, finish, argv,
             )  # fmt: skip
         number += end_band - band

@@ -150,8 +150,8 @@ def _machine(
 class _TileCall:
     """Generator of the loop over the tiles of a group: as wide tiles as fit, then a part of a tile.
 
-    A part is one vector; with registers for masks (AVX-512) as many as the columns need, rounded up to a power of 2: the rows of
-    the other matrix are read once for all of them.
+    A part is one vector; with registers for masks (AVX-512) as many as the columns need: the rows of the other matrix are read
+    once for all of them.
     """
 
     def __init__(self, builder: Any, element: Any, pointers: tuple[Any, Any, Any], words: list[Any]) -> None:
@@ -194,11 +194,11 @@ class _TileCall:
 
 def _parts(tile: RegisterTile) -> Iterator[RegisterTile]:
     """The tiles that columns are divided among: the first that fits, wide ones first; the last fits what the others leave."""
-    powers = [1 << n for n in range(tile.vectors.bit_length())]
     if _registers()[1] == PANEL_BYTES:
         yield tile
-        yield from (RegisterTile(vectors, tile.lanes, is_part=True) for vectors in powers)
+        yield from (RegisterTile(vectors, tile.lanes, is_part=True) for vectors in range(1, tile.vectors + 1))
         return
+    powers = [1 << n for n in range(tile.vectors.bit_length())]
     yield from (RegisterTile(vectors, tile.lanes) for vectors in powers[:0:-1])
     yield RegisterTile(1, tile.lanes)
     yield RegisterTile(1, tile.lanes, is_part=True)

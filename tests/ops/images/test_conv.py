@@ -119,7 +119,10 @@ def test_one_machine_code_for_every_size(layout: int) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.extensive(dtype=("float32",))
 def test_tiles(dtype: str) -> None:
-    """Rows of panels of each form: runs in a row of the data, over its borders and its ends, every second element, and others."""
+    """Rows of panels of each form: runs in a row of the data, over its borders and its ends, every second element, and others.
+
+    A few columns behind whole panels, with enough terms to be multiplied apart.
+    """
     rng = np.random.default_rng(6)
     for outputs, inputs, kernel, attrs in [
         (8, 3, (3, 3), {"padding": 1}),
@@ -128,6 +131,8 @@ def test_tiles(dtype: str) -> None:
         (4, 1, (2, 2), {"strides": (2, 3)}),
         (100, 2, (1, 1), {}),
         (9, 300, (1, 2), {"padding": (0, 1)}),
+        (9, 520, (1, 1), {}),
+        (7, 40, (1, 2), {"padding": (0, 1, 0, 0)}),
     ]:
         weight = numbers(rng, (outputs, inputs, *kernel), dtype)
         for batch, height, width in [(1, 5, 80), (2, 7, 7), (1, 9, 16), (1, 20, 33)]:
