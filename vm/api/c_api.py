@@ -1,7 +1,8 @@
 """The C-API fast path between Python and the machine: built-in functions with native bodies.
 
-A call takes about 0.1 µs; a ctypes call takes about 1 µs.  Numpy arrays are read through their C structure.  All other
-arguments (other array types, strided arrays, wrong shapes) take the general path in ``arguments``, which also makes the errors.
+A call takes about 0.1 µs; a ctypes call takes about 1 µs.  Numpy arrays and numbers are read through their C structure.  All
+other arguments (other array types, strided arrays, wrong shapes) take the general path in ``arguments``, which also makes the
+errors.
 This module converts arguments and results; ``guard`` runs the functions.
 """
 
@@ -19,6 +20,9 @@ from ...ops.native.cache import kernel_store
 from ...ops.native.jit.c_functions import call_2, call_4, call_8
 from ...ops.native.memory import (
     alloc,
+    bits_float,
+    float32_bits,
+    float_bits,
     free,
     load_i32,
     load_i64,
@@ -31,7 +35,19 @@ from ...ops.native.memory import (
     twin,
 )
 from ...ops.native.object_layout import TAG_TENSOR
-from ..bytecode.signature import PARAMETER_WORDS
+from ..bytecode.signature import (
+    DESCR,
+    DEVICE,
+    DTYPE,
+    FLOAT,
+    INT,
+    NUMBER_OFFSET,
+    NUMPY_NUMBER,
+    PARAMETER_WORDS,
+    RANK,
+    ROOM,
+    SIZES,
+)
 from ..runtime import requests
 from ..runtime.objects.chunks import LARGE, new_object
 from ..runtime.requests import RELEASE, TO_DEVICE
@@ -62,6 +78,7 @@ def c_function(name: str, has_result: bool, n: int) -> Callable[..., int]:
 
 py_long_from = c_function("PyLong_FromLongLong", True, 1)
 py_long_as = c_function("PyLong_AsLongLong", True, 1)
+py_long_as_and_overflow = c_function("PyLong_AsLongLongAndOverflow", True, 2)
 py_incref = c_function("Py_IncRef", False, 1)
 py_decref = c_function("Py_DecRef", False, 1)
 capsule_new = c_function("PyCapsule_New", True, 3)
@@ -80,20 +97,24 @@ _MACHINE_WITH_LOCK = ctypes.PYFUNCTYPE(_word, _word, _word, _word, _word)
 # Byte offsets in PyArrayObject (public since numpy 1.0; checked at start by ``arrays_are_readable``).
 _TYPE, _DATA, _NDIM, _DIMS, _DESCR, _FLAGS = 8, 16, 24, 32, 56, 64
 _CONTIGUOUS_ALIGNED = 0x0001 | 0x0100
+_FLOAT32, _FLOAT64, _INT32 = (DTYPES.index(d) for d in ("float32", "float64", "int32"))
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+#: The int after the largest int32, and the largest below which float32 holds every int.
+_END_OF_INT32, _EXACT_IN_FLOAT32 = 2**31, 2**24
 
 
 @native
-def wrap_array(state: int, array: int, parameter: int, array_type: int) -> int:
+def wrap_array(state: int, array: int, parameter: int) -> int:
     """A host tensor that borrows the memory of a numpy array; 0 if the array does not fit the parameter."""
-    if load_i64(array + _TYPE) != array_type or load_i64(array + _DESCR) != load_i64(parameter):
+    if load_i64(array + _DESCR) != load_i64(parameter + 8 * DESCR):
         return 0
     ndim = load_i32(array + _NDIM) + 0
-    if ndim != load_i64(parameter + 16) or (load_i32(array + _FLAGS) & _CONTIGUOUS_ALIGNED) != _CONTIGUOUS_ALIGNED:
+    if ndim != load_i64(parameter + 8 * RANK) or (load_i32(array + _FLAGS) & _CONTIGUOUS_ALIGNED) != _CONTIGUOUS_ALIGNED:
         return 0
     s = state_at(state)
     dims = load_i64(array + _DIMS)
     for i in range(ndim):
-        size, wanted = load_i64(dims + 8 * i), load_i64(parameter + 32 + 8 * i)
+        size, wanted = load_i64(dims + 8 * i), load_i64(parameter + 8 * (SIZES + i))
         if wanted >= 0:
             if size != wanted:
                 return 0
@@ -109,11 +130,62 @@ def wrap_array(state: int, array: int, parameter: int, array_type: int) -> int:
     t = tensor(at)
     t.data = load_i64(array + _DATA)
     t.ndim = ndim
-    t.dtype = load_i64(parameter + 8)
+    t.dtype = load_i64(parameter + 8 * DTYPE)
     t.device = 0
     for i in range(ndim):
         t.shape[i] = load_i64(dims + 8 * i)
     return at
+
+
+@native
+def wrap_number(state: int, number: int, parameter: int) -> int:
+    """A host tensor over the memory of a number, or over the room of the parameter with the number in it; 0 if the number does
+    not fit the parameter, or its conversion is left to ``signature.as_array``."""
+    kind, data = load_i64(number + _TYPE), 0
+    if kind == load_i64(parameter + 8 * NUMPY_NUMBER):
+        data = number + NUMBER_OFFSET
+    elif kind == load_i64(parameter + 8 * FLOAT):
+        data = float_element(number, parameter)
+    elif kind == load_i64(parameter + 8 * INT):
+        data = int_element(number, parameter)
+    at = new_object(state, TAG_TENSOR, LARGE) if data != 0 else 0
+    if at == 0:
+        return 0
+    t = tensor(at)
+    t.data = data
+    t.ndim = 0
+    t.dtype = load_i64(parameter + 8 * DTYPE)
+    t.device = 0
+    return at
+
+
+@native
+def float_element(number: int, parameter: int) -> int:
+    """The address of a Python float as an element of the parameter's dtype; 0 for one that float32 cannot hold."""
+    if load_i64(parameter + 8 * DTYPE) == _FLOAT64:
+        return number + NUMBER_OFFSET
+    value = bits_float(load_i64(number + NUMBER_OFFSET))
+    if abs(value) > _LARGEST_FLOAT32:
+        return 0
+    store_i64(parameter + 8 * ROOM, float32_bits(np.float32(value)))
+    return parameter + 8 * ROOM
+
+
+@native
+def int_element(number: int, parameter: int) -> int:
+    """The address of a Python int as an element of the parameter's dtype; 0 for one that might change its value."""
+    room, dtype = parameter + 8 * ROOM, load_i64(parameter + 8 * DTYPE)
+    value = py_long_as_and_overflow(number, room)
+    overflow = load_i32(room)
+    if overflow != 0 or (dtype == _INT32 and not -_END_OF_INT32 <= value < _END_OF_INT32):
+        return 0
+    if dtype == _FLOAT32 or dtype == _FLOAT64:
+        if not -_EXACT_IN_FLOAT32 <= value <= _EXACT_IN_FLOAT32:
+            return 0
+        store_i64(room, float_bits(np.float64(value)) if dtype == _FLOAT64 else float32_bits(np.float32(value)))
+    else:
+        store_i64(room, value)  # of an int32, the low half
+    return room
 
 
 @native
@@ -123,14 +195,16 @@ def wrap_arguments(state: int, machine: int, args: int, n: int, parameters: int,
     for i in range(n_named):
         store_i64(s.slots + 8 * i, -1)
     for i in range(n):
-        at = wrap_array(state, load_i64(args + 8 * i), parameters + 8 * PARAMETER_WORDS * i, array_type)
+        value, parameter = load_i64(args + 8 * i), parameters + 8 * PARAMETER_WORDS * i
+        is_array = load_i64(value + _TYPE) == array_type
+        at = wrap_array(state, value, parameter) if is_array else wrap_number(state, value, parameter)
         if at == 0:
             release_arguments(state, machine, i)
             return False
         store_i64(s.argv + 8 * i, at)
     # only now: the general path, which takes over if an array does not fit, copies all arguments itself
     for i in range(n):
-        device = load_i64(parameters + 8 * PARAMETER_WORDS * i + 24)
+        device = load_i64(parameters + 8 * (PARAMETER_WORDS * i + DEVICE))
         if device != 0:
             at = load_i64(s.argv + 8 * i)
             there = call_4(machine, state, TO_DEVICE, at, device)

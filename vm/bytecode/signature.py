@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,9 +17,13 @@ from ..diagnostics import codes
 from ..diagnostics.source import InputError, VMError
 from .executable import VMFunction
 
-#: Words of a row of the parameter table: address of the descr object, dtype number, rank, device, then sizes.  A size is
-#: >= 0: fixed, -1: any, -2 - k: equal to every other size with the same k.
-PARAMETER_WORDS = 4 + MAX_RANK
+#: Words of a row of the parameter table: address of the descr object, dtype number, rank, device; addresses of the types of
+#: numbers that a parameter of rank 0 takes, 0 for none: numpy's number of the dtype, Python's float and int; room for a converted
+#: number; then sizes.  A size is >= 0: fixed, -1: any, -2 - k: equal to every other size with the same k.
+(DESCR, DTYPE, RANK, DEVICE, NUMPY_NUMBER, FLOAT, INT, ROOM, SIZES) = range(9)
+PARAMETER_WORDS = SIZES + MAX_RANK
+#: The byte offset of the value in Python's floats and numpy's numbers.
+NUMBER_OFFSET = 16
 
 
 def named_dims(function: VMFunction) -> dict[Dim, int]:
@@ -38,11 +44,26 @@ def parameter_table(function: VMFunction, device: int) -> np.ndarray | None:
     for i, (row, (_, ty)) in enumerate(zip(table, function.params, strict=True)):
         if not isinstance(ty, TensorType):
             return None
-        row[:4] = id(numpy_dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, function.device_of(i, device)
+        row[:NUMPY_NUMBER] = id(numpy_dtype(ty.dtype)), DTYPES.index(ty.dtype), ty.rank, function.device_of(i, device)
+        row[NUMPY_NUMBER:ROOM] = _types_of_numbers(ty.dtype) if ty.rank == 0 else (0, 0, 0)
         for axis, d in enumerate(ty.shape):
             known = const(d)
-            row[4 + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
+            row[SIZES + axis] = known if known is not None else (-2 - numbers[d] if d in numbers else -1)
     return table
+
+
+@functools.cache
+def _types_of_numbers(dtype: str) -> tuple[int, int, int]:
+    """The addresses of the types of numbers that the fast path takes for a dtype; 0 for a type with another layout."""
+    probes: tuple[tuple[Any, bytes, bool], ...] = (
+        (numpy_dtype(dtype).type(1), np.ones((), dtype=numpy_dtype(dtype)).tobytes(), True),
+        (1.5, np.float64(1.5).tobytes(), dtype in ("float32", "float64")),
+    )
+    numpy_number, python_float = (
+        id(type(value)) if wanted and ctypes.string_at(id(value) + NUMBER_OFFSET, len(content)) == content else 0
+        for value, content, wanted in probes
+    )
+    return numpy_number, python_float, id(int) if dtype in ("float32", "float64", "int32", "int64") else 0
 
 
 def positional(function: VMFunction, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:

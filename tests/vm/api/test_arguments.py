@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import relayvm as relay
+from relayvm.ops.core.tensor_types import DTYPES, numpy_dtype
+from relayvm.vm.bytecode.signature import as_array
 
+from ...devices import DEVICES
 from ...programs import HEADER
 
 
@@ -34,6 +39,50 @@ def test_taken(ty: str, value: Any) -> None:
 def test_refused_where_the_value_would_change(ty: str, value: Any) -> None:
     with pytest.raises(relay.InputError, match="has dtype"):
         machine(ty).run(value)
+
+
+@pytest.fixture(scope="module", params=[d for d in DEVICES if d != "cuda"])
+def identities(request: pytest.FixtureRequest) -> dict[str, relay.VirtualMachine]:
+    """By dtype a machine that gives its argument back."""
+    programs = {dtype: f"{HEADER}def @main(%x: {dtype}) {{ %x }}" for dtype in DTYPES}
+    return {dtype: relay.VirtualMachine(relay.compile(text, request.param)) for dtype, text in programs.items()}
+
+
+EDGES = [sign * (n + d) for sign in (1, -1) for n in (0, 2**24, 2**31, 2**53, 2**63, 2**64) for d in (-1, 0, 1)]
+
+
+@st.composite
+def numbers(draw: Any) -> Any:
+    """A number of Python's, or one of numpy's with any bits."""
+    if draw(st.booleans()):
+        return draw(st.sampled_from(EDGES) | st.integers(-(2**65), 2**65) | st.floats() | st.booleans())
+    dtype = numpy_dtype(draw(st.sampled_from(DTYPES)))
+    bits = draw(st.binary(min_size=dtype.itemsize, max_size=dtype.itemsize))
+    return np.frombuffer(bits if dtype.name != "bool" else bytes([bits[0] % 2]), dtype)[0]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(DTYPES), numbers())
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_a_number_is_the_same_as_its_array(identities: Any, dtype: str, value: Any) -> None:
+    """Its memory is not that of the result."""
+    try:
+        wanted = identities[dtype].run(np.array(as_array("x", value, dtype)))
+    except relay.InputError as error:
+        with pytest.raises(relay.InputError) as refused:
+            identities[dtype].run(value)
+        assert str(refused.value) == str(error)
+        return
+    result = identities[dtype].run(value)
+    identities[dtype].run(numpy_dtype(dtype).type(1))
+    assert result.numpy().tobytes() == wanted.numpy().tobytes()
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float32", 0.5), ("float64", 0.5), ("int32", 3), ("int64", 3), ("float32", 3)])
+def test_numbers_are_read_without_python(dtype: str, value: Any) -> None:
+    entry = machine(dtype)["main"]
+    for number in (value, numpy_dtype(dtype).type(value)):
+        assert entry._enter(number).numpy() == value
 
 
 class InflatedShape(np.ndarray):
