@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...ops.core.tensor_types import Type
+from ...ops.native.jit.gc_pause import collection_paused
 from ...vm.api.argument_errors import a_text, wrong
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.python_source import here
@@ -97,6 +98,7 @@ def parse_type(text: str, definitions: Mapping[str, TypeData]) -> Type:
     return _parsed(SourceText("<type>", text), "whole_type", elaborate, need_version=False)
 
 
+@collection_paused()
 def _parsed(
     source: SourceText,
     start: str,

@@ -1,6 +1,6 @@
-"""Pause of Python's garbage collector during compilation.
+"""Pause of Python's garbage collector during compilation and parsing.
 
-The compiler makes many small objects that live until a function is compiled.  The collector would traverse them again and again.
+Compilers and parsers make many small objects that live until their end.  The collector would traverse them again and again.
 """
 
 from __future__ import annotations
