@@ -26,6 +26,7 @@ from .disk_cache import CacheWarning, folder
 __all__ = [
     "CacheWarning",
     "Use",
+    "address_at",
     "address_of",
     "counters",
     "entry_of",
@@ -35,6 +36,7 @@ __all__ = [
     "on_compile",
     "on_use",
     "requested",
+    "source_key",
     "toolchain",
     "tracked_keys",
     "tracked_uses",
@@ -110,17 +112,25 @@ def toolchain() -> dict[str, str]:
 
 def object_key(function: Callable[..., Any], signature: str, levels: Levels = OPTIMIZED) -> CacheKey:
     """The key of the machine code of a ``@native`` function."""
-    code = {"source": fingerprint(function), "signature": signature}
-    return CacheKey.of("object", {**code, **toolchain(), "options": options(levels)})
+    return source_key(fingerprint(function), signature, levels)
+
+
+def source_key(source: str, signature: str, levels: Levels) -> CacheKey:
+    """The key of the machine code of a function; ``source`` is a hash of all that determines its behaviour."""
+    return CacheKey.of("object", {"source": source, "signature": signature, **toolchain(), "options": options(levels)})
 
 
 def address_of(function: Callable[..., Any], signature: str, name: str | None = None, levels: Levels = OPTIMIZED) -> int:
     """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
-    name = name or function.__name__
     key = object_key(function, signature, levels)
+    return address_at(key, name or function.__name__, lambda: function, signature, levels)
+
+
+def address_at(key: CacheKey, name: str, define: Callable[[], Callable[..., Any]], signature: str, levels: Levels) -> int:
+    """The address of the machine code at a key; unless the store has it, the ``@native`` function of ``define`` is compiled."""
 
     def compiled() -> tuple[str, bytes]:
-        made = compile_object(function, signature, levels)
+        made = compile_object(define(), signature, levels)
         return made.symbol, made.code
 
     return _get_counted(_addresses, key, name, lambda: _load_or_make(key, name, compiled, _map_code))

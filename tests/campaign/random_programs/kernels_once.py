@@ -88,8 +88,7 @@ def _is_native(group: Group) -> bool:
 
 
 def _is_cached(group: Group) -> bool:
-    function = kernel_addresses.kernel_function(_source(group))
-    return kernel_store.entry_of(kernel_store.object_key(function, kernel_addresses.SIGNATURE)) is not None
+    return kernel_store.entry_of(kernel_addresses.kernel_key(_source(group))) is not None
 
 
 def _interpreted(kernel: Callable[[int, int], int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,10 +14,11 @@ from ....ops.codegen.cpu.kernel_source import KernelSource
 from ....ops.core.group import Group
 from ....ops.native import memory
 from ....ops.native.cache import kernel_store
+from ....ops.native.cache.cache_key import CacheKey
 from ....ops.native.generated_source import define
 from ....ops.native.jit import library_calls
 from ....ops.native.jit.halves import scalar_types
-from ....ops.native.jit.native_compiler import kernel_levels
+from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, fingerprint, kernel_levels
 from ....ops.native.memory import native
 from ....ops.strategy.implementation import HOST
 from ...bytecode.executable import PackedFunc
@@ -41,11 +43,24 @@ def kernel_function(source: KernelSource) -> Callable[[int, int], int]:
     return entry
 
 
+def kernel_key(source: KernelSource, levels: Levels = OPTIMIZED) -> CacheKey:
+    """The key of a kernel's machine code: its text and the code of its bodies.
+
+    Python compiles the text of a kernel only where the store lacks the kernel: that takes longer than to find the kernel.
+    """
+    digest = hashlib.sha256(repr((source.text, source.entry)).encode())
+    for body in source.bodies:
+        digest.update(repr((body.__name__, fingerprint(body))).encode())
+    return kernel_store.source_key(digest.hexdigest(), SIGNATURE, levels)
+
+
 def kernel_address(group: Group) -> int:
     """The address of a group's machine code; 0 for a kernel in Python."""
     if in_python(group):
         return 0
-    return kernel_store.address_of(kernel_function(kernel_source(group)), SIGNATURE, group.name, kernel_levels())
+    source, levels = kernel_source(group), kernel_levels()
+    key = kernel_key(source, levels)
+    return kernel_store.address_at(key, group.name, lambda: kernel_function(source), SIGNATURE, levels)
 
 
 def in_python(group: Group) -> bool:
