@@ -25,6 +25,9 @@ PROBE   := import sys, venv, ensurepip; raise SystemExit(sys.version_info < (3, 
 PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(PROBE)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
+# Modules are compiled when they are imported: most of the packages' never are.
+PIP      = $(PY) -m pip install --quiet --no-compile
+
 # Without bytecode each worker of the tests compiles the modules that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -91,9 +94,9 @@ $(PY):
 
 # One stamp per extra; pip adds to what is there, so they live side by side.
 $(VENV)/stamp-run: setup.cfg pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --editable .
+	$(PIP) --editable .
 	@touch $@
 
 $(VENV)/stamp-%: setup.cfg pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --editable '.[$*]'
+	$(PIP) --editable '.[$*]'
 	@touch $@

@@ -240,8 +240,7 @@ def function(d: Draw, name: str) -> Call:
 
 @recipe("qnn.dense", "qnn.batch_matmul")
 def product(d: Draw, name: str) -> Call:
-    batch = d.dims(1) if name == "qnn.batch_matmul" else ()
-    rows, inner = d.dims(2)
+    *batch, rows, inner = d.dims(3 if name == "qnn.batch_matmul" else 2)
     x, y = d.array((*batch, rows, inner), "int8", *INT8), d.array((*batch, 6, inner), "uint8", 0, 255)
     zeros, scales = [_zero(d), _zero(d)], [_scale(d), _scale(d)]
 
