@@ -26,7 +26,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 	"$$p" -c '$(PROBE)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
 # Modules are compiled when they are imported: most of the packages' never are.
-PIP      = $(PY) -m pip install --quiet --no-compile
+PIP     := $(PY) -m pip install --quiet --no-compile
 
 # Without bytecode each worker of the tests compiles the modules that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -1,8 +1,8 @@
 """Every CUDA text that a test runs on the emulated GPU is compiled by NVRTC as well, for real architectures.
 
 In ``make test`` for one architecture (``architectures``) with few optimisations (``Quick``); the text is kept for ``rest``,
-which compiles it for the others (tests/ops/cuda/test_architectures.py).  Registered as a
-plugin by ``conftest``: the run ends with the number of texts.
+which compiles it for the others (tests/ops/cuda/test_architectures.py).  Registered as a plugin by ``conftest``: the run ends
+with the number of texts.
 """
 
 from __future__ import annotations
