@@ -8,16 +8,20 @@ let %loop = fn (%i: int64, %more: bool, %state: Tensor[(?, 4), float32], %collec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
-from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type
+import numpy as np
+
+from ...ops.core.tensor_types import FuncType, TensorType, TupleType, Type, numpy_dtype
 from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import ANY, fresh
+from ...shape_funcs.symbolic.dim import ANY, POLY, Dim, dim, fresh
 from ...shape_funcs.symbolic.dim import const as known_size
 from ..builder.build import const
 from ..builder.operator_functions import operators as relay
 from ..ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var, type_of
+from ..ir.visitor import free_vars
 from ..type_inference.function_signature import declare
 from ..type_inference.type_match import TypeMismatch, join, map_dims
 from .node import LengthChanges, Node
@@ -92,6 +96,7 @@ class _Loop:
         made = body(inner, self.index, self.more, self.states)
         made_states, rows = ([inner.bind(e) for e in values] for values in (made.states, made.collected))
         after = [type_of(s) for s in made_states]
+        self.rows = [node.type(r) for r in rows]
         self.wanted = [_merged(node, b, a, f"state {k}") for k, (b, a) in enumerate(zip(types, after, strict=True))]
         self.collected = [_merged(node, c, _row(node, r), "a collected value") for c, r in
                           zip(collected or [_row(node, r) for r in rows], rows, strict=True)]  # fmt: skip
@@ -133,11 +138,22 @@ class _Loop:
         is_first = relay.equal(self.index, const(0, "int64"))
         return node.choose(is_first, lambda _: row, lambda inner: relay.concatenate([stack, row], 0))
 
+    def _empty_stacks(self, states: Sequence[Expr]) -> list[Expr]:
+        """Stacks without rows, with the sizes of the row of a first round: sums and products of sizes around; any other is 0."""
+        node, sizes = self.node, dict[Dim, Expr]()
+        captured = [(v, v.ty) for v in free_vars(self.value)]
+        of_states = [(initial, type_of(s)) for initial, s in zip(states, self.states, strict=True)]
+        for value, ty in (*captured, *of_states):
+            for axis, d in enumerate(ty.shape if isinstance(ty, TensorType) else ()):
+                if known_size(d) is None and d not in sizes:
+                    sizes[d] = relay.take(relay.shape_of(value, dtype="int64"), const(axis, "int64"), axis=0)
+        return [_empty(node, row, sizes) for row in self.rows]
+
     def call(self, more: Expr, states: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
         """The values after the loop that begins with these states."""
         node = self.node
         node.scope.bindings.append((self.function, self.value))
-        empty = [node.bind(_empty(t)) for t in self.collected]
+        empty = [node.bind(stack) for stack in self._empty_stacks(states)]
         args = (node.bind(const(0, "int64")), node.bind(more), *states, *empty)
         result = declare(self.result, {}, None, fresh)
         whole = node.scope.add(Call(self.function, args, span=node.span, ty=result), "after")
@@ -151,8 +167,27 @@ def _row(node: Node, value: Expr) -> Type:
     return _open(TensorType((ANY, *ty.shape), ty.dtype))
 
 
-def _empty(ty: Type) -> Expr:
-    """A stack without rows; sizes that are not known are 0."""
-    assert isinstance(ty, TensorType)
-    empty: Expr = relay.zeros([0, *(known_size(d) or 0 for d in ty.shape[1:])], ty.dtype)
-    return empty
+def _empty(node: Node, row: TensorType, sizes: Mapping[Dim, Expr]) -> Expr:
+    """A stack without rows of this type; ``sizes``: the values of sizes that are not known."""
+    lead = [_size(d, sizes) for d in (dim(0), *row.shape)]
+    known = [known_size(d) if value is None else None for d, value in zip((dim(0), *row.shape), lead, strict=True)]
+    if lead.count(None) == len(lead):
+        empty: Expr = relay.zeros([n or 0 for n in known], row.dtype)
+        return empty
+    parts = [const(n or 0, "int64") if value is None else value for n, value in zip(known, lead, strict=True)]
+    zero = const(np.zeros((), numpy_dtype(row.dtype)))
+    stacked: Expr = relay.full(zero, node.bind(relay.stack(parts, 0)), row.dtype)
+    return stacked
+
+
+def _size(d: Dim, sizes: Mapping[Dim, Expr]) -> Expr | None:
+    """The value of a size from the values of others; None for a number, and for a size that does not follow."""
+    if d in sizes or d.op != POLY:
+        return sizes.get(d)
+    total: Expr = const(0, "int64")
+    for coefficient, atoms in d.args:
+        factors = [sizes.get(a) for a in atoms]
+        if None in factors:
+            return None
+        total = relay.add(total, reduce(relay.multiply, factors, const(coefficient, "int64")))
+    return total

@@ -46,7 +46,7 @@ def fields(node: Node, whole: Expr) -> list[Expr]:
 
 @onnx_operator("Loop", since=1)
 def loop_over_subgraph(node: Node, trips: Expr | None, condition: Expr | None, *initial: Expr) -> list[Expr]:
-    """Any number of states; values collected in no round have the size 0 along axes of unknown size.
+    """Any number of states; values collected in no round have the size 0 along axes whose sizes only the body computes.
 
     A sequence among the states may change its length if the number of rounds is known at import.
     """
