@@ -18,11 +18,12 @@ from typing import Any
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, Shape, const, max_, min_, product
 from ..core.tensor_types import ITEMSIZE
+from ..kernels.conv import by_plane, tiles
 from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
-from ..kernels.conv import tiles
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ..kernels.matmul.cpu import BLAS_LIMIT
+from ..native.jit import plane_taps
 from ..native.jit.product_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
@@ -185,19 +186,20 @@ class _Convolution:
         return 2 * product(call.outputs[0].shape) * inputs * product(taps)
 
     def plane_elements(self, call: OpCall) -> Dim:
-        """The number of elements of the phases of a padded plane (see ``padded_sizes`` in the module of ``planes``), and of the
-        vector behind them, which may be read and overwritten."""
+        """The number of elements of the phases of padded planes (see ``padded_sizes`` in the module of ``planes``), at least one,
+        and of the vector behind them, which may be read and overwritten."""
         given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
         missing = 3 - self.rank
         padded, steps = product(()), given["stride"]
         for axis, (size, tap) in enumerate(zip(self.sizes(call)[1], taps, strict=True), missing):
             padded = padded * (size + (tap - 1) * given["dilation"][axis] // steps[axis])
-        elements: Dim = padded * (steps[0] * steps[1] * steps[2]) + self.width(call)
+        plane = padded * (steps[0] * steps[1] * steps[2])
+        elements: Dim = plane * max_(by_plane.FILLED // max_(plane, 1), 1) + self.width(call)
         return elements
 
     def plane_numbers(self, call: OpCall) -> Dim:
-        """The number of integers of ``planes``: for a vector and for each tap."""
-        numbers: Dim = product(self.weight(call)[2]) + self.width(call)
+        """The number of integers of ``planes`` (see ``convolve_planes`` in its module)."""
+        numbers: Dim = 2 * product(self.weight(call)[2]) + plane_taps.HEIGHTS + self.width(call)
         return numbers
 
     def plane_blocks(self, call: OpCall) -> Dim:

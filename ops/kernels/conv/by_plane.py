@@ -1,8 +1,8 @@
 """Convolution of few channels, mainly depthwise: plane by plane, each padded once, so that no tap needs a bounds check.
 
 A padded plane is split into phases by stride: elements ``q * stride + phase`` of one phase are contiguous.  The operands of a tap
-for a row of the result are then one contiguous range.  Every element of the result is one sum over channels and taps, in order:
-the same bits for any number of threads.
+for a row of the result are then one contiguous range.  Every element of the result is one sum over channels and taps, in one
+order: the same bits for any number of threads.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...native.jit.panel_row import store_alternate, store_gathered, store_run
-from ...native.jit.plane_taps import TOGETHER, add_taps
+from ...native.jit.plane_taps import HEIGHTS, TOGETHER, add_taps
 from ...native.jit.product_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside
 
-#: Elements of a plane of the result that are finished together: a quarter of the first cache.
-FINISHED = 2048
+#: Elements of planes of the result that are finished together, and of padded planes that are filled together: each a quarter of
+#: the first cache.
+FINISHED, FILLED = 2048, 2048
 
 
 @generic
@@ -56,10 +57,9 @@ def fill_row(room: Array, to: int, count: int, data: Array, row: int, offset: in
 
 @generic
 def fill_plane(
-    room: Array, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes, every: Array
+    room: Array, to: int, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes, every: Array
 ) -> None:
-    """Copy the channel that starts at ``at`` into phases with zeros around it, in the order of the phases."""
-    to = 0
+    """Copy the channel that starts at ``at`` into phases with zeros around it, from ``to`` on, in the order of the phases."""
     for phase in range(stride[0] * stride[1] * stride[2]):
         z = phase // (stride[1] * stride[2]) - before[0]
         first, offset = phase // stride[2] % stride[1] - before[1], phase % stride[2] - before[2]
@@ -84,46 +84,85 @@ def tap_start(tap: Axes, padded: Axes, stride: Axes, dilation: Axes) -> int:
 
 
 @generic
-def place_taps(starts: Array, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
-    """Store multiples of the stride for a vector, then the start of each tap."""
-    width = len(starts) - kernel[2] * kernel[3] * kernel[4]
+def place_column(numbers: Array, at: int, tap: Axes, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
+    """Store start and weight of the column of taps that begins at ``tap`` (depth, row, column)."""
+    numbers[at] = tap_start(tap, padded, stride, dilation)
+    numbers[at + 1] = (tap[0] * kernel[3] + tap[1]) * kernel[4] + tap[2]
+
+
+@generic
+def place_taps(numbers: Array, width: int, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
+    """Store multiples of the stride for a vector of ``width``, then the columns of taps in the form of ``add_taps``.
+
+    Taps of a column are a stride apart, so that their operands are in rows that follow one another in a phase.  With dilation
+    each tap is a column.
+    """
     for j in range(width):
-        starts[j] = j * stride[2]
-    for z in range(kernel[2]):
-        for y in range(kernel[3]):
-            for x in range(kernel[4]):
-                starts[width + (z * kernel[3] + y) * kernel[4] + x] = tap_start((z, y, x), padded, stride, dilation)
+        numbers[j] = j * stride[2]
+    # the phases of rows that have taps, and the most taps of a phase in a column
+    phases, most = (min(stride[1], kernel[3]), HEIGHTS) if dilation[1] == 1 else (1, 1)
+    between = stride[1] if dilation[1] == 1 else 1
+    at = width + HEIGHTS
+    for height in range(1, HEIGHTS + 1):
+        begin = at
+        for z in range(kernel[2]):
+            for phase in range(phases):
+                for y in range(phase, kernel[3], between * most):
+                    if min(most, (kernel[3] - y + between - 1) // between) == height:
+                        for x in range(kernel[4]):
+                            place_column(numbers, at, (z, y, x), padded, kernel, stride, dilation)
+                            at += 2
+        numbers[width + height - 1] = (at - begin) // 2
+
+
+@generic
+def add_plane(
+    room: Array, first: int, padded: Axes, numbers: Array, width: int, weight: Array, w_at: int, w_step: int, w_row: int,
+    out: Array, to: int, out_sizes: Axes, out_steps: Axes, add: int, is_last: bool, finish: Callable[..., None], argv: int,
+) -> None:  # fmt: skip
+    """Add the taps of the padded plane from ``first`` on to the result from ``to`` on; finish it if ``is_last``."""
+    stretch = max(FINISHED // out_sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
+    for z in range(out_sizes[DEPTH]):
+        for y in range(0, out_sizes[ROW], stretch):
+            rows, here = min(stretch, out_sizes[ROW] - y), to + z * out_steps[DEPTH] + y * out_steps[ROW]
+            add_taps(
+                room, first + (z * padded[1] + y) * padded[2], padded[2], numbers, width, weight, w_at, w_step, w_row, out, here,
+                out_steps[ROW], rows, out_sizes[COLUMN], add,
+            )  # fmt: skip
+            if is_last:
+                finish(argv, here, 1, rows * out_sizes[COLUMN])
 
 
 @generic
 def convolve_planes(
-    data: Array, weight: Array, out: Array, room: Array, starts: Array, finish: Callable[..., None], argv: int, low: int,
+    data: Array, weight: Array, out: Array, room: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
     high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, groups: int, stride: Axes,
     before: Axes, dilation: Axes,
 ) -> None:  # fmt: skip
     """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the groups of each element of the batch.
 
     Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``room``: buffer for
-    a padded plane and a vector; ``starts``: for a vector and a number for each tap.
+    padded planes and a vector; if groups have one input channel, all the planes are filled before they are read, because a load
+    waits for the stores of different parts of its elements.  ``numbers``: for a vector, HEIGHTS numbers and two for each tap.
     """
     padded, outputs = padded_sizes(out_sizes, kernel, stride, dilation), kernel[0] // groups
-    place_taps(starts, padded, kernel, stride, dilation)
-    n_taps = kernel[2] * kernel[3] * kernel[4]
-    stretch = max(FINISHED // out_sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
-    width = len(starts) - n_taps
-    for number in range(low, high):
-        b, g = number // groups, number % groups
+    width, w_row = PANEL_BYTES // out.itemsize, kernel[4] * stride[1]
+    place_taps(numbers, width, padded, kernel, stride, dilation)
+    elements = stride[0] * stride[1] * stride[2] * padded[0] * padded[1] * padded[2]
+    together = max((room.size - width) // elements, 1) if kernel[1] == 1 else 1
+    is_small = out_steps[CHANNEL] <= FINISHED
+    for first in range(low, high, together):
+        count = min(together, high - first)
         for i in range(kernel[1]):
-            at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
-            fill_plane(room, padded, data, at, sizes, steps, stride, before, starts)
-            for o in range(g * outputs, (g + 1) * outputs):
-                w_at, to = o * taps[0] + i * taps[1], b * out_steps[BATCH] + o * out_steps[CHANNEL]
-                for z in range(out_sizes[DEPTH]):
-                    for y in range(0, out_sizes[ROW], stretch):
-                        rows, here = min(stretch, out_sizes[ROW] - y), to + z * out_steps[DEPTH] + y * out_steps[ROW]
-                        add_taps(
-                            room, (z * padded[1] + y) * padded[2], padded[2], starts, width, n_taps, weight, w_at, taps[2], out,
-                            here, out_steps[ROW], rows, out_sizes[COLUMN], i,
-                        )  # fmt: skip
-                        if i + 1 == kernel[1]:
-                            finish(argv, here, 1, rows * out_sizes[COLUMN])
+            for j in range(count):
+                at = (first + j) // groups * steps[BATCH] + ((first + j) % groups * kernel[1] + i) * steps[CHANNEL]
+                fill_plane(room, j * elements, padded, data, at, sizes, steps, stride, before, numbers)
+            for j in range(count * outputs):
+                o = first * outputs + j
+                add_plane(
+                    room, j // outputs * elements, padded, numbers, width, weight, o % kernel[0] * taps[0] + i * taps[1], taps[2],
+                    w_row, out, o * out_steps[CHANNEL], out_sizes, out_steps, i, i + 1 == kernel[1] and not is_small, finish,
+                    argv,
+                )  # fmt: skip
+        if is_small:
+            finish(argv, first * outputs * out_steps[CHANNEL], count * outputs, out_steps[CHANNEL])

@@ -243,7 +243,7 @@ def pointwise(
 @generic
 def planes(
     data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, room: Array,
-    starts: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
+    numbers: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes, layouts: Layouts,
 ) -> int:  # fmt: skip
     """Convolution by planes: the blocks ``low`` to ``high`` (see ``convolve_planes``)."""
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, layouts[0])
@@ -251,7 +251,7 @@ def planes(
         steps, out_steps, taps = strides_of(sizes, False), strides_of(out_sizes, False), kernel_strides(kernel, layouts[0])
         groups = group_count(sizes, kernel)
         convolve_planes(
-            data, weight, out, room, starts, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, groups,
+            data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, groups,
             stride, before, dilation,
         )  # fmt: skip
     return OK

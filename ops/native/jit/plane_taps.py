@@ -12,6 +12,8 @@ from .product_tile import panel_width
 _ROWS = (7, 4, 2, 1)
 #: The most rows of sums that are computed together.
 TOGETHER = _ROWS[0]
+#: The most rows of a column of taps.  Rows of sums that are computed together share the operands of a column's rows.
+HEIGHTS = 5
 
 
 def read_ahead(itemsize: int) -> int:
@@ -21,27 +23,34 @@ def read_ahead(itemsize: int) -> int:
 
 @twin
 def add_taps(
-    plane: Any, at: int, row_step: int, starts: Any, first: int, taps: int, weight: Any, w_at: int, w_step: int, out: Any,
+    plane: Any, at: int, row_step: int, taps: Any, first: int, weight: Any, w_at: int, w_step: int, w_row: int, out: Any,
     to: int, out_row: int, rows: int, columns: int, add: int,
 ) -> None:  # fmt: skip
-    """Compute ``out[y, x] = sum of weight[t] * plane[y, x + starts[t]]``; add it to ``out[y, x]`` if ``add`` is not 0.
+    """Compute ``out[y, x] = sum of weight[w + t * w_row] * plane[y + t, x + start]``; add it to ``out`` if ``add`` is not 0.
 
-    ``y`` below ``rows``, ``x`` below ``columns``, ``t`` below ``taps``, at least one each, in order.  Rows of the plane are
-    ``row_step`` elements apart, those of ``out`` ``out_row``, the weights ``w_step``; ``at``, ``first``, ``w_at``, ``to``: the
-    first elements.  Contiguous arrays of one dtype, float32 or float64; ``starts``: int64.  ``read_ahead`` elements behind the
+    The sum is over the columns of taps, in order, and over the rows ``t`` of each.  ``taps``, from ``first`` on: how many columns
+    have one row, two rows, up to HEIGHTS; then ``start`` and ``w`` of each column, in this order.
+
+    ``y`` below ``rows``, ``x`` below ``columns``, at least one each.  Rows of the plane are ``row_step`` elements apart, those of
+    ``out`` ``out_row``; ``w`` and ``w_row`` count weights, which are ``w_step`` elements apart; ``at``, ``w_at``, ``to``: the
+    first elements.  Contiguous arrays of one dtype, float32 or float64; ``taps``: int64.  ``read_ahead`` elements behind the
     operands are read, too.
     """
     plane, weight, out = plane.reshape(-1), weight.reshape(-1), out.reshape(-1)
+    heights = [h + 1 for h in range(HEIGHTS) for _ in range(int(taps[int(first) + h]))]
     for y in range(int(rows)):
         for x in range(int(columns)):
             total = out[int(to + y * out_row + x)] if add else out.dtype.type(0)
-            for t in range(int(taps)):
-                total += weight[int(w_at + t * w_step)] * plane[int(at + starts[int(first) + t] + y * row_step + x)]
+            for column, height in enumerate(heights):
+                start, w = (int(taps[int(first) + HEIGHTS + 2 * column + k]) for k in range(2))
+                for t in range(height):
+                    factor = weight[int(w_at + (w + t * w_row) * w_step)]
+                    total += factor * plane[int(at + start + (y + t) * row_step + x)]
             out[int(to + y * out_row + x)] = total
 
 
 def _machine(
-    emitter: Any, plane: Any, at: Any, row_step: Any, starts: Any, first: Any, taps: Any, weight: Any, w_at: Any, w_step: Any,
+    emitter: Any, plane: Any, at: Any, row_step: Any, taps: Any, first: Any, weight: Any, w_at: Any, w_step: Any, w_row: Any,
     out: Any, to: Any, out_row: Any, rows: Any, columns: Any, add: Any,
 ) -> None:  # fmt: skip
     assert plane.type.dtype == weight.type.dtype == out.type.dtype, (plane, weight, out)
@@ -52,8 +61,8 @@ def _machine(
 
     function = _PlaneFunction(b.module, out.parts[0].type.pointee).function()
     b.call(function, [
-        pointer(plane, at), word(row_step), pointer(starts, first), word(taps), pointer(weight, w_at), word(w_step),
-        pointer(out, to), word(out_row), word(rows), word(columns), word(add),
+        pointer(plane, at), word(row_step), pointer(taps, first), pointer(weight, w_at), word(w_step),
+        b.mul(word(w_row), word(w_step)), pointer(out, to), word(out_row), word(rows), word(columns), word(add),
     ])  # fmt: skip
 
 
@@ -71,13 +80,13 @@ class _PlaneFunction:
         self.name = f"relayvm.plane_taps.f{self.bits}"
 
     def function(self) -> Any:
-        """The function: pointers and words in the order of ``add_taps``."""
+        """The function: pointers and words in the order of ``add_taps``; ``w_row`` counts elements."""
         from llvmlite import ir
 
         if self.name in self.module.globals:
             return self.module.globals[self.name]
         pointer, word = self.element.as_pointer(), self.word
-        kinds = [pointer, word, word.as_pointer(), word, pointer, word, pointer, *[word] * 4]
+        kinds = [pointer, word, word.as_pointer(), pointer, word, word, pointer, *[word] * 4]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), self.name)
         function.linkage = "internal"
         function.attributes.add("noinline")
@@ -109,9 +118,8 @@ class _PlaneFunction:
     def _row_block(self, b: Any, function: Any, y: Any, count: int) -> None:
         """Emit the loop over the columns of ``count`` rows from ``y`` on."""
         plane, row_step, _, _, _, _, out, out_row, _, columns, add = function.args
-        before, loop, after = b.block, function.append_basic_block("columns"), function.append_basic_block("columns.end")
+        before, loop, after = b.block, function.append_basic_block("x"), function.append_basic_block("x.end")
         from_plane = b.gep(plane, [b.mul(y, row_step)])
-        of_plane = [b.gep(from_plane, [b.mul(row_step, self.word(r))]) for r in range(count)]
         of_out = [b.gep(out, [b.mul(out_row, b.add(y, self.word(r)))]) for r in range(count)]
         b.branch(loop)
         b.position_at_end(loop)
@@ -120,7 +128,7 @@ class _PlaneFunction:
         mask = self._mask(b, b.sub(columns, x))
         adds = self._mask(b, b.select(b.icmp_signed("!=", add, self.word(0)), b.sub(columns, x), self.word(0)))
         places = [b.bitcast(b.gep(row, [x]), self.vector.as_pointer()) for row in of_out]
-        sums = self._taps(b, function, [b.gep(row, [x]) for row in of_plane], [self._load(b, p, adds) for p in places])
+        sums = self._taps(b, function, b.gep(from_plane, [x]), [self._load(b, p, adds) for p in places])
         for place, total in zip(places, sums, strict=True):
             self._store(b, total, place, mask)
         following = b.add(x, self.word(self.lanes))
@@ -128,27 +136,49 @@ class _PlaneFunction:
         b.cbranch(b.icmp_signed("<", following, columns), loop, after)
         b.position_at_end(after)
 
-    def _taps(self, b: Any, function: Any, rows: list[Any], first: list[Any]) -> list[Any]:
-        """Emit the loop over the taps; the sums after it."""
-        _, _, starts, taps, weight, w_step, *_ = function.args
-        before, loop, after = b.block, function.append_basic_block("taps"), function.append_basic_block("taps.end")
-        b.branch(loop)
+    def _taps(self, b: Any, function: Any, row: Any, sums: list[Any]) -> list[Any]:
+        """Emit the loops over the columns of taps, a loop for each height; the sums after them.  ``row``: of the first sums."""
+        taps = function.args[2]
+        column = b.gep(taps, [self.word(HEIGHTS)])
+        for height in range(1, HEIGHTS + 1):
+            after = b.gep(column, [b.mul(b.load(b.gep(taps, [self.word(height - 1)])), self.word(2))])
+            sums = self._columns(b, function, height, row, sums, column, after)
+            column = after
+        return sums
+
+    def _columns(self, b: Any, function: Any, height: int, row: Any, first: list[Any], column: Any, last: Any) -> list[Any]:
+        """Emit the loop over the columns of one height, from ``column`` to ``last`` (exclusive); the sums after it."""
+        _, row_step, _, weight, w_step, w_row, *_ = function.args
+        before, loop, end = b.block, function.append_basic_block("columns"), function.append_basic_block("columns.end")
+        b.cbranch(b.icmp_unsigned("!=", column, last), loop, end)
         b.position_at_end(loop)
-        t, sums = b.phi(self.word), [b.phi(self.vector) for _ in first]
-        t.add_incoming(self.word(0), before)
-        start = b.load(b.gep(starts, [t]))
-        factor = self._splat(b, b.load(b.gep(weight, [b.mul(t, w_step)])))
-        operands = [b.load(b.bitcast(b.gep(row, [start]), self.vector.as_pointer()), align=self.bits // 8) for row in rows]
+        here, sums = b.phi(column.type), [b.phi(self.vector) for _ in first]
+        here.add_incoming(column, before)
+        place = b.gep(weight, [b.mul(b.load(b.gep(here, [self.word(1)])), w_step)])
+        factors = []
+        for _ in range(height):
+            factors.append(self._splat(b, b.load(place)))
+            place = b.gep(place, [w_row])
+        operand, added = b.gep(row, [b.load(here)]), list(sums)
         fma = self._declared(f"llvm.fma.v{self.lanes}f{self.bits}", self.vector, [self.vector] * 3)
-        after_step = [b.call(fma, [factor, operand, total]) for operand, total in zip(operands, sums, strict=True)]
-        following = b.add(t, self.word(1))
-        t.add_incoming(following, loop)
-        for total, value, result in zip(sums, first, after_step, strict=True):
+        for y in range(len(sums) + height - 1):
+            vector = b.load(b.bitcast(operand, self.vector.as_pointer()), align=self.bits // 8)
+            for t, factor in enumerate(factors):
+                if 0 <= y - t < len(sums):
+                    added[y - t] = b.call(fma, [factor, vector, added[y - t]])
+            operand = b.gep(operand, [row_step])
+        following = b.gep(here, [self.word(2)])
+        here.add_incoming(following, loop)
+        for total, value, result in zip(sums, first, added, strict=True):
             total.add_incoming(value, before)
             total.add_incoming(result, loop)
-        b.cbranch(b.icmp_signed("<", following, taps), loop, after)
-        b.position_at_end(after)
-        return after_step
+        b.cbranch(b.icmp_unsigned("!=", following, last), loop, end)
+        b.position_at_end(end)
+        totals = [b.phi(self.vector) for _ in first]
+        for total, value, result in zip(totals, first, added, strict=True):
+            total.add_incoming(value, before)
+            total.add_incoming(result, loop)
+        return totals
 
     def _splat(self, b: Any, value: Any) -> Any:
         from llvmlite import ir
