@@ -70,9 +70,21 @@ LATE_NS = 200_000
 PATIENCE = 20
 _SET_MASK = int(signal.SIG_SETMASK)
 
-lock, unlock = by_name("pthread_mutex_lock", 1), by_name("pthread_mutex_unlock", 1)
+sleep_for_lock, unlock = by_name("pthread_mutex_lock", 1), by_name("pthread_mutex_unlock", 1)
+try_lock = by_name("pthread_mutex_trylock", 1)
 wait, wake = by_name("pthread_cond_wait", 2), by_name("pthread_cond_signal", 1)
 create_thread, set_signal_mask = by_name("pthread_create", 4), by_name("pthread_sigmask", 3)
+
+
+@native
+def lock(mutex: int) -> None:
+    """Lock a mutex, which threads hold for less time than a sleep takes: try for SPIN_NS before sleeping."""
+    if try_lock(mutex) & 0xFFFFFFFF != 0:
+        until = clock_ns() + SPIN_NS
+        while try_lock(mutex) & 0xFFFFFFFF != 0:
+            if clock_ns() >= until:
+                sleep_for_lock(mutex)
+                return
 
 
 # ---- requests for threads ----------------------------------------------------------------------------------------------
