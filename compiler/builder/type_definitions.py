@@ -88,6 +88,11 @@ def _std_module(name: str) -> IRModule:
     return internal(parse(_STD / name, init_module=prelude))
 
 
+def list_definition() -> TypeData:
+    """The library's type of lists, with the constructors ``Cons`` and ``Nil``."""
+    return _std_module(_PRELUDE).type_definitions["List"]
+
+
 def internal(module: IRModule) -> IRModule:
     """The module with functions that are compiled only where a program uses them."""
     return replace(module, functions={n: f.with_attr("Internal", 1) for n, f in module.functions.items()})

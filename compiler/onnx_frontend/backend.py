@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from onnx.backend.base import Backend, BackendRep
 from ...vm.api.machine import VirtualMachine
 from ...vm.api.tensor import Tensor
 from ...vm.bytecode.executable import DEVICES
+from ...vm.values.adt import ADT
 from ..compile import compile
 from .from_onnx import from_onnx
 
@@ -38,7 +39,16 @@ def _array(value: Any) -> Any:
     """A result as ONNX's tools have it: an array, or a list for a sequence."""
     if isinstance(value, tuple):
         return list(map(_array, value))
+    if isinstance(value, ADT):
+        return list(map(_array, _elements(value)))
     return value.numpy() if isinstance(value, Tensor) else value
+
+
+def _elements(value: ADT) -> Iterator[Any]:
+    """The elements of a list."""
+    while value.fields:
+        first, value = value.fields
+        yield first
 
 
 class OnnxBackend(Backend):

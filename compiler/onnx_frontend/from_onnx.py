@@ -90,7 +90,7 @@ class _Import:
         used = set(free_vars(body))
         weights = {v: data for v, data in self.weights.items() if v in used}
         main = Function((*params, *weights), body)
-        return IRModule({"main": main}, self.model.source), {v.name: data for v, data in weights.items()}
+        return IRModule({"main": main}, self.model.source, self.scope.values.types), {v.name: data for v, data in weights.items()}
 
     def _check_names(self, names: list[str]) -> None:
         for what, given in (("shape", self.shapes), ("dtype", self.dtypes)):

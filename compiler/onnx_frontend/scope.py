@@ -17,7 +17,7 @@ from ...shape_funcs.symbolic.dim import const as known_size
 from ...vm.diagnostics.source import RelayError, Span
 from ..executors.operator_calls import call_operator
 from ..ir.anf import Names, is_atom
-from ..ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, Var, make_lets, replace, type_of
+from ..ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, TypeData, Var, make_lets, replace, type_of
 from ..ir.visitor import children
 from ..rules.elements import ElementTable
 from ..rules.rewriting import Scope as Definitions
@@ -35,6 +35,7 @@ class Values:
         self.definitions = Definitions()
         self.elements = ElementTable()
         self.known: dict[Expr, Any] = {}  # arrays, and tuples of arrays, by variable
+        self.types: dict[str, TypeData] = {}  # definitions of the types of values
 
     def constant(self, atom: Expr) -> Any:
         """The value of an atom as an array, if the model determines it; otherwise None."""

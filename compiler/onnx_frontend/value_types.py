@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...ops.core.adt_types import TypeCall
 from ...ops.core.tensor_types import MAX_RANK, TensorType, TupleType, Type
 from ...shape_funcs.symbolic.dim import ANY, Dim, dim, sym
 from ...shape_funcs.symbolic.dim import const as known_size
@@ -31,7 +32,7 @@ _NO_TENSOR = {
     None: ("no type", None),
     "sequence_type": (
         "the type of a sequence, not of a tensor",
-        "a sequence whose length is known at run time only has no type: declare an input for each tensor",
+        "a model declares no length for a sequence: declare an input for each tensor",
     ),
     "optional_type": (
         "the type of an optional, not of a tensor",
@@ -122,6 +123,8 @@ def contradiction(declared: Any, ty: Type) -> str:
     tensor = declared.tensor_type
     if isinstance(ty, TupleType):
         return f"is a sequence of {len(ty.fields)} tensors, but it is declared a tensor"
+    if isinstance(ty, TypeCall):
+        return "is a sequence, but it is declared a tensor"
     if not isinstance(ty, TensorType):
         return ""
     dtype = DTYPE_OF.get(tensor.elem_type, f"of the type {tensor.elem_type}") if tensor.elem_type else ty.dtype

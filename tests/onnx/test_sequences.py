@@ -111,10 +111,52 @@ def test_sequences_are_tuples_among_the_results() -> None:
     assert [len(p) for p in pair] == [1, 2]
 
 
+def in_parts(inputs: str, **attributes: Any) -> onnx.ModelProto:
+    """A model that splits ``x`` into parts ``y``: as a vector ``v`` says, into parts of ``k`` rows, or into rows."""
+    infos = {"x": (TensorProto.FLOAT, ["n", "m"]), "v": (TensorProto.INT64, ["p"]), "k": (TensorProto.INT64, [])}
+    graph = helper.make_graph(
+        [node("SplitToSequence", inputs, "y", **attributes)], "g",
+        [helper.make_tensor_value_info(n, *infos[n]) for n in inputs.split()], [helper.make_value_info("y", SEQUENCE)],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+
+
+@pytest.mark.parametrize("device", ["CPU", "SIM"])
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "parts"),
+    [("x v", {"axis": 1}, ([3], [1, 0, 2], [0, 3])), ("x k", {}, (1, 2, 7)), ("x", {}, (None,)), ("x", {"keepdims": 0}, (None,))],
+)  # fmt: skip
+def test_parts_whose_number_is_known_at_run_time(inputs: str, attributes: dict[str, Any], parts: Any, device: str) -> None:
+    model = in_parts(inputs, **attributes)
+    prepared, reference = relay.frontend.OnnxBackend.prepare(model, device), ReferenceEvaluator(model)
+    for rows in (4, 1):
+        for given in parts:
+            x = np.arange(3 * rows, dtype="float32").reshape(rows, 3)
+            arrays = {"x": x} if given is None else {"x": x, inputs[-1]: np.array(given, np.int64)}
+            [have], [want] = prepared.run(list(arrays.values())), reference.run(None, arrays)
+            assert isinstance(have, list) and [h.shape for h in have] == [np.shape(w) for w in want]
+            assert all(np.array_equal(h, w) for h, w in zip(have, want, strict=True))
+    if inputs != "x v":
+        assert prepared.run([np.ones((0, 3), "float32"), *([np.array(2)] if inputs == "x k" else [])]) == ([],)
+
+
+def test_wrong_parts_and_the_text_of_a_list() -> None:
+    mod, _ = relay.frontend.from_onnx(in_parts("x v"))
+    assert relay.parse(mod.astext()).astext() == mod.astext()
+    x = np.ones((4, 3), "float32")
+    with pytest.raises(relay.RelayError, match="SplitToSequence 'y': the parts have 3 elements of 4"):
+        relay.frontend.OnnxBackend.prepare(in_parts("x v")).run([x, np.array([1, 2])])
+    with pytest.raises(relay.RelayError, match="division by zero"):
+        relay.frontend.OnnxBackend.prepare(in_parts("x k")).run([x, np.array(0)])
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ((node("SplitToSequence", "x k", "y"),), "the number of parts must be known at import"),
+        ((node("SplitToSequence", "x k", "s"), node("SequenceLength", "s", "y")),
+         "the length of the sequence must be known at import"),
+        ((PAIR, node("SplitToSequence", "x k", "s"), node("SequenceMap", "pair s", "y", body=double())),
+         "the length of the sequence must be known at import"),
         ((node("SplitToSequence", "x zero", "y"),), "parts of 0 elements are impossible"),
         ((node("SplitToSequence", "x parts", "y", axis=2),), "a tensor of rank 2 has no axis 2"),
         ((PAIR, node("SequenceErase", "pair k", "y")), "the position must be known at import"),

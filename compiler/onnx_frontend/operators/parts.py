@@ -161,7 +161,7 @@ def _equal_parts(node: Node, x: Expr, axis: int, count: int) -> list[Expr]:
     total = relay.take(relay.shape_of(x, dtype="int64"), const(axis, "int64"), axis=0)
     each = relay.floor_divide(relay.add(total, const(count - 1, "int64")), const(count, "int64"))
     bounds = [relay.minimum(relay.multiply(each, const(k, "int64")), total) for k in range(count + 1)]
-    return [_part(node, x, axis, relay.reshape(a, [1]), relay.reshape(b, [1])) for a, b in pairwise(bounds)]
+    return [part_of(node, x, axis, a, b) for a, b in pairwise(bounds)]
 
 
 def open_parts(node: Node, x: Expr, axis: int, parts: Expr, count: int) -> list[Expr]:
@@ -169,12 +169,14 @@ def open_parts(node: Node, x: Expr, axis: int, parts: Expr, count: int) -> list[
     ends = relay.cumsum(as_int64(node, parts), axis=0)
     begins = relay.subtract(ends, as_int64(node, parts))
     return [
-        _part(node, x, axis, relay.strided_slice(begins, [k], [k + 1]), relay.strided_slice(ends, [k], [k + 1]))
+        part_of(node, x, axis, relay.strided_slice(begins, [k], [k + 1]), relay.strided_slice(ends, [k], [k + 1]))
         for k in range(count)
     ]
 
 
-def _part(node: Node, x: Expr, axis: int, begin: Expr, end: Expr) -> Expr:
+def part_of(node: Node, x: Expr, axis: int, begin: Expr, end: Expr) -> Expr:
+    """The part of a tensor along an axis, from ``begin`` to ``end``."""
     rank = node.rank(x)
+    begin, end = (node.bind(relay.reshape(n, [1])) for n in (begin, end))
     whole = _on_all_axes(node, begin, [axis], rank, 0), _on_all_axes(node, end, [axis], rank, INT64_MAX)
     return relay.dyn.strided_slice(x, *whole, numbers([1] * rank))

@@ -1,24 +1,42 @@
-"""Sequences and optionals: tuples whose length is known at import, and values that are absent, or not, at import."""
+"""Sequences and optionals: tuples whose length is known at import, and values that are absent, or not, at import.
+
+Parts whose number comes at run time are a value of the library's type ``List``:
+
+    let %loop = fn (%i: int64, %more: bool, %list: List[Tensor[(?, 4), float32]]) -> (List[Tensor[(?, 4), float32]]) {
+      if (and(%i < %count, %more)) { ...; %loop(%i + 1, %more, Cons(%part, %list)) } else { (%list) }
+    };
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from ....ops.core.tensor_types import TupleType
+from ....ops.core.adt_types import TypeCall
+from ....ops.core.tensor_types import TensorType, TupleType
+from ....shape_funcs.symbolic.dim import ANY
+from ....shape_funcs.symbolic.dim import const as known_size
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr, Tuple, TupleGetItem, type_of
+from ...builder.type_definitions import list_definition
+from ...ir.expr import Call, Constructor, Expr, Tuple, TupleGetItem, type_of
+from ..loops import Round, loop
 from ..node import Node
 from ..operator_table import onnx_operator
-from .parts import known_parts, open_parts
+from ..run_time_checks import check_lengths
+from ..scope import Scope
+from .parts import known_parts, open_parts, part_of
 from .shapes import squeezed
-from .vectors import as_int64, numbers
+from .vectors import as_int64, extent, numbers
 
 
 def elements(node: Node, sequence: Expr) -> list[Expr]:
     """The tensors of a sequence.  Raises ModelError for a tensor."""
     whole = node.bind(sequence)
     ty = type_of(whole)
+    if isinstance(ty, TypeCall):
+        help = "give SplitToSequence `split` as a vector of known length"
+        raise node.error("the length of the sequence must be known at import", help)
     if not isinstance(ty, TupleType):
         raise node.error(f"a sequence is wanted, not {ty}")
     return [node.bind(TupleGetItem(whole, k)) for k in range(len(ty.fields))]
@@ -106,7 +124,7 @@ def concat(node: Node, sequence: Expr) -> Expr:
 
 @onnx_operator("SplitToSequence", since=11)
 def split(node: Node, x: Expr, parts: Expr | None) -> Expr:
-    """The number of parts must be known at import."""
+    """Parts whose number is known at run time only are a list, which the model may return; no other operator takes it."""
     axis = node.axis(node.attr("axis", 0), node.rank(x))
     total, known = node.size(x, axis), node.constant(parts)
     if parts is not None and node.rank(parts) == 1:
@@ -122,8 +140,57 @@ def split(node: Node, x: Expr, parts: Expr | None) -> Expr:
         made = known_parts(node, x, axis, [min(each, total - k) for k in range(0, total, each)])
         drops = parts is None and not node.attr("keepdims", 1)
         return _sequence([squeezed(node, p, [axis]) for p in made] if drops else made)
-    help = "give `split` as a vector with a number for each part"
-    raise node.error("the number of parts must be known at import, for it decides the type of the sequence", help)
+    return _list_of_parts(node, x, axis, parts)
+
+
+def _list_of_parts(node: Node, x: Expr, axis: int, parts: Expr | None) -> Expr:
+    """The list of the parts along an axis, whose number is known at run time."""
+    total = node.bind(extent(x, axis))
+    if parts is not None and node.rank(parts) == 1:
+        sizes = node.bind(as_int64(node, parts))
+        ends = node.bind(relay.cumsum(sizes, axis=0))
+        given, wanted = (node.bind(relay.full(const(True), relay.reshape(n, [1]))) for n in (relay.sum(sizes), total))
+        check_lengths(node, given, wanted, "the parts have {} elements of {}")
+
+        def part(inner: Node, k: Expr) -> Expr:
+            end = relay.take(ends, k, axis=0)
+            return part_of(inner, x, axis, relay.subtract(end, relay.take(sizes, k, axis=0)), end)
+
+        return _listed(node, extent(sizes, 0), part)
+    one = const(1, "int64")
+    each = one if parts is None else node.bind(relay.reshape(as_int64(node, parts), []))
+    drops = parts is None and not node.attr("keepdims", 1)
+
+    def equal_part(inner: Node, k: Expr) -> Expr:
+        if drops:
+            return relay.take(x, k, axis=axis)
+        begin = relay.multiply(k, each)
+        return part_of(inner, x, axis, begin, relay.minimum(relay.add(begin, each), total))
+
+    return _listed(node, relay.floor_divide(relay.subtract(relay.add(total, each), one), each), equal_part)
+
+
+def _listed(node: Node, count: Expr, element: Callable[[Node, Expr], Expr]) -> Expr:
+    """The list of ``count`` tensors, a number at run time: ``element`` makes the tensor of a position, an int64."""
+    definition = list_definition()
+    cons, nil = definition.constructors
+    node.scope.values.types[definition.header.name] = definition
+    tried = replace(node, scope=Scope(node.scope.values))
+    one = tried.type(element(tried, const(0, "int64")))
+    sizes = (d if known_size(d) is not None else ANY for d in one.shape)
+    ty = TypeCall(definition.header, (TensorType(tuple(sizes), one.dtype),))
+    count = node.bind(relay.reshape(count, []))
+
+    def made(inner: Node, constructor: Constructor, parts: Sequence[Expr]) -> Expr:
+        return inner.scope.add(Call(constructor, tuple(parts), span=node.span, ty=ty), "list")
+
+    def body(inner: Node, index: Expr, more: Expr, states: Sequence[Expr]) -> Round:
+        # from the last to the first: a list grows at its begin
+        position = inner.bind(relay.subtract(relay.subtract(count, const(1, "int64")), index))
+        return Round(None, [made(inner, cons, (inner.bind(element(inner, position)), *states))])
+
+    [whole], _ = loop(node, count, None, [made(node, nil, ())], body)
+    return whole
 
 
 @onnx_operator("SequenceMap", since=17)
@@ -132,7 +199,7 @@ def sequence_map(node: Node, first: Expr, *more: Expr) -> list[Expr]:
     graph, rows = node.required("body"), [elements(node, first)]
     count = len(rows[0])
     for value in more:
-        is_sequence = isinstance(type_of(node.bind(value)), TupleType)
+        is_sequence = not isinstance(type_of(node.bind(value)), TensorType)
         rows.append(elements(node, value) if is_sequence else [value] * count)
     if any(len(r) != count for r in rows):
         raise node.error(f"the sequences have the lengths {', '.join(str(len(r)) for r in rows)}")
