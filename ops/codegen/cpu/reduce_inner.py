@@ -26,6 +26,8 @@ from .partition import LEVELS, Partition, loops
 
 #: The number of elements that are scanned together for one that changes the fold.
 SCAN_BLOCK = 256
+#: Fewer elements are searched faster one by one than in vectors.
+FEW = 32
 #: A value whose cost in additions is above CHEAP is not computed twice.
 CHEAP = 8
 
@@ -283,7 +285,7 @@ def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], 
 def _block_scan_loops(
     regions: list[list[str]], extents: list[str], block_scan: BlockScan, text: str, position: str, first: int
 ) -> list[str]:
-    """Loops around a fold: the innermost loop scans SCAN_BLOCK elements at a time and folds few of them one by one."""
+    """Loops around a fold: the innermost loop scans SCAN_BLOCK elements at a time, and few of them twice."""
     axis, size = f"i{first + len(extents) - 1}", extents[-1]
 
     def each(step: Sequence[str]) -> list[str]:
@@ -292,6 +294,9 @@ def _block_scan_loops(
         return [f"for {axis}_at in range(min({SCAN_BLOCK}, {size} - {axis}_run * {SCAN_BLOCK})):", *indented(inside)]
 
     lines = [f"{name} = {start}" for name, start in block_scan.best.state]
-    lines += [*each(block_scan.best.step), f"if not ({block_scan.nothing}):", *indented(each(block_scan.find))]
+    found = [f"{name} = {start}" for name, start in block_scan.find.state]
+    found += [*each(block_scan.find.step), *block_scan.find.join]
+    found = [f"if {size} < {FEW}:", *indented(each(block_scan.find_among_few)), "else:", *indented(found)]
+    lines += [*each(block_scan.best.step), f"if not ({block_scan.nothing}):", *indented(found)]
     lines = [f"for {axis}_run in range(({size} + {SCAN_BLOCK - 1}) // {SCAN_BLOCK}):", *indented(lines)]
     return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)

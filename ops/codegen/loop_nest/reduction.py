@@ -24,11 +24,12 @@ class Run:
 @frozen
 class BlockScan:
     """A fast scan of neighbouring elements: a fold of them, the condition ``nothing`` that none changes the outer fold, and the
-    statements of a loop that finds the element that does."""
+    run that finds the element that does; ``find_among_few``: the statements of a loop that finds it."""
 
     best: Fold
     nothing: str
-    find: tuple[str, ...]
+    find: Run
+    find_among_few: tuple[str, ...]
 
 
 @frozen
@@ -111,11 +112,16 @@ def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
     steps = (f"if not ({{e}} {worse} {name}):", f"    if {nan}:", f"        {name} = {{e}}", f"        {name}_at = {{at}}")
     state = ((name, _extreme(largest, element)), (f"{name}_at", "0"))
     best, extreme = fold("max" if largest else "min", element, None, f"{name}run"), f"{name}run"
-    # a block with NaN changes the fold, until the fold is NaN itself
-    nothing = f"({extreme} {worse} {name})" + (f" | ({name} != {name})" if is_float(element) and not last else "")
+    # a block with NaN, whose extreme is NaN, changes the fold, until the fold is NaN itself; then a last NaN changes it
+    stays = f" | (({name} != {name}) & ({extreme} == {extreme}))" if last else f" | ({name} != {name})"
+    nothing = f"({extreme} {worse} {name})" + (stays if is_float(element) else "")
     found = f"({{e}} == {extreme})" + (" | ({e} != {e})" if is_float(element) else "")
-    find = (f"if {found}:", f"    {name} = {{e}}", f"    {name}_at = {{at}}", *(() if last else ("    break",)))
-    block_scan = BlockScan(best, nothing, find)
+    few = (f"if {found}:", f"    {name} = {{e}}", f"    {name}_at = {{at}}", *(() if last else ("    break",)))
+    # among many, no loop that ends at the first: all positions are compared side by side, in vectors
+    place, nearer, nowhere = f"{name}place", "max" if last else "min", -1 if last else 2**62
+    step = f"{place} = {nearer}({place}, {{at}} if {found} else {nowhere})"
+    find = Run(((place, str(nowhere)),), (step,), (f"{name} = {extreme}", f"{name}_at = {place}"))
+    block_scan = BlockScan(best, nothing, find, few)
     return Fold(state, steps, f"{name}_at", "int64", (computed_in(element), "int64"), True, block_scan=block_scan)
 
 

@@ -81,6 +81,16 @@ def test_positions_among_equal_elements_and_nan(name, last):
             assert ours == (x.size - 1 - whole if last else whole)
 
 
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("last", [False, True])
+def test_positions_in_rows_of_several_blocks(name, last):
+    x = np.random.default_rng(8).integers(-50, 50, (40, 600)).astype("float32")
+    x[np.arange(20), np.arange(20) * 30] = np.nan  # in one block; the others have none
+    expected = POSITIONS[name](x[:, ::-1] if last else x, axis=1)
+    expected = x.shape[1] - 1 - expected if last else expected
+    np.testing.assert_array_equal(call(name, [x], ArgReduceAttrs(1, select_last_index=last)), expected)
+
+
 def test_nan_is_the_largest_and_the_smallest():
     x = np.array([1, np.nan, 5, np.nan, -np.inf], "float32")
     for name in POSITIONS:
