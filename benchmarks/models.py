@@ -1,18 +1,20 @@
 """Matrix products with constant weights, and a whole text encoder, side by side with onnxruntime: the same ONNX model for both.
 
     pip install 'relayvm[bench]'
-    python benchmarks/models.py [--threads 1] [--rounds 9] [--busy 2] [--only dense,encoder,conv,nets] [--check] [--json]
+    python benchmarks/models.py [--threads 1] [--rounds 9] [--busy 2] [--only dense,encoder,conv,tail,nets] [--check] [--json]
 
 dense    `x @ w` with a constant `w[k, n]`, for 1 to 512 rows of `x`.
 conv     convolutions of ResNet-50, MobileNetV2 and a text detector, with bias and ReLU (see ``convolutions``).
 encoder  4 layers of 256 features, 4 heads and 1,024 inner features, over sequences of 7 to 512 words (the encoder of BERT).
+tail     what follows an object detector: the best 1,000 of 500 to 8,400 candidates of 80 classes, at most 300 after suppression
+         within each class.
 nets     ResNet-50 and MobileNetV2 on batches of 1 and 4 pictures of 224 rows and columns.
 
-The number of rows, words or pictures, or height and width, are open in every model.  Both runtimes have the same number of
-threads and are timed in turn, once the threads of the other sleep; their results are compared first.  ``--busy`` processes that
-only compute run meanwhile; the goal is then the same everywhere.  Ratios below 1: relayvm is faster.  The speed of a product
-stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured in the same run
-(``fma_peak.py``).
+The number of rows, words, candidates or pictures, or height and width, are open in every model.  Both runtimes have the same
+number of threads and are timed in turn, once the threads of the other sleep; their results are compared first.  ``--busy``
+processes that only compute run meanwhile; the goal is then the same everywhere.  Ratios below 1: relayvm is faster.  The speed
+of a product stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured in the same
+run (``fma_peak.py``).
 """
 
 # ruff: noqa: E402
@@ -26,7 +28,7 @@ _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.
 _parser.add_argument("--threads", type=int, default=1, help="threads of each runtime")
 _parser.add_argument("--rounds", type=int, default=9, help="samples of each contestant")
 _parser.add_argument("--busy", type=int, default=0, help="processes that keep the cores busy")
-_parser.add_argument("--only", default="dense,encoder,conv,nets", help="groups, separated by commas")
+_parser.add_argument("--only", default="dense,encoder,conv,tail,nets", help="groups, separated by commas")
 _parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
 _parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
 GIVEN = _parser.parse_args()
@@ -38,6 +40,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -48,6 +51,11 @@ from onnx_graph import Graph
 from other_work import busy, wait_for_idle_threads
 
 import relayvm as relay
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+
+from detection_reference import candidates
+
 from relayvm.vm.report.interleaved import Timing, measure
 
 OURS, PEER = "relayvm", "onnxruntime"
@@ -58,6 +66,9 @@ MEANS = {"dense": 0.75, "conv": 0.9}
 DENSE_EACH = 1.05
 #: The most of the peer's time by the number of words.
 ENCODER = {7: 0.7, 33: 0.7, 100: 0.9, 200: 0.9, 512: 0.9}
+#: The most of the peer's time by the number of candidates; what the detection tail keeps.
+TAIL = {500: 0.4, 2000: 0.4, 8400: 0.5}
+CLASSES, FIRST, KEPT, OVERLAP, SCORE = 80, 1000, 300, 0.5, 0.3
 #: The most of the peer's time for a network.
 NETWORK = 0.95
 #: The most of the peer's time on busy cores.
@@ -111,6 +122,33 @@ def encoder() -> bytes:
     for _ in range(LAYERS):
         x = _layer(g, x)
     return g.model(onnx.TensorProto.INT64, (1, "words"), x)
+
+
+def tail() -> bytes:
+    """Boxes (4 columns) and logits of the classes to rows of box, score and class, best first."""
+    g = Graph()
+
+    def ints(*values: int) -> str:
+        return g.weight(np.array(values, np.int64))
+
+    def number(value: float) -> str:
+        return g.weight(np.array([value], np.float32))
+
+    boxes, logits = (g.node("Slice", "x", ints(begin), ints(end), ints(1)) for begin, end in ((0, 4), (4, 4 + CLASSES)))
+    scores = g.node("Sigmoid", logits)
+    best = g.node("ReduceMax", scores, ints(1), keepdims=0)
+    count = g.node("Min", g.node("Shape", best), ints(FIRST))
+    top, chosen = f"y{len(g.nodes)}", "chosen"
+    g.nodes.append(onnx.helper.make_node("TopK", [best, count], [top, chosen]))
+    boxes, classes = g.node("Gather", boxes, chosen), g.node("Gather", g.node("ArgMax", scores, axis=1, keepdims=1), chosen)
+    classes = g.node("Cast", classes, to=onnx.TensorProto.FLOAT)
+    # boxes of different classes are moved apart
+    apart = g.node("Unsqueeze", g.node("Add", boxes, g.node("Mul", classes, number(4096))), ints(0))
+    each = g.node("Unsqueeze", top, ints(0, 1))
+    kept = g.node("NonMaxSuppression", apart, each, ints(KEPT), number(OVERLAP), number(SCORE))
+    index = g.node("Squeeze", g.node("Slice", kept, ints(2), ints(3), ints(1)), ints(1))
+    columns = boxes, g.node("Unsqueeze", top, ints(1)), classes
+    return g.model(onnx.TensorProto.FLOAT, ("rows", 4 + CLASSES), g.node("Gather", g.node("Concat", *columns, axis=1), index))
 
 
 # ---- contestants ---------------------------------------------------------------------------------------------------------------
@@ -179,6 +217,13 @@ def convolution_rows() -> Iterator[Row]:
         yield Pair(convolution(each)).row(each.name, x, math.inf, each.gflop)
 
 
+def tail_rows() -> Iterator[Row]:
+    """The detection tail for pictures with different numbers of candidates."""
+    pair = Pair(tail())
+    for count, goal in TAIL.items():
+        yield pair.row(f"detection tail, {count}", np.concatenate(candidates(count), axis=1), goal)
+
+
 def network_rows() -> Iterator[Row]:
     """The networks, for batches of two sizes."""
     random = np.random.default_rng(1)
@@ -188,7 +233,7 @@ def network_rows() -> Iterator[Row]:
             yield pair.row(f"{name}, {batch} pictures", random.standard_normal((batch, 3, 224, 224)).astype(np.float32), NETWORK)
 
 
-GROUPS = {"dense": dense_rows, "encoder": encoder_rows, "conv": convolution_rows, "nets": network_rows}
+GROUPS = {"dense": dense_rows, "encoder": encoder_rows, "conv": convolution_rows, "tail": tail_rows, "nets": network_rows}
 
 
 # ---- showing -------------------------------------------------------------------------------------------------------------------
