@@ -132,9 +132,12 @@ def compile_command(
     answer(data, text, as_json)
 
 
+_STAGE_HELP = "The stage to show; sass: machine code of a GPU (needs --device cuda and relayvm[sass])."
+
+
 @command.command()
 @file_argument
-@click.option("--stage", type=click.Choice(["parsed", *STAGES, "bytecode", "kernels"]), required=True, help="The stage to show.")
+@click.option("--stage", type=click.Choice(["parsed", *STAGES, "bytecode", "kernels", "sass"]), required=True, help=_STAGE_HELP)
 @params_option
 @device_option
 @config_option
@@ -147,12 +150,15 @@ def dump(file: Path, stage: str, params: Path | None, device: str | None, config
 
 
 def _dumped(file: Path, stage: str, device: str | None, config: dict[str, str], params: Path | None) -> str:
+    from ...vm.inspection import kernel_texts
     from ..text.printer import astext
 
     if stage == "bytecode":
         return open_program(file, device, config, params).disassembly
     if stage == "kernels":
-        return _kernels(file, device, config, params)
+        return kernel_texts.sources(open_program(file, device, config, params))
+    if stage == "sass":
+        return kernel_texts.machine_codes(open_program(file, device, config, params))
     module = read_module(file, params)
     settings, target = Config.of(**config), _target(device)
     if stage != "parsed":
@@ -166,18 +172,6 @@ def _target(device: str | None) -> str:
 
     check_target(device or DEVICES[0])
     return device or DEVICES[0]
-
-
-def _kernels(file: Path, device: str | None, config: dict[str, str], params: Path | None) -> str:
-    from ...ops.codegen import kernel_source
-    from ...vm.runtime.kernels.kernel_addresses import in_python
-
-    groups = {p.group.key(): p.group for p in open_program(file, device, config, params).packed}
-    parts = []
-    for group in groups.values():
-        text = "# a kernel in Python\n" if in_python(group) else kernel_source(group).text
-        parts.append(f"# {group.name}\n{text}")
-    return "\n".join(parts)
 
 
 @command.command(short_help="Profile FILE: time, copies, memory.")

@@ -1,0 +1,49 @@
+"""Machine code of generated kernels: wide loads, no spills."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+import relayvm as relay
+from relayvm.ops.codegen.cuda import cuda_source
+from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
+from relayvm.ops.native.jit import disassembler, nvrtc
+
+from ...emulator import proof
+
+PARAMS = "%x: Tensor[(?, ?n), float32], %w: Tensor[(?n,), float32]"
+#: By family: the body of a program over ``PARAMS``.
+PROGRAMS = {
+    "elementwise": "tanh(exp(%x))",
+    "sum of rows": "sum(%x, axis=[1])",
+    "sum of columns": "sum(%x, axis=[0])",
+    "softmax": "nn.softmax(%x)",
+    "layernorm": "nn.layer_norm(%x, %w, %w)",
+}
+
+
+@functools.cache
+def kernels(program: str) -> tuple[MachineCode, ...]:
+    """The machine code of a program's kernels; skips without NVRTC or a disassembler."""
+    mod = relay.parse(f'#[version = "0.0.5"]\ndef @main({PARAMS}) {{ {program} }}')
+    found = list[MachineCode]()
+    try:
+        for packed in relay.compile(mod, target="cuda").packed:
+            image = proof.CUBIN(cuda_source(packed.group).text, proof.ARCHITECTURES[-1], by=proof.COMPILER)
+            found += machine_code(disassembler.listing(image), disassembler.resource_usage(image))
+    except (nvrtc.NoNvrtc, disassembler.NoDisassembler) as reason:
+        pytest.skip(str(reason))
+    return tuple(found)
+
+
+@pytest.mark.parametrize("family", PROGRAMS)
+def test_no_register_is_spilled(family: str) -> None:
+    assert kernels(PROGRAMS[family])
+    assert {k.kernel: k.spills for k in kernels(PROGRAMS[family]) if k.spills} == {}
+
+
+@pytest.mark.parametrize("family", ["elementwise", "sum of rows", "softmax"])
+def test_a_thread_loads_16_bytes_at_once(family: str) -> None:
+    assert any(k.loads[128] for k in kernels(PROGRAMS[family]))

@@ -1,0 +1,84 @@
+"""The kernels of a program as texts: the source that is compiled, the machine code of kernels for GPUs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ...ops.codegen import kernel_source
+from ...ops.codegen.cuda import cuda_source, has_kernel
+from ...ops.codegen.cuda.machine_code import MachineCode, machine_code
+from ...ops.core.group import Group
+from ...ops.native.jit import disassembler, nvrtc
+from ..api.executable import Executable
+from ..bytecode.executable import DEVICES
+from ..diagnostics.source import ConfigError, InputError
+from ..runtime.kernels.kernel_addresses import in_python
+from ..runtime.state_layout import CUDA
+
+#: The architecture of machine code where there is no GPU.
+ARCHITECTURE = "sm_90"
+_HELP = "`--stage kernels` shows the source of the kernels"
+
+
+def sources(exe: Executable) -> str:
+    """The text of each kernel: Python for the host, CUDA C for a GPU."""
+    return "\n".join(f"# {group.name}\n{_source(group, device)}" for group, device in _groups(exe))
+
+
+def _source(group: Group, device: int) -> str:
+    if device == CUDA and has_kernel(group):
+        return cuda_source(group).text or "# library calls only\n"
+    return "# a kernel in Python\n" if in_python(group) else kernel_source(group).text
+
+
+def _groups(exe: Executable) -> Iterator[tuple[Group, int]]:
+    """The kernels of a program, each once, with their devices."""
+    yield from {(p.group.key(), p.device): (p.group, p.device) for p in exe.packed}.values()
+
+
+def machine_codes(exe: Executable) -> str:
+    """Figures and instructions of each kernel for a GPU.
+
+    Raises InputError for a program for another device, ConfigError without NVRTC or a disassembler.
+    """
+    if exe.target != DEVICES[CUDA]:
+        message = f"a program for {exe.target} has no machine code of a GPU"
+        raise InputError(message, help=f"compile it for {DEVICES[CUDA]}: --device {DEVICES[CUDA]}")
+    architecture = _architecture()
+    groups = [group for group, device in _groups(exe) if device == CUDA and has_kernel(group)]
+    try:
+        return "\n".join(_listing(group, architecture) for group in groups)
+    except (nvrtc.NoNvrtc, disassembler.NoDisassembler) as error:
+        raise ConfigError(f"there is no machine code to show: {error}", help=_HELP) from None
+
+
+def _listing(group: Group, architecture: str) -> str:
+    text = cuda_source(group).text
+    if not text:
+        return f"# {group.name}: library calls only\n"
+    image = nvrtc.cubin(text, architecture, group.name)
+    listing = disassembler.listing(image)
+    figures = [_figures(code) for code in machine_code(listing, disassembler.resource_usage(image))]
+    return "\n".join([f"# {group.name}, {architecture}", *figures, listing])
+
+
+def _figures(code: MachineCode) -> str:
+    memory = f"{code.registers} registers, {code.stack_bytes} bytes of stack, {code.shared_bytes} bytes of shared memory"
+    counts = f"{len(code.instructions)} instructions, {code.spills} spills, {code.barriers} barriers"
+    return f"# {code.kernel}: {memory}; {counts}; loads: {_by_bits(code.loads)}; stores: {_by_bits(code.stores)}"
+
+
+def _by_bits(counts: Counter[int]) -> str:
+    return ", ".join(f"{n} of {bits} bits" for bits, n in sorted(counts.items())) or "none"
+
+
+def _architecture() -> str:
+    """The architecture of the GPU, or ``ARCHITECTURE`` where there is none."""
+    from ..devices.cuda.device import device
+    from ..devices.cuda.driver import NoCuda
+
+    try:
+        return device(0).architecture
+    except NoCuda:
+        return ARCHITECTURE
