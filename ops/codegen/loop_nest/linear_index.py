@@ -151,6 +151,8 @@ def over_runs(group: Group, nest: Nest, lead: int, own: int) -> Lowered | None:
             if at is None or (cell.what == own and not _is_elementwise(nest, cell)):
                 return None
             new.append(table.put(replace(cell, args=(at,))))
+        elif cell.kind == AXIS and cell.what >= lead and const(nest.dims[cell.what]) == 1:
+            new.append(table.literal(0))
         elif within & {number, *cell.args} or (cell.kind == AXIS and cell.what >= lead):
             within.add(number)
             new.append(along)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...native.jit.panel_row import store_alternate, store_gathered, store_run
+from ...native.jit.prefetch import fetch_to_write
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
 from ...native.jit.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
@@ -113,14 +114,24 @@ def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, chann
 
 
 @generic
+def fetch_rows(out: Array, to: int, rows: int, positions: int, count: int) -> None:
+    """Ask for the results of a tile, which will be written."""
+    for i in range(rows):
+        for j in range(0, count, PANEL_BYTES // out.itemsize):
+            fetch_to_write(out, to + i * positions + j)
+
+
+@generic
 def multiply_rows(
     weight: Array, top: int, bottom: int, at: int, terms: int, columns: Array, first: int, panel: int, row: int, out: Array,
-    to: int, positions: int, inner: int, count: int, add: int, room: Array, is_last: bool, finish: Callable[..., None], argv: int,
+    to: int, positions: int, inner: int, count: int, add: int, ahead: int, room: Array, is_last: bool,
+    finish: Callable[..., None], argv: int,
 ) -> None:  # fmt: skip
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
     A few columns behind whole panels are copied to the end of ``room`` as rows.  If these are the last terms of the sums, finish
-    the results of a few tiles at a time, which are in the first cache.
+    the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the results of the next tile, and the
+    columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that are far apart.
 
     ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.
     """
@@ -134,9 +145,13 @@ def multiply_rows(
     for tile in range(tiles):
         o = top + tile * (bottom - top) // tiles
         rows = top + (tile + 1) * (bottom - top) // tiles - o
+        if tile == 0:
+            fetch_rows(out, to + o * positions, rows, positions, count)
+        if o + rows < bottom:
+            fetch_rows(out, to + (o + rows) * positions, min(TILE_ROWS, bottom - o - rows), positions, count)
         multiply_panels(
             weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole,
-            add, 0, GROUP_PANELS, GROUP_PANELS,
+            add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1,
         )  # fmt: skip
         multiply_by_rows(
             weight, o * terms + at, terms, room, turned, inner, out, to + o * positions + whole, positions, rows, inner, apart,
@@ -180,9 +195,10 @@ def convolve_tiles(
             inner = channels * taps
             at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
             if is_matrix:
+                ahead = columns if begin + columns < positions else 0
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
-                    b * out_steps[BATCH] + begin, positions, inner, count, i, panels, part + 1 == parts, finish, argv,
+                    b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, part + 1 == parts, finish, argv,
                 )  # fmt: skip
                 continue
             for j in range(0, count, width):
@@ -192,6 +208,6 @@ def convolve_tiles(
                 pack_panel(panels, j * inner, data, at, channels, steps[CHANNEL], places, taps)
             multiply_rows(
                 weight, top, bottom, i * taps, terms, panels, 0, inner * width, width, out, b * out_steps[BATCH] + begin,
-                positions, inner, count, i, panels, part + 1 == parts, finish, argv,
+                positions, inner, count, i, 0, panels, part + 1 == parts, finish, argv,
             )  # fmt: skip
         number += end_band - band

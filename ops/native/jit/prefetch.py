@@ -1,0 +1,37 @@
+"""Requests for cache lines before they are used: reads of memory overlap with computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..memory import set_machine_form, twin
+
+
+@twin
+def fetch(array: Any, at: int) -> None:
+    """Ask for the cache line of an element that will be read, or that is outside the array."""
+
+
+@twin
+def fetch_to_write(array: Any, at: int) -> None:
+    """Ask for the cache line of an element that will be written, or that is outside the array."""
+
+
+def _prefetch(write: int) -> Callable[[], Any]:
+    """The provider of the machine form: a prefetch into the first cache, which never faults."""
+
+    def form(emitter: Any, array: Any, at: Any) -> None:
+        from llvmlite import ir
+
+        b, byte, flag = emitter.builder, ir.IntType(8).as_pointer(), ir.IntType(32)
+        name, kind = "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+        place = b.bitcast(b.gep(array.parts[0], [emitter.word(at)]), byte)
+        b.call(function, [place, flag(write), flag(3), flag(1)])
+
+    return lambda: form
+
+
+set_machine_form(fetch, _prefetch(0))
+set_machine_form(fetch_to_write, _prefetch(1))
