@@ -17,6 +17,7 @@ from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, mul
 from ...native.jit.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
+from .by_plane import lanes_between
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of a block.
 INNER, ROWS = 512, 96
@@ -86,11 +87,12 @@ def place_taps(
     for tz in range(z, z + kernel[2] * dilation[0], dilation[0]):
         for ty in range(y, y + kernel[3] * dilation[1], dilation[1]):
             for tx in range(x, x + kernel[4] * dilation[2], dilation[2]):
-                if is_row and 0 <= tz < sizes[DEPTH] and 0 <= ty < sizes[ROW] and tx >= 0 and tx + last < sizes[COLUMN]:
+                if is_row:
+                    is_inside = 0 <= tz < sizes[DEPTH] and 0 <= ty < sizes[ROW]
                     places[record + _FORM] = RUN if stride[2] == 1 else ALTERNATE
                     places[record + _FIRST] = tz * steps[DEPTH] + ty * steps[ROW] + tx
                     # of every second element; the last one is not followed by another, which may be behind the data
-                    places[record + _INSIDE] = (1 << last + 1) - 1
+                    places[record + _INSIDE] = lanes_between(-tx, sizes[COLUMN] - tx if is_inside else 0, last + 1)
                 else:
                     place_anywhere(places, record, at, width, count, (tz - z, ty - y, tx - x), sizes, steps)
                 record += record_length(width)
