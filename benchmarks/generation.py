@@ -13,7 +13,8 @@ no benchmark.
 
 rest   the time of a token without its attention, which is measured by itself at the same context with its bias; the goal is that
        it is the same within a tenth at all contexts
-The bytes allocated per token are those of all tensors; a cache is allocated only where it doubles.
+The bytes allocated per token are those of all tensors; a cache is allocated only where it doubles.  The bytes appended are those
+that the profile counts for the rows of all caches, with their positions, and for the token.
 """
 
 # ruff: noqa: E402
@@ -139,14 +140,22 @@ class Context:
 
     def row(self) -> dict[str, Any]:
         """The figures."""
-        ours, allocated = self.machines[OURS], []
+        ours, allocated, copied = self.machines[OURS], [], []
         for limit in (1, self.count + 1):
             before = ours.vm.counters["alloc_bytes"]
             ours.written(self.prompt, limit)
             allocated.append(ours.vm.counters["alloc_bytes"] - before)
+            profile = ours.vm.profile(**arguments([self.prompt], limit, stop=-1), repeat=1, warmup=0)
+            copied.append(sum(row.nbytes for row in profile.activities if row.name == "scatter_nd"))
         times = {name: (statistics.median(s), min(s), max(s)) for name, s in self.samples.items()}
         rest = statistics.median(a - b for a, b in zip(self.samples[OURS], self.samples["attention"], strict=True))
-        return {"context": self.context, "us": times, "rest": rest, "alloc": (allocated[1] - allocated[0]) // self.count}
+        return {
+            "context": self.context,
+            "us": times,
+            "rest": rest,
+            "alloc": (allocated[1] - allocated[0]) // self.count,
+            "copied": (copied[1] - copied[0]) // self.count,
+        }
 
 
 def measured(contexts: Sequence[int], machines: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
@@ -192,7 +201,10 @@ def show(rows: list[dict[str, Any]]) -> None:
         for name, (median, least, most) in row["us"].items():
             times = "" if name in (OURS, "attention") else f"{median / ours:8.2f}x"
             print(f"  {name:12}{median:10.1f} us  [{least:.1f} .. {most:.1f}]  {1e6 / median:8.0f}/s{times}")
-        print(f"  rest        {row['rest']:10.1f} us; allocated per token: {row['alloc']} bytes", flush=True)
+        print(
+            f"  rest        {row['rest']:10.1f} us; bytes per token: {row['alloc']} allocated, {row['copied']} appended",
+            flush=True,
+        )
 
 
 def verdicts(rows: list[dict[str, Any]]) -> list[str]:
