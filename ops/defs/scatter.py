@@ -165,6 +165,7 @@ _opaque(
         views=("dims",),
         scratch=_room("reduction", 0),
         in_place=((0, 0),),  # the data is written first, as it is
+        updates=lambda attrs: attrs.reduction == "update",
         cuda=cuda.scatter_elements,
         refuses=True,
     ),
@@ -184,6 +185,7 @@ _opaque(
         views=("dims",),
         scratch=_room("mode", 1),
         in_place=((0, 0),),  # the data is written first, as it is
+        updates=lambda attrs: attrs.mode == "update",
         cuda=cuda.scatter_nd,
         refuses=True,
     ),

@@ -197,6 +197,8 @@ class Kernel:
     in_place: tuple[tuple[int, int], ...] = ()
     #: As ``choose``, the body for calls in which the pairs of ``in_place`` share memory; None: the same body.
     over: Callable[[Any, tuple[str, ...]], Callable[..., int]] | None = None
+    #: Whether, with these attributes, only some elements are accessed of a tensor that is written in place.
+    updates: Callable[[Any], bool] = lambda attrs: False
     aliases: tuple[tuple[int, int], ...] = ()
     #: Whether the kernel may reject input values even if all results are empty.  Other kernels are not called for empty results.
     refuses: bool = False

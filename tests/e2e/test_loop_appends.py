@@ -26,8 +26,13 @@ LOOP = """def @main(%rows: int64, %width: int64, %at: int64, %steps: int64, %row
 
 
 @pytest.fixture(scope="module", params=["cpu", "sim"])
-def machine(request: pytest.FixtureRequest) -> relay.VirtualMachine:
-    return relay.VirtualMachine(relay.compile(HEADER + LOOP, request.param))
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def machine(device: str) -> relay.VirtualMachine:
+    return relay.VirtualMachine(relay.compile(HEADER + LOOP, device))
 
 
 def run(vm: relay.VirtualMachine, rows: int, width: int, at: int, steps: int) -> tuple[np.ndarray, int]:
@@ -52,3 +57,15 @@ def test_the_rows_are_those_of_numpy(machine: relay.VirtualMachine, rows: int, w
 def test_a_step_allocates_less_than_the_tensor(machine: relay.VirtualMachine, rows: int, width: int, steps: int) -> None:
     (_, none), (_, some) = run(machine, rows, width, 0, 0), run(machine, rows, width, 0, steps)
     assert some - none < steps * rows * width * 4
+
+
+@pytest.mark.parametrize("mode", ["update", "add"])
+def test_a_profile_counts_the_row_that_is_written_and_not_the_tensor(device: str, mode: str) -> None:
+    text = LOOP.replace("expand_dims(%new, axis=0))", f'expand_dims(%new, axis=0), mode="{mode}")')
+    vm = relay.VirtualMachine(relay.compile(HEADER + text, device))
+    rows, width, steps = 300, 40, 10
+    scalars = [np.array(x, np.int64) for x in (rows, width, 0, steps)]
+    profile = vm.profile(*scalars, np.arange(width, dtype="f"), repeat=1, warmup=0)
+    (row,) = (r for r in profile.activities if r.name == "scatter_nd")
+    whole = 2 * 4 * rows * width if mode == "add" else 0
+    assert (row.calls, row.nbytes) == (steps, steps * (whole + 4 * width + 8))

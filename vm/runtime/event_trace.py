@@ -43,15 +43,24 @@ def record_event(state: int, kind: int, pc: int, subject: int, start: int, end: 
 
 
 @native
-def record_types(state: int, argv: int, n: int) -> None:
-    """Append the types of the ``n`` tensors at ``argv`` to the last row, and set its bytes to theirs."""
+def record_types(state: int, argv: int, n: int, packed: int) -> None:
+    """Append the types of the ``n`` tensors at ``argv`` to the last row, and set its bytes to theirs.
+
+    Without those of a tensor of which the kernel ``packed`` (-1: a shape function) updates only some elements, in place.
+    """
     s = state_at(state)
+    updated, result = -1, -1
+    if packed >= 0:
+        row = s.packed + 8 * PACKED_WORDS * packed
+        updated, result = load_i64(row + 48), load_i64(row + 56)
+        if updated >= 0 and tensor(load_i64(argv + 8 * updated)).data != tensor(load_i64(argv + 8 * result)).data:
+            updated, result = -1, -1
     words = 0
     for i in range(n):
         words += 2 + tensor(load_i64(argv + 8 * i)).ndim
     if s.trace_used < EVENT_WORDS or not trace_room(state, words):
         return
-    row = s.trace + 8 * (s.trace_used - EVENT_WORDS)
+    event = s.trace + 8 * (s.trace_used - EVENT_WORDS)
     at = s.trace + 8 * s.trace_used
     nbytes = 0
     for i in range(n):
@@ -62,10 +71,10 @@ def record_types(state: int, argv: int, n: int) -> None:
         for axis in range(t.ndim):
             store_i64(at + 16 + 8 * axis, t.shape[axis])
         at += 16 + 8 * t.ndim
-        nbytes += n_bytes(source)
+        nbytes += n_bytes(source) if i != updated and i != result else 0
     s.trace_used += words
-    store_i64(row, EVENT_WORDS + words)
-    store_i64(row + 48, nbytes)
+    store_i64(event, EVENT_WORDS + words)
+    store_i64(event + 48, nbytes)
 
 
 @native
@@ -80,7 +89,7 @@ def record_kernel(state: int, pc: int, packed: int, start: int, argv: int, n: in
         store_i64(s.trace + 8 * used + 56, asked_start)
         store_i64(s.trace + 8 * used + 64, asked_end)
     if s.tracing > TRACE_EVENTS:
-        record_types(state, argv, n - load_i64(s.packed + 8 * (PACKED_WORDS * packed + 4)))
+        record_types(state, argv, n - load_i64(s.packed + 8 * (PACKED_WORDS * packed + 4)), packed)
 
 
 @native
@@ -93,7 +102,7 @@ def begin_kernel(state: int, pc: int, packed: int, argv: int, n: int) -> int:
     if s.trace_used == used:
         return -1
     if s.tracing > TRACE_EVENTS:
-        record_types(state, argv, n)
+        record_types(state, argv, n, packed)
     return used
 
 
@@ -104,5 +113,5 @@ def record_shape_func(state: int, pc: int, number: int, start: int, argv: int, n
     used = s.trace_used
     record_event(state, EVENT_SHAPE_FUNC, pc, number, start, clock_ns(), 0)
     if s.tracing > TRACE_EVENTS and s.trace_used != used:
-        record_types(state, argv, n)
+        record_types(state, argv, n, -1)
         store_i64(s.trace + 8 * used + 48, 0)

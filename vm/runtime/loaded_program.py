@@ -56,6 +56,16 @@ def _described(number: int, packed: PackedFunc) -> Iterator[None]:
         raise ExecutableFormatError(f"the executable does not verify: packed[{number}] ({packed.name}): {text}") from error
 
 
+def _updated(packed: PackedFunc) -> tuple[int, int]:
+    """The positions of a parameter and of the result written over it, if only some elements are accessed; -1, -1 if none is."""
+    group = packed.group
+    kernel = group.kernel_on(GPU if packed.device == CUDA else HOST) if group.nodes[0].operator.kernels else None
+    for param, result in group.in_place:
+        if kernel is not None and kernel.updates(group.nodes[0].attrs):
+            return param, len(group.params) + result
+    return -1, -1
+
+
 class Tables:
     """The tables of a program as the loop reads them, kept alive by the machine; nothing else owns their memory.
 
@@ -110,7 +120,7 @@ class Tables:
             launches = on_gpu.get(i, 0)
             address = int(launches != 0) if p.device == CUDA else addresses[i]
             checks = self._demand_words(self.demands[i]) if self.demands else 0
-            words = address, p.device, row.ctypes.data, launches, workspaces, checks
+            words = address, p.device, row.ctypes.data, launches, workspaces, checks, *_updated(p)
             self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = words
 
     def _demand_words(self, demands: Demands) -> int:

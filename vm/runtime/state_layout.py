@@ -111,8 +111,9 @@ state_at: Callable[[int], Record] = record(STATE)
 FUNCTION_WORDS = 3
 #: A row of the packed table: kernel address (0: a kernel in Python; on a GPU: 1), device, address of the argument check
 #: (``arguments_match``), on a GPU the address of its launches (see ``cuda.launch_table``), number of workspaces among its last
-#: arguments, which no trace shows, address of its preconditions (``launch_check``; 0: the executable is trusted).
-PACKED_WORDS = 6
+#: arguments, which no trace shows, address of its preconditions (``launch_check``; 0: the executable is trusted), positions of a
+#: parameter and of the result written over it, of which only some elements are accessed (-1: none).
+PACKED_WORDS = 8
 #: A frame's header, before its registers: return address, caller's base, caller's registers, destination register.
 FRAME_WORDS = 4
 
