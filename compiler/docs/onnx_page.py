@@ -27,10 +27,12 @@ Where a value decides the rank of a result (the axes of `Squeeze`, `Unsqueeze` a
 stored tensor, or a computation from stored tensors and known sizes.
 
 A sequence is a tuple: its length, and the positions of insertions, must be known at import. Whether an optional has a value
-must be known, too. A result that is a sequence is a tuple of tensors.
+must be known, too. A result that is a sequence is a tuple of tensors, or a list, a value of the library's type `List`, where
+`SplitToSequence` makes parts whose number is known at run time only.
 
 A type that the model declares for a value must be the type of the value: dtype, rank and known sizes. Declared types are not
-read where `shape=` or `dtype=` replace those of the inputs. Data shorter than the window of a convolution or a pool are refused.
+read where `shape=` or `dtype=` replace those of the inputs. Data shorter than the window of a convolution or a pool
+by no more than a stride have no window, as by the standard's formula; shorter data are refused.
 
 `relay.frontend.OnnxBackend` is a backend of `onnx.backend.base`: ONNX's own suite runs on it (`python -m tests.onnx`). None of
 its results is wrong, on `cpu` and on `sim`. [expectations.py](../tests/onnx/suite/expectations.py) lists each case that does
