@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...native.jit.panel_row import store_alternate, store_gathered, store_run
+from ...native.jit.panel_row import store_alternate, store_gathered, store_run, store_two_runs
 from ...native.jit.prefetch import fetch_to_write
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
 from ...native.jit.row_products import multiply_by_rows
@@ -26,9 +26,11 @@ FINISHED_ROWS = 24
 #: The most columns behind whole panels that are multiplied apart, and the least terms with which this is faster: 49 positions, of
 #: pictures of 7 x 7, are three whole panels and one column.
 APART, LEAST_INNER = 4, 64
-#: Forms of a row of a panel: operands that follow one another, every second element, or operands anywhere.
-RUN, ALTERNATE, ANYWHERE = range(3)
-#: Numbers of the record of a tap, before its operands: its form, its first operand, a bit for each operand inside the data.
+#: Forms of a row of a panel: operands that follow one another, in one or two rows of the data, every second element, or operands
+#: anywhere.
+RUN, TWO_RUNS, ALTERNATE, ANYWHERE = range(4)
+#: Numbers of the record of a tap, before its operands: its form, its first operand, a bit for each operand inside the data.  Of
+#: two runs the operands are the place and the bits of the second run.
 (_FORM, _FIRST, _INSIDE, _OPERANDS) = range(4)
 
 
@@ -72,6 +74,20 @@ def place_anywhere(places: Array, record: int, at: int, width: int, count: int, 
 
 
 @generic
+def place_two_runs(
+    places: Array, record: int, width: int, first: Axes, second: Axes, split: int, sizes: Axes, steps: Axes
+) -> None:
+    """Store the record of a tap whose operands begin at ``first``, and from column ``split`` on at ``second``: one row each."""
+    places[record + _FORM] = TWO_RUNS
+    in_first = 0 <= first[0] < sizes[DEPTH] and 0 <= first[1] < sizes[ROW]
+    places[record + _FIRST] = first[0] * steps[DEPTH] + first[1] * steps[ROW] + first[2]
+    places[record + _INSIDE] = lanes_between(-first[2], min(split, sizes[COLUMN] - first[2]) if in_first else 0, width)
+    in_second, before = 0 <= second[0] < sizes[DEPTH] and 0 <= second[1] < sizes[ROW], split - second[2]
+    places[record + _OPERANDS] = second[0] * steps[DEPTH] + second[1] * steps[ROW] - before
+    places[record + _OPERANDS + 1] = lanes_between(max(split, before), before + sizes[COLUMN] if in_second else 0, width)
+
+
+@generic
 def place_taps(
     places: Array, width: int, begin: int, count: int, sizes: Axes, steps: Axes, kernel: Axes, out_sizes: Axes, stride: Axes,
     before: Axes, dilation: Axes,
@@ -83,6 +99,12 @@ def place_taps(
     z, y, x = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1], place[2] * stride[2] - before[2]
     last, at = (width - 1) * stride[2], kernel[2] * kernel[3] * kernel[4] * record_length(width)
     place_columns(places, at, width, place, out_sizes, stride, before)
+    # columns of the end of one row of the result and of the beginning of the next, ``split`` from the first one on
+    split = out_sizes[COLUMN] - place[2]
+    is_two_rows = count == width and stride[2] == 1 and split < width <= split + out_sizes[COLUMN]
+    # the next row of the data, from this one
+    is_deeper = place[1] + 1 == out_sizes[ROW]
+    dz, dy = stride[0] if is_deeper else 0, -place[1] * stride[1] if is_deeper else stride[1]
     record = 0
     for tz in range(z, z + kernel[2] * dilation[0], dilation[0]):
         for ty in range(y, y + kernel[3] * dilation[1], dilation[1]):
@@ -93,6 +115,10 @@ def place_taps(
                     places[record + _FIRST] = tz * steps[DEPTH] + ty * steps[ROW] + tx
                     # of every second element; the last one is not followed by another, which may be behind the data
                     places[record + _INSIDE] = lanes_between(-tx, sizes[COLUMN] - tx if is_inside else 0, last + 1)
+                elif is_two_rows:
+                    place_two_runs(
+                        places, record, width, (tz, ty, tx), (tz + dz, ty + dy, tx - x - before[2]), split, sizes, steps
+                    )
                 else:
                     place_anywhere(places, record, at, width, count, (tz - z, ty - y, tx - x), sizes, steps)
                 record += record_length(width)
@@ -107,6 +133,9 @@ def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, chann
             form = places[record + _FORM]
             if form == RUN:
                 store_run(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE])
+            elif form == TWO_RUNS:
+                second, also_inside = places[record + _OPERANDS], places[record + _OPERANDS + 1]
+                store_two_runs(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE], second + at, also_inside)
             elif form == ALTERNATE:
                 store_alternate(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE])
             else:

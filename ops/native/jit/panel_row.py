@@ -21,6 +21,16 @@ def store_run(panel: Any, to: int, data: Any, at: int, inside: int) -> None:
 
 
 @twin
+def store_two_runs(panel: Any, to: int, data: Any, at: int, inside: int, second: int, also_inside: int) -> None:
+    """As ``store_run``, and ``panel[to + j] = data[second + j]`` for each bit ``j`` of ``also_inside``; no bit is set in both."""
+    panel, data = panel.reshape(-1), data.reshape(-1)
+    store_run(panel, to, data, at, inside)
+    for j in range(panel_width(panel.itemsize)):
+        if int(also_inside) >> j & 1:
+            panel[int(to) + j] = data[int(second) + j]
+
+
+@twin
 def store_gathered(panel: Any, to: int, data: Any, at: int, places: Any, first: int, inside: int) -> None:
     """As ``store_run``, of ``data[at + places[first + j]]``; ``places``: an int64 array."""
     panel, data = panel.reshape(-1), data.reshape(-1)
@@ -75,15 +85,15 @@ class _Row:
         lanes = ir.Constant(ir.VectorType(number, self.lanes), [0] * self.lanes)
         return self.builder.shuffle_vector(self.builder.insert_element(nothing, value, number(0)), nothing, lanes)
 
-    def load(self, name: str, source: Any, mask: Any) -> Any:
-        """The result of one of LLVM's masked loads; 0 where the mask is not set."""
+    def load(self, name: str, source: Any, mask: Any, otherwise: Any = None) -> Any:
+        """The result of one of LLVM's masked loads; ``otherwise``, or 0, where the mask is not set."""
         from llvmlite import ir
 
         full = f"llvm.masked.{name}.v{self.lanes}f{8 * self.nbytes}.{'p0' if name == 'load' else f'v{self.lanes}p0'}"
         kind = ir.FunctionType(self.vector, [source.type, ir.IntType(32), mask.type, self.vector])
         module = self.builder.module
         function = module.globals.get(full) or ir.Function(module, kind, full)
-        return self.builder.call(function, [source, ir.IntType(32)(self.nbytes), mask, self.zero])
+        return self.builder.call(function, [source, ir.IntType(32)(self.nbytes), mask, otherwise or self.zero])
 
     def store(self, value: Any) -> None:
         """Store the row."""
@@ -93,6 +103,12 @@ class _Row:
 def _store_run(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
     row = _Row(emitter, panel, to)
     row.store(row.load("load", row.at(data, at), row.mask(inside)))
+
+
+def _store_two_runs(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any, second: Any, also_inside: Any) -> None:
+    row = _Row(emitter, panel, to)
+    first = row.load("load", row.at(data, at), row.mask(inside))
+    row.store(row.load("load", row.at(data, second), row.mask(also_inside), first))
 
 
 def _store_gathered(emitter: Any, panel: Any, to: Any, data: Any, at: Any, places: Any, first: Any, inside: Any) -> None:
@@ -123,5 +139,6 @@ def _form(generate: Callable[..., None]) -> Callable[[], Callable[..., None]]:
 
 
 set_machine_form(store_run, _form(_store_run))
+set_machine_form(store_two_runs, _form(_store_two_runs))
 set_machine_form(store_gathered, _form(_store_gathered))
 set_machine_form(store_alternate, _form(_store_alternate))

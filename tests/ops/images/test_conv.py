@@ -137,6 +137,12 @@ def test_tiles(dtype: str) -> None:
         weight = numbers(rng, (outputs, inputs, *kernel), dtype)
         for batch, height, width in [(1, 5, 80), (2, 7, 7), (1, 9, 16), (1, 20, 33)]:
             check(numbers(rng, (batch, inputs, height, width), dtype), weight, jit=True, tolerance=1e-4, **attrs)
+    # columns of two rows, also of two depths
+    moved = {"padding": (0, 2, 2, 1, 0, 1), "dilation": (1, 2, 2), "strides": (2, 3, 1)}
+    for jit in (False, True):
+        for width, attrs in [(12, {"padding": 1}), (19, moved)]:
+            data, weight = numbers(rng, (1, 2, 3, 7, width), dtype), numbers(rng, (5, 2, 2, 3, 3), dtype)
+            check(data, weight, jit=jit, tolerance=1e-4, **attrs)
 
 
 @pytest.mark.parametrize(
