@@ -2,6 +2,7 @@
 
 ===========  ===================================================================================================
 planes       few output channels per group, channels first: sums of shifted planes, no gathering
+shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
 tiles        channels first: tiles of a matrix product over columns that are packed for each tile
 pointwise    kernel of size 1, stride 1: a matrix product of the data itself
 im2col       a matrix product over gathered columns
@@ -16,9 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import Dim, Shape, const, max_, min_, product
+from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, max_, min_, product
 from ..core.tensor_types import ITEMSIZE
-from ..kernels.conv import by_plane, tiles
+from ..kernels.conv import by_plane, by_shifts, tiles
 from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
@@ -33,6 +34,10 @@ from .matmul_strategy import GEMM, is_one_float
 LEAST_CHANNELS = 4
 #: Number of output channels per group below which ``planes`` pays; with a single tap, little is gathered: LEAST_CHANNELS.
 FEW_CHANNELS = 8
+#: Columns of the result from which ``shifts`` pays: measured, ``tiles`` is faster at 28, ``shifts`` at 56.
+LEAST_COLUMNS = 48
+#: The most elements of the padded data of a row of the result with which ``shifts`` pays.
+MOST_PADDED = 4 * by_shifts.BAND
 #: ``(attrs) -> keyword arguments of a kernel body``.
 Geometry = Callable[[Any], dict[str, Any]]
 
@@ -49,6 +54,20 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             pays=predicates.few_channels,
             scratch=(Scratch(length=predicates.plane_elements), Scratch("int64", length=predicates.plane_numbers)),
             blocks=Blocks(predicates.plane_blocks, predicates.multiplications),
+            finishes=rank,
+            **given,
+        ),
+        Kernel(
+            "shifts",
+            bodies.shifts,
+            takes=predicates.is_channels_first,
+            pays=predicates.has_long_rows,
+            scratch=(
+                Scratch(length=predicates.band_elements),
+                Scratch(length=predicates.band_sums),
+                Scratch("int64", length=predicates.band_numbers),
+            ),
+            blocks=Blocks(predicates.band_blocks, predicates.multiplications),
             finishes=rank,
             **given,
         ),
@@ -122,6 +141,13 @@ class _Convolution:
         """The condition that there are enough output channels per group for a matrix product."""
         return (condition(self.weight(call)[0], ">=", call.attrs.groups * LEAST_CHANNELS),)
 
+    def has_long_rows(self, call: OpCall) -> Conditions:
+        """The conditions that several taps share the padded rows of a band, which fit the cache."""
+        _, _, taps = self.weight(call)
+        fits = condition(self.channel_elements(call, dim(1)) * self.weight(call)[1], "<=", MOST_PADDED)
+        columns = condition(self.sizes(call)[1][-1], ">=", LEAST_COLUMNS)
+        return (*self.enough_channels(call), condition(product(taps), ">", 1), columns, fits)
+
     def is_channels_first(self, call: OpCall) -> bool:
         """Whether channels come before space in data, weight and result, all of one BLAS dtype."""
         return is_one_float(call) and self.geometry(call.attrs)["layouts"] == (OUT_IN_SPACE, False, False)
@@ -185,15 +211,60 @@ class _Convolution:
         _, inputs, taps = self.weight(call)
         return 2 * product(call.outputs[0].shape) * inputs * product(taps)
 
+    def channel_elements(self, call: OpCall, rows: Dim) -> Dim:
+        """The number of elements that ``shifts`` pads for ``rows`` rows of the result and an input channel."""
+        given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
+        return self.phases(given, (dim(1), rows, self.sizes(call)[1][-1])[3 - self.rank :], taps)
+
+    def rows(self, call: OpCall) -> tuple[Dim, Dim]:
+        """The rows of a band of ``shifts``, and the number of rows of the result."""
+        _, inputs, taps = self.weight(call)
+        given, out = self.geometry(call.attrs), self.sizes(call)[1]
+        rows, between = (
+            (out[-2], (taps[-2] - 1) * given["dilation"][1] // given["stride"][1]) if self.rank > 1 else (dim(1), dim(0))
+        )
+        one = self.channel_elements(call, 1 - between) * inputs
+        most = min_(min_(rows, by_shifts.BAND // max_(one, 1) - between), by_shifts.TOGETHER // max_(out[-1], 1))
+        return max_(most, 1), rows
+
+    def band_elements(self, call: OpCall) -> Dim:
+        """The number of elements of the padded rows of a band of ``shifts`` and of a vector."""
+        most, _ = self.rows(call)
+        return self.channel_elements(call, most) * self.weight(call)[1] + self.width(call)
+
+    def band_sums(self, call: OpCall) -> Dim:
+        """The number of sums that ``shifts`` computes before they are copied."""
+        given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
+        pitch = self.sizes(call)[1][-1] + (taps[-1] - 1) * given["dilation"][2] // given["stride"][2]
+        sums: Dim = self.rows(call)[0] * pitch * tiles.FINISHED_ROWS
+        return sums
+
+    def band_numbers(self, call: OpCall) -> Dim:
+        """The number of integers that ``shifts`` needs: a vector, and the offset of each channel and tap."""
+        _, inputs, taps = self.weight(call)
+        return inputs * product(taps) + self.width(call)
+
+    def band_blocks(self, call: OpCall) -> Dim:
+        """The number of blocks of ``shifts`` (see ``convolve_shifts`` in its module)."""
+        most, rows = self.rows(call)
+        parts = (self.weight(call)[0] // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
+        depth = self.sizes(call)[1][0] if self.rank > len("HW") else dim(1)
+        blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * depth * ((rows + most - 1) // most) * parts
+        return blocks
+
+    def phases(self, given: dict[str, Any], sizes: tuple[Dim, ...], taps: tuple[Dim, ...]) -> Dim:
+        """The number of elements of a padded plane of these sizes, of all phases (see ``padded_sizes`` in ``by_plane``)."""
+        missing = 3 - self.rank
+        padded, steps = product(()), given["stride"]
+        for axis, (size, tap) in enumerate(zip(sizes, taps, strict=True), missing):
+            padded = padded * (size + (tap - 1) * given["dilation"][axis] // steps[axis])
+        elements: Dim = padded * (steps[0] * steps[1] * steps[2])
+        return elements
+
     def plane_elements(self, call: OpCall) -> Dim:
         """The number of elements of the phases of padded planes (see ``padded_sizes`` in the module of ``planes``), at least one,
         and of the vector behind them, which may be read and overwritten."""
-        given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
-        missing = 3 - self.rank
-        padded, steps = product(()), given["stride"]
-        for axis, (size, tap) in enumerate(zip(self.sizes(call)[1], taps, strict=True), missing):
-            padded = padded * (size + (tap - 1) * given["dilation"][axis] // steps[axis])
-        plane = padded * (steps[0] * steps[1] * steps[2])
+        plane = self.phases(self.geometry(call.attrs), self.sizes(call)[1], self.weight(call)[2])
         elements: Dim = plane * max_(by_plane.FILLED // max_(plane, 1), 1) + self.width(call)
         return elements
 

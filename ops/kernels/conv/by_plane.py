@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...native.jit.panel_row import store_alternate, store_gathered, store_run
+from ...native.jit.panel_row import store_gathered, store_halves, store_part
 from ...native.jit.plane_taps import HEIGHTS, TOGETHER, add_taps
 from ...native.jit.product_tile import PANEL_BYTES
 from ...native.memory import Array, Axes, generic
@@ -38,21 +38,32 @@ def lanes_between(first: int, end: int, width: int) -> int:
 
 
 @generic
-def fill_row(room: Array, to: int, count: int, data: Array, row: int, offset: int, size: int, step: int, every: Array) -> None:
-    """Store ``room[to + q] = data[row + offset + q * step]`` for ``q`` below ``count``, 0 where that is outside the row.
+def fill_rows(
+    room: Array, to: int, also_to: int, rows: int, count: int, data: Array, at: int, below: int, first: int, end: int,
+    offset: int, size: int, step: int, every: Array,
+) -> None:  # fmt: skip
+    """Store ``room[to + y * count + q] = data[at + y * below + offset + q * step]``.
 
-    The row has ``size`` elements.  Up to a vector behind the row is overwritten.  ``every``: multiples of ``step``.
+    ``y`` is below ``rows``, ``q`` below ``count``.  Stored is 0 where ``y`` is outside ``first`` to ``end`` (exclusive), or the
+    element is outside a row of ``size`` elements.  With a step of 2 the elements between are stored from ``also_to`` on, in the
+    same way.  ``every``: multiples of ``step``.
     """
     width = PANEL_BYTES // room.itemsize
     for q in range(0, count, width):
-        at = offset + q * step
-        if step == 1:
-            store_run(room, to + q, data, row + at, lanes_between(-at, size - at, width))
-        elif step == 2:
-            store_alternate(room, to + q, data, row + at, lanes_between(-at, size - at, 2 * width))
-        else:
-            first, end = first_inside(at, step), end_inside(at, step, size, width)
-            store_gathered(room, to + q, data, row + at, every, 0, lanes_between(first, end, width))
+        x, kept = offset + q * step, lanes_between(0, count - q, width)
+        inside = lanes_between(-x, size - x, min(step, 2) * width)
+        if step > 2:
+            inside = lanes_between(first_inside(x, step), end_inside(x, step, size, width), width)
+        source = at + x
+        for y in range(rows):
+            here = inside if first <= y < end else 0
+            if step == 1:
+                store_part(room, to + y * count + q, kept, data, source, here)
+            elif step == 2:
+                store_halves(room, to + y * count + q, also_to + y * count + q, kept, data, source, here)
+            else:
+                store_gathered(room, to + y * count + q, kept, data, source, every, 0, here)
+            source += below
 
 
 @generic
@@ -60,17 +71,18 @@ def fill_plane(
     room: Array, to: int, padded: Axes, data: Array, at: int, sizes: Axes, steps: Axes, stride: Axes, before: Axes, every: Array
 ) -> None:
     """Copy the channel that starts at ``at`` into phases with zeros around it, from ``to`` on, in the order of the phases."""
-    for phase in range(stride[0] * stride[1] * stride[2]):
+    together, elements = (2 if stride[2] == 2 else 1), padded[0] * padded[1] * padded[2]
+    for phase in range(0, stride[0] * stride[1] * stride[2], together):
         z = phase // (stride[1] * stride[2]) - before[0]
-        first, offset = phase // stride[2] % stride[1] - before[1], phase % stride[2] - before[2]
-        for _ in range(padded[0]):
-            y = first
-            for _ in range(padded[1]):
-                is_inside = 0 <= z < sizes[DEPTH] and 0 <= y < sizes[ROW]
-                row, size = at + z * steps[DEPTH] + y * steps[ROW], sizes[COLUMN] if is_inside else 0
-                fill_row(room, to, padded[2], data, row, offset, size, stride[2], every)
-                to += padded[2]
-                y += stride[1]
+        y, offset = phase // stride[2] % stride[1] - before[1], phase % stride[2] - before[2]
+        first, end = first_inside(y, stride[1]), end_inside(y, stride[1], sizes[ROW], padded[1])
+        for depth in range(padded[0]):
+            start = to + phase * elements + depth * padded[1] * padded[2]
+            row = at + z * steps[DEPTH] + y * steps[ROW]
+            fill_rows(
+                room, start, start + elements, padded[1], padded[2], data, row, stride[1] * steps[ROW], first,
+                end if 0 <= z < sizes[DEPTH] else 0, offset, sizes[COLUMN], stride[2], every,
+            )  # fmt: skip
             z += stride[0]
 
 

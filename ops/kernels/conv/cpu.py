@@ -1,4 +1,4 @@
-"""Convolution: by tiles (``tiles``), as matrix products over gathered columns (im2col), by planes (``by_plane``), or directly.
+"""Convolution: by tiles (``tiles``, ``by_shifts``), by matrix products over gathered columns (im2col), by planes, or directly.
 
 Tiles and planes accumulate in the dtype of the data, in order; im2col as the BLAS does; the direct algorithm in float64.
 ``ops.strategy.conv_strategy`` chooses.
@@ -21,6 +21,7 @@ from ...native.memory import Array, Axes, generic
 from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 from .by_plane import convolve_planes
+from .by_shifts import convolve_shifts
 from .direct import convolve_directly
 from .tiles import convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
@@ -270,6 +271,22 @@ def tiles(
         convolve_tiles(
             data, weight, out, panels, places, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, groups,
             stride, before, dilation,
+        )  # fmt: skip
+    return OK
+
+
+@generic
+def shifts(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
+    room: Array, sums: Array, numbers: Array, finish: Callable[..., None], argv: int, stride: Axes, before: Axes, dilation: Axes,
+) -> int:  # fmt: skip
+    """Convolution by shifts of padded data: the blocks ``low`` to ``high`` (see ``convolve_shifts``)."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
+    if not is_finished(out, kernel, out_sizes, finish, argv):
+        steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
+        convolve_shifts(
+            data, weight, out, room, sums, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel,
+            group_count(sizes, kernel), stride, before, dilation,
         )  # fmt: skip
     return OK
 

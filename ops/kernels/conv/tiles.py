@@ -139,7 +139,7 @@ def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, chann
             elif form == ALTERNATE:
                 store_alternate(panel, to, data, at + places[record + _FIRST], places[record + _INSIDE])
             else:
-                store_gathered(panel, to, data, at, places, record + _OPERANDS, places[record + _INSIDE])
+                store_gathered(panel, to, (1 << width) - 1, data, at, places, record + _OPERANDS, places[record + _INSIDE])
             to += width
         at += channel
 

@@ -31,11 +31,12 @@ def store_two_runs(panel: Any, to: int, data: Any, at: int, inside: int, second:
 
 
 @twin
-def store_gathered(panel: Any, to: int, data: Any, at: int, places: Any, first: int, inside: int) -> None:
-    """As ``store_run``, of ``data[at + places[first + j]]``; ``places``: an int64 array."""
+def store_gathered(panel: Any, to: int, kept: int, data: Any, at: int, places: Any, first: int, inside: int) -> None:
+    """As ``store_part``, of ``data[at + places[first + j]]``; ``places``: an int64 array."""
     panel, data = panel.reshape(-1), data.reshape(-1)
     for j in range(panel_width(panel.itemsize)):
-        panel[int(to) + j] = data[int(at) + int(places[int(first) + j])] if int(inside) >> j & 1 else 0
+        if int(kept) >> j & 1:
+            panel[int(to) + j] = data[int(at) + int(places[int(first) + j])] if int(inside) >> j & 1 else 0
 
 
 @twin
@@ -47,6 +48,29 @@ def store_alternate(panel: Any, to: int, data: Any, at: int, inside: int) -> Non
     panel, data = panel.reshape(-1), data.reshape(-1)
     for j in range(panel_width(panel.itemsize)):
         panel[int(to) + j] = data[int(at) + 2 * j] if int(inside) >> 2 * j & 1 else 0
+
+
+@twin
+def store_part(panel: Any, to: int, kept: int, data: Any, at: int, inside: int) -> None:
+    """As ``store_run``; only elements are stored whose bits of ``kept`` are set."""
+    panel, data = panel.reshape(-1), data.reshape(-1)
+    for j in range(panel_width(panel.itemsize)):
+        if int(kept) >> j & 1:
+            panel[int(to) + j] = data[int(at) + j] if int(inside) >> j & 1 else 0
+
+
+@twin
+def store_halves(panel: Any, to: int, also_to: int, kept: int, data: Any, at: int, inside: int) -> None:
+    """Store ``panel[to + j] = data[at + 2 * j]`` and ``panel[also_to + j] = data[at + 2 * j + 1]``.
+
+    ``j`` is below the panel's width, and bit ``j`` of ``kept`` is set.  Stored is 0, and nothing read, for ``data[at + k]`` if
+    bit ``k`` of ``inside`` is not set.
+    """
+    panel, data = panel.reshape(-1), data.reshape(-1)
+    for j in range(panel_width(panel.itemsize)):
+        for k, target in ((2 * j, to), (2 * j + 1, also_to)):
+            if int(kept) >> j & 1:
+                panel[int(target) + j] = data[int(at) + k] if int(inside) >> k & 1 else 0
 
 
 class _Row:
@@ -99,6 +123,15 @@ class _Row:
         """Store the row."""
         self.builder.store(value, self.place, align=self.nbytes)
 
+    def store_masked(self, value: Any, mask: Any) -> None:
+        """Store the lanes of the mask."""
+        from llvmlite import ir
+
+        name = f"llvm.masked.store.v{self.lanes}f{8 * self.nbytes}.p0"
+        kind = ir.FunctionType(ir.VoidType(), [self.vector, self.place.type, ir.IntType(32), mask.type])
+        function = self.builder.module.globals.get(name) or ir.Function(self.builder.module, kind, name)
+        self.builder.call(function, [value, self.place, ir.IntType(32)(self.nbytes), mask])
+
 
 def _store_run(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
     row = _Row(emitter, panel, to)
@@ -111,7 +144,9 @@ def _store_two_runs(emitter: Any, panel: Any, to: Any, data: Any, at: Any, insid
     row.store(row.load("load", row.at(data, second), row.mask(also_inside), first))
 
 
-def _store_gathered(emitter: Any, panel: Any, to: Any, data: Any, at: Any, places: Any, first: Any, inside: Any) -> None:
+def _store_gathered(
+    emitter: Any, panel: Any, to: Any, kept: Any, data: Any, at: Any, places: Any, first: Any, inside: Any
+) -> None:
     from llvmlite import ir
 
     row = _Row(emitter, panel, to)
@@ -120,7 +155,7 @@ def _store_gathered(emitter: Any, panel: Any, to: Any, data: Any, at: Any, place
     start = row.splat(b.ptrtoint(b.gep(data.parts[0], [row.word(at)]), ir.IntType(64)), numbers)
     addresses = b.add(start, b.mul(offsets, ir.Constant(numbers, [row.nbytes] * row.lanes)))
     pointers = b.inttoptr(addresses, ir.VectorType(row.element.as_pointer(), row.lanes))
-    row.store(row.load("gather", pointers, row.mask(inside)))
+    row.store_masked(row.load("gather", pointers, row.mask(inside)), row.mask(kept))
 
 
 def _store_alternate(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
@@ -134,11 +169,30 @@ def _store_alternate(emitter: Any, panel: Any, to: Any, data: Any, at: Any, insi
     row.store(b.shuffle_vector(low, high, even))
 
 
+def _store_part(emitter: Any, panel: Any, to: Any, kept: Any, data: Any, at: Any, inside: Any) -> None:
+    row = _Row(emitter, panel, to)
+    row.store_masked(row.load("load", row.at(data, at), row.mask(inside)), row.mask(kept))
+
+
+def _store_halves(emitter: Any, panel: Any, to: Any, also_to: Any, kept: Any, data: Any, at: Any, inside: Any) -> None:
+    from llvmlite import ir
+
+    row = _Row(emitter, panel, to)
+    b, number, near = row.builder, ir.IntType(32), row.at(data, at)
+    low = row.load("load", near, row.mask(inside))
+    high = row.load("load", b.gep(near, [number(1)]), row.mask(inside, row.lanes))
+    for half, target in enumerate((row, _Row(emitter, panel, also_to))):
+        lanes = ir.Constant(ir.VectorType(number, row.lanes), list(range(half, 2 * row.lanes, 2)))
+        target.store_masked(b.shuffle_vector(low, high, lanes), row.mask(kept))
+
+
 def _form(generate: Callable[..., None]) -> Callable[[], Callable[..., None]]:
     return lambda: generate
 
 
 set_machine_form(store_run, _form(_store_run))
 set_machine_form(store_two_runs, _form(_store_two_runs))
+set_machine_form(store_part, _form(_store_part))
+set_machine_form(store_halves, _form(_store_halves))
 set_machine_form(store_gathered, _form(_store_gathered))
 set_machine_form(store_alternate, _form(_store_alternate))

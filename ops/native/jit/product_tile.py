@@ -136,18 +136,10 @@ def _machine(
 
     pointers = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
     words = [word(a_row), word(panel_step), word(panel_row), word(out_row), word(inner), word(columns), word(add)]
-    call = _TileCall(b, out.parts[0].type.pointee, pointers, [*words, word(ahead), word(first), word(end)])
-    after = b.append_basic_block("end")
-    of_rows = b.switch(word(rows), after)
-    for n in range(1, TILE_ROWS + 1):
-        case = b.append_basic_block("rows")
-        of_rows.add_case(word(rows).type(n), case)
-        b.position_at_end(case)
-        call.tiles(n, register_tile(itemsize, n), after)
-    b.position_at_end(after)
+    TileCall(b, out.parts[0].type.pointee, pointers, [*words, word(ahead), word(first), word(end)]).emit(word(rows), itemsize)
 
 
-class _TileCall:
+class TileCall:
     """Generator of the loop over the tiles of a group: as wide tiles as fit, then a part of a tile.
 
     A part is one vector; with registers for masks (AVX-512) as many as the columns need: the rows of the other matrix are read
@@ -156,6 +148,19 @@ class _TileCall:
 
     def __init__(self, builder: Any, element: Any, pointers: tuple[Any, Any, Any], words: list[Any]) -> None:
         self.builder, self.element, self.pointers, self.words = builder, element, pointers, words
+        self.function_kind = TileFunction
+
+    def emit(self, rows: Any, itemsize: int) -> None:
+        """Emit the loops for any number of rows, of which one runs."""
+        b = self.builder
+        after = b.append_basic_block("end")
+        of_rows = b.switch(rows, after)
+        for n in range(1, TILE_ROWS + 1):
+            case = b.append_basic_block("rows")
+            of_rows.add_case(rows.type(n), case)
+            b.position_at_end(case)
+            self.tiles(n, register_tile(itemsize, n), after)
+        b.position_at_end(after)
 
     def tiles(self, rows: int, tile: RegisterTile, end: Any) -> None:
         """Emit the loop for tiles of ``rows`` rows, of the width of ``tile`` at most; then control goes to ``end``."""
@@ -183,7 +188,7 @@ class _TileCall:
         """Call the function of a tile that begins at ``column``; return the column after the tile."""
         b, word = self.builder, self.words[0].type
         a_row, panel_step, panel_row, out_row, inner, _, add, ahead, first, end = self.words
-        function = _TileFunction(b.module, self.element, tile, rows)
+        function = self.function_kind(b.module, self.element, tile, rows)
         panel = b.udiv(column, word(function.panel))
         at = b.add(b.mul(panel_step, panel), b.urem(column, word(function.panel)))
         a, panels, out = self.pointers
@@ -204,8 +209,10 @@ def _parts(tile: RegisterTile) -> Iterator[RegisterTile]:
     yield RegisterTile(1, tile.lanes, is_part=True)
 
 
-class _TileFunction:
-    """Generator of the LLVM function of a tile of ``rows`` rows."""
+class TileFunction:
+    """Generator of the LLVM function of a tile of ``rows`` rows; ``kind``: the first part of its name."""
+
+    kind = "product_tile"
 
     def __init__(self, module: Any, element: Any, tile: RegisterTile, rows: int) -> None:
         from llvmlite import ir
@@ -215,7 +222,7 @@ class _TileFunction:
         self.vector = ir.VectorType(element, tile.lanes)
         self.bits = 64 if element == ir.DoubleType() else 32
         self.panel = panel_width(self.bits // 8)
-        self.name = f"relayvm.product_tile.f{self.bits}.{rows}.{tile.vectors}{'.part' * tile.is_part}"
+        self.name = f"relayvm.{self.kind}.f{self.bits}.{rows}.{tile.vectors}{'.part' * tile.is_part}"
 
     def function(self) -> Any:
         """The function: pointers and sizes in the order of ``multiply_panels``, without ``rows``."""
@@ -244,7 +251,7 @@ class _TileFunction:
         rows_of_out = [entry.gep(out, [entry.mul(out_row, self.word(i))]) for i in range(self.rows)]
         rows_of_a = [entry.gep(a, [entry.mul(a_row, self.word(i))]) for i in range(self.rows)]
         across = [self._in_panels(entry, panels, panel_step, j) for j in range(self.tile.vectors)]
-        ahead = self._ahead(entry, across[:: self.panel // self.tile.lanes], *fetched) if self.rows >= FETCH_ROWS else []
+        ahead = self.ahead(entry, across[:: self.panel // self.tile.lanes], *fetched) if self.rows >= FETCH_ROWS else []
         entry.cbranch(entry.icmp_signed("==", add, self.word(0)), blocks["begin"], blocks["former"])
         places = [(row, j, masks[j]) for row in rows_of_out for j in range(self.tile.vectors)]
         former = [self._load(builders["former"], row, j, mask) for row, j, mask in places]
@@ -255,7 +262,7 @@ class _TileFunction:
         begin.cbranch(begin.icmp_signed(">", inner, self.word(0)), blocks["step"], blocks["end"])
         k = self._join(step, {blocks["begin"]: self.word(0)})
         sums = [self._join(step, {blocks["begin"]: value}) for value in first]
-        at = step.mul(k, panel_row)
+        at = self.row_at(step, k, panel_row)
         after = self._step(step, rows_of_a, list(zip(across, masks, strict=True)), k, at, sums)
         self._fetch(step, ahead, at)
         following = step.add(k, self.word(1))
@@ -269,13 +276,17 @@ class _TileFunction:
             self._store(end, total, row, j, mask)
         end.ret_void()
 
+    def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
+        """The row ``k`` of panels: its elements from the first row."""
+        return builder.mul(k, panel_row)
+
     def _in_panels(self, builder: Any, panels: Any, step: Any, j: int) -> Any:
         """The pointer to vector ``j`` of the first row of the panels."""
         first = j * self.tile.lanes
         at = builder.add(builder.mul(step, self.word(first // self.panel)), self.word(first % self.panel))
         return builder.gep(panels, [at])
 
-    def _ahead(self, builder: Any, panels: list[Any], ahead: Any, first: Any, end: Any) -> list[Any]:
+    def ahead(self, builder: Any, panels: list[Any], ahead: Any, first: Any, end: Any) -> list[Any]:
         """Per panel of the tile the pointer to what it fetches: for panels that fetch nothing, their own elements."""
         chosen = []
         for panel, pointer in enumerate(panels):

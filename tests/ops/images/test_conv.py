@@ -82,6 +82,12 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     ]
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     dtype = draw(st.sampled_from(["float32", "float64"]))
+    layouts = {
+        "data_layout": draw(st.sampled_from(data_layouts(rank))),
+        "kernel_layout": draw(st.sampled_from(kernel_layouts(rank))),
+        "out_layout": draw(st.sampled_from(["", *data_layouts(rank)])),
+    }
+    forced = {"data_layout": data_layouts(rank)[0], "kernel_layout": kernel_layouts(rank)[0], "implementation": "shifts"}
     return {
         "data": numbers(rng, (draw(st.integers(0, 2)), inputs * groups, *sizes), dtype),
         "weight": numbers(rng, (outputs * groups, inputs, *kernel), dtype),
@@ -89,10 +95,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         "strides": strides,
         "padding": tuple(padding),
         "dilation": tuple(dilation),
-        "data_layout": draw(st.sampled_from(data_layouts(rank))),
-        "kernel_layout": draw(st.sampled_from(kernel_layouts(rank))),
-        "out_layout": draw(st.sampled_from(["", *data_layouts(rank)])),
-        "out_dtype": draw(st.sampled_from(["", "", "float64"])),
+        **draw(st.sampled_from([{**layouts, "out_dtype": draw(st.sampled_from(["", "", "float64"]))}, forced])),
     }
 
 
@@ -118,10 +121,12 @@ def test_one_machine_code_for_every_size(layout: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.extensive(dtype=("float32",))
-def test_tiles(dtype: str) -> None:
+@pytest.mark.parametrize("implementation", ["tiles", "shifts"])
+def test_tiles(implementation: str, dtype: str) -> None:
     """Rows of panels of each form: runs in a row of the data, over its borders and its ends, every second element, and others.
 
-    A few columns behind whole panels, with enough terms to be multiplied apart.
+    Shifts of padded data: rows together or one by one.  A few columns behind whole panels, with enough terms to be multiplied
+    apart.
     """
     rng = np.random.default_rng(6)
     for outputs, inputs, kernel, attrs in [
@@ -133,16 +138,24 @@ def test_tiles(dtype: str) -> None:
         (9, 300, (1, 2), {"padding": (0, 1)}),
         (9, 520, (1, 1), {}),
         (7, 40, (1, 2), {"padding": (0, 1, 0, 0)}),
+        (4, 2, (3, 3), {"padding": 2, "strides": (1, 3), "dilation": 2}),
     ]:
         weight = numbers(rng, (outputs, inputs, *kernel), dtype)
         for batch, height, width in [(1, 5, 80), (2, 7, 7), (1, 9, 16), (1, 20, 33)]:
-            check(numbers(rng, (batch, inputs, height, width), dtype), weight, jit=True, tolerance=1e-4, **attrs)
+            check(
+                numbers(rng, (batch, inputs, height, width), dtype),
+                weight,
+                jit=True,
+                tolerance=1e-4,
+                implementation=implementation,
+                **attrs,
+            )
     # columns of two rows, also of two depths
     moved = {"padding": (0, 2, 2, 1, 0, 1), "dilation": (1, 2, 2), "strides": (2, 3, 1)}
     for jit in (False, True):
         for width, attrs in [(12, {"padding": 1}), (19, moved)]:
             data, weight = numbers(rng, (1, 2, 3, 7, width), dtype), numbers(rng, (5, 2, 2, 3, 3), dtype)
-            check(data, weight, jit=jit, tolerance=1e-4, **attrs)
+            check(data, weight, jit=jit, tolerance=1e-4, implementation=implementation, **attrs)
 
 
 @pytest.mark.parametrize(
