@@ -37,7 +37,8 @@ class MemoryNotes:
             assert isinstance(value, Var) and isinstance(value.ty, TensorType)
             self._notes[number] = MemoryNote(-1, value.name, self._bytes(value.ty.shape, value.ty.dtype))
         else:
-            self._notes[number] = MemoryNote(-1, why=call.attrs.why)
+            assert isinstance(call.ty, TensorType)
+            self._notes[number] = MemoryNote(-1, why=call.attrs.why, nbytes=self._bytes(call.ty.shape, call.ty.dtype))
 
     def tensor(self, number: int, var: Var, call: Call) -> None:
         """Record that instruction ``number`` creates the tensor ``var``; the first tensor of a storage determines its size if

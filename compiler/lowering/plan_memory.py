@@ -1,4 +1,4 @@
-"""Plan memory: views (``plan_views``), in-place reuse, arenas, coalesced storages, shrunk upper bounds.
+"""Plan memory: views (``plan_views``), in-place reuse, arenas, slots, coalesced storages, shrunk upper bounds.
 
 ::
 
@@ -29,9 +29,10 @@ from collections.abc import Sequence
 
 from ...ops.analysis.aliasing import Pair, in_place_pairs
 from ...ops.core.effect import Role
+from ...ops.core.tensor_types import TensorType
 from ...ops.core.type_relation import Need
 from ...ops.defs import machine_ops
-from ..device_placement.value_location import storage_call
+from ..device_placement.value_location import storage_call, vector_type
 from ..ir.anf import Names, operands, uses
 from ..ir.dead_bindings import DeadBindings
 from ..ir.effects import effect_of
@@ -46,6 +47,7 @@ from ..memory.known_sizes import KnownSizes
 from ..memory.liveness import Liveness
 from ..memory.materialise_views import materialise_views
 from ..memory.shrink_bounds import shrinkable_trims
+from ..memory.slots import share_slots
 from ..memory.view_plan import plan_views
 
 
@@ -75,8 +77,9 @@ class _MemoryPlanner:
         arenas = plan_arenas(liveness, reuse.blocks)
         inside = {id(b) for a in arenas for b in a.blocks}
         rest = [b for b in reuse.blocks if id(b) not in inside]
-        rest = coalesce_storages(liveness, rest, [a.start for a in arenas])
-        return replace(function, body=_StorageRewriter(self, liveness, reuse, arenas, rest).chain(function.body))
+        sizes = KnownSizes(liveness)
+        rest = coalesce_storages(liveness, share_slots(liveness, sizes, rest), [a.start for a in arenas])
+        return replace(function, body=_StorageRewriter(self, liveness, sizes, reuse, arenas, rest).chain(function.body))
 
     def with_views(self, function: Function) -> Function:
         """``function`` with views for the tensors that can alias others."""
@@ -134,17 +137,25 @@ class _StorageRewriter:
     """The rewriter of one function."""
 
     def __init__(
-        self, pass_: _MemoryPlanner, liveness: Liveness, reuse: InPlaceReuse, arenas: list[Arena], blocks: list[Block]
+        self,
+        pass_: _MemoryPlanner,
+        liveness: Liveness,
+        sizes: KnownSizes,
+        reuse: InPlaceReuse,
+        arenas: list[Arena],
+        blocks: list[Block],
     ) -> None:
-        self.pass_ = pass_
+        self.pass_, self.sizes = pass_, sizes
         self.pairs = {id(launch.call): tuple(sorted(reuse.pairs.get(launch.at, ()))) for launch in liveness.launches}
-        names = Names({v.name for v in liveness.bound})
+        names = self.names = Names({v.name for v in liveness.bound})
         #: Per original storage, the planned storage and the offset in it.
         self.place: dict[Var, tuple[Var, int]] = {}
         self.whys = {block.base.var: block.why for block in blocks if block.why}
         self.donors = {block.base.var: block.donor for block in blocks if block.donor is not None}
         for block in blocks:
             self.place |= {m.var: (block.base.var, 0) for m in block.members}
+        #: Per planned storage, the block that is larger than the first tensor.
+        self.larger = {b.base.var: b for b in blocks if b.base.nbytes is not b.nbytes}
         #: Per binding, the storages of arenas that are allocated before it.
         self.before: dict[Var, list[tuple[Var, Expr]]] = {}
         for arena in arenas:
@@ -169,6 +180,8 @@ class _StorageRewriter:
             out += self.before.get(var, ())
             if var not in self.place:
                 out.append((var, self._value(value)))
+            elif var in self.larger:
+                out += self._slot(self.larger[var], self._allocation(var, value))
             elif self.place[var][0] is var:
                 out.append((var, self._allocation(var, value)))
         return make_lets(out, result)
@@ -180,6 +193,18 @@ class _StorageRewriter:
             return Call(machine_ops.TAKE_STORAGE, (self.donors[var],), attrs, span=value.span, ty=value.ty)
         why = self.whys.get(var)
         return replace(value, attrs=replace(value.attrs, why=why)) if why else value
+
+    def _slot(self, block: Block, call: Expr) -> list[tuple[Var, Expr]]:
+        """The bindings that allocate a block with the size of its largest tensor; ``call`` allocates its first tensor."""
+        assert isinstance(call, Call)
+        ty = block.largest.ty
+        computed = self.sizes.compute([ty.shape], block.start, block.base.path)
+        every = Var(self.names("sizes"), ty=computed.ty)
+        item = TupleGetItem(every, 0, ty=vector_type(len(ty.shape)))
+        shape = Var(self.names("size"), ty=item.ty)
+        attrs = replace(call.attrs, dtype=ty.dtype)
+        call = replace(call, args=(shape,), attrs=attrs, ty=TensorType((block.nbytes,), "uint8"))
+        return [(every, computed), (shape, item), (block.base.var, call)]
 
     def _value(self, value: Expr) -> Expr:
         match value:

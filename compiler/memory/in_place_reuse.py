@@ -18,10 +18,10 @@ MIN_REUSE_BYTES = 4096
 
 @dataclass
 class Block:
-    """Storages with disjoint live ranges that share the memory of ``members[0]``.
+    """Storages with disjoint live ranges that share one memory, allocated at ``members[0]``.
 
-    ``nbytes``: the size in bytes; ``why``: the reason why the block reuses no other block; ``donor``: an external value whose
-    storage the block reuses if, at run time, nothing else refers to that storage.
+    ``nbytes``: the size in bytes, of the largest member; ``why``: the reason why the block reuses no other block; ``donor``: an
+    external value whose storage the block reuses if, at run time, nothing else refers to that storage.
     """
 
     members: list[Storage]
@@ -32,6 +32,11 @@ class Block:
     @property
     def base(self) -> Storage:
         return self.members[0]
+
+    @property
+    def largest(self) -> Storage:
+        """The first member with the size of the block."""
+        return next(m for m in self.members if m.nbytes is self.nbytes)
 
     @property
     def start(self) -> int:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 from ...ops.core.effect import Result, Role
 from ...ops.core.op import Op
-from ...ops.core.tensor_types import TensorType
+from ...ops.core.tensor_types import TensorType, tensor_bytes
 from ...shape_funcs.frozen_dataclass import frozen
+from ...shape_funcs.symbolic.dim import Dim
 from ..ir.anf import operands
 from ..ir.effects import effect_of
-from ..ir.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+from ..ir.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var, tensor_type
 
 #: The number of a use by the caller: the value is live at the exit of the function.
 LIVE_OUT = 1 << 60
@@ -50,6 +51,17 @@ class Storage:
     @property
     def device(self) -> str:
         return str(self.call.attrs.device)
+
+    @property
+    def ty(self) -> TensorType:
+        """The type of the tensor."""
+        assert self.tensor is not None
+        return tensor_type(self.tensor)
+
+    @property
+    def nbytes(self) -> Dim:
+        """The size of the tensor in bytes."""
+        return tensor_bytes(self.ty)
 
     def is_in_scope(self, path: Path) -> bool:
         """Whether the variable of the storage is in scope in the branches ``path``."""

@@ -383,6 +383,13 @@ def total(values: Iterable[IntLike]) -> Dim:
     return _from_terms(terms)
 
 
+def content(d: Dim) -> tuple[int, Dim]:
+    """The greatest integer that divides all coefficients of ``d``, and the quotient; 0 has the quotient 1."""
+    terms = _terms(d)
+    divisor = math.gcd(*terms.values())
+    return (divisor, _floordiv(d, dim(divisor))) if divisor else (0, dim(1))
+
+
 # ---- substitution and evaluation -------------------------------------------------------------------------------
 
 

@@ -43,6 +43,8 @@ def test_simplification_keeps_the_value(data: Any) -> None:
         assert wanted >= 0 or not d.is_nonneg(expression)
         assert d.const(d.substitute(expression, {d.sym(k, is_size=k != "v"): d.dim(v) for k, v in values.items()})) == wanted
         assert d.substitute(expression, {}) is expression
+        divisor, quotient = d.content(expression)
+        assert divisor * quotient is expression and d.content(quotient)[0] in (0, 1)
 
 
 _LARGE = (0, 1, 3, 2**31, 2**62, 2**63 - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import relayvm as relay
 from relayvm.compiler.ir.expr import Call, If, IRModule, Let
-from relayvm.compiler.memory import arena, in_place_reuse, liveness
+from relayvm.compiler.memory import arena, in_place_reuse, liveness, slots
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.defs import machine_ops
 from relayvm.vm.options import CHECK_VARIABLE, POISON_VARIABLE
@@ -95,6 +96,37 @@ def test_blocks_that_live_together_lie_apart(given_: list[tuple[int, int, int]])
             together = given_[j][0] <= last and start <= given_[j][1]
             apart = places[k] + size <= places[j] or places[j] + given_[j][2] <= places[k]
             assert apart or not together or not size or not given_[j][2]
+
+
+@given(st.lists(lives, min_size=1, max_size=25))
+def test_blocks_of_a_slot_are_live_in_turn_and_no_larger_than_the_first(given_: list[tuple[int, int, int]]) -> None:
+    places = slots.assign_slots(given_)
+    assert sorted(k for slot in places for k in slot) == list(range(len(given_)))
+    for slot in places:
+        assert all(given_[k][2] <= given_[slot[0]][2] for k in slot)
+        turns = sorted(given_[k] for k in slot)
+        assert all(before[1] < after[0] for before, after in pairwise(turns))
+
+
+#: The next value from the value ``i``, of 1 to 8 times or a part of its columns.
+COLUMN_FORMS = {
+    "wider": "reverse(concatenate((%v{i}, %v{i}), axis=1), axis=0)",
+    "narrower": "reverse(strided_slice(%v{i}, begin=[0], end=[1], axes=[1]), axis=0)",
+    "same": "reverse(%v{i}, axis=0)",
+    "first": "concatenate((%v{i}, %v0), axis=1)",
+}
+
+
+@settings(max_examples=PROGRAMS // 2)
+@given(st.lists(st.sampled_from([*COLUMN_FORMS]), min_size=2, max_size=5), st.sampled_from(["cpu", "sim"]))
+def test_slots_hold_the_values_of_any_batch(steps: list[str], target: str) -> None:
+    lines = [f"let %v{i + 1} = {COLUMN_FORMS[step].format(i=i)};" for i, step in enumerate(steps)]
+    body = f"let %v0 = reverse(%x, axis=0); {' '.join(lines)} sum(%v{len(steps)}, axis=[1])"
+    text = f"{HEADER}def @main(%x: Tensor[(?n, 1), float32]) {{ {body} }}"
+    off, on = (relay.VirtualMachine(relay.compile(text, target=target, fuse="off", plan=plan)) for plan in ("off", "on"))
+    for n in (3, 0, 1, 70):
+        x = np.arange(n, dtype=np.float32).reshape(n, 1)
+        np.testing.assert_array_equal(on.run(x).numpy(), off.run(x).numpy())
 
 
 # ---- memory plans --------------------------------------------------------------------------------------------------
