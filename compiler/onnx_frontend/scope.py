@@ -1,7 +1,7 @@
 """The let chain under construction: expressions of converters are bound to variables with types, node by node.
 
 Types come from the compiler's own rules, one call at a time.  Shapes that are taken apart and assembled are tracked by element
-(see ``rules.elements``): a shape that is known is a constant.
+(see ``rules.elements``): a shape that is known is a constant, and an operator with a known shape is the static operator.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, T
 from ..ir.visitor import children
 from ..rules.elements import ElementTable
 from ..rules.rewriting import Scope as Definitions
+from ..rules.static_forms import static_form
 from ..type_inference.call_rules import operator_type
 
 #: The most bytes of a value that an attribute is computed from.
@@ -145,7 +146,8 @@ class Scope:
                 args = tuple(map(self._atom, value.args))
                 call = replace(value, args=args, span=span)
                 typed = replace(call, ty=operator_type(call, args, [self._data(a) for a in args]))
-                return self.add(typed, hint or op.name.rpartition(".")[2])
+                static = static_form(typed, self.values.elements, self._data)
+                return self.add(static, hint or op.name.rpartition(".")[2])
             case Tuple():
                 fields = tuple(map(self._atom, value.fields))
                 return self.add(

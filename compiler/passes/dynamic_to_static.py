@@ -23,16 +23,11 @@ such a program fails at run time, if it runs there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
-
-from ...ops.core.op import Op, TypeRelError, get
-from ...ops.core.tensor_types import TensorType, TupleType, Type, numpy_dtype
-from ...ops.core.type_relation import relate
-from ...ops.defs.dynamic import DynReshapeAttrs
-from ...ops.defs.transform import DynSliceAttrs, ReshapeAttrs
-from ...shape_funcs.symbolic.dim import ANY, Dim, const, name_of
+from ...ops.core.op import Op
+from ...ops.core.tensor_types import TensorType, TupleType, Type
+from ...shape_funcs.symbolic.dim import ANY, const, name_of
 from ...vm.diagnostics.source import TypeCheckError
 from ..ir.anf import rebuild, rebuild_lets
 from ..ir.expr import (
@@ -47,12 +42,11 @@ from ..ir.expr import (
     Var,
     let_chain,
     replace,
-    tensor_type,
     type_of,
 )
 from ..ir.pass_declaration import declare_pass
 from ..rules.elements import ElementTable
-from ..rules.newshape import static_newshape, static_slice
+from ..rules.static_forms import static_form
 from ..type_inference.call_rules import Mistake, operator_type
 from ..type_inference.type_match import TypeMismatch, join
 from .infer_type import infer_type
@@ -111,7 +105,9 @@ class _Rewriter:
         bindings, result = let_chain(chain)
         out = []
         for var, value in bindings:
-            new = self._static(self._typed(value, rebuild(value, self._atom, self.chain)))
+            new = self._typed(value, rebuild(value, self._atom, self.chain))
+            if isinstance(new, Call):
+                new = static_form(new, self.elements, self._data)
             bound = self._variable(var, value, new)
             self.elements.bind(bound, new)
             if isinstance(new, Constant):
@@ -157,55 +153,6 @@ class _Rewriter:
             return tuple(map(self._data, self.fields[atom]))
         known = self.known.get(atom, atom)
         return known.data if isinstance(known, Constant) else None
-
-    # ---- static forms --------------------------------------------------------------------------------------------------
-
-    def _static(self, value: Expr) -> Expr:
-        """The static form of a call with its type, or ``value``."""
-        if not (isinstance(value, Call) and isinstance(value.op, Op) and value.op.static is not None):
-            return value
-        form = value.op.static(value.attrs, [self._number(a) for a in value.args]) or self._symbolic(value, value.op)
-        if form is None:
-            return value
-        name, attrs = form
-        op = get(name)
-        args = dict(zip(value.op.inputs, value.args, strict=True))
-        new = replace(value, op=op, args=tuple(args[i] for i in op.inputs), attrs=attrs)
-        try:
-            return replace(new, ty=relate(op, [a.ty for a in new.args], attrs, [self._data(a) for a in new.args])[0])
-        except TypeRelError:
-            return value
-
-    def _number(self, atom: Expr) -> np.ndarray | None:
-        """The value of an atom that is a constant, or whose elements are numbers."""
-        known = self.known.get(atom, atom)
-        if isinstance(known, Constant):
-            return known.data
-        elements = self._dims(atom)
-        numbers = [const(e) for e in elements or ()]
-        if elements is None or None in numbers:
-            return None
-        ty = tensor_type(atom)
-        return np.array(numbers, numpy_dtype(ty.dtype)).reshape([const(d) or 0 for d in ty.shape])
-
-    def _dims(self, atom: Expr) -> Sequence[Dim] | None:
-        """The elements of a tensor, if all are known."""
-        elements = self.elements.of(atom)
-        return None if elements is None or not all(isinstance(e, Dim) for e in elements) else elements
-
-    def _symbolic(self, call: Call, op: Op) -> tuple[str, object] | None:
-        """The static form of a call with unknown sizes: the operator's name and its attributes."""
-        values = [d for a in call.args[1:] if (d := self._dims(a)) is not None]
-        data = call.args[0].ty
-        if len(values) < len(call.args) - 1 or not isinstance(data, TensorType):
-            return None
-        if isinstance(call.attrs, DynReshapeAttrs):
-            newshape = static_newshape(data, values[0], call.attrs.allowzero)
-            return None if newshape is None else ("reshape", ReshapeAttrs(newshape))
-        if isinstance(call.attrs, DynSliceAttrs):
-            bounds = static_slice(data, values[0], values[1], values[2], call.attrs.slice_mode)
-            return None if bounds is None else ("strided_slice", bounds)
-        return None
 
 
 def _joined(value: If) -> Type:

@@ -62,6 +62,22 @@ def test_a_known_shape_is_a_constant_and_another_is_a_computation() -> None:
     assert "dyn.reshape(%x, %t" in text and "shape_of(%x)" in text
 
 
+def test_a_computed_shape_of_known_sizes_is_an_attribute() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=0, end=2),
+        helper.make_node("Concat", ["s", "parts"], ["t"], axis=0),
+        helper.make_node("Reshape", ["x", "t"], ["r"]),
+    ]
+    shape, parts = {"x": ["b", "n", 12]}, {"parts": np.array([3, 4])}
+    mod, _ = relay.frontend.from_onnx(model_of(nodes, shape, ["r"], parts))
+    assert "reshape(%x, newshape=[0, 0, 3, 4])" in mod.astext()
+    # the size of the last axis, which the softmax needs, is known
+    opset = [helper.make_opsetid("", 15), helper.make_opsetid("com.microsoft", 1)]
+    heads = helper.make_node("MultiHeadAttention", ["r", "r", "r"], ["y"], num_heads=2, domain="com.microsoft")
+    merged = model_of([*nodes, heads], shape, ["y"], {"parts": np.array([12])}, opset_imports=opset)
+    assert "newshape=[0, 0, 2, 6]" in relay.frontend.from_onnx(merged)[0].astext()
+
+
 def test_a_function_of_the_model_and_a_body_of_the_standard_are_inlined() -> None:
     body = [helper.make_node("Mul", ["a", "a"], ["b"]), helper.make_node("HardSwish", ["b"], ["c"])]
     function = helper.make_function("own", "Square", ["a"], ["c"], body, [helper.make_opsetid("", 17)])
@@ -87,6 +103,11 @@ def test_all_unsupported_operators_are_one_error() -> None:
     assert "Strange of acme (version 3): 2 nodes, the first is 'first'" in str(caught.value)
 
 
+def _linear(*more: str, **attributes: Any) -> Any:
+    heads = {"q_num_heads": 4, "kv_num_heads": 2, **attributes}
+    return helper.make_node("LinearAttention", ["x", "x", "x", "", *more], ["y", "s"], **heads)
+
+
 @pytest.mark.parametrize(
     ("nodes", "inputs", "message"),
     [
@@ -102,10 +123,15 @@ def test_all_unsupported_operators_are_one_error() -> None:
         ([helper.make_node("Softmax", ["x"], ["y"], axis=4)], {"x": [1]}, "a tensor of rank 1 has no axis 4"),
         ([helper.make_node("Reshape", ["x", "x"], ["y"])], {"x": ["n"]}, "the length of the shape must be known at import"),
         ([helper.make_node("MatMul", ["x", "x"], ["y"], name="/m")], {"x": [2, 3]}, "MatMul '/m': "),
+        ([_linear(update_rule="gated")], {"x": [1, 2, 4]}, "LinearAttention 'y': the update rule gated needs decay"),
+        ([_linear("x", update_rule="linear")], {"x": [1, 2, 4]}, "the update rule linear has no decay"),
+        ([_linear(update_rule="none")], {"x": [1, 2, 4]}, "the attribute update_rule is 'none'"),
+        ([_linear(kv_num_heads=3)], {"x": [1, 2, 4]}, "q_num_heads is 4, which is no positive multiple of kv_num_heads, 3"),
     ],
 )
 def test_wrong_models_are_refused(nodes: Sequence[Any], inputs: dict[str, Any], message: str) -> None:
-    assert message in refusal(model_of(nodes, inputs, ["y"]))
+    newest = {"opset_imports": [helper.make_opsetid("", 27)]} if nodes[0].op_type == "LinearAttention" else {}
+    assert message in refusal(model_of(nodes, inputs, ["y"], **newest))
 
 
 def test_sizes_that_exporters_write_for_unknown() -> None:

@@ -71,7 +71,7 @@ TABLE = [
         "(?, ?), float32], Tensor[(?, ?), int64", outputs=2, largest=0),
     row("Unique", {"x": [N, 3]}, [[np.array([[1, 2, 0], [0, 9, 9], [1, 2, 0], [0, 9, 1]], "float32")]],
         "(?, 3), float32], Tensor[(?), int64], Tensor[(?n), int64], Tensor[(?), int64", outputs=4, axis=0),
-    row("Det", {"x": [N, 3, 3]}, [[floats(2, 3, 3)], [floats(0, 3, 3)]], "(?), float32"),
+    row("Det", {"x": [N, 3, 3]}, [[floats(2, 3, 3)], [floats(0, 3, 3)]], "(?n), float32"),
     row("DFT", {"x": [N, "m", 1]}, [[floats(2, 6, 1)], [floats(1, 5, 1)]], "(?, ?, 2), float32",
         {"l": ints(6)[0], "a": ints(1)[0]}, onesided=1),
     row("STFT", {"x": [N, "m", 1], "w": [4]}, [[floats(2, 16, 1), floats(4)]], "(?n, ?, 3, 2), float32", {"s": ints(3)[0]},
@@ -110,6 +110,15 @@ TABLE = [
         "(4, ?n, ?m, ?k), float32"),
     row("MatMul", {"x": [N, "h", "m", 3], "z": [N, "h", 3, "k"]}, [[floats(2, 4, 5, 3), floats(2, 4, 3, 1)]],
         "(?, ?, ?, ?), float32"),
+    row("LinearAttention", {"q": [N, "m", 12], "k": [N, "m", 6], "v": [N, "m", 8], "g": [N, "m", 6], "b": [N, "m", 1]},
+        [[floats(b, s, 12), floats(b, s, 6), floats(b, s, 8), -floats(b, s, 6) ** 2, floats(b, s, 1)]
+         for b, s in ((2, 5), (3, 0), (0, 4), (1, 1))],
+        "(?, ?, ?), float32], Tensor[(?, ?, ?, ?), float32", version=27, order="q,k,v,,g,b", outputs=2,
+        q_num_heads=4, kv_num_heads=2),
+    row("LinearAttention", {"q": [N, "m", 6], "k": [N, "m", 6], "v": [N, "m", 8], "p": [N, 2, 3, 4]},
+        [[floats(b, s, 6), floats(b, s, 6), floats(b, s, 8), floats(b, 2, 3, 4)] for b, s in ((2, 3), (3, 0))],
+        "(?, ?, ?), float32], Tensor[(?, 2, 3, 4), float32", version=27, outputs=2, q_num_heads=2, kv_num_heads=2,
+        update_rule="linear", scale=0.5),
     row("MatMul", {"x": [N, 4, "m", 3], "z": ["l", 4, 3, "k"]}, [[floats(2, 4, 5, 3), floats(1, 4, 3, 1)]], "Tensor[(?, "),
 ]  # fmt: skip
 IDS = [f"{r.node.op_type}{k}" for k, r in enumerate(TABLE)]

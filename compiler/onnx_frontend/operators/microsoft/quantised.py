@@ -14,7 +14,7 @@ from ...node import Node
 from ...operator_table import MICROSOFT, onnx_operator
 from ..elementwise import number
 from ..quantised import along, dynamically_quantised, integer_product, parameter, qlinear_conv, quantised, real, rescaled
-from ..recurrences import lstm
+from ..recurrent.layers import lstm
 from ..spatial.pools import average_pool, global_average_pool
 
 

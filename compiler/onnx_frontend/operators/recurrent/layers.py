@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ops.core.tensor_types import HALVES
-from ....ops.kernels.recurrence.activations import ACTIVATIONS
-from ....shape_funcs.frozen_dataclass import frozen
-from ...builder.operator_functions import operators as relay
-from ...ir.expr import Expr, TupleGetItem
-from ..node import Node
-from ..operator_table import onnx_operator
-from .elementwise import number
-from .vectors import numbers
+from .....ops.core.tensor_types import HALVES
+from .....ops.kernels.recurrence.activations import ACTIVATIONS
+from .....shape_funcs.frozen_dataclass import frozen
+from ....builder.operator_functions import operators as relay
+from ....ir.expr import Expr, TupleGetItem
+from ...node import Node
+from ...operator_table import onnx_operator
+from ..elementwise import number
+from ..vectors import numbers
 
 #: The activations that take an alpha, and those that take a beta.
 _WITH_ALPHA = ("Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu")

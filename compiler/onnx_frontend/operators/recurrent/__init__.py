@@ -1,0 +1,1 @@
+"""Converters of operators with a state that each step changes."""
