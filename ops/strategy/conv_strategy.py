@@ -2,6 +2,7 @@
 
 ===========  ===================================================================================================
 planes       few output channels per group, channels first: sums of shifted planes, no gathering
+winograd     float32, a window of 3 x 3, channels first, enough channels and positions: Winograd's algorithm
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
 tiles        channels first: tiles of a matrix product over columns that are packed for each tile
 pointwise    kernel of size 1, stride 1: a matrix product of the data itself
@@ -19,12 +20,12 @@ from typing import Any
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, Shape, const, dim, max_, min_, product
 from ..core.tensor_types import ITEMSIZE
-from ..kernels.conv import by_plane, by_shifts, tiles
+from ..kernels.conv import by_plane, by_shifts, by_winograd, tiles
 from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ..kernels.matmul.cpu import BLAS_LIMIT
-from ..native.jit import plane_taps
+from ..native.jit import plane_taps, winograd_vectors
 from ..native.jit.product_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
@@ -34,6 +35,8 @@ from .matmul_strategy import GEMM, is_one_float
 LEAST_CHANNELS = 4
 #: Number of output channels per group below which ``planes`` pays; with a single tap, little is gathered: LEAST_CHANNELS.
 FEW_CHANNELS = 8
+#: Input and output channels, and positions of the result, from which ``winograd`` pays.
+LEAST_FILTERED, LEAST_PLACES = 24, 160
 #: Columns of the result from which ``shifts`` pays: measured, ``tiles`` is faster at 28, ``shifts`` at 56.
 LEAST_COLUMNS = 48
 #: The most elements of the padded data of a row of the result with which ``shifts`` pays.
@@ -57,6 +60,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             finishes=rank,
             **given,
         ),
+        *((_by_winograd(predicates),) if rank == len("HW") else ()),
         Kernel(
             "shifts",
             bodies.shifts,
@@ -102,6 +106,28 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
         ),
         Kernel("direct", bodies.directly, scratch=(Scratch("float64", length=predicates.accumulator_elements),), **given),
         Kernel("convolution", None, cuda=cuda.convolution(geometry), **given),
+    )
+
+
+def _by_winograd(predicates: _Convolution) -> Kernel:
+    """Winograd's algorithm, for convolution over two axes."""
+    return Kernel(
+        "winograd",
+        bodies.winograd,
+        takes=predicates.may_use_winograd,
+        fits=predicates.has_nine_taps,
+        pays=predicates.has_many_channels,
+        scratch=(
+            Scratch(length=predicates.filter_elements),
+            Scratch(length=predicates.tile_elements),
+            Scratch(length=predicates.tile_sums),
+            Scratch(length=predicates.tile_room),
+            Scratch("int64", length=1),
+        ),
+        blocks=Blocks(predicates.stretches, predicates.multiplications),
+        finishes=predicates.rank,
+        attrs=lambda attrs: {"before": predicates.geometry(attrs)["before"]},
+        views=("dims",),
     )
 
 
@@ -210,6 +236,57 @@ class _Convolution:
         """Multiplications, each two units of cost."""
         _, inputs, taps = self.weight(call)
         return 2 * product(call.outputs[0].shape) * inputs * product(taps)
+
+    def may_use_winograd(self, call: OpCall) -> bool:
+        """Whether the call is on float32, without strides, dilation and groups, channels first."""
+        given, attrs = self.geometry(call.attrs), call.attrs
+        is_plain = set(given["stride"]) | set(given["dilation"]) == {1} and attrs.groups == 1
+        return is_plain and call.dtypes[0] == "float32" and self.is_channels_first(call)
+
+    def has_nine_taps(self, call: OpCall) -> Conditions:
+        """The conditions of a window of 3 x 3."""
+        return tuple(condition(taps, "==", winograd_vectors.WINDOW) for taps in self.weight(call)[2])
+
+    def has_many_channels(self, call: OpCall) -> Conditions:
+        """The conditions that products outweigh the transformations of data, results and weight."""
+        outputs, inputs, _ = self.weight(call)
+        places = call.outputs[0].shape[0] * product(self.sizes(call)[1])
+        return (
+            condition(inputs, ">=", LEAST_FILTERED),
+            condition(outputs, ">=", LEAST_FILTERED),
+            condition(places, ">=", LEAST_PLACES),
+        )
+
+    def tiles(self, call: OpCall) -> tuple[Dim, Dim]:
+        """The number of rows of tiles of ``winograd``, and the tiles from a row to the next."""
+        tall, wide = ((size + winograd_vectors.RESULTS - 1) // winograd_vectors.RESULTS for size in self.sizes(call)[1])
+        return tall, wide + 1
+
+    def filter_elements(self, call: OpCall) -> Dim:
+        """The number of elements of the transformed weight."""
+        outputs, inputs, _ = self.weight(call)
+        return outputs * inputs * by_winograd.PRODUCTS
+
+    def tile_elements(self, call: OpCall) -> Dim:
+        """The number of elements of a stretch of transformed data."""
+        return self.weight(call)[1] * (by_winograd.PRODUCTS * by_winograd.STRETCH)
+
+    def tile_sums(self, call: OpCall) -> Dim:
+        """The number of sums of a stretch, and of their results."""
+        return dim((by_winograd.PRODUCTS + winograd_vectors.RESULTS**2) * by_winograd.STRETCH * tiles.FINISHED_ROWS)
+
+    def tile_room(self, call: OpCall) -> Dim:
+        """The number of elements of padded channels of a stretch, in phases, and of a vector."""
+        tall, pitch = self.tiles(call)
+        rows = min_(tall, by_winograd.STRETCH // pitch + 2) + 1
+        elements: Dim = rows * pitch * (winograd_vectors.RESULTS**2 * by_winograd.CHANNELS) + self.width(call)
+        return elements
+
+    def stretches(self, call: OpCall) -> Dim:
+        """The number of blocks of ``winograd`` (see ``convolve_winograd`` in its module)."""
+        tall, pitch = self.tiles(call)
+        blocks: Dim = call.outputs[0].shape[0] * ((tall * pitch + by_winograd.STRETCH - 2) // by_winograd.STRETCH)
+        return blocks
 
     def channel_elements(self, call: OpCall, rows: Dim) -> Dim:
         """The number of elements that ``shifts`` pads for ``rows`` rows of the result and an input channel."""

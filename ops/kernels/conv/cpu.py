@@ -22,6 +22,7 @@ from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 from .by_plane import convolve_planes
 from .by_shifts import convolve_shifts
+from .by_winograd import convolve_winograd
 from .direct import convolve_directly
 from .tiles import convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
@@ -287,6 +288,22 @@ def shifts(
         convolve_shifts(
             data, weight, out, room, sums, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel,
             group_count(sizes, kernel), stride, before, dilation,
+        )  # fmt: skip
+    return OK
+
+
+@generic
+def winograd(
+    data: Array, data_dims: Axes, weight: Array, weight_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
+    filters: Array, panels: Array, sums: Array, room: Array, every: Array, finish: Callable[..., None], argv: int, before: Axes,
+) -> int:  # fmt: skip
+    """Convolution by Winograd's algorithm: the blocks ``low`` to ``high`` (see ``convolve_winograd``)."""
+    sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
+    if not is_finished(out, kernel, out_sizes, finish, argv):
+        steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
+        convolve_winograd(
+            data, weight, out, filters, panels, sums, room, every, finish, argv, low, high, sizes, steps, out_sizes, out_steps,
+            before,
         )  # fmt: skip
     return OK
 

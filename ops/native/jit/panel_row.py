@@ -73,7 +73,7 @@ def store_halves(panel: Any, to: int, also_to: int, kept: int, data: Any, at: in
                 panel[int(target) + j] = data[int(at) + k] if int(inside) >> k & 1 else 0
 
 
-class _Row:
+class PanelRow:
     """Generator of the machine forms for a row of one panel."""
 
     def __init__(self, emitter: Any, panel: Any, to: Any) -> None:
@@ -134,12 +134,12 @@ class _Row:
 
 
 def _store_run(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
-    row = _Row(emitter, panel, to)
+    row = PanelRow(emitter, panel, to)
     row.store(row.load("load", row.at(data, at), row.mask(inside)))
 
 
 def _store_two_runs(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any, second: Any, also_inside: Any) -> None:
-    row = _Row(emitter, panel, to)
+    row = PanelRow(emitter, panel, to)
     first = row.load("load", row.at(data, at), row.mask(inside))
     row.store(row.load("load", row.at(data, second), row.mask(also_inside), first))
 
@@ -149,7 +149,7 @@ def _store_gathered(
 ) -> None:
     from llvmlite import ir
 
-    row = _Row(emitter, panel, to)
+    row = PanelRow(emitter, panel, to)
     b, numbers = row.builder, ir.VectorType(ir.IntType(64), row.lanes)
     offsets = b.load(b.bitcast(b.gep(places.parts[0], [row.word(first)]), numbers.as_pointer()), align=8)
     start = row.splat(b.ptrtoint(b.gep(data.parts[0], [row.word(at)]), ir.IntType(64)), numbers)
@@ -161,7 +161,7 @@ def _store_gathered(
 def _store_alternate(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
     from llvmlite import ir
 
-    row = _Row(emitter, panel, to)
+    row = PanelRow(emitter, panel, to)
     b, number, near = row.builder, ir.IntType(32), row.at(data, at)
     low = row.load("load", near, row.mask(inside))
     high = row.load("load", b.gep(near, [number(1)]), row.mask(inside, row.lanes))
@@ -170,18 +170,18 @@ def _store_alternate(emitter: Any, panel: Any, to: Any, data: Any, at: Any, insi
 
 
 def _store_part(emitter: Any, panel: Any, to: Any, kept: Any, data: Any, at: Any, inside: Any) -> None:
-    row = _Row(emitter, panel, to)
+    row = PanelRow(emitter, panel, to)
     row.store_masked(row.load("load", row.at(data, at), row.mask(inside)), row.mask(kept))
 
 
 def _store_halves(emitter: Any, panel: Any, to: Any, also_to: Any, kept: Any, data: Any, at: Any, inside: Any) -> None:
     from llvmlite import ir
 
-    row = _Row(emitter, panel, to)
+    row = PanelRow(emitter, panel, to)
     b, number, near = row.builder, ir.IntType(32), row.at(data, at)
     low = row.load("load", near, row.mask(inside))
     high = row.load("load", b.gep(near, [number(1)]), row.mask(inside, row.lanes))
-    for half, target in enumerate((row, _Row(emitter, panel, also_to))):
+    for half, target in enumerate((row, PanelRow(emitter, panel, also_to))):
         lanes = ir.Constant(ir.VectorType(number, row.lanes), list(range(half, 2 * row.lanes, 2)))
         target.store_masked(b.shuffle_vector(low, high, lanes), row.mask(kept))
 

@@ -177,16 +177,31 @@ SPLIT = {
 }
 
 
+#: Further implementations: operator, inputs, attributes.
+IMPLEMENTATIONS = {
+    "two images, two stretches of tiles": (
+        "nn.conv2d",
+        [np.sin(np.arange(2400, dtype="float32")).reshape(2, 3, 20, 20), np.cos(np.arange(270, dtype="f4")).reshape(10, 3, 3, 3)],
+        {"padding": 1, "implementation": "winograd"},
+    ),
+    "two groups, bands of rows, two parts of the channels": (
+        "nn.conv2d",
+        [np.sin(np.arange(4800, dtype="f4")).reshape(1, 2, 24, 100), np.cos(np.arange(1200, dtype="f4")).reshape(200, 1, 3, 2)],
+        {"padding": 1, "groups": 2, "strides": (2, 1), "implementation": "shifts"},
+    ),
+}
+
+
 def test_each_kernel_that_can_be_split_is_tested() -> None:
     split = {name for name, op in REGISTRY.items() if any(k.split or k.blocks for k in op.kernels)}
     assert split - {"dyn.topk"} == set(SPLIT)
 
 
 @pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("name", SPLIT)
+@pytest.mark.parametrize("case", [*SPLIT, *IMPLEMENTATIONS])
 @pytest.mark.extensive(jit=[False])
-def test_kernels_of_operators_in_parts(name: str, jit: bool) -> None:
-    inputs, attributes = SPLIT[name]
+def test_kernels_of_operators_in_parts(case: str, jit: bool) -> None:
+    name, inputs, attributes = IMPLEMENTATIONS.get(case) or (case, *SPLIT[case])
     alone = run_operator(name, inputs, jit=jit, **attributes)
     untouched = run_operator(name, inputs, jit=jit, shares=[], **attributes)
     assert run_operator(name, inputs, jit=jit, shares=[asking(1)], **attributes).status < 0

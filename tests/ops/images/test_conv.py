@@ -158,6 +158,57 @@ def test_tiles(implementation: str, dtype: str) -> None:
             check(data, weight, jit=jit, tolerance=1e-4, implementation=implementation, **attrs)
 
 
+def winograd_bound(data: np.ndarray, weight: np.ndarray) -> float:
+    """The largest error of Winograd's algorithm by the sums of absolute values in its matrices: 9, 9 / 4 and 4.
+
+    The channels are added, and each of the three transformations rounds at most 4 times.
+    """
+    channels, unit = weight.shape[1], np.finfo(weight.dtype).eps / 2
+    return float(81 * channels * (channels + 11) * unit * abs(weight).max(initial=0) * abs(data).max(initial=0)) + 1e-30
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_winograd_as_plain_python(drawn: st.DataObject) -> None:
+    size = st.integers(0, 3)
+    padding = drawn.draw(st.tuples(*[size] * 4))
+    rng = np.random.default_rng(drawn.draw(st.integers(0, 10**6)))
+    rows, columns = (max(drawn.draw(st.integers(0, 6)), 3 - padding[axis] - padding[axis + 2]) for axis in (0, 1))
+    inputs, outputs = drawn.draw(size), drawn.draw(st.sampled_from([0, 1, 7]))
+    data = numbers(rng, (drawn.draw(st.integers(0, 2)), inputs, rows, columns), "float32")
+    weight = numbers(rng, (outputs, inputs, 3, 3), "float32")
+    ran = run("nn.conv2d", [data, weight], implementation="winograd", padding=padding)
+    np.testing.assert_allclose(
+        ran.outputs[0], convolution(data, weight, {"padding": padding}), rtol=0, atol=winograd_bound(data, weight)
+    )
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_winograd_in_several_stretches(jit: bool) -> None:
+    """Stretches that end within a row of tiles, over several rows, of more channels than are padded or finished together."""
+    rng = np.random.default_rng(9)
+    for outputs, inputs, shape in [(2, 9, (2, 5, 40)), (26, 2, (1, 33, 7)), (1, 1, (1, 2, 133))]:
+        data, weight = numbers(rng, (shape[0], inputs, *shape[1:]), "float32"), numbers(rng, (outputs, inputs, 3, 3), "float32")
+        expected = convolution(data, weight, {"padding": 1})
+        (result,), *_ = run("nn.conv2d", [data, weight], jit=jit, implementation="winograd", padding=1)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=winograd_bound(data, weight))
+        if jit:  # the order of the sums, not only their bound
+            (plain,), *_ = run("nn.conv2d", [data, weight], implementation="tiles", jit=True, padding=1)
+            assert np.sqrt(np.mean((result - expected) ** 2)) < 3 * np.sqrt(np.mean((plain - expected) ** 2))
+
+
+def test_an_infinity_stays_in_its_tiles() -> None:
+    data, weight = np.ones((1, 1, 12, 12), np.float32), np.ones((1, 1, 3, 3), np.float32)
+    data[0, 0, 5, 6] = np.inf
+    (result,), *_ = run("nn.conv2d", [data, weight], jit=True, implementation="winograd", padding=1)
+    (exact,), *_ = run("nn.conv2d", [data, weight], jit=True, implementation="shifts", padding=1)
+    assert np.isinf(exact[0, 0, 4:7, 5:8]).all() and np.isfinite(exact).sum() == exact.size - 9
+    assert not np.isfinite(result[0, 0, 4:7, 5:8]).any()
+    spread = ~np.isfinite(result[0, 0])
+    spread[2:9, 3:10] = False  # at most 3 rows and columns away
+    assert not spread.any()
+
+
 @pytest.mark.parametrize(
     ("groups", "layout", "dtype"), [(2, 0, "float64"), (6, 0, "float32"), (6, 1, "float32")], ids=["groups", "rows", "points"]
 )
