@@ -25,7 +25,7 @@ from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ..kernels.matmul.cpu import BLAS_LIMIT
-from ..native.jit import plane_taps, winograd_vectors
+from ..native.jit.convolution import plane_taps, winograd_vectors
 from ..native.jit.product_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch

@@ -20,8 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...native.jit.convolution.winograd_vectors import RESULTS, TILE, WINDOW, transform_data, transform_filters, transform_sums
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
-from ...native.jit.winograd_vectors import RESULTS, TILE, WINDOW, transform_data, transform_filters, transform_sums
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW
 from .by_plane import fill_plane

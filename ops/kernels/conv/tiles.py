@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...native.jit.panel_row import store_alternate, store_gathered, store_run, store_two_runs
+from ...native.jit.convolution.panel_row import store_alternate, store_gathered, store_run, store_two_runs
 from ...native.jit.prefetch import fetch_to_write
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
 from ...native.jit.row_products import multiply_by_rows

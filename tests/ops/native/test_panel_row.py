@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit.panel_row import store_alternate, store_gathered, store_run
+from relayvm.ops.native.jit.convolution.panel_row import store_alternate, store_gathered, store_halves, store_part, store_run
 from relayvm.ops.native.jit.product_tile import panel_width
 
 from .front_end.machine_code import compiled, python_function
 
-NAMES = {f.__name__: f for f in (store_run, store_gathered, store_alternate)}
+NAMES = {f.__name__: f for f in (store_run, store_part, store_gathered, store_alternate, store_halves)}
 CALL = """
 def f(panel, n_panel, to, data, n_data, at, places, n_places, first, inside):
     x, y, z = array_{dtype}(panel, n_panel), array_{dtype}(data, n_data), array_int64(places, n_places)
@@ -24,8 +24,10 @@ def f(panel, n_panel, to, data, n_data, at, places, n_places, first, inside):
 """
 CALLS = {
     "store_run": "store_run(x, to, y, at, inside)",
-    "store_gathered": "store_gathered(x, to, y, at, z, first, inside)",
+    "store_gathered": "store_gathered(x, to, 0b1101, y, at, z, first, inside)",
+    "store_part": "store_part(x, to, 0b1011, y, at, inside)",
     "store_alternate": "store_alternate(x, to, y, at, inside)",
+    "store_halves": "store_halves(x, to, to + 18, 0b1011, y, at, inside)",
 }
 
 
@@ -49,11 +51,12 @@ def test_operands_are_stored_and_no_others_read(name: str, dtype: str, page: Any
     code = compiled(python_function(CALL.format(dtype=dtype, call=CALLS[name]), **NAMES))
     data, width = page.view(dtype), panel_width(np.dtype(dtype).itemsize)
     data[:] = np.arange(1, data.size + 1)
-    everything = (1 << (2 * width - 1 if name == "store_alternate" else width)) - 1
-    ends = {"store_run": data.size - width, "store_gathered": 0, "store_alternate": data.size - 2 * width + 1}
+    bits = {"store_alternate": 2 * width - 1, "store_halves": 2 * width}.get(name, width)
+    everything = (1 << bits) - 1
+    end = 0 if name == "store_gathered" else data.size - bits
     places = np.array([3, *range(data.size - width, data.size)[::-1], 4], np.int64)
-    for at, inside in [(0, everything), (ends[name], everything), (0, 0), (0, 0b1001)]:
-        found, plain = np.full((2, width + 4), 7, dtype)
+    for at, inside in [(0, everything), (end, everything), (0, 0), (0, 0b1001)]:
+        found, plain = np.full((2, width + 22), 7, dtype)
         code(found.ctypes.data, found.size, 2, data.ctypes.data, data.size, at, places.ctypes.data, places.size, 1, inside)
         space = {"x": plain, "y": data, "z": places, "to": 2, "at": at, "first": 1, "inside": inside, **NAMES}
         exec(CALLS[name], space)

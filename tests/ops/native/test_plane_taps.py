@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.ops.native.jit.plane_taps import HEIGHTS, add_taps, read_ahead
+from relayvm.ops.native.jit.convolution.plane_taps import HEIGHTS, add_taps, read_ahead
 
 from .front_end.machine_code import compiled, python_function
 

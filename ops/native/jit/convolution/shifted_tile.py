@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..memory import set_machine_form, twin
-from .product_tile import PANEL_BYTES, TileCall, TileFunction
+from ...memory import set_machine_form, twin
+from ..product_tile import PANEL_BYTES, TileCall, TileFunction
 
 
 @twin
@@ -32,7 +32,7 @@ def _machine(
     emitter: Any, a: Any, a_at: Any, a_row: Any, b: Any, b_at: Any, offsets: Any, first: Any, out: Any, out_at: Any,
     out_row: Any, rows: Any, inner: Any, columns: Any,
 ) -> None:  # fmt: skip
-    from ...core.tensor_types import ITEMSIZE
+    from ....core.tensor_types import ITEMSIZE
 
     assert a.type.dtype == b.type.dtype == out.type.dtype, (a, b, out)
     builder, word, itemsize = emitter.builder, emitter.word, ITEMSIZE[out.type.dtype]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..memory import set_machine_form, twin
-from .product_tile import panel_width
+from ...memory import set_machine_form, twin
+from ..product_tile import panel_width
 
 
 @twin
@@ -79,7 +79,7 @@ class PanelRow:
     def __init__(self, emitter: Any, panel: Any, to: Any) -> None:
         from llvmlite import ir
 
-        from ...core.tensor_types import ITEMSIZE
+        from ....core.tensor_types import ITEMSIZE
 
         self.builder, self.word = emitter.builder, emitter.word
         self.element = panel.parts[0].type.pointee

@@ -9,9 +9,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ..memory import set_machine_form, twin
+from ...memory import set_machine_form, twin
+from ..product_tile import panel_width
 from .panel_row import PanelRow
-from .product_tile import panel_width
 
 #: Elements of a tile along an axis, of its results, and of a window.
 TILE, RESULTS, WINDOW = 4, 2, 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..memory import set_machine_form, twin
-from .product_tile import panel_width
+from ...memory import set_machine_form, twin
+from ..product_tile import panel_width
 
 #: Rows of sums that are computed together, the most first: an addition waits for the one before it in its row.  Most planes of
 #: networks have a multiple of 7 rows.

@@ -1,0 +1,1 @@
+"""Machine code for convolutions: rows of panels, taps of planes, tiles of products."""
