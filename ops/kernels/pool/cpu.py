@@ -14,6 +14,9 @@ from ...native.memory import Array, Axes, Element, generic
 from ...native.status import EMPTY_REDUCTION, OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 
+#: The most elements of a window that are compared in registers, since the code repeats for each.
+MOST_TOGETHER = 16
+
 
 @generic
 def largest_of_window(data: Array, at: int, steps: Axes, window: Axes, dilation: Axes) -> Element:
@@ -150,6 +153,51 @@ def take_larger(out: Array, to: int, to_step: int, data: Array, at: int, step: i
 
 
 @generic
+def nearest_inside(tap: int, start: int, taps: int, dilation: int, size: int) -> int:
+    """The position of the tap nearest to ``tap`` that is inside the data, of a window that starts at ``start``; -1: no tap is."""
+    first, final = max(0, -(start // dilation)), min(taps - 1, (size - 1 - start) // dilation)
+    return start + min(max(tap, first), final) * dilation if first <= final else -1
+
+
+@generic
+def inner_columns(sizes: Axes, place: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes) -> tuple[int, int]:
+    """The first and end index of the results of a lane whose windows have all columns, a row and a depth inside the data.
+
+    ``place``: (depth, row, number of results).
+    """
+    z = nearest_inside(0, place[0] * stride[0] - before[0], pool_size[0], dilation[0], sizes[DEPTH])
+    y = nearest_inside(0, place[1] * stride[1] - before[1], pool_size[1], dilation[1], sizes[ROW])
+    low = first_inside(-before[2], stride[2])
+    high = end_inside((pool_size[2] - 1) * dilation[2] - before[2], stride[2], sizes[COLUMN], place[2])
+    return (low, high) if z >= 0 and y >= 0 and low < high else (0, 0)
+
+
+@generic
+def take_largest(
+    out: Array, to: int, data: Array, at: int, sizes: Axes, steps: Axes, place: Axes, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, low: int, high: int,
+) -> None:  # fmt: skip
+    """The results ``low`` to ``high`` of a lane, see ``inner_columns``; all taps of a result together, which are stored once.
+
+    A tap above or below the data repeats the nearest tap inside, which does not change the maximum.
+    """
+    z, y = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1]
+    for i in range(low, high):
+        start = at + i * stride[2] - before[2]
+        line = nearest_inside(0, z, pool_size[0], dilation[0], sizes[DEPTH]) * steps[DEPTH]
+        line += nearest_inside(0, y, pool_size[1], dilation[1], sizes[ROW]) * steps[ROW]
+        largest = data[np.uint64(start + line)]
+        for dz in range(pool_size[0]):
+            for dy in range(pool_size[1]):
+                line = nearest_inside(dz, z, pool_size[0], dilation[0], sizes[DEPTH]) * steps[DEPTH]
+                line += nearest_inside(dy, y, pool_size[1], dilation[1], sizes[ROW]) * steps[ROW]
+                for dx in range(pool_size[2]):
+                    value = data[np.uint64(start + line + dx * dilation[2])]
+                    largest = value if (value > largest) | (value != value) else largest
+        out[np.uint64(to + i)] = largest
+
+
+@generic
 def max_pool(
     data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
     layouts: tuple[bool, ...], lowest: Element,
@@ -158,8 +206,8 @@ def max_pool(
     last = layouts[0]
     sizes, out_sizes = sizes_of(data_dims, last), sizes_of(out_dims, layouts[1])
     steps, out_steps = strides_of(sizes, last), strides_of(out_sizes, layouts[1])
-    for i in range(len(out)):
-        out[i] = lowest
+    count, to_step = (out_sizes[CHANNEL], out_steps[CHANNEL]) if last else (out_sizes[COLUMN], out_steps[COLUMN])
+    together = not last and to_step == 1 and pool_size[0] * pool_size[1] * pool_size[2] <= MOST_TOGETHER
     for b in range(out_sizes[BATCH]):
         for outer in range(1 if last else out_sizes[CHANNEL]):
             at = b * steps[BATCH] + outer * steps[CHANNEL]
@@ -167,11 +215,22 @@ def max_pool(
             for lane in range(lanes):
                 place, to = lane_of(lane, out_sizes, out_steps, last)
                 to += b * out_steps[BATCH] + outer * out_steps[CHANNEL]
+                if together:
+                    low, high = inner_columns(sizes, place, pool_size, stride, before, dilation)
+                    take_largest(out, to, data, at, sizes, steps, place, pool_size, stride, before, dilation, low, high)
+                    for i in range(low + count - high):
+                        x = i if i < low else i + high - low
+                        window, _ = moved_window(sizes, (place[0], place[1], x), pool_size, stride, before, dilation)
+                        out[to + x] = lowest
+                        if elements(window, dilation) > 0:
+                            out[to + x] = largest_of_window(data, at, steps, window, dilation)
+                    continue
+                for i in range(count):
+                    out[np.uint64(to + i * to_step)] = lowest
                 for z in range(pool_size[0]):
                     for y in range(pool_size[1]):
                         for x in range(pool_size[2]):
                             start, step, first, end = tap_lane((z, y, x), place, sizes, steps, stride, before, dilation, last)
-                            to_step = out_steps[CHANNEL if last else COLUMN]
                             take_larger(out, to, to_step, data, at + start, step, first, end)
     return OK
 
