@@ -29,6 +29,12 @@ def resource_usage(image: bytes) -> str:
     return _run("cuobjdump", "-res-usage", image=image)
 
 
+def check() -> None:
+    """Raise NoDisassembler where machine code cannot be disassembled."""
+    for tool in ("nvdisasm", "cuobjdump"):
+        _path(tool)
+
+
 def _run(tool: str, option: str, image: bytes) -> str:
     path = _path(tool)
     with tempfile.TemporaryDirectory(prefix="relayvm-") as folder:

@@ -1,0 +1,195 @@
+"""The programs whose kernels are predicted, and the execution of their kernels at given sizes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import relayvm as relay
+from relayvm.ops.codegen.cuda import cuda_source
+from relayvm.ops.codegen.cuda.cuda_program import Data, Launch, Scratch, Size, Word
+from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
+from relayvm.ops.core.group import Group
+from relayvm.ops.core.tensor_types import ITEMSIZE
+from relayvm.ops.core.type_relation import shape_program
+from relayvm.ops.native.jit import disassembler, nvrtc
+from relayvm.shape_funcs.symbolic.dim import axis_size, const, dim
+from relayvm.shape_funcs.symbolic.program import SIZE, assemble
+
+from .block import Block
+from .decoded import Step, kernels
+from .model import Bounds, bounds
+
+_MATRIX, _VECTOR = "Tensor[(?n, ?m), float32]", "Tensor[(?m), float32]"
+_HEADER = '#[version = "0.0.5"]\n'
+NORMED = f"""
+def @main(%x: {_MATRIX}, %b: {_VECTOR}, %r: {_MATRIX}, %g: {_VECTOR}, %s: {_VECTOR}) {{
+  let %a = %x + %b;
+  let %h = 0.5f * %a * (1f + erf(0.70710678f * %a)) + %r;
+  let %centred = %h - mean(%h, axis=[1], keepdims=True);
+  %centred * rsqrt(variance(%h, axis=[1], keepdims=True) + 0.00001f) * %g + %s
+}}"""
+_FOUR = ", ".join(f"%{name}: Tensor[(?, ?), float32]" for name in "abcd")
+
+
+def _unary(expression: str, kind: str = _MATRIX) -> str:
+    return f"def @main(%x: {kind}) {{ {expression} }}"
+
+
+def _joined(axis: int) -> str:
+    return f"def @main({_FOUR}) {{ concatenate((%a, %b, %c, %d), axis={axis}) }}"
+
+
+_TURNED = _unary("transpose(%x, axes=[0, 2, 3, 1])", "Tensor[(?, ?, ?, ?), float32]")
+_LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w, %w) }}"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A program, the shapes of its arguments, and the fewest bytes it must read and write."""
+
+    name: str
+    text: str
+    shapes: tuple[tuple[int, ...], ...]
+    result_bytes: int
+
+    @property
+    def nbytes(self) -> int:
+        return sum(4 * math.prod(s) for s in self.shapes) + self.result_bytes
+
+
+def _rows(name: str, text: str, rows: int, columns: int, written: int | None = None) -> Family:
+    return Family(name, text, ((rows, columns),), 4 * (rows * columns if written is None else written))
+
+
+def _normed(rows: int, columns: int) -> Family:
+    row = (columns,)
+    shapes = ((rows, columns), row, (rows, columns), row, row)
+    return Family(f"layernorm(gelu(x + b) + r), {columns}", NORMED, shapes, 4 * rows * columns)
+
+
+#: Blocks of a launch that are executed, at equal distances.
+SAMPLES = 4
+#: Elements of the largest tensor of each program.
+ELEMENTS = _N = 1 << 24
+_ROWS = 1 << 11
+FAMILIES = (
+    _normed(_N >> 10, 1024), _normed(_ROWS, 8192),
+    *(_rows(f"softmax, {m}", _unary("nn.softmax(%x)"), _N // m, m) for m in (1000, 1024, 8192, 16384)),
+    Family("layer_norm, 1024", _LAYER_NORM, ((_N >> 10, 1024), (1024,)), 4 * _N),
+    _rows("sum, last axis", _unary("sum(%x, axis=[1])"), _ROWS, 8192, _ROWS),
+    _rows("sum, first axis", _unary("sum(%x, axis=[0])"), _ROWS, 8192, 8192),
+    _rows("sum, all axes", _unary("sum(%x)"), _ROWS, 8192, 1),
+    Family("concatenate 4, axis 0", _joined(0), ((_ROWS // 4, 8192),) * 4, 4 * _N),
+    Family("concatenate 4, axis 1", _joined(1), ((_ROWS, 2048),) * 4, 4 * _N),
+    _rows("transpose", _unary("transpose(%x, axes=[1, 0])"), 4096, 4096),
+    Family("transpose NCHW to NHWC", _TURNED, ((16, 256, 64, 64),), 4 * _N),
+    Family("cumsum", _unary("cumsum(%x, axis=0)", _VECTOR), ((_N,),), 4 * _N),
+    Family("argwhere", _unary("argwhere(%x > 0f)", _VECTOR), ((_N,),), 4 * _N),
+    _rows("elementwise", _unary("tanh(exp(%x))"), _ROWS, 8192),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A launch: its kernel, the number of its blocks, and the bounds of its time."""
+
+    code: MachineCode
+    blocks: int
+    bounds: Bounds
+
+
+def compile_cubin(text: str) -> bytes:
+    """The cubin of CUDA C, from the kernel cache or NVRTC."""
+    return nvrtc.cubin(text, "sm_90", by=nvrtc.Nvrtc())
+
+
+@functools.cache
+def assembled(text: str) -> tuple[dict[str, list[Step]], dict[str, MachineCode]]:
+    """The machine code for sm_90 of CUDA C.  Raises NoNvrtc and NoDisassembler."""
+    image = compile_cubin(text)
+    listing = disassembler.listing(image)
+    return kernels(listing), {c.kernel: c for c in machine_code(listing, disassembler.resource_usage(image))}
+
+
+def launches(
+    family: Family, arrays: Sequence[np.ndarray] | None = None, whole: bool = False
+) -> tuple[list[Ran], list[np.ndarray]]:
+    """The launches of a family's program, and its result: from some blocks of each launch, or the ``whole`` grid."""
+    exe = relay.compile(relay.parse(_HEADER + family.text), target="cuda")
+    arrays = list(arrays) if arrays is not None else [_drawn(s) for s in family.shapes]
+    found = list[Ran]()
+    for packed in exe.packed:
+        # the blocks that did not run left no values: half of the elements are chosen
+        arrays = [a if whole or a.dtype != bool else _drawn(a.shape) > 0 for a in arrays]
+        ran, arrays = _group(packed.group, arrays, whole)
+        found += ran
+    return found, arrays
+
+
+def _drawn(shape: tuple[int, ...]) -> np.ndarray:
+    count = math.prod(shape)
+    return np.resize(np.random.default_rng(0).uniform(-1, 1, min(count, 1 << 20)).astype(np.float32), count).reshape(shape)
+
+
+def _in_order(group: Group, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arguments of a group: those of the program, by rank."""
+    left, found = list(arrays), []
+    for param in group.params:
+        found.append(left.pop(next(k for k, a in enumerate(left) if a.ndim == len(param.shape))))
+    return found
+
+
+def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool) -> tuple[list[Ran], list[np.ndarray]]:
+    source, values = cuda_source(group), group.values()
+    arrays = _in_order(group, arrays)
+    shapes = [tuple(s) for s in shape_program(group).program.run(list(arrays))]
+    results = [np.zeros(math.prod(s) * ITEMSIZE[values[r].dtype], np.uint8) for s, r in zip(shapes, group.results, strict=True)]
+    dims = [*(t.shape for t in group.params), *(values[r].shape for r in group.results)]
+    sizes = [*(a.shape for a in arrays), *shapes]
+    loads: dict[Any, Any] = {
+        d: (p, SIZE, a) for p, s in reversed(list(enumerate(dims))) for a, d in enumerate(s) if const(d) is None
+    }
+    loads |= {axis_size(k, a): (k, SIZE, a) for k, s in enumerate(sizes) for a in range(len(s))}
+
+    def value(extent: Any) -> int:
+        program = assemble([(dim(extent),)], [], loads)
+        return int(program.run([np.broadcast_to(np.int8(0), s) for s in sizes])[0][0])
+
+    memory = [np.ascontiguousarray(a).view(np.uint8).reshape(-1) for a in arrays] + results + [np.zeros(8, np.uint8)]
+    first_scratch = len(memory)
+    memory += [np.zeros(value(n), np.uint8) for n in source.scratch]
+
+    def word(argument: Any) -> int:
+        match argument:
+            case Data():
+                return (argument.position + 1) << 36
+            case Scratch():
+                return (first_scratch + argument.index + 1) << 36
+            case Size():
+                return value(argument.dim)
+            case Word():
+                return argument.value
+        return 0
+
+    ran = []
+    steps, codes = assembled(source.text)
+    for launch in source.steps:
+        assert isinstance(launch, Launch), launch
+        grid = [value(e) for e in launch.grid]
+        if min(grid) == 0:
+            continue
+        count, words = math.prod(grid), [word(a) for a in launch.args]
+        blocks = []
+        middle = sorted({(grid[0] * k // SAMPLES, grid[1] // 2) for k in range(SAMPLES)})
+        for place in [(n % grid[0], n // grid[0]) for n in range(count)] if whole else middle:
+            blocks.append(Block(steps[launch.entry], launch.block[0], place, (grid[0], grid[1]), words, memory))
+            blocks[-1].run()
+        ran.append(Ran(codes[launch.entry], count, bounds(codes[launch.entry], blocks, count)))
+    kinds = [relay.ops.core.tensor_types.numpy_dtype(values[r].dtype) for r in group.results]
+    return ran, [r.view(k).reshape(s) for r, k, s in zip(results, kinds, shapes, strict=True)]

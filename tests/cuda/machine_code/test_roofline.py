@@ -1,0 +1,94 @@
+"""Machine code, executed instruction by instruction: its results are numpy's, and its figures keep to the limits of a GPU."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.jit import disassembler, nvrtc
+
+from ...emulator import proof
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def roofline(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module of families; skips without NVRTC or a disassembler."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from roofline import families
+
+    try:
+        nvrtc_version = proof.COMPILER.version
+        disassembler.check()
+    except (nvrtc.NoNvrtc, disassembler.NoDisassembler) as reason:
+        pytest.skip(str(reason))
+    assert nvrtc_version
+    monkeypatch.setattr(families, "compile_cubin", lambda text: proof.CUBIN(text, "sm_90", by=proof.COMPILER))
+    yield families
+
+
+def _normed(x: np.ndarray, b: np.ndarray, r: np.ndarray, g: np.ndarray, s: np.ndarray) -> np.ndarray:
+    h = 0.5 * (x + b) * (1 + np.vectorize(math.erf)((x + b) / math.sqrt(2))) + r
+    return (h - h.mean(1, keepdims=True)) / np.sqrt(h.var(1, keepdims=True) + 1e-5) * g + s
+
+
+def _softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+#: By family: numpy's function, and shapes of arguments.
+ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+    "layernorm(gelu(x + b) + r), 1024": (_normed, [(3, 260), (260,), (3, 260), (260,), (260,)]),
+    "softmax, 1024": (_softmax, [(9, 1000)]),
+    "softmax, 8192": (_softmax, [(2, 1100)]),
+    "sum, last axis": (lambda x: x.sum(1), [(5, 516)]),
+    "sum, first axis": (lambda x: x.sum(0), [(600, 40)]),
+    "transpose": (np.transpose, [(33, 70)]),
+    "cumsum": (np.cumsum, [(5000,)]),
+}
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> None:
+    (family,) = (f for f in roofline.FAMILIES if f.name == name)
+    numpy, shapes = ORACLES[name]
+    arrays = [np.random.default_rng(k).normal(size=s).astype(np.float32) for k, s in enumerate(shapes)]
+    _, (result,) = roofline.launches(family, arrays, whole=True)
+    want = numpy(*(a.astype(np.float64) for a in arrays))
+    np.testing.assert_allclose(result, want, rtol=1e-4, atol=2e-4)
+
+
+#: The least share of the copy rate that a family's kernels reach, in percent; families that load elements one by one.
+FAST = {"layernorm(gelu(x + b) + r), 1024": 84, "layernorm(gelu(x + b) + r), 8192": 84} | dict.fromkeys(
+    ["softmax, 1000", "softmax, 1024", "softmax, 8192", "layer_norm, 1024", "sum, last axis", "sum, first axis", "sum, all axes",
+     "concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC"], 85)  # fmt: skip
+NARROW = {"sum, first axis", "transpose", "transpose NCHW to NHWC"}
+
+
+@pytest.mark.parametrize("name", sorted(FAST))
+def test_predicted_share_passes_and_loads(roofline: Any, name: str) -> None:
+    from roofline.record import figures
+
+    (family,) = (f for f in roofline.FAMILIES if f.name == name)
+    found = figures(family)
+    assert found["share"] >= FAST[name] and found["spills"] == 0
+    assert found["passes"] <= 1.01, "memory is read once"
+    assert found["moves"] <= 1.01 * found["must_move"], "no sector is moved in vain"
+    assert name in NARROW or found["wide_loads"] > 0.99
+
+
+def test_the_page_is_that_of_the_record(roofline: Any) -> None:
+    from roofline.record import page
+
+    record = json.loads((ROOT / "benchmarks" / "results" / "gpu-roofline.json").read_text())
+    assert (ROOT / "docs" / "gpu-roofline.md").read_text() == page(record)
+    assert {f.name for f in roofline.FAMILIES} == set(record["after"]) == set(record["before"])
+    assert {n for n in FAST if record["after"][n]["share"] < FAST[n]} == set()
