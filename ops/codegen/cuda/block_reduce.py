@@ -35,6 +35,13 @@ REDUCE = r"""
 struct Tile {
   int ways, way, apart;  // apart: the distance from one of them to the next
   int64 rows, row;       // of the block; of these, this thread's
+  // for rows in registers: at most `held` elements a thread
+  DEVICE Tile(int64 length, int held) : ways(1), apart(1) {
+    while (ways < 256 && ways * held < length) ways *= 2;
+    rows = 256 / ways;
+    way = threadIdx.x % ways;
+    row = threadIdx.x / ways;
+  }
   DEVICE Tile(int64 all_rows, int64 length, bool side_by_side) {
     if (side_by_side) {
       ways = 1;
@@ -85,19 +92,42 @@ template <class Fold> DEVICE typename Fold::State join_ways(typename Fold::State
   return state;
 }
 
-template <class Fold, class E>
+// BATCH elements or packs are loaded, and then folded in their order: as many loads are in flight.  Beyond the end a thread
+// loads its first of the batch again, so that no branch is between the loads.
+template <class Fold, int BATCH, class E>
 DEVICE void fold_each(typename Fold::State& state, int64 begin, int64 end, const Tile& tile, const E& element) {
-#pragma unroll 4
-  for (int64 at = begin + tile.way; at < end; at += tile.ways) Fold::step(state, element(at), at);
+#pragma unroll 1
+  for (int64 at = begin + tile.way; at < end; at += BATCH * int64(tile.ways)) {
+    decltype(element(at)) some[BATCH];
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) {
+      const int64 here = at + k * int64(tile.ways);
+      some[k] = element(here < end ? here : at);
+    }
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) {
+      const int64 here = at + k * int64(tile.ways);
+      if (here < end) Fold::step(state, some[k], here);
+    }
+  }
 }
 
-template <class Fold, int N, class P>
+template <class Fold, int N, int BATCH, class P>
 DEVICE void fold_packs(typename Fold::State& state, int64 begin, int64 end, const Tile& tile, const P& pack) {
-#pragma unroll 2
-  for (int64 at = begin + tile.way * N; at < end; at += tile.ways * N) {
-    auto some = pack(at);
+  const int64 step = int64(tile.ways) * N;
+#pragma unroll 1
+  for (int64 at = begin + int64(tile.way) * N; at < end; at += BATCH * step) {
+    decltype(pack(at)) some[BATCH];
 #pragma unroll
-    for (int i = 0; i < N; ++i) Fold::step(state, some.at[i], at + i);
+    for (int k = 0; k < BATCH; ++k) some[k] = pack(at + k * step < end ? at + k * step : at);
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) {
+      const int64 here = at + k * step;
+      if (here < end) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) Fold::step(state, some[k].at[i], here + i);
+      }
+    }
   }
 }
 
@@ -109,6 +139,11 @@ DEVICE typename Fold::State fold_parts(const typename Fold::State* part, int64 p
   return state;
 }
 """
+
+
+def batch(lowered: Lowered) -> int:
+    """The number of elements that are loaded before the first of them is folded: fewer where much is computed of each."""
+    return 8 if len(lowered.table) <= 40 else 4
 
 
 def add_reduction(assembly: Assembly, group: Group, nest: Nest, name: str) -> None:
@@ -211,7 +246,7 @@ class _Reduction:
         name = f"{self.name}_parts"
         body = "\n".join(indented([*kernel.prologue, *lines]))
         self.assembly.kernel(name, THREADS, kernel.parameters(body), body)
-        launch(self.assembly, name, where(lt(1, parts), min_(rows, MAX_BLOCKS), 0))
+        launch(self.assembly, name, where(lt(1, parts), min_((rows * parts + 2047) // 2048, MAX_BLOCKS), 0))
 
     def _variants(self, kernel: Kernel, struct: str) -> list[str]:
         """Statements that fold the elements ``begin`` to ``end`` of row ``row`` into the state ``s``."""
@@ -228,32 +263,29 @@ class _Reduction:
         kept = len(lowered.extents) - lowered.folded
         # packs are contiguous along the innermost axis, which must be a folded axis
         packs = packed(lowered) if lowered.folded and self.side_by_side else None
-        made = elements(kernel, lowered, kept, packs)
+        made = elements(kernel, lowered, kept, packs, is_straight=True)
         dtype = lowered.table[lowered.element].dtype
         inside = lowered.extents[kept:]
         apart = kernel.unravel_index("at", inside, kept)
         lines = [*kernel.unravel_index("row", lowered.extents[:kept]), *made.outer, *made.rows]
         lines += function("element", computed_in(dtype), [*apart, *made.element])
-        each = f"fold_each<{struct}>(s, begin, end, tile, element);"
+        several = batch(lowered) if self.side_by_side else 2 * batch(lowered)  # a load of a column is one element
+        each = f"fold_each<{struct}, {several}>(s, begin, end, tile, element);"
         if packs is None:
             return [*lines, each]
+        lines += function("fits", "bool", [*apart, *made.fits])
+        lines.append("const bool straight = begin < end && fits(begin);")
         lines += function("pack", pack_type(dtype, made.width, False), [*apart, *made.pack])
         last = kernel.size(inside[-1])
-        if len(inside) == 1 and not kept:
+        folding = f"fold_packs<{struct}, {made.width}, {batch(lowered)}>(s, begin, end, tile, pack);"
+        if len(inside) == 1 and not kept:  # the last elements are no pack
             return [
                 *lines,
                 f"const int64 whole = length - length % {made.width};",
-                f"fold_packs<{struct}, {made.width}>(s, begin, end < whole ? end : whole, tile, pack);",
-                "fold_each<" + struct + ">(s, begin > whole ? begin : whole, end, tile, element);",
+                folding.replace("end", "(end < whole ? end : whole)", 1),
+                each.replace("begin", "(begin > whole ? begin : whole)", 1),
             ]
-        return [
-            *lines,
-            f"if ({last} % {made.width} == 0) {{",
-            f"    fold_packs<{struct}, {made.width}>(s, begin, end, tile, pack);",
-            "} else {",
-            f"    {each}",
-            "}",
-        ]
+        return [*lines, f"if ({last} % {made.width} == 0) {{", f"    {folding}", "} else {", f"    {each}", "}"]
 
     def _keep(self, kernel: Kernel, result: str, row: str) -> list[str]:
         """Statements that store the result of the state ``s``."""

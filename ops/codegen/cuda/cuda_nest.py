@@ -109,20 +109,32 @@ class Kernel(Sizes):
 @dataclass
 class Elements:
     """The elements of a nest as functions: ``outer`` are statements before the loops, ``rows`` those of the kept loops;
-    ``element`` and ``pack`` are function bodies over the indices of all loops; a pack has ``width`` elements."""
+    ``element`` and ``pack`` are function bodies over the indices of all loops; a pack has ``width`` elements.  ``fits``: the body
+    of a function that returns whether packs are straight from its index on."""
 
     dtype: str
     outer: list[str]
     rows: list[str]
     element: list[str]
     pack: list[str] = field(default_factory=list)
+    fits: list[str] = field(default_factory=list)
     width: int = 1
 
 
-def elements(kernel: Kernel, lowered: Lowered, kept: int, packs: Packed | None, stored: str | None = None) -> Elements:
+def elements(
+    kernel: Kernel,
+    lowered: Lowered,
+    kept: int,
+    packs: Packed | None,
+    stored: str | None = None,
+    is_straight: bool = False,
+    given: Sequence[str] = (),
+) -> Elements:
     """The text of a nest's elements.  The first ``kept`` loops are outside the functions.
 
-    A pack holds computed values, or values converted by the template ``stored``.
+    A pack holds computed values, or values converted by the template ``stored``.  ``is_straight``: a variable
+    ``straight`` tells whether ``fits`` was true.  ``given``: statements before each element of a pack, whose
+    loop index is the last.
     """
     depth, dtype = len(lowered.extents), lowered.table[lowered.element].dtype
     writer = Writer(lowered.table, depth, kernel.context)
@@ -133,17 +145,37 @@ def elements(kernel: Kernel, lowered: Lowered, kept: int, packs: Packed | None, 
     inside = [line for region in writer.regions[first:] for line in region]
     made = Elements(dtype, writer.regions[0] if depth else [], rows, [*inside, f"return {_as(stored, value)};"])
     if packs is not None:
-        _pack(kernel, made, packs, depth, kept, stored)
+        _pack(kernel, made, packs, depth, kept, stored, is_straight, given)
+        if is_straight:
+            _fits(kernel, made, packs, depth)
     return made
 
 
-def _pack(kernel: Kernel, made: Elements, packs: Packed, depth: int, kept: int, stored: str | None) -> None:
-    writer = Writer(packs.table, depth + 1, kernel.context.with_language(CudaC(packs.width)))
+def _fits(kernel: Kernel, made: Elements, packs: Packed, depth: int) -> None:
+    writer, terms = Writer(packs.table, depth + 1, kernel.context), list[str]()
+    for cell in packs.loads if packs.is_plain else ():
+        offset, distance = (writer.value(a, floor=depth) for a in cell.args)
+        terms.append(f"is_straight<{packs.width}>({kernel.array(cell.what)} + {offset}, {distance})")
+    made.fits = [line for region in writer.regions for line in region]
+    made.fits.append(f"return {' && '.join(terms) or str(packs.is_plain).lower()};")
+
+
+def _pack(
+    kernel: Kernel,
+    made: Elements,
+    packs: Packed,
+    depth: int,
+    kept: int,
+    stored: str | None,
+    is_straight: bool,
+    given: Sequence[str],
+) -> None:
+    writer = Writer(packs.table, depth + 1, kernel.context.with_language(CudaC(packs.width, is_straight)))
     value = writer.value(packs.element, floor=depth)
     made.outer += writer.regions[0]
     made.rows += [line for region in writer.regions[1 : kept + 1] for line in region]
     inside = [line for region in writer.regions[kept + 1 : depth + 1] for line in region]
-    each = [*writer.regions[depth + 1], f"pack.at[i{depth}] = {_as(stored, value)};"]
+    each = [*given, *writer.regions[depth + 1], f"pack.at[i{depth}] = {_as(stored, value)};"]
     kind = pack_type(made.dtype, packs.width, stored is not None)
     made.pack = [
         *inside,
@@ -173,6 +205,6 @@ def launch(assembly: Assembly, name: str, blocks: Extent, parts: Extent = 1) -> 
         assembly.steps.append(Launch(name, (blocks, parts, 1), (threads, 1, 1), tuple(p.argument for p in parameters)))
 
 
-def function(name: str, result: str, body: list[str]) -> list[str]:
-    """A local function of an int64 ``at``."""
-    return [f"auto {name} = [&](int64 at) -> {result} {{", *indented(body), "};"]
+def function(name: str, result: str, body: list[str], more: str = "") -> list[str]:
+    """A local function of an int64 ``at``, and of ``more`` parameters."""
+    return [f"auto {name} = [&](int64 at{more}) -> {result} {{", *indented(body), "};"]

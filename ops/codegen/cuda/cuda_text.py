@@ -24,8 +24,9 @@ class CudaC(Language):
     CPU: integers wrap, and a float outside the range of int64 becomes the least int64.
     """
 
-    def __init__(self, width: int = 1) -> None:
+    def __init__(self, width: int = 1, is_straight: bool = False) -> None:
         self.width = width  # elements per pack
+        self.is_straight = is_straight  # whether a variable ``straight`` tells that all packs are contiguous and aligned
 
     def let(self, name: str, cell: Cell, text: str) -> list[str]:
         return [f"const {'auto' if cell.kind == PACK else computed_in(cell.dtype)} {name} = {text};"]
@@ -66,6 +67,8 @@ class CudaC(Language):
         return _SIZES[operation].format(*args)
 
     def expression(self, cell: Cell, args: list[str], cells: Cells, array: Callable[[int], str]) -> str:
+        if cell.kind == PACK and self.is_straight:
+            return f"row_of_packs<{self.width}>({array(cell.what)} + {args[0]}, {args[1]}, straight)"
         if cell.kind == PACK:
             return f"load_row<{self.width}>({array(cell.what)} + {args[0]}, {args[1]})"
         if cell.kind == PICK:
@@ -138,10 +141,23 @@ struct Divisor {
   }
 };
 
+// Whether N elements, `distance` from one to the next, are one pack in memory.
+template <int N, class T> DEVICE bool is_straight(const T* from, int64 distance) {
+  constexpr int bytes = sizeof(T) * N < 16 ? int(sizeof(T)) * N : 16;
+  return distance == 1 && (reinterpret_cast<uint64>(from) & (bytes - 1)) == 0;
+}
 // N elements, `distance` from one to the next.
 template <int N, class T> DEVICE Pack<T, N> load_row(const T* from, int64 distance) {
   constexpr int bytes = sizeof(T) * N < 16 ? int(sizeof(T)) * N : 16;
   if (distance == 1 && (reinterpret_cast<uint64>(from) & (bytes - 1)) == 0) return load_pack<T, N>(from);
+  Pack<T, N> row;
+#pragma unroll
+  for (int i = 0; i < N; ++i) row.at[i] = from[i * distance];
+  return row;
+}
+// The same where all rows of a thread are known to be straight or not: no address is tested between loads.
+template <int N, class T> DEVICE Pack<T, N> row_of_packs(const T* from, int64 distance, bool straight) {
+  if (straight) return load_pack<T, N>(from);
   Pack<T, N> row;
 #pragma unroll
   for (int i = 0; i < N; ++i) row.at[i] = from[i * distance];

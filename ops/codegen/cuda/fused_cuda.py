@@ -16,6 +16,7 @@ from .cuda_program import CudaSource
 from .cuda_text import FUNCTIONS, stored
 from .parallel_fold import fold_dtype
 from .row_reduce import add_row_kernel
+from .transposed_tile import add_tiles
 from .vector_access import packed
 
 #: Threads per block; the largest number of blocks, which loop over the elements.
@@ -55,7 +56,7 @@ def source(group: Group) -> CudaSource:
         nest = nest_of(group, ref)
         if nest.reduction is not None:
             add_reduction(assembly, group, nest, name)
-        elif not join(assembly, group, nest, name):
+        elif not join(assembly, group, nest, name) and not add_tiles(assembly, group, nest, name):
             _store(assembly, group, nest, name)
     return assembly.source()
 

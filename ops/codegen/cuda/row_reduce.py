@@ -1,7 +1,8 @@
 """CUDA C of groups that use the results of their reductions: threads that share a row fold it pass after pass, in one launch.
 
-As in ``block_reduce``, a row is the set of elements folded into one, and is contiguous in memory.  Each pass reads the row
-again, from the caches that the first pass filled, and recomputes the values it needs.
+As in ``block_reduce``, a row is the set of elements folded into one, and is contiguous in memory.  Rows that registers hold are
+read once (``held_rows``).  Otherwise each pass reads the row again, from the caches that the first pass filled, and
+recomputes the values it needs.
 """
 
 from __future__ import annotations
@@ -19,9 +20,20 @@ from .assembly import Assembly
 from .block_reduce import MAX_BLOCKS, REDUCE, THREADS
 from .cuda_nest import Elements, Kernel, elements, function, launch
 from .cuda_text import stored
+from .held_rows import HeldText, held_rows
 from .parallel_fold import Fold, fold
 
 _ROWS = r"""
+struct Least { DEVICE int operator()(int a, int b) const { return a < b ? a : b; } };
+template <bool VALUE> struct Known { static constexpr bool value = VALUE; };
+template <class T, int N> DEVICE void store_row(T* to, const Pack<T, N>& pack, bool straight) {
+  if (straight) {
+    store_pack(to, pack);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = pack.at[i];
+  }
+}
 // What the first of the threads that share a row knows, known to all of them.  All threads of the block take part.
 template <class T> DEVICE T from_first(T value, const Tile& tile) {
   if (tile.ways <= 32) return shuffle_from(value, int(threadIdx.x & 31) & -tile.ways);
@@ -59,7 +71,7 @@ class _RowKernel:
         if any(made.needs_one for _, made in self.folds):
             refuse = f"if (blockIdx.x + threadIdx.x == 0 && rows > 0) fail(fault, {EMPTY_REDUCTION}, site);"
             lines += ["if (length == 0) {", f"    {refuse}", "    return;", "}"]
-        lines += ["const Tile tile(rows, length, true);", *self._variants(kernel, result)]
+        lines += self._variants(kernel, result)
         body = "\n".join(indented([*kernel.prologue, *lines]))
         self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body)
         launch(self.assembly, self.name, self._blocks(kernel))
@@ -72,28 +84,34 @@ class _RowKernel:
         rows = product(kernel.launch_size(self.position, axis) for axis in range(self.kept))
         long = kernel.known_at_launch(self.plan.dims[self.kept :])
         if long is not None:  # short rows share a block
-            rows = min_(rows, max_(rows * long // 512, 1))
+            rows = min_(rows, max_(rows * long // 4096, 1))
         return min_(rows, MAX_BLOCKS)
 
     def _variants(self, kernel: Kernel, result: str) -> list[str]:
-        long = self._passes(kernel, general(self.group, self.plan), result)
         quick = without_broadcast(self.group, self.plan)
+        long = self._passes(kernel, general(self.group, self.plan), result, quick is None)
         if quick is None:
             return long
         same = " && ".join(f"{kernel.size(a)} == {kernel.size(b)}" for a, b in quick.equal)
         return [f"if ({same}) {{", *indented(self._passes(kernel, quick, result)), "} else {", *indented(long), "}"]
 
-    def _passes(self, kernel: Kernel, lowered: Lowered, result: str) -> list[str]:
+    def _passes(self, kernel: Kernel, lowered: Lowered, result: str, is_quick: bool = True) -> list[str]:
         lines: list[str] = []
         for f, made in self.folds:
             lines += self._fold(kernel, lowered, f, made)
         lines += self._store(kernel, lowered, result)
-        return [
+        lines = [
+            "const Tile tile(rows, length, true);",
             "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
             "    const int64 row = base + tile.row;",
             *indented(lines),
             "}",
         ]
+        held = held_rows(lowered, self.plan, self.dtype) if is_quick else None
+        if held is None:
+            return lines
+        folds = [(f, made, self._struct(f)) for f, made in self.folds]
+        return HeldText(kernel, held, self.kept, self.dtype).text(folds, result, lines)
 
     def _fold(self, kernel: Kernel, lowered: Lowered, f: RowFold, made: Fold) -> list[str]:
         """Statements that define the local of a fold."""
@@ -105,7 +123,7 @@ class _RowKernel:
             f"    {struct}::State s = {struct}::start();",
             "    if (row < rows) {",
             *indented(self._element(kernel, lowered, each, computed_in(each.dtype)), 2),
-            f"        fold_each<{struct}>(s, 0, length, tile, element);",
+            f"        fold_each<{struct}, 4>(s, 0, length, tile, element);",
             "    }",
             f"    s = join_ways<{struct}>(s, tile);",
             f"    {f.name} = from_first({kind}({made.value}), tile);",

@@ -28,11 +28,22 @@ class Packed:
     element: int
     width: int
 
+    @property
+    def loads(self) -> list[Cell]:
+        """The loads of packs."""
+        return [cell for cell in self.table.table if cell.kind == PACK]
 
-def packed(lowered: Lowered, stored: str | None = None) -> Packed | None:
+    @property
+    def is_plain(self) -> bool:
+        """Whether the addresses of all packs are known without a read of memory."""
+        return all(self.table.movable[a] for cell in self.loads for a in cell.args)
+
+
+def packed(lowered: Lowered, stored: str | None = None, width: int = 0) -> Packed | None:
     """``lowered`` in packs along its innermost loop, whose extent must be a multiple of the width; None if not profitable.
 
-    ``stored``: the dtype in which packs of results are stored, if they are.
+    ``stored``: the dtype in which packs of results are stored, if they are.  ``width``: the elements of a pack, whatever the
+    profit; 0 for as many as the accesses hold.
     """
     depth = len(lowered.extents)
     if depth == 0 or len(lowered.table) > MAX_CELLS:
@@ -40,15 +51,15 @@ def packed(lowered: Lowered, stored: str | None = None) -> Packed | None:
     always_loaded = _always_loaded(lowered.table, lowered.element, depth - 1)
     loads = [lowered.table[n] for n in always_loaded if lowered.table[n].kind == LOAD]
     sizes = [ITEMSIZE[d] for d in (*(x.dtype for x in loads), *([stored] if stored else []))]
-    if not sizes:
+    if not sizes and not width:
         return None
     table = Table(lowered.table.scalars)
     vectorizer = _Vectorizer(lowered.table, table, depth - 1, always_loaded)
     for number in range(len(lowered.table)):
         vectorizer.put(number)
-    if not stored and not any(cell.kind == PACK for cell in table.table):
+    if not stored and not width and not any(cell.kind == PACK for cell in table.table):
         return None
-    return Packed(table, vectorizer.new[lowered.element], max(4, ACCESS // max(sizes)))
+    return Packed(table, vectorizer.new[lowered.element], width or max(4, ACCESS // max(sizes)))
 
 
 def _always_loaded(table: Table, element: int, axis: int) -> set[int]:

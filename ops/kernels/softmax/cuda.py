@@ -18,7 +18,7 @@ from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
 from ...core.tensor_types import computed_in
 
 #: Elements per thread in registers; threads per block; threads per block with a warp per row.
-HELD, THREADS, WARP_THREADS = 16, 512, 256
+HELD, THREADS, WARP_THREADS = 32, 256, 256
 #: The longest row for a warp and for a block.
 WARP_ROW, BLOCK_ROW = 32 * HELD, THREADS * HELD
 #: The number of threads that share a column.
@@ -26,8 +26,8 @@ SHARING = WARP_THREADS // 32
 
 
 def softmax(call: OpaqueCall) -> CudaSource:
-    """``exp(x - max) / sum(exp(x - max))``."""
-    return _source(call, kept="exp(value - top)", power="kept", settled="total", outcome="kept / total")
+    """``exp(x - max) / sum(exp(x - max))``, as a product with the sum's reciprocal: one division for a row."""
+    return _source(call, kept="exp(value - top)", power="kept", settled="1 / total", outcome="kept * total")
 
 
 def log_softmax(call: OpaqueCall) -> CudaSource:
@@ -51,7 +51,7 @@ DEVICE bool packed_rows(const void* data, const void* out, int64 length) {
   return length % WIDTH == 0 && aligned16(data) && aligned16(out);
 }
 
-// A pack of a row from `at` on, as much of it as there is.
+// A pack of a row from `at` on; beyond the row are the lowest numbers, whose exponentials are 0.
 DEVICE void load_numbers(const $dtype* row, int64 at, int64 length, bool packed, Number* numbers) {
   if (packed && at < length) {
     Pack<$dtype> pack = load_pack(row + at);
@@ -59,7 +59,7 @@ DEVICE void load_numbers(const $dtype* row, int64 at, int64 length, bool packed,
     for (int k = 0; k < WIDTH; ++k) numbers[k] = number(pack.at[k]);
   } else {
 #pragma unroll
-    for (int k = 0; k < WIDTH; ++k) numbers[k] = at + k < length ? number(row[at + k]) : Number(0);
+    for (int k = 0; k < WIDTH; ++k) numbers[k] = at + k < length ? number(row[at + k]) : LOWEST;
   }
 }
 
@@ -83,34 +83,25 @@ _HELD = """
 template <class T, class Reduce>
 DEVICE void held_row(const T* data, T* out, int length, int lane, int lanes, bool packed, Reduce reduce) {
   Number held[PACKS][WIDTH], top = LOWEST, total = 0;
-  int used = (length + lanes * WIDTH - 1) / (lanes * WIDTH);
 #pragma unroll
-  for (int p = 0; p < PACKS; ++p) {
-    if (p < used) load_numbers(data, (p * lanes + lane) * WIDTH, length, packed, held[p]);
-  }
+  for (int p = 0; p < PACKS; ++p) load_numbers(data, (p * lanes + lane) * WIDTH, length, packed, held[p]);
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
 #pragma unroll
-    for (int k = 0; k < WIDTH; ++k) {
-      if (p < used && (p * lanes + lane) * WIDTH + k < length && held[p][k] > top) top = held[p][k];
-    }
+    for (int k = 0; k < WIDTH; ++k) top = held[p][k] > top ? held[p][k] : top;
   }
   top = reduce(top, Largest());
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
 #pragma unroll
     for (int k = 0; k < WIDTH; ++k) {
-      if (p < used && (p * lanes + lane) * WIDTH + k < length) {
-        held[p][k] = kept_of(held[p][k], top);
-        total += power_of(held[p][k]);
-      }
+      held[p][k] = kept_of(held[p][k], top);
+      total += power_of(held[p][k]);
     }
   }
   total = settled(reduce(total, Add()));
 #pragma unroll
-  for (int p = 0; p < PACKS; ++p) {
-    if (p < used) store_outcomes(out, (p * lanes + lane) * WIDTH, length, packed, held[p], total);
-  }
+  for (int p = 0; p < PACKS; ++p) store_outcomes(out, (p * lanes + lane) * WIDTH, length, packed, held[p], total);
 }
 """
 

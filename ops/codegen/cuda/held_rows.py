@@ -1,0 +1,220 @@
+"""CUDA C of rows in registers: the threads that share a row read it once, and hold the values that later passes use.
+
+A value is held if it is the element of a fold and a later fold or the result depends on it.  Rows of which a thread would hold
+more than ``HELD`` elements, and rows that are no whole packs, take the passes of ``row_reduce``.  Rows that are not aligned are
+loaded and stored element by element; the order of a fold, and so its bits, is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ....shape_funcs.frozen_dataclass import frozen
+from ...core.tensor_types import computed_in
+from ..loop_nest.expression import AXIS, LOCAL, Cell
+from ..loop_nest.expression_text import indented
+from ..loop_nest.linear_index import Lowered, Table
+from ..loop_nest.row_passes import RowFold, Rows
+from ..loop_nest.statements import Writer
+from .cuda_nest import Kernel, elements, function, pack_type
+from .cuda_text import stored
+from .parallel_fold import Fold
+from .vector_access import Packed, packed
+
+#: Elements of a row that a thread holds; packs that are loaded before the first of them is used.  The compiler moves loads before
+#: earlier computations; larger groups fill more registers (measured in docs/gpu-roofline.md: 4 spill).
+HELD, GROUP = 32, 1
+
+
+@frozen
+class HeldRows:
+    """A plan whose rows are held: ``held`` is the name of each held value by its cell, ``width`` the elements of a pack."""
+
+    lowered: Lowered
+    plan: Rows
+    held: dict[int, str]
+    width: int
+
+    @property
+    def packs(self) -> int:
+        """The packs that a thread holds."""
+        return HELD // self.width
+
+
+def held_rows(lowered: Lowered, plan: Rows, dtype: str) -> HeldRows | None:
+    """The plan with rows in registers; None if no packs read them."""
+    of_folds = [lowered.cells[f.element] for f in plan.folds]
+    roots = of_folds if plan.per_row else [*of_folds, lowered.element]
+    used = [_below(lowered.table, root, of_folds) for root in roots]
+    held = {cell: f"h{k}" for k, cell in enumerate(dict.fromkeys(of_folds)) if any(cell in below for below in used)}
+    found = [packed(replace(lowered, element=root)) for root in of_folds]
+    widths = [p.width for p in found if p is not None]
+    if plan.per_row or not held or not widths or found[0] is None:
+        return None
+    last = packed(lowered, dtype)
+    if last is None:
+        return None
+    return HeldRows(lowered, plan, held, min(*widths, last.width))
+
+
+def _below(table: Table, root: int, stops: Sequence[int]) -> set[int]:
+    """The cells that a cell depends on, as far as the cells that are held."""
+    found, stack = set[int](), list(table[root].args)
+    while stack:
+        number = stack.pop()
+        if number not in found:
+            found.add(number)
+            if number not in stops:
+                stack += table[number].args
+    return found
+
+
+class HeldText:
+    """The statements of a kernel that holds its rows; ``kept`` axes are outside a row."""
+
+    def __init__(self, kernel: Kernel, rows: HeldRows, kept: int, dtype: str) -> None:
+        self.kernel, self.rows, self.kept, self.dtype = kernel, rows, kept, dtype
+        self.last = kernel.size(rows.lowered.extents[-1])
+        self.fits: list[str] = []
+
+    def text(self, folds: Iterable[tuple[RowFold, Fold, str]], result: str, otherwise: list[str]) -> list[str]:
+        """Statements that compute all rows: from registers where the rows fit, by the statements ``otherwise`` else."""
+        passes, ready = list[str](), dict[int, str]()
+        for f, made, struct in folds:
+            passes += self._fold(f, made, struct, ready)
+        passes += self._store(result, ready)
+        width = self.rows.width
+        each_row = "for (int64 base = blockIdx.x * held.rows; base < rows; base += gridDim.x * held.rows) {"
+        return [
+            f"if (length > 0 && length <= 256 * {HELD} && {self.last} % {width} == 0) {{",
+            f"    const Tile held(length, {HELD});",
+            f"    int fits = is_straight<{width}>({result}, 1);",
+            f"    {each_row}",
+            "        const int64 row = base + held.row < rows ? base + held.row : rows - 1;",
+            *indented(self.fits, 2),
+            "    }",
+            "    auto all_rows = [&](auto kind) {",
+            "        constexpr bool straight = decltype(kind)::value;",
+            f"        {each_row}",
+            "            // a thread without a row computes the last row again, and does not store it",
+            "            const bool mine = base + held.row < rows;",
+            "            const int64 row = mine ? base + held.row : rows - 1;",
+            *indented(passes, 3),
+            "        }",
+            "    };",
+            "    if (block_reduce(fits, Least())) all_rows(Known<true>()); else all_rows(Known<false>());",
+            "} else {",
+            *indented(otherwise),
+            "}",
+        ]
+
+    def _fold(self, f: RowFold, made: Fold, struct: str, ready: dict[int, str]) -> list[str]:
+        lowered, width, packs = self.rows.lowered, self.rows.width, self.rows.packs
+        cell, kind = lowered.cells[f.element], computed_in(f.dtype)
+        dtype = computed_in(lowered.table[cell].dtype)
+        pack = f"Pack<{dtype}, {width}>"
+        name = self.rows.held.get(cell, "")
+        lines = [f"{kind} {f.name};"]
+        inside = [f"{struct}::State s = {struct}::start();"]
+        steps = [
+            "if (here < length) {",
+            "#pragma unroll",
+            f"    for (int k = 0; k < {width}; ++k) {struct}::step(s, {{}}.at[k], here + k);",
+            "}",
+        ]
+        if cell in ready:
+            inside += self._in_groups([], [line.replace("{}", f"{name}[p]") for line in steps])
+        else:
+            of_pack, loads, call = self._function(cell, ready, None)
+            filling = [f"const {pack} each = {call};", *(line.replace("{}", "each") for line in steps)]
+            if cell in self.rows.held:
+                lines.append(f"{pack} {name}[{packs}];")
+                filling.append(f"{name}[p] = each;")
+                ready[cell] = name
+            inside += [*of_pack, *self._in_groups(loads, filling)]
+        inside += [
+            f"s = join_ways<{struct}>(s, held);",
+            f"{f.name} = from_first({kind}({made.value}), held);",
+        ]
+        return [*lines, "{", *indented(inside), "}"]
+
+    def _store(self, result: str, ready: dict[int, str]) -> list[str]:
+        lines, loads, call = self._function(self.rows.lowered.element, ready, self.dtype)
+        each = f"if (mine && here < length) store_row({result} + row * length + here, {call}, straight);"
+        return ["{", *indented([*lines, *self._in_groups(loads, [each])]), "}"]
+
+    def _in_groups(self, loads: list[str], each: list[str]) -> list[str]:
+        """Loops over the packs: those of a group are loaded, and then ``each`` pack is computed."""
+        here = f"const int64 here = int64(p * held.ways + held.way) * {self.rows.width}, at = here < length ? here : 0;"
+        group = min(GROUP, self.rows.packs)
+        over = ["#pragma unroll", f"for (int p = first; p < first + {group}; ++p) {{", f"    {here}"]
+        return [
+            "#pragma unroll",
+            f"for (int first = 0; first < {self.rows.packs}; first += {group}) {{",
+            *(f"    decltype({load}(0)) raw_{load}[{group}];" for load in loads),
+            *indented([*over, *(f"    raw_{load}[p - first] = {load}(at);" for load in loads), "}"] if loads else []),
+            *indented([*over, *indented(each), "}"]),
+            "}",
+        ]
+
+    def _function(self, cell: int, ready: dict[int, str], dtype: str | None) -> tuple[list[str], list[str], str]:
+        """The functions of a pack of a cell, its loads and its computation, which is called.  ``ready`` cells are held."""
+        lowered = _with_held(self.rows.lowered, cell, ready, len(self.rows.lowered.extents))
+        packs = packed(lowered, dtype, self.rows.width)
+        assert packs is not None
+        depth, kernel, width, table = len(lowered.extents), self.kernel, self.rows.width, self.rows.lowered.table
+        used = [(number, name) for number, name in ready.items() if number in _below(table, cell, list(ready))]
+        given = [f"const {computed_in(table[number].dtype)} {name} = all_{name}.at[i{depth}];" for number, name in used]
+        template = None if dtype is None else stored("{0}", dtype)
+        apart = kernel.unravel_index("at", lowered.extents[self.kept :], self.kept)
+        of_row = kernel.unravel_index("row", lowered.extents[: self.kept])
+        made = elements(kernel, lowered, self.kept, packs, template, is_straight=True, given=given)
+        self.fits += ["{", *indented([*of_row, *function("from", "bool", [*apart, *made.fits]), "fits &= from(0);"]), "}"]
+        loads, lines = self._loads(packs, depth, apart)
+        made = elements(kernel, lowered, self.kept, _loaded(packs, loads, depth), template, given=given)
+        more = [f", const Pack<{computed_in(table[number].dtype)}, {width}>& all_{name}" for number, name in used]
+        more += [f", const Pack<{load.dtype}, {width}>& {name}" for load, name in loads.items()]
+        kind = pack_type(made.dtype if dtype is None else dtype, width, dtype is not None)
+        lines = [*of_row, *made.outer, *made.rows, *lines, *function("pack", kind, [*apart, *made.pack], "".join(more))]
+        names = [f"load_{name}" for name in loads.values()]
+        given_to = [*(f", {name}[p]" for _, name in used), *(f", raw_{name}[p - first]" for name in names)]
+        return lines, names, f"pack(at{''.join(given_to)})"
+
+    def _loads(self, packs: Packed, depth: int, apart: list[str]) -> tuple[dict[Cell, str], list[str]]:
+        """A name for each load of packs, and the functions that load them."""
+        names, lines = dict[Cell, str](), list[str]()
+        for cell in dict.fromkeys(packs.loads):
+            names[cell] = f"w{len(names)}"
+            writer = Writer(packs.table, depth + 1, self.kernel.context)
+            offset, distance = (writer.value(a, floor=depth) for a in cell.args)
+            body = [line for region in writer.regions for line in region]
+            load = f"return row_of_packs<{packs.width}>({self.kernel.array(cell.what)} + {offset}, {distance}, straight);"
+            lines += function(f"load_{names[cell]}", f"Pack<{cell.dtype}, {packs.width}>", [*apart, *body, load])
+        return names, lines
+
+
+def _loaded(packs: Packed, names: dict[Cell, str], depth: int) -> Packed:
+    """Packs whose loads are the locals ``names``."""
+    table = Table(packs.table.scalars, packs.table.local_level)
+    innermost = table.put(Cell(AXIS, "int64", (), depth - 1))
+    new: list[int] = []
+    for cell in packs.table.table:
+        if cell in names:
+            new.append(table.put(Cell(LOCAL, cell.dtype, (innermost,), names[cell])))
+        else:
+            new.append(table.put(replace(cell, args=tuple(new[a] for a in cell.args))))
+    return Packed(table, new[packs.element], packs.width)
+
+
+def _with_held(lowered: Lowered, root: int, ready: dict[int, str], depth: int) -> Lowered:
+    """A nest of the cell ``root`` in which held cells are locals that are known to each element."""
+    table = Table(lowered.table.scalars, lowered.table.local_level)
+    innermost = table.put(Cell(AXIS, "int64", (), depth - 1))
+    new: list[int] = []
+    for number, cell in enumerate(lowered.table.table):
+        if number in ready and number != root:
+            new.append(table.put(Cell(LOCAL, cell.dtype, (innermost,), ready[number])))
+        else:
+            new.append(table.put(replace(cell, args=tuple(new[a] for a in cell.args))))
+    return replace(lowered, table=table, element=new[root])

@@ -1,0 +1,105 @@
+"""Rows in registers, batches of folds and tiles of transposes on the emulated GPU: all widths, unaligned tensors, halves."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import relayvm as relay
+from relayvm.ops.core.group import Group
+from relayvm.ops.core.tensor_types import numpy_dtype
+
+from .groups_on_gpu import evaluate
+from .on_gpu import run
+
+#: Widths around those of warps, packs and registers.
+WIDTHS = (0, 1, 3, 4, 31, 33, 128, 1000, 1023, 1024, 1028, 8191, 8192, 8193)
+HALVES = {"float16": 2e-3, "bfloat16": 2e-2}
+
+
+@functools.cache
+def group(body: str, *types: str) -> Group:
+    """The one group of a program over ``%a``, ``%b``, ..."""
+    params = ", ".join(f"%{'abcd'[k]}: Tensor[{t}]" for k, t in enumerate(types))
+    (packed,) = relay.compile(relay.parse(f'#[version = "0.0.5"]\ndef @main({params}) {{ {body} }}'), target="cuda").packed
+    return packed.group
+
+
+def on_gpu(made: Group, *arrays: Any, aligned: bool = True) -> np.ndarray:
+    status, (result,) = evaluate(made, arrays, aligned=aligned)
+    assert status == 0
+    return result
+
+
+def drawn(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(numpy_dtype(dtype))
+
+
+def normed(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * w + w
+
+
+@pytest.mark.parametrize("width", WIDTHS[1:])
+def test_rows_in_registers(width: int) -> None:
+    made = group("nn.layer_norm(%a, %b, %b)", "(?, ?n), float32", "(?n,), float32")
+    x, w = drawn((3, width)), drawn((width,))
+    found = on_gpu(made, x, w)
+    np.testing.assert_allclose(found, normed(x, w), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(on_gpu(made, x, w, aligned=False), found)
+    assert on_gpu(made, x[:0], w).shape == (0, width)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_rows_of_halves_in_registers(dtype: str) -> None:
+    made = group("nn.layer_norm(%a, %b, %b)", f"(?, ?n), {dtype}", f"(?n,), {dtype}")
+    for width in (8, 33, 1000, 8192):
+        x, w = drawn((2, width), dtype), drawn((width,), dtype)
+        np.testing.assert_allclose(
+            on_gpu(made, x, w).astype(np.float64), normed(x, w), rtol=4 * HALVES[dtype], atol=8 * HALVES[dtype]
+        )
+
+
+@pytest.mark.parametrize("width", WIDTHS[1:])
+def test_softmax_of_all_widths(width: int) -> None:
+    for dtype, tolerance in [("float32", 1e-5), *HALVES.items()] if width in (33, 1000) else [("float32", 1e-5)]:
+        x = drawn((2, width), dtype)
+        (found,) = run("nn.softmax", [x], axis=-1).outputs
+        e = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))
+        np.testing.assert_allclose(found.astype(np.float64), e / e.sum(1, keepdims=True), rtol=tolerance, atol=tolerance / 10)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_all_widths(axis: int) -> None:
+    made = group(f"sum(%a, axis=[{axis}])", "(?, ?), float32")
+    for width in WIDTHS:
+        shape = (width, 3) if axis == 0 else (3, width)
+        x = drawn(shape)
+        found = on_gpu(made, x)
+        np.testing.assert_allclose(found, x.astype(np.float64).sum(axis), rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(on_gpu(made, x, aligned=False), found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8", "int64"])
+def test_transposes_are_tiles(dtype: str) -> None:
+    made = group("transpose(%a, axes=[1, 0])", f"(?, ?), {dtype}")
+    for shape in [(0, 3), (1, 1), (3, 33), (31, 65), (1000, 2), (1, 8193)]:
+        x = (drawn(shape) * 50).astype(numpy_dtype(dtype))
+        for aligned in (True, False):
+            np.testing.assert_array_equal(on_gpu(made, x, aligned=aligned), x.T)
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 3, 2), (2, 3, 0, 1)])
+def test_transposes_of_four_axes(axes: tuple[int, ...]) -> None:
+    kind = "(?, ?, ?, ?), float32"
+    moved = group(f"transpose(%a, axes={list(axes)})", kind)
+    with_bias = group(f"add(tanh(transpose(%a, axes={list(axes)})), %b)", kind, "(?c,), float32")
+    for shape in [(2, 3, 5, 7), (1, 33, 4, 31), (2, 0, 3, 1), (1, 1, 40, 1)]:
+        x = drawn(shape)
+        np.testing.assert_array_equal(on_gpu(moved, x), x.transpose(axes))
+        turned = np.tanh(x.transpose(axes))
+        bias = drawn((turned.shape[-1],))
+        np.testing.assert_allclose(on_gpu(with_bias, x, bias), turned + bias, rtol=1e-5, atol=1e-6)
