@@ -25,6 +25,8 @@ class MemoryNotes:
         self._notes: dict[int, MemoryNote] = {}
         #: The instruction that allocates each storage.
         self._made_by: dict[Expr, int] = {}
+        #: The storages whose size neither the code nor their type states.
+        self._unsized: set[Expr] = set()
         #: The sizes in the vectors of a shape function, and in a single vector; for a trimmed result, the sizes of its bound.
         self._shapes: dict[Expr, tuple[Shape, ...]] = {}
         self._vectors: dict[Expr, Shape] = {}
@@ -35,21 +37,27 @@ class MemoryNotes:
         if Role.DONOR in effect_of(call).roles:
             (value,) = call.args
             assert isinstance(value, Var) and isinstance(value.ty, TensorType)
-            self._notes[number] = MemoryNote(-1, value.name, self._bytes(value.ty.shape, value.ty.dtype))
+            note = MemoryNote(-1, value.name, self._bytes(value.ty.shape, value.ty.dtype))
+            is_stated = note.nbytes is not ANY
         else:
             assert isinstance(call.ty, TensorType)
-            self._notes[number] = MemoryNote(-1, why=call.attrs.why, nbytes=self._bytes(call.ty.shape, call.ty.dtype))
+            note = MemoryNote(-1, why=call.attrs.why, nbytes=self._bytes(call.ty.shape, call.ty.dtype))
+            is_stated = call.ty.shape[0].op != SYM
+        self._notes[number] = note
+        if not is_stated:
+            self._unsized.add(var)
 
     def tensor(self, number: int, var: Var, call: Call) -> None:
         """Record that instruction ``number`` creates the tensor ``var``; the first tensor of a storage determines its size if
-        the code does not."""
+        neither the code nor the storage's type does."""
         assert isinstance(var.ty, TensorType)
         self._notes[number] = MemoryNote(-1, var.name)
         if Role.SHAPE in effect_of(call).roles:
             storage, vector = call.args
             nbytes = self._bytes(self._vectors.get(vector, var.ty.shape), call.attrs.dtype)
             note = self._notes[self._made_by[storage]]
-            if note.nbytes is ANY:
+            if storage in self._unsized:
+                self._unsized.remove(storage)
                 self._notes[self._made_by[storage]] = replace(note, nbytes=nbytes)
 
     def part(self, number: int, var: Var) -> None:
