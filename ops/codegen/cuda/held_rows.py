@@ -23,7 +23,8 @@ from .parallel_fold import Fold
 from .vector_access import Packed, packed
 
 #: Elements of a row that a thread holds; packs that are loaded before the first of them is used.  The compiler moves loads before
-#: earlier computations; larger groups fill more registers (measured in docs/gpu-roofline.md: 4 spill).
+#: earlier computations; with groups of 2 packs
+#: layernorm(gelu) spills registers on sm_90.
 HELD, GROUP = 32, 1
 
 
