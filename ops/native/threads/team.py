@@ -21,6 +21,7 @@ from ..memory import alloc, call_kernel, clock_ns, copy_bytes, fill_bytes, free,
 from ..object_layout import NO_LIMIT, SHARE
 from ..status import OUT_OF_MEMORY
 from .work_partition import PARTS_PER_THREAD, WORTH_A_THREAD, share_at
+from .worker_cores import HAS_MASKS, STATE_BYTES, current_core, leave_core
 
 _WORD = np.int64
 #: Space for a mutex, a condition variable and a signal set of any C library.
@@ -47,6 +48,7 @@ TEAM = np.dtype(
         ("done", _WORD),
         ("helpers", _WORD),  # workers on the current work, and their maximum
         ("most_helpers", _WORD),
+        ("core", _WORD),  # of the thread that published the work
         ("failed", _WORD),  # parts that returned a status
         ("splits", _WORD),  # kernels run in parts so far
         ("alone_until", _WORD),  # ns: after a wait in vain
@@ -139,6 +141,8 @@ def publish_work(team: int, function: int, argv: int, n: int, wanted: int) -> bo
     t.end, t.next, t.done, t.failed = PARTS_PER_THREAD * threads, 0, 0, 0
     t.helpers, t.most_helpers = 0, threads - 1
     t.splits += 1
+    if HAS_MASKS:
+        t.core = current_core() & 0xFFFFFFFF
     for _ in range(min(threads - 1, t.workers)):
         wake(team + _WORK)
     return True
@@ -203,6 +207,9 @@ def run_part(function: int, argv: int, n: int, part: int, parts: int) -> int:
 def worker(team: int) -> int:
     """The start routine of a worker thread."""
     t = team_at(team)
+    cores = alloc(STATE_BYTES)
+    if cores != 0:
+        fill_bytes(cores, 0, STATE_BYTES)
     lock(team + _MUTEX)
     while t.worker != 0:  # always
         if not has_free_slot(team):
@@ -213,6 +220,11 @@ def worker(team: int) -> int:
             lock(team + _MUTEX)
         while not has_free_slot(team):
             wait(team + _WORK, team + _MUTEX)
+            core = t.core
+            if HAS_MASKS and cores != 0 and has_free_slot(team) and current_core() & 0xFFFFFFFF == core:
+                unlock(team + _MUTEX)
+                leave_core(cores, core)
+                lock(team + _MUTEX)
         t.helpers += 1
         while t.next < t.end:  # parts of the same work: the work is not over while one of them runs
             run_next_part(team)
