@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, numpy_dtype
+from ...shape_funcs.symbolic.program import INT64_MAX
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import ModelError
 
@@ -32,7 +33,9 @@ class TensorReader:
         what = f"the tensor {tensor.name!r}"
         dtype = dtype_name(tensor.data_type, what)
         dims = tuple(tensor.dims)
-        if any(n < 0 for n in dims) or len(dims) > MAX_RANK:
+        # numpy counts the bytes of an empty array without its axes of size 0
+        too_many = math.prod(n for n in dims if n) * ITEMSIZE[dtype] > INT64_MAX
+        if any(n < 0 for n in dims) or len(dims) > MAX_RANK or too_many:
             raise ModelError(f"{what} has the impossible shape {dims}", code=codes.Model.TENSOR)
         count = math.prod(dims)
         if tensor.data_location == 1:

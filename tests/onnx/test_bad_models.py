@@ -190,6 +190,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "stored_short_in_numbers": lambda: with_stored("w", dims=[4], raw_data=None, float_data=[1.0]),
     "stored_negative": lambda: with_stored("w", dims=[-4]),
     "stored_overflow": lambda: with_stored("w", dims=[2**62, 2**62]),
+    "stored_overflow_of_nothing": lambda: with_stored("w", dims=[0, 2**62, 1], raw_data=b""),
     "stored_text": lambda: with_stored("w", data_type=TensorProto.STRING),
     "stored_unknown_dtype": lambda: with_stored("w", data_type=99),
     "stored_twice": lambda: changed(lambda m: m.graph.initializer.append(m.graph.initializer[0])),
