@@ -140,11 +140,34 @@ def _limited(node: Node, at: Expr, last: Expr) -> Expr:
     return relay.minimum(relay.maximum(at, const(0, "int64")), last)
 
 
+#: The coordinates at which a whole scale maps each run of ``scale`` elements to the data in the same way.
+_PERIODIC = ("asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
+#: The largest scale that is written as a repetition; the import computes as many positions.
+_MOST_REPEATS = 1024
+
+
 # ---- data ----------------------------------------------------------------------------------------------------------------
+
+
+def _repeats(node: Node, scale: Expr, mode: _Mode) -> int | None:
+    """The number of times that the resize repeats each element of an axis; None for any other resize."""
+    known = node.constant(scale)
+    if mode.method != "nearest" or mode.coordinates not in _PERIODIC or known is None:
+        return None
+    factor = float(known)
+    if not (factor.is_integer() and 2 <= factor <= _MOST_REPEATS):
+        return None
+    # the elements of a larger axis are taken as the element of an axis of size 1, before the limits of the axis
+    one = _Axis(0, const(1, "int64"), const(int(factor), "int64"), _f64(factor), None)
+    taken = node.constant(_nearest(_positions(one, mode), mode.rounding))
+    return int(factor) if taken is not None and not np.any(taken) else None
 
 
 def _resized(node: Node, x: Expr, a: _Axis, mode: _Mode) -> Expr:
     """The data resized along one axis."""
+    factor = _repeats(node, a.scale, mode)
+    if factor is not None:
+        return relay.repeat(x, factor, axis=a.axis)
     position = node.bind(_positions(a, mode))
     if mode.method == "nearest":
         last = relay.subtract(a.have, const(1, "int64"))
