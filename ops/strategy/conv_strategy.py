@@ -35,7 +35,7 @@ from .matmul_strategy import GEMM, is_one_float
 LEAST_CHANNELS = 4
 #: Number of output channels per group below which ``planes`` pays; with a single tap, little is gathered: LEAST_CHANNELS.
 FEW_CHANNELS = 8
-#: Input and output channels, and positions of the result, from which ``winograd`` pays.
+#: Input and output channels, and positions of a picture of the result, from which ``winograd`` pays.
 LEAST_FILTERED, LEAST_PLACES = 24, 160
 #: Columns of the result from which ``shifts`` pays: measured, ``tiles`` is faster at 28, ``shifts`` at 56.
 LEAST_COLUMNS = 48
@@ -250,7 +250,8 @@ class _Convolution:
     def has_many_channels(self, call: OpCall) -> Conditions:
         """The conditions that products outweigh the transformations of data, results and weight."""
         outputs, inputs, _ = self.weight(call)
-        places = call.outputs[0].shape[0] * product(self.sizes(call)[1])
+        # blocks hold tiles of one picture: a batch of small pictures fills its vectors no better than each
+        places = product(self.sizes(call)[1])
         return (
             condition(inputs, ">=", LEAST_FILTERED),
             condition(outputs, ">=", LEAST_FILTERED),
