@@ -295,15 +295,21 @@ class _Convolution:
         return self.phases(given, (dim(1), rows, self.sizes(call)[1][-1])[3 - self.rank :], taps)
 
     def rows(self, call: OpCall) -> tuple[Dim, Dim]:
-        """The rows of a band of ``shifts``, and the number of rows of the result."""
+        """The rows of a band of ``shifts`` (see ``band_rows`` in its module), and the number of rows of the result."""
         _, inputs, taps = self.weight(call)
         given, out = self.geometry(call.attrs), self.sizes(call)[1]
         rows, between = (
             (out[-2], (taps[-2] - 1) * given["dilation"][1] // given["stride"][1]) if self.rank > 1 else (dim(1), dim(0))
         )
         one = self.channel_elements(call, 1 - between) * inputs
-        most = min_(min_(rows, by_shifts.BAND // max_(one, 1) - between), by_shifts.TOGETHER // max_(out[-1], 1))
+        most = min_(min_(rows, by_shifts.BAND // max_(one, 1) - between), by_shifts.TOGETHER // max_(self.pitch(call), 1))
         return max_(most, 1), rows
+
+    def pitch(self, call: OpCall) -> Dim:
+        """The number of sums of ``shifts`` from a row of a band to the next: the columns of the result and of padding."""
+        given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
+        pitch: Dim = self.sizes(call)[1][-1] + (taps[-1] - 1) * given["dilation"][2] // given["stride"][2]
+        return pitch
 
     def band_elements(self, call: OpCall) -> Dim:
         """The number of elements of the padded rows of a band of ``shifts`` and of a vector."""
@@ -312,9 +318,7 @@ class _Convolution:
 
     def band_sums(self, call: OpCall) -> Dim:
         """The number of sums that ``shifts`` computes before they are copied."""
-        given, (_, _, taps) = self.geometry(call.attrs), self.weight(call)
-        pitch = self.sizes(call)[1][-1] + (taps[-1] - 1) * given["dilation"][2] // given["stride"][2]
-        sums: Dim = self.rows(call)[0] * pitch * tiles.FINISHED_ROWS
+        sums: Dim = self.rows(call)[0] * self.pitch(call) * tiles.FINISHED_ROWS
         return sums
 
     def band_numbers(self, call: OpCall) -> Dim:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from relayvm.ops.core.op import TypeRelError, get
@@ -156,6 +156,20 @@ def test_tiles(implementation: str, dtype: str) -> None:
         for width, attrs in [(12, {"padding": 1}), (19, moved)]:
             data, weight = numbers(rng, (1, 2, 3, 7, width), dtype), numbers(rng, (5, 2, 2, 3, 3), dtype)
             check(data, weight, jit=jit, tolerance=1e-4, implementation=implementation, **attrs)
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(["tiles", "shifts", "winograd", "planes"]), st.integers(1, 70), st.integers(1, 300), st.sampled_from([1, 2])
+)
+@example("shifts", 33, 64, 2)  # 15 rows of 33 sums are computed together, not 16 of 32
+def test_blocks_cover_every_picture(implementation: str, height: int, width: int, stride: int) -> None:
+    """The blocks that the host counts are those of the kernel: no element of the result is left out, no buffer is too short."""
+    rng = np.random.default_rng(height * width)
+    attrs = {"padding": 1, "strides": stride if implementation != "winograd" else 1, "implementation": implementation}
+    groups = 3 if implementation == "planes" else 1
+    data, weight = numbers(rng, (1, 3, height, width), "float32"), numbers(rng, (6, 3 // groups, 3, 3), "float32")
+    check(data, weight, jit=True, tolerance=1e-4, groups=groups, **attrs)
 
 
 def winograd_bound(data: np.ndarray, weight: np.ndarray) -> float:
