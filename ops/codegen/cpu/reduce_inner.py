@@ -28,6 +28,8 @@ from .partition import LEVELS, Partition, loops
 SCAN_BLOCK = 256
 #: Fewer elements are searched faster one by one than in vectors.
 FEW = 32
+#: The most elements of a loop in one vector at a time: more are folded faster in several vectors.
+SHORT = 128
 #: A value whose cost in additions is above CHEAP is not computed twice.
 CHEAP = 8
 
@@ -182,7 +184,8 @@ class RowText:
         elif runs:
             body.lines += _in_runs(regions, inside, runs, lines, self.kept)
         else:
-            body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept)
+            ranges = _ranges(inside[-1]) if folds else "range"
+            body.lines += loops_around(regions, zero_if_empty(inside), lines, self.kept, ranges)
 
     def _writer(self, known: Iterable[StoredCell], roots: Sequence[int]) -> Writer:
         """A writer that reads the stored values from their buffers."""
@@ -222,6 +225,11 @@ class RowText:
             self.buffers.append((f"row{len(self.buffers)}", dtype))
             keeps.append(StoredCell(cell, since, self.buffers[-1][0], position))
         return keeps
+
+
+def _ranges(extent: str) -> str:
+    """The function for the range of a loop that folds so many elements."""
+    return "short_range" if extent.isdigit() and int(extent) <= SHORT else "range"
 
 
 def _shared_cells(table: Table, passes: Sequence[Sequence[int]], kept: int) -> dict[int, int]:
@@ -276,7 +284,7 @@ def _in_runs(regions: list[list[str]], extents: list[str], runs: Sequence[Run], 
     axis, size = f"i{first + len(extents) - 1}", extents[-1]
     lines = [f"{name} = {start}" for run in runs for name, start in run.state]
     inside = [f"{axis} = {axis}_run * {RUN} + {axis}_at", *regions[-1], *step]
-    lines += [f"for {axis}_at in range(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
+    lines += [f"for {axis}_at in {_ranges(size)}(min({RUN}, {size} - {axis}_run * {RUN})):", *indented(inside)]
     lines += [line for run in runs for line in run.join]
     lines = [f"for {axis}_run in range(({size} + {RUN - 1}) // {RUN}):", *indented(lines)]
     return loops_around(regions[:-1], zero_if_empty(extents)[:-1], lines, first)
@@ -290,12 +298,13 @@ def _block_scan_loops(
 
     def each(step: Sequence[str]) -> list[str]:
         inside = [f"{axis} = {axis}_run * {SCAN_BLOCK} + {axis}_at", *regions[-1]]
-        inside += [line.format(e=text, at=position) for line in step]
-        return [f"for {axis}_at in range(min({SCAN_BLOCK}, {size} - {axis}_run * {SCAN_BLOCK})):", *indented(inside)]
+        inside += [line.format(e=text, at=position, within=f"int32({axis}_at)") for line in step]
+        return [f"for {axis}_at in {_ranges(size)}(min({SCAN_BLOCK}, {size} - {axis}_run * {SCAN_BLOCK})):", *indented(inside)]
 
     lines = [f"{name} = {start}" for name, start in block_scan.best.state]
     found = [f"{name} = {start}" for name, start in block_scan.find.state]
-    found += [*each(block_scan.find.step), *block_scan.find.join]
+    found += [*each(block_scan.find.step), f"{axis} = {axis}_run * {SCAN_BLOCK} + {block_scan.place}"]
+    found += [line.format(at=position) for line in block_scan.find.join]
     found = [f"if {size} < {FEW}:", *indented(each(block_scan.find_among_few)), "else:", *indented(found)]
     lines += [*each(block_scan.best.step), f"if not ({block_scan.nothing}):", *indented(found)]
     lines = [f"for {axis}_run in range(({size} + {SCAN_BLOCK - 1}) // {SCAN_BLOCK}):", *indented(lines)]

@@ -125,12 +125,18 @@ def indented(lines: list[str], by: int = 1) -> list[str]:
     return ["    " * by + line for line in lines]
 
 
-def loops_around(regions: list[list[str]], extents: list[str], innermost: list[str], first: int = 0) -> list[str]:
-    """Python loops around ``innermost``; ``regions[k]`` is in the k-th loop.  The loop variables count from ``first`` on."""
+def loops_around(
+    regions: list[list[str]], extents: list[str], innermost: list[str], first: int = 0, ranges: str = "range"
+) -> list[str]:
+    """Python loops around ``innermost``; ``regions[k]`` is in the k-th loop.  The loop variables count from ``first`` on.
+
+    ``ranges``: the function whose result the innermost loop iterates over.
+    """
     lines = innermost
     for k in reversed(range(len(extents))):
         inside = regions[k + 1] if k + 1 < len(regions) else []
-        lines = [f"for i{first + k} in range({extents[k]}):", *indented([*inside, *lines])]
+        called = ranges if k == len(extents) - 1 else "range"
+        lines = [f"for i{first + k} in {called}({extents[k]}):", *indented([*inside, *lines])]
     return [*(regions[0] if regions else []), *lines]
 
 

@@ -24,11 +24,15 @@ class Run:
 @frozen
 class BlockScan:
     """A fast scan of neighbouring elements: a fold of them, the condition ``nothing`` that none changes the outer fold, and the
-    run that finds the element that does; ``find_among_few``: the statements of a loop that finds it."""
+    run that finds the element that does; ``find_among_few``: the statements of a loop that finds it.
+
+    The run folds positions ``{within}`` the block, in ``place``; its statement for the run has the ``{at}`` of the place found.
+    """
 
     best: Fold
     nothing: str
     find: Run
+    place: str
     find_among_few: tuple[str, ...]
 
 
@@ -117,11 +121,11 @@ def _position(largest: bool, element: str, last: bool, name: str) -> Fold:
     nothing = f"({extreme} {worse} {name})" + (stays if is_float(element) else "")
     found = f"({{e}} == {extreme})" + (" | ({e} != {e})" if is_float(element) else "")
     few = (f"if {found}:", f"    {name} = {{e}}", f"    {name}_at = {{at}}", *(() if last else ("    break",)))
-    # among many, no loop that ends at the first: all positions are compared side by side, in vectors
-    place, nearer, nowhere = f"{name}place", "max" if last else "min", -1 if last else 2**62
-    step = f"{place} = {nearer}({place}, {{at}} if {found} else {nowhere})"
-    find = Run(((place, str(nowhere)),), (step,), (f"{name} = {extreme}", f"{name}_at = {place}"))
-    block_scan = BlockScan(best, nothing, find, few)
+    # among many, no loop that ends at the first: all positions are compared side by side, in vectors of 32 bits
+    place, nearer, nowhere = f"{name}place", "max" if last else "min", f"int32({-1 if last else 2**31 - 1})"
+    step = f"{place} = {nearer}({place}, {{within}} if {found} else {nowhere})"
+    find = Run(((place, nowhere),), (step,), (f"{name} = {extreme}", f"{name}_at = {{at}}"))
+    block_scan = BlockScan(best, nothing, find, place, few)
     return Fold(state, steps, f"{name}_at", "int64", (computed_in(element), "int64"), True, block_scan=block_scan)
 
 

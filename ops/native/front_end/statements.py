@@ -8,6 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from ..jit import vector_hints
 from . import arrays, scalars
 from .expressions import Expressions
 from .machine_types import (
@@ -281,9 +282,11 @@ class Statements(Expressions):
     def _For(self, node: ast.For) -> None:
         if node.orelse or not isinstance(node.target, ast.Name):
             raise Outside(f"the loop over {ast.unparse(node.target)}")
-        if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name) and node.iter.func.id == "range":
-            self._for_range(node, node.target.id, [self.value(a) for a in node.iter.args])
-            return
+        if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
+            hints = self._loop_hints(node.iter.func.id)
+            if hints is not None:
+                self._for_range(node, node.target.id, [self.value(a) for a in node.iter.args], hints)
+                return
         each = self.value(node.iter)
         if not isinstance(each.type, Tuple) or any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node)):
             raise Outside(f"a loop over {ast.unparse(node.iter)}")
@@ -291,7 +294,13 @@ class Statements(Expressions):
             self.variables.set(self.builder, node.target.id, item)
             self.body(node.body)
 
-    def _for_range(self, node: ast.For, name: str, bounds: list[Value]) -> None:
+    def _loop_hints(self, called: str) -> vector_hints.LoopHints | None:
+        """The properties of a loop over the result of this function; None if it is no range."""
+        if called == "range":
+            return ()
+        return vector_hints.SHORT_LOOP if self.names.get(called) is vector_hints.short_range else None
+
+    def _for_range(self, node: ast.For, name: str, bounds: list[Value], hints: vector_hints.LoopHints) -> None:
         """A loop over a range: a counter of its own, which the body cannot change."""
         b = self.builder
         kind, start, stop, step = _range(b, bounds)
@@ -320,8 +329,19 @@ class Statements(Expressions):
         b.store(b.add(b.load(counter), step.scalar, flags=["nsw"] if kind.signed else ["nuw"]), counter)
         if known is None:
             b.store(b.sub(b.load(left), WORD(1), flags=["nsw"]), left)
-        b.branch(head)
+        back = b.branch(head)
+        if hints:
+            back.set_metadata("llvm.loop", _loop_metadata(b.module, hints))
         self._end_loop(loop, end, made)
+
+
+def _loop_metadata(module: ir.Module, hints: vector_hints.LoopHints) -> Any:
+    """The node that identifies a loop, which refers to itself first, with the hints."""
+    properties = [module.add_metadata([name, ir.IntType(bits)(value)]) for name, bits, value in hints]
+    # equal nodes are shared, but no two loops may have the same
+    node = module.add_metadata([f"loop {len(module.metadata)}", *properties])
+    node.operands = (node, *properties)
+    return node
 
 
 def _range(b: Any, bounds: list[Value]) -> tuple[Integer, Any, Any, Value]:

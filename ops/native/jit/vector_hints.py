@@ -14,6 +14,16 @@ from ..memory import set_machine_form, twin
 
 
 @twin
+def short_range(*bounds: int) -> range:
+    """As ``range``, for the loop of a reduction over few elements.
+
+    The loop has one vector of partial results, and the lanes behind the last element are masked: these results are combined
+    once, not once after groups of vectors, once after single vectors and once after single elements.
+    """
+    return range(*bounds)
+
+
+@twin
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
     """Compute ``a * b + c``, rounded once if the CPU can, else twice; all three of one dtype, a float."""
     return a * b + c
@@ -69,6 +79,11 @@ def _library(name: str, *flags: str) -> Callable[[Any, list[Any]], Any]:
 
     return generate
 
+
+#: The properties of a loop, for LLVM: name, bits and value of each.
+LoopHints = tuple[tuple[str, int, int], ...]
+#: The properties of a loop over a ``short_range``.
+SHORT_LOOP: LoopHints = (("llvm.loop.interleave.count", 32, 1), ("llvm.loop.vectorize.predicate.enable", 1, 1))
 
 set_machine_form(multiply_add, _of_floats(_library("fmuladd")))
 set_machine_form(add_in_any_order, _of_floats(lambda builder, v: builder.fadd(*v, flags=("reassoc",))))

@@ -172,6 +172,21 @@ def test_positions_in_long_rows(name, last, run):
     np.testing.assert_array_equal(call(name, [x], attrs, run=run), expected)
 
 
+@pytest.mark.optimized  # only LLVM's passes give loops the form of vectors
+@pytest.mark.parametrize("name", ["max", "sum", "argmin"])
+def test_known_and_unknown_lengths_of_short_rows_agree(name):
+    """Rows below, of and above some vectors, with the extreme and NaN in the last elements, which may be masked lanes."""
+    attrs = (ArgReduceAttrs if name == "argmin" else ReduceAttrs)(1)
+    for length in (1, 16, 37, 80, 128):
+        x = data((5, length))
+        x[1, -1], x[2, -1], x[3, 0], x[4] = -9, np.nan, np.nan, 0
+        known, unknown = (call(name, [x], attrs, static, run=compiled) for static in (True, False))
+        expected = {**FOLDS, **POSITIONS}[name](x.astype("float64"), axis=1)
+        np.testing.assert_allclose(known, expected, rtol=1e-6)
+        if name != "sum":  # known lengths may be added in another order
+            np.testing.assert_array_equal(known, unknown, strict=True)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("run", [plain, compiled])
 def test_variance_of_columns(dtype, run):
