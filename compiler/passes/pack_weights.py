@@ -1,10 +1,13 @@
-"""Store constant weights of matrix products in panels, which a product reads without laying them out again.
+"""Store constant weights in the form that a kernel reads: of matrix products in panels, of convolutions transformed.
 
     let %y = nn.dense(%x, W);    ->    let %y = nn.dense_panels(%x, P, units=1000);
+    let %y = nn.conv2d(%x, W);   ->    let %y = nn.winograd_conv2d(%x, W, F);
 
 A weight is packed if its panels have few columns of padding.  float32 and float64; a product in another dtype than its data, or
 with a transposed first matrix, is left unchanged.  Every element of a packed product is one sum in order, rounded once a step:
 the result differs from that of ``nn.dense`` by the rounding of another order.
+
+A convolution whose sizes may choose Winograd's algorithm gets the transformed weight; the weight is kept for other sizes.
 
 Requires: typed A-normal form, constants folded.
 Ensures: the same.  A weight that several products share is packed once.
@@ -12,14 +15,22 @@ Ensures: the same.  A weight that several products share is packed once.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import numpy as np
 
 from ...ops.core.op import Op, get
+from ...ops.core.tensor_types import Tensor, TensorType
+from ...ops.defs.conv import Conv2dAttrs
 from ...ops.defs.nn import DenseAttrs, MatmulAttrs
 from ...ops.defs.weight_forms.dense_panels import DensePanelsAttrs
+from ...ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
+from ...ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
+from ...ops.kernels.conv.by_winograd import PRODUCTS
+from ...ops.native.jit.convolution.winograd_vectors import transform_filters
 from ...ops.native.jit.product_tile import PANEL_BYTES, panel_width
+from ...ops.strategy.choice import choose
+from ...ops.strategy.implementation import OpCall
 from ..ir.anf import inner_chains, rebuild, rebuild_lets
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
@@ -27,6 +38,8 @@ from .weighted_products import constant_like, weight_of
 
 #: Smaller weights stay as they are: they fit the first cache in any order.
 LEAST_ELEMENTS = 4096
+#: ``(weight) -> the weight as a kernel reads it``.
+Form = Callable[[np.ndarray], np.ndarray]
 #: Columns with padding, for each column without.
 MOST_PADDED = 1.5
 
@@ -58,12 +71,24 @@ def in_panels(weight: np.ndarray) -> np.ndarray:
     return panels()
 
 
+def _columns_in_panels(weight: np.ndarray) -> np.ndarray:
+    return in_panels(weight.T)
+
+
+def filters_of(weight: np.ndarray) -> np.ndarray:
+    """The weight ``[O, I, 3, 3]`` transformed for Winograd's algorithm: ``[16, O, I]``."""
+    count = weight.shape[0] * weight.shape[1]
+    filters = np.empty((PRODUCTS, *weight.shape[:2]), weight.dtype)
+    transform_filters(np.ascontiguousarray(weight), 0, filters, 0, count, count)
+    return filters
+
+
 class _Packer:
     """The rewriter of one module."""
 
     def __init__(self, forced: Collection[str]) -> None:
         self.forced = forced
-        self.packed: dict[tuple[int, bool], tuple[np.ndarray, Constant]] = {}  # with the weight, which keeps its id
+        self.packed: dict[tuple[int, Form], tuple[np.ndarray, Constant]] = {}  # with the weight, which keeps its id
 
     def chain(self, chain: Expr) -> Expr:
         bindings, result = let_chain(chain)
@@ -79,16 +104,36 @@ class _Packer:
         if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name in self.forced:
             return None
         attrs, weight = value.attrs, weight_of(value)
+        if weight is not None and type(attrs) is Conv2dAttrs:
+            return self._convolution(value, weight)
         if weight is None or not isinstance(attrs, (DenseAttrs, MatmulAttrs)):
             return None
         by_rows = isinstance(attrs, DenseAttrs) or attrs.transpose_b
         if (isinstance(attrs, MatmulAttrs) and attrs.transpose_a) or not _pays(weight if by_rows else weight.T):
             return None
-        key = (id(weight), by_rows)
-        if key not in self.packed:
-            self.packed[key] = weight, constant_like(in_panels(weight if by_rows else weight.T), value.args[1])
+        form = in_panels if by_rows else _columns_in_panels
         units = weight.shape[0 if by_rows else 1]
-        return replace(value, op=get("nn.dense_panels"), args=(value.args[0], self.packed[key][1]), attrs=DensePanelsAttrs(units))
+        args = value.args[0], self._in_form(value.args[1], weight, form)
+        return replace(value, op=get("nn.dense_panels"), args=args, attrs=DensePanelsAttrs(units))
+
+    def _convolution(self, value: Call, weight: np.ndarray) -> Call | None:
+        """The convolution with a transformed weight, too; None if no size chooses Winograd's algorithm."""
+        shape = (PRODUCTS, *weight.shape[:2])
+        types = (value.args[0].ty, value.args[1].ty, TensorType.of(shape, weight.dtype.name), value.ty)
+        *inputs, output = (Tensor(ty.dtype, ty.shape) for ty in types if isinstance(ty, TensorType))
+        attrs = ConvolutionWithFiltersAttrs(**vars(value.attrs))
+        choice = choose(OpCall(get(WITH_FILTERS), attrs, tuple(inputs), (output,)))
+        if "winograd" not in choice.names:
+            return None
+        args = *value.args, self._in_form(value.args[1], weight, filters_of)
+        return replace(value, op=get(WITH_FILTERS), args=args, attrs=attrs)
+
+    def _in_form(self, atom: Expr, weight: np.ndarray, form: Form) -> Constant:
+        """The constant weight ``atom`` in another form."""
+        key = (id(weight), form)
+        if key not in self.packed:
+            self.packed[key] = weight, constant_like(form(weight), atom)
+        return self.packed[key][1]
 
 
 def _pays(weight: np.ndarray) -> bool:

@@ -63,7 +63,7 @@ def three_axes(numbers: tuple[int, ...], missing: int) -> tuple[int, ...]:
     return (missing,) * (3 - len(numbers)) + numbers
 
 
-def _geometry(attrs: Any, rank: int) -> dict[str, Any]:
+def geometry(attrs: Any, rank: int) -> dict[str, Any]:
     """The attributes as keyword arguments of the body."""
     layouts = data_layouts(rank)
     order = kernel_layouts(rank).index(attrs.kernel_layout)  # the body's numbering of layouts
@@ -134,7 +134,7 @@ def _convolution(rank: int, attrs: type) -> Op:
         attrs=attrs,
         pattern=OpPattern.OPAQUE,
         dtype=product_rule(name),
-        kernels=kernels(rank, lambda attrs: _geometry(attrs, rank)),
+        kernels=kernels(rank, lambda attrs: geometry(attrs, rank)),
         infer_inputs=weight_rule(name, rank, kernel_layouts(rank), lambda attrs, c: (attrs.channels, c // attrs.groups)),
         legalization=legalized(
             lambda dtypes, attrs: _blocked(attrs) or of_integers(dtypes, attrs),

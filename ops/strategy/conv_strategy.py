@@ -2,7 +2,8 @@
 
 ===========  ===================================================================================================
 planes       few output channels per group, channels first: sums of shifted planes, no gathering
-winograd     float32, a window of 3 x 3, channels first, enough channels and positions: Winograd's algorithm
+winograd     float32, a window of 3 x 3, channels first, enough channels and positions: Winograd's algorithm, of a weight that is
+             transformed in the call or before
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
 tiles        channels first: tiles of a matrix product over columns that are packed for each tile
 pointwise    kernel of size 1, stride 1: a matrix product of the data itself
@@ -15,6 +16,7 @@ convolution  on GPUs (``kernels/conv/cuda``)
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...shape_funcs.frozen_dataclass import frozen
@@ -35,8 +37,12 @@ from .matmul_strategy import GEMM, is_one_float
 LEAST_CHANNELS = 4
 #: Number of output channels per group below which ``planes`` pays; with a single tap, little is gathered: LEAST_CHANNELS.
 FEW_CHANNELS = 8
-#: Input and output channels, and positions of a picture of the result, from which ``winograd`` pays.
-LEAST_FILTERED, LEAST_PLACES = 24, 160
+#: Input and output channels, and positions of each result of a batch, from which ``winograd`` pays.
+LEAST_FILTERED, LEAST_PLACES = 24, 81
+#: Positions of all results of a batch from which a transformation of the weight in the call pays.
+LEAST_TRANSFORMED = 160
+#: The most tiles of ``winograd`` for a number of positions, a quotient: tiles at ends of rows and columns have fewer results.
+MOST_TILES = (3, 8)
 #: Columns of the result from which ``shifts`` pays: measured, ``tiles`` is faster at 28, ``shifts`` at 56.
 LEAST_COLUMNS = 48
 #: The most elements of the padded data of a row of the result with which ``shifts`` pays.
@@ -60,7 +66,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             finishes=rank,
             **given,
         ),
-        *((_by_winograd(predicates),) if rank == len("HW") else ()),
+        *((_by_winograd(predicates, bodies.winograd),) if rank == len("HW") else ()),
         Kernel(
             "shifts",
             bodies.shifts,
@@ -109,25 +115,33 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
     )
 
 
-def _by_winograd(predicates: _Convolution) -> Kernel:
+def kernels_with_filters(geometry: Geometry) -> tuple[Kernel, ...]:
+    """The implementations of convolution over two axes whose weight is given twice: as it is, and transformed (``winograd``)."""
+    plain = (replace(kernel, views=("dims", "dims", "skip", "dims")) for kernel in kernels(len("HW"), geometry))
+    transformed = _by_winograd(_Convolution(len("HW"), geometry), bodies.winograd_of_filters)
+    return tuple(transformed if kernel.name == transformed.name else kernel for kernel in plain)
+
+
+def _by_winograd(predicates: _Convolution, body: Callable[..., int]) -> Kernel:
     """Winograd's algorithm, for convolution over two axes."""
+    in_call = body is bodies.winograd
     return Kernel(
         "winograd",
-        bodies.winograd,
+        body,
         takes=predicates.may_use_winograd,
         fits=predicates.has_nine_taps,
-        pays=predicates.has_many_channels,
+        pays=predicates.pays_transformation if in_call else predicates.has_many_channels,
         scratch=(
-            Scratch(length=predicates.filter_elements),
+            *((Scratch(length=predicates.filter_elements),) if in_call else ()),
             Scratch(length=predicates.tile_elements),
             Scratch(length=predicates.tile_sums),
             Scratch(length=predicates.tile_room),
             Scratch("int64", length=1),
         ),
-        blocks=Blocks(predicates.stretches, predicates.multiplications),
+        blocks=Blocks(predicates.stretches if in_call else predicates.bands_of_stretches, predicates.multiplications),
         finishes=predicates.rank,
         attrs=lambda attrs: {"before": predicates.geometry(attrs)["before"]},
-        views=("dims",),
+        views=("dims",) if in_call else ("dims", "skip", "dims"),
     )
 
 
@@ -248,15 +262,21 @@ class _Convolution:
         return tuple(condition(taps, "==", winograd_vectors.WINDOW) for taps in self.weight(call)[2])
 
     def has_many_channels(self, call: OpCall) -> Conditions:
-        """The conditions that products outweigh the transformations of data, results and weight."""
+        """The conditions that products outweigh the transformations of data and results."""
         outputs, inputs, _ = self.weight(call)
         # blocks hold tiles of one picture: a batch of small pictures fills its vectors no better than each
-        places = product(self.sizes(call)[1])
+        places, (tall, pitch), (most, of) = product(self.sizes(call)[1]), self.tiles(call), MOST_TILES
         return (
             condition(inputs, ">=", LEAST_FILTERED),
             condition(outputs, ">=", LEAST_FILTERED),
             condition(places, ">=", LEAST_PLACES),
+            condition(tall * pitch * of, "<=", places * most),
         )
+
+    def pays_transformation(self, call: OpCall) -> Conditions:
+        """The conditions that products outweigh the transformations of data, results and weight."""
+        places = call.outputs[0].shape[0] * product(self.sizes(call)[1])
+        return (*self.has_many_channels(call), condition(places, ">=", LEAST_TRANSFORMED))
 
     def tiles(self, call: OpCall) -> tuple[Dim, Dim]:
         """The number of rows of tiles of ``winograd``, and the tiles from a row to the next."""
@@ -288,6 +308,10 @@ class _Convolution:
         tall, pitch = self.tiles(call)
         blocks: Dim = call.outputs[0].shape[0] * ((tall * pitch + by_winograd.STRETCH - 2) // by_winograd.STRETCH)
         return blocks
+
+    def bands_of_stretches(self, call: OpCall) -> Dim:
+        """The number of blocks of ``winograd`` that have some of the output channels."""
+        return self.stretches(call) * ((self.weight(call)[0] + tiles.FINISHED_ROWS - 1) // tiles.FINISHED_ROWS)
 
     def channel_elements(self, call: OpCall, rows: Dim) -> Dim:
         """The number of elements that ``shifts`` pads for ``rows`` rows of the result and an input channel."""

@@ -13,6 +13,8 @@ from ..symbolic.dim import Dim, Shape, dim, eq, le
 from ..symbolic.registry import Operand, ShapeError, check, register_shape_func
 from .argument_checks import need_rank, same_size
 
+#: Products of a tile of Winograd's algorithm F(2x2, 3x3).
+WINOGRAD_PRODUCTS = 16
 #: Letters of the spatial axes, by their number.
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -105,21 +107,37 @@ def _convolution(rank: int) -> None:
     @register_shape_func(f"nn.conv{rank}d")
     def conv(inputs: tuple[Operand, Operand], attrs: Any) -> Shape:
         """Data and kernel in the layouts of ``attrs``; the result in ``out_layout``, by default the layout of the data."""
-        data, weight = inputs
-        need_rank(data, rank + 2, "the data", 0)
-        need_rank(weight, rank + 2, "the weight", 1)
-        layouts = data_layouts(rank)
-        data_layout = layout_in(attrs.data_layout, layouts, "data_layout")
-        kernel_layout = layout_in(attrs.kernel_layout, kernel_layouts(rank), "kernel_layout")
-        out_layout = layout_in(attrs.out_layout or data_layout, layouts, "out_layout")
-        batch, channels, spatial = in_layout(data.shape, data_layout)
-        out_channels, taken, kernel = in_layout(weight.shape, kernel_layout)
-        out_channels = _channels(channels, out_channels, taken, attrs)
-        if attrs.kernel_size is not None:
-            stated = per_axis(attrs.kernel_size, rank, "kernel_size")
-            message = "kernel_size says {}, the weight has {}"
-            kernel = tuple(same_size(dim(k), own, message, 1) for k, own in zip(stated, kernel, strict=True))
-        return shape_in_layout(batch, out_channels, _window_counts(spatial, kernel, attrs, rank), out_layout)
+        return _convolved(*inputs, attrs, rank)
+
+
+def _convolved(data: Operand, weight: Operand, attrs: Any, rank: int) -> Shape:
+    need_rank(data, rank + 2, "the data", 0)
+    need_rank(weight, rank + 2, "the weight", 1)
+    layouts = data_layouts(rank)
+    data_layout = layout_in(attrs.data_layout, layouts, "data_layout")
+    kernel_layout = layout_in(attrs.kernel_layout, kernel_layouts(rank), "kernel_layout")
+    out_layout = layout_in(attrs.out_layout or data_layout, layouts, "out_layout")
+    batch, channels, spatial = in_layout(data.shape, data_layout)
+    out_channels, taken, kernel = in_layout(weight.shape, kernel_layout)
+    out_channels = _channels(channels, out_channels, taken, attrs)
+    if attrs.kernel_size is not None:
+        stated = per_axis(attrs.kernel_size, rank, "kernel_size")
+        message = "kernel_size says {}, the weight has {}"
+        kernel = tuple(same_size(dim(k), own, message, 1) for k, own in zip(stated, kernel, strict=True))
+    return shape_in_layout(batch, out_channels, _window_counts(spatial, kernel, attrs, rank), out_layout)
+
+
+@register_shape_func("nn.winograd_conv2d")
+def with_filters(inputs: tuple[Operand, Operand, Operand], attrs: Any) -> Shape:
+    """The shape of ``nn.conv2d``; ``filters[16, O, I]`` has the channels of the weight."""
+    data, weight, filters = inputs
+    need_rank(filters, 3, "filters", 2)
+    shape = _convolved(data, weight, attrs, 2)
+    outputs, taken, _ = in_layout(weight.shape, attrs.kernel_layout)
+    wanted = zip(("products", "output channels", "input channels"), (dim(WINOGRAD_PRODUCTS), outputs, taken), strict=True)
+    for axis, (what, size) in enumerate(wanted):
+        same_size(filters.shape[axis], size, f"filters has {{}} {what}, the convolution needs {{}}", 2, axis)
+    return shape
 
 
 def _channels(channels: Dim, out_channels: Dim, taken: Dim, attrs: Any) -> Dim:

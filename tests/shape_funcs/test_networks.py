@@ -172,6 +172,24 @@ def test_convolution(agree: Any, draw: Any) -> None:
 
 
 @case
+def test_convolution_with_filters(agree: Any, draw: Any) -> None:
+    batch, channels, outputs, size = (draw(SIZES) for _ in range(4))
+    filters = (16, outputs, channels)
+    wrong = draw(st.sampled_from([None, None, 0, 1, 2]))
+    given = filters if wrong is None else tuple(n + (axis == wrong) for axis, n in enumerate(filters))
+
+    def oracle() -> Any:
+        if given != filters:
+            raise ValueError
+        return one((batch, outputs, *[places(size, 3, 1, 1, 2)] * 2))
+
+    layouts = {"data_layout": "NCHW", "kernel_layout": "OIHW", "out_layout": ""}
+    sizes = {"strides": 1, "dilation": 1, "padding": 1, "groups": 1, "channels": None, "kernel_size": None}
+    inputs = [f32((batch, channels, size, size)), f32((outputs, channels, 3, 3)), f32(given)]
+    agree("nn.winograd_conv2d", inputs, oracle, **layouts, **sizes)
+
+
+@case
 def test_weight_in_tiles(agree: Any, draw: Any) -> None:
     height, width, inputs, outputs = (draw(SIZES) for _ in range(4))
     rows, columns = draw(st.integers(0, 3)), draw(st.integers(1, 3))

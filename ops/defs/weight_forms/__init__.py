@@ -3,6 +3,6 @@
 Each is a composition of operators on plain weights, or makes the form.
 """
 
-from . import bits, dense_pack, dense_panels, gemm, winograd
+from . import bits, dense_pack, dense_panels, gemm, winograd, winograd_filters
 
-__all__ = ["bits", "dense_pack", "dense_panels", "gemm", "winograd"]
+__all__ = ["bits", "dense_pack", "dense_panels", "gemm", "winograd", "winograd_filters"]

@@ -20,7 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...native.jit.convolution.winograd_vectors import RESULTS, TILE, WINDOW, transform_data, transform_filters, transform_sums
+from ....shape_funcs.defs.conv import WINOGRAD_PRODUCTS
+from ...native.jit.convolution.winograd_vectors import RESULTS, WINDOW, transform_data, transform_filters, transform_sums
 from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, ROW
@@ -28,7 +29,7 @@ from .by_plane import fill_plane
 from .tiles import FINISHED_ROWS
 
 #: The products of a tile, and the elements of a filter.
-PRODUCTS, TAPS = TILE * TILE, WINDOW * WINDOW
+PRODUCTS, TAPS = WINOGRAD_PRODUCTS, WINDOW * WINDOW
 #: Channels that are padded together: a load waits for the stores of different parts of its elements.
 CHANNELS = 8
 #: Tiles of a stretch: those of a group of panels.
@@ -85,31 +86,43 @@ def finish_tiles(
 
 
 @generic
-def convolve_winograd(
-    data: Array, weight: Array, out: Array, filters: Array, panels: Array, sums: Array, room: Array, every: Array,
-    finish: Callable[..., None], argv: int, low: int, high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes,
-    before: Axes,
-) -> None:  # fmt: skip
-    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: stretches of tiles, of each element of the batch.
+def transform_weight(weight: Array, filters: Array, count: int) -> None:
+    """Store the 16 products of each of ``count`` filters: the filters' first, then their second, and so on."""
+    width = PANEL_BYTES // weight.itemsize
+    for n in range(0, count, width):
+        transform_filters(weight, n * TAPS, filters, n, count, min(width, count - n))
 
-    Layout NCHW of data and result, OIHW of the weight.  ``filters``: for the transformed weight; ``panels``: for a stretch of
-    tiles; ``sums``: for the products of some output channels, and their results; ``room``: for padded channels and a vector.
+
+@generic
+def convolve_winograd(
+    data: Array, filters: Array, out: Array, panels: Array, sums: Array, room: Array, every: Array,
+    finish: Callable[..., None], argv: int, low: int, high: int, band: int, sizes: Axes, steps: Axes, out_sizes: Axes,
+    out_steps: Axes, before: Axes,
+) -> None:  # fmt: skip
+    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: stretches of tiles, of each element of the batch, and
+    of these each ``band`` output channels.
+
+    Layout NCHW of data and result.  ``filters``: the transformed weight; ``panels``: for a stretch of tiles; ``sums``: for the
+    products of some output channels, and their results; ``room``: for padded channels and a vector.
     """
     outputs, inputs, width = out_sizes[CHANNEL], sizes[CHANNEL], PANEL_BYTES // out.itemsize
     count_filters, results = outputs * inputs, PRODUCTS * FINISHED_ROWS * STRETCH
-    for n in range(0, count_filters, width):
-        transform_filters(weight, n * TAPS, filters, n, count_filters, min(width, count_filters - n))
     wide, tall = (out_sizes[COLUMN] + 1) // RESULTS, (out_sizes[ROW] + 1) // RESULTS
     pitch = wide + 1
     length = tall * pitch - 1
     stretches = (length + STRETCH - 1) // STRETCH
-    for number in range(low, high):
+    bands, filled = (outputs + band - 1) // band, -1
+    for block in range(low, high):
+        number, top_channel = block // bands, block % bands * band
         b, first = number // stretches, number % stretches * STRETCH
         count, row = min(STRETCH, length - first), first // pitch
         rows, start = (first + count - 1) // pitch + 1 - row, first % pitch
-        fill_panels(data, b * steps[BATCH], panels, room, every, inputs, row, rows, pitch, start, count, sizes, steps, before)
-        for o in range(0, outputs, FINISHED_ROWS):
-            channels = min(FINISHED_ROWS, outputs - o)
+        if number != filled:
+            fill_panels(data, b * steps[BATCH], panels, room, every, inputs, row, rows, pitch, start, count, sizes, steps, before)
+            filled = number
+        bottom = min(top_channel + band, outputs)
+        for o in range(top_channel, bottom, FINISHED_ROWS):
+            channels = min(FINISHED_ROWS, bottom - o)
             for n in range(PRODUCTS):
                 for top in range(0, channels, TILE_ROWS):
                     multiply_panels(

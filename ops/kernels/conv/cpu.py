@@ -22,9 +22,9 @@ from ...native.status import OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
 from .by_plane import convolve_planes
 from .by_shifts import convolve_shifts
-from .by_winograd import convolve_winograd
+from .by_winograd import convolve_winograd, transform_weight
 from .direct import convolve_directly
-from .tiles import convolve_tiles
+from .tiles import FINISHED_ROWS, convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
 
 #: The number of gathered elements per tile, which stays in the cache; but at least LEAST_PLACES positions of the result.
@@ -301,9 +301,26 @@ def winograd(
     sizes, out_sizes, kernel = sizes_of(data_dims, False), sizes_of(out_dims, False), kernel_sizes(weight_dims, OUT_IN_SPACE)
     if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
+        transform_weight(weight, filters, kernel[0] * kernel[1])
         convolve_winograd(
-            data, weight, out, filters, panels, sums, room, every, finish, argv, low, high, sizes, steps, out_sizes, out_steps,
+            data, filters, out, panels, sums, room, every, finish, argv, low, high, kernel[0], sizes, steps, out_sizes, out_steps,
             before,
+        )  # fmt: skip
+    return OK
+
+
+@generic
+def winograd_of_filters(
+    data: Array, data_dims: Axes, filters: Array, filters_dims: Axes, out: Array, out_dims: Axes, low: int, high: int,
+    panels: Array, sums: Array, room: Array, every: Array, finish: Callable[..., None], argv: int, before: Axes,
+) -> int:  # fmt: skip
+    """As ``winograd``, of a transformed weight ``[products, O, I]``; a block has some of the output channels."""
+    sizes, out_sizes = sizes_of(data_dims, False), sizes_of(out_dims, False)
+    if not is_finished(out, (filters_dims[1], filters_dims[2], 1, 1, 1), out_sizes, finish, argv):
+        steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, False)
+        convolve_winograd(
+            data, filters, out, panels, sums, room, every, finish, argv, low, high, FINISHED_ROWS, sizes, steps, out_sizes,
+            out_steps, before,
         )  # fmt: skip
     return OK
 

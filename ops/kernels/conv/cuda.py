@@ -149,7 +149,7 @@ _TILED = Template("""
 class _Convolution:
     def __init__(self, call: OpaqueCall, given: dict[str, Any]) -> None:
         self.assembly, self.given = Assembly(), given
-        (self.data, self.weight), (self.out,) = call.inputs, call.results
+        (self.data, self.weight, *_), (self.out,) = call.inputs, call.results
         self.layout, self.data_last, self.out_last = given["layouts"]
         self.outputs, self.inputs, *self.window = _kernel_sizes(self.weight.shape, self.layout)
         self.sizes, self.out_sizes = sizes_of(self.data.shape, self.data_last), sizes_of(self.out.shape, self.out_last)

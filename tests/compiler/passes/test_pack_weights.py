@@ -92,3 +92,50 @@ def test_a_weight_of_several_products_is_packed_once() -> None:
 def test_rows_of_panels_are_cache_lines(units: int) -> None:
     exe = relay.compile(module("nn.dense(%x, %w)", np.ones((units, 120), "float32")))
     assert [c.ctypes.data % 64 for c in exe.constants if c.ndim == 3] == [0]
+
+
+# ---- convolutions ----------------------------------------------------------------------------------------------------
+
+WINDOWS = RNG.standard_normal((26, 24, 3, 3)).astype("float32")
+
+
+@pytest.mark.parametrize("target", [d for d in DEVICES if d != "cuda"])
+def test_a_convolution_with_filters_is_the_convolution(target: str) -> None:
+    """Bit for bit of the implementation that the sizes choose, for known sizes and unknown ones."""
+    body = "nn.relu(nn.conv2d(%x, %w, padding=1))"
+    unknown = relay.compile(module(body, WINDOWS, "(?n, 24, ?h, ?w)"), target=target)
+    assert {packed.group.nodes[0].op for packed in unknown.packed} == {"nn.winograd_conv2d"}
+    machine = relay.VirtualMachine(unknown)
+    for shape, implementation in [((4, 24, 7, 7), "tiles"), ((0, 24, 1, 9), "tiles"), ((1, 24, 14, 14), "winograd")]:
+        x = RNG.standard_normal(shape).astype("float32")
+        sizes = str(shape)
+        result = machine.run(x).numpy()
+        for text, given in ((sizes, {}), ("(?n, 24, ?h, ?w)", {"impl.nn.conv2d": implementation})):
+            other = relay.VirtualMachine(relay.compile(module(body, WINDOWS, text), target=target, **given))
+            np.testing.assert_array_equal(result, other.run(x).numpy())
+
+
+@pytest.mark.parametrize(
+    ("attrs", "weight", "data"),
+    [
+        ("padding=1", WINDOWS[:, :20].copy(), "(?n, 20, ?h, ?w)"),  # few channels
+        ("padding=1, strides=2", WINDOWS, "(?n, 24, ?h, ?w)"),
+        ("padding=1", WINDOWS[:, :, :, :2].copy(), "(?n, 24, ?h, ?w)"),
+        ("padding=1", WINDOWS.astype("float64"), "(?n, 24, ?h, ?w)"),
+        ("padding=1", WINDOWS, "(?n, 24, 7, 7)"),  # few positions
+    ],
+    ids=["channels", "strides", "window", "double", "positions"],
+)
+def test_other_convolutions_stay(attrs: str, weight: np.ndarray, data: str) -> None:
+    assert operators(module(f"nn.conv2d(%x, %w, {attrs})", weight, data)) == ["nn.conv2d"]
+
+
+def test_filters_are_stored_once_and_need_no_workspace() -> None:
+    body = "(nn.conv2d(%x, %w, padding=1), nn.conv2d(tanh(%x), %w, padding=1))"
+    mod = module(body, WINDOWS, "(?n, 24, ?h, ?w)")
+    packed: Any = pack_weights(typed(mod))
+    calls = [v for v in values(packed["main"].body) if isinstance(v, Call) and v.op.name == "nn.winograd_conv2d"]
+    assert len(calls) == 2 and calls[0].args[2] is calls[1].args[2]
+    assert pack_weights(packed)["main"].body is packed["main"].body
+    assert operators(mod, ("nn.conv2d",)) == ["nn.conv2d", "tanh", "nn.conv2d"]
+    assert sorted(c.shape for c in relay.compile(mod).constants if c.ndim > 2) == [(16, 26, 24), (26, 24, 3, 3)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from relayvm.compiler.passes.pack_weights import filters_of
 from relayvm.ops.defs.weight_forms.winograd_matrices import Matrix, winograd
 from relayvm.ops.native.jit.product_tile import panel_width
 
@@ -136,6 +137,15 @@ def from_transformed(data: np.ndarray, weight: np.ndarray, tile: int, kernel: tu
         place = tuple(slice(b, b + n) for b, n in zip(begins, found.shape[2:], strict=True))
         out[(slice(None), slice(None), *place)] = found
     return out[(slice(None), slice(None), *(slice(n) for n in sizes))]
+
+
+@recipe("nn.winograd_conv2d", by_width=True)
+def conv_with_filters(d: Draw, name: str) -> Call:
+    batch, channels = batch_and_channels(d)
+    data, weight = d.array((batch, channels, *spatial(d, 2)), low=-1, high=1), d.array((5, channels, 3, 3), low=-1, high=1)
+    attrs: dict[str, Any] = {"strides": d.pick(1, 2), "padding": d.pick(0, 1, (1, 0, 2, 1))}
+    given = [data, weight, filters_of(weight)]
+    return call(given, lambda: convolution(data, weight, attrs), tolerance=20, **attrs)
 
 
 _WEIGHTS = [f"nn.contrib_conv{rank}d_winograd_weight_transform" for rank in (2, 3)]

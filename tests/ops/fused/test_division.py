@@ -8,6 +8,7 @@ from hypothesis import given as examples
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from relayvm.compiler.passes.pack_weights import filters_of
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.op import REGISTRY
 from relayvm.ops.core.tensor_types import Tensor
@@ -138,6 +139,10 @@ def regions(n: int) -> np.ndarray:
 
 DATA = np.random.default_rng(0).standard_normal((2, 3, 13, 11)).astype("float32")
 HUNDRED_ROWS = np.linspace(-2, 1, 100 * 3, dtype="float32").reshape(100, 3)
+IMAGES_AND_WEIGHT = [
+    np.sin(np.arange(2400, dtype="float32")).reshape(2, 3, 20, 20),
+    np.cos(np.arange(810, dtype="float32")).reshape(30, 3, 3, 3),
+]
 SPLIT = {
     "nn.softmax": ([DATA], {"axis": 1}),
     "nn.log_softmax": ([DATA], {"axis": -1}),
@@ -168,6 +173,11 @@ SPLIT = {
         [DATA[:, :2], np.sin(np.arange(400, dtype="float32")).reshape(200, 1, 1, 2)],
         {"padding": 1, "groups": 2, "strides": (1, 2)},
     ),
+    # two images, two stretches of tiles, two bands of output channels
+    "nn.winograd_conv2d": (
+        [*IMAGES_AND_WEIGHT, filters_of(IMAGES_AND_WEIGHT[1])],
+        {"padding": 1, "implementation": "winograd"},
+    ),
     "nn.conv3d": ([DATA[None], np.cos(np.arange(4 * 2 * 8, dtype="float32")).reshape(4, 2, 2, 2, 2)], {}),
     "nn.batch_attention": ([HUNDRED_ROWS.reshape(1, 50, 2, 3)] * 3, {"implementation": "tiles"}),
     "nn.sparse_dense": (
@@ -181,7 +191,7 @@ SPLIT = {
 IMPLEMENTATIONS = {
     "two images, two stretches of tiles": (
         "nn.conv2d",
-        [np.sin(np.arange(2400, dtype="float32")).reshape(2, 3, 20, 20), np.cos(np.arange(270, dtype="f4")).reshape(10, 3, 3, 3)],
+        IMAGES_AND_WEIGHT,
         {"padding": 1, "implementation": "winograd"},
     ),
     "two groups, bands of rows, two parts of the channels": (

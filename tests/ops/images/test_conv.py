@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from relayvm.compiler.passes.pack_weights import filters_of
 from relayvm.ops.core.op import TypeRelError, get
 from relayvm.ops.core.tensor_types import TensorType
 from relayvm.ops.core.type_relation import relate
@@ -195,6 +196,9 @@ def test_winograd_as_plain_python(drawn: st.DataObject) -> None:
     np.testing.assert_allclose(
         ran.outputs[0], convolution(data, weight, {"padding": padding}), rtol=0, atol=winograd_bound(data, weight)
     )
+    with_filters = [data, weight, filters_of(weight)]
+    transformed = run("nn.winograd_conv2d", with_filters, implementation="winograd", padding=padding)
+    np.testing.assert_array_equal(transformed.outputs[0], ran.outputs[0])
 
 
 @pytest.mark.parametrize("jit", [False, True])
@@ -206,6 +210,9 @@ def test_winograd_in_several_stretches(jit: bool) -> None:
         expected = convolution(data, weight, {"padding": 1})
         (result,), *_ = run("nn.conv2d", [data, weight], jit=jit, implementation="winograd", padding=1)
         np.testing.assert_allclose(result, expected, rtol=0, atol=winograd_bound(data, weight))
+        with_filters = [data, weight, filters_of(weight)]
+        (transformed,), *_ = run("nn.winograd_conv2d", with_filters, jit=jit, implementation="winograd", padding=1)
+        np.testing.assert_array_equal(transformed, result)
         if jit:  # the order of the sums, not only their bound
             (plain,), *_ = run("nn.conv2d", [data, weight], implementation="tiles", jit=True, padding=1)
             assert np.sqrt(np.mean((result - expected) ** 2)) < 3 * np.sqrt(np.mean((plain - expected) ** 2))

@@ -212,6 +212,10 @@ def unknown_call(name: str, dtype: str, device: str, **attrs: Any) -> OpCall:
     if name == "nn.dense_panels":
         params = [Tensor(dtype, (N, M)), Tensor(dtype, (sym("panels"), M, sym("width")))]
         return build_group(params, (), (Node(name, op.attrs(units=70, **attrs), (0, 1), ()),), ()).call_on(device)
+    if name == "nn.winograd_conv2d":
+        params = [Tensor(dtype, (N, dim(4), sym("h"), sym("w"))), Tensor(dtype, (dim(6), dim(4), dim(1), dim(1)))]
+        params.append(Tensor(dtype, (dim(16), dim(6), dim(4))))
+        return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
     if name == "nn.batch_attention":
         params = [Tensor(dtype, (sym("b"), rows, sym("h"), sym("d"))) for rows in (N, M, M)]
         return build_group(params, (), (Node(name, op.attrs(**attrs), (0, 1, 2), ()),), ()).call_on(device)
