@@ -99,7 +99,9 @@ def calls(name: str) -> Iterator[tuple[list[np.ndarray], dict[str, Any]]]:
             rows = [np.empty((7, 2), np.int64), np.empty(7, numpy_dtype(dtype)), np.empty(2, np.int64)]
             yield [*rows, array(0, dtype)], {"static": True}
     elif name == "nn.winograd_conv2d":
-        yield from (([array(4, dtype), array(4, dtype), array(3, dtype)], {"groups": 1 + n % 2}) for n, dtype in enumerate(FLOATS))
+        yield from (
+            ([array(4, dtype), array(4, dtype), array(3, dtype)], {"groups": 1 + n % 2}) for n, dtype in enumerate(FLOATS)
+        )
     elif name == "nn.dense_panels":
         yield from (([array(2, dtype), array(3, dtype)], {"units": 23}) for dtype in FLOATS)
     elif name == "nn.sparse_dense":
