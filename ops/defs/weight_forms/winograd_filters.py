@@ -23,7 +23,7 @@ class ConvolutionWithFiltersAttrs(Conv2dAttrs):
     """As Conv2dAttrs."""
 
 
-def _rule(dtypes: tuple[Any, ...], attrs: ConvolutionWithFiltersAttrs) -> str:
+def _rule(dtypes: tuple[Any, ...], attrs: ConvolutionWithFiltersAttrs) -> str | tuple[str, ...]:
     require_same(NAME, dtypes, (0, 1, 2), ("data", "weight", "filters"))
     return product_rule(NAME, integers=())(dtypes, attrs)
 
