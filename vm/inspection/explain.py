@@ -21,11 +21,14 @@ from ..diagnostics import codes
 from ..diagnostics.source import InputError, Span
 from ..report.tables import align
 from ..runtime.trace_events import DTOH, HTOD
+from .constant_uses import ConstantUse, constants_of
 from .storage import FunctionMemory, InPlaceResult, StorageUse, memory_of
 from .transfers import ARGUMENT, CONSTANT, RESULT, Transfer, reachable, registration, transfers
 
 #: Version of the JSON form.
 SCHEMA = 1
+#: The bytes from which the text lists a constant.
+LISTED_BYTES = 4096
 
 
 @frozen
@@ -47,8 +50,9 @@ class Explanation:
     """Result of ``Executable.explain``; ``str`` gives the text for people.
 
     ``transfers``: all possible transfers between host and device.  ``calls``: all kernel launches.  ``memory``: the storages of
-    each function that allocates, with their contents.  ``sizes``: the known sizes of the entry's parameters, by name.
-    ``host_fields``: the constructors with tensors on the host in a program for another device (``Cons of List[float32]``).
+    each function that allocates, with their contents.  ``constants``: the constants that the code loads.  ``sizes``: the known
+    sizes of the entry's parameters, by name.  ``host_fields``: the constructors with tensors on the host in a program for
+    another device (``Cons of List[float32]``).
     """
 
     entry: str
@@ -59,6 +63,7 @@ class Explanation:
     memory: tuple[FunctionMemory, ...]
     sizes: Mapping[str, int]
     host_fields: tuple[str, ...] = ()
+    constants: tuple[ConstantUse, ...] = ()
 
     @property
     def edges(self) -> tuple[Transfer, ...]:
@@ -85,7 +90,8 @@ class Explanation:
 
     def __str__(self) -> str:
         copies = (_transfer_text(self, i, e) for i, e in enumerate(self.transfers, 1))
-        return "\n\n".join([_title(self), *copies, _calls_text(self), *(_memory_text(self, m) for m in self.memory)])
+        memory = (_memory_text(self, m) for m in self.memory)
+        return "\n\n".join([_title(self), *copies, _calls_text(self), *memory, *_constants_text(self.constants)])
 
     def as_data(self) -> dict[str, Any]:
         """The explanation as plain data, as in the JSON form."""
@@ -100,6 +106,7 @@ class Explanation:
             "on_host": [_call_data(c) for c in self.on_host],
             "host_fields": list(self.host_fields),
             "memory": [_memory_data(self, m) for m in self.memory],
+            "constants": [_constant_data(c) for c in self.constants],
         }
 
     def to_json(self) -> str:
@@ -140,7 +147,8 @@ def explain(
     )
     memory = tuple(found for f in functions if (found := memory_of(exe, f)).storages)
     fields = tuple(f"{constructor} of {name}" if constructor else name for name, constructor in sorted(exe.host_fields))
-    return Explanation(entry, exe.target, dict(exe.config), transfers(exe, entry), calls, memory, sizes, fields)
+    constants = constants_of(exe, functions)
+    return Explanation(entry, exe.target, dict(exe.config), transfers(exe, entry), calls, memory, sizes, fields, constants)
 
 
 def _call(exe: ExecutableData, f: VMFunction, pc: int, packed: PackedFunc) -> KernelCall:
@@ -309,6 +317,16 @@ def _memory_text(e: Explanation, m: FunctionMemory) -> str:
     return "\n".join([f"memory of @{m.function}: {counts}; bytes: {total}", table, *over])
 
 
+def _constants_text(constants: Sequence[ConstantUse]) -> list[str]:
+    """The table of the large constants, after the bytes of all; nothing without large constants."""
+    large = [c for c in constants if c.nbytes >= LISTED_BYTES]
+    if not large:
+        return []
+    heading = f"constants: {len(constants)}; bytes: {sum(c.nbytes for c in constants)}; of at least {LISTED_BYTES} bytes:"
+    rows = [(str(c.nbytes), f"const[{c.number}]", str(c.type), ", ".join(c.kernels)) for c in large]
+    return ["\n".join([heading, align([("Bytes", "Constant", "Type", "Read by"), *rows], left=(1, 2, 3))])]
+
+
 def _held_text(s: StorageUse) -> str:
     text = f"an arena of {len(s.values)} values" if s.arena else ", then ".join(map(_value, s.values))
     text += f", with {', '.join(map(_value, s.parts))} in it" * bool(s.parts)
@@ -399,6 +417,16 @@ def _storage_data(e: Explanation, m: FunctionMemory, s: StorageUse) -> dict[str,
         "why": s.why or None,
         "released": s.released,
         "source": _span_data(s.span),
+    }
+
+
+def _constant_data(c: ConstantUse) -> dict[str, Any]:
+    return {
+        "number": c.number,
+        "dtype": c.type.dtype,
+        "shape": [size_text(d) for d in c.type.shape],
+        "bytes": c.nbytes,
+        "kernels": list(c.kernels),
     }
 
 

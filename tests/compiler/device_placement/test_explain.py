@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import relayvm as relay
 from relayvm.compiler.commands.inputs import make_inputs
 from relayvm.compiler.commands.load_program import function_of
 from relayvm.compiler.compile import compile
@@ -398,3 +399,23 @@ def test_the_json_is_versioned_and_whole() -> None:
     assert data == explained.as_data()
     assert data["schema"] == 1 and data["device"] == "sim" and len(data["copies"]) == len(explained.transfers)
     assert {op for c in data["calls"] for op in c["ops"]} == {"exp", "dyn.strided_slice"}
+
+
+def test_large_constants_with_their_kernels() -> None:
+    """Each once, with its bytes; small ones are in the sum only."""
+    text = "def @main(%x: Tensor[(?n, 64), float32], %w: Tensor[(96, 64), float32], %c: Tensor[(96), float32]) {{ {} }}\n"
+    mod = parse(HEADER + text.format("(nn.dense(tanh(%x), %w) + %c, nn.dense(exp(%x), %w))"))
+    main = mod["main"]
+    weights = {p: relay.const(np.ones([int(str(d)) for d in p.annotation.shape], "float32")) for p in main.params[1:]}
+    for target in [d for d in DEVICES if d != "cuda"]:
+        exe = compile(relay.IRModule.from_expr(relay.bind(relay.Function(main.params[:1], main.body), weights)), target)
+        explained = exe.explain()
+        assert str(explained).endswith(
+            "constants: 2; bytes: 24960; of at least 4096 bytes:\n"
+            "Bytes  Constant  Type                          Read by\n"
+            "24576  const[0]  Tensor[(6, 64, 16), float32]  nn_dense_panels"
+        )
+        assert [(c["bytes"], c["kernels"]) for c in explained.as_data()["constants"]] == [
+            (24576, ["nn_dense_panels"]),
+            (384, ["add"]),
+        ]
