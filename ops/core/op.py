@@ -84,6 +84,7 @@ class Op:
     Exactly one of ``compute`` (fusable), ``kernels`` (OPAQUE; see ``ops.strategy.implementation``) and ``expand`` (COMPOSITE; see
     ``ops.core.composite.composite``) is set; RESHAPE operators have none of the three.
     ``legalization``: the calls among those of ``dtype`` that are expanded before a kernel computes them.
+    ``plain``: an operator with the same implementations, whose inputs and attributes this operator has, before other inputs.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Op:
     static: StaticRule | None = None  # dyn.* only
     infer_inputs: InputRule | None = None  # of operators with weights
     stateful: bool = False
+    plain: Op | None = None  # its tuning records hold for this operator, too
     effect: Effect = NO_EFFECT  # MACHINE only
 
     def __post_init__(self) -> None:
@@ -120,6 +122,7 @@ class Op:
         else:
             need(self.compute and not self.kernels, "a fusable operator has a compute and no kernels")
         names = [k.name for k in self.kernels]
+        need(self.plain is None or self.plain.implementations == self.implementations, "has other implementations than ``plain``")
         need(len(set(names)) == len(names), f"two of its implementations have one name: {', '.join(names)}")
         if self.pattern is OpPattern.MACHINE:
             need(len(self.effect.roles) in (0, len(self.inputs)), "has a role too many or too few")

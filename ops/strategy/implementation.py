@@ -41,6 +41,14 @@ class Operator(Protocol):
         """The kernels in declared order."""
 
     @property
+    def plain(self) -> Operator | None:
+        """An operator with the same implementations, on the first of the inputs; its tuning records hold, too."""
+
+    @property
+    def attrs(self) -> type:
+        """The type of the attributes."""
+
+    @property
     def implementations(self) -> tuple[str, ...]:
         """The names of the implementations in declared order."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from ...shape_funcs.frozen_dataclass import frozen
@@ -133,6 +134,14 @@ def libraries_of(call: OpCall) -> set[str]:
     return {name for kernel in call.op.kernels_on(call.device) for name in kernel.libraries.values()}
 
 
+def plain_call(call: OpCall) -> OpCall | None:
+    """The call of the ``plain`` operator of a call's operator; None if there is none."""
+    plain = call.op.plain
+    if plain is None:
+        return None
+    return replace(call, op=plain, attrs=plain.attrs(**vars(call.attrs)), inputs=call.inputs[: len(plain.inputs)])
+
+
 def key_of(call: OpCall, bucket: Bucket, machine: Mapping[str, str]) -> CacheKey:
     """The fingerprint of a call in a bucket on a ``machine`` (its properties by name)."""
     about = {
@@ -192,12 +201,16 @@ class Preferences:
     def preferred(self, call: OpCall, machine: Mapping[str, str]) -> Versions:
         """The implementations that override the default choice, with their conditions on sizes.
 
-        Warns, once per process, of a call whose bucket was not measured while records of its operator exist.
+        Records of the ``plain`` operator hold where the call's own operator was not measured.  Warns, once per process, of a call
+        whose bucket was not measured while records of its operator exist.
         """
-        shapes = static_shapes(call)
+        shapes, plain = static_shapes(call), plain_call(call)
         if shapes is None:
-            return _versions(call, self._of(call, machine))
+            found = self._of(call, machine)
+            return _versions(call, found) if plain is None else _versions(plain, self._with_plain(found, plain, machine))
         finding = self.finding(call, bucket_of(shapes), machine)
+        if finding is None and plain is not None:
+            finding = self.finding(plain, bucket_of(shapes[: len(plain.inputs)]), machine)
         if finding is None:
             self._warn(call, key_of(call, bucket_of(shapes), machine))
         return () if finding is None or finding.chosen == finding.untuned else ((finding.chosen, ()),)
@@ -209,6 +222,13 @@ class Preferences:
 
     def _of(self, call: OpCall, machine: Mapping[str, str]) -> list[tuple[Bucket, Finding]]:
         return self._by_call.get(_without_bucket(key_of(call, (), machine)).id, [])
+
+    def _with_plain(
+        self, found: Sequence[tuple[Bucket, Finding]], plain: OpCall, machine: Mapping[str, str]
+    ) -> list[tuple[Bucket, Finding]]:
+        """The findings by the buckets of the inputs of ``plain``; those of ``plain`` in buckets without another."""
+        own = {bucket[: len(plain.inputs)]: finding for bucket, finding in found}
+        return list((dict(self._of(plain, machine)) | own).items())
 
     def _warn(self, call: OpCall, wanted: CacheKey) -> None:
         of_op = [r.key for r in self._known.values() if dict(r.key.fields).get("operator") == call.op.name]

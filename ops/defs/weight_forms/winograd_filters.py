@@ -11,7 +11,7 @@ from typing import Any
 from ....shape_funcs.defs.conv import SPATIAL
 from ....shape_funcs.frozen_dataclass import frozen
 from ...core.dtype_rules import require_same
-from ...core.op import Op, OpPattern
+from ...core.op import Op, OpPattern, get
 from ...strategy.conv_strategy import kernels_with_filters
 from ..conv import Conv2dAttrs, geometry, product_rule
 
@@ -37,4 +37,5 @@ Op(
     pattern=OpPattern.OPAQUE,
     dtype=_rule,
     kernels=kernels_with_filters(lambda attrs: geometry(attrs, len(SPATIAL[2]))),
+    plain=get("nn.conv2d"),
 )

@@ -43,10 +43,10 @@ def call_of(*shape: Any, dtype: str = "float32", steps: int = 50) -> OpCall:
     return OpCall(get(op.NAME), op.TwoWaysAttrs(steps), (tensor,), (tensor,))
 
 
-def record(call: OpCall, ns: dict[str, Quartiles], machine: dict[str, str] = MACHINE) -> Record:
+def record(call: OpCall, ns: dict[str, Quartiles], machine: dict[str, str] = MACHINE, untuned: str = op.SLOW) -> Record:
     shapes = static_shapes(call)
     assert shapes is not None
-    return Record(key_of(call, bucket_of(shapes), machine), Finding.of(ns, op.SLOW).to_json())
+    return Record(key_of(call, bucket_of(shapes), machine), Finding.of(ns, untuned).to_json())
 
 
 def preferences(*found: Record) -> Preferences:
@@ -175,3 +175,32 @@ def test_records_that_make_no_sense_are_not_used() -> None:
     assert not preferences(Record(good.key, {"ns": {}}))
     removed = Finding.of({"gone": Quartiles(1, 1, 1), op.SLOW: Quartiles(9, 9, 9)}, op.SLOW)
     assert chosen(preferences(Record(good.key, removed.to_json())), call_of(100)) == op.SLOW, "an implementation that is gone"
+
+
+def convolution(name: str, rows: Any) -> OpCall:
+    """A call of ``nn.conv2d``, or of the operator with a transformed weight."""
+    shapes = [(1, 32, rows, 40), (32, 32, 3, 3), (16, 32, 32)][: len(get(name).inputs)]
+    *inputs, output = (
+        Tensor("float32", tuple(sym(d) if isinstance(d, str) else dim(d) for d in shape)) for shape in (*shapes, shapes[0])
+    )
+    return OpCall(get(name), get(name).attrs(padding=(1, 1, 1, 1)), tuple(inputs), (output,))
+
+
+def test_records_of_a_convolution_hold_for_a_transformed_weight() -> None:
+    """Unless its own operator was measured; they say nothing about other sizes."""
+    faster = {"winograd": Quartiles(90, 100, 110), "shifts": Quartiles(40, 50, 60)}
+
+    def measured_at(name: str, rows: int, ns: dict[str, Quartiles] = faster) -> Record:
+        return record(convolution(name, rows), ns, untuned="winograd")
+
+    def names(found: Preferences, rows: Any) -> str:
+        return chosen(found, convolution("nn.winograd_conv2d", rows))
+
+    plain = preferences(measured_at("nn.conv2d", 40))
+    assert names(plain, 64) == names(plain, 40) == "shifts"
+    assert names(plain, "h").startswith("shifts if h > 32 and h <= 64 else winograd if ")
+    slower = {"winograd": faster["shifts"], "shifts": faster["winograd"]}
+    own = preferences(measured_at("nn.conv2d", 40), measured_at("nn.winograd_conv2d", 40, slower))
+    assert names(own, 40) == "winograd" and names(own, "h").startswith("winograd if ")
+    with pytest.warns(CacheWarning, match=r"a call of nn.winograd_conv2d was not tuned"):
+        assert names(own, 100) == "winograd"
