@@ -87,12 +87,30 @@ def by_merging(
 
 
 @generic
+def are_in_order(keys: Array, n: int, is_ascend: bool) -> bool:
+    """Whether the first ``n`` keys are sorted."""
+    for i in range(1, n):
+        if comes_before(keys[i], keys[i - 1], is_ascend):
+            return False
+    return True
+
+
+@generic
+def by_digits(
+    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
+) -> None:
+    """``sort_by_digits``, unless the keys are sorted, as the scores of chosen boxes often are."""
+    if not are_in_order(keys, n, is_ascend):
+        sort_by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)
+
+
+@generic
 def sort_positions(
     keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
 ) -> None:
     """Sort the first ``n`` positions in ``order`` by their keys, stably; the keys are lost."""
     if DIGITS_FROM <= n <= DIGITS_TO:
-        sort_by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)
+        by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)
     else:
         merge_sort(keys, order, spare_keys, spare_order, n, is_ascend)
 
@@ -144,7 +162,7 @@ def sort_by_radix(
     data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, is_ascend: bool
 ) -> int:
     """``sort`` by radix sort."""
-    return sort(sort_by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
+    return sort(by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
 
 
 @generic
@@ -160,7 +178,7 @@ def argsort_by_radix(
     data: Array, out: Array, keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, is_ascend: bool
 ) -> int:
     """``argsort`` by radix sort."""
-    return argsort(sort_by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
+    return argsort(by_digits, data, out, keys, order, spare_keys, spare_order, counters, is_ascend)
 
 
 @generic

@@ -119,9 +119,14 @@ def test_every_element_is_better_than_those_before() -> None:
 
 
 def test_sorted_and_reversed_input_of_odd_length() -> None:
-    for data in (np.arange(1001), np.arange(1001)[::-1].copy(), np.zeros(1001, np.int64)):
-        np.testing.assert_array_equal(run("sort", [data]).outputs[0], np.sort(data))
-        np.testing.assert_array_equal(run("topk", [data], k=7).outputs[1], order(data, 0, False)[:7])
+    up = np.arange(1001.0)
+    end_in_nan, last_moves = np.append(up, [np.nan, np.nan]), np.append(up, 999.5)
+    for data in (up, up[::-1].copy(), np.zeros(1001), end_in_nan, end_in_nan[::-1].copy(), last_moves):
+        for is_ascend in (True, False):
+            expected = order(data, 0, is_ascend)
+            np.testing.assert_array_equal(run("sort", [data], is_ascend=is_ascend).outputs[0], data[expected])
+            np.testing.assert_array_equal(run("argsort", [data], is_ascend=is_ascend).outputs[0], expected)
+            np.testing.assert_array_equal(run("topk", [data], k=7, is_ascend=is_ascend).outputs[1], expected[:7])
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
