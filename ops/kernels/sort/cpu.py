@@ -89,16 +89,14 @@ def by_merging(
 @generic
 def are_in_order(keys: Array, n: int, is_ascend: bool) -> bool:
     """Whether the first ``n`` keys are sorted."""
-    for i in range(1, n):
-        if comes_before(keys[i], keys[i - 1], is_ascend):
-            return False
-    return True
+    i = 1
+    while i < n and not comes_before(keys[i], keys[i - 1], is_ascend):
+        i += 1
+    return i >= n
 
 
 @generic
-def by_digits(
-    keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool
-) -> None:
+def by_digits(keys: Array, order: Array, spare_keys: Array, spare_order: Array, counters: Array, n: int, is_ascend: bool) -> None:
     """``sort_by_digits``, unless the keys are sorted, as the scores of chosen boxes often are."""
     if not are_in_order(keys, n, is_ascend):
         sort_by_digits(keys, order, spare_keys, spare_order, counters, n, is_ascend)

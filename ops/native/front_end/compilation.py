@@ -40,6 +40,11 @@ class Compilation:
         self._recursive: set[_Key] = set()
         self._count = 0
 
+    def use_offset_table(self) -> None:
+        """Let functions of libraries that LLVM calls by itself (such as memcpy) be called through the global offset table."""
+        number, override = ir.IntType(32), 7
+        self.module.add_named_metadata("llvm.module.flags", [number(override), "RtLibUseGOT", number(1)])
+
     def entry(self, function: Callable[..., Any], signature: str, symbol: str) -> None:
         """Emit ``function`` as ``symbol``, with a C signature such as ``"int32(int64, int64)"``."""
         match = _SIGNATURE.fullmatch(signature)

@@ -12,7 +12,7 @@ import functools
 import struct
 from typing import Any
 
-from .native_compiler import ObjectCode
+from .native_compiler import ObjectCode, has_near_constants
 
 
 class LinkError(Exception):
@@ -69,7 +69,8 @@ def load(object_code: ObjectCode) -> int:
     target = _target()
     if object_code.code[:4] == b"\x7fELF":
         _resolve(undefined_symbols(object_code.code))
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+    # the memory of a near object is reserved at once, else its parts might be more than 2 GiB apart
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target, use_lmm=has_near_constants() or None)
     engine.add_object_file(llvm.ObjectFileRef.from_data(object_code.code))
     engine.finalize_object()
     address: int = engine.get_function_address(object_code.symbol)

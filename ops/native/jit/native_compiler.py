@@ -6,6 +6,7 @@ import dis
 import functools
 import hashlib
 import os
+import platform
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -168,7 +169,9 @@ def _optimize(module: Any, symbol: str, target_machine: Any, speed_level: int) -
     import llvmlite.binding as llvm
 
     for function in module.functions:
-        if not function.is_declaration and function.name != symbol:
+        if function.is_declaration:
+            function.add_function_attribute("nonlazybind")  # see _NEAR
+        elif function.name != symbol:
             function.linkage = "internal"
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=speed_level)
@@ -176,6 +179,17 @@ def _optimize(module: Any, symbol: str, target_machine: Any, speed_level: int) -
     builder = llvm.create_pass_builder(target_machine, tuning)
     builder.getModulePassManager().run(module, builder)
     return module
+
+
+#: Constants are at most 2 GiB from the code, so that an instruction reads a constant as an operand of its own.  The code model
+#: of compilers in a process loads the address of each constant first, in loops too that have more constants than registers.
+#: Functions outside are called through a table of addresses beside the code: stubs of another kind find no memory there.
+_NEAR = {"codemodel": "small", "reloc": "pic"}
+
+
+def has_near_constants() -> bool:
+    """Whether code is compiled and linked with its constants near."""
+    return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
 @functools.cache
@@ -187,9 +201,8 @@ def _target_machine(code_level: int) -> Any:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=code_level,
-        codemodel="jitdefault", jit=True,
-        reloc="static" if target.name.startswith("x86") else "default",
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=code_level, jit=True,
+        **(_NEAR if has_near_constants() else {"codemodel": "jitdefault", "reloc": "default"}),
     )  # fmt: skip
 
 
@@ -206,6 +219,8 @@ def compile_object(function: Callable[..., Any], signature: str, levels: Levels 
     machine = _target_machine(levels.code)
     compilation = Compilation(llvm.get_default_triple(), str(machine.target_data))
     compilation.entry(function, signature, _ENTRY)
+    if has_near_constants():
+        compilation.use_offset_table()
     module = llvm.parse_assembly(str(compilation.module))
     for code in compilation.bitcode:
         module.link_in(llvm.parse_bitcode(code))
