@@ -1,7 +1,8 @@
-"""Host cost of a launch on a GPU, without the driver: the machine runs on a driver whose functions do nothing.
+"""Host cost of an operator on a GPU, without the driver: the machine runs on a driver and libraries whose functions do nothing.
 
-200 operators, not fused, each with its allocation; launched one by one, and compared and replayed as a graph.  Needs g++,
-no GPU.  The driver's own time comes on top: `make gpu` measures both together.
+200 operators, not fused, each with its allocation; launched one by one, and compared and replayed as a graph.  Besides elementwise
+operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products.  All take turns.
+Needs g++, no GPU.  The driver's own time comes on top: `make gpu` measures both together.
 
     python benchmarks/launch_overhead.py [--rounds N]
 """
@@ -34,23 +35,38 @@ _BODIES = {
     "cuMemFreeHost": "free((void*)a0);",
     "cuMemFreeAsync": "free((void*)a0);",
     "cuStreamEndCapture": "*(int64_t*)a1 = 1;",
+    "cublasLtMatmulAlgoGetHeuristic": "memset((void*)a8, 0, 96); *(int32_t*)a9 = 1;",
     **dict.fromkeys(
         (
             "cuStreamCreate", "cuEventCreate", "cuMemPoolCreate", "cuDevicePrimaryCtxRetain", "cuModuleLoadData",
-            "cuModuleGetFunction", "cuGraphInstantiateWithFlags", "cuDeviceTotalMem",
+            "cuModuleGetFunction", "cuGraphInstantiateWithFlags", "cuDeviceTotalMem", "cublasCreate_v2", "cublasLtCreate",
+            "cublasLtMatmulDescCreate", "cublasLtMatrixLayoutCreate", "cublasLtMatmulPreferenceCreate",
         ),
         "*(int64_t*)a0 = 1;",
     ),
 }  # fmt: skip
 
 
+#: The functions of the libraries, with the number of their arguments.
+_LIBRARIES = {
+    "cublasCreate_v2": 1, "cublasDestroy_v2": 1, "cublasSetStream_v2": 2, "cublasSetMathMode": 2, "cublasSetWorkspace_v2": 3,
+    "cublasGemmStridedBatchedEx": 23, "cublasLtCreate": 1, "cublasLtDestroy": 1, "cublasLtMatmul": 16,
+    "cublasLtMatmulDescCreate": 3, "cublasLtMatmulDescDestroy": 1, "cublasLtMatmulDescSetAttribute": 4,
+    "cublasLtMatrixLayoutCreate": 5, "cublasLtMatrixLayoutDestroy": 1, "cublasLtMatrixLayoutSetAttribute": 4,
+    "cublasLtMatmulPreferenceCreate": 1, "cublasLtMatmulPreferenceDestroy": 1, "cublasLtMatmulPreferenceSetAttribute": 4,
+    "cublasLtMatmulAlgoGetHeuristic": 10,
+}  # fmt: skip
+
+
 class _Idle(provider.CupyProvider):
-    """A provider of the driver that does nothing."""
+    """A provider of the driver and the libraries that do nothing."""
 
     def __init__(self, folder: Path) -> None:
+        declared = [(name, f.symbol, f.n_args) for name, f in DRIVER.items()]
+        declared += [(name, name, n) for name, n in _LIBRARIES.items()]
         functions = [
-            f"int {f.symbol}({', '.join(f'int64_t a{i}' for i in range(f.n_args))}) {{ {_BODIES.get(name, '')} return 0; }}"
-            for name, f in DRIVER.items()
+            f"int {symbol}({', '.join(f'int64_t a{i}' for i in range(n))}) {{ {_BODIES.get(name, '')} return 0; }}"
+            for name, symbol, n in declared
         ]
         headers = [f"#include <{h}>" for h in ("stdint.h", "stdlib.h", "string.h")]
         (folder / "idle.cpp").write_text("\n".join([*headers, 'extern "C" {', *functions, "}"]))
@@ -59,6 +75,9 @@ class _Idle(provider.CupyProvider):
         self._library = ctypes.CDLL(str(folder / "idle.so"))
 
     def driver(self) -> ctypes.CDLL:
+        return self._library
+
+    def library(self, name: str) -> ctypes.CDLL:
         return self._library
 
 
@@ -71,33 +90,54 @@ class _NoCompiler:
         return b"nothing"
 
 
-def nanoseconds(graphs: str, rounds: int) -> list[float]:
-    """The time per launch of each round."""
-    chain = "; ".join(f"let %y{i} = nn.relu(%y{i - 1})" for i in range(1, _OPERATORS + 1))
-    text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?), float32]) {{ let %y0 = %x; {chain}; %y{_OPERATORS} }}'
-    vm = relay.VirtualMachine(relay.compile(text, target="cuda", graphs=graphs, fuse=False, opt_level=1))
-    x = np.ones(8, np.float32)
-    for _ in range(3):
-        vm.run(x)
-    assert vm.counters["launches"] == 3 * _OPERATORS
-    taken = []
-    for _ in range(rounds):
+#: Contestants: an operator on ``%y``, the shape of ``%y``, the shape of a second argument ``%w``, configuration.
+_CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, str]]] = {
+    "elementwise": ("nn.relu(%y)", (8,), (), {}),
+    "product by cuBLASLt": ("nn.dense(%y, %w)", (8, 8), (8, 8), {}),
+    "product by cuBLAS": ("nn.dense(%y, %w)", (8, 8), (8, 8), {"impl.nn.dense": "gemm"}),
+    "convolution 1x1": ("nn.conv2d(%y, %w)", (1, 8, 4, 4), (8, 8, 1, 1), {}),
+    "convolution 3x3": ("nn.conv2d(%y, %w, padding=[1, 1])", (1, 8, 4, 4), (8, 8, 3, 3), {}),
+}
+
+
+class _Contestant:
+    """A machine with a chain of operators."""
+
+    def __init__(self, case: str, graphs: str) -> None:
+        operator, *shapes, config = _CASES[case]
+        chain = "".join(f"let %y{i} = {operator.replace('%y', f'%y{i - 1}')}; " for i in range(1, _OPERATORS + 1))
+        types = [f"Tensor[({', '.join('?' * len(s))}), float32]" for s in shapes]
+        params = "".join(f", %w: {type}" for s, type in zip(shapes[1:], types[1:], strict=True) if s)
+        text = f'#[version = "0.0.5"]\ndef @main(%x: {types[0]}{params}) {{ let %y0 = %x; {chain}%y{_OPERATORS} }}'
+        options = {"graphs": graphs, "fuse": False, "opt_level": 1, **config}
+        self.vm = relay.VirtualMachine(relay.compile(text, target="cuda", **options))
+        self.arguments = [np.ones(s, np.float32) for s in shapes if s]
+        for _ in range(3):
+            self.vm.run(*self.arguments)
+        assert self.vm.counters["launches"] == 3 * _OPERATORS
+
+    def nanoseconds(self) -> float:
+        """The time per operator of some runs."""
         start = time.perf_counter_ns()
         for _ in range(_RUNS):
-            vm.run(x)
-        taken.append((time.perf_counter_ns() - start) / _RUNS / _OPERATORS)
-    return taken
+            self.vm.run(*self.arguments)
+        return (time.perf_counter_ns() - start) / _RUNS / _OPERATORS
 
 
 @click.command()
 @click.option("--rounds", default=15, show_default=True)
 def main(rounds: int) -> None:
-    """Print nanoseconds per launch, median with min and max."""
+    """Print nanoseconds per operator, median with min and max."""
     with tempfile.TemporaryDirectory() as folder:
         provider.provider, nvrtc.compiler = _Idle(Path(folder)), _NoCompiler()
-        for graphs, what in (("off", "launched one by one"), ("on", "replayed as a graph")):
-            taken = nanoseconds(graphs, rounds)
-            print(f"{what}: {np.median(taken):.1f} [{min(taken):.1f}..{max(taken):.1f}] ns per launch")
+        ways = {"off": "launched one by one", "on": "replayed as a graph"}
+        contestants = {(case, graphs): _Contestant(case, graphs) for graphs in ways for case in _CASES}
+        taken: dict[tuple[str, str], list[float]] = {key: [] for key in contestants}
+        for number in range(rounds):
+            for key in list(contestants)[:: 1 if number % 2 else -1]:
+                taken[key].append(contestants[key].nanoseconds())
+        for (case, graphs), times in taken.items():
+            print(f"{case}, {ways[graphs]}: {np.median(times):.1f} [{min(times):.1f}..{max(times):.1f}] ns per operator")
 
 
 if __name__ == "__main__":

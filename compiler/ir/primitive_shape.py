@@ -58,12 +58,12 @@ class Primitive:
         return tuple(self.shape.program.words())
 
 
-def _needed(group: Group, choice: Choice) -> tuple[Check, ...]:
+def _needed(group: Group, choice: Choice, machine: str) -> tuple[Check, ...]:
     """The run-time checks on sizes that a forced implementation requires."""
     if choice.because != FORCED:
         return ()
     op = group.nodes[0].op
-    _, needed = force(group.call_on(), choice.names[0])
+    _, needed = force(group.call_on(machine), choice.names[0])
     text = f"{op}: its implementation {choice.names[0]!r}, which is forced, needs {{}}: {{{{}}}} {{}} {{{{}}}} is not so"
     return tuple(Check(c.holds, text.format(c, c.relation), (c.left, c.right)) for c in needed)
 
@@ -88,7 +88,7 @@ def primitive(function: Function, context: PassContext) -> Primitive:
     modes, mode = _known.setdefault(function, {}), (context.data_dependence, machine_of(function, context.target))
     if mode not in modes:
         group, choice = group_of(function), choice_of(function)
-        guards, checks = (tuple(choice.guards), _needed(group, choice)) if choice else ((), ())
+        guards, checks = (tuple(choice.guards), _needed(group, choice, mode[1])) if choice else ((), ())
         workspace = _workspace(group, choice) if mode[1] == HOST else _NOTHING
         sizes = (*([workspace] if const(workspace) is None else []), *guards)
         modes[mode] = Primitive(group, shape_program(group, mode[0], sizes, checks), choice, workspace, guards)

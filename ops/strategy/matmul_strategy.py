@@ -6,6 +6,7 @@ tiles       float32 or float64, the first matrix not transposed: the tiles of pa
 blas        float32 or float64
 blocks      float16 and bfloat16: blocks converted to float32, multiplied by the BLAS
 loops       any product
+lt          on GPUs: cuBLASLt, its algorithm chosen for the sizes when they first occur; without an algorithm as ``gemm``
 gemm        on GPUs: cuBLAS, or tiles for dtypes that cuBLAS does not support (``kernels/matmul/cuda``)
 ==========  ====================================================================================================
 """
@@ -22,6 +23,7 @@ from ..kernels.matmul import cpu as bodies
 from ..kernels.matmul import cuda as cuda
 from ..kernels.matmul import half as halves
 from ..kernels.matmul import panels, tiles
+from ..kernels.matmul.cublas_lt import SUPPORTED
 from ..native.jit.product_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
@@ -146,6 +148,11 @@ def _is_half(call: OpCall) -> bool:
     return bool(set(call.dtypes) & set(HALVES)) and len(set(map(computed_in, call.dtypes))) == 1
 
 
+def _by_lt(call: OpCall) -> bool:
+    """Whether cuBLASLt may multiply these dtypes."""
+    return (call.dtypes[0], call.dtypes[-1]) in SUPPORTED and call.dtypes[0] == call.dtypes[1]
+
+
 def _kernels(
     predicates: _Product,
     rows: Any,
@@ -153,7 +160,7 @@ def _kernels(
     blas: Any,
     blocks: Any,
     loops: tuple[Any, Any],
-    on_gpu: Callable[[Transposed], Any],
+    on_gpu: Callable[..., Any],
 ) -> tuple[Kernel, ...]:
     of_floats, of_integers = loops
 
@@ -182,5 +189,6 @@ def _kernels(
             **common,
         ),
         Kernel("loops", of_floats, choose=loop, **common),
+        Kernel("lt", None, cuda=on_gpu(predicates.transposed, by_lt=True), takes=_by_lt, **common),
         Kernel("gemm", None, cuda=on_gpu(predicates.transposed), **common),
     )

@@ -18,15 +18,15 @@ VARIABLE = "RELAYVM_EMULATED"
 
 
 class RealGpu:
-    """The driver, cuBLAS and NVRTC, called as the emulated ones are."""
+    """The driver, cuBLAS, cuBLASLt and NVRTC, called as the emulated ones are."""
 
     @functools.cached_property
     def _libraries(self) -> tuple[Any, ...]:
         provider = CupyProvider()
-        return provider.driver(), provider.library("cublas")
+        return provider.driver(), provider.library("cublas"), provider.library("cublasLt")
 
     def __getattr__(self, symbol: str) -> Any:
-        """A function of the driver or of cuBLAS.  Raises AttributeError."""
+        """A function of the driver, of cuBLAS or of cuBLASLt.  Raises AttributeError."""
         for library in self._libraries:
             if hasattr(library, symbol):
                 return getattr(library, symbol)

@@ -17,11 +17,11 @@ from .cuda_program import (
     Extent,
     Fault,
     Launch,
-    LibraryCall,
     Operand,
     Scratch,
     Site,
     Size,
+    Step,
     Word,
 )
 
@@ -97,7 +97,7 @@ class Assembly:
     """A CudaSource under construction."""
 
     texts: list[str] = field(default_factory=list)
-    steps: list[Launch | LibraryCall] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     sizes: list[Extent] = field(default_factory=list)
     kernels: dict[str, tuple[str, Parameters, int]] = field(default_factory=dict)  # text, parameters, threads per block
     allowed: Dim = field(default_factory=lambda: dim(1))  # 0 where a requirement does not hold

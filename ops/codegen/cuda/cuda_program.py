@@ -97,6 +97,35 @@ class LibraryCall:
 
 
 @frozen
+class MatrixProduct:
+    """One product by cuBLASLt, ``out = finish(op(a)[m, k] @ op(b)[k, n] + added)`` for each of ``batch`` matrices by rows.
+
+    A step is the number of elements from one matrix to the next.  The library chooses an algorithm when sizes and alignment occur
+    for the first time.  If it has one, the next ``instead`` steps are skipped; else, and if ``unless`` is 0, only they run.
+    ``types`` of a, b and out, ``compute``, ``scale`` and ``epilogue`` are the library's numbers.
+    """
+
+    a: Argument
+    b: Argument
+    out: Argument
+    sizes: tuple[Extent, ...]  # m, n, k, batch, step of a, step of b
+    transposed: tuple[bool, bool]
+    types: tuple[int, int, int]
+    compute: int
+    scale: int
+    alpha: Address
+    beta: Address
+    epilogue: int
+    added: Argument | None = None
+    bias: Argument | None = None
+    unless: Extent = 1
+    instead: int = 1
+
+
+Step = Launch | LibraryCall | MatrixProduct
+
+
+@frozen
 class CudaSource:
     """``text``: CUDA C without the prelude; its kernels are ``extern "C" __global__ void entry(...)``.
 
@@ -105,7 +134,7 @@ class CudaSource:
     """
 
     text: str = ""
-    steps: tuple[Launch | LibraryCall, ...] = ()
+    steps: tuple[Step, ...] = ()
     scratch: tuple[Extent, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """Convolution on CUDA.
 
 * A group with few output channels, as in depthwise convolution: directly, one thread per element of the result.
-* Else matrix products by cuBLAS of gathered columns (im2col); for pointwise convolution, of the data itself.
+* Else matrix products by cuBLASLt or cuBLAS of gathered columns (im2col); for pointwise convolution, of the data itself.
 * With more than one group, too little memory for the columns, or dtypes that cuBLAS does not support: products of tiles that
   are gathered into shared memory.
 
@@ -19,7 +19,8 @@ from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, w
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall
 from ...core.tensor_types import ITEMSIZE, computed_in
-from ..matmul.cuda import PAIRS, Product, fits_library, library_call
+from ..matmul.cublas_lt import matrix_product
+from ..matmul.library_products import PAIRS, Product, fits_library, library_call
 from ..spatial.cuda import PLACE, flag, plane_sizes, sizes_of
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, SPACE_OUT_IN
 
@@ -230,6 +231,8 @@ class _Convolution:
         kernel = Data(_position(self.weight.position)), self.weight.dtype
         out, given = (Data(_position(self.out.position)), self.out.dtype), (columns, self.data.dtype)
         matrices = (given, kernel, out) if self.out_last else (kernel, given, out)
+        (a, dtype), (b, _), (to, result) = matrices
+        self.assembly.steps.append(matrix_product((a, b, to), (dtype, result), shape, wanted))
         self.assembly.steps.append(library_call(matrices, shape, wanted))
 
     def is_pointwise(self) -> Dim:

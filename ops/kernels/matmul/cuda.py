@@ -1,17 +1,15 @@
-"""Matrix products on CUDA: cuBLAS for its dtypes, with float32 accumulation (float64 for float64), without TF32.
+"""Matrix products on CUDA: cuBLASLt or cuBLAS for their dtypes, with float32 accumulation (float64 for float64), without TF32.
 
-A tiled kernel computes the rest: integers, floats whose result has another dtype, an empty inner axis, sizes beyond int32.
+A tiled kernel computes the rest: other integers, floats whose result has another dtype, an empty inner axis, sizes beyond int32.
 Integers are multiplied and added modulo their result's range.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from string import Template
 from typing import Any
 
-from ....shape_funcs.frozen_dataclass import frozen
 from ....shape_funcs.symbolic.dim import Dim, Shape, all_, dim, eq, lt, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
@@ -28,39 +26,22 @@ from ...codegen.cuda.cuda_program import (
     Word,
 )
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
-from .cpu import BLAS_LIMIT
-
-#: The library's enumerations of dtypes (cudaDataType) and of compute types (cublasComputeType).
-_DATA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
-_COMPUTE_TYPES = {"float32": 68, "float64": 70}
-_DEFAULT_ALGORITHM = -1
-#: Dtypes of inputs and result that the library supports.
-PAIRS = {(d, d) for d in _DATA_TYPES} | {("float16", "float32"), ("bfloat16", "float32")}
+from .cublas_lt import SUPPORTED, matrix_product
+from .library_products import PAIRS, Product, fits_library, library_call
 
 #: The side of a block's tile of the result, threads per block, and the depth of the inner axis that it loads at a time.
 TILE, THREADS, DEPTH = 64, 256, 16
-
-
-@frozen
-class Product:
-    """``batch`` times ``op(a)[m, k] @ op(b)[k, n]``; a step is the number of elements from one matrix to the next."""
-
-    batch: Dim
-    m: Dim
-    n: Dim
-    k: Dim
-    a_step: Dim
-    b_step: Dim
-    transpose_a: bool
-    transpose_b: bool
 
 
 #: ``attrs -> (transpose_a, transpose_b)``: whether each of the two matrices is transposed first.
 Transposed = Callable[[Any], tuple[bool, bool]]
 
 
-def matmul(transposed: Transposed) -> Callable[[OpaqueCall], CudaSource]:
-    """``op(a) @ op(b)`` of ``a[..., m, k]`` and one matrix ``b``: a single product unless ``a`` is transposed."""
+def matmul(transposed: Transposed, by_lt: bool = False) -> Callable[[OpaqueCall], CudaSource]:
+    """``op(a) @ op(b)`` of ``a[..., m, k]`` and one matrix ``b``: a single product unless ``a`` is transposed.
+
+    ``by_lt``: cuBLASLt computes the product if it has an algorithm.
+    """
 
     def source(call: OpaqueCall) -> CudaSource:
         (a, b), (transpose_a, transpose_b) = call.inputs, transposed(call.attrs)
@@ -70,20 +51,20 @@ def matmul(transposed: Transposed) -> Callable[[OpaqueCall], CudaSource]:
             shape = Product(product(a.shape[:-2]), m, n, k, m * k, dim(0), transpose_a, transpose_b)
         else:
             shape = Product(dim(1), product(a.shape[:-1]), n, k, dim(0), dim(0), transpose_a, transpose_b)
-        return _source(call, shape)
+        return _source(call, shape, by_lt)
 
     return source
 
 
-def batch_matmul(transposed: Transposed) -> Callable[[OpaqueCall], CudaSource]:
-    """``op(a[i]) @ op(b[i])`` for each i; a batch of 1 is broadcast."""
+def batch_matmul(transposed: Transposed, by_lt: bool = False) -> Callable[[OpaqueCall], CudaSource]:
+    """``op(a[i]) @ op(b[i])`` for each i; a batch of 1 is broadcast.  ``by_lt``: as in ``matmul``."""
 
     def source(call: OpaqueCall) -> CudaSource:
         (a, b), (out,), (transpose_a, transpose_b) = call.inputs, call.results, transposed(call.attrs)
         batch, m, n = out.shape
         k = a.shape[1 if transpose_a else 2]
         a_step, b_step = (where(eq(x.shape[0], 1), 0, step) for x, step in ((a, m * k), (b, n * k)))
-        return _source(call, Product(batch, m, n, k, a_step, b_step, transpose_a, transpose_b))
+        return _source(call, Product(batch, m, n, k, a_step, b_step, transpose_a, transpose_b), by_lt)
 
     return source
 
@@ -102,42 +83,17 @@ def _sides(shape: Shape, transposed: bool) -> tuple[Dim, Dim]:
     return (shape[0], shape[1]) if transposed else (shape[1], shape[0])
 
 
-def _source(call: OpaqueCall, shape: Product) -> CudaSource:
+def _source(call: OpaqueCall, shape: Product, by_lt: bool) -> CudaSource:
     (a, b), (out,) = call.inputs, call.results
     assembly = Assembly()
-    fits = dim(0)
-    if (a.dtype, out.dtype) in PAIRS:
-        fits = fits_library(shape)
+    fits, dtypes = fits_library(shape), (a.dtype, out.dtype)
+    if by_lt and dtypes in SUPPORTED:
+        assembly.steps.append(matrix_product((_data(a), _data(b), _data(out)), dtypes, shape, fits))
+    if dtypes in PAIRS:
         matrices = (_data(a), a.dtype), (_data(b), b.dtype), (_data(out), out.dtype)
         assembly.steps.append(library_call(matrices, shape, fits))
-    _add_kernel(assembly, a, b, out, shape, not_(fits))
+    _add_kernel(assembly, a, b, out, shape, not_(fits) if dtypes in PAIRS else dim(1))
     return assembly.source()
-
-
-def fits_library(shape: Product) -> Dim:
-    """Whether the inner axis is not empty and all sizes are within the library's range."""
-    return all_(lt(0, shape.k), *(lt(s, BLAS_LIMIT) for s in (shape.m, shape.n, shape.k, shape.batch)))
-
-
-#: The address and dtype of a matrix.
-Matrix = tuple[Argument, str]
-
-
-def library_call(matrices: tuple[Matrix, Matrix, Matrix], shape: Product, wanted: Dim) -> LibraryCall:
-    """The library product of the first two matrices into the third, for dtypes in PAIRS; run if ``wanted`` and not empty.
-
-    A row-major ``out = a @ b`` is a column-major ``out^T = b^T @ a^T``; in column-major order a and b are already transposed.
-    """
-    (a_data, a_kind), (b_data, b_kind), (out_data, out_kind) = ((at, Word(_DATA_TYPES[dtype])) for at, dtype in matrices)
-    number = computed_in(matrices[0][1])
-    one, zero = (Address(struct.pack("<f" if number == "float32" else "<d", x)) for x in (1.0, 0.0))
-    lda, ldb = shape.m if shape.transpose_a else shape.k, shape.k if shape.transpose_b else shape.n
-    args: list[Argument] = [Handle("cublas"), Word(int(shape.transpose_b)), Word(int(shape.transpose_a))]
-    args += [Size(shape.n), Size(shape.m), Size(shape.k), one]
-    args += [b_data, b_kind, Size(ldb), Size(shape.b_step), a_data, a_kind, Size(lda), Size(shape.a_step), zero]
-    args += [out_data, out_kind, Size(shape.n), Size(shape.m * shape.n), Size(shape.batch)]
-    args += [Word(_COMPUTE_TYPES[number]), Word(_DEFAULT_ALGORITHM)]
-    return LibraryCall("cublasGemmStridedBatchedEx", tuple(args), unless=all_(wanted, shape.m * shape.n * shape.batch))
 
 
 def _data(tensor: Operand) -> Data:

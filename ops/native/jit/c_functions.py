@@ -52,4 +52,4 @@ def by_name(name: str, n: int) -> Callable[..., int]:
 
 
 call_0, call_1, call_2, call_3, call_4, call_5, call_6 = (by_address(n) for n in range(7))
-call_8, call_11, call_24 = by_address(8), by_address(11), by_address(24)
+call_8, call_10, call_11, call_16, call_24 = (by_address(n) for n in (8, 10, 11, 16, 24))

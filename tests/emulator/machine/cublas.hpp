@@ -10,8 +10,10 @@
 namespace cublas {
 
 enum Status : int { OK = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
-enum Type : int { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };                     // cudaDataType
-enum Compute : int { C_32F = 68, C_32F_PEDANTIC = 69, C_32F_TF32 = 77, C_64F = 70, C_64F_PEDANTIC = 71 };
+enum Type : int { R_32F = 0, R_64F = 1, R_16F = 2, R_8I = 3, R_32I = 10, R_16BF = 14 };  // cudaDataType
+enum Compute : int { C_32F = 68, C_32F_PEDANTIC = 69, C_64F = 70, C_64F_PEDANTIC = 71, C_32I = 72, C_32F_TF32 = 77 };
+
+inline uint64_t bytes_of(int type) { return type == R_64F ? 8 : type == R_32F || type == R_32I ? 4 : type == R_8I ? 1 : 2; }
 
 struct Handle {
   uint64_t stream = 0;
@@ -22,7 +24,7 @@ struct Matrix {
   uint64_t address;
   int type;
   int64_t rows, columns, leading, stride;  // as they lie in memory; counted in elements
-  uint64_t element() const { return type == R_64F ? 8 : type == R_32F ? 4 : 2; }
+  uint64_t element() const { return bytes_of(type); }
   uint64_t bytes(int64_t batches) const {
     if (rows == 0 || columns == 0 || batches == 0) return 0;
     return element() * uint64_t((batches - 1) * std::abs(stride) + (columns - 1) * leading + rows);
@@ -34,6 +36,10 @@ struct Product {
   bool transpose_a, transpose_b, tf32, doubles;
   int64_t m, n, k, batches;
   double alpha, beta;
+  // of cuBLASLt: the matrix that is added, in the layout of the result (0: the result itself); a vector with an element for each
+  // row, added before the negative numbers become 0
+  uint64_t added = 0, bias = 0;
+  bool relu = false;
 };
 
 inline float bits_as_float(uint32_t bits) {
@@ -60,6 +66,12 @@ inline double load(const Matrix& from, int64_t at) {
     memcpy(&value, address, 4);
     return value;
   }
+  if (from.type == R_8I) return *reinterpret_cast<const int8_t*>(address);
+  if (from.type == R_32I) {
+    int32_t value;
+    memcpy(&value, address, 4);
+    return value;
+  }
   uint16_t bits;
   memcpy(&bits, address, 2);
   if (from.type == R_16BF) return bits_as_float(uint32_t(bits) << 16);
@@ -83,6 +95,11 @@ inline void store(const Matrix& to, int64_t at, double value) {
   char* address = reinterpret_cast<char*>(to.address) + int64_t(to.element()) * at;
   if (to.type == R_64F) {
     memcpy(address, &value, 8);
+    return;
+  }
+  if (to.type == R_32I) {
+    auto number = int32_t(value);
+    memcpy(address, &number, 4);
     return;
   }
   auto single = float(value);
@@ -115,6 +132,8 @@ void multiply(const Product& p, int64_t batch) {
   std::vector<T> a = gathered<T>(p.a, batch, p.transpose_a, p.m, p.k, p.tf32);
   std::vector<T> b = gathered<T>(p.b, batch, p.transpose_b, p.k, p.n, p.tf32);
   std::vector<T> sums(static_cast<size_t>(p.m));
+  Matrix added = p.c, bias = {p.bias, p.c.type, p.m, 1, p.m, 0};
+  if (p.added) added.address = p.added;
   for (int64_t column = 0; column < p.n; ++column) {
     std::fill(sums.begin(), sums.end(), T(0));
     for (int64_t i = 0; i < p.k; ++i) {
@@ -125,12 +144,20 @@ void multiply(const Product& p, int64_t batch) {
     for (int64_t row = 0; row < p.m; ++row) {
       int64_t at = batch * p.c.stride + column * p.c.leading + row;
       T sum = T(p.alpha) * sums[size_t(row)];
-      store(p.c, at, p.beta == 0 ? sum : sum + T(p.beta) * T(load(p.c, at)));
+      if (p.beta != 0) sum += T(p.beta) * T(load(added, at));
+      if (p.bias) sum += T(load(bias, row));
+      store(p.c, at, p.relu && sum < 0 ? T(0) : sum);
     }
   }
 }
 
 inline void run(const Product& p) {
+  Matrix added = p.c, bias = {p.bias, p.c.type, p.m, 1, p.m, 0};
+  added.address = p.beta != 0 && p.added ? p.added : p.c.address;
+  if (p.bias && !memory::is_ready(p.bias, bias.bytes(1)))
+    return gpu::poison(gpu::ILLEGAL_ADDRESS, "cublasLtMatmul: a bias is not within memory of the device");
+  if (!memory::is_ready(added.address, added.bytes(p.batches)))
+    return gpu::poison(gpu::ILLEGAL_ADDRESS, "cublasLtMatmul: the matrix that is added is not within memory of the device");
   for (const Matrix* matrix : {&p.a, &p.b, &p.c})
     if (!memory::is_ready(matrix->address, p.k || matrix == &p.c ? matrix->bytes(p.batches) : 0))
       return gpu::poison(gpu::ILLEGAL_ADDRESS, "cublasGemmStridedBatchedEx: a matrix is not within memory of the device");

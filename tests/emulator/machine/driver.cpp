@@ -2,6 +2,7 @@
 // It is stricter than a real one where that finds mistakes: a stream is always named, memory is poisoned, nothing runs
 // before somebody waits for it.
 #include "cublas_calls.hpp"
+#include "cublas_lt_calls.hpp"
 #include "handles.hpp"
 #include "kernel_calls.hpp"
 #include "memory_calls.hpp"

@@ -11,6 +11,7 @@
 #include "gpu.hpp"
 #include "checks.hpp"
 #include "cublas.hpp"
+#include "cublas_lt.hpp"
 #include "launch.hpp"
 #include "meetings.hpp"
 #include "memory.hpp"
@@ -44,6 +45,10 @@ struct Driver {
   std::map<uint64_t, shared_ptr<Function>> functions;
   std::map<uint64_t, shared_ptr<Graph>> graphs, graph_execs;
   std::map<uint64_t, shared_ptr<cublas::Handle>> blas;
+  std::map<uint64_t, shared_ptr<cublas_lt::Handle>> blas_lt;
+  std::map<uint64_t, shared_ptr<cublas_lt::Layout>> layouts;
+  std::map<uint64_t, shared_ptr<cublas_lt::Description>> descriptions;
+  std::map<uint64_t, shared_ptr<cublas_lt::Preference>> preferences;
   std::vector<char> dynamic_shared = std::vector<char>(MOST_SHARED + 64);
   EmulatorHooks hooks = {};
 };

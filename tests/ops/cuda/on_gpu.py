@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,23 +19,32 @@ from relayvm.ops.codegen.cuda.cuda_program import (
     Handle,
     Launch,
     LibraryCall,
+    MatrixProduct,
     Scratch,
     Site,
     Size,
+    Step,
     Word,
 )
 from relayvm.ops.core.group import Group, Literal, Node
 from relayvm.ops.core.op import get
 from relayvm.ops.core.tensor_types import Tensor, numpy_dtype
 from relayvm.ops.core.type_relation import build_group, shape_program
+from relayvm.ops.native.memory import free
 from relayvm.ops.native.status import OK
 from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
 from relayvm.shape_funcs.symbolic.program import SIZE, Load, assemble
+from relayvm.vm.devices.cuda import launch_table
+from relayvm.vm.devices.cuda.cublas_lt import ProductLibrary
+from relayvm.vm.devices.cuda.gpu_layout import GPU, OUT_WORDS
+from relayvm.vm.devices.cuda.matrix_products import NO_ALGORITHM, clear_products, launch_product
 
 from ...emulator import emulator, proof
 from ...emulator.session import Session, call, word
 
 SITE = 7
+#: Bytes of workspace of cuBLASLt.
+_WORKSPACE = 1 << 20
 
 
 class Ran(NamedTuple):
@@ -45,8 +55,18 @@ class Ran(NamedTuple):
     count: int
 
 
-def group_of(name: str, attrs: Any, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = ()) -> Group:
-    """One call of an operator; dims are unknown unless ``static``; the inputs at ``literals`` are constants of the group."""
+def group_of(
+    name: str,
+    attrs: Any,
+    inputs: Sequence[Any],
+    *,
+    static: bool = False,
+    literals: Sequence[int] = (),
+    implementation: str = "",
+) -> Group:
+    """One call of an operator; dims are unknown unless ``static``; the inputs at ``literals`` are constants of the group.
+
+    ``implementation``: the default one if empty."""
 
     def tensor(array: np.ndarray, k: int) -> Tensor:
         return Tensor(array.dtype.name, tuple(dim(n) if static else sym(f"d{k}_{i}") for i, n in enumerate(array.shape)))
@@ -57,28 +77,47 @@ def group_of(name: str, attrs: Any, inputs: Sequence[Any], *, static: bool = Fal
     constants = tuple(Literal(inputs[k].dtype.name, inputs[k].item()) for k in literals)
     n_outputs = len(np.atleast_1d(get(name).dtype(tuple(a.dtype.name for a in inputs), attrs)))
     node = Node(name, attrs, tuple(place[k] for k in range(len(inputs))), ())
-    return build_group(params, constants, (node,), range(len(inputs), len(inputs) + n_outputs))
+    group = build_group(params, constants, (node,), range(len(inputs), len(inputs) + n_outputs))
+    return replace(group, implementation=implementation or group.implementation)
 
 
 def source_of(
-    name: str, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = (), **attributes: Any
+    name: str,
+    inputs: Sequence[Any],
+    *,
+    static: bool = False,
+    literals: Sequence[int] = (),
+    implementation: str = "",
+    **attributes: Any,
 ) -> CudaSource:
     """The CUDA program of the call."""
-    return opaque_cuda.source(group_of(name, get(name).attrs(**attributes), inputs, static=static, literals=literals))
+    attrs = get(name).attrs(**attributes)
+    return opaque_cuda.source(group_of(name, attrs, inputs, static=static, literals=literals, implementation=implementation))
 
 
 def run(
-    name: str, inputs: Sequence[Any], *, static: bool = False, literals: Sequence[int] = (), schedule: int = 0, **attributes: Any
+    name: str,
+    inputs: Sequence[Any],
+    *,
+    static: bool = False,
+    literals: Sequence[int] = (),
+    schedule: int = 0,
+    implementation: str = "",
+    no_algorithm: bool = False,
+    **attributes: Any,
 ) -> Ran:
-    """Run the operator on arrays on the emulated GPU; ``schedule``: the order in which blocks and threads take turns."""
+    """Run the operator on arrays on the emulated GPU; ``schedule``: the order in which blocks and threads take turns;
+    ``no_algorithm``: cuBLASLt multiplies nothing."""
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
-    group = group_of(name, get(name).attrs(**attributes), arrays, static=static, literals=literals)
+    attrs = get(name).attrs(**attributes)
+    group = group_of(name, attrs, arrays, static=static, literals=literals, implementation=implementation)
     given = [a for k, a in enumerate(arrays) if k not in literals]
     shapes = shape_program(group).program.run(given)
     dtypes = [numpy_dtype(group.values()[r].dtype) for r in group.results]
     has_counts = get(name).shape_func.upper_bound
     with Session() as gpu:
         emulator.set("schedule", schedule)
+        emulator.set("no_algorithm", int(no_algorithm))
         addresses = [gpu.put(a) for a in given]
         results = [gpu.allocate(max(1, int(np.prod(s)) * d.itemsize)) for s, d in zip(shapes, dtypes, strict=True)]
         counts = gpu.put(np.full(1, -1, np.int64))
@@ -87,6 +126,12 @@ def run(
         status = _Steps(gpu, opaque_cuda.source(group), tensors, dims, [*(a.shape for a in given), *shapes]).run()
         outputs = [gpu.get(a, s, d) for a, s, d in zip(results, shapes, dtypes, strict=True)]
         return Ran(outputs, status, int(gpu.get(counts, (1,), np.int64)[0]))
+
+
+def steps_of(steps: Sequence[Step]) -> list[str]:
+    """The function or kernel that each step calls."""
+    names = {MatrixProduct: lambda s: "cublasLtMatmul", LibraryCall: lambda s: s.function, Launch: lambda s: s.entry}
+    return [names[type(step)](step) for step in steps]
 
 
 def run_over_rows(name: str, inputs: Sequence[np.ndarray], rows: int, **attributes: Any) -> np.ndarray:
@@ -116,6 +161,7 @@ class _Steps:
         self.scratch = [gpu.allocate(max(1, self.value(n))) for n in source.scratch]
         self.handles: dict[str, int] = {}
         self.kept: list[Any] = []
+        self.finalizers: list[Any] = []
 
     def value(self, extent: Extent) -> int:
         """A size, by a shape program over the tensors' shapes alone."""
@@ -127,8 +173,13 @@ class _Steps:
         if self.source.text:
             proof.prove(self.source.text)
         image = emulator.compile(self.source.text, checked=is_checked) if self.source.text else b""
+        replaced = 0
         for step in self.source.steps:
-            if isinstance(step, Launch):
+            if replaced > 0:
+                replaced -= 1
+            elif isinstance(step, MatrixProduct):
+                replaced = step.instead if self.value(step.unless) != 0 and self.product(step) else 0
+            elif isinstance(step, Launch):
                 grid = [self.value(e) for e in step.grid]
                 assert min(grid) >= 0
                 if min(grid) > 0:
@@ -139,8 +190,24 @@ class _Steps:
         fault = int(self.gpu.get(self.fault, (1,), np.uint64)[0])
         for handle in self.handles.values():
             call("cublasDestroy_v2", word(handle))
+        while self.finalizers:
+            self.finalizers.pop()()
         assert fault == 0 or fault >> 8 == SITE
         return fault & 0xFF
+
+    def product(self, step: MatrixProduct) -> bool:
+        """Launch a product by the machine's own functions, interpreted; whether the library has an algorithm."""
+        address = lambda symbol: ctypes.cast(getattr(emulator.library(), symbol), ctypes.c_void_p).value or 0  # noqa: E731
+        block, out = np.zeros(1, GPU), np.zeros(OUT_WORDS, np.int64)
+        library = ProductLibrary(address, self.gpu.allocate(_WORKSPACE), _WORKSPACE, self.finalizers.append)
+        block["out"], block["products"], block["compute"] = out.ctypes.data, library.address, self.gpu.stream
+        alpha, beta = self.argument(step.alpha), self.argument(step.beta)
+        words = np.array([self.argument(a) for a in launch_table.arguments(step)], np.int64)
+        status = launch_product(block.ctypes.data, library.product(step, alpha, beta), words.ctypes.data)
+        assert status in (OK, NO_ALGORITHM), (int(block["error"][0]), emulator.text())
+        clear_products(block.ctypes.data)
+        free(int(block["queue"][0]))
+        return status == OK
 
     def library(self, step: LibraryCall) -> None:
         function = getattr(emulator.library(), step.function)

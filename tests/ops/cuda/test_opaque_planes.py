@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.ops.codegen.cuda.cuda_program import LibraryCall
 from relayvm.ops.core.tensor_types import numpy_dtype
 from relayvm.ops.kernels.conv import cuda
 from relayvm.ops.native.status import BAD_VALUE, EMPTY_REDUCTION, INDEX_OUT_OF_RANGE
@@ -20,7 +19,7 @@ from ...emulator import emulator
 from ..images import test_conv as convolutions
 from ..images import test_pool as pools
 from ..images import test_roi as regions
-from .on_gpu import Ran, run, source_of
+from .on_gpu import Ran, run, source_of, steps_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
@@ -110,10 +109,10 @@ def test_a_pointwise_convolution_gathers_nothing() -> None:
         steps = source_of(
             "nn.conv2d", [np.empty((1, 4, 5, 5), np.float32), np.empty((8, 4, *kernel), np.float32)], static=True
         ).steps
-        return [step.function if isinstance(step, LibraryCall) else step.entry for step in steps]
+        return steps_of(steps)
 
-    assert launches(1, 1) == ["cublasGemmStridedBatchedEx"]
-    assert launches(3, 3) == ["gather", "cublasGemmStridedBatchedEx"]
+    assert launches(1, 1) == ["cublasLtMatmul", "cublasGemmStridedBatchedEx"]
+    assert launches(3, 3) == ["gather", "cublasLtMatmul", "cublasGemmStridedBatchedEx"]
 
 
 # ---- pooling -------------------------------------------------------------------------------------------------------

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from relayvm.ops.codegen.cuda.cuda_program import LibraryCall
 from relayvm.ops.core.dtype_rules import FLOATS, NUMBERS
 from relayvm.ops.core.tensor_types import numpy_dtype
-from relayvm.ops.kernels.matmul import cuda
+from relayvm.ops.kernels.matmul import library_products
 
 from ...emulator import emulator
-from .on_gpu import run, source_of
+from .on_gpu import run, source_of, steps_of
 
 if reason := emulator.available():
     pytest.skip(reason, allow_module_level=True)
@@ -23,13 +24,16 @@ def small(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.nd
     return rng.integers(0 if dtype[0] == "u" else -4, 5, shape).astype(numpy_dtype(dtype))
 
 
+@pytest.mark.parametrize("implementation", ["lt", "gemm"])
 @pytest.mark.extensive(dtype=("float32", "bfloat16", "int8"))
 @pytest.mark.parametrize("dtype", NUMBERS)
-def test_dense_at_every_size(dtype: str) -> None:
+def test_dense_at_every_size(dtype: str, implementation: str) -> None:
+    if implementation == "lt" and dtype not in FLOATS:
+        pytest.skip("cuBLASLt adds products of integers in int32 only")
     rng = np.random.default_rng(1)
     for m, n, k in [(0, 3, 2), (3, 0, 2), (3, 17, 0), (1, 1, 1), (3, 17, 5), (70, 65, 33), (1, 130, 7)]:
         data, weight = small(rng, (m, k), dtype), small(rng, (n, k), dtype)
-        (result,), status, _ = run("nn.dense", [data, weight])
+        (result,), status, _ = run("nn.dense", [data, weight], implementation=implementation)
         assert status == 0 and result.dtype == data.dtype
         exact = data.astype(np.int64) @ weight.astype(np.int64).T  # small enough for every dtype but the narrow integers
         np.testing.assert_array_equal(result, exact.astype(result.dtype))
@@ -37,10 +41,10 @@ def test_dense_at_every_size(dtype: str) -> None:
 
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_products_and_their_transposes(transpose_a: bool, transpose_b: bool, dtype: str) -> None:
+@pytest.mark.parametrize(("dtype", "implementation"), [("float32", "lt"), ("float32", "gemm"), ("int64", "gemm")])
+def test_products_and_their_transposes(transpose_a: bool, transpose_b: bool, dtype: str, implementation: str) -> None:
     rng = np.random.default_rng(3)
-    flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    flags: dict[str, Any] = {"transpose_a": transpose_a, "transpose_b": transpose_b, "implementation": implementation}
     for m, n, k in [(3, 4, 5), (1, 1, 1), (0, 2, 3), (2, 0, 3), (2, 3, 0), (66, 3, 70)]:
         for batch in [(), (2,), (0,), (2, 2)]:
             a, b = small(rng, (*batch, m, k), dtype), small(rng, (k, n), dtype)
@@ -59,7 +63,7 @@ def test_the_kernel_of_our_own_is_as_good_as_the_library(monkeypatch: pytest.Mon
         expected = a.astype(np.float64) @ b.astype(np.float64).swapaxes(1, 2)
         by_library = run("nn.batch_matmul", [a, b]).outputs[0]
         with monkeypatch.context() as patch:
-            patch.setattr(cuda, "BLAS_LIMIT", 1)
+            patch.setattr(library_products, "BLAS_LIMIT", 1)
             by_kernel = run("nn.batch_matmul", [a, b]).outputs[0]
         for result in (by_library, by_kernel):
             np.testing.assert_allclose(
@@ -69,13 +73,25 @@ def test_the_kernel_of_our_own_is_as_good_as_the_library(monkeypatch: pytest.Mon
 
 def test_the_library_takes_what_it_can() -> None:
     def calls(dtype: str, **attributes: str) -> list[str]:
-        steps = source_of("nn.dense", [np.empty((4, 5), numpy_dtype(dtype))] * 2, static=True, **attributes).steps
-        return [step.function if isinstance(step, LibraryCall) else step.entry for step in steps]
+        return steps_of(source_of("nn.dense", [np.empty((4, 5), numpy_dtype(dtype))] * 2, static=True, **attributes).steps)
 
     for dtype in FLOATS:
         assert calls(dtype) == ["cublasGemmStridedBatchedEx"]
+        assert calls(dtype, implementation="lt") == ["cublasLtMatmul", "cublasGemmStridedBatchedEx"]
+    assert calls("int8", out_dtype="int32", implementation="lt") == ["cublasLtMatmul", "multiply"]
     assert calls("float16", out_dtype="float32") == ["cublasGemmStridedBatchedEx"]
     assert calls("float32", out_dtype="float64") == calls("int32") == ["multiply"]
+
+
+@pytest.mark.parametrize("no_algorithm", [False, True])
+def test_without_an_algorithm_the_next_implementation_multiplies(no_algorithm: bool) -> None:
+    rng = np.random.default_rng(5)
+    for dtype, result, k in (("float32", "float32", 5), ("int8", "int32", 8), ("int8", "int32", 5)):
+        data, weight = (rng.integers(-128, 128, (4, k)).astype(dtype) for _ in range(2))
+        how: dict[str, Any] = {"implementation": "lt", "no_algorithm": no_algorithm, "out_dtype": result}
+        (got,), status, _ = run("nn.dense", [data, weight], **how)
+        assert status == 0 and got.dtype == result
+        np.testing.assert_array_equal(got, data.astype(np.int64) @ weight.astype(np.int64).T)
 
 
 def test_a_wider_result_keeps_what_the_inputs_dtype_cannot_hold() -> None:

@@ -83,10 +83,13 @@ from .gpu_layout import (
     ENTRY_SHARED,
     ENTRY_WORDS,
     GRAPH_BYTES,
+    OUT_WORDS,
     PLAN_BODY,
     PLAN_N_SCRATCH,
     PLAN_N_STEPS,
     PLAN_PROGRAM,
+    PRODUCT_ENTRY,
+    PRODUCT_WORDS,
     STEP_ARGS,
     STEP_BLOCK,
     STEP_FUNCTION,
@@ -97,6 +100,7 @@ from .gpu_layout import (
     gpu_at,
 )
 from .graphs import commit_entry, flush, free_region, reserve_entry
+from .matrix_products import NO_ALGORITHM, clear_products, launch_product
 
 #: CU_MEMHOSTALLOC_PORTABLE: page-locked memory for every context.
 _PORTABLE = 1
@@ -220,11 +224,35 @@ def launch_step(gpu: int, at: int, argv: int, pc: int) -> int:
 
 
 @native
+def product_step(gpu: int, at: int, argv: int, pc: int) -> int:
+    """Launch a matrix product; a status, or NO_ALGORITHM if the next steps have to compute it."""
+    c = gpu_at(gpu)
+    if load_i64(c.slots + 8 * load_i64(at + 8 * STEP_GRID)) <= 0:
+        return NO_ALGORITHM
+    words = c.out + 8 * (OUT_WORDS - PRODUCT_WORDS)  # calls of the library use the first of these words
+    for i in range(PRODUCT_WORDS):
+        what = at + 8 * (STEP_ARGS + 2 * i)
+        store_i64(words + 8 * i, argument_word(gpu, load_i64(what), load_i64(what + 8), argv, pc))
+    return launch_product(gpu, load_i64(at + 8 * STEP_FUNCTION), words)
+
+
+@native
 def launch_steps(state: int, gpu: int, plan: int, argv: int, pc: int) -> int:
     """Launch all steps of a packed function; a status."""
     at = plan + 8 * (PLAN_BODY + load_i64(plan + 8 * PLAN_N_SCRATCH))
+    skipped = 0
     for _ in range(load_i64(plan + 8 * PLAN_N_STEPS)):
-        status = launch_step(gpu, at, argv, pc) + 0
+        status = OK
+        if skipped > 0:
+            skipped -= 1
+        elif load_i64(at + 8 * STEP_KIND) == PRODUCT_ENTRY:
+            status = product_step(gpu, at, argv, pc) + 0
+            if status == OK:
+                skipped = load_i64(at + 8 * STEP_BLOCK)
+            elif status == NO_ALGORITHM:
+                status = OK
+        else:
+            status = launch_step(gpu, at, argv, pc) + 0
         if status != 0:
             return status
         at += 8 * (STEP_ARGS + 2 * load_i64(at + 8 * STEP_N_ARGS))
@@ -453,6 +481,8 @@ def close(state: int, gpu: int) -> int:
     for i in range(c.n_graphs):
         free_region(gpu, c.graph_rows + GRAPH_BYTES * i)
     c.n_graphs = 0
+    if c.products != 0:
+        clear_products(gpu)
     if c.queue != 0:
         free(c.queue)
     c.queue = 0

@@ -49,6 +49,7 @@ GPU = np.dtype(
         ("n_graphs", _WORD),
         ("graph_limit", _WORD),
         ("graph_clock", _WORD),
+        ("products", _WORD),  # the record PRODUCTS; 0 until a program multiplies
         # times of a trace: pairs of events still to be read
         ("timed", _WORD),
         ("timed_words", _WORD),
@@ -84,16 +85,62 @@ MET, NEVER, CAPTURED = range(3)
 (ENTRY_WORDS, ENTRY_KIND, ENTRY_FUNCTION, ENTRY_GRID, ENTRY_BLOCK, ENTRY_SHARED, ENTRY_N_ARGS, ENTRY_ARGS) = (
     0, 1, 2, 3, 6, 9, 10, 11,
 )  # fmt: skip
-KERNEL_ENTRY, LIBRARY_ENTRY = 0, 1
+#: A product's entry has, beside the arguments of ``cublasLtMatmul``, the row's serial number as its grid, and the bias (0: none).
+KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY = range(3)
 
 #: The launches of a packed function: address of the integer program over the tensors' sizes, number of workspaces,
 #: number of steps; then the slot of each workspace's bytes; then the steps.
 (PLAN_PROGRAM, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(4)
 #: A step: kind, function, slots of the grid (a library call: three times the slot of ``unless``), block, slot of the shared
-#: bytes, number of arguments; then two words for each: its kind and its value.
+#: bytes, number of arguments; then two words for each: its kind and its value.  A product has the address of its record PRODUCT as
+#: the function, and in place of the block's first extent the number of steps that it replaces.
 (STEP_KIND, STEP_FUNCTION, STEP_GRID, STEP_BLOCK, STEP_SHARED, STEP_N_ARGS, STEP_ARGS) = (0, 1, 2, 5, 8, 9, 10)
 #: Kinds of arguments: data of a tensor, slot of the program, constant word, workspace, fault words, instruction.
 ARG_DATA, ARG_SLOT, ARG_WORD, ARG_SCRATCH, ARG_FAULT, ARG_SITE = range(6)
+
+#: The arguments of a product's step: sizes (see ``cuda_program.MatrixProduct``), then addresses.
+(PRODUCT_M, PRODUCT_N, PRODUCT_K, PRODUCT_BATCH, PRODUCT_A_STEP, PRODUCT_B_STEP) = range(6)
+(PRODUCT_A, PRODUCT_B, PRODUCT_ADDED, PRODUCT_OUT, PRODUCT_BIAS, PRODUCT_WORDS) = range(6, 12)
+#: The constant part of a product: its description in the library, the library's numbers of the types of a, b and result, whether a
+#: and b are transposed, addresses of the factors.
+PRODUCT = np.dtype(
+    [
+        (name, _WORD)
+        for name in ("description", "type_a", "type_b", "type_out", "transpose_a", "transpose_b", "alpha", "beta", "has_bias")
+    ]
+)
+product_at: Callable[[int], Record] = record(PRODUCT)
+#: cuBLASLt for machine code: addresses of functions, handle, preference, workspace; the table of products.
+PRODUCTS = np.dtype(
+    [
+        (name, _WORD)
+        for name in (
+            *("new_layout", "set_layout", "free_layout", "set_preference", "choose", "set_description", "multiply"),
+            *("handle", "preference", "workspace", "workspace_bytes", "rows", "used", "serial"),
+        )
+    ]
+)
+products_at: Callable[[int], Record] = record(PRODUCTS)
+#: A row of the table of products.  Key: record PRODUCT, lowest alignment of the addresses in bytes, sizes.  Then whether the library
+#: has an algorithm; layouts; the library's answer: algorithm, bytes of workspace, and more.
+PRODUCT_ROW = np.dtype(
+    [
+        ("serial", _WORD),  # 0: the row is empty
+        ("product", _WORD),
+        ("alignment", _WORD),
+        ("sizes", _WORD, (6,)),
+        ("is_usable", _WORD),
+        ("layout_a", _WORD),
+        ("layout_b", _WORD),
+        ("layout_out", _WORD),
+        ("algorithm", _WORD, (8,)),
+        ("workspace_bytes", _WORD),
+        ("answer", _WORD, (3,)),
+    ]
+)
+product_row_at: Callable[[int], Record] = record(PRODUCT_ROW)
+#: Rows of the table, a power of two; half of them are used before the table is emptied.
+PRODUCT_ROWS = 1024
 
 #: Most words of arguments of one launch.
 MAX_LAUNCH_WORDS = 4000

@@ -9,9 +9,8 @@ of its own: it is replayed only if its addresses are those just allocated.
 
 from __future__ import annotations
 
-from ....ops.native.jit.c_functions import call_24
 from ....ops.native.memory import alloc, clock_ns, copy_bytes, free, load_i64, native, store_i64
-from ....ops.native.status import DEVICE_ERROR, INTERNAL, OK, OUT_OF_MEMORY
+from ....ops.native.status import OK, OUT_OF_MEMORY
 from ...runtime.growable import grow
 from ...runtime.state_layout import state_at
 from .driver_calls import (
@@ -44,14 +43,16 @@ from .gpu_layout import (
     GRAPH,
     GRAPHS_AUTO,
     GRAPHS_OFF,
-    KERNEL_ENTRY,
+    LIBRARY_ENTRY,
     MAX_LAUNCH_WORDS,
     MAX_QUEUED,
     MET,
     NEVER,
+    PRODUCT_ENTRY,
     gpu_at,
     graph_at,
 )
+from .library_calls import call_library, call_product
 
 _ROW = GRAPH.itemsize
 #: CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE: arguments of cuLaunchKernel as a block of words.
@@ -87,7 +88,10 @@ def launch_entry(gpu: int, at: int) -> int:
     n = load_i64(at + 8 * ENTRY_N_ARGS)
     args = at + 8 * ENTRY_ARGS
     function = load_i64(at + 8 * ENTRY_FUNCTION)
-    if load_i64(at + 8 * ENTRY_KIND) != KERNEL_ENTRY:
+    kind = load_i64(at + 8 * ENTRY_KIND)
+    if kind == PRODUCT_ENTRY:
+        return call_product(gpu, function, args)
+    if kind == LIBRARY_ENTRY:
         return call_library(gpu, function, args, n)
     extra = c.out + 8
     store_i64(c.out, 8 * n)
@@ -101,27 +105,6 @@ def launch_entry(gpu: int, at: int) -> int:
     bx, by, bz = load_i64(b), load_i64(b + 8), load_i64(b + 16)
     shared = load_i64(at + 8 * ENTRY_SHARED)
     return checked(gpu, drive_11(gpu, LAUNCH_KERNEL, function, gx, gy, gz, bx, by, bz, shared, c.compute, 0, extra))
-
-
-@native
-def call_library(gpu: int, function: int, args: int, n: int) -> int:
-    """Call a library's function with up to 24 words; a status."""
-    if n > 24:
-        return INTERNAL
-    w = gpu_at(gpu).out
-    for i in range(n):
-        store_i64(w + 8 * i, load_i64(args + 8 * i))
-    error = call_24(
-        function, load_i64(w), load_i64(w + 8), load_i64(w + 16), load_i64(w + 24), load_i64(w + 32), load_i64(w + 40),
-        load_i64(w + 48), load_i64(w + 56), load_i64(w + 64), load_i64(w + 72), load_i64(w + 80), load_i64(w + 88),
-        load_i64(w + 96), load_i64(w + 104), load_i64(w + 112), load_i64(w + 120), load_i64(w + 128), load_i64(w + 136),
-        load_i64(w + 144), load_i64(w + 152), load_i64(w + 160), load_i64(w + 168), load_i64(w + 176), load_i64(w + 184),
-    )  # fmt: skip
-    if error & 0xFFFFFFFF != 0:
-        # a library's error numbers are stored negated, apart from the driver's
-        gpu_at(gpu).error = -(error & 0xFFFFFFFF)
-        return DEVICE_ERROR
-    return OK
 
 
 @native

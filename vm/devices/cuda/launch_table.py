@@ -17,9 +17,11 @@ from ....ops.codegen.cuda.cuda_program import (
     Handle,
     Launch,
     LibraryCall,
+    MatrixProduct,
     Scratch,
     Site,
     Size,
+    Step,
     Word,
 )
 from ....ops.core.group import Group
@@ -36,6 +38,7 @@ from .gpu_layout import (
     KERNEL_ENTRY,
     LIBRARY_ENTRY,
     MAX_LAUNCH_WORDS,
+    PRODUCT_ENTRY,
 )
 
 
@@ -51,11 +54,12 @@ class Plan:
 
 @frozen
 class Symbols:
-    """Lookups of addresses for a plan: kernels by name, library functions by name, handles by library."""
+    """Lookups of addresses for a plan: kernels by name, library functions by name, handles by library, records of products."""
 
     kernel: Callable[[str], int]
     library: Callable[[str], int]
     handle: Callable[[str], int]
+    product: Callable[[MatrixProduct, int, int], int]
 
 
 def plan(group: Group, source: CudaSource, symbols: Symbols) -> Plan:
@@ -90,15 +94,20 @@ class _Encoder:
         body = [w for step in source.steps for w in self.step(step)]
         return Plan(np.array(head + body, np.int64), len(program.loads) + len(program.rows), len(source.scratch), self.buffers)
 
-    def step(self, step: Launch | LibraryCall) -> list[int]:
-        assert len(step.args) <= MAX_LAUNCH_WORDS
+    def step(self, step: Step) -> list[int]:
+        args = arguments(step)
+        assert len(args) <= MAX_LAUNCH_WORDS
         if isinstance(step, Launch):
             head = [KERNEL_ENTRY, self.symbols.kernel(step.entry), *(self.slot[dim(e)] for e in step.grid), *step.block]
             head.append(self.slot[dim(step.shared_bytes)])
-        else:
+        elif isinstance(step, LibraryCall):
             unless = self.slot[dim(step.unless)]
             head = [LIBRARY_ENTRY, self.symbols.library(step.function), unless, unless, unless, 0, 0, 0, unless]
-        return [*head, len(step.args), *(w for a in step.args for w in self.argument(a))]
+        else:
+            unless, (alpha, beta) = self.slot[dim(step.unless)], (self.argument(a)[1] for a in (step.alpha, step.beta))
+            product = self.symbols.product(step, alpha, beta)
+            head = [PRODUCT_ENTRY, product, unless, unless, unless, step.instead, 0, 0, unless]
+        return [*head, len(args), *(w for a in args for w in self.argument(a))]
 
     def argument(self, a: Argument) -> tuple[int, int]:
         match a:
@@ -124,6 +133,14 @@ class _Encoder:
         raise AssertionError(a)
 
 
-def _extents(step: Launch | LibraryCall) -> list[Extent]:
-    sizes = [a.dim for a in step.args if isinstance(a, Size)]
+def arguments(step: Step) -> tuple[Argument, ...]:
+    """The arguments of a step as words; of a product in the order of ``gpu_layout.PRODUCT_M`` and the following."""
+    if not isinstance(step, MatrixProduct):
+        return step.args
+    sizes = (Size(n) for n in step.sizes)
+    return (*sizes, step.a, step.b, step.added or step.out, step.out, step.bias or Word(0))
+
+
+def _extents(step: Step) -> list[Extent]:
+    sizes = [a.dim for a in arguments(step) if isinstance(a, Size)]
     return [*sizes, *step.grid, step.shared_bytes] if isinstance(step, Launch) else [*sizes, step.unless]

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from ....ops.codegen.cuda import cuda_source
-from ....ops.codegen.cuda.cuda_program import CudaSource, Launch
+from ....ops.codegen.cuda.cuda_program import CudaSource, Launch, MatrixProduct
 from ....ops.core.group import Group
 from ....ops.native.cache import kernel_store
 from ....ops.native.jit import nvrtc
 from ...diagnostics.source import VMError
 from . import provider as providers
+from .cublas_lt import ProductLibrary
 from .device import FORKED, FORKED_HELP, FORKED_TEXT, CudaError, Device, device, library_function
 from .driver import NoCuda
 from .gpu import gpu
@@ -34,8 +35,8 @@ _NON_BLOCKING = 1
 _PORTABLE, _MAPPED = 1, 2
 _RELEASE_THRESHOLD = 4
 _KEEP_ALL = (1 << 63) - 1
-#: Workspace for cuBLAS, in bytes, so that it allocates nothing itself (the size that its guide recommends for the newest GPUs).
-_CUBLAS_WORKSPACE_BYTES = 32 << 20
+#: Workspace for cuBLAS and cuBLASLt, which work on one stream, in bytes, so that it allocates nothing itself (the size that its guide recommends for the newest GPUs).
+_WORKSPACE_BYTES = 32 << 20
 #: CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums are not rounded to a 16-bit result before they are added.
 _FULL_SUMS = 16
 
@@ -70,6 +71,8 @@ class Session:
         self.device: Device = device(ordinal)
         self._provider, self._driver = providers.provider, self.device.driver
         self._handles: dict[str, int] = {}
+        self._workspace = 0
+        self._products: ProductLibrary | None = None
         self._finalizers: list[Callable[[], None]] = []
         self._plans: list[Plan] = []
         self._borrowed: list[Borrowed] = []
@@ -150,7 +153,7 @@ class Session:
     def _plan(self, group: Group, source: CudaSource) -> int:
         launches = [s for s in source.steps if isinstance(s, Launch)]
         functions = self.device.functions(source.text, {s.entry: s.shared_bytes != 0 for s in launches}) if launches else {}
-        made = plan(group, source, Symbols(functions.__getitem__, self._library_function, self._handle))
+        made = plan(group, source, Symbols(functions.__getitem__, self._library_function, self._handle, self._product))
         self._plans.append(made)
         return made.words.ctypes.data
 
@@ -170,13 +173,28 @@ class Session:
         _cublas("cublasCreate_v2", ctypes.addressof(handle))
         _cublas("cublasSetStream_v2", handle.value, int(self.record["compute"]))
         _cublas("cublasSetMathMode", handle.value, _FULL_SUMS)
-        stream, pool = int(self.record["compute"]), int(self.record["pool"])
-        workspace = self._driver.get("cuMemAllocFromPoolAsync", _CUBLAS_WORKSPACE_BYTES, pool, stream)
-        # freed in reverse order
-        self._finalizers.append(functools.partial(self._driver.call, "cuMemFreeAsync", workspace, stream))
+        workspace = self._new_workspace()
+        # after the workspace: finalizers run in reverse order
         self._finalizers.append(functools.partial(_cublas, "cublasDestroy_v2", handle.value))
-        _cublas("cublasSetWorkspace_v2", handle.value, workspace, _CUBLAS_WORKSPACE_BYTES)
+        _cublas("cublasSetWorkspace_v2", handle.value, workspace, _WORKSPACE_BYTES)
         return handle.value
+
+    def _new_workspace(self) -> int:
+        """The workspace of all libraries, made once: they work on one stream, so one call uses it after another."""
+        if not self._workspace:
+            stream, pool = int(self.record["compute"]), int(self.record["pool"])
+            self._workspace = self._driver.get("cuMemAllocFromPoolAsync", _WORKSPACE_BYTES, pool, stream)
+            self._finalizers.append(functools.partial(self._driver.call, "cuMemFreeAsync", self._workspace, stream))
+        return self._workspace
+
+    def _product(self, step: MatrixProduct, alpha: int, beta: int) -> int:
+        """The record of a product by cuBLASLt.  Raises NoCuda."""
+        if self._products is None:
+            self._products = ProductLibrary(
+                functools.partial(library_function, "cublasLt"), self._new_workspace(), _WORKSPACE_BYTES, self._finalizers.append
+            )
+            self.record["products"] = self._products.address
+        return self._products.product(step, alpha, beta)
 
     # ---- arrays of other libraries ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,73 @@
+"""Matrix products of a machine by cuBLASLt: its table of algorithms, graphs, views, the products without an algorithm."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from relayvm.vm.devices.cuda.gpu_layout import PRODUCT_ROWS
+
+from ..emulator import emulator
+from .machines import gpu, machine  # noqa: F401  the fixture is used by every test
+
+pytestmark = pytest.mark.skipif(emulator.available() is not None, reason=str(emulator.available()))
+
+DENSE = "def @main(%x: Tensor[(?m, ?n), float32], %w: Tensor[(?n, ?n), float32]) { nn.dense(nn.dense(%x, %w), %w) }"
+
+
+def matrices(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(m + n)
+    return rng.integers(-3, 4, (m, n)).astype("f"), rng.integers(-3, 4, (n, n)).astype("f")
+
+
+@pytest.mark.parametrize("graphs", ["off", "on", "auto"])
+@pytest.mark.parametrize("no_algorithm", [0, 1])
+def test_an_algorithm_is_chosen_once_for_sizes_and_alignment(graphs: str, no_algorithm: int) -> None:
+    emulator.set("no_algorithm", no_algorithm)
+    vm = machine(DENSE, graphs=graphs)
+    for m, n in ((0, 4), (4, 0), (1, 1), (3, 5), (20, 17), (3, 5), (20, 17), (3, 5), (20, 17)):
+        x, w = matrices(m, n)
+        np.testing.assert_array_equal(vm.run(x, w).numpy(), x @ w.T @ w.T)
+    # both products are one primitive; a product of no elements or terms is none of the library's
+    assert emulator.get("cublasLtMatmulAlgoGetHeuristic") == 3
+    assert (emulator.get("cublasLtMatmul") == 0) == bool(no_algorithm)
+    assert (emulator.get("cublasGemmStridedBatchedEx") == 0) != bool(no_algorithm)
+
+
+def test_a_forced_implementation_is_taken() -> None:
+    x, w = matrices(3, 5)
+    for name, function in (("lt", "cublasLtMatmul"), ("gemm", "cublasGemmStridedBatchedEx")):
+        before = emulator.get(function)
+        np.testing.assert_array_equal(machine(DENSE, **{"impl.nn.dense": name}).run(x, w).numpy(), x @ w.T @ w.T)
+        assert emulator.get(function) == before + 2
+
+
+def test_more_sizes_than_the_table_has_rows() -> None:
+    vm = machine(DENSE, graphs="on")
+    for m in [*range(1, PRODUCT_ROWS // 2 + 40), 1, 2, 3]:
+        x, w = matrices(m, 2)
+        np.testing.assert_array_equal(vm.run(x, w).numpy(), x @ w.T @ w.T)
+    assert emulator.get("cublasLtMatrixLayoutDestroy") == 3 * (PRODUCT_ROWS // 2)
+    made = emulator.get("cublasLtMatrixLayoutCreate")
+    del vm
+    gc.collect()
+    assert emulator.get("cublasLtMatrixLayoutDestroy") == made
+    assert emulator.get("cublasLtMatmulDescDestroy") == emulator.get("cublasLtMatmulDescCreate") > 0
+
+
+def test_a_view_that_begins_at_an_odd_address() -> None:
+    rows = "strided_slice(%x, begin=[1, 0], end=[9, 9])"
+    vm = machine(f"def @main(%x: Tensor[(?m, ?n), float32], %w: Tensor[(?, ?), float32]) {{ nn.dense({rows}, %w) }}")
+    for n in (5, 8, 5):
+        x, w = matrices(4, n)
+        np.testing.assert_array_equal(vm.run(x, w).numpy(), x[1:] @ w.T)
+
+
+def test_bytes_are_multiplied_in_int32() -> None:
+    vm = machine('def @main(%x: Tensor[(?, ?), int8], %w: Tensor[(?, ?), int8]) { nn.dense(%x, %w, out_dtype="int32") }')
+    for k, used in ((8, 1), (5, 1), (8, 2)):
+        x, w = (np.random.default_rng(k).integers(-128, 128, (4, k)).astype(np.int8) for _ in range(2))
+        np.testing.assert_array_equal(vm.run(x, w).numpy(), x.astype(int) @ w.astype(int).T)
+        assert emulator.get("cublasLtMatmul") == used

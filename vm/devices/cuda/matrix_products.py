@@ -1,0 +1,210 @@
+"""Matrix products by cuBLASLt, as machine code: a table of the algorithms that the library has chosen.
+
+The key of a row is the product with its types, the sizes, and the lowest alignment of the addresses.  At the first meeting of a key
+the row gets the layouts of the matrices and the library's choice of an algorithm; later launches call the library with the row.
+If the library has no algorithm, the row says so, and the steps after the product run instead.
+"""
+
+from __future__ import annotations
+
+from ....ops.native.jit.c_functions import call_1, call_4, call_5, call_10
+from ....ops.native.memory import load_i64, native, store_i64
+from ....ops.native.status import OUT_OF_MEMORY
+from .gpu_layout import (
+    ENTRY_ARGS,
+    ENTRY_BLOCK,
+    ENTRY_FUNCTION,
+    ENTRY_GRID,
+    ENTRY_KIND,
+    ENTRY_N_ARGS,
+    ENTRY_SHARED,
+    ENTRY_WORDS,
+    PRODUCT_A,
+    PRODUCT_A_STEP,
+    PRODUCT_ADDED,
+    PRODUCT_B,
+    PRODUCT_B_STEP,
+    PRODUCT_BATCH,
+    PRODUCT_BIAS,
+    PRODUCT_ENTRY,
+    PRODUCT_K,
+    PRODUCT_M,
+    PRODUCT_N,
+    PRODUCT_OUT,
+    PRODUCT_ROW,
+    PRODUCT_ROWS,
+    gpu_at,
+    product_at,
+    product_row_at,
+    products_at,
+)
+from .graphs import commit_entry, flush, reserve_entry
+from .library_calls import BIAS_POINTER
+
+#: The answer of ``launch_product`` if the library has no algorithm; no status.
+NO_ALGORITHM = -1
+_ROW = PRODUCT_ROW.itemsize
+_ALGORITHM, _SIZES = (PRODUCT_ROW.fields[name][1] for name in ("algorithm", "sizes"))  # type: ignore[index]
+_N_SIZES = 6
+#: Attributes by cublasLt.h: of layouts, the number of matrices and the elements from one to the next; of preferences, the first of
+#: the four alignments, of A, B, C and D.
+_BATCH_COUNT, _BATCH_STRIDE, _ALIGNMENTS = 5, 6, 5
+#: The greatest alignment that an algorithm needs, in bytes.
+_MOST_ALIGNED = 256
+_LOW = 0xFFFFFFFF
+_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
+_N_ARGS = 17
+
+
+@native
+def launch_product(gpu: int, product: int, w: int) -> int:
+    """Launch a product with the words ``w`` of its step; a status, or NO_ALGORITHM."""
+    row = product_row(gpu, product, w)
+    r, p, s = product_row_at(row), products_at(gpu_at(gpu).products), product_at(product)
+    if r.is_usable == 0:
+        return NO_ALGORITHM
+    entry = reserve_entry(gpu, ENTRY_ARGS + _N_ARGS)
+    if entry == 0:
+        return OUT_OF_MEMORY
+    store_i64(entry + 8 * ENTRY_WORDS, ENTRY_ARGS + _N_ARGS)
+    store_i64(entry + 8 * ENTRY_KIND, PRODUCT_ENTRY)
+    store_i64(entry + 8 * ENTRY_FUNCTION, p.multiply)
+    for i in range(3):
+        store_i64(entry + 8 * (ENTRY_GRID + i), r.serial)  # layouts of other sizes may get the same addresses later
+        store_i64(entry + 8 * (ENTRY_BLOCK + i), 0)
+    store_i64(entry + 8 * ENTRY_SHARED, 0)
+    store_i64(entry + 8 * ENTRY_N_ARGS, _N_ARGS)
+    at = entry + 8 * ENTRY_ARGS
+    store_i64(at, p.handle)
+    store_i64(at + 8, s.description)
+    store_i64(at + 16, s.alpha)
+    # by columns the product is that of the transposed matrices, in reverse order
+    store_i64(at + 24, load_i64(w + 8 * PRODUCT_B))
+    store_i64(at + 32, r.layout_b)
+    store_i64(at + 40, load_i64(w + 8 * PRODUCT_A))
+    store_i64(at + 48, r.layout_a)
+    store_i64(at + 56, s.beta)
+    store_i64(at + 64, load_i64(w + 8 * PRODUCT_ADDED))
+    store_i64(at + 72, r.layout_out)
+    store_i64(at + 80, load_i64(w + 8 * PRODUCT_OUT))
+    store_i64(at + 88, r.layout_out)
+    store_i64(at + 96, row + _ALGORITHM)
+    store_i64(at + 104, p.workspace)
+    store_i64(at + 112, p.workspace_bytes)
+    store_i64(at + 120, gpu_at(gpu).compute)
+    store_i64(at + 128, load_i64(w + 8 * PRODUCT_BIAS))
+    return commit_entry(gpu, ENTRY_ARGS + _N_ARGS)
+
+
+@native
+def alignment_of(w: int) -> int:
+    """The lowest alignment of the addresses of a product, in bytes, at most 256."""
+    bits = load_i64(w + 8 * PRODUCT_A) | load_i64(w + 8 * PRODUCT_B) | load_i64(w + 8 * PRODUCT_ADDED)
+    bits |= load_i64(w + 8 * PRODUCT_OUT) | load_i64(w + 8 * PRODUCT_BIAS) | _MOST_ALIGNED
+    return bits & -bits
+
+
+@native
+def product_row(gpu: int, product: int, w: int) -> int:
+    """The row of a product, filled at its first meeting."""
+    p = products_at(gpu_at(gpu).products)
+    alignment = alignment_of(w)
+    h = (product ^ alignment) * _ODD
+    for i in range(_N_SIZES):
+        h = (h ^ load_i64(w + 8 * i)) * _ODD
+    h ^= (h >> 32) & _LOW
+    place = h & (PRODUCT_ROWS - 1)
+    while True:
+        row = p.rows + _ROW * place
+        r = product_row_at(row)
+        if r.serial == 0:
+            break
+        if r.product == product and r.alignment == alignment:
+            i = 0
+            while i < _N_SIZES and load_i64(row + _SIZES + 8 * i) == load_i64(w + 8 * i):
+                i += 1
+            if i == _N_SIZES:
+                return row
+        place = (place + 1) & (PRODUCT_ROWS - 1)
+    if 2 * p.used >= PRODUCT_ROWS:
+        flush(gpu)  # an error is in the GPU's record; entries that are held back use rows
+        clear_products(gpu)
+        row = p.rows + _ROW * (h & (PRODUCT_ROWS - 1))
+    fill_row(gpu, row, product, alignment, w)
+    return row
+
+
+@native
+def fill_row(gpu: int, row: int, product: int, alignment: int, w: int) -> None:
+    """Make the layouts of a product, and let the library choose an algorithm."""
+    c, r, s = gpu_at(gpu), product_row_at(row), product_at(product)
+    p = products_at(c.products)
+    p.used += 1
+    p.serial += 1
+    r.serial = p.serial
+    r.product = product
+    r.alignment = alignment
+    for i in range(_N_SIZES):
+        store_i64(row + _SIZES + 8 * i, load_i64(w + 8 * i))
+    m, n, k = load_i64(w + 8 * PRODUCT_M), load_i64(w + 8 * PRODUCT_N), load_i64(w + 8 * PRODUCT_K)
+    batch = load_i64(w + 8 * PRODUCT_BATCH)
+    a_width, a_rows = (m, k) if s.transpose_a != 0 else (k, m)
+    b_width, b_rows = (k, n) if s.transpose_b != 0 else (n, k)
+    r.layout_a = new_layout(gpu, s.type_a, a_width, a_rows, batch, load_i64(w + 8 * PRODUCT_A_STEP))
+    r.layout_b = new_layout(gpu, s.type_b, b_width, b_rows, batch, load_i64(w + 8 * PRODUCT_B_STEP))
+    r.layout_out = new_layout(gpu, s.type_out, n, m, batch, m * n)
+    r.is_usable = 0
+    if r.layout_a == 0 or r.layout_b == 0 or r.layout_out == 0:
+        return
+    error = 0
+    store_i64(c.out, alignment)
+    for i in range(4):
+        error |= call_4(p.set_preference, p.preference, _ALIGNMENTS + i, c.out, 4) & _LOW
+    if s.has_bias != 0:  # the library derives the alignment of the bias from its address
+        error |= call_4(p.set_description, s.description, BIAS_POINTER, w + 8 * PRODUCT_BIAS, 8) & _LOW
+    if error != 0:
+        return
+    store_i64(c.out, 0)
+    layouts = r.layout_b, r.layout_a, r.layout_out
+    error = call_10(
+        p.choose, p.handle, s.description, layouts[0], layouts[1], layouts[2], layouts[2], p.preference, 1, row + _ALGORITHM, c.out
+    )
+    r.is_usable = 1 if error & _LOW == 0 and load_i64(c.out) & _LOW == 1 and r.workspace_bytes <= p.workspace_bytes else 0
+
+
+@native
+def new_layout(gpu: int, kind: int, width: int, rows: int, batch: int, step: int) -> int:
+    """A layout of matrices by rows, by columns of ``width`` elements for the library; 0 if the library refuses it."""
+    c = gpu_at(gpu)
+    p = products_at(c.products)
+    if call_5(p.new_layout, c.out, kind, width, rows, width) & _LOW != 0:
+        return 0
+    layout = load_i64(c.out)
+    store_i64(c.out, batch)
+    error = call_4(p.set_layout, layout, _BATCH_COUNT, c.out, 4) & _LOW
+    store_i64(c.out, step)
+    error |= call_4(p.set_layout, layout, _BATCH_STRIDE, c.out, 8) & _LOW
+    if error != 0:
+        call_1(p.free_layout, layout)
+        return 0
+    return layout
+
+
+@native
+def clear_products(gpu: int) -> None:
+    """Empty the table.  No entry that is held back may use a row; a captured graph uses none."""
+    p = products_at(gpu_at(gpu).products)
+    for i in range(PRODUCT_ROWS):
+        r = product_row_at(p.rows + _ROW * i)
+        if r.serial != 0:
+            r.serial = 0
+            free_layout(gpu, r.layout_a)
+            free_layout(gpu, r.layout_b)
+            free_layout(gpu, r.layout_out)
+    p.used = 0
+
+
+@native
+def free_layout(gpu: int, layout: int) -> None:
+    if layout != 0:
+        call_1(products_at(gpu_at(gpu).products).free_layout, layout)
