@@ -85,9 +85,11 @@ from .gpu_layout import (
     GRAPH_BYTES,
     OUT_WORDS,
     PLAN_BODY,
+    PLAN_IS_RUN,
     PLAN_N_SCRATCH,
     PLAN_N_STEPS,
     PLAN_PROGRAM,
+    PLAN_SLOTS,
     PRODUCT_ENTRY,
     PRODUCT_WORDS,
     STEP_ARGS,
@@ -271,16 +273,45 @@ def mark_written(gpu: int, argv: int, n: int, n_outputs: int) -> None:
 
 
 @native
+def evaluate_sizes(gpu: int, plan: int, argv: int) -> int:
+    """Set the slots of the launch, by its program unless the sizes are those of its previous launch; a status."""
+    program, slots = load_i64(plan + 8 * PLAN_PROGRAM), load_i64(plan + 8 * PLAN_SLOTS)
+    gpu_at(gpu).slots = slots
+    if load_i64(plan + 8 * PLAN_IS_RUN) != 0 and are_loaded(program, argv, slots):
+        return OK
+    store_i64(plan + 8 * PLAN_IS_RUN, 0)
+    status = load_slots(program, argv, slots) + 0
+    if status == OK:
+        status = run_rows(program, slots) + 0
+    if status == OK:
+        store_i64(plan + 8 * PLAN_IS_RUN, 1)
+    return status
+
+
+@native
+def are_loaded(program: int, argv: int, slots: int) -> bool:
+    """Whether the slots have the sizes of these tensors; the program loads nothing but sizes."""
+    at = program + 32
+    n = load_i64(program)
+    i = 0
+    while i < n:
+        t = tensor(load_i64(argv + 8 * load_i64(at)))
+        axis = load_i64(at + 16)
+        if axis >= t.ndim or t.shape[axis] != load_i64(slots + 8 * i):
+            return False
+        at += 24
+        i += 1
+    return True
+
+
+@native
 def launch(state: int, gpu: int, packed: int, argv: int, n: int, n_outputs: int, pc: int) -> int:
     """Launch a packed function; a status."""
     s, c = state_at(state), gpu_at(gpu)
     if c.error != 0:
         return DEVICE_ERROR
     plan = load_i64(s.packed + 8 * (PACKED_WORDS * packed + 3))
-    program = load_i64(plan + 8 * PLAN_PROGRAM)
-    status = load_slots(program, argv, c.slots) + 0
-    if status == 0:
-        status = run_rows(program, c.slots) + 0
+    status = evaluate_sizes(gpu, plan, argv) + 0
     if status != 0:
         return status
     if not allocate_workspaces(state, gpu, plan):

@@ -24,7 +24,7 @@ GPU = np.dtype(
         ("pool", _WORD),  # the driver's memory pool
         ("fault", _WORD),  # a word in page-locked memory: instruction and status of the first failed kernel
         ("out", _WORD),  # results of driver calls; page-locked memory is not needed
-        ("slots", _WORD),  # scratch of launch programs
+        ("slots", _WORD),  # of the program of the current launch
         ("workspaces", _WORD),  # addresses of the storages of one launch's workspaces
         ("error", _WORD),  # the first error that the driver reported; all later calls fail with it
         ("good_serial", _WORD),  # launches before this one have completed
@@ -88,9 +88,10 @@ MET, NEVER, CAPTURED = range(3)
 #: A product's entry has, beside the arguments of ``cublasLtMatmul``, the row's serial number as its grid, and the bias (0: none).
 KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY = range(3)
 
-#: The launches of a packed function: address of the integer program over the tensors' sizes, number of workspaces,
-#: number of steps; then the slot of each workspace's bytes; then the steps.
-(PLAN_PROGRAM, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(4)
+#: The launches of a packed function: address of the integer program over the tensors' sizes, address of its slots, whether the
+#: slots have the results for the sizes in them, number of workspaces, number of steps; then the slot of each workspace's bytes;
+#: then the steps.
+(PLAN_PROGRAM, PLAN_SLOTS, PLAN_IS_RUN, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(6)
 #: A step: kind, function, slots of the grid (a library call: three times the slot of ``unless``), block, slot of the shared
 #: bytes, number of arguments; then two words for each: its kind and its value.  A product has the address of its record PRODUCT as
 #: the function, and in place of the block's first extent the number of steps that it replaces.

@@ -47,7 +47,6 @@ class Plan:
     """The words of one packed function's launches, and the memory that they point at."""
 
     words: np.ndarray
-    n_slots: int
     n_scratch: int
     buffers: list[np.ndarray] = field(default_factory=list)
 
@@ -88,11 +87,12 @@ class _Encoder:
         program = assemble([tuple(self.sizes)], [], self.loads)
         self.slot = dict(zip(self.sizes, program.outputs[0], strict=True))
         words = np.array(program.words(), np.int64)
-        self.buffers.append(words)
-        head = [words.ctypes.data, len(source.scratch), len(source.steps)]
+        slots = np.zeros(max(len(program.loads) + len(program.rows), 1), np.int64)
+        self.buffers += [words, slots]
+        head = [words.ctypes.data, slots.ctypes.data, 0, len(source.scratch), len(source.steps)]
         head += [self.slot[dim(n)] for n in source.scratch]
         body = [w for step in source.steps for w in self.step(step)]
-        return Plan(np.array(head + body, np.int64), len(program.loads) + len(program.rows), len(source.scratch), self.buffers)
+        return Plan(np.array(head + body, np.int64), len(source.scratch), self.buffers)
 
     def step(self, step: Step) -> list[int]:
         args = arguments(step)

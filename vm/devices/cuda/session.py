@@ -83,7 +83,6 @@ class Session:
         self._out = np.zeros(OUT_WORDS, np.int64)
         self._rows = np.zeros(_GRAPH_LIMIT, GRAPH)
         self._scratch = np.zeros(1, np.int64)
-        self._slots = np.zeros(1, np.int64)
         self.interop = StreamInterop(self.device, self.record)
         with self.device.as_current():
             self._open(graphs)
@@ -145,9 +144,8 @@ class Session:
         )
         with self.device.as_current():
             found = [self._plan(group, source) for group, source in sources]
-        self._slots = np.zeros(max([p.n_slots for p in self._plans] + [1]), np.int64)
         self._scratch = np.zeros(max([p.n_scratch for p in self._plans] + [1]), np.int64)
-        self.record["slots"], self.record["workspaces"] = self._slots.ctypes.data, self._scratch.ctypes.data
+        self.record["workspaces"] = self._scratch.ctypes.data
         return found
 
     def _plan(self, group: Group, source: CudaSource) -> int:
