@@ -10,20 +10,14 @@ from collections.abc import Callable
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, Shape, all_, dim, eq, lt, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, Shape, dim, eq, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import (
-    Address,
-    Argument,
     CudaSource,
     Data,
-    Handle,
-    LibraryCall,
     OpaqueCall,
     Operand,
-    Size,
-    Word,
 )
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from .cublas_lt import SUPPORTED, matrix_product

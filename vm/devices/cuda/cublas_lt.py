@@ -40,7 +40,9 @@ class ProductLibrary:
     ``on_close`` takes the functions that destroy the library's objects, to be called in reverse order.
     """
 
-    def __init__(self, find: Callable[[str], int], workspace: int, nbytes: int, on_close: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, find: Callable[[str], int], workspace: int, nbytes: int, on_close: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._find, self._on_close = find, on_close
         self._rows = np.zeros(PRODUCT_ROWS, PRODUCT_ROW)
         self._block = np.zeros(1, PRODUCTS)

@@ -93,8 +93,8 @@ KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY = range(3)
 #: then the steps.
 (PLAN_PROGRAM, PLAN_SLOTS, PLAN_IS_RUN, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(6)
 #: A step: kind, function, slots of the grid (a library call: three times the slot of ``unless``), block, slot of the shared
-#: bytes, number of arguments; then two words for each: its kind and its value.  A product has the address of its record PRODUCT as
-#: the function, and in place of the block's first extent the number of steps that it replaces.
+#: bytes, number of arguments; then two words for each: its kind and its value.  A product has the address of its record PRODUCT
+#: as the function, and in place of the block's first extent the number of steps that it replaces.
 (STEP_KIND, STEP_FUNCTION, STEP_GRID, STEP_BLOCK, STEP_SHARED, STEP_N_ARGS, STEP_ARGS) = (0, 1, 2, 5, 8, 9, 10)
 #: Kinds of arguments: data of a tensor, slot of the program, constant word, workspace, fault words, instruction.
 ARG_DATA, ARG_SLOT, ARG_WORD, ARG_SCRATCH, ARG_FAULT, ARG_SITE = range(6)
@@ -102,8 +102,8 @@ ARG_DATA, ARG_SLOT, ARG_WORD, ARG_SCRATCH, ARG_FAULT, ARG_SITE = range(6)
 #: The arguments of a product's step: sizes (see ``cuda_program.MatrixProduct``), then addresses.
 (PRODUCT_M, PRODUCT_N, PRODUCT_K, PRODUCT_BATCH, PRODUCT_A_STEP, PRODUCT_B_STEP) = range(6)
 (PRODUCT_A, PRODUCT_B, PRODUCT_ADDED, PRODUCT_OUT, PRODUCT_BIAS, PRODUCT_WORDS) = range(6, 12)
-#: The constant part of a product: its description in the library, the library's numbers of the types of a, b and result, whether a
-#: and b are transposed, addresses of the factors.
+#: The constant part of a product: its description in the library, the library's numbers of the types of a, b and result, whether
+#: a and b are transposed, addresses of the factors.
 PRODUCT = np.dtype(
     [
         (name, _WORD)
@@ -122,8 +122,8 @@ PRODUCTS = np.dtype(
     ]
 )
 products_at: Callable[[int], Record] = record(PRODUCTS)
-#: A row of the table of products.  Key: record PRODUCT, lowest alignment of the addresses in bytes, sizes.  Then whether the library
-#: has an algorithm; layouts; the library's answer: algorithm, bytes of workspace, and more.
+#: A row of the table of products.  Key: record PRODUCT, lowest alignment of the addresses in bytes, sizes.  Then whether the
+#: library has an algorithm; layouts; the library's answer: algorithm, bytes of workspace, and more.
 PRODUCT_ROW = np.dtype(
     [
         ("serial", _WORD),  # 0: the row is empty

@@ -1,7 +1,7 @@
 """Matrix products by cuBLASLt, as machine code: a table of the algorithms that the library has chosen.
 
-The key of a row is the product with its types, the sizes, and the lowest alignment of the addresses.  At the first meeting of a key
-the row gets the layouts of the matrices and the library's choice of an algorithm; later launches call the library with the row.
+The key of a row is the product with its types, the sizes, and the lowest alignment of the addresses.  At the first meeting of a
+key the row gets the layouts of the matrices and the library's choice of an algorithm; later launches call the library with the row.
 If the library has no algorithm, the row says so, and the steps after the product run instead.
 """
 
@@ -46,8 +46,8 @@ NO_ALGORITHM = -1
 _ROW = PRODUCT_ROW.itemsize
 _ALGORITHM, _SIZES = (PRODUCT_ROW.fields[name][1] for name in ("algorithm", "sizes"))  # type: ignore[index]
 _N_SIZES = 6
-#: Attributes by cublasLt.h: of layouts, the number of matrices and the elements from one to the next; of preferences, the first of
-#: the four alignments, of A, B, C and D.
+#: Attributes by cublasLt.h: of layouts, the number of matrices and the elements from one to the next; of preferences, the first
+#: of the four alignments, of A, B, C and D.
 _BATCH_COUNT, _BATCH_STRIDE, _ALIGNMENTS = 5, 6, 5
 #: The greatest alignment that an algorithm needs, in bytes.
 _MOST_ALIGNED = 256
@@ -165,10 +165,8 @@ def fill_row(gpu: int, row: int, product: int, alignment: int, w: int) -> None:
     if error != 0:
         return
     store_i64(c.out, 0)
-    layouts = r.layout_b, r.layout_a, r.layout_out
-    error = call_10(
-        p.choose, p.handle, s.description, layouts[0], layouts[1], layouts[2], layouts[2], p.preference, 1, row + _ALGORITHM, c.out
-    )
+    a, b, out, answer = r.layout_b, r.layout_a, r.layout_out, row + _ALGORITHM  # as the library names the matrices
+    error = call_10(p.choose, p.handle, s.description, a, b, out, out, p.preference, 1, answer, c.out)
     r.is_usable = 1 if error & _LOW == 0 and load_i64(c.out) & _LOW == 1 and r.workspace_bytes <= p.workspace_bytes else 0
 
 

@@ -35,7 +35,8 @@ _NON_BLOCKING = 1
 _PORTABLE, _MAPPED = 1, 2
 _RELEASE_THRESHOLD = 4
 _KEEP_ALL = (1 << 63) - 1
-#: Workspace for cuBLAS and cuBLASLt, which work on one stream, in bytes, so that it allocates nothing itself (the size that its guide recommends for the newest GPUs).
+#: Workspace for cuBLAS and cuBLASLt, which work on one stream, in bytes, so that cuBLAS allocates nothing itself (the size that
+#: its guide recommends for the newest GPUs).
 _WORKSPACE_BYTES = 32 << 20
 #: CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums are not rounded to a 16-bit result before they are added.
 _FULL_SUMS = 16
