@@ -1,7 +1,8 @@
 """Host cost of an operator on a GPU, without the driver: the machine runs on a driver and libraries whose functions do nothing.
 
 200 operators, not fused, each with its allocation; launched one by one, and compared and replayed as a graph.  Besides
-elementwise operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products.  All take turns.
+elementwise operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products.  All take
+turns.
 Needs g++, no GPU.  The driver's own time comes on top: `make gpu` measures both together.
 
     python benchmarks/launch_overhead.py [--rounds N]

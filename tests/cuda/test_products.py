@@ -25,8 +25,8 @@ def matrices(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("graphs", ["off", "on", "auto"])
 @pytest.mark.parametrize("no_algorithm", [0, 1])
 def test_an_algorithm_is_chosen_once_for_sizes_and_alignment(graphs: str, no_algorithm: int) -> None:
-    emulator.set("no_algorithm", no_algorithm)
     vm = machine(DENSE, graphs=graphs)
+    emulator.set("no_algorithm", no_algorithm)
     for m, n in ((0, 4), (4, 0), (1, 1), (3, 5), (20, 17), (3, 5), (20, 17), (3, 5), (20, 17)):
         x, w = matrices(m, n)
         np.testing.assert_array_equal(vm.run(x, w).numpy(), x @ w.T @ w.T)

@@ -1,8 +1,8 @@
 """Matrix products by cuBLASLt, as machine code: a table of the algorithms that the library has chosen.
 
 The key of a row is the product with its types, the sizes, and the lowest alignment of the addresses.  At the first meeting of a
-key the row gets the layouts of the matrices and the library's choice of an algorithm; later launches call the library with the row.
-If the library has no algorithm, the row says so, and the steps after the product run instead.
+key the row gets the layouts of the matrices and the library's choice of an algorithm; later launches call the library with the
+row.  If the library has no algorithm, the row says so, and the steps after the product run instead.
 """
 
 from __future__ import annotations
