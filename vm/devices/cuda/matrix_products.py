@@ -44,7 +44,8 @@ from .library_calls import BIAS_POINTER
 #: The answer of ``launch_product`` if the library has no algorithm; no status.
 NO_ALGORITHM = -1
 _ROW = PRODUCT_ROW.itemsize
-_ALGORITHM, _SIZES = (PRODUCT_ROW.fields[name][1] for name in ("algorithm", "sizes"))  # type: ignore[index]
+assert PRODUCT_ROW.fields is not None
+_ALGORITHM, _SIZES = PRODUCT_ROW.fields["algorithm"][1], PRODUCT_ROW.fields["sizes"][1]
 _N_SIZES = 6
 #: Attributes by cublasLt.h: of layouts, the number of matrices and the elements from one to the next; of preferences, the first
 #: of the four alignments, of A, B, C and D.
