@@ -18,6 +18,7 @@ from . import (
     param_dict,
     prelude,
     scope_builder,
+    serving,
     testing,
     transform,
     ty,
@@ -107,7 +108,7 @@ __all__ = [
     "bind", "build", "build_config", "compare", "compile", "const", "cpu", "create_executor", "cuda", "data_dep_optimization",
     "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "load_param_dict", "loops",
     "num_threads", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func",
-    "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "set_num_threads", "structural_equal",
+    "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "serving", "set_num_threads", "structural_equal",
     "structural_hash", "testing", "transform", "ty", "type_functor", "unregister_op", "var", "vm",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Command line: ``relayvm run|compile|convert|dump|explain|profile|compare|tune|cache|ops|isa|env``.
+"""Command line: ``relayvm run|compile|convert|dump|explain|profile|compare|serve|tune|cache|ops|isa|env``.
 
 Data goes to standard output, messages and progress to standard error.  Exit codes: see ``exit_codes``.
 """
@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from ...ops.core.similar_names import did_you_mean
+from ...serving.command import serve_command
 from ...vm.diagnostics.printable import printable
 from ...vm.diagnostics.source import FileError, InputError
 from ..config import Config
@@ -254,6 +255,7 @@ def explain(
 command.add_command(convert_command)
 command.add_command(compare_command)
 command.add_command(cache_command)
+command.add_command(serve_command)
 command.add_command(tune_command)
 
 

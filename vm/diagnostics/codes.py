@@ -169,6 +169,22 @@ class Results(Code):
     UNEXPECTED = "The results are not those of --expected."
 
 
+class Serve(Code):
+    """Requests that a server refuses, and models that it cannot serve."""
+
+    REQUEST = "A request that is no request of the protocol, or does not name the model's tensors."
+    ENDPOINT = "There is no such endpoint."
+    METHOD = "The endpoint does not take this method."
+    ENCODING = "A body in a compressed encoding."
+    MODEL = "There is no such model or version."
+    LIMIT = "A body or tensor beyond a limit of the server."
+    BUSY = "The queue of the model, or the memory for requests, is full."
+    DEADLINE = "No answer within the time of the request or of the server."
+    STOPPING = "The server stops, or the model was replaced by one with other inputs."
+    RESULT = "A result that the requested form cannot hold."
+    BATCH = "A declared batch dim by which the model cannot be batched."
+
+
 class Usage(Code):
     """Errors in a command line."""
 
@@ -213,7 +229,7 @@ def of_status(number: int) -> Code:
 
 def families() -> tuple[type[Code], ...]:
     """The families of codes, in the order of the page."""
-    return (Syntax, Type, Config, Argument, Input, File, Model, Run, Results, Usage, Process)
+    return (Syntax, Type, Config, Argument, Input, File, Model, Run, Results, Serve, Usage, Process)
 
 
 def codes() -> Iterator[Code]:

@@ -13,7 +13,7 @@ from .source import SourceText, Span
 
 #: Folders of the library, besides the files of its root; every other caller is user code: programs, examples, tests.
 _ROOT = Path(__file__).resolve().parents[2]
-_OURS = tuple(f"{_ROOT / layer}{os.sep}" for layer in ("compiler", "vm", "ops", "shape_funcs"))
+_OURS = tuple(f"{_ROOT / layer}{os.sep}" for layer in ("serving", "compiler", "vm", "ops", "shape_funcs"))
 
 
 class PythonSource(SourceText):

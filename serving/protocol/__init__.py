@@ -1,0 +1,1 @@
+"""The Open Inference Protocol: its endpoints, messages and tensors."""

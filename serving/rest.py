@@ -1,0 +1,216 @@
+"""The REST transport: an ASGI application of the protocol's endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ..vm.diagnostics import codes
+from .protocol import json_form
+from .protocol.endpoints import ENDPOINTS
+from .protocol.requests import InferRequest
+from .protocol.served_model import ServedModel
+from .refusals import RequestError, refusal, status_of, text_of
+from .repository import Repository
+from .service import Observed, answered, server_metadata
+
+#: Bodies with at least so many bytes of JSON are decoded in another thread: other requests go on meanwhile.
+_LONG_JSON = 1 << 16
+#: Binary tensors begin at a multiple of so many bytes of memory where their sizes allow: kernels read them in place.
+_ALIGNMENT = 64
+#: The status of an answer that no client reads.
+_CLIENT_GONE = 499
+
+
+def application(repository: Repository, owns: bool) -> Starlette:
+    """The application.  ``owns``: whether the end of its lifespan closes the models."""
+    handlers = _Handlers(repository)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        watch = asyncio.ensure_future(watched(repository))
+        try:
+            yield
+        finally:
+            watch.cancel()
+            if owns:
+                await asyncio.to_thread(repository.close)
+
+    routes = [
+        Route(path, _guarded(getattr(handlers, e.handler)), methods=[e.method]) for e in ENDPOINTS for path in e.paths
+    ]  # fmt: skip
+    errors = {404: _no_endpoint, 405: _no_method}
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors)
+
+
+async def watched(repository: Repository) -> None:
+    """Load models whose files change, for ever."""
+    while repository.limits.reload_ms:
+        await asyncio.sleep(repository.limits.reload_ms / 1000)
+        await asyncio.to_thread(repository.reload_changed)
+
+
+# ---- errors ------------------------------------------------------------------------------------------------------------------
+
+
+def refused(error: BaseException) -> Response:
+    """The protocol's error answer."""
+    found = refusal(error)
+    status = status_of(found)
+    headers = {"Retry-After": "1"} if status.http == 429 else {}
+    if status.http == 413:
+        headers["Connection"] = "close"  # the rest of the body is not read
+    return JSONResponse({"error": text_of(found), "code": found.code}, status.http, headers)
+
+
+async def _no_endpoint(request: Request, _: Exception) -> Response:
+    return refused(RequestError(f"there is no endpoint {request.url.path[:200]}", code=codes.Serve.ENDPOINT))
+
+
+async def _no_method(request: Request, _: Exception) -> Response:
+    return refused(RequestError(f"the endpoint does not take {request.method[:20]}", code=codes.Serve.METHOD))
+
+
+def _guarded(handler: Any) -> Any:
+    @functools.wraps(handler)
+    async def guarded(request: Request) -> Response:
+        try:
+            answer: Response = await handler(request)
+            return answer
+        except Exception as error:  # every failure is an answer of the protocol
+            return refused(error)
+
+    return guarded
+
+
+# ---- bodies ------------------------------------------------------------------------------------------------------------------
+
+
+class _Body:
+    """The body of a request, read within the limits into one aligned buffer."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository, self._taken = repository, 0
+
+    async def read(self, request: Request) -> tuple[memoryview, int]:
+        """The body and the number of its bytes of JSON.  Raises RequestError, before the bytes are read where it can."""
+        headers, limits = request.headers, self._repository.limits
+        if headers.get("content-encoding", "identity") != "identity":
+            message = f"the content encoding {headers['content-encoding'][:40]!r} is not supported"
+            raise RequestError(message, help="send the body as it is", code=codes.Serve.ENCODING)
+        declared = headers.get("content-length")
+        if declared is not None:
+            self._take(int(declared), limits.body_bytes)
+        parts, total = [], 0
+        async for chunk in request.stream():
+            total += len(chunk)
+            if total > self._taken:
+                self._take(total - self._taken, limits.body_bytes)
+            parts.append(chunk)
+        length = json_form.json_length(headers.get(json_form.JSON_LENGTH.lower()), total)
+        room = np.empty(total + 2 * _ALIGNMENT, np.uint8)
+        start = -(int(room.ctypes.data) + length) % _ALIGNMENT
+        body = room.data[start : start + total]
+        begin = 0
+        for part in parts:
+            body[begin : begin + len(part)] = part
+            begin += len(part)
+        return body, length
+
+    def _take(self, nbytes: int, most: int) -> None:
+        if self._taken + nbytes > most:
+            message = f"the body is longer than {most} bytes"
+            raise RequestError(message, help="the option --body-bytes of the server", code=codes.Serve.LIMIT)
+        self._repository.pending.take(nbytes)
+        self._taken += nbytes
+
+    def release(self) -> None:
+        """Uncount the bytes of the body."""
+        self._repository.pending.give(self._taken)
+
+
+# ---- endpoints ---------------------------------------------------------------------------------------------------------------
+
+
+class _Handlers:
+    """The handlers of the endpoints, by the names in ``ENDPOINTS``."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    async def live(self, _: Request) -> Response:
+        return JSONResponse({"live": True})
+
+    async def ready(self, _: Request) -> Response:
+        is_ready = not self._repository.stopping
+        return JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
+
+    async def model_ready(self, request: Request) -> Response:
+        model = self._model(request)
+        return JSONResponse({"name": model.name, "ready": True})
+
+    async def server(self, _: Request) -> Response:
+        return JSONResponse(server_metadata())
+
+    async def model(self, request: Request) -> Response:
+        model = self._model(request)
+        return JSONResponse(model.metadata(self._repository.versions(model.name)))
+
+    async def statistics(self, _: Request) -> Response:
+        return Response(self._repository.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def infer(self, request: Request) -> Response:
+        observed, body = Observed(self._repository, "rest"), _Body(self._repository)
+        try:
+            observed.model = self._model(request)
+            found = await self._infer(request, observed.model, body)
+        except ClientDisconnect:
+            observed.end(asyncio.CancelledError())
+            return Response(status_code=_CLIENT_GONE)
+        except BaseException as error:
+            observed.end(error)
+            raise
+        finally:
+            body.release()
+        observed.end(None if found is not None else asyncio.CancelledError())
+        return Response(status_code=_CLIENT_GONE) if found is None else found
+
+    async def _infer(self, request: Request, model: ServedModel, body: _Body) -> Response | None:
+        began, limits = time.monotonic(), self._repository.limits
+        try:
+            async with asyncio.timeout(limits.timeout_ms / 1000):
+                data, length = await body.read(request)
+        except TimeoutError:
+            message = f"the body was not read within {limits.timeout_ms} ms"
+            raise RequestError(message, code=codes.Serve.DEADLINE) from None
+        work = functools.partial(json_form.decode, model, data, length, limits)
+        decoded: InferRequest = work() if length < _LONG_JSON else await asyncio.to_thread(work)
+
+        def encode(results: Sequence[np.ndarray]) -> tuple[bytes, int | None]:
+            return json_form.encode(model, decoded.id, decoded.wanted, results)
+
+        gone = asyncio.ensure_future(request.receive())  # after the body, the next message is the client's leaving
+        try:
+            found = await answered(self._repository, model, decoded, encode, began, gone)
+        finally:
+            gone.cancel()
+        if found is None:
+            return None
+        content, length_of_json = found
+        if length_of_json is None:
+            return Response(content, media_type="application/json")
+        headers = {json_form.JSON_LENGTH: str(length_of_json)}
+        return Response(content, headers=headers, media_type="application/octet-stream")
+
+    def _model(self, request: Request) -> ServedModel:
+        return self._repository.pool(request.path_params["name"], request.path_params.get("version", "")).model
