@@ -43,8 +43,7 @@ def part(data: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-#: All parts but ``cold``, which compiles for half a minute.
-NAMES = ("doctor", "warm", "launches", "bandwidth", "products", "models", "tests", "sanitizer")
+NAMES = ("doctor", "warm", "launches", "bandwidth", "products", "models", "cold", "tests", "sanitizer")
 
 
 @pytest.fixture(scope="module")

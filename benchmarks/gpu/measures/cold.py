@@ -48,7 +48,7 @@ def _all(starts: list[dict[str, Any]], what: str) -> Spread:
 
 def _start(cache: str, scale: Scale) -> dict[str, Any]:
     """One process with this folder as its cache.  Raises RuntimeError with its last words when it fails."""
-    command = [sys.executable, str(Path(__file__).parent), "--start", str(scale.candidates)]
+    command = [sys.executable, str(ROOT / "benchmarks" / "gpu"), "--start", str(scale.candidates)]
     command += ["--emulated"] if emulated.plugged else []
     began = time.perf_counter()
     done = subprocess.run(command, env=os.environ | {disk_cache.FOLDER_VARIABLE: cache}, capture_output=True, text=True)
