@@ -17,6 +17,7 @@ A reduction fuses into the one group that uses it if all reductions of the group
 
 An operator with kernels of its own, such as a convolution, fuses with the elementwise operators that use its result (a bias, an
 activation, a residual), if its kernels can finish parts of the result while they are cached (see ``ops.codegen.cpu.epilogue``).
+On GPUs a product fuses with the sums that its library can compute (see ``ops.codegen.cuda.library_sums``).
 
 The value of a call that ``annotation.stop_fusion`` marks is the result of its primitive.
 Calls marked by ``on_device`` fuse only with calls of the same mark; their primitive has the attribute ``device``.
@@ -39,7 +40,7 @@ from ...ops.core.op import Op, OpPattern, TypeRelError
 from ...ops.core.tensor_types import Tensor, TensorType, TupleType
 from ...ops.core.type_relation import build_group, data_dependent
 from ...ops.defs.machine_ops import ON_DEVICE, STOP_FUSION
-from ...ops.strategy.implementation import GPU
+from ...ops.strategy.implementation import GPU, HOST
 from ...shape_funcs.symbolic.dim import Dim, const, sym
 from ...vm.diagnostics.source import Span
 from ..ir.anf import Names, inner_chains, operands, rebuild, uses
@@ -124,6 +125,11 @@ class _OperatorCall:
         """Whether a kernel of its own can apply elementwise operators to its result, while parts of it are cached."""
         return any(k.finishes for k in self.op.kernels) and not isinstance(self.call.ty, TupleType)
 
+    @property
+    def is_added_to(self) -> bool:
+        """Whether a library's kernel for GPUs can add tensors to its result."""
+        return any(k.adds for k in self.op.kernels) and not isinstance(self.call.ty, TupleType)
+
     def takes_elements(self, number: int, dependence: str) -> bool:
         """Whether input ``number`` is read only elementwise, so that its producer can be part of the kernel."""
         fusable = self.op.pattern <= OpPattern.COMM_REDUCE and not isinstance(self.call.ty, TupleType)
@@ -136,6 +142,7 @@ class _Cluster:
 
     items: list[_OperatorCall]
     params: set[Expr] = field(default_factory=set)
+    machine: str = HOST
 
     @property
     def first(self) -> _OperatorCall | None:
@@ -150,7 +157,7 @@ class _Cluster:
 
     def extended(self, item: _OperatorCall) -> _Cluster:
         """The cluster with a producer of a value that has no other use."""
-        return _Cluster([*self.items, item], (self.params - {item.var}) | item.params)
+        return _Cluster([*self.items, item], (self.params - {item.var}) | item.params, self.machine)
 
     @property
     def fits(self) -> bool:
@@ -162,7 +169,7 @@ class _Cluster:
             return True
         group, _ = _group(self.in_order)
         try:
-            return fits(build_group(group.params, group.literals, group.nodes, group.results))
+            return fits(build_group(group.params, group.literals, group.nodes, group.results), self.machine)
         except TypeRelError:
             return False
 
@@ -172,7 +179,7 @@ class _Fuser:
 
     def __init__(self, primitives: _Primitives, enabled: bool, context: PassContext) -> None:
         self.primitives, self.enabled, self.dependence = primitives, enabled, context.data_dependence
-        self.on_host = context.target != GPU
+        self.target = context.target
         self.devices: dict[Expr, str] = {}
         self.tuples: dict[Expr, tuple[Expr, ...]] = {}
         self.renamed: dict[Expr, Expr] = {}
@@ -247,12 +254,14 @@ class _Fuser:
         for step in reversed(steps):
             if not isinstance(step, _OperatorCall):
                 continue
-            is_fused = step.var not in pinned and (step.gives_elements or (self.on_host and step.is_finished))
+            machine = GPU if (step.device or self.target) == GPU else HOST
+            is_finished = step.is_added_to if machine == GPU else self.target != GPU and step.is_finished
+            is_fused = step.var not in pinned and (step.gives_elements or is_finished)
             users = consumers.get(step.var, []) if is_fused else []
             consumer = _sole_consumer(users, of, self.dependence, step.device)
             wider = consumer.extended(step) if consumer is not None else None
             if consumer is None or wider is None or not _is_fusable(wider, step):
-                of[step] = _Cluster([step], step.params)
+                of[step] = _Cluster([step], step.params, machine)
             else:
                 consumer.items, consumer.params = wider.items, wider.params
                 of[step] = consumer

@@ -14,6 +14,7 @@ from ...shape_funcs.symbolic.dim import RESULT, SYM, Dim, axis_size, const, dim,
 from ...shape_funcs.symbolic.program import SIZE, Load, ShapeProgram, assemble
 from ...shape_funcs.symbolic.registry import Check
 from ..codegen.cpu import epilogue
+from ..codegen.cuda.library_sums import sums
 from ..core.group import Group
 from ..core.op import TypeRelError
 from ..core.type_relation import checks_and_loads, counts_of
@@ -86,7 +87,7 @@ def _conditions(group: Group, machine: str) -> tuple[Check, ...]:
     if not operator.kernels:
         return ()
     kernel = group.kernel_on(machine)
-    if len(group.nodes) > 1 and (machine != HOST or not epilogue.fits(group)):
+    if len(group.nodes) > 1 and not (epilogue.fits(group) if machine == HOST else sums(group)):
         raise TypeRelError(f"{group.name}: no kernel applies its operators together")
     call = group.call_on(machine)
     if kernel is None or not kernel.takes(call):

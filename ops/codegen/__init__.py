@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.group import Group
 from ..core.op import OpPattern
+from ..strategy.implementation import GPU, HOST
 from .cpu.kernel_source import KernelSource
 
 
@@ -22,16 +23,20 @@ def kernel_source(group: Group) -> KernelSource:
     return fused_kernel.source(group)
 
 
-def fits(group: Group) -> bool:
-    """Whether a group is simple enough for one kernel; ``kernel_source`` rejects any other group.
+def fits(group: Group, machine: str = HOST) -> bool:
+    """Whether a group is simple enough for one kernel of ``machine``; ``kernel_source`` rejects any other group.
 
     A group of fusable operators is too complex if one result element needs very many elements of an inner value, each computed
-    separately.  Operators after an OPAQUE one must be an epilogue that its kernels apply while the result is cached.
+    separately.  Operators after an OPAQUE one must be an epilogue that its kernels apply while the result is cached; on GPUs, sums
+    that a library computes.
     """
     from .cpu import epilogue
     from .cpu.loop_plan import plans
+    from .cuda import library_sums
     from .loop_nest.inlining import TooComplex
 
+    if group.has_epilogue and machine == GPU:
+        return library_sums.sums(group) is not None
     if group.has_epilogue:
         return epilogue.fits(group) and epilogue.pays(group)
     try:

@@ -199,6 +199,8 @@ class Kernel:
     in_python: bool = False
     #: Generator for CUDA devices: ``(OpaqueCall) -> CudaSource`` (see ops.kernels.cuda.source); None: no CUDA kernel.
     cuda: Callable[[Any], Any] | None = None
+    #: Whether ``cuda`` may compute sums after the product in the same step (see ``ops.codegen.cuda.library_sums``).
+    adds: bool = False
     takes: Callable[[OpCall], bool] = lambda call: True
     fits: Callable[[OpCall], Conditions] = lambda call: ()
     pays: Callable[[OpCall], Conditions] = lambda call: ()

@@ -189,6 +189,6 @@ def _kernels(
             **common,
         ),
         Kernel("loops", of_floats, choose=loop, **common),
-        Kernel("lt", None, cuda=on_gpu(predicates.transposed, by_lt=True), takes=_by_lt, **common),
+        Kernel("lt", None, cuda=on_gpu(predicates.transposed, by_lt=True), adds=True, takes=_by_lt, **common),
         Kernel("gemm", None, cuda=on_gpu(predicates.transposed), **common),
     )

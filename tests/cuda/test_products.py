@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -71,3 +72,47 @@ def test_bytes_are_multiplied_in_int32() -> None:
         x, w = (np.random.default_rng(k).integers(-128, 128, (4, k)).astype(np.int8) for _ in range(2))
         np.testing.assert_array_equal(vm.run(x, w).numpy(), x.astype(int) @ w.astype(int).T)
         assert emulator.get("cublasLtMatmul") == used
+
+
+@pytest.mark.parametrize("no_algorithm", [0, 1])
+@pytest.mark.parametrize(
+    ("text", "oracle"),
+    [
+        ("nn.dense(%x, %w) + %b", lambda x, w, b: x @ w.T + b),
+        ("nn.bias_add(nn.matmul(%x, %w), %b)", lambda x, w, b: x @ w + b),
+        ("%x + (nn.dense(%x, %w) + %b)", lambda x, w, b: x @ w.T + b + x),
+        ("%b + (nn.dense(%x, %w) + %x)", lambda x, w, b: x @ w.T + b + x),
+    ],
+)
+def test_a_bias_and_a_matrix_are_added_by_the_product(no_algorithm: int, text: str, oracle: Callable[..., np.ndarray]) -> None:
+    shapes = "%x: Tensor[(?m, ?n), float32], %w: Tensor[(?n, ?n), float32], %b: Tensor[(?n), float32]"
+    vm = machine(f"def @main({shapes}) {{ {text} }}", graphs="on")
+    assert len(vm.exe.packed) == 1
+    emulator.set("no_algorithm", no_algorithm)
+    for m, n in ((0, 4), (1, 1), (3, 5), (20, 17), (3, 5), (20, 17), (3, 5)):
+        x, w = matrices(m, n)
+        b = np.arange(n, dtype="f")
+        np.testing.assert_array_equal(vm.run(x, w, b).numpy(), oracle(x, w, b))
+    assert (emulator.get("cublasLtMatmul") == 0) == bool(no_algorithm)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nn.relu(nn.dense(%x, %w) + %b)",  # cuBLASLt does not say that NaN stays NaN
+        "nn.dense(%x, %w) * %b",
+        "nn.dense(%x, %w) + %c",  # one column may be broadcast
+        "(nn.dense(%x, %w) + %b) + %b",
+        "nn.dense(%x, %w) + 1f",
+    ],
+)
+def test_the_product_adds_nothing_else(text: str) -> None:
+    shapes = "%x: Tensor[(?m, ?n), float32], %w: Tensor[(?n, ?n), float32], %b: Tensor[(?n), float32], %c: Tensor[(?k), float32]"
+    vm = machine(f"def @main({shapes}) {{ {text} }}")
+    assert sorted("dense" in p.group.name for p in vm.exe.packed) == [False, True]
+    x, w = matrices(3, 5)
+    x[0, 0] = np.nan
+    b = np.arange(5, dtype="f")
+    y = x @ w.T
+    wanted = {"*": y * b, "1f": y + 1, "%c": y + b, "nn.relu": np.maximum(y + b, 0), "%b)": y + b + b}
+    np.testing.assert_array_equal(vm.run(x, w, b, b).numpy(), next(v for k, v in wanted.items() if k in text))

@@ -98,7 +98,7 @@ def operands(group: Group) -> list[tuple[int | None, GroupTensor, Any]]:
     return out + [(params + i, t, None) for i, t in enumerate(node.outputs)]
 
 
-def _without_epilogue(group: Group) -> Group:
+def without_epilogue(group: Group) -> Group:
     """The group of the first operator, whose result has the place and the type of the whole group's."""
     if not group.has_epilogue:
         return group
@@ -151,7 +151,7 @@ class _Wrapper:
 
     def __init__(self, group: Group, kernel: Kernel, over: Mapping[int, int] | None = None, is_opened: bool = True) -> None:
         self.group, self.kernel, self.over, self.attrs = group, kernel, bool(over), group.nodes[0].attrs
-        alone = _without_epilogue(group)
+        alone = without_epilogue(group)
         self.sized = _opened(alone, kernel) if is_opened else alone
         tensors = operands(group)
         if over:

@@ -23,7 +23,6 @@ def cuda_source(group: Group) -> CudaSource:
     patterns = {node.operator.pattern for node in group.nodes}
     assert not patterns & {OpPattern.RESHAPE, OpPattern.MACHINE}, f"{group.name} contains an operator without a kernel"
     if OpPattern.OPAQUE in patterns:
-        assert len(group.nodes) == 1, f"{group.name}: an opaque operator is never fused"
         return opaque_cuda.source(group)
     return fused_cuda.source(group)
 

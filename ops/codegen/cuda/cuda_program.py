@@ -149,11 +149,23 @@ class Operand:
 
 
 @frozen
+class Sums:
+    """Sums after a product, by positions: a matrix of the result's shape, a vector with an element for each column."""
+
+    matrix: int | None = None
+    vector: int | None = None
+
+
+@frozen
 class OpaqueCall:
-    """An OPAQUE operator's call, the argument of ``Kernel.cuda``: inputs (tuples flattened), results, position of the counts."""
+    """An OPAQUE operator's call, the argument of ``Kernel.cuda``: inputs (tuples flattened), results, position of the counts.
+
+    ``sums``: what a kernel with ``adds`` may add to its product in the same step (see ``library_sums``).
+    """
 
     name: str
     attrs: Any
     inputs: tuple[Operand, ...]
     results: tuple[Operand, ...]
     counts: int | None = None
+    sums: Sums = Sums()

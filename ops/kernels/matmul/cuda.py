@@ -82,7 +82,7 @@ def _source(call: OpaqueCall, shape: Product, by_lt: bool) -> CudaSource:
     assembly = Assembly()
     fits, dtypes = fits_library(shape), (a.dtype, out.dtype)
     if by_lt and dtypes in SUPPORTED:
-        assembly.steps.append(matrix_product((_data(a), _data(b), _data(out)), dtypes, shape, fits))
+        assembly.steps.append(matrix_product((_data(a), _data(b), _data(out)), dtypes, shape, fits, call.sums))
     if dtypes in PAIRS:
         matrices = (_data(a), a.dtype), (_data(b), b.dtype), (_data(out), out.dtype)
         assembly.steps.append(library_call(matrices, shape, fits))
