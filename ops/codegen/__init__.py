@@ -27,8 +27,8 @@ def fits(group: Group, machine: str = HOST) -> bool:
     """Whether a group is simple enough for one kernel of ``machine``; ``kernel_source`` rejects any other group.
 
     A group of fusable operators is too complex if one result element needs very many elements of an inner value, each computed
-    separately.  Operators after an OPAQUE one must be an epilogue that its kernels apply while the result is cached; on GPUs, sums
-    that a library computes.
+    separately.  Operators after an OPAQUE one must be an epilogue that its kernels apply while the result is cached; on GPUs,
+    sums that a library computes.
     """
     from .cpu import epilogue
     from .cpu.loop_plan import plans
