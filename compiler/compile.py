@@ -54,26 +54,29 @@ def compile(
     unless ``tune`` is ``"budgeted"`` (for ``tune_seconds``, 60 if that is None) or ``"full"``.  ``tune_sizes``: the sizes to
     measure at, by the names of unknown dims.  With ``optimize=False`` no records are read or written.
 
-    The executable of a model's file is stored in the folder of the kernel cache, and loaded from it as long as nothing that the
+    The executable of a file is stored in the folder of the kernel cache, and loaded from it as long as nothing that the
     compiler reads has changed (see docs/cache.md).
 
     Raises ParseError, ModelError, TypeCheckError, ConfigError, and InputError for ``params`` and ``tune_sizes`` that do not fit.
     """
     settings = Config.of(**{**context_options(), **config})
     tuning = Tuning.of(optimize, settings.tune, tune_seconds, tune_sizes)
-    if is_model_file(mod) and not params and not tuning.measures:
-        return _compiled_model(Path(str(mod)), device_of(target), settings, tuning)
+    if (isinstance(mod, Path) or is_model_file(mod)) and not params and not tuning.measures:
+        return _compiled_file(Path(str(mod)), device_of(target), settings, tuning)
     return lowered(mod, target, params, settings, tuning).emit()
 
 
-def _compiled_model(path: Path, device: str, settings: Config, tuning: Tuning) -> Executable:
-    """The executable of a model's file, from the cache if it is there."""
+def _compiled_file(path: Path, device: str, settings: Config, tuning: Tuning) -> Executable:
+    """The executable of a text's or a model's file, from the cache if it is there."""
     from .executable_cache import cached
 
     def compiled() -> tuple[Executable, Mapping[str, Path]]:
-        from .onnx_frontend.from_onnx import module_of_file  # many files, that other programs do not need
+        module: IRModule | Path = path
+        files: Mapping[str, Path] = {}
+        if is_model_file(path):
+            from .onnx_frontend.from_onnx import module_of_file  # many files, that texts do not need
 
-        module, files = module_of_file(path)
+            module, files = module_of_file(path)
         return lowered(module, device, None, settings, tuning).emit(), files
 
     return cached(path, device, settings, tuning, compiled)

@@ -1,8 +1,9 @@
-"""The cache of executables: a model's file that was compiled before is loaded from the folder of the kernel cache.
+"""The cache of executables: a program's file that was compiled before is loaded from the folder of the kernel cache.
 
 An entry is one file of the kernel cache (see docs/cache.md), under a key of everything that the compiler reads: the contents of
-the model's file, its path, the device, the configuration, the tuning records, the machine, and the sources of this package.  The
-data files of a model are named by the model itself, so their digests are in the entry, and are compared when it is read.
+the file (a text or a model), its path, the device, the configuration, the tuning records, the machine, and the sources of this
+package.  The data files of a model are named by the model itself, so their digests are in the entry, and are compared when it is
+read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..ops.core.custom_op import has_own_declarations
 from ..ops.native.cache import disk_cache, tuning_records
 from ..ops.native.cache.cache_entry import Entry
 from ..ops.native.cache.cache_key import CacheKey
@@ -27,7 +30,7 @@ from ..vm.bytecode.executable_fingerprint import code_fields, machine_fields
 from ..vm.bytecode.trusted import register
 from ..vm.diagnostics.source import ExecutableFormatError
 from .config import Config
-from .onnx_frontend.operator_table import declared_operators
+from .onnx_frontend.reading import is_model_file
 from .tuning.remember import OFF, Tuning
 
 #: The kind of an entry.
@@ -49,9 +52,9 @@ _LOADED_NS = time.time_ns()
 def cached(
     path: Path, target: str, settings: Config, tuning: Tuning, compiled: Callable[[], tuple[Executable, Mapping[str, Path]]]
 ) -> Executable:
-    """The executable of a model's file from the cache, else the result of ``compiled``, which is then stored.
+    """The executable of a program's file from the cache, else the result of ``compiled``, which is then stored.
 
-    ``compiled`` returns the model's data files, too, by their paths from its folder.
+    ``compiled`` returns a model's data files, too, by their paths from its folder.
     """
     key = key_of(path, target, settings, tuning)
     found = None if key is None else _read(key, path.parent)
@@ -69,20 +72,17 @@ def cached(
 
 
 def key_of(path: Path, target: str, settings: Config, tuning: Tuning) -> CacheKey | None:
-    """The key of a model's executable; None if the file cannot be read, or its executable depends on more than the key."""
-    from importlib.metadata import version
-
-    sources = _sources()
-    digest = _digest_of(path)
-    if sources is None or digest is None or _has_foreign_converters():
+    """The key of an executable; None if the file cannot be read, or its executable depends on more than the key."""
+    sources, digest, is_model = _sources(), _digest_of(path), is_model_file(path)
+    if sources is None or digest is None or has_own_declarations() or (is_model and _has_foreign_converters()):
         return None
     fields = {
-        "model": digest,
+        "program": digest,
         "path": str(path),
         "config": ",".join(f"{key}={value}" for key, value in settings.texts().items()),
         "records": NONE if tuning.mode == OFF else _records(),
         "sources": sources,
-        "onnx": version("onnx"),
+        "onnx": _version_of_onnx() if is_model else NONE,
         **machine_fields(target, ["blas"]),
         **code_fields(target),
     }
@@ -94,11 +94,13 @@ def _digest_of(path: Path) -> str | None:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError):
-        return None  # the importer reports it
+        return None  # the importer or the parser reports it
 
 
 def _has_foreign_converters() -> bool:
     """Whether an operator of ONNX is converted by code outside of this package."""
+    from .onnx_frontend.operator_table import declared_operators  # not for texts
+
     own = __name__.partition(".")[0] + "."
     return any(not c.convert.__module__.startswith(own) for _, _, versions in declared_operators() for c in versions)
 
@@ -109,20 +111,34 @@ def _records() -> str:
     return hashlib.sha256(json.dumps(found).encode()).hexdigest() if found else NONE
 
 
+def _version_of_onnx() -> str:
+    from importlib.metadata import version  # not for texts
+
+    return version("onnx")
+
+
 @functools.cache
 def _sources() -> str | None:
-    """A digest of the sources of this package; None if they changed after this process loaded them."""
-    digest = hashlib.sha256()
-    for path in _source_files():
-        if path.stat().st_mtime_ns > _LOADED_NS:
-            return None
-        data = path.read_bytes()
-        digest.update(f"{path.relative_to(_PACKAGE).as_posix()} {len(data)}\n".encode() + data)
-    return digest.hexdigest()
+    """A digest of the states of this package's source files; None if they changed after this process loaded them.
+
+    A state is the size and the times of the last changes of contents and of the file's entry: reading all files would take longer
+    than the rest of a process that finds its executable.
+    """
+    found = sorted(state for name in _FOLDERS for state in _states(_PACKAGE / name))
+    if any(changed > _LOADED_NS for _, _, changed, _ in found):
+        return None
+    return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
-def _source_files() -> Iterator[Path]:
-    yield from sorted(path for name in _FOLDERS for path in (_PACKAGE / name).rglob("*") if path.suffix in _SUFFIXES)
+def _states(folder: Path) -> Iterator[tuple[str, int, int, int]]:
+    """Path, size and times (of the contents, of the entry) of the source files in a folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _states(Path(entry.path))
+            elif entry.name.endswith(_SUFFIXES):
+                state = entry.stat()
+                yield entry.path, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 # ---- an entry ----------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc, ShapeFuncBody, replace_shape_func
+from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc, ShapeFuncBody, are_replaced, replace_shape_func
 from ...shape_funcs.symbolic.registry import register_shape_func as declare_shape_func
 from ...shape_funcs.symbolic.registry import restore_shape_func as restore_shape_func
 from ..codegen.cuda.custom_element import per_element
@@ -92,6 +92,11 @@ def _element_wise(element: Callable[..., Scalar]) -> Compute:
         return element(*(broadcast(x, axes, output) for x in inputs), **asdict(attrs))
 
     return compute
+
+
+def has_own_declarations() -> bool:
+    """Whether operators of users are declared, or shape functions of users replace others."""
+    return bool(_OWN) or are_replaced()
 
 
 def unregister_op(name: str) -> None:

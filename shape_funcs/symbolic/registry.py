@@ -108,6 +108,11 @@ def register_shape_func(
 _REPLACED: dict[str, ShapeFunc | None] = {}
 
 
+def are_replaced() -> bool:
+    """Whether a shape function replaces another."""
+    return bool(_REPLACED)
+
+
 def replace_shape_func(new: ShapeFunc) -> None:
     """Replace the shape function of ``new.name`` by ``new``, until `restore_shape_func`."""
     _REPLACED.setdefault(new.name, SHAPE_FUNCS.get(new.name))

@@ -1,4 +1,4 @@
-"""The cache of executables of models: equal inputs are a hit, everything that the compiler reads is a miss when it changes."""
+"""The cache of executables of files: equal inputs are a hit, everything that the compiler reads is a miss when it changes."""
 
 from __future__ import annotations
 
@@ -72,6 +72,40 @@ def test_a_hit_is_the_same_executable(model: Path, capsys: pytest.CaptureFixture
     assert counts(lambda: main(["dump", str(model), "--stage", "bytecode"])) == HIT
     capsys.readouterr()
     assert main(["cache", "info"]) == 0 and "executable 1 entry" in capsys.readouterr().out
+
+
+def test_texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    path = tmp_path / "program.relay"
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?n, 2), float32]) { add(%x, %x) }'
+    path.write_text(text)
+    found: list[Any] = []
+    for expected in (MISS, HIT):
+        assert counts(lambda: found.append(relay.compile(path))) == expected
+    assert to_bytes(found[0]) == to_bytes(found[1])
+    x = np.ones((3, 2), "float32")
+    np.testing.assert_array_equal(relay.VirtualMachine(found[1]).run(x).numpy(), x + x)
+    assert counts(lambda: relay.compile(text)) == UNUSED
+    path.write_text(text.replace("add", "multiply"))
+    assert counts(lambda: relay.compile(path)) == MISS
+    path.write_text(text.replace("add", "ad"))
+    for _ in range(2):  # an error is found each time
+        with pytest.raises(relay.RelayError, match="ad"):
+            relay.compile(path)
+
+
+def test_declarations_of_users_are_not_cached(model: Path) -> None:
+    relay.register_shape_func("add", False, lambda inputs, attrs: inputs[0].shape)
+    try:
+        assert counts(lambda: relay.compile(model)) == UNSTORED
+    finally:
+        relay.restore_shape_func("add")
+    relay.register_op("my.twice", ["x"], element=lambda x: x + x)
+    try:
+        assert counts(lambda: relay.compile(model)) == UNSTORED
+    finally:
+        relay.unregister_op("my.twice")
+    assert counts(lambda: relay.compile(model)) == HIT
 
 
 def test_what_the_compiler_reads_is_in_the_key(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
