@@ -44,7 +44,7 @@ reference; [exceptions.py](../tests/onnx/suite/exceptions.py) has the reason of 
 |---|---|---|
 {suite}
 `relay.compile("model.onnx")` and the commands store the executable beside the kernels and load it as long as nothing that
-the compiler reads has changed: [cache.md](cache.md#executables-of-models). `relay.frontend.onnx_metadata("model.onnx")` reads
+the compiler reads has changed: [cache.md](cache.md#executables-of-files). `relay.frontend.onnx_metadata("model.onnx")` reads
 the texts that an exporter stored in the model, such as the characters of a recognition model.
 
 ## Two applications
