@@ -1,7 +1,8 @@
 """Implementations of convolution, with the conditions under which each is correct and profitable.
 
 ===========  ===================================================================================================
-planes       few output channels per group, channels first: sums of shifted planes, no gathering
+planes       few output channels per group, channels first: sums of shifted planes, no gathering; of 3 x 3 taps and a channel per
+             group, of the data itself
 winograd     float32, a window of 3 x 3, channels first, enough channels and positions: Winograd's algorithm, of a weight that is
              transformed in the call or before
 shifts       channels first, several taps, rows that are not short: tiles of a matrix product over shifts of padded data
@@ -27,7 +28,7 @@ from ..kernels.conv import cpu as bodies
 from ..kernels.conv import cuda as cuda
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ..kernels.matmul.cpu import BLAS_LIMIT
-from ..native.jit.convolution import plane_taps, winograd_vectors
+from ..native.jit.convolution import data_taps, plane_taps, winograd_vectors
 from ..native.jit.product_tile import GROUP_PANELS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
@@ -375,8 +376,8 @@ class _Convolution:
         return elements
 
     def plane_numbers(self, call: OpCall) -> Dim:
-        """The number of integers of ``planes`` (see ``convolve_planes`` in its module)."""
-        numbers: Dim = 2 * product(self.weight(call)[2]) + plane_taps.HEIGHTS + self.width(call)
+        """The number of integers of ``planes`` (see ``convolve_planes`` and ``convolve_depthwise`` in their modules)."""
+        numbers: Dim = data_taps.COLUMN_WORDS * product(self.weight(call)[2]) + plane_taps.HEIGHTS + self.width(call)
         return numbers
 
     def plane_blocks(self, call: OpCall) -> Dim:

@@ -23,6 +23,7 @@ from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_
 from .by_plane import convolve_planes
 from .by_shifts import convolve_shifts
 from .by_winograd import convolve_winograd, transform_weight
+from .depthwise import convolve_depthwise, is_depthwise
 from .direct import convolve_directly
 from .tiles import FINISHED_ROWS, convolve_tiles
 from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, Layouts, group_count, kernel_sizes, kernel_strides
@@ -252,10 +253,16 @@ def planes(
     if not is_finished(out, kernel, out_sizes, finish, argv):
         steps, out_steps, taps = strides_of(sizes, False), strides_of(out_sizes, False), kernel_strides(kernel, layouts[0])
         groups = group_count(sizes, kernel)
-        convolve_planes(
-            data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps, groups,
-            stride, before, dilation,
-        )  # fmt: skip
+        if is_depthwise(kernel, groups, sizes, out_sizes, stride):
+            convolve_depthwise(
+                data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
+                stride, before, dilation,
+            )  # fmt: skip
+        else:
+            convolve_planes(
+                data, weight, out, room, numbers, finish, argv, low, high, sizes, steps, out_sizes, out_steps, kernel, taps,
+                groups, stride, before, dilation,
+            )  # fmt: skip
     return OK
 
 

@@ -62,6 +62,11 @@ def _registers() -> tuple[int, int, bool]:
     return 16, 32 if features.get("avx") else 16, True
 
 
+def vector_bytes() -> int:
+    """The bytes of a vector register of this machine."""
+    return _registers()[1]
+
+
 def register_tile(itemsize: int, rows: int) -> RegisterTile:
     """The tile of ``rows`` rows for floats of ``itemsize`` bytes on this machine: as many columns of a group as registers hold.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ...memory import set_machine_form, twin
@@ -59,15 +60,19 @@ def _machine(
     def pointer(array: Any, index: Any) -> Any:
         return b.gep(array.parts[0], [word(index)])
 
-    function = _PlaneFunction(b.module, out.parts[0].type.pointee).function()
+    function = PlaneFunction(b.module, out.parts[0].type.pointee).function()
     b.call(function, [
         pointer(plane, at), word(row_step), pointer(taps, first), pointer(weight, w_at), word(w_step),
         b.mul(word(w_row), word(w_step)), pointer(out, to), word(out_row), word(rows), word(columns), word(add),
     ])  # fmt: skip
 
 
-class _PlaneFunction:
+class PlaneFunction:
     """Generator of the LLVM function for elements of one type."""
+
+    #: The most rows of a column of taps, and the rows of sums that are computed together.
+    heights: int = HEIGHTS
+    row_counts: tuple[int, ...] = _ROWS
 
     def __init__(self, module: Any, element: Any) -> None:
         from llvmlite import ir
@@ -85,21 +90,52 @@ class _PlaneFunction:
 
         if self.name in self.module.globals:
             return self.module.globals[self.name]
-        pointer, word = self.element.as_pointer(), self.word
-        kinds = [pointer, word, word.as_pointer(), pointer, word, word, pointer, *[word] * 4]
-        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), kinds), self.name)
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), self.kinds()), self.name)
         function.linkage = "internal"
         function.attributes.add("noinline")
         self._fill(function)
         return function
 
+    def kinds(self) -> list[Any]:
+        """The types of the arguments."""
+        pointer, word = self.element.as_pointer(), self.word
+        return [pointer, word, word.as_pointer(), pointer, word, word, pointer, *[word] * 4]
+
+    def rows(self, function: Any) -> Any:
+        """The rows of sums."""
+        return function.args[8]
+
+    def taps_of(self, function: Any) -> Any:
+        """The table of taps."""
+        return function.args[2]
+
+    @property
+    def column_words(self) -> int:
+        """The words of a column of taps in the table."""
+        return 2
+
+    def weights_of(self, function: Any) -> tuple[Any, Any, Any]:
+        """The weights, the elements from one to the next, and from one of a column of taps to the next."""
+        return tuple(function.args[3:6])
+
+    def weight_place(self, column: Any, b: Any) -> Any:
+        """The number of the first weight of a column of taps."""
+        return b.load(b.gep(column, [self.word(1)]))
+
+    def operands(self, b: Any, function: Any, at: Any, column: Any, count: int) -> Iterator[Any]:
+        """The vectors of ``count`` rows that a column of taps reads, in order.  ``at``: the row of the first sums."""
+        operand = b.gep(at, [b.load(column)])
+        for _ in range(count):
+            yield b.load(b.bitcast(operand, self.vector.as_pointer()), align=self.bits // 8)
+            operand = b.gep(operand, [function.args[1]])
+
     def _fill(self, function: Any) -> None:
         from llvmlite import ir
 
-        rows = function.args[8]
+        rows = self.rows(function)
         block = function.append_basic_block("entry")
         y, b = self.word(0), ir.IRBuilder(block)
-        for count in _ROWS:
+        for count in self.row_counts:
             head, body, after = (function.append_basic_block(name) for name in ("head", "body", "after"))
             b.branch(head)
             entered = b.block
@@ -138,36 +174,34 @@ class _PlaneFunction:
 
     def _taps(self, b: Any, function: Any, row: Any, sums: list[Any]) -> list[Any]:
         """Emit the loops over the columns of taps, a loop for each height; the sums after them.  ``row``: of the first sums."""
-        taps = function.args[2]
-        column = b.gep(taps, [self.word(HEIGHTS)])
-        for height in range(1, HEIGHTS + 1):
-            after = b.gep(column, [b.mul(b.load(b.gep(taps, [self.word(height - 1)])), self.word(2))])
+        taps = self.taps_of(function)
+        column = b.gep(taps, [self.word(self.heights)])
+        for height in range(1, self.heights + 1):
+            after = b.gep(column, [b.mul(b.load(b.gep(taps, [self.word(height - 1)])), self.word(self.column_words))])
             sums = self._columns(b, function, height, row, sums, column, after)
             column = after
         return sums
 
     def _columns(self, b: Any, function: Any, height: int, row: Any, first: list[Any], column: Any, last: Any) -> list[Any]:
         """Emit the loop over the columns of one height, from ``column`` to ``last`` (exclusive); the sums after it."""
-        _, row_step, _, weight, w_step, w_row, *_ = function.args
+        weight, w_step, w_row = self.weights_of(function)
         before, loop, end = b.block, function.append_basic_block("columns"), function.append_basic_block("columns.end")
         b.cbranch(b.icmp_unsigned("!=", column, last), loop, end)
         b.position_at_end(loop)
         here, sums = b.phi(column.type), [b.phi(self.vector) for _ in first]
         here.add_incoming(column, before)
-        place = b.gep(weight, [b.mul(b.load(b.gep(here, [self.word(1)])), w_step)])
+        place = b.gep(weight, [b.mul(self.weight_place(here, b), w_step)])
         factors = []
         for _ in range(height):
             factors.append(self._splat(b, b.load(place)))
             place = b.gep(place, [w_row])
-        operand, added = b.gep(row, [b.load(here)]), list(sums)
+        added = list(sums)
         fma = self._declared(f"llvm.fma.v{self.lanes}f{self.bits}", self.vector, [self.vector] * 3)
-        for y in range(len(sums) + height - 1):
-            vector = b.load(b.bitcast(operand, self.vector.as_pointer()), align=self.bits // 8)
+        for y, vector in enumerate(self.operands(b, function, row, here, len(sums) + height - 1)):
             for t, factor in enumerate(factors):
                 if 0 <= y - t < len(sums):
                     added[y - t] = b.call(fma, [factor, vector, added[y - t]])
-            operand = b.gep(operand, [row_step])
-        following = b.gep(here, [self.word(2)])
+        following = b.gep(here, [self.word(self.column_words)])
         here.add_incoming(following, loop)
         for total, value, result in zip(sums, first, added, strict=True):
             total.add_incoming(value, before)

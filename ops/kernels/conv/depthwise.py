@@ -1,0 +1,86 @@
+"""Convolution of each channel by itself, over two axes: the data are read where they are, without a padded copy.
+
+Every element of the result is one sum over the taps, in one order: the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...native.jit.convolution.data_taps import COLUMN_WORDS, HEIGHTS, MOST_STEP, ZERO_BYTES, add_data_taps, has_masks
+from ...native.jit.convolution.plane_taps import TOGETHER
+from ...native.jit.non_temporal import LINE_BYTES
+from ...native.jit.prefetch import fetch
+from ...native.memory import Array, Axes, generic
+from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW
+
+#: Elements of the result that are finished together: a quarter of the first cache.
+FINISHED = 2048
+
+
+@generic
+def is_depthwise(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes, stride: Axes) -> bool:
+    """Whether groups have one channel of data and of the result, and few taps, over two axes.
+
+    With more taps a padded copy, which needs no masks, is read so often that it pays.
+    """
+    is_flat = sizes[DEPTH] == out_sizes[DEPTH] == kernel[2] == 1
+    is_small = kernel[3] <= HEIGHTS and kernel[4] <= HEIGHTS
+    return kernel[0] == groups and kernel[1] == 1 and is_flat and is_small and stride[2] <= MOST_STEP and has_masks()
+
+
+@generic
+def place_data_taps(numbers: Array, kernel: Axes, stride: Axes, before: Axes, dilation: Axes) -> None:
+    """Store the columns of taps in the form of ``add_data_taps``.
+
+    Taps of a column are a stride apart.  With dilation each tap is a column.
+    """
+    phases, most = (min(stride[1], kernel[3]), HEIGHTS) if dilation[1] == 1 else (1, 1)
+    between = stride[1] if dilation[1] == 1 else 1
+    at = HEIGHTS
+    for height in range(1, HEIGHTS + 1):
+        begin = at
+        for phase in range(phases):
+            for y in range(phase, kernel[3], between * most):
+                if min(most, (kernel[3] - y + between - 1) // between) == height:
+                    for x in range(kernel[4]):
+                        numbers[at] = y * dilation[1] - before[1]
+                        numbers[at + 1] = x * dilation[2] - before[2]
+                        numbers[at + 2] = y * kernel[4] + x
+                        at += COLUMN_WORDS
+        numbers[height - 1] = (at - begin) // COLUMN_WORDS
+
+
+@generic
+def convolve_depthwise(
+    data: Array, weight: Array, out: Array, room: Array, numbers: Array, finish: Callable[..., None], argv: int, low: int,
+    high: int, sizes: Axes, steps: Axes, out_sizes: Axes, out_steps: Axes, kernel: Axes, taps: Axes, stride: Axes, before: Axes,
+    dilation: Axes,
+) -> None:  # fmt: skip
+    """Compute the blocks ``low`` to ``high`` (exclusive) of the result: the channels of each element of the batch.
+
+    Layout NCHW of data and result; ``taps``: the kernel's strides of output channel, input channel and tap.  ``room``: at least
+    ZERO_BYTES; ``numbers``: HEIGHTS numbers and COLUMN_WORDS for each tap.
+    """
+    for i in range(ZERO_BYTES // out.itemsize):
+        room[i] = 0
+    place_data_taps(numbers, kernel, stride, before, dilation)
+    w_row, positions = kernel[4] * stride[1], out_steps[CHANNEL]
+    stretch = max(FINISHED // out_sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
+    together = max(FINISHED // positions, 1)
+    for first in range(low, high, together):
+        end = min(first + together, high)
+        for o in range(first, end):
+            for y in range(0, out_sizes[ROW], stretch):
+                rows, here = min(stretch, out_sizes[ROW] - y), o * positions + y * out_steps[ROW]
+                ahead = o * steps[CHANNEL] + (y + stretch) * stride[1] * steps[ROW]
+                for j in range(0, rows * stride[1] * steps[ROW], LINE_BYTES // out.itemsize):
+                    fetch(data, ahead + j)
+                add_data_taps(
+                    data, o * steps[CHANNEL], sizes[ROW], sizes[COLUMN], stride[1], stride[2], y, numbers, 0, room, weight,
+                    o % kernel[0] * taps[0], taps[2], w_row, out, here, rows, out_sizes[COLUMN],
+                )  # fmt: skip
+                if together == 1:
+                    finish(argv, here, 1, rows * out_sizes[COLUMN])
+        if together > 1:
+            finish(argv, first * positions, end - first, positions)
