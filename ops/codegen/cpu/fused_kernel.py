@@ -170,6 +170,7 @@ class Kernel(Sizes):
         for segment in parts:
             lowered = general(self.group, segment.nest)
             writer = Writer(lowered.table, len(lowered.extents), self.context)
+            guards = [(writer.value(lowered.cells[cell]), value) for cell, value in segment.guards]
             element = writer.value(lowered.element)
             stored = f"{element_of(result, writer.value(lowered.offset))} = {element}"
             if writer.hoisted:
@@ -179,7 +180,9 @@ class Kernel(Sizes):
             start, stop = self.size(segment.start), self.size(segment.stop)
             if self.context.partitioned and not around:
                 start, stop = f"max({start}, low0)", f"min({stop}, high0)"
-            inside += [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
+            lines = [f"for i{len(around)} in range({start}, {stop}):", *indented([*writer.regions[-1], stored])]
+            conditions = " and ".join(text if value else f"not {text}" for text, value in guards)
+            inside += [f"if {conditions}:", *indented(lines)] if conditions else lines
         if self.context.partitioned and not around:
             return [*Partition([self.size(parts[0].nest.dims[-1])], GRAIN).bounds(), *outer[0], *inside]
         lines = loops(self.context, outer, Partition(around[:LEVELS]), around[LEVELS:], inside)

@@ -1,4 +1,4 @@
-"""Split loops: concatenation along the last axis has a loop per segment, and numpy's elements."""
+"""Split loops: a concatenation has a loop for each part, along the last axis one after another, and numpy's elements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import relayvm.ops  # noqa: F401  declares the operators
 from relayvm.ops.codegen import kernel_source
-from relayvm.ops.codegen.cpu.split_loops import MAX_SEGMENTS
+from relayvm.ops.codegen.cpu.split_loops import MAX_GUARDED, MAX_SEGMENTS
 from relayvm.ops.core.group import Node
 from relayvm.ops.core.op import NoAttrs
 from relayvm.ops.core.tensor_types import Tensor
@@ -40,6 +40,19 @@ def test_no_element_is_chosen():
     for static in (True, False):
         text = kernel_source(one_call("concatenate", [parts(3, 5, 7)], AxisAttrs(1), static)).text
         assert " else" not in text and text.count("for i1 in range(") == 3
+
+
+@pytest.mark.parametrize("run", [plain, compiled])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("widths", [(3, 5), (0, 3, 0), (1, 0, 0, 2), (0, 0), (1,) * (MAX_GUARDED + 1)])
+def test_parts_along_an_outer_axis(widths, axis, run):
+    xs = tuple(np.random.default_rng(w).standard_normal((2, 2, 3)).astype("float32").repeat(w, axis) for w in widths)
+    for static in (True, False):
+        ours = call("concatenate", [xs], AxisAttrs(axis), static, run)
+        np.testing.assert_array_equal(ours, np.concatenate(xs, axis), strict=True)
+    text = kernel_source(one_call("concatenate", [xs], AxisAttrs(axis))).text
+    loops = len(widths) if len(widths) <= MAX_GUARDED else 1
+    assert text.count("for i2 in range(") == loops and (" else" not in text or loops == 1)
 
 
 def test_many_parts_are_chosen_element_by_element():
