@@ -20,7 +20,7 @@ from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_fu
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.devices.cuda import provider
 from relayvm.vm.devices.cuda.driver import NoCuda
-from relayvm.vm.devices.cuda.gpu_layout import GRAPH, MET, NEVER
+from relayvm.vm.devices.cuda.gpu_layout import GRAPH, MET, NEVER, RING_PART_BYTES, RING_PARTS
 from relayvm.vm.devices.cuda.graphs import are_equal, is_faster
 
 from ..emulator import emulator
@@ -345,6 +345,27 @@ def test_an_argument_in_page_locked_memory_may_change_after_the_call() -> None:
     result = vm.run(held)
     held[:] = -1
     np.testing.assert_array_equal(result.numpy(), wanted)
+
+
+def test_arguments_pass_through_a_ring_that_is_never_overwritten_early() -> None:
+    vm = machine("def @main(%x: Tensor[(?n), float32]) { %x * 2f }", graphs="on")
+    part = RING_PART_BYTES // 4
+    sizes = [1, part - 16, part, part + 1, 0, 7, 3 * part, part // 3, *[part // 2] * (3 * RING_PARTS), RING_PARTS * part + 5]
+    results = []
+    for number, n in enumerate(sizes):
+        x = np.full(n, number, "f")
+        results.append(vm.run(x))
+        x[:] = -1
+    for number, (n, result) in enumerate(zip(sizes, results, strict=True)):
+        np.testing.assert_array_equal(result.numpy(), np.full(n, 2 * number, "f"))
+
+
+def test_page_locked_memory_for_arguments_is_asked_for_again() -> None:
+    vm = machine("def @main(%x: Tensor[(?n), float32]) { %x * 2f }")
+    emulator.set("fail_host_allocation", 1)
+    before = emulator.get("cuMemHostAlloc")
+    np.testing.assert_array_equal(vm.run(np.ones(3, "f")).numpy(), [2, 2, 2])
+    assert emulator.get("cuMemHostAlloc") == before + 3, "for the ring twice, and for the result"
 
 
 def test_two_borrowed_arrays_are_both_kept_until_the_host_has_waited() -> None:

@@ -18,7 +18,6 @@ CTX_SET_CURRENT, CTX_GET_CURRENT = map(_place, ("cuCtxSetCurrent", "cuCtxGetCurr
 EXCHANGE_CAPTURE_MODE = _place("cuThreadExchangeStreamCaptureMode")
 MEM_ALLOC, MEM_FREE = map(_place, ("cuMemAllocFromPoolAsync", "cuMemFreeAsync"))
 HOST_ALLOC, HOST_FREE, POOL_TRIM = map(_place, ("cuMemHostAlloc", "cuMemFreeHost", "cuMemPoolTrimTo"))
-POINTER_ATTRIBUTES = _place("cuPointerGetAttributes")
 COPY_TO_HOST, COPY_TO_DEVICE, COPY_ON_DEVICE = map(_place, ("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync"))
 EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD = map(_place, ("cuEventCreate", "cuEventDestroy", "cuEventRecord"))
 EVENT_WAIT, EVENT_QUERY, EVENT_TIME = map(_place, ("cuEventSynchronize", "cuEventQuery", "cuEventElapsedTime"))

@@ -11,6 +11,11 @@ from ....ops.native.object_layout import Record
 
 _WORD = np.int64
 
+#: The ring through which arguments are copied: parts, bytes of each, alignment of each copy.
+RING_PARTS, RING_PART_BYTES, RING_ALIGNMENT = 8, 1 << 19, 64
+#: CU_MEMHOSTALLOC_PORTABLE: page-locked memory for every context.
+PORTABLE = 1
+
 #: Words of the scratch block for results of driver calls.
 OUT_WORDS = 32
 
@@ -49,6 +54,12 @@ GPU = np.dtype(
         ("n_graphs", _WORD),
         ("graph_limit", _WORD),
         ("graph_clock", _WORD),
+        # the ring of page-locked memory (0: none yet), the part that is being filled, its bytes in use, and of each part an event
+        # after the last copies from it (0: none yet)
+        ("ring", _WORD),
+        ("ring_part", _WORD),
+        ("ring_used", _WORD),
+        ("ring_events", _WORD, (RING_PARTS,)),
         ("products", _WORD),  # the record PRODUCTS; 0 until a program multiplies
         # times of a trace: pairs of events still to be read
         ("timed", _WORD),
