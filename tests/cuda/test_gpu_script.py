@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -279,3 +280,11 @@ def test_the_tests_of_kernels_call_a_real_gpu_the_same_way(monkeypatch: pytest.M
     monkeypatch.undo()
     assert emulator.get("blocks") == 0 and emulator.get("cuMemPoolDestroy") == emulator.get("cuMemPoolCreate") == 3
     assert emulator.get("cuModuleUnload") == emulator.get("cuModuleLoadData") > 0
+
+
+def test_the_page_has_the_time_of_every_part() -> None:
+    from gpu.parts import PARTS
+
+    page = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (the rest|\d+ s) \| (\d+) s \|", page, re.M)
+    assert rows == [(p.name, f"{p.seconds} s" if p.seconds else "the rest", str(p.least)) for p in PARTS]

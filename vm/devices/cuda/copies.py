@@ -1,7 +1,8 @@
 """Copies to a GPU, on it, and from it, as machine code.
 
 Bytes from the host pass through a ring of page-locked memory.  The driver would read pageable memory through buffers of its own,
-and page-locked memory of users (such as an array of ``numpy()``) only when the stream gets there, after the user may have changed it.
+and page-locked memory of users (such as an array of ``numpy()``) only when the stream gets there, after the user may have
+changed it.
 """
 
 from __future__ import annotations
