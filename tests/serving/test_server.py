@@ -106,10 +106,10 @@ def test_typed_contents_and_refusals_of_grpc(server: Server) -> None:
 
     with grpc.insecure_channel(server.grpc) as channel:
 
-        def call(method: str, timeout: float = 30, **fields: Any) -> Any:
+        def call(method: str, **fields: Any) -> Any:
             kind, answer = message(f"{method}Request"), message(f"{method}Response")
             stub = channel.unary_unary(f"/{SERVICE}/{method}", kind.SerializeToString, answer.FromString)
-            return stub(kind(**fields), timeout=timeout)
+            return stub(kind(**fields), timeout=30)
 
         def refused(**fields: Any) -> tuple[str, str]:
             with pytest.raises(grpc.RpcError) as error:
@@ -142,7 +142,6 @@ def test_typed_contents_and_refusals_of_grpc(server: Server) -> None:
         assert refused(inputs=huge)[0] == "RESOURCE_EXHAUSTED"
         code, _ = refused(inputs=typed, raw_input_contents=[bytes(2 * LIMIT), b""])
         assert code == "RESOURCE_EXHAUSTED"
-        assert refused(inputs=typed, timeout=1e-4)[0] == "DEADLINE_EXCEEDED"
 
 
 def test_a_client_that_sends_half_a_request(server: Server) -> None:
