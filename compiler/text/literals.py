@@ -105,7 +105,8 @@ def _float(value: float, dtype: str, text: str) -> np.ndarray:
     with np.errstate(over="ignore"):
         out = np.array(element(value))
     if np.isinf(out) and "inf" not in text:
-        raise LiteralError(f"{text} is out of range", f"the largest {dtype} is {np.nextafter(element(np.inf), element(0))}")
+        largest = float(np.nextafter(element(np.inf), element(0)))  # versions of ml_dtypes print other numbers of digits
+        raise LiteralError(f"{text} is out of range", f"the largest {dtype} is {largest}")
     return out
 
 
