@@ -101,7 +101,9 @@ class _Import:
 
     def _inputs(self, infos: list[Any]) -> list[Var]:
         params, sizes, names = [], SizeNames(), dict[str, Dim]()
-        for info in infos:
+        for number, info in enumerate(infos, 1):
+            if not info.name:
+                raise ModelError(f"input {number} of the model has no name", code=codes.Model.GRAPH)
             dtype = self.dtypes if isinstance(self.dtypes, str) else of_input(self.dtypes, info.name)
             annotation = declared_type(info, sizes, of_input(self.shapes, info.name), dtype)
             params.append(self._param(info.name, annotation, names))

@@ -195,6 +195,11 @@ MODELS: dict[str, Callable[[], Any]] = {
     "stored_unknown_dtype": lambda: with_stored("w", data_type=99),
     "stored_twice": lambda: changed(lambda m: m.graph.initializer.append(m.graph.initializer[0])),
     "input_twice": lambda: changed(lambda m: m.graph.input.append(m.graph.input[0])),
+    "input_without_a_name": lambda: changed(
+        lambda m: m.graph.input.append(helper.make_tensor_value_info("", TensorProto.FLOAT, [1]))),
+    "too_many_axes": lambda: model_of(
+        [node("Cast", ["n"], ["s"], to=TensorProto.INT64), node("Col2Im", ["x", "s", "b"], ["y"], name="/col2im")],
+        {"x": [1, 5, 5], "n": [2**31]}, ["y"], {"b": np.ones(2, "int64")}, opset_imports=[helper.make_opsetid("", 18)]),
     "result_twice": lambda: changed(lambda m: m.graph.node[1].output.__setitem__(0, "a")),
     "output_missing": lambda: changed(add_output),
     "no_output": lambda: changed(lambda m: m.graph.ClearField("output")),

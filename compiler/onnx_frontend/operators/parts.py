@@ -129,7 +129,7 @@ def split(node: Node, x: Expr, parts: Expr | None) -> list[Expr]:
     known = node.constant(parts)
     if known is not None:
         return _split(node, x, known)
-    parts, _ = measured(node, parts, "split", len(node.outputs))
+    parts, _ = measured(node, parts, "split", len(node.outputs), INT64_MAX)
     return open_parts(node, x, node.axis(node.attr("axis", 0), node.rank(x)), parts, len(node.outputs))
 
 

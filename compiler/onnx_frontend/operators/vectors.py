@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....shape_funcs.symbolic.dim import MAX_RANK
 from ....shape_funcs.symbolic.program import INT64_MAX
 from ...builder.build import const
 from ...builder.operator_functions import operators as relay
@@ -30,16 +31,18 @@ def sizes_or_expr(node: Node, x: Expr) -> Any:
     return as_int64(node, x) if known is None else [int(v) for v in known.reshape(-1)]
 
 
-def measured(node: Node, vector: Expr, what: str, declared: int | None) -> tuple[Expr, int]:
-    """A vector whose length decides a rank, and its length.
+def measured(node: Node, vector: Expr, what: str, declared: int | None, most: int = MAX_RANK) -> tuple[Expr, int]:
+    """A vector whose length decides a rank (or another number, at most ``most``), and its length.
 
     ``declared``: the length that follows from the declared rank of a result; it is checked at run time if the vector's type does
-    not say the length.  Raises ModelError if neither does.
+    not say the length.  Raises ModelError if neither does, and for a longer vector.
     """
     sizes = node.sizes(vector)
     if not sizes:  # the standard's own bodies give one number so
         return node.bind(relay.reshape(vector, [1])), 1
     if len(sizes) == 1 and sizes[0] is not None:
+        if sizes[0] > most:
+            raise node.error(f"{what} has {sizes[0]} elements; at most {most} are possible")
         return vector, sizes[0]
     if len(sizes) > 1 or declared is None or declared < 0:
         name = repr(node.outputs[0]) if node.outputs else "the result"
