@@ -6,14 +6,13 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from ..compiler.comparison.result_check import leaves
 from ..vm.api.machine import VirtualMachine
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import FileError, RelayError
 from .batches import BatchPlan, batch_plan, check_batches
 from .limits import Limits
 from .metrics import Metrics
-from .pool import Closed, Job, Pool
+from .pool import Closed, Job, Pool, arrays
 from .protocol.served_model import ServedModel
 from .refusals import RequestError
 from .sources import Source
@@ -125,7 +124,7 @@ def _checked_plan(model: ServedModel, source: Source, limits: Limits) -> BatchPl
     plan = batch_plan(model, source.batch)
     if plan is not None:
         with VirtualMachine(model.exe, memory_limit_bytes=limits.memory_bytes) as machine:
-            check_batches(plan, lambda arguments: [array.copy() for _, array in leaves(machine.run(*arguments))])
+            check_batches(plan, lambda arguments: [array.copy() for array in arrays(machine, arguments)])
     return plan
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from ...ops.core.similar_names import did_you_mean
-from ...serving.command import serve_command
 from ...vm.diagnostics.printable import printable
 from ...vm.diagnostics.source import FileError, InputError
 from ..config import Config
@@ -84,7 +83,22 @@ def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
     complain(f"warning: {printable(str(message))}")
 
 
+class _Commands(click.Group):
+    """The commands.  Only a command line that names the server or lists the commands imports the server."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), "serve"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "serve":
+            return super().get_command(ctx, cmd_name)
+        from ...serving.command import serve_command
+
+        return serve_command
+
+
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     epilog=f"\b\nExit codes:\n{listed()}",
 )
@@ -255,7 +269,6 @@ def explain(
 command.add_command(convert_command)
 command.add_command(compare_command)
 command.add_command(cache_command)
-command.add_command(serve_command)
 command.add_command(tune_command)
 
 

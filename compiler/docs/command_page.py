@@ -39,5 +39,8 @@ def _commands(name: str, found: click.Command) -> Iterator[tuple[str, click.Comm
     if not isinstance(found, click.Group):
         yield name, found
         return
-    for key, inner in sorted(found.commands.items()):
-        yield from _commands(f"{name} {key}", inner)
+    context = click.Context(found)
+    for key in sorted(found.list_commands(context)):
+        inner = found.get_command(context, key)
+        if inner is not None:
+            yield from _commands(f"{name} {key}", inner)

@@ -103,28 +103,39 @@ def place_column(numbers: Array, at: int, tap: Axes, padded: Axes, kernel: Axes,
 
 
 @generic
-def place_taps(numbers: Array, width: int, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
-    """Store multiples of the stride for a vector of ``width``, then the columns of taps in the form of ``add_taps``.
+def place_columns(
+    place: Callable[..., None], words: int, heights: int, numbers: Array, counts: int, origin: Axes, kernel: Axes, stride: Axes,
+    dilation: Axes,
+) -> None:  # fmt: skip
+    """Store the columns of up to ``heights`` taps, ``words`` integers each by ``place``, by height.
+
+    Before them is the number of columns of each height, from ``counts`` on.
 
     Taps of a column are a stride apart, so that their operands are in rows that follow one another in a phase.  With dilation
     each tap is a column.
     """
-    for j in range(width):
-        numbers[j] = j * stride[2]
     # the phases of rows that have taps, and the most taps of a phase in a column
-    phases, most = (min(stride[1], kernel[3]), HEIGHTS) if dilation[1] == 1 else (1, 1)
+    phases, most = (min(stride[1], kernel[3]), heights) if dilation[1] == 1 else (1, 1)
     between = stride[1] if dilation[1] == 1 else 1
-    at = width + HEIGHTS
-    for height in range(1, HEIGHTS + 1):
+    at = counts + heights
+    for height in range(1, heights + 1):
         begin = at
         for z in range(kernel[2]):
             for phase in range(phases):
                 for y in range(phase, kernel[3], between * most):
                     if min(most, (kernel[3] - y + between - 1) // between) == height:
                         for x in range(kernel[4]):
-                            place_column(numbers, at, (z, y, x), padded, kernel, stride, dilation)
-                            at += 2
-        numbers[width + height - 1] = (at - begin) // 2
+                            place(numbers, at, (z, y, x), origin, kernel, stride, dilation)
+                            at += words
+        numbers[counts + height - 1] = (at - begin) // words
+
+
+@generic
+def place_taps(numbers: Array, width: int, padded: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
+    """Store multiples of the stride for a vector of ``width``, then the columns of taps in the form of ``add_taps``."""
+    for j in range(width):
+        numbers[j] = j * stride[2]
+    place_columns(place_column, 2, HEIGHTS, numbers, width, padded, kernel, stride, dilation)
 
 
 @generic

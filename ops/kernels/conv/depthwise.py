@@ -13,6 +13,7 @@ from ...native.jit.non_temporal import LINE_BYTES
 from ...native.jit.prefetch import fetch
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import CHANNEL, COLUMN, DEPTH, ROW
+from .by_plane import place_columns
 
 #: Elements of the result that are finished together: a quarter of the first cache.
 FINISHED = 2048
@@ -30,25 +31,11 @@ def is_depthwise(kernel: Axes, groups: int, sizes: Axes, out_sizes: Axes, stride
 
 
 @generic
-def place_data_taps(numbers: Array, kernel: Axes, stride: Axes, before: Axes, dilation: Axes) -> None:
-    """Store the columns of taps in the form of ``add_data_taps``.
-
-    Taps of a column are a stride apart.  With dilation each tap is a column.
-    """
-    phases, most = (min(stride[1], kernel[3]), HEIGHTS) if dilation[1] == 1 else (1, 1)
-    between = stride[1] if dilation[1] == 1 else 1
-    at = HEIGHTS
-    for height in range(1, HEIGHTS + 1):
-        begin = at
-        for phase in range(phases):
-            for y in range(phase, kernel[3], between * most):
-                if min(most, (kernel[3] - y + between - 1) // between) == height:
-                    for x in range(kernel[4]):
-                        numbers[at] = y * dilation[1] - before[1]
-                        numbers[at + 1] = x * dilation[2] - before[2]
-                        numbers[at + 2] = y * kernel[4] + x
-                        at += COLUMN_WORDS
-        numbers[height - 1] = (at - begin) // COLUMN_WORDS
+def place_data_column(numbers: Array, at: int, tap: Axes, before: Axes, kernel: Axes, stride: Axes, dilation: Axes) -> None:
+    """Store row, column and weight of the column of taps that begins at ``tap`` (depth, row, column)."""
+    numbers[at] = tap[1] * dilation[1] - before[1]
+    numbers[at + 1] = tap[2] * dilation[2] - before[2]
+    numbers[at + 2] = tap[1] * kernel[4] + tap[2]
 
 
 @generic
@@ -64,7 +51,7 @@ def convolve_depthwise(
     """
     for i in range(ZERO_BYTES // out.itemsize):
         room[i] = 0
-    place_data_taps(numbers, kernel, stride, before, dilation)
+    place_columns(place_data_column, COLUMN_WORDS, HEIGHTS, numbers, 0, before, kernel, stride, dilation)
     w_row, positions = kernel[4] * stride[1], out_steps[CHANNEL]
     stretch = max(FINISHED // out_sizes[COLUMN] // TOGETHER * TOGETHER, TOGETHER)
     together = max(FINISHED // positions, 1)
