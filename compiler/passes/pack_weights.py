@@ -79,7 +79,8 @@ def filters_of(weight: np.ndarray) -> np.ndarray:
     """The weight ``[O, I, 3, 3]`` transformed for Winograd's algorithm: ``[16, O, I]``."""
     count = weight.shape[0] * weight.shape[1]
     filters = np.empty((PRODUCTS, *weight.shape[:2]), weight.dtype)
-    transform_filters(np.ascontiguousarray(weight), 0, filters, 0, count, count)
+    with np.errstate(over="ignore", invalid="ignore"):  # as kernels, which do not warn of infinities
+        transform_filters(np.ascontiguousarray(weight), 0, filters, 0, count, count)
     return filters
 
 

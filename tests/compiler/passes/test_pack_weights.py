@@ -139,3 +139,10 @@ def test_filters_are_stored_once_and_need_no_workspace() -> None:
     assert pack_weights(packed)["main"].body is packed["main"].body
     assert operators(mod, ("nn.conv2d",)) == ["nn.conv2d", "tanh", "nn.conv2d"]
     assert sorted(c.shape for c in relay.compile(mod).constants if c.ndim > 2) == [(16, 26, 24), (26, 24, 3, 3)]
+
+
+@pytest.mark.filterwarnings("error")
+def test_huge_weights_are_packed_without_a_warning() -> None:
+    huge = np.full_like(WINDOWS, 3e38)
+    huge[0, 0, :, 0] = np.inf, 0, -np.inf
+    assert operators(module("nn.conv2d(%x, %w, padding=1)", huge, "(?n, 24, ?h, ?w)")) == ["nn.winograd_conv2d"]

@@ -198,7 +198,8 @@ def test_winograd_as_plain_python(drawn: st.DataObject) -> None:
     inputs, outputs = drawn.draw(size), drawn.draw(st.sampled_from([0, 1, 7]))
     data = numbers(rng, (drawn.draw(st.integers(0, 2)), inputs, rows, columns), "float32")
     weight = numbers(rng, (outputs, inputs, 3, 3), "float32")
-    ran = run("nn.conv2d", [data, weight], implementation="winograd", padding=padding)
+    with np.errstate(all="ignore"):  # lanes behind the last tile hold whatever the memory held
+        ran = run("nn.conv2d", [data, weight], implementation="winograd", padding=padding)
     np.testing.assert_allclose(
         ran.outputs[0], convolution(data, weight, {"padding": padding}), rtol=0, atol=winograd_bound(data, weight)
     )
