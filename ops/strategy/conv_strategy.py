@@ -229,9 +229,11 @@ class _Convolution:
         return panel_width(ITEMSIZE[call.inputs[0].dtype])
 
     def panel_elements(self, call: OpCall) -> Dim:
-        """The number of elements of a group of panels of ``tiles``, and of the columns that it multiplies apart."""
+        """The number of elements of a group of panels of ``tiles``, and of the columns that are more, in a panel or apart."""
         _, inputs, taps = self.weight(call)
-        return (GROUP_PANELS * self.width(call) + tiles.APART) * min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
+        return ((GROUP_PANELS + 1) * self.width(call) + tiles.APART) * min_(
+            inputs * product(taps), max_(tiles.INNER, product(taps))
+        )
 
     def column_numbers(self, call: OpCall) -> Dim:
         """The number of integers that ``tiles`` needs for a panel: a record for each tap, and three numbers per column."""
@@ -244,7 +246,8 @@ class _Convolution:
         outputs, _, _ = self.weight(call)
         places, columns = product(self.sizes(call)[1]), GROUP_PANELS * self.width(call)
         bands = (outputs // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
-        blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * ((places + columns - 1) // columns) * bands
+        stretches = max_((places - tiles.APART + columns - 1) // columns, min_(places, 1))
+        blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * stretches * bands
         return blocks
 
     def multiplications(self, call: OpCall) -> Dim:

@@ -41,6 +41,12 @@ def record_length(width: int) -> int:
 
 
 @generic
+def stretch_count(positions: int, columns: int) -> int:
+    """The number of stretches of ``columns`` positions: a few more positions belong to the last stretch."""
+    return max((positions - APART + columns - 1) // columns, min(positions, 1))
+
+
+@generic
 def place_columns(places: Array, at: int, width: int, place: Axes, out_sizes: Axes, stride: Axes, before: Axes) -> None:
     """Store depth, row and column of the first tap for the positions from ``place`` (depth, row, column) on."""
     z, y, x = place
@@ -161,8 +167,8 @@ def multiply_rows(
     """Multiply the output channels ``top`` to ``bottom`` (exclusive) by columns: those of panels, or of the data.
 
     A few columns behind whole panels are copied to the end of ``room`` as rows.  If these are the last terms of the sums, finish
-    the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the results of the next tile, and the
-    columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that are far apart.
+    the results of a few tiles at a time, which are in the first cache.  Meanwhile fetch the weights and the results of the next
+    tile, and the columns ``ahead`` elements on, unless that is 0: a processor fetches no rows on its own that are far apart.
 
     ``panel``, ``row``: the elements from a panel to the next, and from a row of a panel to the next.
     """
@@ -176,13 +182,14 @@ def multiply_rows(
     for tile in range(tiles):
         o = top + tile * (bottom - top) // tiles
         rows = top + (tile + 1) * (bottom - top) // tiles - o
+        following = rows if o + rows < bottom else top - o
         if tile == 0:
             fetch_rows(out, to + o * positions, rows, positions, count)
         if o + rows < bottom:
             fetch_rows(out, to + (o + rows) * positions, min(TILE_ROWS, bottom - o - rows), positions, count)
         multiply_panels(
             weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole,
-            add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1,
+            add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, following * terms,
         )  # fmt: skip
         multiply_by_rows(
             weight, o * terms + at, terms, room, turned, inner, out, to + o * positions + whole, positions, rows, inner, apart,
@@ -208,7 +215,7 @@ def convolve_tiles(
     width = PANEL_BYTES // out.itemsize
     taps, positions = kernel[2] * kernel[3] * kernel[4], out_steps[CHANNEL]
     outputs, terms, columns = kernel[0] // groups, kernel[1] * taps, GROUP_PANELS * width
-    bands, stretches = (outputs + ROWS - 1) // ROWS, (positions + columns - 1) // columns
+    bands, stretches = (outputs + ROWS - 1) // ROWS, stretch_count(positions, columns)
     parts = (kernel[1] + max(INNER // taps, 1) - 1) // max(INNER // taps, 1)
     is_moved = stride[0] * stride[1] * stride[2] > 1 or before[0] + before[1] + before[2] > 0
     is_matrix = taps == 1 and positions == steps[CHANNEL] and not is_moved
@@ -218,7 +225,7 @@ def convolve_tiles(
         end_band = min(bands, band + high - number)
         g, b = stretch // stretches % groups, stretch // stretches // groups
         begin = stretch % stretches * columns
-        count = min(columns, positions - begin)
+        count = columns if stretch % stretches + 1 < stretches else positions - begin
         top, bottom = g * outputs + band * outputs // bands, g * outputs + end_band * outputs // bands
         for part in range(parts):
             i = part * kernel[1] // parts
@@ -226,7 +233,7 @@ def convolve_tiles(
             inner = channels * taps
             at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
             if is_matrix:
-                ahead = columns if begin + columns < positions else 0
+                ahead = columns if begin + count < positions else 0
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
                     b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, part + 1 == parts, finish, argv,

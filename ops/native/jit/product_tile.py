@@ -25,6 +25,8 @@ PANEL_BYTES = 64
 GROUP_PANELS = 4
 #: A tile of fewer rows reads panels as fast as caches deliver them: it fetches nothing, which would take longer than it saves.
 FETCH_ROWS = 3
+#: Steps along the inner axis in which each row of the following tile is fetched once: a power of 2.
+_TURNS = 8
 
 
 @frozen
@@ -84,16 +86,16 @@ def register_tile(itemsize: int, rows: int) -> RegisterTile:
 @twin
 def multiply_panels(
     a: Any, a_at: int, a_row: int, panels: Any, panel_at: int, panel_step: int, panel_row: int, out: Any, out_at: int,
-    out_row: int, rows: int, inner: int, columns: int, add: int, ahead: int, first: int, end: int,
+    out_row: int, rows: int, inner: int, columns: int, add: int, ahead: int, first: int, end: int, a_ahead: int,
 ) -> None:  # fmt: skip
     """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
-    Meanwhile fetch the elements ``ahead`` of those of the panels ``first`` to ``end`` (exclusive) of the group, if there are
-    FETCH_ROWS rows.
+    Meanwhile fetch the elements ``ahead`` of those of the panels ``first`` to ``end`` (exclusive) of the group, and the rows of
+    ``a`` that begin ``a_ahead`` elements on, if there are FETCH_ROWS rows.
 
-    ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``, at most GROUP_PANELS times the width of a panel; ``k`` below
-    ``inner``, in order.  The rows of ``a`` are ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels
-    ``panel_step`` elements, rows of a panel ``panel_row``: ``width``, or as many elements as a matrix by rows has columns.
+    ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``, in order.  The rows of ``a`` are
+    ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels ``panel_step`` elements, rows of a panel
+    ``panel_row``: ``width``, or as many elements as a matrix by rows has columns.
     Contiguous arrays of one dtype, float32 or float64; ``*_at``: their first elements.
     """
     width = panel_width(out.itemsize)
@@ -130,6 +132,7 @@ def _copy_line(emitter: Any, source: Any, at: Any, target: Any, to: Any) -> None
 def _machine(
     emitter: Any, a: Any, a_at: Any, a_row: Any, panels: Any, panel_at: Any, panel_step: Any, panel_row: Any, out: Any,
     out_at: Any, out_row: Any, rows: Any, inner: Any, columns: Any, add: Any, ahead: Any, first: Any, end: Any,
+    a_ahead: Any,
 ) -> None:  # fmt: skip
     from ...core.tensor_types import ITEMSIZE
 
@@ -141,7 +144,8 @@ def _machine(
 
     pointers = pointer(a, a_at), pointer(panels, panel_at), pointer(out, out_at)
     words = [word(a_row), word(panel_step), word(panel_row), word(out_row), word(inner), word(columns), word(add)]
-    TileCall(b, out.parts[0].type.pointee, pointers, [*words, word(ahead), word(first), word(end)]).emit(word(rows), itemsize)
+    words += [word(ahead), word(first), word(end), word(a_ahead)]
+    TileCall(b, out.parts[0].type.pointee, pointers, words).emit(word(rows), itemsize)
 
 
 class TileCall:
@@ -192,13 +196,14 @@ class TileCall:
     def _tile(self, rows: int, tile: RegisterTile, column: Any, left: Any) -> Any:
         """Call the function of a tile that begins at ``column``; return the column after the tile."""
         b, word = self.builder, self.words[0].type
-        a_row, panel_step, panel_row, out_row, inner, _, add, ahead, first, end = self.words
+        a_row, panel_step, panel_row, out_row, inner, _, add, ahead, first, end, a_ahead = self.words
         function = self.function_kind(b.module, self.element, tile, rows)
         panel = b.udiv(column, word(function.panel))
         at = b.add(b.mul(panel_step, panel), b.urem(column, word(function.panel)))
         a, panels, out = self.pointers
         places = [a, a_row, b.gep(panels, [at]), panel_step, panel_row, b.gep(out, [column]), out_row]
-        b.call(function.function(), [*places, inner, left, add, ahead, b.sub(first, panel), b.sub(end, panel)])
+        fetched = [ahead, b.sub(first, panel), b.sub(end, panel), a_ahead]
+        b.call(function.function(), [*places, inner, left, add, *fetched])
         return b.add(column, word(tile.width))
 
 
@@ -236,7 +241,7 @@ class TileFunction:
         if self.name in self.module.globals:
             return self.module.globals[self.name]
         pointer, word = self.element.as_pointer(), self.word
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, word, pointer, *[word] * 7])
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, pointer, word, word, pointer, *[word] * 8])
         function = ir.Function(self.module, kind, self.name)
         function.linkage = "internal"
         function.attributes.add("noinline")
@@ -247,7 +252,7 @@ class TileFunction:
     def _fill(self, function: Any) -> None:
         from llvmlite import ir
 
-        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, add, *fetched = function.args
+        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, add, *fetched, a_ahead = function.args
         blocks = {name: function.append_basic_block(name) for name in ("entry", "former", "begin", "step", "end")}
         builders = {name: ir.IRBuilder(block) for name, block in blocks.items()}
         entry = builders["entry"]
@@ -269,7 +274,9 @@ class TileFunction:
         sums = [self._join(step, {blocks["begin"]: value}) for value in first]
         at = self.row_at(step, k, panel_row)
         after = self._step(step, rows_of_a, list(zip(across, masks, strict=True)), k, at, sums)
-        self._fetch(step, ahead, at)
+        self._fetch(step, [step.gep(pointer, [at]) for pointer in ahead])
+        if ahead:
+            self._fetch(step, [self._row_ahead(step, a, a_ahead, a_row, k)])
         following = step.add(k, self.word(1))
         k.add_incoming(following, blocks["step"])
         for total, value in zip(sums, after, strict=True):
@@ -300,14 +307,23 @@ class TileFunction:
             chosen.append(builder.gep(pointer, [builder.select(wanted, ahead, self.word(0))]))
         return chosen
 
-    def _fetch(self, builder: Any, ahead: list[Any], at: Any) -> None:
-        """Fetch a row of panels, which is so far from their first, into the second cache; no address faults."""
+    def _row_ahead(self, builder: Any, a: Any, ahead: Any, row: Any, k: Any) -> Any:
+        """The element that step ``k`` fetches of the rows that begin ``ahead`` elements on: each row in turn.
+
+        There are at least as many turns as rows, and no more than a cache line has elements.
+        """
+        turn = builder.and_(k, self.word(_TURNS - 1))
+        along = builder.add(ahead, builder.xor(k, turn))
+        return builder.gep(a, [builder.add(along, builder.mul(turn, row))])
+
+    def _fetch(self, builder: Any, pointers: list[Any]) -> None:
+        """Fetch lines into the second cache; no address faults."""
         from llvmlite import ir
 
         byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
         fetch = self._declared("llvm.prefetch.p0", _function_type(ir.VoidType(), [byte, flag, flag, flag]))
-        for pointer in ahead:
-            place = builder.bitcast(builder.gep(pointer, [at]), byte)
+        for pointer in pointers:
+            place = builder.bitcast(pointer, byte)
             builder.call(fetch, [place, flag(0), flag(2), flag(1)])  # a read, into the second cache, of data
 
     def _step(self, builder: Any, rows_of_a: list[Any], across: list[Any], k: Any, at: Any, sums: list[Any]) -> list[Any]:

@@ -126,8 +126,8 @@ def test_one_machine_code_for_every_size(layout: int) -> None:
 def test_tiles(implementation: str, dtype: str) -> None:
     """Rows of panels of each form: runs in a row of the data, over its borders and its ends, every second element, and others.
 
-    Shifts of padded data: rows together or one by one.  A few columns behind whole panels, with enough terms to be multiplied
-    apart.
+    Shifts of padded data: rows together or one by one.  A few columns behind whole panels or behind a group of panels, with
+    enough terms to be multiplied apart or not.
     """
     rng = np.random.default_rng(6)
     for outputs, inputs, kernel, attrs in [
@@ -142,7 +142,7 @@ def test_tiles(implementation: str, dtype: str) -> None:
         (4, 2, (3, 3), {"padding": 2, "strides": (1, 3), "dilation": 2}),
     ]:
         weight = numbers(rng, (outputs, inputs, *kernel), dtype)
-        for batch, height, width in [(1, 5, 80), (2, 7, 7), (1, 9, 16), (1, 20, 33)]:
+        for batch, height, width in [(1, 5, 80), (2, 7, 7), (1, 9, 16), (2, 4, 17), (1, 20, 33)]:
             check(
                 numbers(rng, (batch, inputs, height, width), dtype),
                 weight,

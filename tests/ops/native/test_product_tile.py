@@ -19,11 +19,12 @@ MACHINES = {"neon": (32, 16, False), "sse": (16, 16, True), "avx": (16, 32, True
 CALL = """
 def f(
     a, n_a, a_at, a_row, panels, n_panels, panel_at, panel_step, panel_row, out, n_out, out_at, out_row, rows, inner, columns,
-    add, ahead, first, end,
+    add, ahead, first, end, a_ahead,
 ):
     x, y, z = array_{dtype}(a, n_a), array_{dtype}(panels, n_panels), array_{dtype}(out, n_out)
     multiply_panels(
-        x, a_at, a_row, y, panel_at, panel_step, panel_row, z, out_at, out_row, rows, inner, columns, add, ahead, first, end
+        x, a_at, a_row, y, panel_at, panel_step, panel_row, z, out_at, out_row, rows, inner, columns, add, ahead, first, end,
+        a_ahead,
     )
     return 0
 """
@@ -53,12 +54,12 @@ def test_a_tile_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtyp
     for inner in (0, 1, 5):
         a = rng.standard_normal((TILE_ROWS + 1, inner + 2)).astype(dtype)
         for rows in range(1, TILE_ROWS + 1):
-            for columns in (1, width - 1, width, width + 1, most // 2 + 3, most):
+            for columns in (1, width - 1, width, width + 1, most // 2 + 3, most, most + 3):
                 # as many panels as columns need: nothing behind them may be read
                 panels = rng.standard_normal((-(-columns // width), inner + 1, width)).astype(dtype)
                 matrix = panels[:, 1:].transpose(1, 0, 2).reshape(inner, len(panels) * width)
                 for add in (0, 7):
-                    before = rng.standard_normal((rows + 2, most + 3)).astype(dtype)
+                    before = rng.standard_normal((rows + 2, most + 5)).astype(dtype)
                     wanted, found = before.copy(), before.copy()
                     block = wanted[1 : 1 + rows, 2 : 2 + columns]
                     block[...] = (block if add else 0) + a[1 : 1 + rows, 1 : 1 + inner] @ matrix[:, :columns]
@@ -68,8 +69,8 @@ def test_a_tile_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtyp
                         (inner + 1) * width,
                         width,
                         found,
-                        most + 3 + 2,
-                        most + 3,
+                        most + 5 + 2,
+                        most + 5,
                         rows,
                         inner,
                         columns,
@@ -77,6 +78,7 @@ def test_a_tile_is_a_product(monkeypatch: pytest.MonkeyPatch, machine: str, dtyp
                         width,
                         1,
                         3,
+                        7,
                     )
                     multiply(a, inner + 2 + 1, inner + 2, *given)
                     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
@@ -92,7 +94,7 @@ def test_a_matrix_by_rows_is_multiplied_in_place(monkeypatch: pytest.MonkeyPatch
         multiply = machine_code(monkeypatch, machine, "float32")
         for columns in (64, 50, 33, 17, 3):
             found = np.zeros((5, columns), "float32")
-            multiply(a, 0, 7, b, 90 - columns, 16, 90, found, 0, columns, 5, 7, columns, 0, 0, 4, 4)
+            multiply(a, 0, 7, b, 90 - columns, 16, 90, found, 0, columns, 5, 7, columns, 0, 0, 4, 4, 0)
             np.testing.assert_array_equal(found, a @ b[:, 90 - columns :])
 
 
@@ -109,6 +111,6 @@ def test_the_plain_form_is_the_same_product(monkeypatch: pytest.MonkeyPatch) -> 
     rng, multiply = np.random.default_rng(1), machine_code(monkeypatch, "avx", "float32")
     a, panel = rng.integers(-9, 9, (3, 4)).astype("float32"), rng.integers(-9, 9, (4, 64)).astype("float32")
     found, plain = np.ones((2, 3, 50), "float32")
-    multiply(a, 0, 4, panel, 0, 4 * 16, 16, found, 0, 50, 3, 4, 50, 1, 64, 0, 4)
-    multiply_panels(a, 0, 4, panel, 0, 4 * 16, 16, plain, 0, 50, 3, 4, 50, 1, 64, 0, 4)
+    multiply(a, 0, 4, panel, 0, 4 * 16, 16, found, 0, 50, 3, 4, 50, 1, 64, 0, 4, 9)
+    multiply_panels(a, 0, 4, panel, 0, 4 * 16, 16, plain, 0, 50, 3, 4, 50, 1, 64, 0, 4, 9)
     np.testing.assert_array_equal(found, plain)
