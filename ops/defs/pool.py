@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ...shape_funcs.defs.conv import data_layouts, per_axis, sides
 from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import Dim, max_
+from ...shape_funcs.symbolic.dim import Dim, max_, product
 from ..core.composite import Term, call, cast, number
 from ..core.dtype_rules import FLOATS, INTEGERS, NUMBERS, like_inputs
 from ..core.legalize import legalized
 from ..core.op import Op, OpPattern
-from ..core.tensor_types import ITEMSIZE, is_float
+from ..core.tensor_types import HALVES, ITEMSIZE, is_float
 from ..kernels.pool import cpu as bodies
 from ..kernels.pool import cuda as cuda
-from ..strategy.implementation import Kernel, OpCall, Scratch
+from ..strategy.implementation import Blocks, Kernel, OpCall, Scratch
 from .blocked_layouts import is_blocked, out_layouts, plain, relaid
 from .broadcast import WHERE
 from .conv import Numbers, three_axes
 from .elementwise import ISFINITE
 
+#: The work for an element of a window, in units of ``ops.analysis.cost``.
+_ELEMENT_COST = 4
 #: The dtypes of the data of means.
 _AVERAGED = FLOATS + tuple(d for d in INTEGERS if ITEMSIZE[d] <= 4)
 
@@ -143,6 +146,27 @@ def _result(call: OpCall, letter: str) -> Dim:
     return call.outputs[0].shape[layout.index(letter)]
 
 
+def _padded_columns(call: OpCall) -> Dim:
+    """The number of columns of the data, with padding, that windows reach, and an element behind them."""
+    windows = _windows(call.attrs, len(call.attrs.layout) - 2)
+    size, stride, dilation = (windows[name][-1] for name in ("pool_size", "stride", "dilation"))
+    count: Dim = (_columns(call) - 1) * stride + (size - 1) * dilation + 2
+    return count
+
+
+def _blocks_of_largest(call: OpCall) -> Dim:
+    """The channels of all elements of the batch, or if channels are last all places of the result."""
+    shape, is_last = call.outputs[0].shape, _windows(call.attrs, len(call.attrs.layout) - 2)["layouts"][0]
+    return product(shape) // max_(_result(call, "C"), 1) if is_last else shape[0] * _result(call, "C")
+
+
+def _compared(call: OpCall) -> Dim:
+    """The work of all windows: of each element that is compared."""
+    windows = _windows(call.attrs, len(call.attrs.layout) - 2)
+    work: Dim = product(call.outputs[0].shape) * (_ELEMENT_COST * math.prod(windows["pool_size"]))
+    return work
+
+
 def _in_plain_layout(op: Op, inputs: tuple[Term], attrs: Any) -> Term:
     own = plain(attrs.layout, "layout")
     out, plain_out = out_layouts(attrs, attrs.layout)
@@ -165,6 +189,8 @@ def _whole_means(op: Op, inputs: tuple[Term], attrs: Any) -> Term:
 
 
 def _largest(attrs: Any, dtypes: tuple[str, ...]) -> Callable[..., int]:
+    if dtypes[0] in HALVES:
+        return bodies.max_pool_halves
     if is_float(dtypes[0]):
         return bodies.max_pool_floats
     return bodies.max_pool_unsigned if dtypes[0].startswith("u") else bodies.max_pool_signed
@@ -204,6 +230,7 @@ def _pools(rank: int, largest: type, average: type, adaptive: type) -> None:
         f"nn.max_pool{rank}d",
         f"The largest element of each window over {axes}; NaN if one is; the minimum of the dtype for an empty window.",
         largest, rank, bodies.max_pool_floats, cuda.max_pool, _windows, NUMBERS, choose=_largest,
+        blocks=Blocks(_blocks_of_largest, _compared), scratch=(Scratch(length=_padded_columns),),
     )  # fmt: skip
     _pool(
         f"nn.avg_pool{rank}d",

@@ -6,16 +6,15 @@ The bodies differ in their windows: ``moved_window``, ``shared_window``.  Means 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
+from ...native.jit.largest_of_taps import MOST_STEP, take_largest
 from ...native.jit.vector_hints import add_in_any_order
 from ...native.memory import Array, Axes, Element, generic
 from ...native.status import EMPTY_REDUCTION, OK
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW, end_inside, first_inside, sizes_of, strides_of
-
-#: The most elements of a window that are compared in registers, since the code repeats for each.
-MOST_TOGETHER = 16
 
 
 @generic
@@ -153,114 +152,146 @@ def take_larger(out: Array, to: int, to_step: int, data: Array, at: int, step: i
 
 
 @generic
-def nearest_inside(tap: int, start: int, taps: int, dilation: int, size: int) -> int:
-    """The position of the tap nearest to ``tap`` that is inside the data, of a window that starts at ``start``; -1: no tap is."""
-    first, final = max(0, -(start // dilation)), min(taps - 1, (size - 1 - start) // dilation)
-    return start + min(max(tap, first), final) * dilation if first <= final else -1
+def take_by_loops(data: Array, at: int, taps: int, tap_step: int, step: int, out: Array, to: int, count: int, more: int) -> None:
+    """As ``take_largest``, for any ``step`` and for arrays of different dtypes."""
+    if more == 0:
+        for i in range(count):
+            out[np.uint64(to + i)] = data[np.uint64(at + i * step)]
+    for t in range(1 if more == 0 else 0, taps):
+        take_larger(out, to, 1, data, at + t * tap_step, step, 0, count)
 
 
 @generic
-def inner_columns(sizes: Axes, place: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes) -> tuple[int, int]:
-    """The first and end index of the results of a lane whose windows have all columns, a row and a depth inside the data.
-
-    ``place``: (depth, row, number of results).
-    """
-    z = nearest_inside(0, place[0] * stride[0] - before[0], pool_size[0], dilation[0], sizes[DEPTH])
-    y = nearest_inside(0, place[1] * stride[1] - before[1], pool_size[1], dilation[1], sizes[ROW])
-    low = first_inside(-before[2], stride[2])
-    high = end_inside((pool_size[2] - 1) * dilation[2] - before[2], stride[2], sizes[COLUMN], place[2])
-    return (low, high) if z >= 0 and y >= 0 and low < high else (0, 0)
-
-
-@generic
-def take_largest(
-    out: Array, to: int, data: Array, at: int, sizes: Axes, steps: Axes, place: Axes, pool_size: Axes, stride: Axes,
-    before: Axes, dilation: Axes, low: int, high: int,
+def largest_of_rows(
+    line: Array, data: Array, at: int, sizes: Axes, steps: Axes, place: Axes, pool_size: Axes, stride: Axes, before: Axes,
+    dilation: Axes, lowest: Element, take: Callable[..., None],
 ) -> None:  # fmt: skip
-    """The results ``low`` to ``high`` of a lane, see ``inner_columns``; all taps of a result together, which are stored once.
+    """Store in ``line[before + x]`` the largest element of column ``x`` in the rows of the windows at ``place`` (depth, row).
 
-    A tap above or below the data repeats the nearest tap inside, which does not change the maximum.
+    Other elements of ``line`` remain as they are; ``lowest`` where no row is inside the data.
     """
-    z, y = place[0] * stride[0] - before[0], place[1] * stride[1] - before[1]
-    for i in range(low, high):
-        start = at + i * stride[2] - before[2]
-        line = nearest_inside(0, z, pool_size[0], dilation[0], sizes[DEPTH]) * steps[DEPTH]
-        line += nearest_inside(0, y, pool_size[1], dilation[1], sizes[ROW]) * steps[ROW]
-        largest = data[np.uint64(start + line)]
-        for dz in range(pool_size[0]):
-            for dy in range(pool_size[1]):
-                line = nearest_inside(dz, z, pool_size[0], dilation[0], sizes[DEPTH]) * steps[DEPTH]
-                line += nearest_inside(dy, y, pool_size[1], dilation[1], sizes[ROW]) * steps[ROW]
-                for dx in range(pool_size[2]):
-                    value = data[np.uint64(start + line + dx * dilation[2])]
-                    largest = value if (value > largest) | (value != value) else largest
-        out[np.uint64(to + i)] = largest
+    count, taken_rows = min(sizes[COLUMN], len(line) - 1 - before[2]), 0
+    y = place[1] * stride[1] - before[1]
+    first, end = first_inside(y, dilation[1]), end_inside(y, dilation[1], sizes[ROW], pool_size[1])
+    for dz in range(pool_size[0]):
+        z = place[0] * stride[0] + dz * dilation[0] - before[0]
+        if 0 <= z < sizes[DEPTH] and first < end:
+            start = at + z * steps[DEPTH] + (y + first * dilation[1]) * steps[ROW]
+            take(data, start, end - first, dilation[1] * steps[ROW], 1, line, before[2], count, taken_rows)
+            taken_rows += end - first
+    if taken_rows == 0:
+        for x in range(count):
+            line[np.uint64(before[2] + x)] = lowest
+
+
+@generic
+def largest_by_rows(
+    data: Array, out: Array, line: Array, low: int, high: int, sizes: Axes, out_sizes: Axes, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, to_last: bool, lowest: Element, take: Callable[..., None],
+) -> None:  # fmt: skip
+    """``max_pool`` of data whose channels are first: the rows of each window, then its columns."""
+    steps, out_steps = strides_of(sizes, False), strides_of(out_sizes, to_last)
+    for x in range(len(line)):
+        line[np.uint64(x)] = lowest
+    for plane in range(low, high):
+        at = plane * steps[CHANNEL]
+        for lane in range(out_sizes[DEPTH] * out_sizes[ROW]):
+            place, to = lane_of(lane, out_sizes, out_steps, False)
+            to += plane // sizes[CHANNEL] * out_steps[BATCH] + plane % sizes[CHANNEL] * out_steps[CHANNEL]
+            largest_of_rows(line, data, at, sizes, steps, place, pool_size, stride, before, dilation, lowest, take)
+            if stride[2] <= MOST_STEP and out_steps[COLUMN] == 1:
+                take(line, 0, pool_size[2], dilation[2], stride[2], out, to, out_sizes[COLUMN], 0)
+                continue
+            for i in range(out_sizes[COLUMN]):
+                out[np.uint64(to + i * out_steps[COLUMN])] = lowest
+            for x in range(pool_size[2]):
+                take_larger(out, to, out_steps[COLUMN], line, x * dilation[2], stride[2], 0, out_sizes[COLUMN])
+
+
+@generic
+def largest_by_points(
+    data: Array, out: Array, low: int, high: int, sizes: Axes, out_sizes: Axes, pool_size: Axes, stride: Axes, before: Axes,
+    dilation: Axes, to_last: bool, lowest: Element,
+) -> None:  # fmt: skip
+    """``max_pool`` of data whose channels are last: all channels of a result together."""
+    steps, out_steps = strides_of(sizes, True), strides_of(out_sizes, to_last)
+    lanes = out_sizes[DEPTH] * out_sizes[ROW] * out_sizes[COLUMN]
+    for number in range(low, high):
+        b = number // max(lanes, 1)
+        place, to = lane_of(number % max(lanes, 1), out_sizes, out_steps, True)
+        to += b * out_steps[BATCH]
+        for i in range(out_sizes[CHANNEL]):
+            out[np.uint64(to + i * out_steps[CHANNEL])] = lowest
+        for z in range(pool_size[0]):
+            for y in range(pool_size[1]):
+                for x in range(pool_size[2]):
+                    start, step, first, end = tap_lane((z, y, x), place, sizes, steps, stride, before, dilation, True)
+                    take_larger(out, to, out_steps[CHANNEL], data, b * steps[BATCH] + start, step, first, end)
 
 
 @generic
 def max_pool(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
-    layouts: tuple[bool, ...], lowest: Element,
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, layouts: tuple[bool, ...], lowest: Element, take: Callable[..., None],
 ) -> int:  # fmt: skip
-    """The maximum of each window; ``lowest`` for an empty window."""
-    last = layouts[0]
-    sizes, out_sizes = sizes_of(data_dims, last), sizes_of(out_dims, layouts[1])
-    steps, out_steps = strides_of(sizes, last), strides_of(out_sizes, layouts[1])
-    count, to_step = (out_sizes[CHANNEL], out_steps[CHANNEL]) if last else (out_sizes[COLUMN], out_steps[COLUMN])
-    together = not last and to_step == 1 and pool_size[0] * pool_size[1] * pool_size[2] <= MOST_TOGETHER
-    for b in range(out_sizes[BATCH]):
-        for outer in range(1 if last else out_sizes[CHANNEL]):
-            at = b * steps[BATCH] + outer * steps[CHANNEL]
-            lanes = out_sizes[DEPTH] * out_sizes[ROW] * (out_sizes[COLUMN] if last else 1)
-            for lane in range(lanes):
-                place, to = lane_of(lane, out_sizes, out_steps, last)
-                to += b * out_steps[BATCH] + outer * out_steps[CHANNEL]
-                if together:
-                    low, high = inner_columns(sizes, place, pool_size, stride, before, dilation)
-                    take_largest(out, to, data, at, sizes, steps, place, pool_size, stride, before, dilation, low, high)
-                    for i in range(low + count - high):
-                        x = i if i < low else i + high - low
-                        window, _ = moved_window(sizes, (place[0], place[1], x), pool_size, stride, before, dilation)
-                        out[to + x] = lowest
-                        if elements(window, dilation) > 0:
-                            out[to + x] = largest_of_window(data, at, steps, window, dilation)
-                    continue
-                for i in range(count):
-                    out[np.uint64(to + i * to_step)] = lowest
-                for z in range(pool_size[0]):
-                    for y in range(pool_size[1]):
-                        for x in range(pool_size[2]):
-                            start, step, first, end = tap_lane((z, y, x), place, sizes, steps, stride, before, dilation, last)
-                            take_larger(out, to, to_step, data, at + start, step, first, end)
+    """The maximum of each window; ``lowest`` for an empty window.
+
+    Blocks ``low`` to ``high`` (exclusive): the channels of each element of the batch, or its results if channels are last.
+    ``line``: buffer for a padded row and an element behind it; ``take``: ``take_largest`` or ``take_by_loops``.
+    """
+    sizes, out_sizes = sizes_of(data_dims, layouts[0]), sizes_of(out_dims, layouts[1])
+    if layouts[0]:
+        largest_by_points(data, out, low, high, sizes, out_sizes, pool_size, stride, before, dilation, layouts[1], lowest)
+    else:
+        largest_by_rows(
+            data, out, line, low, high, sizes, out_sizes, pool_size, stride, before, dilation, layouts[1], lowest, take
+        )
     return OK
 
 
 @generic
 def max_pool_floats(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
-    layouts: tuple[bool, ...],
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, layouts: tuple[bool, ...],
 ) -> int:  # fmt: skip
     """``max_pool`` of floats."""
-    return max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, -math.inf)
+    return max_pool(
+        data, data_dims, out, out_dims, low, high, line, pool_size, stride, before, dilation, layouts, -math.inf, take_largest
+    )
+
+
+@generic
+def max_pool_halves(
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, layouts: tuple[bool, ...],
+) -> int:  # fmt: skip
+    """``max_pool`` of halves."""
+    return max_pool(
+        data, data_dims, out, out_dims, low, high, line, pool_size, stride, before, dilation, layouts, -math.inf, take_by_loops
+    )
 
 
 @generic
 def max_pool_signed(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
-    layouts: tuple[bool, ...],
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, layouts: tuple[bool, ...],
 ) -> int:  # fmt: skip
     """``max_pool`` of signed integers."""
     lowest = -1 << (8 * out.itemsize - 1)
-    return max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, lowest)
+    return max_pool(
+        data, data_dims, out, out_dims, low, high, line, pool_size, stride, before, dilation, layouts, lowest, take_largest
+    )
 
 
 @generic
 def max_pool_unsigned(
-    data: Array, data_dims: Axes, out: Array, out_dims: Axes, pool_size: Axes, stride: Axes, before: Axes, dilation: Axes,
-    layouts: tuple[bool, ...],
+    data: Array, data_dims: Axes, out: Array, out_dims: Axes, low: int, high: int, line: Array, pool_size: Axes, stride: Axes,
+    before: Axes, dilation: Axes, layouts: tuple[bool, ...],
 ) -> int:  # fmt: skip
     """``max_pool`` of unsigned integers."""
-    return max_pool(data, data_dims, out, out_dims, pool_size, stride, before, dilation, layouts, 0)
+    return max_pool(
+        data, data_dims, out, out_dims, low, high, line, pool_size, stride, before, dilation, layouts, 0, take_largest
+    )
 
 
 @generic

@@ -157,6 +157,9 @@ SPLIT = {
         [DATA, regions(10)[:, 1:] / 12, np.arange(10, dtype="int32") % 2],
         {"crop_size": (4, 5)},
     ),
+    "nn.max_pool1d": ([DATA[0]], {"pool_size": 2}),
+    "nn.max_pool2d": ([DATA], {"pool_size": 3, "padding": 1, "strides": 2}),
+    "nn.max_pool3d": ([DATA[None]], {"pool_size": 2, "layout": "NDHWC"}),
     "nn.dense_panels": (
         [HUNDRED_ROWS, np.linspace(-1, 1, 5 * 3 * 16, dtype="float32").reshape(5, 3, 16)],
         {"units": 70},

@@ -135,6 +135,24 @@ def test_as_machine_code(last: bool) -> None:
             check(f"nn.adaptive_{kind}_pool2d", data, shared(data, kind, (3, 4)), last, last, jit=True, output_size=(3, 4))
 
 
+@pytest.mark.extensive(dtype=("float32",))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_any_length_as_machine_code(dtype: str) -> None:
+    """Rows longer and shorter than vectors; windows whose rows or columns are all outside the data; strides 1, 2 and 3."""
+    rng = np.random.default_rng(3)
+    for size, strides, padding, dilation in [
+        ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+        ((2, 5), (1, 1), (3, 6, 0, 5), (2, 1)),
+        ((3, 2), (1, 3), (1, 0, 2, 4), (1, 3)),
+    ]:
+        attrs = {"pool_size": size, "strides": strides, "padding": padding, "dilation": dilation, "ceil_mode": True}
+        for shape in [(1, 2, 1, 1), (2, 3, 2, 70), (1, 2, 33, 7), (1, 1, 3, 300), (1, 2, 70, 17), (2, 2, 0, 9), (1, 2, 5, 0)]:
+            data = elements(rng, shape, dtype)
+            with np.errstate(invalid="ignore"):
+                expected = pooled(data, "max", {**attrs, "count_include_pad": False})
+            check("nn.max_pool2d", data, expected, False, False, jit=True, **attrs)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint64"])
 def test_the_least_integer_as_machine_code(dtype: str) -> None:
     """``ceil_mode`` makes windows behind the data: they have no element."""

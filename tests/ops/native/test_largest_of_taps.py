@@ -1,0 +1,37 @@
+"""Maxima over taps: machine code for every number of results and the vectors of any machine; nothing outside is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.jit import product_tile
+from relayvm.ops.native.jit.largest_of_taps import MOST_STEP, take_largest
+
+from .front_end.machine_code import compiled, python_function
+
+CALL = """
+def f(data, n, at, taps, tap_step, step, out, m, to, count, more):
+    take_largest(array_{dtype}(data, n), at, taps, tap_step, step, array_{dtype}(out, m), to, count, more)
+    return 0
+"""
+
+
+@pytest.mark.extensive(dtype=("float32", "uint8"))
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("nbytes", [16, 64])
+def test_maxima_over_taps(monkeypatch: pytest.MonkeyPatch, dtype: str, nbytes: int) -> None:
+    monkeypatch.setattr(product_tile, "_registers", lambda: (32, nbytes, True))
+    code = compiled(python_function(CALL.format(dtype=dtype), take_largest=take_largest))
+    rng = np.random.default_rng(0)
+    data = rng.integers(-100, 100, 900).astype(dtype)
+    if dtype.startswith("float"):
+        data[rng.random(900) < 0.02] = np.nan
+    for count in (0, 1, 2, 7, 16, 33, 70, 300):
+        for step in range(1, MOST_STEP + 1):
+            for taps, tap_step, more in [(1, 5, 0), (2, 1, 0), (3, 90, 1), (4, 2, 3), (1, 1, 1)]:
+                found, plain = np.tile(rng.integers(0, 90, count + 9).astype(dtype), (2, 1))
+                given = 3, taps, tap_step, step
+                code(data.ctypes.data, data.size, *given, found.ctypes.data, found.size, 4, count, more)
+                take_largest(data, *given, plain, 4, count, more)
+                np.testing.assert_array_equal(found, plain)
