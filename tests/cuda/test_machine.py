@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import os
@@ -19,9 +20,24 @@ from relayvm.ops.strategy.implementation import Kernel
 from relayvm.shape_funcs.symbolic.registry import SHAPE_FUNCS, register_shape_func
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.devices.cuda import provider
-from relayvm.vm.devices.cuda.driver import NoCuda
-from relayvm.vm.devices.cuda.gpu_layout import GRAPH, MET, NEVER, RING_PART_BYTES, RING_PARTS
-from relayvm.vm.devices.cuda.graphs import are_equal, is_faster
+from relayvm.vm.devices.cuda.driver import DRIVER, NoCuda
+from relayvm.vm.devices.cuda.gpu_layout import (
+    CAPTURED,
+    ENTRY_ARGS,
+    ENTRY_FUNCTION,
+    ENTRY_WORDS,
+    GPU,
+    GRAPH,
+    GRAPHS_AUTO,
+    MAX_TRIALS,
+    MET,
+    NEVER,
+    OUT_WORDS,
+    RING_PART_BYTES,
+    RING_PARTS,
+    TRIAL,
+)
+from relayvm.vm.devices.cuda.graphs import are_equal, commit_entry, is_awaited, is_faster
 
 from ..emulator import emulator
 from ..emulator.platform import Foreign, forget
@@ -47,6 +63,55 @@ def test_what_comes_again_is_captured_once_and_replayed() -> None:
         assert (vm.counters["captures"], vm.counters["replays"]) == (int(k > 0), max(0, k - 1))
     assert emulator.get("cuLaunchKernel") == 2 * 16, "once one by one, once under capture"
     assert emulator.get("cuGraphLaunch") == 5
+
+
+@pytest.mark.parametrize("host_is_slow", [True, False])
+def test_mode_auto_holds_back_only_what_may_be_replayed(host_is_slow: bool) -> None:
+    vm = machine(CHAIN, fuse=False, graphs="auto")
+    assert vm._runtime.session is not None
+    rows = vm._runtime.session._rows
+    x, states = np.linspace(-1, 1, 5, dtype="f"), []
+    for k in range(6):
+        np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+        states.append(int(rows[0]["state"]))
+        if k == 2:
+            assert rows[0]["host_ns"] > 0, "timed when it is held back for the first time"
+            rows[0]["host_ns"] = 10**12 if host_is_slow else -(10**12)
+    assert states == [MET, TRIAL, TRIAL, *[CAPTURED if host_is_slow else NEVER] * 3]
+    assert (vm.counters["captures"], vm.counters["replays"]) == ((1, 2) if host_is_slow else (0, 0))
+    first = int(rows[0]["first"])
+    assert is_awaited(vm._runtime.session.address, first) == host_is_slow
+    assert not is_awaited(vm._runtime.session.address, first + 1)
+
+
+@pytest.mark.parametrize(("state", "issued"), [(MET, 1), (NEVER, 1), (TRIAL, 0), (CAPTURED, 0)])
+def test_a_launch_is_issued_at_once_unless_its_region_is_awaited(
+    state: int, issued: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relayvm.vm.devices.cuda.graphs.hash_words", lambda at, words: 5)  # Python's integers do not wrap
+    calls: list[int] = []
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(lambda *words: calls.append(words[0]) or 0)
+    table = np.full(len(DRIVER), ctypes.cast(function, ctypes.c_void_p).value, np.int64)
+    block, rows, out, queue = np.zeros(1, GPU), np.zeros(1, GRAPH), np.zeros(OUT_WORDS, np.int64), np.zeros(64, np.int64)
+    queue[[ENTRY_WORDS, ENTRY_FUNCTION]] = ENTRY_ARGS, 7
+    rows[0]["state"], rows[0]["first"] = state, 5
+    for name, value in {"driver": table, "out": out, "queue": queue, "graph_rows": rows}.items():
+        block[name] = value.ctypes.data
+    block["graphs"], block["n_graphs"], block["queue_words"] = GRAPHS_AUTO, 1, len(queue)
+    assert commit_entry(block.ctypes.data, ENTRY_ARGS) == 0
+    assert calls == [7] * issued and block["queue_used"] == ENTRY_ARGS
+
+
+def test_a_region_that_stays_undecided_is_not_held_back_for_ever() -> None:
+    vm = machine(CHAIN, fuse=False, graphs="auto")
+    assert vm._runtime.session is not None
+    session = vm._runtime.session
+    x = np.linspace(-1, 1, 5, dtype="f")
+    for _ in range(2):
+        np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+    first = int(session._rows[0]["first"])
+    assert [is_awaited(session.address, first) for _ in range(MAX_TRIALS + 2)] == [*[True] * MAX_TRIALS, False, False]
+    assert session._rows[0]["state"] == NEVER
 
 
 def test_other_sizes_other_memory_and_other_values_are_never_a_replay() -> None:

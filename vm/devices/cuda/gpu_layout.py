@@ -48,6 +48,7 @@ GPU = np.dtype(
         ("queue_used", _WORD),
         ("n_queued", _WORD),
         ("queued_ns", _WORD),  # time of the first of them
+        ("is_issued", _WORD),  # whether the entries were launched at once, and are kept only to be recognised
         # graphs
         ("graphs", _WORD),  # GRAPHS_OFF, GRAPHS_ON or GRAPHS_AUTO
         ("graph_rows", _WORD),
@@ -80,17 +81,34 @@ GRAPHS_OFF, GRAPHS_ON, GRAPHS_AUTO = range(3)
 GRAPHS = {"off": GRAPHS_OFF, "on": GRAPHS_ON, "auto": GRAPHS_AUTO}
 
 #: A graph: hash of its launches, their words and address of a copy of them (0: not captured), the executable graph, last use,
-#: host and GPU time of separate launches, events around these (0: times are read).
+#: host and GPU time of separate launches, events around these (0: times are read), state, hash of the first entry, number of
+#: regions held back because the region might be this one.
 GRAPH = np.dtype(
     [
         (name, _WORD)
-        for name in ("hash", "words", "entries", "exec", "met", "host_ns", "device_ns", "start_event", "end_event", "state")
+        for name in (
+            "hash",
+            "words",
+            "entries",
+            "exec",
+            "met",
+            "host_ns",
+            "device_ns",
+            "start_event",
+            "end_event",
+            "state",
+            "first",
+            "trials",
+        )
     ]
 )
 GRAPH_BYTES = GRAPH.itemsize
 graph_at: Callable[[int], Record] = record(GRAPH)
-#: State of a region of launches: seen once, never to be captured (it is not faster, or capture failed), captured.
-MET, NEVER, CAPTURED = range(3)
+#: State of a region of launches: seen once, never to be captured (it is not faster, or capture failed), captured, seen again and
+#: not yet decided (mode ``auto``).
+MET, NEVER, CAPTURED, TRIAL = range(4)
+#: Most regions that are held back for the decision on one.
+MAX_TRIALS = 16
 
 #: A queue entry of a launch: words in all, kind, function, grid, block, shared bytes, number of arguments, arguments.
 (ENTRY_WORDS, ENTRY_KIND, ENTRY_FUNCTION, ENTRY_GRID, ENTRY_BLOCK, ENTRY_SHARED, ENTRY_N_ARGS, ENTRY_ARGS) = (

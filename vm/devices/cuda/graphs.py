@@ -2,9 +2,11 @@
 
 A launch is encoded as a queue *entry*: function, grid and every argument word, addresses included.  With graphs off it goes to
 the driver at once.  With graphs on, entries are held back until the region ends (the host reads, copies, or returns to Python)
-and are then compared with earlier regions.  A region with the same words as an earlier one is captured, and later replayed by one
-call.  Equal words mean equal functions, shapes and memory, so a replay has the effect of the launches.  A graph needs no memory
-of its own: it is replayed only if its addresses are those just allocated.
+and are then compared with earlier regions.  In mode ``auto``, entries are held back only if a region that is captured, or is to
+be decided, begins with the same entry; else they are launched at once, and their words are kept to recognise the region.  A
+region with the same words as an earlier one is captured, and later replayed by one call.  Equal words mean equal functions,
+shapes and memory, so a replay has the effect of the launches.  A graph needs no memory of its own: it is replayed only if its
+addresses are those just allocated.
 """
 
 from __future__ import annotations
@@ -46,9 +48,11 @@ from .gpu_layout import (
     LIBRARY_ENTRY,
     MAX_LAUNCH_WORDS,
     MAX_QUEUED,
+    MAX_TRIALS,
     MET,
     NEVER,
     PRODUCT_ENTRY,
+    TRIAL,
     gpu_at,
     graph_at,
 )
@@ -127,12 +131,30 @@ def commit_entry(gpu: int, words: int) -> int:
         return launch_entry(gpu, at)
     if c.n_queued == 0:
         c.queued_ns = clock_ns()
+        c.is_issued = 1 if c.graphs == GRAPHS_AUTO and not is_awaited(gpu, hash_words(at, words)) else 0
     c.queue_used += words
     c.n_queued += 1
-    return flush(gpu) if c.n_queued >= MAX_QUEUED else OK
+    status = launch_entry(gpu, at) + 0 if c.is_issued != 0 else OK
+    return flush(gpu) if status == OK and c.n_queued >= MAX_QUEUED else status
 
 
 # ---- regions --------------------------------------------------------------------------------------------------------------
+
+
+@native
+def is_awaited(gpu: int, first: int) -> bool:
+    """Whether a region that is captured, or is to be decided, begins with an entry of this hash."""
+    c = gpu_at(gpu)
+    for i in range(c.n_graphs):
+        g = graph_at(c.graph_rows + _ROW * i)
+        if g.first == first and g.state == CAPTURED:
+            return True
+        if g.first == first and g.state == TRIAL:
+            g.trials += 1
+            if g.trials <= MAX_TRIALS:
+                return True
+            g.state = NEVER
+    return False
 
 
 @native
@@ -164,13 +186,19 @@ def flush(gpu: int) -> int:
     c.queue_used = 0
     c.n_queued = 0
     end = c.queue + 8 * words
+    is_issued = c.is_issued
+    c.is_issued = 0
     if n < 2:
-        return launch_entries(gpu, c.queue, end)
+        return OK if is_issued != 0 else launch_entries(gpu, c.queue, end)
     h = hash_words(c.queue, words)
     row = find_region(gpu, h, words)
     g = graph_at(row)
     c.graph_clock += 1
     g.met = c.graph_clock
+    if c.graphs == GRAPHS_AUTO and (g.state == MET or g.state == TRIAL):
+        return try_region(gpu, row, words, is_issued)
+    if is_issued != 0:
+        return OK
     if g.state == CAPTURED:
         if are_equal(g.entries, c.queue, words):
             state_at(c.state).replays += 1
@@ -181,9 +209,28 @@ def flush(gpu: int) -> int:
     if g.words == 0:
         g.words = words
         return launch_first(gpu, row, end)
-    if c.graphs == GRAPHS_AUTO and not is_faster(gpu, row):
-        return launch_entries(gpu, c.queue, end)
     return capture(gpu, row, words)
+
+
+@native
+def try_region(gpu: int, row: int, words: int, is_issued: int) -> int:
+    """Treat a region that is not yet decided in mode ``auto``; a status.
+
+    The region is remembered at its first meeting, held back from the third meeting on, timed once, and then captured or never
+    held back again.
+    """
+    c, g = gpu_at(gpu), graph_at(row)
+    end = c.queue + 8 * words
+    if g.words == 0:
+        g.words = words
+        g.first = hash_words(c.queue, load_i64(c.queue + 8 * ENTRY_WORDS))
+    elif g.state == MET:
+        g.state = TRIAL
+    elif is_issued == 0 and g.host_ns == 0:
+        return launch_first(gpu, row, end)
+    elif is_issued == 0 and is_faster(gpu, row):
+        return capture(gpu, row, words)
+    return OK if is_issued != 0 else launch_entries(gpu, c.queue, end)
 
 
 @native
@@ -214,6 +261,8 @@ def find_region(gpu: int, h: int, words: int) -> int:
     g.start_event = 0
     g.end_event = 0
     g.state = MET
+    g.first = 0
+    g.trials = 0
     return row
 
 
