@@ -99,11 +99,11 @@ def _division(signed: str, unsigned: str, cuda: Texts, real: str = "") -> Scalar
     return ScalarFunction(real=real, signed=signed, unsigned=unsigned, wraps=True, total=False, cuda=cuda)
 
 
-def _choice(sign: str) -> ScalarFunction:
-    # a comparison with NaN is false, so NaN is tested for
+def _choice(sign: str, other: str) -> ScalarFunction:
+    # a comparison with NaN is false, so NaN is tested for: in the second argument, which most often is a literal
     return ScalarFunction(
         f"({{0}} if {{0}} {sign} {{1}} else {{1}})",
-        real=f"({{0}} if ({{0}} {sign} {{1}}) | ({{0}} != {{0}}) else {{1}})",
+        real=f"({{1}} if ({{0}} {other} {{1}}) | ({{1}} != {{1}}) else {{0}})",
         wraps=True,
         cuda=Texts(f"({{0}} {sign} {{1}} ? {{0}} : {{1}})", real=f"(({{0}} {sign} {{1}}) | ({{0}} != {{0}}) ? {{0}} : {{1}})"),
     )
@@ -152,8 +152,8 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         cuda=Texts(real="fabs{f}({0})", signed="({0} >= 0 ? {0} : " + _NEGATED + ")"),
     ),
     "power": ScalarFunction(real="math.pow({0}, {1})", cuda=Texts(real="pow{f}({0}, {1})")),
-    "maximum": _choice(">"),
-    "minimum": _choice("<"),
+    "maximum": _choice(">", "<="),
+    "minimum": _choice("<", ">="),
     "where": ScalarFunction("({1} if {0} else {2})", cuda=Texts("({0} ? {1} : {2})")),
     "equal": _operator("=="),
     "not_equal": _operator("!="),
