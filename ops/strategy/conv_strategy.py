@@ -48,6 +48,10 @@ MOST_TILES = (3, 8)
 LEAST_COLUMNS = 48
 #: The most elements of the padded data of a row of the result with which ``shifts`` pays.
 MOST_PADDED = 4 * by_shifts.BAND
+#: The work of ``planes`` for an element of the data or of the result, in units of ``ops.analysis.cost``.
+PLANE_COST = 16
+#: Output channels for which the preparation of operands pays: it takes as long as the products of some 16 channels.
+LEAST_PREPARED = 96
 #: ``(attrs) -> keyword arguments of a kernel body``.
 Geometry = Callable[[Any], dict[str, Any]]
 
@@ -63,7 +67,7 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             takes=lambda call: is_one_float(call) and not any(geometry(call.attrs)["layouts"][1:]),
             pays=predicates.few_channels,
             scratch=(Scratch(length=predicates.plane_elements), Scratch("int64", length=predicates.plane_numbers)),
-            blocks=Blocks(predicates.plane_blocks, predicates.multiplications),
+            blocks=Blocks(predicates.plane_blocks, predicates.plane_work),
             finishes=rank,
             **given,
         ),
@@ -78,7 +82,9 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
                 Scratch(length=predicates.band_sums),
                 Scratch("int64", length=predicates.band_numbers),
             ),
-            blocks=Blocks(predicates.band_blocks, predicates.multiplications),
+            blocks=Blocks(
+                predicates.band_blocks, predicates.multiplications, predicates.bands_of_channels, predicates.parts_of_bands
+            ),
             finishes=rank,
             **given,
         ),
@@ -88,7 +94,9 @@ def kernels(rank: int, geometry: Geometry) -> tuple[Kernel, ...]:
             takes=predicates.is_channels_first,
             pays=predicates.enough_channels,
             scratch=(Scratch(length=predicates.panel_elements), Scratch("int64", length=predicates.column_numbers)),
-            blocks=Blocks(predicates.tile_blocks, predicates.multiplications),
+            blocks=Blocks(
+                predicates.tile_blocks, predicates.multiplications, predicates.packed_together, predicates.parts_of_tiles
+            ),
             finishes=rank,
             **given,
         ),
@@ -139,7 +147,12 @@ def _by_winograd(predicates: _Convolution, body: Callable[..., int]) -> Kernel:
             Scratch(length=predicates.tile_room),
             Scratch("int64", length=1),
         ),
-        blocks=Blocks(predicates.stretches if in_call else predicates.bands_of_stretches, predicates.multiplications),
+        blocks=Blocks(
+            predicates.stretches if in_call else predicates.bands_of_stretches,
+            predicates.multiplications,
+            (lambda call: dim(1)) if in_call else predicates.finished_bands,
+            predicates.stretches if in_call else predicates.parts_of_stretches,
+        ),
         finishes=predicates.rank,
         attrs=lambda attrs: {"before": predicates.geometry(attrs)["before"]},
         views=("dims",) if in_call else ("dims", "skip", "dims"),
@@ -243,12 +256,20 @@ class _Convolution:
 
     def tile_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``tiles`` (see ``convolve_tiles`` in its module)."""
-        outputs, _, _ = self.weight(call)
         places, columns = product(self.sizes(call)[1]), GROUP_PANELS * self.width(call)
-        bands = (outputs // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
         stretches = max_((places - tiles.APART + columns - 1) // columns, min_(places, 1))
-        blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * stretches * bands
+        blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * stretches * self.bands_of_channels(call)
         return blocks
+
+    def bands_of_channels(self, call: OpCall) -> Dim:
+        """The number of blocks of ``tiles`` or ``shifts`` with the same operands: the bands of output channels of a group."""
+        bands: Dim = (self.weight(call)[0] // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
+        return bands
+
+    def packed_together(self, call: OpCall) -> Dim:
+        """The number of blocks of ``tiles`` for which columns are packed once; 1 where the data are the columns."""
+        bands, taps = self.bands_of_channels(call), product(self.weight(call)[2])
+        return min_(bands, (taps - 1) * bands + 1) if self.has_unit_stride(call) else bands
 
     def multiplications(self, call: OpCall) -> Dim:
         """Multiplications, each two units of cost."""
@@ -315,7 +336,29 @@ class _Convolution:
 
     def bands_of_stretches(self, call: OpCall) -> Dim:
         """The number of blocks of ``winograd`` that have some of the output channels."""
-        return self.stretches(call) * ((self.weight(call)[0] + tiles.FINISHED_ROWS - 1) // tiles.FINISHED_ROWS)
+        return self.stretches(call) * self.finished_bands(call)
+
+    def parts(self, call: OpCall, blocks: Dim, together: Dim) -> Dim:
+        """The most parts of blocks that pay if of so many, each with some output channels, each part prepares the operands."""
+        outputs = self.weight(call)[0] // call.attrs.groups
+        return min_(blocks, blocks // max_(together, 1) * max_(outputs // LEAST_PREPARED, 1))
+
+    def parts_of_tiles(self, call: OpCall) -> Dim:
+        """The most parts of ``tiles`` that pay."""
+        return self.parts(call, self.tile_blocks(call), self.packed_together(call))
+
+    def parts_of_bands(self, call: OpCall) -> Dim:
+        """The most parts of ``shifts`` that pay."""
+        return self.parts(call, self.band_blocks(call), self.bands_of_channels(call))
+
+    def parts_of_stretches(self, call: OpCall) -> Dim:
+        """The most parts of ``winograd`` that pay."""
+        return self.parts(call, self.bands_of_stretches(call), self.finished_bands(call))
+
+    def finished_bands(self, call: OpCall) -> Dim:
+        """The number of blocks of ``winograd`` that have the same transformed data."""
+        bands: Dim = (self.weight(call)[0] + tiles.FINISHED_ROWS - 1) // tiles.FINISHED_ROWS
+        return bands
 
     def channel_elements(self, call: OpCall, rows: Dim) -> Dim:
         """The number of elements that ``shifts`` pads for ``rows`` rows of the result and an input channel."""
@@ -357,7 +400,7 @@ class _Convolution:
     def band_blocks(self, call: OpCall) -> Dim:
         """The number of blocks of ``shifts`` (see ``convolve_shifts`` in its module)."""
         most, rows = self.rows(call)
-        parts = (self.weight(call)[0] // call.attrs.groups + tiles.ROWS - 1) // tiles.ROWS
+        parts = self.bands_of_channels(call)
         depth = self.sizes(call)[1][0] if self.rank > len("HW") else dim(1)
         blocks: Dim = call.outputs[0].shape[0] * call.attrs.groups * depth * ((rows + most - 1) // most) * parts
         return blocks
@@ -392,6 +435,11 @@ class _Convolution:
         channels = call.inputs[0].shape[call.attrs.data_layout.index("C")]
         blocks: Dim = call.inputs[0].shape[0] * max_(channels // max_(inputs, 1), 1)
         return blocks
+
+    def plane_work(self, call: OpCall) -> Dim:
+        """Multiplications, and for few taps the reading and writing of planes."""
+        elements = product(call.inputs[0].shape) + product(call.outputs[0].shape)
+        return self.multiplications(call) + elements * PLANE_COST
 
     def accumulator_elements(self, call: OpCall) -> Dim:
         """The number of sums that ``direct`` accumulates at once."""

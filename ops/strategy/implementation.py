@@ -136,11 +136,15 @@ class Blocks:
     """Partition of a kernel between threads in blocks that its body counts: the body computes a range of them.
 
     After the tensors and ``counts`` the body takes ``low`` and ``high`` (exclusive).  The results of a block depend on no other.
-    ``count``: the number of blocks of a call; ``work``: the work of all, in units of ``ops.analysis.cost``.
+    ``count``: the number of blocks of a call; ``work``: the work of all, in units of ``ops.analysis.cost``.  ``together``: the
+    number of neighbouring blocks, from a multiple of it on, for which the body prepares once, such as by packing an operand.
+    ``most``: the most parts that pay, None: as many as blocks.
     """
 
     count: Callable[[OpCall], Dim]
     work: Callable[[OpCall], Dim]
+    together: Callable[[OpCall], Dim] = lambda call: dim(1)
+    most: Callable[[OpCall], Dim] | None = None
 
 
 @frozen

@@ -28,7 +28,7 @@ from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 from ...core.tensor_types import Tensor as GroupTensor
 from ...native.object_layout import TENSOR
 from ...native.status import OUT_OF_MEMORY
-from ...native.threads.work_partition import end_of, first_of, is_first, threads_wanted
+from ...native.threads.work_partition import end_of, first_of, grain_of, is_first, threads_wanted
 from ...strategy.implementation import ALIGNMENT, HOST, Buffer, Kernel
 from ..group_memo import per_group
 from ..loop_nest.expression_text import Python, indented
@@ -286,9 +286,11 @@ class _Wrapper:
         blocks, lengths, call = self.kernel.blocks, _Lengths(self.sized), self.sized.call_on()
         assert blocks is not None and not self.kernel.split
         count, work = lengths.size(blocks.count(call)), lengths.size(blocks.work(call))
-        bounds = f"low, high = first_of(share, {count}, 1), end_of(share, {count}, 1)"
-        self.lines += [*lengths.prologue, *request_threads(work, count), bounds]
-        return threads_wanted, first_of, end_of, is_first
+        most, together = lengths.size((blocks.most or blocks.count)(call)), lengths.size(blocks.together(call))
+        grain = "1" if together == "1" else f"grain_of(share, {count}, {together})"
+        bounds = [f"grain = {grain}", f"low, high = first_of(share, {count}, grain), end_of(share, {count}, grain)"]
+        self.lines += [*lengths.prologue, *request_threads(work, most), *bounds]
+        return threads_wanted, grain_of, first_of, end_of, is_first
 
     def _literal(self, number: int, tensor: GroupTensor, value: Any) -> None:
         """Store a constant of the group, which has no tensor, in a buffer of one element."""

@@ -20,7 +20,7 @@ from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
 from .by_plane import lanes_between
 
 #: Rows of the right matrix that are packed at once, unless the taps of one channel are more; output channels of a block.
-INNER, ROWS = 512, 96
+INNER, ROWS = 512, 48
 #: The most rows of a group of panels that are finished at once: a fifth of the first cache.
 FINISHED_ROWS = 24
 #: The most columns behind whole panels that are multiplied apart, and the least terms with which this is faster: 49 positions, of

@@ -138,7 +138,8 @@ def publish_work(team: int, function: int, argv: int, n: int, wanted: int) -> bo
         return False
     t.busy = 1
     t.function, t.argv, t.n = function, argv, n
-    t.end, t.next, t.done, t.failed = PARTS_PER_THREAD * threads, 0, 0, 0
+    # no part has less work than is worth a thread
+    t.end, t.next, t.done, t.failed = min(max(wanted // threads, 1), PARTS_PER_THREAD) * threads, 0, 0, 0
     t.helpers, t.most_helpers = 0, threads - 1
     t.splits += 1
     if HAS_MASKS:

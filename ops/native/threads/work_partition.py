@@ -12,7 +12,7 @@ share_at = record(SHARE)
 #: Work that is worth a thread, in the units of ``kernels.cost``, of 0.01 to 0.02 ns each: 20 to 40 us, because waking a thread
 #: takes 5 to 50 us.
 WORTH_A_THREAD = 2_000_000
-#: Parts of the work per thread: a delayed thread leaves its last parts to the others.
+#: The most parts of the work per thread: a delayed thread leaves its last parts to the others.
 PARTS_PER_THREAD = 4
 
 
@@ -23,6 +23,13 @@ def threads_wanted(share: int, work: int, most: int) -> int:
     if work <= limit or most < 2:
         return 0
     return min(min(1 + work // max(limit, 1), most), 1 << 20)
+
+
+@native
+def grain_of(share: int, total: int, together: int) -> int:
+    """The grain of ``total`` blocks if a part prepares once for ``together`` neighbours: with enough blocks none are divided."""
+    parts: int = share_at(share).parts
+    return together if together > 1 and total >= parts * together else 1
 
 
 @native

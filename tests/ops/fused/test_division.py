@@ -41,6 +41,19 @@ def bits(a: np.ndarray) -> np.ndarray:
     return np.frombuffer(a.tobytes(), np.uint8)
 
 
+def test_neighbours_stay_together_where_there_are_enough() -> None:
+    """The blocks that share a preparation are divided only if there are fewer groups of them than parts."""
+    for total, together, parts in [(12, 3, 4), (12, 3, 5), (100, 7, 8), (7, 7, 4), (5, 1, 2), (9, 0, 2), (0, 3, 2)]:
+        records = [part(k, parts) for k in range(parts)]
+        shares = [record.ctypes.data for record in records]
+        grain = work_partition.grain_of(shares[0], total, together)
+        bounds = [(work_partition.first_of(s, total, grain), work_partition.end_of(s, total, grain)) for s in shares]
+        assert [low for low, _ in bounds[1:]] == [high for _, high in bounds[:-1]]
+        assert (bounds[0][0], bounds[-1][1]) == (0, total)
+        assert grain == (together if together > 1 and together * parts <= total else 1)
+        assert together < 2 or together * parts > total or all(low % together == 0 for low, _ in bounds if low < total)
+
+
 def same_in_parts(group, arrays, run, parts) -> None:
     """Compare a kernel's partitions, each run separately, with the whole kernel."""
     status, alone = evaluate(group, arrays, run)
