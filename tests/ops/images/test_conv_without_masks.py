@@ -1,0 +1,74 @@
+"""Convolution as machine code for processors whose vectors have 32 bytes and no masks, on a processor that has more."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relayvm.ops.native.cache import kernel_store
+from relayvm.ops.native.jit import linker, native_compiler, product_tile
+from relayvm.ops.native.jit.convolution.data_taps import has_masks
+from relayvm.ops.native.object_layout import NO_LIMIT, SHARE
+
+from ..native.front_end.machine_code import compiled, python_function
+from ..opaque.opaque_kernels import run
+from .test_conv import check, numbers
+
+
+@pytest.fixture
+def avx2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile for Haswell, and store nothing on the disk."""
+    import llvmlite.binding as llvm
+
+    if platform.machine() != "x86_64" or not llvm.get_host_cpu_features().get("avx2"):
+        pytest.skip("needs AVX2")
+    native_compiler._target_machine(0)  # initialises LLVM
+    options = native_compiler._NEAR if native_compiler.has_near_constants() else {"codemodel": "jitdefault"}
+
+    def machine(level: int) -> Any:
+        target = llvm.Target.from_default_triple()
+        return target.create_target_machine(cpu="haswell", features="", opt=level, jit=True, **options)
+
+    addresses: dict[str, int] = {}
+
+    def address_of(function: Any, signature: str, name: str, levels: Any) -> int:
+        key = native_compiler.fingerprint(function)
+        if key not in addresses:
+            addresses[key] = linker.load(native_compiler.compile_object(function, signature, levels))
+        return addresses[key]
+
+    monkeypatch.setattr(native_compiler, "_target_machine", machine)
+    monkeypatch.setattr(product_tile, "_registers", lambda: (16, 32, True))
+    monkeypatch.setattr(kernel_store, "address_of", address_of)
+
+
+@pytest.mark.usefixtures("avx2")
+def test_there_are_no_masks() -> None:
+    assert compiled(python_function("def f():\n    return 1 if has_masks() else 0\n", has_masks=has_masks))() == 0
+
+
+@pytest.mark.usefixtures("avx2")
+@pytest.mark.extensive(dtype=("float32",))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("implementation", ["planes", "tiles", "shifts"])
+def test_convolution_without_masks(implementation: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for kernel, attrs in [
+        ((3, 3), {"padding": 1}),
+        ((3, 3), {"padding": 1, "strides": 2}),
+        ((2, 3), {"padding": (0, 2, 1, 1), "strides": (2, 1), "dilation": (1, 2)}),
+    ]:
+        groups = 5 if implementation == "planes" else 1
+        weight = numbers(rng, (5, 5 // groups, *kernel), dtype)
+        for height, width in [(1, 1), (7, 7), (14, 33), (70, 300)]:
+            data = numbers(rng, (2, 5, height, width), dtype)
+            given = {"groups": groups, "implementation": implementation, **attrs}
+            check(data, weight, jit=True, tolerance=1e-4, **given)
+    whole, in_parts = (
+        run("nn.conv2d", [data, weight], jit=True, shares=[np.array([(k, n, NO_LIMIT)], SHARE) for k in range(n)], **given)
+        for n in (1, 3)
+    )
+    np.testing.assert_array_equal(whole.outputs[0], in_parts.outputs[0])
