@@ -191,10 +191,11 @@ def multiply_rows(
             weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole,
             add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, following * terms,
         )  # fmt: skip
-        multiply_by_rows(
-            weight, o * terms + at, terms, room, turned, inner, out, to + o * positions + whole, positions, rows, inner, apart,
-            add,
-        )  # fmt: skip
+        if apart > 0:
+            multiply_by_rows(
+                weight, o * terms + at, terms, room, turned, inner, out, to + o * positions + whole, positions, rows, inner,
+                apart, add,
+            )  # fmt: skip
         if is_last and (o + rows - begin > FINISHED_ROWS - TILE_ROWS or o + rows == bottom):
             finish(argv, to + begin * positions, o + rows - begin, count)
             begin = o + rows
