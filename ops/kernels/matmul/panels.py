@@ -43,7 +43,7 @@ def dense_panels(a: Array, panels: Array, out: Array, low: int, high: int) -> in
                 end_ahead = (tile + 1) * GROUP_PANELS // sharers if tile < sharers else GROUP_PANELS
                 multiply_panels(
                     a, top * k + first, k, panels, panel, k * width, width, out, top * n + column, n, rows, inner,
-                    min(group, n - column), first, ahead, of_ahead, end_ahead, rows * k,
+                    min(group, n - column), first, ahead, of_ahead, end_ahead, 0,
                 )  # fmt: skip
     return OK
 

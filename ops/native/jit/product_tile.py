@@ -91,7 +91,8 @@ def multiply_panels(
     """Compute ``out[i, j] = sum of a[i, k] * panels[j / width, k, j % width]``; add it to ``out[i, j]`` if ``add`` is not 0.
 
     Meanwhile fetch the elements ``ahead`` of those of the panels ``first`` to ``end`` (exclusive) of the group, and the rows of
-    ``a`` that begin ``a_ahead`` elements on, if there are FETCH_ROWS rows.
+    ``a`` that begin ``a_ahead`` elements on, if there are FETCH_ROWS rows.  A number of 0 fetches nothing new: for rows that are
+    in a cache.
 
     ``i`` below ``rows``, at most TILE_ROWS; ``j`` below ``columns``; ``k`` below ``inner``, in order.  The rows of ``a`` are
     ``a_row`` elements apart, those of ``out`` ``out_row`` elements, panels ``panel_step`` elements, rows of a panel
