@@ -4,24 +4,23 @@
     python benchmarks/serving.py [--seconds 30] [--clients 1,8,64] [--models encoder,detection]
 
 Texts have 1 to 256 words, pictures 0 to 8400 candidates.  Both sides run each request alone, without padding.  Both have a worker
-for each core, with kernels of one thread, and are loaded in turn.
+for each core, with kernels of one thread, and are loaded in turn, slice by slice.  The client shares the cores: its CPU time
+stands beside the server's.  The encoder of the other side is the model of busy_cores.py; relayvm imports the same file.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+from http_load import Load, Requests, load
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -102,24 +101,19 @@ def serve(side: str, name: str) -> None:
 
     relay.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        params: list[str] = []
         if name == "encoder":
             import transformer_encoder as encoder
+            from busy_cores import onnx_model
 
-            weights = encoder.weights()
-            np.savez(Path(folder) / "weights.npz", **weights)
-            params = [str(Path(folder) / "weights.npz")]
+            model = onnx_model(encoder.weights())
+            file = Path(folder) / "encoder.onnx"
+            file.write_bytes(model)
+        else:
+            model, file = detection_model(), ROOT / "examples" / "detection_tail.relay"
         if side == "onnxruntime":
-            if name == "encoder":
-                from busy_cores import onnx_model
-
-                model = onnx_model(weights)
-            else:
-                model = detection_model()
             Pool._machine = lambda self: Session(model)  # type: ignore[method-assign, assignment, return-value]
-        file = ROOT / "examples" / {"encoder": "transformer_encoder.relay", "detection": "detection_tail.relay"}[name]
         limits = relay.serving.Limits(workers=os.cpu_count() or 1, reload_ms=0)
-        repository = relay.serving.load([f"model={file}"], limits=limits, params=params)
+        repository = relay.serving.load([f"model={file}"], limits=limits)
         run(repository, Binding(port=0, grpc_port=None), lambda found: print(found["rest"], flush=True))
 
 
@@ -143,30 +137,11 @@ def body(name: str, n: int) -> tuple[bytes, dict[str, str]]:
     return head + b"".join(a.tobytes() for a in arrays.values()), {"Inference-Header-Content-Length": str(len(head))}
 
 
-def load(address: str, bodies: list[tuple[bytes, dict[str, str]]], clients: int, seconds: float) -> np.ndarray:
-    """The seconds of each answered request; every answer must be one."""
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-
-    def ask(first: int) -> None:
-        connection = http.client.HTTPConnection(address)
-        for i in range(first, 1 << 30):
-            began = time.perf_counter()
-            if began > end:
-                return
-            data, headers = bodies[i % len(bodies)]
-            connection.request("POST", "/v2/models/model/infer", data, headers)
-            answer = connection.getresponse()
-            answer.read()
-            assert answer.status == 200, answer.status
-            times.append(time.perf_counter() - began)
-
-    threads = [threading.Thread(target=ask, args=(k * 37,)) for k in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return np.array(times)
+def request(name: str, n: int) -> bytes:
+    """A whole request of size ``n``."""
+    data, headers = body(name, n)
+    lines = ["POST /v2/models/model/infer HTTP/1.1", "Host: a", f"Content-Length: {len(data)}"]
+    return "\r\n".join([*lines, *(f"{k}: {v}" for k, v in headers.items()), "", ""]).encode() + data
 
 
 def resident(pid: int) -> int:
@@ -175,37 +150,76 @@ def resident(pid: int) -> int:
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Server:
+    """A server process of one side, and the sums of its slices."""
+
+    def __init__(self, side: str, name: str) -> None:
+        command = [sys.executable, __file__, "--serve", side, name]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        host, _, port = self.process.stdout.readline().strip().removeprefix("http://").partition(":")
+        self.side, self.address, self.found, self.cpu = side, (host, int(port)), Load(0), 0.0
+
+    def load(self, requests: Requests, clients: int, seconds: float, first: int) -> None:
+        """A slice of a measurement; every answer must be a good one."""
+        before = cpu_seconds(self.process.pid)
+        found = load(self.address, requests, clients, seconds, first)
+        assert set(found.statuses) == {200}, found.statuses
+        self.cpu += cpu_seconds(self.process.pid) - before
+        self.found.seconds += found.seconds
+        self.found.times += found.times
+        self.found.cpu_seconds += found.cpu_seconds
+
+    def row(self, name: str, clients: int) -> str:
+        """The figures since the last row."""
+        n, megabytes = len(self.found.times), resident(self.process.pid)
+        p50, p99 = np.percentile(np.array(self.found.times) * 1e3, [50, 99])
+        text = f"| {name} | {self.side} | {clients} | {n / self.found.seconds:.1f} | {p50:.1f} | {p99:.1f} "
+        text += f"| {self.cpu / n * 1e3:.2f} | {self.found.cpu_seconds / n * 1e3:.2f} | {megabytes} |"
+        self.found, self.cpu = Load(0), 0.0
+        return text
+
+
+HEAD = "| model | side | clients | requests/s | p50 ms | p99 ms | server CPU ms | client CPU ms | MB |\n|---|---|" + "--:|" * 7
+
+
 @click.command(help=__doc__)
-@click.option("--seconds", default=30.0)
+@click.option("--seconds", default=30.0, help="Seconds of each side and number of clients.")
+@click.option("--slice", "part", default=5.0, help="Seconds of a side before the other one takes its turn.")
 @click.option("--clients", default="1,8,64")
 @click.option("--models", default="encoder,detection")
+@click.option("--memory", default=0, help="Minutes of relayvm alone under 64 clients, with its memory each 20 seconds.")
 @click.option("--serve", "served", nargs=2, hidden=True)
-def main(seconds: float, clients: str, models: str, served: tuple[str, str] | None) -> None:
+def main(seconds: float, part: float, clients: str, models: str, memory: int, served: tuple[str, str] | None) -> None:
     if served is not None:
         serve(*served)
         return
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; times in ms")
-    print(f"{'model':<11}{'side':<13}{'clients':>7}{'requests/s':>12}{'p50':>9}{'p99':>9}{'MB before':>11}{'MB after':>9}")
+    print(f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before the run.\n\n{HEAD}")
     for name in models.split(","):
         sizes = np.random.default_rng(0).integers(name == "encoder", LONGEST[name] + 1, BODIES)
-        bodies = [body(name, int(n)) for n in sizes]
-        processes = {}
-        for side in SIDES:
-            command = [sys.executable, __file__, "--serve", side, name]
-            processes[side] = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        addresses = {side: p.stdout.readline().strip().removeprefix("http://") for side, p in processes.items() if p.stdout}
-        for address in addresses.values():
-            load(address, bodies, 4, min(seconds, 5))
+        requests = Requests([request(name, int(n)) for n in sizes])
+        servers = [Server(side, name) for side in SIDES]
+        for each in servers:
+            load(each.address, requests, 4, min(seconds, 5))
         for count in map(int, clients.split(",")):
-            for side in SIDES:
-                before = resident(processes[side].pid)
-                times = load(addresses[side], bodies, count, seconds) * 1e3
-                p50, p99 = np.percentile(times, [50, 99])
-                figures = f"{len(times) / seconds:>12.1f}{p50:>9.1f}{p99:>9.1f}{before:>11}{resident(processes[side].pid):>9}"
-                print(f"{name:<11}{side:<13}{count:>7}{figures}", flush=True)
-        for process in processes.values():
-            process.terminate()
-            process.wait()
+            for turn in range(max(1, round(seconds / part))):
+                for each in servers if turn % 2 == 0 else reversed(servers):
+                    each.load(requests, count, min(part, seconds), turn * 11)
+            for each in servers:
+                print(each.row(name, count), flush=True)
+        for turn in range(3 * memory):
+            load(servers[0].address, requests, 64, 20, turn * 11)
+            print(f"{name}: {resident(servers[0].process.pid)} MB after {(turn + 1) * 20} s", flush=True)
+        for each in servers:
+            each.process.terminate()
+            each.process.wait()
+        requests.close()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from .metrics import Metrics
 from .pool import Closed, Job, Pool, arrays
 from .protocol.served_model import ServedModel
 from .refusals import RequestError
+from .rooms import Rooms
 from .sources import Source
 
 log = logging.getLogger("relayvm.serving")
@@ -25,7 +26,7 @@ class Repository:
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.metrics = limits.checked(), Metrics()
-        self.pending = Pending(limits.pending_bytes)
+        self.pending, self.rooms = Pending(limits.pending_bytes), Rooms()
         self.stopping = False
         self._pools: dict[str, dict[str, Pool]] = {}
         self._sources: dict[Source, object] = {}

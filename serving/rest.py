@@ -20,6 +20,7 @@ from .protocol import json_form
 from .protocol.endpoints import ENDPOINTS
 from .protocol.requests import InferRequest
 from .protocol.served_model import ServedModel
+from .receiver import EXTENSION, Receiver
 from .refusals import RequestError, refusal, status_of, text_of
 from .repository import Repository
 from .service import Observed, answered, server_metadata
@@ -30,6 +31,7 @@ _LONG_JSON = 1 << 16
 _ALIGNMENT = 64
 #: The status of an answer that no client reads.
 _CLIENT_GONE = 499
+_JSON_LENGTH = json_form.JSON_LENGTH.lower()
 
 
 def application(repository: Repository, owns: bool) -> Starlette:
@@ -108,6 +110,9 @@ class _Body:
         if headers.get("content-encoding", "identity") != "identity":
             message = f"the content encoding {headers['content-encoding'][:40]!r} is not supported"
             raise RequestError(message, help="send the body as it is", code=codes.Serve.ENCODING)
+        receiver: Receiver | None = request.scope.get("extensions", {}).get(EXTENSION)
+        if receiver is not None:
+            return await self._received(receiver, headers.get(_JSON_LENGTH))
         declared = headers.get("content-length")
         if declared is not None:
             self._take(int(declared), limits.body_bytes)
@@ -117,15 +122,28 @@ class _Body:
             if total > self._taken:
                 self._take(total - self._taken, limits.body_bytes)
             parts.append(chunk)
-        length = json_form.json_length(headers.get(json_form.JSON_LENGTH.lower()), total)
-        room = np.empty(total + 2 * _ALIGNMENT, np.uint8)
-        start = -(int(room.ctypes.data) + length) % _ALIGNMENT
-        body = room.data[start : start + total]
+        length = json_form.json_length(headers.get(_JSON_LENGTH), total)
+        body = self._room(total, length)
         begin = 0
         for part in parts:
             body[begin : begin + len(part)] = part
             begin += len(part)
         return body, length
+
+    async def _received(self, receiver: Receiver, json_length: str | None) -> tuple[memoryview, int]:
+        """The body that the transport receives into its memory.  Raises ClientDisconnect."""
+        self._take(receiver.length, self._repository.limits.body_bytes)
+        length = json_form.json_length(json_length, receiver.length)
+        body = self._room(receiver.length, length)
+        if not await receiver.into(body):
+            raise ClientDisconnect
+        return body, length
+
+    def _room(self, nbytes: int, length: int) -> memoryview:
+        """Memory for a body, aligned behind ``length`` bytes of JSON."""
+        room = self._repository.rooms.take(nbytes + 2 * _ALIGNMENT)
+        start = -(int(room.ctypes.data) + length) % _ALIGNMENT
+        return room.data[start : start + nbytes]
 
     def _take(self, nbytes: int, most: int) -> None:
         if self._taken + nbytes > most:

@@ -11,6 +11,7 @@ import uvicorn
 
 from ..vm.diagnostics.source import FileError
 from .binding import Binding
+from .receiver import ReceivingProtocol
 from .repository import Repository
 from .rest import application
 
@@ -18,6 +19,8 @@ Announce = Callable[[dict[str, str]], None]
 
 #: Connections that wait to be accepted.
 _BACKLOG = 2048
+#: Bytes of a connection that the kernel keeps: clients write their bodies while the loop does other work.
+_RECEIVED = 4 << 20
 
 
 def run(repository: Repository, binding: Binding, announce: Announce) -> None:
@@ -36,7 +39,7 @@ def run(repository: Repository, binding: Binding, announce: Announce) -> None:
 async def _serve(repository: Repository, binding: Binding, announce: Announce) -> None:
     seconds = repository.limits.timeout_ms / 1000
     config = uvicorn.Config(
-        application(repository, owns=False), host=binding.host, port=binding.port, http="httptools", log_level="warning",
+        application(repository, owns=False), host=binding.host, port=binding.port, http=ReceivingProtocol, log_level="warning",
         access_log=False, server_header=False, timeout_graceful_shutdown=int(seconds) + 1,
         ssl_certfile=binding.certificate, ssl_keyfile=binding.key,
     )  # fmt: skip
@@ -66,6 +69,7 @@ def _bound(binding: Binding) -> socket.socket:
     family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY by the protocol
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED)  # accepted connections inherit it
     try:
         found.bind((binding.host, binding.port))
         found.listen(_BACKLOG)  # before the address is printed

@@ -1,0 +1,52 @@
+"""Memory for the bodies of requests, kept for later requests: fresh memory costs as much as the copy of a body into it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+#: Shorter memory is left to numpy, which keeps such itself.
+_LEAST = 1 << 16
+#: Most bytes that are kept while no request uses the memory.
+_MOST_KEPT = 64 << 20
+
+
+class Rooms:
+    """Memory that returns to its rooms when the last array over it has gone, in whatever thread that is."""
+
+    def __init__(self, most_kept: int = _MOST_KEPT) -> None:
+        self._most, self._free = most_kept, dict[int, list[np.ndarray]]()
+        self._lock = threading.RLock()  # the collector may return memory while this thread takes some
+        self.kept_bytes = 0
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """An array of at least so many bytes, with arbitrary values."""
+        if nbytes < _LEAST:
+            return np.empty(nbytes, np.uint8)
+        size = 1 << (nbytes - 1).bit_length()
+        with self._lock:
+            free = self._free.get(size)
+            memory = free.pop() if free else None
+            if memory is not None:
+                self.kept_bytes -= size
+        return np.asarray(_Lent(self, np.empty(size, np.uint8) if memory is None else memory))
+
+    def give(self, memory: np.ndarray) -> None:
+        """Keep the memory of arrays that have gone."""
+        with self._lock:
+            if self.kept_bytes + memory.nbytes <= self._most:
+                self._free.setdefault(memory.nbytes, []).append(memory)
+                self.kept_bytes += memory.nbytes
+
+
+class _Lent:
+    """The owner of an array's memory, as numpy sees it."""
+
+    def __init__(self, rooms: Rooms, memory: np.ndarray) -> None:
+        self._rooms, self._memory = rooms, memory
+        self.__array_interface__: dict[str, Any] = memory.__array_interface__
+
+    def __del__(self) -> None:
+        self._rooms.give(self._memory)

@@ -1,0 +1,176 @@
+"""Bodies that are received into the memory of their tensors: cut anywhere, left in the middle, refused, one after the other."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relayvm.serving.rooms import Rooms
+
+from .conftest import Server
+from .test_rest import binary_request
+
+LIMIT = 1 << 22
+
+
+@pytest.fixture(scope="module")
+def server(models: Path, start_server: Callable[..., Server]) -> Server:
+    return start_server(
+        f"rows={models / 'rows.rvm'}", "--body-bytes", LIMIT, "--tensor-bytes", LIMIT, "--pending-bytes", 8 * LIMIT
+    )
+
+
+def request_of(n: int, *more: str) -> tuple[bytes, np.ndarray]:
+    """The bytes of a request of ``n`` rows, and the first input."""
+    x = np.random.default_rng(n).normal(size=(n, 4)).astype("float32")
+    data, tail = binary_request(x, np.arange(n, dtype="int32"))
+    text = json.dumps(data).encode()
+    headers = ["POST /v2/models/rows/infer HTTP/1.1", "Host: a", f"Inference-Header-Content-Length: {len(text)}", *more]
+    if "Transfer-Encoding: chunked" not in more:
+        headers.append(f"Content-Length: {len(text) + len(tail)}")
+    return "\r\n".join([*headers, "", ""]).encode() + text + tail, x
+
+
+def connected(server: Server) -> socket.socket:
+    host, _, port = server.rest.partition(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def answer(client: socket.socket) -> tuple[int, bytes]:
+    """The status and the body of the next answer."""
+    stream = client.makefile("rb")
+    return next_answer(stream)
+
+
+def next_answer(stream: Any) -> tuple[int, bytes]:
+    """The status, and the body, of which binary tensors only."""
+    status, headers = int(stream.readline().split()[1]), {}
+    for line in iter(stream.readline, b"\r\n"):
+        name, _, value = line.lower().partition(b":")
+        headers[name] = int(value) if value.strip().isdigit() else 0
+    body = stream.read(headers[b"content-length"])
+    return status, body[headers.get(b"inference-header-content-length", 0) :]
+
+
+def check(found: tuple[int, bytes], x: np.ndarray) -> None:
+    assert (found[0], found[1][: x.nbytes]) == (200, (2 * x).tobytes()), found[1][:200]
+
+
+def test_bodies_of_all_sizes_in_pieces(server: Server) -> None:
+    """One connection; a body ends in the first piece, at its end, one byte later, and far behind."""
+    random = np.random.default_rng(0)
+    with connected(server) as client:
+        for n in (0, 1, 3000, 3110, 3120, 3121, 6000, 60_000):
+            data, x = request_of(n)
+            for cuts in ([], sorted(random.integers(0, len(data), 3)), [data.index(b"\r\n\r\n") + 4], [len(data) - 1]):
+                for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+                    client.sendall(data[begin:end])
+                    if cuts:
+                        time.sleep(0.005)
+                check(answer(client), x)
+
+
+def test_other_forms_of_a_body(server: Server) -> None:
+    """Chunks, ``Expect``, and two requests at once."""
+    data, x = request_of(5000, "Transfer-Encoding: chunked")
+    head, _, body = data.partition(b"\r\n\r\n")
+    with connected(server) as client:
+        client.sendall(head + b"\r\n\r\n%x\r\n" % 7 + body[:7] + b"\r\n%x\r\n" % (len(body) - 7) + body[7:] + b"\r\n0\r\n\r\n")
+        check(answer(client), x)
+        data, x = request_of(5000, "Expect: 100-continue")
+        head, _, body = data.partition(b"\r\n\r\n")
+        client.sendall(head + b"\r\n\r\n")
+        assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(body)
+        check(answer(client), x)
+        both = [request_of(2), request_of(4)]
+        client.sendall(b"".join(data for data, _ in both))
+        stream = client.makefile("rb")
+        for _, x in both:
+            check(next_answer(stream), x)
+
+
+def pending_refused(server: Server, data: bytes) -> bool:
+    """Whether the server has too many bytes of requests to take another one."""
+    with connected(server) as client:
+        client.sendall(data)
+        return answer(client)[0] == 429
+
+
+def test_a_body_that_is_refused_or_left_gives_its_bytes_back(server: Server) -> None:
+    """Each of these requests leaves the bytes of all requests together as they were: many of these are served in turn."""
+    data, x = request_of(60_000)
+    for _ in range(300):  # more than the limit of all requests together
+        with connected(server) as client:
+            client.sendall(data[:200_000])
+    until = time.monotonic() + 20
+    while pending_refused(server, data) and time.monotonic() < until:
+        time.sleep(0.05)
+    wrong = {400: data.replace(b"FP32", b"FP16"), 404: data.replace(b"models/rows", b"models/none")}
+    with connected(server) as client:
+        for _ in range(5):
+            for status, request in wrong.items():
+                client.sendall(request)
+                assert answer(client)[0] == status
+                client.sendall(data)
+                check(answer(client), x)
+
+
+def test_tls_on_both_ports(models: Path, tmp_path: Path, start_server: Callable[..., Server]) -> None:
+    """Each client knows the certificate, which the server signs itself."""
+    import grpc
+    import tritonclient.grpc
+
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    server = start_server(f"rows={models / 'rows.rvm'}", "--certificate", certificate, "--key", key)
+    host, _, port = server.rest.removeprefix("https://").partition(":")
+    data, x = request_of(60_000)
+    context = ssl.create_default_context(cafile=certificate)
+    with socket.create_connection((host, int(port))) as plain, context.wrap_socket(plain, server_hostname=host) as client:
+        for _ in range(3):
+            client.sendall(data)
+            check(answer(client), x)
+    with pytest.raises(ssl.SSLCertVerificationError), socket.create_connection((host, int(port))) as plain:
+        ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+    trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
+    rpc = tritonclient.grpc.InferenceServerClient(server.grpc, ssl=True, creds=trusted)
+    inputs = []
+    for name, datatype, array in (
+        ("x", "FP32", x),
+        ("k", "INT32", np.arange(len(x), dtype="int32")),
+        ("on", "BOOL", x[:, 0] > 0),
+    ):
+        inputs.append(tritonclient.grpc.InferInput(name, list(array.shape), datatype))
+        inputs[-1].set_data_from_numpy(array)
+    assert np.array_equal(rpc.infer("rows", inputs).as_numpy("result.0"), 2 * x)
+    with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.FutureTimeoutError):
+        grpc.channel_ready_future(channel).result(timeout=2)
+
+
+def test_rooms_return_when_the_last_view_has_gone() -> None:
+    rooms = Rooms(most_kept=1 << 18)
+    first = rooms.take(100_000)
+    view: Any = first[5:50].view()
+    address = first.ctypes.data
+    del first
+    assert rooms.kept_bytes == 0
+    del view
+    assert rooms.kept_bytes == 1 << 17
+    again, other = rooms.take(131_072), rooms.take(131_072)
+    assert again.ctypes.data == address != other.ctypes.data and rooms.kept_bytes == 0
+    more = [rooms.take(100_000) for _ in range(3)]
+    del again, other, more
+    assert rooms.kept_bytes == 1 << 18
+    assert len(rooms.take(10)) == 10
