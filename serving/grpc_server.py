@@ -13,7 +13,7 @@ from ..vm.diagnostics.source import FileError
 from .binding import Binding
 from .protocol import grpc_form
 from .protocol.endpoints import ENDPOINTS
-from .protocol.messages import SERVICE, message
+from .protocol.messages import SERVICE, message, parsed
 from .refusals import refusal, status_of, text_of
 from .repository import Repository
 from .service import Observed, answered, server_metadata
@@ -46,8 +46,7 @@ def _methods(repository: Repository) -> dict[str, Any]:
     handlers = _Handlers(repository)
     return {
         e.rpc: grpc.unary_unary_rpc_method_handler(
-            functools.partial(_guarded, getattr(handlers, e.handler)),
-            request_deserializer=message(f"{e.rpc}Request").FromString,
+            functools.partial(_guarded, getattr(handlers, e.handler), f"{e.rpc}Request"),
             response_serializer=message(f"{e.rpc}Response").SerializeToString,
         )
         for e in ENDPOINTS
@@ -55,9 +54,9 @@ def _methods(repository: Repository) -> dict[str, Any]:
     }
 
 
-async def _guarded(handler: Any, request: Any, context: Any) -> Any:
+async def _guarded(handler: Any, kind: str, data: bytes, context: Any) -> Any:
     try:
-        return await handler(request, context)
+        return await handler(parsed(kind, data), context)
     except Exception as error:  # every failure is an answer of the protocol
         found = refusal(error)
     await context.abort(getattr(grpc.StatusCode, status_of(found).grpc), text_of(found))

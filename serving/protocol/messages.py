@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..refusals import RequestError
+
 PACKAGE = "inference"
 SERVICE = f"{PACKAGE}.GRPCInferenceService"
 
@@ -60,6 +62,16 @@ def message(name: str) -> Any:
     from google.protobuf import message_factory
 
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+
+def parsed(name: str, data: bytes) -> Any:
+    """The message in these bytes.  Raises RequestError for bytes that are no such message."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        return message(name).FromString(data)
+    except DecodeError:
+        raise RequestError(f"the request is no message {name}") from None
 
 
 @functools.cache

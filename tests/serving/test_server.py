@@ -142,6 +142,11 @@ def test_typed_contents_and_refusals_of_grpc(server: Server) -> None:
         assert refused(inputs=huge)[0] == "RESOURCE_EXHAUSTED"
         code, _ = refused(inputs=typed, raw_input_contents=[bytes(2 * LIMIT), b""])
         assert code == "RESOURCE_EXHAUSTED"
+        stub = channel.unary_unary(f"/{SERVICE}/ModelInfer")
+        with pytest.raises(grpc.RpcError) as error:
+            stub(b"\xff", timeout=30)
+        text = "the request is no message ModelInferRequest"
+        assert (error.value.code().name, error.value.details()) == ("INVALID_ARGUMENT", text)
 
 
 def test_a_client_that_sends_half_a_request(server: Server) -> None:

@@ -1,0 +1,295 @@
+"""Faults of clients, models and workers against a real server, while good requests go on; every kind is counted.
+
+    pip install 'relayvm[serve]'
+    python benchmarks/serving_faults.py [--bodies 10000] [--messages 2000] [--left 500]
+
+Good clients send requests of 0 to 400 candidates all the time, over REST, and compare each answer with that of a machine in this
+process.  Exit code 1: a wrong answer, a lost request, an unexpected status, or a server that did not end well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "examples"))
+PROGRAM = ROOT / "examples" / "detection_tail.relay"
+LIMIT = 1 << 22
+REFUSED = {400, 413, 422}
+GRPC = {"OK", "INVALID_ARGUMENT", "NOT_FOUND", "RESOURCE_EXHAUSTED"}
+PATH = "/v2/models/model/infer"
+
+
+def arrays_of(n: int) -> dict[str, np.ndarray]:
+    from detection_reference import candidates
+
+    return dict(zip(("boxes", "logits"), candidates(n), strict=True))
+
+
+def binary(arrays: dict[str, np.ndarray]) -> tuple[bytes, int]:
+    """A body of binary tensors, and its bytes of JSON."""
+    inputs = [
+        {"name": k, "datatype": "FP32", "shape": a.shape, "parameters": {"binary_data_size": a.nbytes}} for k, a in arrays.items()
+    ]
+    head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
+    return head + b"".join(a.tobytes() for a in arrays.values()), len(head)
+
+
+def plain(arrays: dict[str, np.ndarray]) -> bytes:
+    """A body of JSON only."""
+    inputs = [{"name": k, "datatype": "FP32", "shape": a.shape, "data": a.ravel().tolist()} for k, a in arrays.items()]
+    return json.dumps({"inputs": inputs}).encode()
+
+
+def request(body: bytes, length: int | None, declared: int | None = None) -> bytes:
+    """The bytes of a request."""
+    lines = [f"POST {PATH} HTTP/1.1", "Host: a", f"Content-Length: {len(body) if declared is None else declared}"]
+    lines += [] if length is None else [f"Inference-Header-Content-Length: {length}"]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+class Connection:
+    """A connection to the server."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=60)
+        self.stream = self.socket.makefile("rb")
+
+    def ask(self, data: bytes) -> tuple[int, bytes]:
+        """The status of the answer, and its body without JSON.  Raises ConnectionError without an answer."""
+        self.socket.sendall(data)
+        first = self.stream.readline()
+        if not first:
+            raise ConnectionResetError
+        headers: dict[bytes, bytes] = {}
+        for line in iter(self.stream.readline, b"\r\n"):
+            name, _, value = line.lower().partition(b":")
+            headers[name] = value.strip()
+        body = self.stream.read(int(headers[b"content-length"]))
+        return int(first.split()[1]), body[int(headers.get(b"inference-header-content-length", b"0")) :]
+
+    def close(self) -> None:
+        self.stream.close()
+        self.socket.close()
+
+
+class Good:
+    """Clients with good requests.  ``found``: answers by kind; a request that was sent whole and has no answer is lost."""
+
+    def __init__(self, address: tuple[str, int], clients: int) -> None:
+        import relayvm as relay
+
+        machine = relay.VirtualMachine(relay.compile(PROGRAM))
+        self.cases = []
+        for n in (0, 1, 7, 100, 400):
+            arrays = arrays_of(n)
+            data, length = binary(arrays)
+            wanted = b"".join(t.numpy().tobytes() for t in machine.run(*arrays.values()))
+            self.cases.append((request(data, length), wanted))
+        self.found, self._stop, self._address = Counter[str](), threading.Event(), address
+        self.threads = [threading.Thread(target=self._ask, args=(k,)) for k in range(clients)]
+        for thread in self.threads:
+            thread.start()
+
+    def _ask(self, k: int) -> None:
+        connection = Connection(self._address)
+        while not self._stop.is_set():
+            data, wanted = self.cases[k % len(self.cases)]
+            k += 1
+            try:
+                status, body = connection.ask(data)
+            except ConnectionError:  # the server closed an idle connection: it has not read the request
+                self.found["closed"] += 1
+                return
+            self.found["right" if status == 200 and body == wanted else "wrong" if status == 200 else f"status {status}"] += 1
+        connection.close()
+
+    def end(self) -> Counter[str]:
+        """Stop the clients; the counts."""
+        self._stop.set()
+        for thread in self.threads:
+            thread.join(60)
+        return self.found
+
+
+def damaged(body: bytes, rng: random.Random) -> bytes:
+    """A body with some bytes removed, repeated, replaced or cut off."""
+    words = [b"-1", b"1e999", b"null", b"[]", b"{}", b'"', b"18446744073709551616", b"NaN", b"\xff", b"0.5"]
+    for _ in range(rng.randint(1, 3)):
+        at, size = rng.randint(0, len(body)), rng.randint(0, 8)
+        part = rng.choice([b"", body[at : at + 2 * size], rng.randbytes(size), rng.choice(words)])
+        body = body[:at] + part + body[at + size :]
+    return body
+
+
+# ---- the faults ----------------------------------------------------------------------------------------------------------
+
+
+def malformed_bodies(address: tuple[str, int], count: int) -> Counter[str]:
+    """Damaged JSON and binary bodies: each has an answer."""
+    rng, found, connection = random.Random(1), Counter[str](), Connection(address)
+    data, length = binary(arrays_of(3))
+    for k in range(count):
+        body = damaged(data if k % 2 else plain(arrays_of(1)), rng)
+        status, _ = connection.ask(request(body, length + rng.randint(-1, 1) if k % 2 else None))
+        found[str(status)] += 1
+    connection.close()
+    return found
+
+
+def malformed_messages(address: str, count: int) -> Counter[str]:
+    """Damaged messages of gRPC."""
+    import grpc
+
+    from relayvm.serving.protocol.messages import SERVICE, message
+
+    arrays, rng, found = arrays_of(3), random.Random(2), Counter[str]()
+    inputs = [{"name": k, "datatype": "FP32", "shape": a.shape} for k, a in arrays.items()]
+    raw = [a.tobytes() for a in arrays.values()]
+    good = message("ModelInferRequest")(model_name="model", inputs=inputs, raw_input_contents=raw).SerializeToString()
+    with grpc.insecure_channel(address) as channel:
+        call = channel.unary_unary(f"/{SERVICE}/ModelInfer", lambda data: data, lambda data: data)
+        for k in range(count):
+            head = 90 if k % 2 else len(good)  # the tensors' descriptions, or anywhere
+            try:
+                call(damaged(good[:head], rng) + good[head:], timeout=30)
+                found["OK"] += 1
+            except grpc.RpcError as error:
+                found[error.code().name] += 1
+        call(good, timeout=30)
+    return found
+
+
+def gone_clients(address: tuple[str, int], count: int) -> Counter[str]:
+    """Clients that leave within the head, within the body, and before the answer."""
+    rng, found = random.Random(3), Counter[str]()
+    data, length = binary(arrays_of(2000))
+    whole = request(data, length)
+    for k in range(count):
+        end = (rng.randint(1, 100), rng.randint(200, len(whole) - 1), len(whole))[k % 3]
+        with socket.create_connection(address) as client:
+            client.sendall(whole[:end])
+        found[("within the head", "within the body", "before the answer")[k % 3]] += 1
+    return found
+
+
+def long_bodies(address: tuple[str, int], count: int) -> Counter[str]:
+    """Bodies beyond the limit, declared and in chunks: refused without their bytes."""
+    found = Counter[str]()
+    for k in range(count):
+        connection = Connection(address)
+        if k % 2:
+            data = request(b"", None, declared=10**11)
+        else:
+            data = f"POST {PATH} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{LIMIT + 1:x}\r\n".encode() + bytes(
+                LIMIT + 1
+            )
+        try:
+            found[str(connection.ask(data)[0])] += 1
+        except ConnectionError:
+            found["closed while the client sends"] += 1
+        connection.close()
+    return found
+
+
+def replaced_models(file: Path, count: int) -> Counter[str]:
+    """The file replaced by the same program again and again, and by files that are no program."""
+    found, text = Counter[str](), PROGRAM.read_bytes()
+    for k in range(count):
+        fresh = file.with_suffix(".new")
+        fresh.write_bytes(text + b"\n" * (k + 1) if k % 2 == 0 else b"no program")
+        os.replace(fresh, file)
+        found["program" if k % 2 == 0 else "no program"] += 1
+        time.sleep(0.5)
+    return found
+
+
+#: Kills a worker thread of the server each time that the server gets the signal: in a server that this script starts only.
+KILLER = """
+import ctypes, signal, sys, threading
+def kill(*_):
+    for thread in threading.enumerate():
+        if thread.name == "serve model":
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+            return
+signal.signal(signal.SIGUSR1, kill)
+from relayvm.__main__ import main
+sys.exit(main())
+"""
+
+
+def killed_workers(pid: int, count: int) -> Counter[str]:
+    """Worker threads ended from outside."""
+    for _ in range(count):
+        os.kill(pid, signal.SIGUSR1)
+        time.sleep(0.1)
+    return Counter({"workers ended": count})
+
+
+def memory(pid: int) -> int:
+    """Megabytes of memory of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))
+
+
+@click.command(help=__doc__)
+@click.option("--bodies", default=10_000)
+@click.option("--messages", default=2000)
+@click.option("--left", default=600)
+def main(bodies: int, messages: int, left: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file, log = Path(folder) / "model.relay", Path(folder) / "log"
+        file.write_bytes(PROGRAM.read_bytes())
+        command = [sys.executable, "-c", KILLER, "serve", str(file), "--port", "0", "--grpc-port", "0", "--json"]
+        command += ["--body-bytes", str(LIMIT), "--tensor-bytes", str(LIMIT), "--reload-ms", "100"]
+        with log.open("w") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert process.stdout is not None
+        said: Any = json.loads("".join(process.stdout.readline() for _ in range(4)))
+        host, _, port = said["rest"].removeprefix("http://").partition(":")
+        address = (host, int(port))
+        good, failed = Good(address, 4), False
+        print("| fault | counts | good answers meanwhile | MB |\n|---|---|--:|--:|")
+        for title, fault, fine in (
+            ("malformed bodies", lambda: malformed_bodies(address, bodies), {"200", *map(str, REFUSED)}),
+            ("malformed messages of gRPC", lambda: malformed_messages(said["grpc"], messages), GRPC),
+            ("clients that leave", lambda: gone_clients(address, left), None),
+            ("bodies beyond the limit", lambda: long_bodies(address, 100), {"413", "closed while the client sends"}),
+            ("killed workers", lambda: killed_workers(process.pid, 50), None),
+            ("replaced files", lambda: replaced_models(file, 10), None),
+        ):
+            before = good.found["right"]
+            found = fault()
+            failed |= fine is not None and not set(found) <= fine
+            counts = ", ".join(f"{kind}: {n}" for kind, n in sorted(found.items()))
+            print(f"| {title} | {counts} | {good.found['right'] - before} | {memory(process.pid)} |", flush=True)
+        process.send_signal(signal.SIGTERM)  # under load
+        code = process.wait(90)
+        found = good.end()
+        text = log.read_text()
+        print(f"| SIGTERM under load | exit code: {code} | {found['right']} in all | |\n\nGood clients: {dict(found)}.")
+        print(
+            f"The log has {text.count('a worker of the model')} ended workers, {text.count('cannot be loaded')} refused files and"
+        )
+        print(f"{text.count('a request failed')} unexpected errors.")
+        failed |= code != 0 or set(found) != {"right", "closed"} or text.count("a request failed") > 0
+    sys.exit(int(failed))
+
+
+if __name__ == "__main__":
+    main()
