@@ -8,6 +8,7 @@ memory.  A request of another form (chunks, ``Expect``, a second request in the 
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import httptools
@@ -67,26 +68,36 @@ class Receiver:
             self._done.set_result(None)
 
 
+class _Memory(threading.local):
+    """Memory for the bytes outside of long bodies.
+
+    One transport of a thread receives at a time, and its bytes are taken before the next receives: all connections of a thread
+    share the memory.  Threads do not, for a transport receives without the interpreter's lock.
+    """
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(_PIECE))
+
+
 class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     """uvicorn's protocol, which receives into its own memory, or into that of an application for the body of a request."""
 
     _receiver: Receiver | None = None
     _is_lost = False
-    #: One transport at a time receives, and its bytes are taken before the next: all connections of a thread share the memory.
-    _memory = memoryview(bytearray(_PIECE))
+    _memory = _Memory()
 
     # ---- the transport -----------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
         receiver = self._receiver
         if receiver is None or receiver.view is None:
-            return self._memory
+            return self._memory.view
         return receiver.view[receiver.received :]
 
     def buffer_updated(self, nbytes: int) -> None:
         receiver = self._receiver
         if receiver is None or receiver.view is None:
-            self.data_received(bytes(self._memory[:nbytes]))
+            self.data_received(bytes(self._memory.view[:nbytes]))
             if self._receiver is not None and not self.cycle.response_complete:
                 self.flow.pause_reading()  # until the application gives the memory
             return

@@ -8,12 +8,14 @@ import ssl
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from relayvm.serving.receiver import ReceivingProtocol
 from relayvm.serving.rooms import Rooms
 
 from .conftest import Server
@@ -157,6 +159,16 @@ def test_tls_on_both_ports(models: Path, tmp_path: Path, start_server: Callable[
     assert np.array_equal(rpc.infer("rows", inputs).as_numpy("result.0"), 2 * x)
     with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.FutureTimeoutError):
         grpc.channel_ready_future(channel).result(timeout=2)
+
+
+def test_threads_share_no_memory_of_reception() -> None:
+    def address(protocol: ReceivingProtocol) -> int:
+        return np.frombuffer(protocol.get_buffer(-1), np.uint8).ctypes.data
+
+    protocols = [ReceivingProtocol.__new__(ReceivingProtocol) for _ in range(2)]
+    assert address(protocols[0]) == address(protocols[1])
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(address, protocols[1]).result() != address(protocols[0])
 
 
 def test_rooms_return_when_the_last_view_has_gone() -> None:
