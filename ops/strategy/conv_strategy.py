@@ -339,7 +339,7 @@ class _Convolution:
         return self.stretches(call) * self.finished_bands(call)
 
     def parts(self, call: OpCall, blocks: Dim, together: Dim) -> Dim:
-        """The most parts of blocks that pay if of so many, each with some output channels, each part prepares the operands."""
+        """The most parts of ``blocks`` that pay, since each part prepares the operands of ``together`` neighbouring blocks."""
         outputs = self.weight(call)[0] // call.attrs.groups
         return min_(blocks, blocks // max_(together, 1) * max_(outputs // LEAST_PREPARED, 1))
 
