@@ -54,6 +54,7 @@ class Bounds:
     passes: float
     in_flight: float
     occupancy: float
+    divisions: int  # of 64-bit integers in inner loops, by a warp of the blocks that are executed
 
     @property
     def seconds(self) -> float:
@@ -110,7 +111,26 @@ def bounds(code: MachineCode, ran: Sequence[Block], blocks: int) -> Bounds:
         passes=sum(sectors[key] for key in loads) / max(1, sum(once[key] for key in loads)),
         in_flight=together * read / len(ran) * LOAD_CYCLES / max(chain, 1),
         occupancy=occupancy,
+        divisions=sum(_divisions(code, block) for block in ran),
     )
+
+
+def _divisions(code: MachineCode, block: Block) -> int:
+    """The calls of the function that divides 64-bit integers, from inner loops."""
+    inner = {i.at for loop in code.inner_loops() for i in loop}
+    calls = [k for k, step in enumerate(block.steps) if step.name == "CALL" and step.at in inner and block.warps[k]]
+    return sum(block.warps[k] for k in calls if _divides(block, block.steps[k]))
+
+
+def _divides(block: Block, call: Step) -> bool:
+    """Whether a called function begins with the conversion of a 64-bit integer, the estimate of a reciprocal."""
+    assert call.target is not None, call
+    for step in block.steps[block.index[call.target] :]:
+        if step.name == "RET":
+            return False
+        if step.name == "I2F" and {"U64", "S64"} & set(step.modifiers):
+            return True
+    return False
 
 
 def _chain(block: Block) -> float:

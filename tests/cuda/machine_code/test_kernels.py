@@ -1,4 +1,4 @@
-"""Machine code of generated kernels: wide loads, no spills."""
+"""Machine code of generated kernels: no spills.  Loads, divisions and passes are counted in runs (see ``test_roofline``)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,3 @@ def kernels(program: str) -> tuple[MachineCode, ...]:
 def test_no_register_is_spilled(family: str) -> None:
     assert kernels(PROGRAMS[family])
     assert {k.kernel: k.spills for k in kernels(PROGRAMS[family]) if k.spills} == {}
-
-
-@pytest.mark.parametrize("family", ["elementwise", "sum of rows", "softmax"])
-def test_a_thread_loads_16_bytes_at_once(family: str) -> None:
-    assert any(k.loads[128] for k in kernels(PROGRAMS[family]))

@@ -69,7 +69,7 @@ def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> 
 #: The least share of the copy rate that a family's kernels reach, in percent; families that load elements one by one.
 FAST = {"layernorm(gelu(x + b) + r), 1024": 84, "layernorm(gelu(x + b) + r), 8192": 84} | dict.fromkeys(
     ["softmax, 1000", "softmax, 1024", "softmax, 8192", "layer_norm, 1024", "sum, last axis", "sum, first axis", "sum, all axes",
-     "concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC"], 85)  # fmt: skip
+     "concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC", "elementwise"], 85)  # fmt: skip
 NARROW = {"sum, first axis", "transpose", "transpose NCHW to NHWC"}
 
 
@@ -80,9 +80,26 @@ def test_predicted_share_passes_and_loads(roofline: Any, name: str) -> None:
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
     found = figures(family)
     assert found["share"] >= FAST[name] and found["spills"] == 0
+    assert found["divisions"] == 0, "no inner loop divides 64-bit integers"
     assert found["passes"] <= 1.01, "memory is read once"
     assert found["moves"] <= 1.01 * found["must_move"], "no sector is moved in vain"
-    assert name in NARROW or found["wide_loads"] > 0.99
+    assert name in NARROW or found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
+
+
+def test_a_division_in_an_inner_loop_is_found(roofline: Any) -> None:
+    """The count of the test above, for a kernel that divides in its loop and a kernel that divides before it."""
+    from roofline import block, model
+
+    loop = "  for (int64 at = threadIdx.x; at < n; at += blockDim.x) out[at] = {0};\n"
+    head = 'extern "C" __global__ void __launch_bounds__(32) {0}(int64* out, int64 n, int64 by) {{\n{1}}}\n'
+    text = head.format("inside", loop.format("at / by")) + head.format("before", "  by = n / by;\n" + loop.format("at + by"))
+    steps, codes = roofline.assembled(text)
+    found = {}
+    for name in ("inside", "before"):
+        ran = block.Block(steps[name], 32, (0, 0), (1, 1), [1 << 36, 640, (1 << 33) + 1], [np.zeros(640 * 8, np.uint8)])
+        ran.run()
+        found[name] = model.bounds(codes[name], [ran], 1).divisions
+    assert found["inside"] >= 20 and found["before"] == 0
 
 
 def test_the_page_is_that_of_the_record(roofline: Any) -> None:
