@@ -3,9 +3,10 @@
     pip install 'relayvm[serve,bench]'
     python benchmarks/serving.py [--seconds 30] [--clients 1,8,64] [--models encoder,detection]
 
-Texts have 1 to 256 words, pictures 0 to 8400 candidates.  Both sides run each request alone, without padding.  Both have a worker
-for each core, with kernels of one thread, and are loaded in turn, slice by slice.  The client shares the cores: its CPU time
-stands beside the server's.  The encoder of the other side is the model of busy_cores.py; relayvm imports the same file.
+Texts have 1 to 256 words, pictures 0 to 8400 candidates.  Both sides run each request alone, without padding.  Both have a
+process for each core (with --processes 1: a worker for each core), with kernels of one thread, and are loaded in turn, slice by
+slice.  The client shares the cores: its CPU time stands beside the server's.  The encoder of the other side is the model of
+busy_cores.py; relayvm imports the same file.
 """
 
 from __future__ import annotations
@@ -92,14 +93,15 @@ class Session:
         pass
 
 
-def serve(side: str, name: str) -> None:
+def serve(side: str, name: str, processes: int) -> None:
     """Serve a model by one side until SIGTERM."""
     import relayvm as relay
     from relayvm.serving.binding import Binding
     from relayvm.serving.pool import Pool
-    from relayvm.serving.server import run
 
-    relay.set_num_threads(1)
+    cores = os.cpu_count() or 1
+    if processes == 1:
+        relay.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         if name == "encoder":
             import transformer_encoder as encoder
@@ -112,9 +114,11 @@ def serve(side: str, name: str) -> None:
             model, file = detection_model(), ROOT / "examples" / "detection_tail.relay"
         if side == "onnxruntime":
             Pool._machine = lambda self: Session(model)  # type: ignore[method-assign, assignment, return-value]
-        limits = relay.serving.Limits(workers=os.cpu_count() or 1, reload_ms=0)
-        repository = relay.serving.load([f"model={file}"], limits=limits)
-        run(repository, Binding(port=0, grpc_port=None), lambda found: print(found["rest"], flush=True))
+        relay.serving.serve_repository(
+            lambda limits: relay.serving.load([f"model={file}"], limits=limits),
+            relay.serving.Limits(workers=max(1, cores // processes), reload_ms=0), processes,
+            Binding(port=0, grpc_port=None), lambda found: print(found["rest"], flush=True),
+        )  # fmt: skip
 
 
 # ---- the load ------------------------------------------------------------------------------------------------------------
@@ -144,23 +148,28 @@ def request(name: str, n: int) -> bytes:
     return "\r\n".join([*lines, *(f"{k}: {v}" for k, v in headers.items()), "", ""]).encode() + data
 
 
+def family(pid: int) -> list[int]:
+    """A process and its children."""
+    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
 def resident(pid: int) -> int:
-    """Megabytes of memory of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))
+    """Megabytes of memory of a process and its children, shared pages divided among the processes that have them."""
+    texts = [Path(f"/proc/{each}/smaps_rollup").read_text() for each in family(pid)]
+    return sum(int(line.split()[1]) for text in texts for line in text.splitlines() if line.startswith("Pss:")) // 1024
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU seconds of a process and its children so far."""
+    fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in family(pid)]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
 
 
 class Server:
     """A server process of one side, and the sums of its slices."""
 
-    def __init__(self, side: str, name: str) -> None:
-        command = [sys.executable, __file__, "--serve", side, name]
+    def __init__(self, side: str, name: str, processes: int) -> None:
+        command = [sys.executable, __file__, "--serve", side, name, "--processes", str(processes)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         host, _, port = self.process.stdout.readline().strip().removeprefix("http://").partition(":")
@@ -194,17 +203,20 @@ HEAD = "| model | side | clients | requests/s | p50 ms | p99 ms | server CPU ms 
 @click.option("--slice", "part", default=5.0, help="Seconds of a side before the other one takes its turn.")
 @click.option("--clients", default="1,8,64")
 @click.option("--models", default="encoder,detection")
+@click.option("--processes", default=os.cpu_count() or 1, help="Processes of each server.")
 @click.option("--memory", default=0, help="Minutes of relayvm alone under 64 clients, with its memory each 20 seconds.")
 @click.option("--serve", "served", nargs=2, hidden=True)
-def main(seconds: float, part: float, clients: str, models: str, memory: int, served: tuple[str, str] | None) -> None:
+def main(
+    seconds: float, part: float, clients: str, models: str, processes: int, memory: int, served: tuple[str, str] | None
+) -> None:
     if served is not None:
-        serve(*served)
+        serve(*served, processes)
         return
     print(f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before the run.\n\n{HEAD}")
     for name in models.split(","):
         sizes = np.random.default_rng(0).integers(name == "encoder", LONGEST[name] + 1, BODIES)
         requests = Requests([request(name, int(n)) for n in sizes])
-        servers = [Server(side, name) for side in SIDES]
+        servers = [Server(side, name, processes) for side in SIDES]
         for each in servers:
             load(each.address, requests, 4, min(seconds, 5))
         for count in map(int, clients.split(",")):

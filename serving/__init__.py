@@ -9,13 +9,15 @@ Needs the extra ``serve``.  ``docs/serving.md`` describes the endpoints and the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..vm.api.thread_count import num_threads
 from .limits import Limits
 
 if TYPE_CHECKING:
+    from .binding import Binding
     from .repository import Repository
 
 log = logging.getLogger(__name__)
@@ -52,15 +54,45 @@ def app(models: Sequence[str | Path], *, limits: Limits | None = None, **options
 
 
 def serve(
-    models: Sequence[str | Path], *, limits: Limits | None = None, bind: Mapping[str, Any] | None = None, **options: Any
+    models: Sequence[str | Path],
+    *,
+    limits: Limits | None = None,
+    bind: Mapping[str, Any] | None = None,
+    processes: int = 1,
+    **options: Any,
 ) -> None:
     """Serve these models over REST and gRPC until SIGTERM or SIGINT; accepted requests are finished.
 
-    ``bind``: the fields of ``binding.Binding``.  The other arguments and the errors are those of ``load``; FileError for an
-    address that cannot be bound.
+    ``bind``: the fields of ``binding.Binding``.  ``processes``: the number of processes, 0 for one per core; several are forks
+    of this process, which must not have run a model before.  The other arguments and the errors are those of ``load``; FileError
+    for an address that cannot be bound.
     """
-    repository = load(models, limits=limits, **options)
     from .binding import Binding
-    from .server import run
 
-    run(repository, Binding(**(bind or {})), lambda addresses: log.info("addresses: %s", addresses))
+    def announce(addresses: dict[str, str]) -> None:
+        log.info("addresses: %s", addresses)
+
+    binding = Binding(**(bind or {}))
+    serve_repository(lambda limits: load(models, limits=limits, **options), limits or Limits(), processes, binding, announce)
+
+
+def serve_repository(
+    loaded: Callable[[Limits], Repository],
+    limits: Limits,
+    processes: int,
+    binding: Binding,
+    announce: Callable[[dict[str, str]], None],
+) -> None:
+    """Serve the models that ``loaded`` loads, with its limits, in so many processes; the arguments of ``serve``."""
+    from .stack import require_stack
+
+    require_stack()
+    limits = limits.checked()
+    from .server import run, run_processes
+
+    count = processes or num_threads()
+    if count == 1:
+        run(loaded(limits), binding, announce)
+    else:
+        each = limits.divided(count)
+        run_processes(count, lambda: loaded(each), binding, announce, limits.timeout_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +14,9 @@ from ..compiler.commands.progress import compile_progress
 from ..compiler.commands.streams import answer
 from .binding import LOOPBACK, Binding
 from .limits import Limits
+
+if TYPE_CHECKING:
+    from .repository import Repository
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -50,6 +53,13 @@ def limit_options(command: Command) -> Command:
 )
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="PEM", help="The certificate chain for TLS.")
 @click.option("--key", type=click.Path(path_type=Path), metavar="PEM", help="The certificate's key.")
+@click.option(
+    "--processes",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Processes that share the addresses, each with the models; 0: one for each core.",
+)
 @limit_options
 @json_option
 def serve_command(
@@ -63,6 +73,7 @@ def serve_command(
     grpc_port: int,
     certificate: Path | None,
     key: Path | None,
+    processes: int,
     as_json: bool,
     **limits: int,
 ) -> None:
@@ -71,14 +82,17 @@ def serve_command(
     MODEL is PATH, NAME=PATH or NAME:VERSION=PATH: a program (.relay), a model (.onnx) or an executable (.rvm).  SIGTERM ends the
     server after the accepted requests; a replaced file is loaded anew.
     """
-    from . import load
+    from . import load, serve_repository
 
-    with compile_progress():
-        repository = load(models, limits=Limits(**limits), device=device, config=config, params=params, batch=batch)
-    from .server import run
+    limit = Limits(**limits)
+
+    def loaded(limits: Limits) -> Repository:
+        with compile_progress():
+            return load(models, limits=limits, device=device, config=config, params=params, batch=batch)
 
     def announce(addresses: dict[str, str]) -> None:
         answer(addresses, "\n".join(f"{transport}  {address}" for transport, address in addresses.items()), as_json)
 
     grpc = None if grpc_port < 0 else grpc_port
-    run(repository, Binding(host=host, port=port, grpc_port=grpc, certificate=certificate, key=key), announce)
+    binding = Binding(host=host, port=port, grpc_port=grpc, certificate=certificate, key=key)
+    serve_repository(loaded, limit, processes, binding, announce)

@@ -22,10 +22,14 @@ from .service import Observed, answered, server_metadata
 _SLACK = 1 << 16
 
 
-async def started(repository: Repository, binding: Binding) -> tuple[Any, int]:
-    """A server that runs, and its port.  Raises FileError for an address that cannot be bound, and for unreadable TLS files."""
+async def started(repository: Repository, binding: Binding, is_shared: bool) -> tuple[Any, int]:
+    """A server that runs, and its port.  ``is_shared``: whether other processes of this server have the same port.
+
+    Raises FileError for an address that cannot be bound, and for unreadable TLS files.
+    """
     most = repository.limits.body_bytes
-    options = [("grpc.max_receive_message_length", most + _SLACK), ("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
+    options = [("grpc.max_receive_message_length", most + _SLACK), ("grpc.max_send_message_length", -1)]
+    options.append(("grpc.so_reuseport", int(is_shared)))
     server = grpc.aio.server(options=options)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, _methods(repository)),))
     address = f"{f'[{binding.host}]' if ':' in binding.host else binding.host}:{binding.grpc_port}"

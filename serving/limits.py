@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from typing import Any
 
 from ..shape_funcs.frozen_dataclass import frozen
@@ -28,6 +28,11 @@ class Limits:
     workers: int = _limit(0, "Threads of a model, each with a virtual machine of its own; 0: a thread for each core.", 0)
     batch_requests: int = _limit(64, "Most requests of one batch, for models with --batch.")
     reload_ms: int = _limit(1000, "Milliseconds between two looks at the models' files for replaced ones; 0: never.", 0)
+
+    def divided(self, processes: int) -> Limits:
+        """The limits of each of several processes, which have these limits together; a single body still fits."""
+        pending = max(self.pending_bytes // processes, min(self.pending_bytes, self.body_bytes))
+        return replace(self, pending_bytes=pending, queue=-(-self.queue // processes))
 
     def checked(self) -> Limits:
         """These limits.  Raises ConfigError for a value that is no number, or too small."""

@@ -1,12 +1,28 @@
-"""Statistics of a server in Prometheus' form."""
+"""Statistics of a server in Prometheus' form; the processes of one server keep them in files, whose sums each process gives."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import os
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess, values
 
 #: Bounds of the histogram of seconds, and of requests in a batch.
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60)
 _BATCHES = (1, 2, 4, 8, 16, 32, 64)
+#: prometheus-client's variable for the folder of files.
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def share(folder: Path) -> None:
+    """Keep the statistics of this process in files of ``folder``, which the other processes of the server share."""
+    os.environ[_FOLDER] = str(folder)
+    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+
+
+def forget(folder: Path, pid: int) -> None:
+    """Drop the figures that end with a process; its counts remain."""
+    multiprocess.mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
 
 
 class Metrics:
@@ -22,11 +38,17 @@ class Metrics:
             "relayvm_request_seconds", "Seconds from the decoded request to its answer.", of, registry=registry, buckets=_SECONDS
         )
         self.batches = Histogram("relayvm_batch_requests", "Requests of each run.", of, registry=registry, buckets=_BATCHES)
-        self.waiting = Gauge("relayvm_queue_requests", "Requests that wait for a worker.", of, registry=registry)
+        self.waiting = Gauge(
+            "relayvm_queue_requests", "Requests that wait for a worker.", of, registry=registry, multiprocess_mode="livesum"
+        )
         self.reloads = Counter(
             "relayvm_reloads", "Replaced model files, by the result of loading them.", [*of, "result"], registry=registry
         )
 
     def text(self) -> bytes:
-        """The statistics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        """The statistics of all processes in Prometheus' text format."""
+        if _FOLDER not in os.environ:
+            return generate_latest(self._registry)
+        total = CollectorRegistry()
+        multiprocess.MultiProcessCollector(total, os.environ[_FOLDER])  # type: ignore[no-untyped-call]
+        return generate_latest(total)

@@ -49,13 +49,19 @@ class Closed(Exception):
 class Pool:
     """A queue of requests and the threads that run them.
 
-    ``observe_batch`` is called with the number of requests of each run.
+    ``observe_batch`` is called with the number of requests of each run, ``observe_waiting`` with changes of the number that wait.
     """
 
     def __init__(
-        self, model: ServedModel, plan: BatchPlan | None, limits: Limits, observe_batch: Callable[[int], None] = lambda n: None
+        self,
+        model: ServedModel,
+        plan: BatchPlan | None,
+        limits: Limits,
+        observe_batch: Callable[[int], None] = lambda n: None,
+        observe_waiting: Callable[[int], None] = lambda n: None,
     ) -> None:
         self.model, self._plan, self._limits, self._observe = model, plan, limits, observe_batch
+        self._observe_waiting = observe_waiting
         self._queue: deque[Job] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -81,6 +87,7 @@ class Pool:
                 message = f"the queue of the model {self.model.name} is full: {self._limits.queue} requests"
                 raise RequestError(message, help="try again later", code=codes.Serve.BUSY)
             self._queue.append(job)
+            self._observe_waiting(1)
             self._changed.notify()
 
     def withdraw(self, job: Job) -> None:
@@ -89,6 +96,7 @@ class Pool:
         with self._changed:
             if job in self._queue:
                 self._queue.remove(job)
+                self._observe_waiting(-1)
 
     @property
     def waiting(self) -> int:
@@ -142,6 +150,7 @@ class Pool:
                 jobs += itertools.islice(alike, self._limits.batch_requests - 1)
             for job in jobs:
                 self._queue.remove(job)
+            self._observe_waiting(-len(jobs))
             return True
 
     def _run(self, machine: VirtualMachine, jobs: list[Job]) -> None:
@@ -175,6 +184,7 @@ class Pool:
                 job.tries += 1
                 if job.tries < _TRIES:
                     self._queue.appendleft(job)
+                    self._observe_waiting(1)
                 else:
                     message = "the workers that ran the request ended"
                     job.answer.set_exception(RequestError(message, code=codes.Process.INTERNAL))

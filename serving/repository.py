@@ -46,9 +46,8 @@ class Repository:
         model = source.load()
         plan = _checked_plan(model, source, self.limits)
         labels = model.name, model.version
-        pool = Pool(model, plan, self.limits, self.metrics.batches.labels(*labels).observe)
-        self.metrics.waiting.labels(*labels).set_function(lambda: pool.waiting)
-        return pool
+        observed = self.metrics.batches.labels(*labels).observe, self.metrics.waiting.labels(*labels).inc
+        return Pool(model, plan, self.limits, *observed)
 
     def _put(self, pool: Pool) -> None:
         versions = dict(self._pools.get(pool.model.name, {}))

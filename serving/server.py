@@ -1,26 +1,30 @@
-"""A server process: both transports on their ports, until a signal; accepted requests are finished."""
+"""A server: both transports on their ports, until a signal; accepted requests are finished.  In one process, or in several."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import socket
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import uvicorn
 
+from ..vm.api.thread_count import num_threads, set_num_threads
 from ..vm.diagnostics.source import FileError
 from .binding import Binding
 from .receiver import ReceivingProtocol
 from .repository import Repository
 from .rest import application
+from .sockets import addresses, listening, reserved
+from .supervisor import Supervisor
 
 Announce = Callable[[dict[str, str]], None]
 
-#: Connections that wait to be accepted.
-_BACKLOG = 2048
-#: Bytes of a connection that the kernel keeps: clients write their bodies while the loop does other work.
-_RECEIVED = 4 << 20
+#: Seconds for which no connection is accepted after the process has run out of file descriptors.
+_PAUSE = 0.5
 
 
 def run(repository: Repository, binding: Binding, announce: Announce) -> None:
@@ -30,50 +34,118 @@ def run(repository: Repository, binding: Binding, announce: Announce) -> None:
     # uvicorn sends the signals that it has handled to the process again: they have done their work
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        asyncio.run(_serve(repository, binding, announce))
+        rest = listening(binding)
+        asyncio.run(_serve(repository, binding, rest, lambda port: announce(addresses(binding, rest, port)), None))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-async def _serve(repository: Repository, binding: Binding, announce: Announce) -> None:
+def run_processes(processes: int, load: Callable[[], Repository], binding: Binding, announce: Announce, timeout_ms: int) -> None:
+    """Serve in several processes, which load the models by ``load``, until SIGTERM or SIGINT.
+
+    This process must have run no model: its processes are forks.  Raises the errors of ``load`` and of ``run``.
+    """
+    from . import metrics
+
+    rest = listening(binding)
+    binding, rpc = reserved(binding)
+    threads = max(1, num_threads() // processes)
+    with tempfile.TemporaryDirectory(prefix="relayvm-serve-") as name, rest:
+        folder = Path(name)
+
+        def work(ready: Callable[[], None], life: int) -> None:
+            metrics.share(folder)
+            set_num_threads(threads)
+            repository = load()
+            signal.signal(signal.SIGTERM, lambda *_: None)  # as in ``run``
+            asyncio.run(_serve(repository, binding, rest, lambda _: ready(), life))
+
+        Supervisor(
+            processes, work, lambda: announce(addresses(binding, rest, binding.grpc_port)),
+            lambda pid: metrics.forget(folder, pid), 2 * timeout_ms / 1000 + 10,
+        ).run()  # fmt: skip
+    if rpc is not None:
+        rpc.close()
+
+
+async def _serve(
+    repository: Repository, binding: Binding, rest: socket.socket, ready: Callable[[int | None], None], life: int | None
+) -> None:
+    """Serve until a signal or, in one of several processes, the end of the pipe ``life``.  ``ready`` gets the port of gRPC."""
     seconds = repository.limits.timeout_ms / 1000
     config = uvicorn.Config(
-        application(repository, owns=False), host=binding.host, port=binding.port, http=ReceivingProtocol, log_level="warning",
-        access_log=False, server_header=False, timeout_graceful_shutdown=int(seconds) + 1,
+        application(repository, owns=False), http=ReceivingProtocol, log_level="warning", access_log=False,
+        server_header=False, timeout_graceful_shutdown=int(seconds) + 1,
         ssl_certfile=binding.certificate, ssl_keyfile=binding.key,
     )  # fmt: skip
-    listening = _bound(binding)
-    rpc, addresses = None, {}
+    rpc, port = None, None
     try:
         config.load()
         if binding.grpc_port is not None:
             from .grpc_server import started
 
-            rpc, port = await started(repository, binding)
-            addresses["grpc"] = f"{binding.host}:{port}"
-        scheme = "http" if binding.certificate is None else "https"
-        addresses["rest"] = f"{scheme}://{binding.host}:{listening.getsockname()[1]}"
-        announce(addresses)
-        await uvicorn.Server(config).serve(sockets=[listening])
+            rpc, port = await started(repository, binding, is_shared=life is not None)
+        server = _Server(config, rest)
+        if life is not None:
+            asyncio.get_running_loop().add_reader(life, server.end, life)
+        ready(port)
+        await server.serve()
     except OSError as error:
         raise FileError(f"cannot read the certificate or the key: {error.strerror or error}") from error
     finally:
-        listening.close()
+        rest.close()
         if rpc is not None:
             await rpc.stop(seconds)
         await asyncio.to_thread(repository.close)
 
 
-def _bound(binding: Binding) -> socket.socket:
-    family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY by the protocol
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED)  # accepted connections inherit it
-    try:
-        found.bind((binding.host, binding.port))
-        found.listen(_BACKLOG)  # before the address is printed
-    except OSError as error:
-        found.close()
-        raise FileError(f"cannot bind {binding.host}:{binding.port}: {error.strerror or error}", help="another --port") from error
-    return found
+class _Server(uvicorn.Server):
+    """uvicorn's server, which accepts one connection at a time: processes that share the socket get equal numbers of them."""
+
+    def __init__(self, config: uvicorn.Config, listening: socket.socket) -> None:
+        super().__init__(config)
+        self._listening, self._opening = listening, set[asyncio.Task[Any]]()
+
+    def end(self, life: int) -> None:
+        """End gracefully: the parent has closed the life pipe."""
+        asyncio.get_running_loop().remove_reader(life)
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup([])
+        self._listen()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().remove_reader(self._listening)
+        self._listening.close()
+        if self._opening:
+            await asyncio.wait(self._opening)
+        await super().shutdown([])
+
+    def _listen(self) -> None:
+        if self._listening.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            connection, _ = self._listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # another process was faster, or the client has gone
+        except OSError:  # no file descriptors
+            loop.remove_reader(self._listening)
+            loop.call_later(_PAUSE, self._listen)
+            return
+        connection.setblocking(False)
+        opened = loop.create_task(loop.connect_accepted_socket(self._protocol, connection, ssl=self.config.ssl))
+        self._opening.add(opened)
+        opened.add_done_callback(self._opened)
+
+    def _opened(self, task: asyncio.Task[Any]) -> None:
+        self._opening.discard(task)
+        if not task.cancelled():
+            task.exception()  # a failed handshake of TLS is the client's
+
+    def _protocol(self) -> ReceivingProtocol:
+        return ReceivingProtocol(self.config, self.server_state, self.lifespan.state)

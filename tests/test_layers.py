@@ -260,6 +260,7 @@ FOREIGN_PRIVATE = {
     "vm/report/profiling.py": {"_exclusively", "_wait"},  # a measurement waits uncounted
     # of other packages
     "ops/native/front_end/numba_functions.py": {"_final_module", "_getvalue", "_library"},
+    "serving/supervisor.py": {"_exit"},  # a forked process must not run its parent's exit
     "vm/api/c_api.py": {"_ARRAY_API"},
     "vm/diagnostics/python_source.py": {"_getframe"},
 }

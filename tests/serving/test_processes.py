@@ -1,0 +1,127 @@
+"""Several server processes behind one address: faults of processes, statistics of all, and their end."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import relayvm as relay
+from relayvm.serving.limits import Limits
+
+from .conftest import ROWS, Server
+from .test_server import Load, replace_model
+
+COUNT = 3
+
+
+def processes(parent: int) -> set[int]:
+    """The children of a process."""
+    return {int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()}
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def answered(server: Server) -> int:
+    """The answered requests of the server by its own count."""
+    with urllib.request.urlopen(f"http://{server.rest}/metrics") as answer:
+        text = answer.read().decode()
+    return sum(int(float(n)) for n in re.findall(r'^relayvm_requests_total{.*status="OK".*} (\S+)$', text, re.M))
+
+
+def test_faults_of_processes_under_load(models: Path, tmp_path: Path, start_server: Callable[..., Server]) -> None:
+    """A killed process takes its own connections only; it is replaced; counts remain; a new file reaches all processes."""
+    path = tmp_path / "rows.rvm"
+    shutil.copy(models / "rows.rvm", path)
+    server = start_server(path, "--reload-ms", "20", "--processes", COUNT)
+    before = processes(server.process.pid)
+    assert len(before) == COUNT
+    load = Load(server.rest, 4 * COUNT)
+    wait_until(lambda: load.found["factor 2"] > 300)
+    os.kill(min(before), signal.SIGKILL)
+    wait_until(lambda: len(after := processes(server.process.pid)) == COUNT and after != before)
+    seen = load.found["factor 2"]
+    wait_until(lambda: load.found["factor 2"] > seen + 300)
+    replace_model(ROWS.replace("2f", "3f"), path)
+    wait_until(lambda: load.found["factor 3"] > 300)
+    found = load.end()
+    assert set(found) == {"factor 2", "factor 3", "closed"} and found["closed"] < 4 * COUNT, found
+    right = found["factor 2"] + found["factor 3"]
+    assert right <= answered(server) <= right + found["closed"]
+    fresh = Load(server.rest, 4 * COUNT)  # connections to all processes
+    wait_until(lambda: fresh.found["factor 3"] > 300)
+    assert set(fresh.end()) == {"factor 3"}
+    text = server.stop()
+    assert text.count("ended with code -9 and is replaced") == 1 and not any(Path(f"/proc/{pid}").exists() for pid in before)
+
+
+def test_the_end_of_all_processes_under_load(models: Path, start_server: Callable[..., Server]) -> None:
+    server = start_server(models / "rows.rvm", "--processes", COUNT)
+    load, pids = Load(server.rest, 8), processes(server.process.pid)
+    wait_until(lambda: load.found["factor 2"] > 50)
+    assert server.stop() == ""
+    found = load.end()
+    assert set(found) <= {"factor 2", "closed", "not sent", "status 503"} and found["closed"] + found["not sent"] == 8, found
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_processes_end_with_a_parent_that_is_killed(models: Path, start_server: Callable[..., Server]) -> None:
+    server = start_server(models / "rows.rvm", "--processes", 2)
+    pids = processes(server.process.pid)
+    server.process.kill()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+def test_both_transports_reach_the_processes_and_the_port_is_theirs_alone(
+    models: Path, start_server: Callable[..., Server]
+) -> None:
+    import grpc
+
+    from relayvm.serving.protocol.messages import SERVICE, message
+
+    server = start_server(models / "rows.rvm", "--processes", 2)
+    for _ in range(6):
+        with grpc.insecure_channel(server.grpc, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+            stub = channel.unary_unary(f"/{SERVICE}/ServerLive", lambda m: m, message("ServerLiveResponse").FromString)
+            assert stub(b"", timeout=30).live
+    taken = server.grpc.partition(":")[2]
+    assert f"cannot bind 127.0.0.1:{taken}: Address already in use" in failed(
+        str(models / "rows.rvm"), "--grpc-port", taken, "--processes", "2"
+    )
+
+
+def failed(*arguments: str) -> str:
+    """The exit code and the text of a server that cannot start."""
+    command = [sys.executable, "-m", "relayvm", "serve", "--port", "0", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path(relay.__file__).parent)
+    assert done.returncode > 0 and not done.stdout, done
+    return f"{done.returncode} {done.stderr}"
+
+
+@pytest.mark.parametrize("options", [["--batch", "m"], []])
+def test_a_model_that_cannot_be_served_ends_the_server_with_the_same_text(
+    models: Path, tmp_path: Path, options: list[str]
+) -> None:
+    path = models / "rows.rvm" if options else tmp_path / "none.rvm"
+    alone, several = (failed(str(path), *options, "--grpc-port", "0", "--processes", n) for n in ("1", "2"))
+    assert alone == several and "error" in alone
+
+
+def test_limits_are_divided_and_a_body_still_fits() -> None:
+    limits = Limits(queue=5, pending_bytes=100, body_bytes=60)
+    assert limits.divided(2) == Limits(queue=3, pending_bytes=60, body_bytes=60)
+    assert limits.divided(1) == limits
