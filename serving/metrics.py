@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess, values
+import prometheus_client.multiprocess
+import prometheus_client.values
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+#: Modules without types.
+multiprocess: Any = prometheus_client.multiprocess
+values: Any = prometheus_client.values
 
 #: Bounds of the histogram of seconds, and of requests in a batch.
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60)
@@ -17,12 +24,12 @@ _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 def share(folder: Path) -> None:
     """Keep the statistics of this process in files of ``folder``, which the other processes of the server share."""
     os.environ[_FOLDER] = str(folder)
-    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+    values.ValueClass = values.MultiProcessValue()
 
 
 def forget(folder: Path, pid: int) -> None:
     """Drop the figures that end with a process; its counts remain."""
-    multiprocess.mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
+    multiprocess.mark_process_dead(pid, str(folder))
 
 
 class Metrics:
@@ -50,5 +57,5 @@ class Metrics:
         if _FOLDER not in os.environ:
             return generate_latest(self._registry)
         total = CollectorRegistry()
-        multiprocess.MultiProcessCollector(total, os.environ[_FOLDER])  # type: ignore[no-untyped-call]
+        multiprocess.MultiProcessCollector(total, os.environ[_FOLDER])
         return generate_latest(total)
