@@ -80,6 +80,21 @@ extern "C" __global__ void half_a_warp(int64* y) {
   if (threadIdx.x < 16) y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, threadIdx.x, 1);
 }
 extern "C" __global__ void not_in_mask(int64* y) { y[threadIdx.x] = __shfl_sync(0x0000ffffu, threadIdx.x, 1); }
+// each block adds its number to the sum of the block before; a block is numbered when it starts, or by its place in the grid
+extern "C" __global__ void chained(int64* y, int32* state, int64 by_start, int64 flag_first) {
+  __shared__ int32 number;
+  if (threadIdx.x == 0) number = by_start ? atomicAdd(state, 1) : int32(blockIdx.x);
+  __syncthreads();
+  int32* flags = state + 1;
+  if (number > 0) while (static_cast<volatile int32*>(flags)[number - 1] == 0) __nanosleep(20);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int64 sum = number > 0 ? y[number - 1] + number : 0;
+    if (flag_first) flags[number] = 1; else y[number] = sum;
+    __threadfence();
+    if (flag_first) y[number] = sum; else flags[number] = 1;
+  }
+}
 extern "C" __global__ void wild(int64* y) { y[1ll << 50] = 1; }
 extern "C" __global__ void misplaced(float4* y) { y[0] = make_float4(1.0f, 2.0f, 3.0f, 4.0f); }
 extern "C" __global__ void many(MANY int64* out) { *out = a0 + A_LAST; }

@@ -11,7 +11,7 @@ import pytest
 from relayvm.vm.devices.cuda.driver import addresses, load_library
 
 from ...emulator import emulator
-from ...emulator.session import Session, call, refused, word
+from ...emulator.session import CudaError, Session, call, refused, word
 from .kernels import N_MANY
 
 
@@ -64,6 +64,35 @@ def test_the_lanes_of_a_warp_exchange_values(gpu: Session, image: bytes, schedul
         np.full(64, 40),
     ]
     assert np.array_equal(gpu.get(y, (64, 8), np.int64).T, expected)
+
+
+def chain(gpu: Session, image: bytes, schedule: int, by_start: bool = True, flag_first: bool = False) -> np.ndarray:
+    """The sums of 9 blocks, each of which waits for the block before."""
+    emulator.set("schedule", schedule)
+    y = gpu.put(np.zeros(9, np.int64))
+    gpu.launch(image, "chained", (9,), (64,), (y, gpu.put(np.zeros(10, np.int32)), by_start, flag_first))
+    return gpu.get(y, (9,), np.int64)
+
+
+@pytest.mark.parametrize("resident", [1, 2, 5])
+@pytest.mark.parametrize("schedule", [0, 1, 2, 3, 77])
+def test_blocks_wait_for_blocks_that_have_started(
+    gpu: Session, image: bytes, checked: bytes, schedule: int, resident: int
+) -> None:
+    emulator.set("resident", resident)
+    for text in (image, checked):
+        assert np.array_equal(chain(gpu, text, schedule), np.cumsum(np.arange(9)))
+
+
+def test_a_wait_for_a_block_that_cannot_start_is_found(gpu: Session, image: bytes) -> None:
+    assert np.array_equal(chain(gpu, image, 0, by_start=False), np.cumsum(np.arange(9)))
+    with pytest.raises(CudaError, match="chained: 3 blocks wait for others without end; 6 of 9 have not started"):
+        chain(gpu, image, 1, by_start=False)
+
+
+def test_a_flag_that_is_written_before_its_value_is_found(gpu: Session, image: bytes) -> None:
+    wanted = np.cumsum(np.arange(9))
+    assert any(not np.array_equal(chain(gpu, image, schedule, flag_first=True), wanted) for schedule in range(2, 6))
 
 
 @pytest.mark.parametrize("grid", [(5,), (1, 7), (2, 3, 4)])

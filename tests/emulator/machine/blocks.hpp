@@ -1,5 +1,5 @@
 // The block that runs: its threads are fibers of the host thread that runs it.  A thread runs until it returns or meets
-// others (see meetings.hpp); it waits there until all have come.
+// others (see meetings.hpp), where it waits until all have come, or sleeps until another block has written.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -42,17 +42,26 @@ struct Launch {
   unsigned shared_bytes;
 };
 
-struct Running {
-  const Launch* launch = nullptr;
-  unsigned n = 0, started = 0, returned = 0, current = 0, at_barrier = 0;
+enum Left : uint8_t { AT_END, WAITING, IN_TURN };  // Why a block no longer runs: for AT_END no thread can go on.
+
+struct Progress {  // of one block
+  unsigned started = 0, returned = 0, current = 0, at_barrier = 0, asleep = 0;
   int barrier_operation = 0;
-  uint32_t epoch = 0;                  // counts blocks and barriers: see checks.hpp
+  uint32_t epoch = 0;  // the number of the last barrier: see checks.hpp
   std::vector<uint32_t> warp_epochs;
-  uint64_t step = 1, offset = 0;  // the order in which threads are started
   std::vector<Thread> threads;
   std::vector<std::vector<Meeting>> meetings;  // by warp
   std::vector<unsigned> runnable;              // a queue: from `head` on
   size_t head = 0;
+};
+
+struct Running : Progress {
+  const Launch* launch = nullptr;
+  unsigned n = 0;
+  uint32_t epochs = 0;            // barriers of all blocks
+  uint64_t step = 1, offset = 0;  // the order in which threads are started
+  uint64_t chance = 0;            // decides where blocks take turns; 0: only where they wait
+  Left left = AT_END;
   std::vector<Fiber*> all, idle;
   void* outside = nullptr;
   Fault fault;
@@ -116,6 +125,35 @@ inline void wait_as(State state) {
 inline void wake(unsigned thread) {
   if (running.head == running.runnable.size()) running.runnable.clear(), running.head = 0;
   running.runnable.push_back(thread);
+}
+
+// Another block may run now; this thread goes on when its block does.
+inline void leave_block(Left why) {
+  unsigned me = running.current;
+  wake(me);
+  running.left = why;
+  emulator_switch(&running.threads[me].fiber->saved, running.outside);
+}
+
+inline bool by_chance() {  // xorshift
+  running.chance ^= running.chance << 13, running.chance ^= running.chance >> 7, running.chance ^= running.chance << 17;
+  return running.chance >> 40 & 1;
+}
+
+inline void turn_hook(int why) {
+  if (why == TURN_FENCE) {
+    if (by_chance()) leave_block(IN_TURN);
+    return;
+  }
+  unsigned me = running.current;
+  ++running.asleep;
+  if (running.started == running.n && running.runnable.size() - running.head + 1 == running.asleep) {
+    leave_block(WAITING);
+  } else {
+    wake(me);
+    go_on(&running.threads[me].fiber->saved);
+  }
+  --running.asleep;
 }
 
 // Starts threads one after another; one that waits takes this fiber with it, and another fiber goes on here.

@@ -29,6 +29,9 @@ enum EmulatorWarpOperation {
 
 enum EmulatorBlockOperation { BLOCK_SYNC, BLOCK_COUNT, BLOCK_AND, BLOCK_OR };
 
+// Why a thread lets others run: it waits for another block, or has fenced its writes.
+enum EmulatorTurn { TURN_WAIT, TURN_FENCE };
+
 enum EmulatorAccess { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC };
 
 // The driver's side: what the threads of a block do together.
@@ -37,6 +40,7 @@ struct EmulatorHooks {
   int (*block)(int operation, int predicate);
   void (*trap)(const char* why);  // does not return
   void (*access)(const void* address, unsigned long size, int kind);  // from texts that were compiled to be checked
+  void (*turn)(int why);
   char* dynamic_shared;
 };
 

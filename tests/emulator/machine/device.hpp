@@ -139,12 +139,13 @@ static inline unsigned __match_any_sync(unsigned mask, T value) {
   __builtin_memcpy(&bits, &value, sizeof(T));
   return unsigned(emulator_hooks->warp(WARP_MATCH_ANY, mask, bits, 0, 32));
 }
-static inline void __threadfence() {}
+static inline void __threadfence() { emulator_hooks->turn(TURN_FENCE); }
 static inline void __threadfence_block() {}
-static inline void __threadfence_system() {}
+static inline void __threadfence_system() { emulator_hooks->turn(TURN_FENCE); }
+static inline void __nanosleep(unsigned) { emulator_hooks->turn(TURN_WAIT); }
 static inline void __trap() { emulator_hooks->trap("__trap()"); }
 
-// ---- atomics: fibers switch only where threads meet, so that plain code is atomic ----
+// ---- atomics: fibers switch only where threads meet, wait or fence, so that plain code is atomic ----
 #define EMULATOR_ATOMIC(name, T, next) \
   EMULATOR_UNSEEN static inline T name(T* address, T value) {                         \
     emulator_atomic(address, sizeof(T));                                              \

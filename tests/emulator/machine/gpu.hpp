@@ -77,7 +77,8 @@ inline const std::map<std::string, int64_t>& defaults() {
       {"no_algorithm", 0},           // 1: cuBLASLt has no algorithm for any product
       {"eager", 0},                  // 1: everything runs at once, as if the host waited after each call
       {"queue_limit", 4096},         // operations that a stream holds before it must run some
-      {"schedule", 0},               // the order of blocks and threads: 0 forwards, 1 backwards, more: others
+      {"schedule", 0},               // the order of blocks and threads: 0 forwards, 1 backwards, more: others, in turns
+      {"resident", 3},               // the blocks of a launch that are on the card at once
   };
   return all;
 }

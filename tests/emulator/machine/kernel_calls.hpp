@@ -1,8 +1,35 @@
 // The functions of the driver for modules, launches and graphs.
 #pragma once
+#include <algorithm>
+
 #include "handles.hpp"
 
 namespace {
+
+// The shared memory of the launch that runs, and of its blocks that do not run.
+struct Shared {
+  struct Kept {
+    std::vector<char> dynamic, fixed;
+    std::vector<checks::Byte> bytes;
+  };
+  char* dynamic;
+  size_t dynamic_bytes;
+  checks::Range fixed;
+
+  char* fixed_start() const { return reinterpret_cast<char*>(fixed.start); }
+  char* fixed_end() const { return reinterpret_cast<char*>(fixed.end); }
+
+  void poison() {  // before a block starts, it has any content
+    memset(dynamic, memory::POISON, dynamic_bytes);
+    memset(fixed_start(), memory::POISON, fixed.end - fixed.start);
+  }
+  Kept keep() { return {{dynamic, dynamic + dynamic_bytes}, {fixed_start(), fixed_end()}, checks::state.bytes}; }
+  void restore(const Kept& kept) {
+    std::copy(kept.dynamic.begin(), kept.dynamic.end(), dynamic);
+    std::copy(kept.fixed.begin(), kept.fixed.end(), fixed_start());
+    checks::state.bytes = kept.bytes;
+  }
+};
 
 void run_kernel(const Function& function, blocks::Launch launch, const std::vector<uint64_t>& words) {
   launch.module = function.module->contract;
@@ -18,10 +45,8 @@ void run_kernel(const Function& function, blocks::Launch launch, const std::vect
     others.push_back({uint64_t(&driver().hooks), uint64_t(&driver().hooks + 1)});
     checks::watch({start, start + launch.shared_bytes}, {start, start + MOST_SHARED}, fixed, others);
   }
-  blocks::Fault fault = blocks::run(launch, setting("schedule"), [&] {
-    memset(dynamic, memory::POISON, launch.shared_bytes);
-    memset(reinterpret_cast<void*>(fixed.start), memory::POISON, fixed.end - fixed.start);
-  });
+  Shared shared{dynamic, launch.shared_bytes, fixed};
+  blocks::Fault fault = blocks::Grid<Shared>(launch, setting("schedule"), setting("resident"), shared).run();
   if (fault.code) poison(fault.code, fault.text);
   memory::check_zones(function.name);
 }
@@ -44,7 +69,7 @@ API int cuModuleLoadData(void** out, const void* image) {
   modules::look_into(*module);
   EmulatorHooks& hooks = driver().hooks;
   auto aligned = (uint64_t(driver().dynamic_shared.data()) + 15) / 16 * 16;
-  hooks = {blocks::warp_hook, blocks::block_hook, blocks::trap_hook, checks::access_hook, reinterpret_cast<char*>(aligned)};
+  hooks = {blocks::warp_hook, blocks::block_hook, blocks::trap_hook, checks::access_hook, blocks::turn_hook, reinterpret_cast<char*>(aligned)};
   *module->contract->hooks = &hooks;
   *out = reinterpret_cast<void*>(keep(driver().modules, module));
   return SUCCESS;

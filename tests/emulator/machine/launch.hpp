@@ -81,23 +81,19 @@ inline std::string stuck() {
   return place() + ": " + text;
 }
 
-inline void run_block() {
-  running.started = running.returned = running.at_barrier = 0;
-  ++running.epoch;
-  running.runnable.clear();
-  running.head = 0;
-  for (auto& here : running.meetings) here.clear();
-  emulator_switch(&running.outside, idle_fiber()->saved);
-  if (!running.fault.code && running.returned != running.n) running.fault = {719, stuck()};
+// Runs the block until it ends, or until another should run.
+inline void enter() {
+  running.left = AT_END;
+  if (running.started == 0) emulator_switch(&running.outside, idle_fiber()->saved);
+  else go_on(&running.outside);
+  if (!running.fault.code && running.left == AT_END && running.returned != running.n) running.fault = {719, stuck()};
 }
 
 inline void start(const Launch& launch, int64_t schedule) {
   running.launch = &launch;
   running.n = launch.block.x * launch.block.y * launch.block.z;
-  running.threads.assign(running.n, Thread{});
-  running.meetings.resize((running.n + 31) / 32);
-  running.warp_epochs.assign(running.meetings.size(), 0);
   running.fault = {};
+  running.chance = schedule > 1 ? uint64_t(schedule) * 0x9e3779b97f4a7c15u : 0;
   Order order(running.n, schedule);
   running.step = order.step;
   running.offset = order.offset;
@@ -105,26 +101,86 @@ inline void start(const Launch& launch, int64_t schedule) {
   *launch.module->grid_size = launch.grid;
 }
 
-// Runs all blocks.  `before_block` makes shared memory what it is before a block starts: anything.
-// `schedule`: 0 runs blocks and threads in order, 1 backwards, more: other orders.
-template <class F>
-inline Fault run(const Launch& launch, int64_t schedule, F before_block) {
-  start(launch, schedule);
-  const EmulatorDim& grid = launch.grid;
-  uint64_t n = uint64_t(grid.x) * grid.y * grid.z;
-  Order order(n, schedule);
-  Guard guard;
-  for (uint64_t i = 0; i < n && !running.fault.code; ++i) {
-    uint64_t b = uint64_t((unsigned __int128)i * order.step % n + order.offset) % n;
-    *launch.module->block_index = {unsigned(b % grid.x), unsigned(b / grid.x % grid.y), unsigned(b / grid.x / grid.y)};
-    before_block();
-    run_block();
-  }
-  if (running.fault.code) {  // fibers were left in the middle
-    running.idle = running.all;
-    for (Fiber* fiber : running.all) prepare(*fiber);
-  }
-  return running.fault;
+inline void start_block() {
+  static_cast<Progress&>(running) = {};
+  running.threads.assign(running.n, Thread{});
+  running.meetings.resize((running.n + 31) / 32);
+  running.warp_epochs.assign(running.meetings.size(), 0);
+  running.epoch = ++running.epochs;
 }
+
+constexpr int MOST_TURNS = 10000;  // that end with a wait, one after another, before nothing is expected any more
+
+// The blocks of a launch: `resident` of them are on the card at once, and the next one starts when one of these ends.
+// `Shared` keeps the shared memory of blocks that do not run.
+// `schedule`: 0 runs blocks and threads in order, 1 backwards, more: other orders, where blocks take turns at barriers and fences.
+template <class Shared>
+class Grid {
+ public:
+  Grid(const Launch& launch, int64_t schedule, int64_t resident, Shared& shared)
+      : launch_(launch), resident_(size_t(resident)), shared_(shared),
+        n_(uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z), order_(n_, schedule) {
+    start(launch, schedule);
+  }
+
+  Fault run() {
+    Guard guard;
+    while (!running.fault.code && (next_ < n_ || !away_.empty())) {
+      if (starts()) {
+        index_ = uint64_t((unsigned __int128)next_++ * order_.step % n_ + order_.offset) % n_;
+        start_block();
+        shared_.poison();
+      } else {
+        come_back();
+      }
+      const EmulatorDim& grid = launch_.grid;
+      *launch_.module->block_index = {unsigned(index_ % grid.x), unsigned(index_ / grid.x % grid.y), unsigned(index_ / grid.x / grid.y)};
+      enter();
+      waits_ = running.left == WAITING ? waits_ + 1 : 0;
+      if (running.left != AT_END && !running.fault.code) go_away();
+      if (waits_ > MOST_TURNS) running.fault = {719, endless()};
+    }
+    if (running.fault.code) {  // fibers were left in the middle
+      running.idle = running.all;
+      for (Fiber* fiber : running.all) prepare(*fiber);
+    }
+    return running.fault;
+  }
+
+ private:
+  struct Away {
+    Progress progress;
+    uint64_t index;
+    typename Shared::Kept kept;
+  };
+
+  bool starts() const { return next_ < n_ && away_.size() < resident_ && (away_.empty() || waits_ > 0 || by_chance()); }
+
+  void go_away() {
+    away_.push_back({std::move(static_cast<Progress&>(running)), index_, shared_.keep()});
+  }
+
+  void come_back() {
+    size_t which = by_chance() ? away_.size() / 2 : 0;
+    static_cast<Progress&>(running) = std::move(away_[which].progress);
+    index_ = away_[which].index;
+    shared_.restore(away_[which].kept);
+    away_.erase(away_.begin() + long(which));
+  }
+
+  std::string endless() const {
+    return std::string(launch_.name) + ": " + std::to_string(away_.size()) + " blocks wait for others without end; " +
+           std::to_string(n_ - next_) + " of " + std::to_string(n_) + " have not started, and start when one of these ends";
+  }
+
+  const Launch& launch_;
+  size_t resident_;
+  Shared& shared_;
+  uint64_t n_;
+  Order order_;
+  uint64_t next_ = 0, index_ = 0;
+  int waits_ = 0;
+  std::vector<Away> away_;
+};
 
 }  // namespace blocks

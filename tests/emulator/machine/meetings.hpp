@@ -17,12 +17,13 @@ inline int block_hook(int operation, int predicate) {
   for (Thread& thread : running.threads) count += unsigned(thread.value);
   uint64_t result = operation == BLOCK_COUNT ? count : operation == BLOCK_AND ? count == running.n : count > 0;
   running.at_barrier = 0;
-  ++running.epoch;
+  running.epoch = ++running.epochs;
   for (unsigned i = 0; i < running.n; ++i) {
     unsigned other = unsigned((i * running.step + running.offset) % running.n);
     running.threads[other].result = result;
     if (other != me) wake(other);
   }
+  if (by_chance()) leave_block(IN_TURN);
   return int(result);
 }
 
