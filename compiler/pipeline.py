@@ -29,6 +29,7 @@ from .passes.fold_scale_axis import fold_scale_axis
 from .passes.fuse_attention import fuse_attention
 from .passes.fuse_ops import fuse_ops
 from .passes.infer_type import infer_type
+from .passes.inline_functions import inline_functions
 from .passes.lambda_lift import lambda_lift
 from .passes.narrow_tuples import narrow_tuples
 from .passes.pack_weights import pack_weights
@@ -92,6 +93,8 @@ def passes(config: Config, context: PassContext, preferred: Preferred | None = N
         (True, "to_a_normal_form", to_a_normal_form),
         (True, "monomorphize", monomorphize),
         (True, "infer_type", infer_type),
+        # after types are inferred: a mistake is reported once, at the call
+        (optimise, "inline_functions", inline_functions),
         (True, "expand_composites", expand_composites),
         (basic, "fold_constant", fold_constant),
         (optimise, "dynamic_to_static", dynamic_to_static),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ...ops.core.op import Op
 from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.dim import Dim, name_of, sym
-from ..ir.anf import Names
+from ..ir.anf import Names, is_atom
 from ..ir.call_graph import mentioned, recursion_groups
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, replace
 from ..ir.match_expr import RefCreate, RefRead, RefWrite
@@ -22,7 +22,7 @@ def inline(mod: IRModule) -> IRModule:
     except ``main``.
     """
     wanted = {name for name, f in mod.functions.items() if f.attrs.get("Inline")}
-    return inlined_calls(mod, {name for name in wanted if _can_be_inlined(mod, name)}, whole=is_for_compiler)
+    return inlined_calls(mod, {name for name in wanted if can_be_inlined(mod, name)}, whole=is_for_compiler)
 
 
 def defuse_ops(mod: IRModule) -> IRModule:
@@ -30,7 +30,8 @@ def defuse_ops(mod: IRModule) -> IRModule:
     return inlined_calls(mod, {name for name, f in mod.functions.items() if f.is_primitive})
 
 
-def _can_be_inlined(mod: IRModule, name: str) -> bool:
+def can_be_inlined(mod: IRModule, name: str) -> bool:
+    """Whether calls of the function can be its body: it is not recursive, has no type parameters, and can be copied."""
     recursive = name in mentioned(mod[name].body) or any(len(g) > 1 and name in g for g in recursion_groups(mod))
     return not recursive and not mod[name].type_params and _can_be_copied(mod[name])
 
@@ -45,9 +46,19 @@ def is_for_compiler(function: Function) -> bool:
 
 
 def inlined_calls(mod: IRModule, names: set[str], whole: Callable[[Function], bool] = lambda f: False) -> IRModule:
+    """``with_calls_inlined``, without the functions of these names that no other mentions any more, except ``main``."""
+    functions = with_calls_inlined(mod, names, whole).functions
+    used = {other for name, f in functions.items() for other in mentioned(f.body) if other != name}
+    kept = {name: f for name, f in functions.items() if name not in names or name == "main" or name in used}
+    return replace(mod, functions=kept)
+
+
+def with_calls_inlined(
+    mod: IRModule, names: set[str], whole: Callable[[Function], bool] = lambda f: False, checked: bool = False
+) -> IRModule:
     """Calls of the functions of these names as their bodies, or of those that are ``whole`` as calls of the functions themselves.
 
-    A function that no other mentions any more is removed, except ``main``.
+    ``checked``: as for ``beta_reduced``.
     """
     functions = dict(mod.functions)
     sizes = Names({name for f in mod.functions.values() for name in _named_sizes(f)})
@@ -56,14 +67,12 @@ def inlined_calls(mod: IRModule, names: set[str], whole: Callable[[Function], bo
         if not isinstance(node, Call) or not isinstance(node.op, GlobalVar) or node.op.name not in names:
             return node
         function = functions[node.op.name]
-        return replace(node, op=_copy(function, sizes)) if whole(function) else beta_reduced(function, node, sizes)
+        return replace(node, op=_copy(function, sizes)) if whole(function) else beta_reduced(function, node, sizes, checked)
 
     for group in recursion_groups(mod):  # callees before their callers
         for caller in group:
             functions[caller] = rewritten_function(functions[caller], visit)
-    used = {other for name, f in functions.items() for other in mentioned(f.body) if other != name}
-    kept = {name: f for name, f in functions.items() if name not in names or name == "main" or name in used}
-    return replace(mod, functions=kept)
+    return replace(mod, functions=functions)
 
 
 def rewritten_function(function: Function, visit: Callable[[Expr], Expr]) -> Function:
@@ -73,24 +82,32 @@ def rewritten_function(function: Function, visit: Callable[[Expr], Expr]) -> Fun
     return out
 
 
-def beta_reduced(function: Function, call: Call, sizes: Names | None = None) -> Expr:
-    """The body of the function, with lets that bind its parameters to the arguments of the call; ``sizes``: as for ``_copy``."""
-    copied = _copy(function, sizes)
+def beta_reduced(function: Function, call: Call, sizes: Names | None = None, checked: bool = False) -> Expr:
+    """The body of the function, with lets that bind its parameters to the arguments of the call; ``sizes``: as for ``_copy``.
+
+    ``checked``: Whether the arguments are known to have the types of the parameters.  A variable then has the type of its
+    argument, which may be more precise, unless the body names a size of the parameter's type.
+    """
+    named = set(_named_sizes(function.body))
+    is_open = {id(p) for p in function.params if checked and not named.intersection(_sizes_in(p.annotation))}
+    copied = _copy(function, sizes, is_open)
     out = copied.body
     for param, arg in zip(reversed(copied.params), reversed(call.args), strict=True):
         out = Let(param, arg, out, span=call.span, ty=call.ty)
     return out
 
 
-def _copy(function: Function, sizes: Names | None = None) -> Function:
+def _copy(function: Function, sizes: Names | None = None, is_open: Collection[int] = ()) -> Function:
     """The function with new variables, so that no variable is bound twice in the program that it is put into.
 
     ``sizes``: the names of sizes in that program.  The named sizes of a global function are its own: each copy has new names.
+    ``is_open``: the variables, by ``id``, that lose their annotations.
     """
     named = {} if sizes is None else {name: sym(sizes(name)) for name in _named_sizes(function)}
     nodes = post_order(function)
     old = [var for node in nodes for var in bound_vars(node)]
-    renamed = {id(var): Var(var.name, _with_sizes(var.annotation, named), span=var.span, ty=var.ty) for var in old}
+    types = {id(var): None if id(var) in is_open else _with_sizes(var.annotation, named) for var in old}
+    renamed = {id(var): Var(var.name, types[id(var)], span=var.span, ty=var.ty) for var in old}
     new: dict[int, Expr] = {}
     for node in nodes:
         copied = with_children(node, tuple(new[id(child)] for child in children(node)))
@@ -101,26 +118,35 @@ def _copy(function: Function, sizes: Names | None = None) -> Function:
         elif isinstance(copied, Function):
             params = tuple(renamed[id(param)] for param in copied.params)
             copied = replace(copied, params=params, ret_type=_with_sizes(copied.ret_type, named))
+        elif copied is node and not is_atom(node):
+            copied = replace(node)  # a value shared by two copies would be evaluated once, where both are needed
         new[id(node)] = copied
     out = new[id(function)]
     assert isinstance(out, Function)
     return out
 
 
-def _named_sizes(function: Function) -> list[str]:
-    """The names of sizes in the annotations of the function, in order."""
+def _named_sizes(expr: Expr) -> list[str]:
+    """The names of sizes in the annotations within the expression, in order."""
     found = dict[str, None]()
+    for node in post_order(expr):
+        for ty in (*(var.annotation for var in bound_vars(node)), node.ret_type if isinstance(node, Function) else None):
+            found.update(dict.fromkeys(_sizes_in(ty)))
+    return list(found)
+
+
+def _sizes_in(ty: Type | None) -> list[str]:
+    """The names of sizes in a type, in order."""
+    found: list[str] = []
 
     def see(d: Dim) -> Dim:
         if (name := name_of(d)) is not None:
-            found[name] = None
+            found.append(name)
         return d
 
-    for node in post_order(function):
-        for ty in (*(var.annotation for var in bound_vars(node)), node.ret_type if isinstance(node, Function) else None):
-            if ty is not None:
-                map_dims(ty, see)
-    return list(found)
+    if ty is not None:
+        map_dims(ty, see)
+    return found
 
 
 def _with_sizes(ty: Type | None, named: dict[str, Dim]) -> Type | None:

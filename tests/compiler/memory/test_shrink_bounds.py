@@ -42,7 +42,7 @@ def trims(function: Function) -> list[Call]:
     return found
 
 
-COUNT = "def @count(%i: Tensor[(?, 1), int32]) -> int32 { sum(%i) }"
+COUNT = "def @count(%i: Tensor[(?, 1), int32], Inline=0) -> int32 { sum(%i) }"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from relayvm.compiler.passes.fold_scale_axis import fold_scale_axis
 from relayvm.compiler.passes.forward_fold_scale_axis import forward_fold_scale_axis
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
+from relayvm.compiler.passes.inline_functions import inline_functions
 from relayvm.compiler.passes.lambda_lift import lambda_lift
 from relayvm.compiler.passes.narrow_tuples import narrow_tuples
 from relayvm.compiler.passes.simplify import simplify, simplify_movement
@@ -37,6 +38,7 @@ HERE = Path(__file__).parent
 PREPARE = {
     to_a_normal_form: (),
     infer_type: (to_a_normal_form,),
+    inline_functions: (to_a_normal_form, infer_type),
     expand_composites: (to_a_normal_form, infer_type),
     fold_constant: (to_a_normal_form, infer_type, expand_composites),
     dynamic_to_static: (to_a_normal_form, infer_type),
