@@ -28,7 +28,7 @@ from ...shape_funcs.symbolic.dim import Dim, product
 from ..ir.anf import inner_chains, rebuild, rebuild_lets, uses
 from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
 from ..ir.pass_declaration import declare_pass
-from .weighted_products import DTYPES
+from .constant_weights.weighted_products import DTYPES
 
 #: The operators that are replaced.
 _REPLACED = ("nn.batch_matmul", "nn.softmax", "transpose", "multiply", "reshape")

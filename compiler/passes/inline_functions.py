@@ -23,7 +23,7 @@ from ..ir.call_graph import recursion_groups
 from ..ir.expr import Call, Function, GlobalVar, IRModule, Let
 from ..ir.pass_declaration import declare_pass
 from ..ir.visitor import post_order
-from ..transform.inlining import can_be_inlined, with_calls_inlined
+from .beta_reduction import can_be_inlined, with_calls_inlined
 from .infer_type import infer_type
 from .to_a_normal_form import to_a_normal_form
 

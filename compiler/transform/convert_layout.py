@@ -17,7 +17,8 @@ from ...shape_funcs.defs.conv import data_layouts, kernel_layouts
 from ...shape_funcs.defs.conv_transpose import transposed_layouts
 from ...vm.api.argument_errors import a_mapping, a_sequence, wrong
 from ..ir.expr import Call, Expr, IRModule, replace
-from .inlining import graph_of, rewritten_function
+from ..passes.beta_reduction import rewritten_function
+from .inlining import graph_of
 from .registered.layout_config import skipped_layers
 
 Layouts = Mapping[str, tuple[str, ...]]

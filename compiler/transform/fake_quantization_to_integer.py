@@ -25,7 +25,8 @@ from ..analysis.fake_quantization import DEQUANTIZE, QUANTIZE, fake_quantized_re
 from ..builder.operator_functions import operator_function
 from ..ir.expr import Call, Constant, Expr, IRModule, Tuple, TupleGetItem, replace
 from ..ir.visitor import post_order
-from .inlining import graph_of, rewritten_function
+from ..passes.beta_reduction import rewritten_function
+from .inlining import graph_of
 
 #: Operators whose result has only elements of the data, or the zero of the dtype's order.
 _MOVES = frozenset({

@@ -20,7 +20,7 @@ from ...vm.diagnostics.source import ArgumentError
 from ..ir.call_graph import mentioned
 from ..ir.expr import Call, Expr, Function, IRModule, Var, replace
 from ..ir.visitor import children, post_order
-from .inlining import rewritten_function
+from ..passes.beta_reduction import rewritten_function
 
 
 def search_fc_transpose(expr: Expr) -> list[str]:

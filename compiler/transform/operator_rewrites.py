@@ -14,7 +14,7 @@ from ...ops.core.op import Op, get
 from ...ops.core.tensor_types import TensorType, is_float
 from ..ir.expr import Call, Constant, Expr, Function, IRModule, replace
 from ..ir.visitor import children, post_order, uses, with_children
-from .inlining import rewritten_function
+from ..passes.beta_reduction import rewritten_function
 
 #: ``call -> replacement``, or None: the call stays.  The replacement has the type of the call.
 Rule = Callable[[Call, Op], "Expr | None"]

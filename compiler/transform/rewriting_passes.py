@@ -15,6 +15,7 @@ from ..builder.build import a_dtype
 from ..builder.module_methods import set_function, take_contents
 from ..ir.expr import Expr, Function, IRModule, Var, replace
 from ..ir.visitor import free_vars, post_order
+from ..passes.beta_reduction import rewritten_function
 from ..text.parser import parse
 from ..text.printer import astext
 from . import inlining, operator_rewrites, parallel_calls
@@ -24,7 +25,6 @@ from .fake_quantization_to_integer import fake_quantization_to_integer
 from .fc_transpose import checked_weights, simplify_fc_transpose
 from .functional.continuation_passing import to_cps_function, to_cps_module, without_continuation
 from .functional.defunctionalization import defunctionalized
-from .inlining import rewritten_function
 from .mixed_precision import recast, to_mixed_precision
 from .module_pass import ModulePass, Pass, Sequential, plain_pass
 from .pass_context import PassContext, PassInfo

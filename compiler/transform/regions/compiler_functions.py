@@ -9,7 +9,8 @@ from ....vm.diagnostics.python_source import here
 from ....vm.diagnostics.source import ArgumentError
 from ...ir.expr import Call, Expr, Function, GlobalVar, IRModule, replace
 from ...ir.visitor import free_vars
-from ..inlining import beta_reduced, inlined_calls, rewritten_function
+from ...passes.beta_reduction import beta_reduced, rewritten_function
+from ..inlining import inlined_calls
 
 
 def checked_names(global_vars: Any) -> frozenset[str]:

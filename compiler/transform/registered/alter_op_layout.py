@@ -15,8 +15,9 @@ from typing import Any
 
 from ....ops.core.op import Op
 from ...ir.expr import Call, Expr, IRModule, replace
+from ...passes.beta_reduction import rewritten_function
 from ..convert_layout import behind_transform, transform
-from ..inlining import graph_of, rewritten_function
+from ..inlining import graph_of
 from .legalize import result_of
 from .op_attributes import ALTER_OP_LAYOUT, Attributes, attribute
 

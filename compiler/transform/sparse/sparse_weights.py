@@ -24,7 +24,8 @@ from ....vm.api.argument_errors import a_count, a_sequence, a_text, wrong
 from ...ir.call_graph import mentioned
 from ...ir.expr import Call, Constant, Expr, Function, IRModule, Var, replace
 from ...ir.visitor import post_order
-from ..inlining import graph_of, rewritten_function
+from ...passes.beta_reduction import rewritten_function
+from ..inlining import graph_of
 from .block_matrix import BlockMatrix, fits_blocks
 
 #: Sizes of the blocks' values (3), of their columns, of the begins of rows.

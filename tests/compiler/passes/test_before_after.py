@@ -12,13 +12,13 @@ from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.structural_equal import structural_equal
 from relayvm.compiler.ir.well_formed import check
 from relayvm.compiler.lowering.start_copies import start_copies
+from relayvm.compiler.passes.constant_weights.fold_scale_axis import fold_scale_axis
+from relayvm.compiler.passes.constant_weights.forward_fold_scale_axis import forward_fold_scale_axis
 from relayvm.compiler.passes.dynamic_to_static import dynamic_to_static
 from relayvm.compiler.passes.eliminate_common_subexpr import eliminate_common_subexpr
 from relayvm.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from relayvm.compiler.passes.expand_composites import expand_composites
 from relayvm.compiler.passes.fold_constant import fold_constant
-from relayvm.compiler.passes.fold_scale_axis import fold_scale_axis
-from relayvm.compiler.passes.forward_fold_scale_axis import forward_fold_scale_axis
 from relayvm.compiler.passes.fuse_ops import fuse_ops
 from relayvm.compiler.passes.infer_type import infer_type
 from relayvm.compiler.passes.inline_functions import inline_functions

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call, Constant, IRModule
+from relayvm.compiler.passes.constant_weights.fold_scale_axis import fold_scale_axis
 from relayvm.compiler.passes.fold_constant import fold_constant
-from relayvm.compiler.passes.fold_scale_axis import fold_scale_axis
 
 from ...devices import DEVICES
 from ...programs import HEADER

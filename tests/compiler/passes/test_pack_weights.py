@@ -10,8 +10,8 @@ import pytest
 import relayvm as relay
 from relayvm.compiler.ir.anf import values
 from relayvm.compiler.ir.expr import Call, IRModule
+from relayvm.compiler.passes.constant_weights.pack_weights import pack_weights
 from relayvm.compiler.passes.infer_type import infer_type
-from relayvm.compiler.passes.pack_weights import pack_weights
 from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
 
 from ...devices import DEVICES

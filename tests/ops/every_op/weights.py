@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from relayvm.compiler.passes.pack_weights import filters_of
+from relayvm.compiler.passes.constant_weights.pack_weights import filters_of
 from relayvm.ops.defs.weight_forms.winograd_matrices import Matrix, winograd
 from relayvm.ops.native.jit.product_tile import panel_width
 

@@ -8,7 +8,7 @@ from hypothesis import given as examples
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from relayvm.compiler.passes.pack_weights import filters_of
+from relayvm.compiler.passes.constant_weights.pack_weights import filters_of
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.op import REGISTRY
 from relayvm.ops.core.tensor_types import Tensor

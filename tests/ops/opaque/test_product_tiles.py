@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relayvm.compiler.passes.pack_weights import in_panels
+from relayvm.compiler.passes.constant_weights.pack_weights import in_panels
 
 from .opaque_kernels import run
 

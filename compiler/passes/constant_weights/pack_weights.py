@@ -19,21 +19,21 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from ...ops.core.op import Op, get
-from ...ops.core.tensor_types import Tensor, TensorType
-from ...ops.defs.conv import Conv2dAttrs
-from ...ops.defs.nn import DenseAttrs, MatmulAttrs
-from ...ops.defs.weight_forms.dense_panels import DensePanelsAttrs
-from ...ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
-from ...ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
-from ...ops.kernels.conv.by_winograd import PRODUCTS
-from ...ops.native.jit.convolution.winograd_vectors import transform_filters
-from ...ops.native.jit.product_tile import PANEL_BYTES, panel_width
-from ...ops.strategy.choice import choose
-from ...ops.strategy.implementation import OpCall
-from ..ir.anf import inner_chains, rebuild, rebuild_lets
-from ..ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
-from ..ir.pass_declaration import declare_pass
+from ....ops.core.op import Op, get
+from ....ops.core.tensor_types import Tensor, TensorType
+from ....ops.defs.conv import Conv2dAttrs
+from ....ops.defs.nn import DenseAttrs, MatmulAttrs
+from ....ops.defs.weight_forms.dense_panels import DensePanelsAttrs
+from ....ops.defs.weight_forms.winograd_filters import NAME as WITH_FILTERS
+from ....ops.defs.weight_forms.winograd_filters import ConvolutionWithFiltersAttrs
+from ....ops.kernels.conv.by_winograd import PRODUCTS
+from ....ops.native.jit.convolution.winograd_vectors import transform_filters
+from ....ops.native.jit.product_tile import PANEL_BYTES, panel_width
+from ....ops.strategy.choice import choose
+from ....ops.strategy.implementation import OpCall
+from ...ir.anf import inner_chains, rebuild, rebuild_lets
+from ...ir.expr import Call, Constant, Expr, IRModule, Var, let_chain, replace
+from ...ir.pass_declaration import declare_pass
 from .weighted_products import constant_like, weight_of
 
 #: Smaller weights stay as they are: they fit the first cache in any order.

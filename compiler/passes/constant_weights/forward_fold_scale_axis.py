@@ -22,16 +22,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...ops.core.op import Op
-from ...ops.defs.broadcast import DIVIDE, MULTIPLY
-from ...ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
-from ...ops.defs.elementwise import NEGATIVE
-from ...ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
-from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import const
-from ..ir.anf import rebuild, rebuild_lets, uses
-from ..ir.expr import Call, Expr, IRModule, Var, let_chain, replace, tensor_type
-from ..ir.pass_declaration import declare_pass
+from ....ops.core.op import Op
+from ....ops.defs.broadcast import DIVIDE, MULTIPLY
+from ....ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
+from ....ops.defs.elementwise import NEGATIVE
+from ....ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
+from ....shape_funcs.frozen_dataclass import frozen
+from ....shape_funcs.symbolic.dim import const
+from ...ir.anf import rebuild, rebuild_lets, uses
+from ...ir.expr import Call, Expr, IRModule, Var, let_chain, replace, tensor_type
+from ...ir.pass_declaration import declare_pass
 from .weighted_products import constant_like, per_channel, weight_of
 
 #: Operators ``f`` with ``f(s * x) = s * f(x)`` for every positive s.

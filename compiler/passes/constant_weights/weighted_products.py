@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...ops.core.tensor_types import TensorType
-from ...ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
-from ...ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
-from ...shape_funcs.frozen_dataclass import frozen
-from ...shape_funcs.symbolic.dim import const
-from ..ir.expr import Call, Constant, Expr
+from ....ops.core.tensor_types import TensorType
+from ....ops.defs.conv import Conv1dAttrs, Conv2dAttrs, Conv3dAttrs
+from ....ops.defs.nn import BatchMatmulAttrs, DenseAttrs, MatmulAttrs
+from ....shape_funcs.frozen_dataclass import frozen
+from ....shape_funcs.symbolic.dim import const
+from ...ir.expr import Call, Constant, Expr
 
 #: The dtypes of weights that are scaled.
 DTYPES = ("float32", "float64")
