@@ -252,6 +252,19 @@ class Block:
                 name = source if source == "RZ" else f"R{int(source[1:]) + word}"
                 view[(offsets + 4 * word) // width] = self.word(name)[threads]
 
+    def add(self, step: Step, mask: Words) -> None:
+        """Execute an atomic addition of 64-bit integers, thread after thread."""
+        if not {"ADD", "64"} <= set(step.modifiers):
+            raise Unknown(f"{step.opcode} {', '.join(step.operands)}")
+        result, amount = [o for o in step.operands if "[" not in o and not o.startswith("P")]
+        old, by = np.zeros(self.threads, np.uint64), self.pair(amount)
+        for threads, offsets in self.access(step, mask):
+            view = self.memory[self.tensor_of(step, threads[0])].view(np.uint64)
+            for thread, offset in zip(threads, offsets, strict=True):
+                old[thread] = view[offset // 8]
+                view[offset // 8] += by[thread]
+        self.put_pair(result, old, mask)
+
     def spill(self, step: Step, mask: Words) -> None:
         """Execute an access to local memory, whose words are kept by their address."""
         place = int(self.address(next(o for o in step.operands if "[" in o))[0])
@@ -272,6 +285,8 @@ class Block:
             self.load(step, mask)
         elif step.name in ("STG", "STS"):
             self.store(step, mask)
+        elif step.name == "ATOMG":
+            self.add(step, mask)
         elif step.name == "LDC":
             text = step.operands[1]
             if step.nbytes == 8:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.ops.codegen.cuda import cuda_source
+from relayvm.ops.codegen.cuda import cuda_source, look_back
 from relayvm.ops.codegen.cuda.cuda_program import Data, Launch, Scratch, Size, Word
 from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
 from relayvm.ops.core.group import Group
@@ -145,6 +146,16 @@ def _in_order(group: Group, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return found
 
 
+def _post(text: str, launch: Launch, part: int, memory: list[np.ndarray], first_scratch: int) -> None:
+    """Let a block that looks back find its number, and the sums before its part: the blocks before it did not run."""
+    declared = re.search(rf"\b{launch.entry}\(([^)]*)\)", text)
+    assert declared is not None, launch.entry
+    for parameter, argument in zip(declared[1].split(", "), launch.args, strict=True):
+        if parameter == look_back.POSTED and isinstance(argument, Scratch):
+            posted = memory[first_scratch + argument.index].view(np.uint64)
+            posted[:1], posted[1:] = part, look_back.SUM_UP_TO << look_back.STATE_SHIFT
+
+
 def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool) -> tuple[list[Ran], list[np.ndarray]]:
     source, values = cuda_source(group), group.values()
     arrays = _in_order(group, arrays)
@@ -177,6 +188,13 @@ def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool) -> tuple[lis
                 return argument.value
         return 0
 
+    def run(launch: Launch, place: tuple[int, int], grid: list[int], words: list[int]) -> Block:
+        if not whole:
+            _post(source.text, launch, place[0], memory, first_scratch)
+        block = Block(steps[launch.entry], launch.block[0], place, (grid[0], grid[1]), words, memory)
+        block.run()
+        return block
+
     ran = []
     steps, codes = assembled(source.text)
     for launch in source.steps:
@@ -185,11 +203,9 @@ def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool) -> tuple[lis
         if min(grid) == 0:
             continue
         count, words = math.prod(grid), [word(a) for a in launch.args]
-        blocks = []
         middle = sorted({(grid[0] * k // SAMPLES, grid[1] // 2) for k in range(SAMPLES)})
-        for place in [(n % grid[0], n // grid[0]) for n in range(count)] if whole else middle:
-            blocks.append(Block(steps[launch.entry], launch.block[0], place, (grid[0], grid[1]), words, memory))
-            blocks[-1].run()
+        places = [(n % grid[0], n // grid[0]) for n in range(count)] if whole else middle
+        blocks = [run(launch, place, grid, words) for place in places]
         ran.append(Ran(codes[launch.entry], count, bounds(codes[launch.entry], blocks, count)))
     kinds = [relay.ops.core.tensor_types.numpy_dtype(values[r].dtype) for r in group.results]
     return ran, [r.view(k).reshape(s) for r, k, s in zip(results, kinds, shapes, strict=True)]

@@ -51,7 +51,20 @@ def _split(step: Any) -> tuple[str, list[str], list[str], list[str]]:
 
 
 @_named(
-    "NOP", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "ENDCOLLECTIVE", "BRA", "YIELD", "BMOV", "MEMBAR", "ERRBAR", "CCTL", "DEPBAR"
+    "NOP",
+    "BSSY",
+    "BSYNC",
+    "BREAK",
+    "WARPSYNC",
+    "ENDCOLLECTIVE",
+    "BRA",
+    "YIELD",
+    "BMOV",
+    "MEMBAR",
+    "ERRBAR",
+    "CCTL",
+    "DEPBAR",
+    "NANOSLEEP",
 )
 def _nothing(b: Any, step: Any, mask: Words) -> None:
     pass

@@ -105,13 +105,16 @@ template <class T, int N = 16 / sizeof(T)> DEVICE Pack<T, N> load_pack(const T* 
   }
   return pack;
 }
+// A compiler that sees the parts of 16 bytes may store each of them; it keeps this store whole.
+template <class T> DEVICE void store_access(T* to, const T& access) { *to = access; }
+DEVICE void store_access(uint4* to, const uint4& access) { __stwb(to, access); }
 template <class T, int N> DEVICE void store_pack(T* to, const Pack<T, N>& pack) {
   typedef typename Access<sizeof(Pack<T, N>)>::type access;
 #pragma unroll
   for (int i = 0; i < int(sizeof(pack) / sizeof(access)); ++i) {
     access part;
     memcpy(&part, reinterpret_cast<const char*>(&pack) + i * sizeof(access), sizeof(access));
-    reinterpret_cast<access*>(to)[i] = part;
+    store_access(reinterpret_cast<access*>(to) + i, part);
   }
 }
 DEVICE bool aligned16(const void* address) { return (reinterpret_cast<uint64>(address) & 15) == 0; }

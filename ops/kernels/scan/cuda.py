@@ -1,8 +1,8 @@
-"""cumsum and cumprod on CUDA: reduce each part of an axis, scan the sums of the parts, then scan the elements of each part.
+"""cumsum and cumprod on CUDA.
 
-If the axis is the last one, a block processes a part of a row; else a thread processes a part of a column, and neighbouring
-threads neighbouring columns.  A row or column of one part is read once.  The order of additions is fixed, but differs from
-the CPU's: float results differ by rounding.
+If the axis is the last one, a block scans a part of a row in one pass over memory (see ``look_back``).  Else a thread processes a
+part of a column, and neighbouring threads neighbouring columns: reduce each part, scan the sums of the parts, then scan the
+elements of each part.  The order of additions is fixed, but differs from the CPU's: float results differ by rounding.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, lt, max_, mi
 from ...codegen.cuda.assembly import Assembly, Parameter, around, blocks, element, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall, Operand
+from ...codegen.cuda.look_back import add_look_back
+from ...codegen.cuda.vector_access import ACCESS
 from ...core.tensor_types import ITEMSIZE, computed_in, is_float
 
-THREADS, ITEMS = 256, 8
-#: Threads that scan the sums of a row's parts.
-ADDING_THREADS = 1024
-#: Elements of a row per block.
-PART = THREADS * ITEMS
+#: Packs of neighbouring elements per thread: with the warps of a block, as many sums as a warp has lanes.
+THREADS, PACKS = 256, 4
 #: Columns are split until there are COLUMN_THREADS threads, but into at most COLUMN_PARTS parts.
 COLUMN_THREADS, COLUMN_PARTS = 2**17, 1024
 
@@ -51,65 +50,51 @@ def _cumulative(call: OpaqueCall, join: str, start: int) -> CudaSource:
     return scan.assembly.source()
 
 
-_SUM_ROWS = """
-  int64 parts = (length + {part} - 1) / {part};
-  for (int64 work = blockIdx.x; work < outer * parts; work += gridDim.x) {{
-    int64 row = work / parts * length, start = work % parts * {part};
-    Sum sum = START;
-    for (int k = 0; k < {part}; k += {threads}) {{
-      int64 at = start + k + threadIdx.x;
-      if (at < length) sum = Join()(sum, summand(data, row + at));
-    }}
-    sum = block_reduce(sum, Join());
-    if (threadIdx.x == 0) sums[work] = sum;
-  }}
-"""
-
-_ADD_UP_ROWS = """
-  int64 parts = (length + {part} - 1) / {part};
-  for (int64 row = blockIdx.x; row < outer; row += gridDim.x) {{
-    Sum before = START;
-    for (int64 start = 0; start < parts; start += blockDim.x) {{
-      __shared__ Sum up_to[{adding}];
-      int64 at = start + threadIdx.x;
-      Sum all;
-      up_to[threadIdx.x] = block_scan(at < parts ? sums[row * parts + at] : START, Join(), all);
-      __syncthreads();
-      if (at < parts) sums[row * parts + at] = Join()(before, threadIdx.x > 0 ? up_to[threadIdx.x - 1] : START);
-      before = Join()(before, all);
-      __syncthreads();
-    }}
-  }}
-"""
-
-# Threads load neighbouring elements, but each adds ITEMS consecutive ones: the part is transposed through shared memory, which
-# is padded so that the threads of a warp use different banks.
+# A part is {packs} times {threads} packs of {width} neighbouring elements.  Of each of these, warps scan the sums of packs; the
+# sums of all warps are as many as the lanes of a warp, which scans them.
 _SCAN_ROWS = """
-  __shared__ Sum part[{part} + {part} / 32 + {threads}];
-  Sum* ends = part + {part} + {part} / 32;
-  auto place = [](int at) {{ return at + at / 32; }};
+  __shared__ Sum of_warp[{packs} * {threads} / 32];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   int64 parts = (length + {part} - 1) / {part};
   for (int64 work = blockIdx.x; work < outer * parts; work += gridDim.x) {{
-    int64 row = work / parts * length, start = work % parts * {part};
-    for (int at = threadIdx.x; at < {part}; at += {threads}) {{
-      part[place(at)] = start + at < length ? summand(data, row + start + at) : START;
+    int64 number = parts > 1 ? next_part(posted) : work;
+    int64 row = number / parts * length, in_row = number % parts, start = in_row * {part};
+    const bool whole = start + {part} <= length && {aligned};
+    Pack<{dtype}, {width}> packs[{packs}];
+    Sum before[{packs}];
+#pragma unroll
+    for (int k = 0; k < {packs}; ++k) {{
+      int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
+      if (whole) packs[k] = load_pack<{dtype}, {width}>(data + row + at);
+      else each<{width}>([&](int i) {{ packs[k].at[i] = at + i < length ? data_at(data, row + at + i) : {dtype}{{}}; }});
+    }}
+#pragma unroll
+    for (int k = 0; k < {packs}; ++k) {{
+      int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
+      Sum sum = START;
+      each<{width}>([&](int i) {{ if (whole || at + i < length) sum = Join()(sum, summand(packs[k].at[i])); }});
+      sum = warp_scan(sum, Join());
+      if (lane == 31) of_warp[k * {threads} / 32 + warp] = sum;
+      before[k] = shuffle_up(sum, 1);
     }}
     __syncthreads();
-    Sum own = START, all;
-    int mine = threadIdx.x * {items};
-    for (int k = 0; k < {items}; ++k) own = Join()(own, part[place(mine + k)]);
-    ends[threadIdx.x] = block_scan(own, Join(), all);
-    __syncthreads();
-    Sum sum = threadIdx.x > 0 ? ends[threadIdx.x - 1] : START;
-    if (parts > 1) sum = Join()(sums[work], sum);
-    for (int k = 0; k < {items}; ++k) {{
-      Sum next = Join()(sum, part[place(mine + k)]);
-      part[place(mine + k)] = {exclusive} ? sum : next;
-      sum = next;
-    }}
-    __syncthreads();
-    for (int at = threadIdx.x; at < {part}; at += {threads}) {{
-      if (start + at < length) out[row + start + at] = stored(part[place(at)]);
+    Sum ends = warp_scan(of_warp[lane], Join()), own = shuffle_from(ends, 31), sum_before = START;
+    if (parts > 1) sum_before = look_back(Posted<Sum>{{posted, all_parts}}, number, in_row, own, START, Join());
+#pragma unroll
+    for (int k = 0; k < {packs}; ++k) {{
+      const int group = k * {threads} / 32 + warp;
+      Sum sum = shuffle_from(ends, group > 0 ? group - 1 : 0);
+      sum = group > 0 ? Join()(sum_before, sum) : sum_before;
+      if (lane > 0) sum = Join()(sum, before[k]);
+      int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
+      Pack<{out}, {width}> results;
+      each<{width}>([&](int i) {{
+        Sum next = Join()(sum, summand(packs[k].at[i]));
+        results.at[i] = stored({exclusive} ? sum : next);
+        sum = next;
+      }});
+      if (whole) store_pack<{out}, {width}>(out + row + at, results);
+      else each<{width}>([&](int i) {{ if (at + i < length) out[row + at + i] = results.at[i]; }});
     }}
     __syncthreads();
   }}
@@ -122,7 +107,7 @@ _SUM_COLUMNS = """
     int64 column = work % inner, start = work / inner % parts * section, row = work / inner / parts;
     int64 end = start + section < length ? start + section : length;
     Sum sum = START;
-    for (int64 at = start; at < end; ++at) sum = Join()(sum, summand(data, (row * length + at) * inner + column));
+    for (int64 at = start; at < end; ++at) sum = Join()(sum, summand(data_at(data, (row * length + at) * inner + column)));
     sums[work] = sum;
   }}
 """
@@ -150,7 +135,7 @@ _SCAN_COLUMNS = """
     Sum sum = parts > 1 ? sums[work] : START;
     for (int64 at = start; at < end; ++at) {{
       int64 place = (row * length + at) * inner + column;
-      Sum next = Join()(sum, summand(data, place));
+      Sum next = Join()(sum, summand(data_at(data, place)));
       out[place] = stored({exclusive} ? sum : next);
       sum = next;
     }}
@@ -172,24 +157,24 @@ class _Scan:
     def begin(self, join: str, start: int) -> None:
         """Add device code: an element's summand, the combination of sums, and the stored form of a sum."""
         data, out = self.data.dtype, self.out.dtype
-        value = converted("number(data_at(data, at))", computed_in(data), computed_in(out))
+        value = converted("number(element)", computed_in(data), computed_in(out))
         self.assembly.text(
             NUMBER,
             element("data_at", self.data),
             f"typedef {self.sum_type} Sum;\ntypedef {join} Join;\nconst Sum START = {start};\n"
-            f"DEVICE Sum summand(const {data}* data, int64 at) {{ return Sum({value}); }}\n"
+            f"DEVICE Sum summand({data} element) {{ return Sum({value}); }}\n"
+            "template <int N, class F> DEVICE void each(F f) {\n#pragma unroll\n  for (int i = 0; i < N; ++i) f(i);\n}\n"
             f"DEVICE {out} stored(Sum sum) {{ return {converted('sum', self.sum_type, out)}; }}\n",
         )
 
     def rows(self) -> None:
         """Add the kernels for the last axis."""
-        parts = self.outer * ((self.length + (PART - 1)) // PART)
+        parts = self.outer * ((self.length + (self.part - 1)) // self.part)
         used = eq(self.inner, 1)
-        cut = all_(used, lt(PART, self.length))
-        parameters = self.parameters(cut, parts)
-        self.add("sum_rows", _SUM_ROWS, parameters, where(cut, blocks(parts), 0))
-        self.add("add_up_rows", _ADD_UP_ROWS, parameters, where(cut, blocks(self.outer), 0), ADDING_THREADS)
-        self.add("scan_rows", _SCAN_ROWS, parameters, where(used, blocks(parts), 0))
+        cut = all_(used, lt(self.part, self.length))
+        sums = ITEMSIZE[self.sum_type] if ITEMSIZE[self.sum_type] > 4 else 0
+        posted = add_look_back(self.assembly, "clear_parts", parts, cut, sums)
+        self.add("scan_rows", _SCAN_ROWS, (*self.parameters(), *posted), where(used, blocks(parts), 0))
 
     def columns(self) -> None:
         """Add the kernels for an axis that is not the last."""
@@ -199,19 +184,39 @@ class _Scan:
         parts = columns * ((self.length + (section - 1)) // section)
         used = not_(eq(self.inner, 1))
         cut = all_(used, lt(section, self.length))
-        parameters = (*self.parameters(cut, parts), size("section", section))
+        room = self.assembly.scratch(where(cut, parts * ITEMSIZE[self.sum_type], 0))
+        parameters = (*self.parameters(), Parameter("Sum*", "sums", room), size("section", section))
         self.add("sum_columns", _SUM_COLUMNS, parameters, where(cut, blocks(parts, THREADS), 0))
         self.add("add_up_columns", _ADD_UP_COLUMNS, parameters, where(cut, blocks(columns, THREADS), 0))
         self.add("scan_columns", _SCAN_COLUMNS, parameters, where(used, blocks(parts, THREADS), 0))
 
-    def parameters(self, cut: Dim, parts: Dim) -> tuple[Parameter, ...]:
-        """Kernel parameters, with workspace for the sums of the parts if a row or column has several."""
-        room = self.assembly.scratch(where(cut, parts * ITEMSIZE[self.sum_type], 0))
-        sizes = (size("outer", self.outer), size("length", self.length), size("inner", self.inner))
-        return (reads("data", self.data), writes("out", self.out), Parameter("Sum*", "sums", room), *sizes)
+    @property
+    def width(self) -> int:
+        """Elements of a pack: 16 bytes of the wider of both tensors."""
+        return ACCESS // max(ITEMSIZE[self.data.dtype], ITEMSIZE[self.out.dtype])
 
-    def add(self, name: str, body: str, parameters: tuple[Parameter, ...], grid: Dim, threads: int = THREADS) -> None:
+    @property
+    def part(self) -> int:
+        """Elements of a row per block."""
+        return THREADS * PACKS * self.width
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The tensors and their sizes."""
+        sizes = (size("outer", self.outer), size("length", self.length), size("inner", self.inner))
+        return (reads("data", self.data), writes("out", self.out), *sizes)
+
+    def add(self, name: str, body: str, parameters: tuple[Parameter, ...], grid: Dim) -> None:
         """Add a kernel and its launch."""
-        text = body.format(part=PART, threads=THREADS, adding=ADDING_THREADS, items=ITEMS, exclusive=str(self.exclusive).lower())
-        self.assembly.kernel(name, threads, parameters, text)
+        is_loaded = self.data.position is not None  # a literal has no address
+        text = body.format(
+            part=self.part,
+            threads=THREADS,
+            packs=PACKS,
+            width=self.width,
+            dtype=self.data.dtype,
+            out=self.out.dtype,
+            aligned="aligned16(data + row) && aligned16(out + row)" if is_loaded else "false",
+            exclusive=str(self.exclusive).lower(),
+        )
+        self.assembly.kernel(name, THREADS, parameters, text)
         self.assembly.launch(name, grid)

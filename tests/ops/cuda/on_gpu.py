@@ -102,11 +102,13 @@ def run(
     static: bool = False,
     literals: Sequence[int] = (),
     schedule: int = 0,
+    resident: int = 3,
     implementation: str = "",
     no_algorithm: bool = False,
     **attributes: Any,
 ) -> Ran:
     """Run the operator on arrays on the emulated GPU; ``schedule``: the order in which blocks and threads take turns;
+    ``resident``: the blocks of a launch on the GPU at once;
     ``no_algorithm``: cuBLASLt multiplies nothing."""
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a) for a in inputs]
     attrs = get(name).attrs(**attributes)
@@ -117,6 +119,7 @@ def run(
     has_counts = get(name).shape_func.upper_bound
     with Session() as gpu:
         emulator.set("schedule", schedule)
+        emulator.set("resident", resident)
         emulator.set("no_algorithm", int(no_algorithm))
         addresses = [gpu.put(a) for a in given]
         results = [gpu.allocate(max(1, int(np.prod(s)) * d.itemsize)) for s, d in zip(shapes, dtypes, strict=True)]
