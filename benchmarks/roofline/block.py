@@ -44,6 +44,7 @@ class Block:
         struct.pack_into(f"<{len(words)}q", self.constants, _PARAMETERS, *words)
         self.warps = Counter[int]()  # by instruction: the executions by warps
         self.sectors, self.touched = Counter[tuple[str, int]](), dict[tuple[str, int], list[Words]]()
+        self.loaded = Counter[tuple[int, int]]()  # bytes, by tensor and bytes per access
         self.lines = Counter[int]()  # wavefronts of shared memory
         self.first_warp: list[tuple[int, bool]] = []  # the instructions of warp 0; whether memory is touched for the first time
         self.fresh = set[int]()
@@ -210,6 +211,8 @@ class Block:
             offsets = place[own] & ((1 << _BUFFER) - 1)
             assert 1 <= tensor <= len(self.memory) and (offsets + step.nbytes <= self.memory[tensor - 1].size).all(), step
             key = (kind, int(tensor) - 1)
+            if kind == "LDG":
+                self.loaded[key[1], step.nbytes] += int(own.sum()) * step.nbytes
             of_warp = (threads[own] // 32).astype(np.int64) << 40
             last = offsets + step.nbytes - 1
             pieces = np.unique(np.concatenate([of_warp | offsets >> 5, of_warp | last >> 5]))

@@ -10,7 +10,7 @@
 
 Latencies of other instructions are those of microbenchmarks of Hopper (Luo et al. 2024, "Benchmarking and Dissecting the Nvidia
 Hopper GPU Architecture").  The model has no contention between the three bounds,
-no tail of the last blocks, and no cost of a launch.
+no tail of the last blocks, no cost of a launch, and no wait of a block for another.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Bounds:
     issue: float
     latency: float
     instructions: Counter[str]  # of threads, by pipe
-    loaded: Counter[int]  # bytes, by bytes per access
+    loaded: Counter[int]  # bytes of tensors too large for the caches, by bytes per access
     moved: float  # bytes of memory, each sector of a block once
     passes: float
     in_flight: float
@@ -88,8 +88,8 @@ def bounds(code: MachineCode, ran: Sequence[Block], blocks: int) -> Bounds:
     for block in ran:
         for k, warps in block.warps.items():
             of_pipe[pipe(block.steps[k])] += warps
-            if block.steps[k].name == "LDG":
-                loaded[block.steps[k].nbytes] += warps * 32 * block.steps[k].nbytes
+        for (tensor, width), nbytes in block.loaded.items():
+            loaded[width] += nbytes * (block.memory[tensor].size > CACHED)
         sectors += block.sectors
         banks += block.lines[0]
         once.update({key: len(np.unique(np.concatenate(found))) for key, found in block.touched.items()})

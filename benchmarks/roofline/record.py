@@ -55,7 +55,8 @@ by instruction, and computes the time of an H100 (132 multiprocessors, 3.35 TB/s
 The time is the largest of three bounds: bytes of memory; instructions by pipe; the latency of one warp's instructions with the
 blocks that are resident together. A load takes the time that {need} KB in flight per multiprocessor need at the full rate.
 `benchmarks/roofline/model.py` has the formulae and their sources. Arguments are float32, 2^24 elements. The real figures will be
-lower: the model has no contention between the bounds.
+lower: the model has no contention between the bounds. Nor has it a cost of waiting: a block of a scan (cumsum, argwhere) finds
+the sum of the blocks before it, which on a GPU may not have posted it yet.
 
 The sum over the first axis and transposes load 4 bytes at once: neighbouring threads load neighbouring elements, so a warp's
 load is 128 bytes, whole sectors. A transpose is bound by memory, at 100 %; 16-byte loads could gain at most the 3 % and 4 % that
