@@ -59,20 +59,20 @@ _SCAN_ROWS = """
   for (int64 work = blockIdx.x; work < outer * parts; work += gridDim.x) {{
     int64 number = parts > 1 ? next_part(posted) : work;
     int64 row = number / parts * length, in_row = number % parts, start = in_row * {part};
-    const bool whole = start + {part} <= length && {aligned};
+    const bool aligned = {aligned};
     Pack<{dtype}, {width}> packs[{packs}];
     Sum before[{packs}];
 #pragma unroll
     for (int k = 0; k < {packs}; ++k) {{
       int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
-      if (whole) packs[k] = load_pack<{dtype}, {width}>(data + row + at);
+      if (aligned && at + {width} <= length) packs[k] = load_pack<{dtype}, {width}>(data + row + at);
       else each<{width}>([&](int i) {{ packs[k].at[i] = at + i < length ? data_at(data, row + at + i) : {dtype}{{}}; }});
     }}
 #pragma unroll
     for (int k = 0; k < {packs}; ++k) {{
       int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
       Sum sum = START;
-      each<{width}>([&](int i) {{ if (whole || at + i < length) sum = Join()(sum, summand(packs[k].at[i])); }});
+      each<{width}>([&](int i) {{ if (at + i < length) sum = Join()(sum, summand(packs[k].at[i])); }});
       sum = warp_scan(sum, Join());
       if (lane == 31) of_warp[k * {threads} / 32 + warp] = sum;
       before[k] = shuffle_up(sum, 1);
@@ -93,7 +93,7 @@ _SCAN_ROWS = """
         results.at[i] = stored({exclusive} ? sum : next);
         sum = next;
       }});
-      if (whole) store_pack<{out}, {width}>(out + row + at, results);
+      if (aligned && at + {width} <= length) store_pack<{out}, {width}>(out + row + at, results);
       else each<{width}>([&](int i) {{ if (at + i < length) out[row + at + i] = results.at[i]; }});
     }}
     __syncthreads();
