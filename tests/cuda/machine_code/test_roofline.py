@@ -69,7 +69,8 @@ def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> 
 #: The least share of the copy rate that a family's kernels reach, in percent; families that load elements one by one.
 FAST = {"layernorm(gelu(x + b) + r), 1024": 84, "layernorm(gelu(x + b) + r), 8192": 84} | dict.fromkeys(
     ["softmax, 1000", "softmax, 1024", "softmax, 8192", "layer_norm, 1024", "sum, last axis", "sum, first axis", "sum, all axes",
-     "concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC", "elementwise", "cumsum"], 85)  # fmt: skip
+     "concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC", "elementwise",
+     "cumsum"], 85)  # fmt: skip
 NARROW = {"sum, first axis", "transpose", "transpose NCHW to NHWC"}
 
 
