@@ -151,7 +151,7 @@ def _post(text: str, launch: Launch, part: int, memory: list[np.ndarray], first_
     declared = re.search(rf"\b{launch.entry}\(([^)]*)\)", text)
     assert declared is not None, launch.entry
     for parameter, argument in zip(declared[1].split(", "), launch.args, strict=True):
-        if parameter == look_back.POSTED and isinstance(argument, Scratch):
+        if parameter == " ".join(look_back.POSTED) and isinstance(argument, Scratch):
             posted = memory[first_scratch + argument.index].view(np.uint64)
             posted[:1], posted[1:] = part, look_back.SUM_UP_TO << look_back.STATE_SHIFT
 

@@ -17,7 +17,7 @@ STATE_SHIFT = 62
 #: The parts before a block's own that the block reads at most.
 WINDOW = 256
 #: The parameter of kernels that look back: the words.
-POSTED = "uint64* posted"
+POSTED = ("uint64*", "posted")
 _CLEARING_THREADS = 256
 
 _TEXT = rf"""
@@ -134,7 +134,7 @@ def add_look_back(assembly: Assembly, name: str, parts: Dim, used: Dim, sum_byte
     """
     assembly.text(_TEXT)
     room = assembly.scratch(where(used, (parts + 1) * 8 + parts * (2 * sum_bytes), 0))
-    posted, words = Parameter(*POSTED.split(), room), size("words", parts + 1)
+    posted, words = Parameter(*POSTED, room), size("words", parts + 1)
     assembly.kernel(name, _CLEARING_THREADS, (posted, words), _CLEAR)
     assembly.launch(name, where(used, blocks(parts + 1, _CLEARING_THREADS), 0))
     return posted, size("all_parts", parts)
