@@ -26,6 +26,9 @@ class Limits:
     queue: int = _limit(256, "Most requests of a model that wait for a worker.")
     timeout_ms: int = _limit(60_000, "Most milliseconds from a request's first byte to its answer.")
     workers: int = _limit(0, "Threads of a model, each with a virtual machine of its own; 0: a thread for each core.", 0)
+    short_ms: int = _limit(
+        10, "Most milliseconds of a run beside its connections, in a server process with one worker; 0: runs in workers only.", 0
+    )
     batch_requests: int = _limit(64, "Most requests of one batch, for models with --batch.")
     reload_ms: int = _limit(1000, "Milliseconds between two looks at the models' files for replaced ones; 0: never.", 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,15 @@ class Metrics:
         self.reloads = Counter(
             "relayvm_reloads", "Replaced model files, by the result of loading them.", [*of, "result"], registry=registry
         )
+
+        self._counters = functools.cache(self.requests.labels)  # labels() itself takes longer than the count
+        self._histograms = functools.cache(self.seconds.labels)
+
+    def answered(self, model: str, version: str, transport: str, status: str, seconds: float) -> None:
+        """Count an answered request; the seconds of good answers go to the histogram."""
+        self._counters(model, version, transport, status).inc()
+        if status == "OK":
+            self._histograms(model, version).observe(seconds)
 
     def text(self) -> bytes:
         """The statistics of all processes in Prometheus' text format."""

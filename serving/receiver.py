@@ -1,71 +1,28 @@
 """Bodies that the kernel writes into the memory of their tensors: uvicorn's HTTP protocol, without its copies of long bodies.
 
 uvicorn collects a body as bytes objects and gives these to the application, which joins them: four copies.  Here the head of
-a request goes through uvicorn's parser; the application then gives the memory for the body, and the transport receives into this
-memory.  A request of another form (chunks, ``Expect``, a second request in the pipeline) takes uvicorn's way.
+a request goes through uvicorn's parser, and the transport receives the body of an inference into the memory of its exchange.
+A request of another form (chunks, ``Expect``, a second request in the pipeline, another endpoint) takes uvicorn's way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-#: The name of the receiver among the extensions of an ASGI scope.
-EXTENSION = "relayvm.body"
+from .exchange import Exchange
+
+#: Finds the exchange of a POST request, from the protocol, the address, the headers and the length of the body.
+Begin = Callable[["ReceivingProtocol", bytes, Sequence[tuple[bytes, bytes]], int], Exchange | None]
+
 #: Bytes that are received at a time outside of long bodies.
 _PIECE = 1 << 16
 _LARGEST = 1 << 62
-
-
-class Receiver:
-    """The body of one request of a known length, as an application receives it."""
-
-    def __init__(self, protocol: ReceivingProtocol, length: int) -> None:
-        self._protocol = protocol
-        self.length = length
-        self.early: list[bytes] = []
-        self.view: memoryview | None = None
-        self.received = 0
-        self._done: asyncio.Future[None] | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        return self.received == self.length
-
-    async def into(self, view: memoryview) -> bool:
-        """Receive the body into this memory of ``length`` bytes; whether all of it came before the client left."""
-        at = 0
-        for piece in self.early:
-            view[at : at + len(piece)] = piece
-            at += len(piece)
-        self.early = []
-        if not self.is_complete:
-            self.view = view
-            self._done = asyncio.get_running_loop().create_future()
-            self._protocol.resume(self)
-            try:
-                await self._done
-            except asyncio.CancelledError:
-                self._protocol.cycle.keep_alive = False  # the rest of the body is not read
-                self.end()
-                raise
-        return self.is_complete
-
-    def advance(self, nbytes: int) -> None:
-        """Count bytes that have been written to ``view``."""
-        self.received += nbytes
-        if self.is_complete:
-            self.end()
-
-    def end(self) -> None:
-        """Stop the reception: the body is complete, or the client has left."""
-        self.view = None
-        if self._done is not None and not self._done.done():
-            self._done.set_result(None)
 
 
 class _Memory(threading.local):
@@ -80,76 +37,70 @@ class _Memory(threading.local):
 
 
 class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
-    """uvicorn's protocol, which receives into its own memory, or into that of an application for the body of a request."""
+    """uvicorn's protocol, which receives into its own memory, or into that of the exchange that answers the request.
 
-    _receiver: Receiver | None = None
-    _is_lost = False
+    ``begin``: finds the requests that are answered by an exchange, without the application.
+    """
+
+    cycle: Any  # an exchange, or a cycle of uvicorn's
+    begin: Begin | None = None
+    _exchange: Exchange | None = None  # of the newest request that has one
     _memory = _Memory()
 
     # ---- the transport -----------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        receiver = self._receiver
-        if receiver is None or receiver.view is None:
-            return self._memory.view
-        return receiver.view[receiver.received :]
+        exchange = self._exchange
+        if exchange is not None and exchange.is_receiving:
+            return exchange.view[exchange.received :]
+        return self._memory.view
 
     def buffer_updated(self, nbytes: int) -> None:
-        receiver = self._receiver
-        if receiver is None or receiver.view is None:
-            self.data_received(bytes(self._memory.view[:nbytes]))
-            if self._receiver is not None and not self.cycle.response_complete:
-                self.flow.pause_reading()  # until the application gives the memory
+        exchange = self._exchange
+        if exchange is not None and exchange.is_receiving:
+            exchange.received += nbytes
+            if not exchange.is_receiving:
+                self.parser = httptools.HttpRequestParser(self)  # the other one waits for the body
+            exchange.went_on()
             return
-        receiver.advance(nbytes)
-        if receiver.is_complete:
-            self._receiver = None
-            self.parser = httptools.HttpRequestParser(self)  # the other one waits for the body
-            self.cycle.more_body = False
+        self.data_received(bytes(self._memory.view[:nbytes]))
+        if self._exchange is not None and self._exchange is not exchange:
+            self._exchange.went_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_lost = True
+        if self._exchange is not None:
+            self._exchange.leave()
         super().connection_lost(exc)
-        if self._receiver is not None:
-            self._receiver.end()
-
-    def resume(self, receiver: Receiver) -> None:
-        """Go on with the reception of a body."""
-        if self._is_lost:
-            receiver.end()
-        self.flow.resume_reading()
 
     # ---- the parser --------------------------------------------------------------------------------------------------
 
     def on_headers_complete(self) -> None:
-        self._receiver = None
-        length = self._length()
-        if length is not None:
-            self._receiver = Receiver(self, length)
-            extensions: dict[str, Any] = {EXTENSION: self._receiver}
-            self.scope["extensions"] = extensions
-        super().on_headers_complete()
+        exchange = self._begun()
+        if exchange is None:
+            super().on_headers_complete()
+            return
+        self.cycle = self._exchange = exchange
+        exchange.keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+        exchange.begin()
 
-    def _length(self) -> int | None:
-        """The length of the body, None for a request that takes uvicorn's way."""
+    def _begun(self) -> Exchange | None:
+        """The exchange of the request, None for a request that takes uvicorn's way."""
         is_first = self.cycle is None or self.cycle.response_complete
-        if not is_first or self.expect_100_continue or self.parser.should_upgrade():
+        if self.begin is None or not is_first or self.flow.write_paused:
+            return None
+        if self.expect_100_continue or self.parser.should_upgrade() or self.parser.get_method() != b"POST":
             return None
         found = [value for name, value in self.headers if name in (b"content-length", b"transfer-encoding")]
-        if len(found) != 1 or not found[0].isdigit():
+        if len(found) != 1 or not found[0].isdigit() or not int(found[0]):
             return None
-        return min(int(found[0]), _LARGEST) or None
+        return self.begin(self, self.url, self.headers, min(int(found[0]), _LARGEST))
 
     def on_body(self, body: bytes) -> None:
-        if self._receiver is None:
+        if self._exchange is None or self.cycle is not self._exchange:
             super().on_body(body)
-        elif not self.cycle.response_complete:  # else the request was refused by its head
-            self._receiver.early.append(body)
-            self._receiver.received += len(body)
+        else:
+            self._exchange.take(body)
 
     def on_message_complete(self) -> None:
-        if self._receiver is None:
+        if self.cycle is not self._exchange:  # else the exchange counts the bytes of its body
             super().on_message_complete()
-        else:
-            self.cycle.more_body = False
-            self._receiver = None

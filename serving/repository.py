@@ -74,6 +74,11 @@ class Repository:
             raise RequestError(message, help=f"its versions: {', '.join(versions)}", code=codes.Serve.MODEL)
         return self._pools[name][version or versions[-1]]
 
+    def run_here(self, model: ServedModel, job: Job) -> bool:
+        """Run a job in this thread if its model says that the run is short; whether it has run."""
+        pool = self._pools[model.name].get(model.version)
+        return pool is not None and pool.model is model and not self.stopping and pool.run_here(job)
+
     def submit(self, model: ServedModel, job: Job) -> Pool:
         """Queue a job for the model that decoded it, or for the model that has replaced it; the pool that has the job."""
         while not self.stopping:

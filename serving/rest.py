@@ -16,19 +16,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..vm.diagnostics import codes
+from .bodies import BodyMemory
 from .protocol import json_form
 from .protocol.endpoints import ENDPOINTS
 from .protocol.requests import InferRequest
 from .protocol.served_model import ServedModel
-from .receiver import EXTENSION, Receiver
-from .refusals import RequestError, refusal, status_of, text_of
+from .refusals import RequestError
 from .repository import Repository
-from .service import Observed, answered, server_metadata
+from .service import Observed, answered, server_metadata, unread
 
-#: Bodies with at least so many bytes of JSON are decoded in another thread: other requests go on meanwhile.
-_LONG_JSON = 1 << 16
-#: Binary tensors begin at a multiple of so many bytes of memory where their sizes allow: kernels read them in place.
-_ALIGNMENT = 64
 #: The status of an answer that no client reads.
 _CLIENT_GONE = 499
 _JSON_LENGTH = json_form.JSON_LENGTH.lower()
@@ -67,12 +63,8 @@ async def watched(repository: Repository) -> None:
 
 def refused(error: BaseException) -> Response:
     """The protocol's error answer."""
-    found = refusal(error)
-    status = status_of(found)
-    headers = {"Retry-After": "1"} if status.http == 429 else {}
-    if status.http == 413:
-        headers["Connection"] = "close"  # the rest of the body is not read
-    return JSONResponse({"error": text_of(found), "code": found.code}, status.http, headers)
+    status, headers, data = json_form.encode_refusal(error)
+    return Response(data, status, headers)
 
 
 async def _no_endpoint(request: Request, _: Exception) -> Response:
@@ -98,63 +90,31 @@ def _guarded(handler: Any) -> Any:
 # ---- bodies ------------------------------------------------------------------------------------------------------------------
 
 
-class _Body:
+class _Body(BodyMemory):
     """The body of a request, read within the limits into one aligned buffer."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository, self._taken = repository, 0
 
     async def read(self, request: Request) -> tuple[memoryview, int]:
         """The body and the number of its bytes of JSON.  Raises RequestError, before the bytes are read where it can."""
-        headers, limits = request.headers, self._repository.limits
+        headers = request.headers
         if headers.get("content-encoding", "identity") != "identity":
             message = f"the content encoding {headers['content-encoding'][:40]!r} is not supported"
             raise RequestError(message, help="send the body as it is", code=codes.Serve.ENCODING)
-        receiver: Receiver | None = request.scope.get("extensions", {}).get(EXTENSION)
-        if receiver is not None:
-            return await self._received(receiver, headers.get(_JSON_LENGTH))
         declared = headers.get("content-length")
         if declared is not None:
-            self._take(int(declared), limits.body_bytes)
+            self.count(int(declared))
         parts, total = [], 0
         async for chunk in request.stream():
             total += len(chunk)
-            if total > self._taken:
-                self._take(total - self._taken, limits.body_bytes)
+            if total > self.counted:
+                self.count(total - self.counted)
             parts.append(chunk)
         length = json_form.json_length(headers.get(_JSON_LENGTH), total)
-        body = self._room(total, length)
+        body = self.room(total, length)
         begin = 0
         for part in parts:
             body[begin : begin + len(part)] = part
             begin += len(part)
         return body, length
-
-    async def _received(self, receiver: Receiver, json_length: str | None) -> tuple[memoryview, int]:
-        """The body that the transport receives into its memory.  Raises ClientDisconnect."""
-        self._take(receiver.length, self._repository.limits.body_bytes)
-        length = json_form.json_length(json_length, receiver.length)
-        body = self._room(receiver.length, length)
-        if not await receiver.into(body):
-            raise ClientDisconnect
-        return body, length
-
-    def _room(self, nbytes: int, length: int) -> memoryview:
-        """Memory for a body, aligned behind ``length`` bytes of JSON."""
-        room = self._repository.rooms.take(nbytes + 2 * _ALIGNMENT)
-        start = -(int(room.ctypes.data) + length) % _ALIGNMENT
-        return room.data[start : start + nbytes]
-
-    def _take(self, nbytes: int, most: int) -> None:
-        if self._taken + nbytes > most:
-            message = f"the body is longer than {most} bytes"
-            raise RequestError(message, help="the option --body-bytes of the server", code=codes.Serve.LIMIT)
-        self._repository.pending.take(nbytes)
-        self._taken += nbytes
-
-    def release(self) -> None:
-        """Uncount the bytes of the body."""
-        self._repository.pending.give(self._taken)
 
 
 # ---- endpoints ---------------------------------------------------------------------------------------------------------------
@@ -209,10 +169,9 @@ class _Handlers:
             async with asyncio.timeout(limits.timeout_ms / 1000):
                 data, length = await body.read(request)
         except TimeoutError:
-            message = f"the body was not read within {limits.timeout_ms} ms"
-            raise RequestError(message, code=codes.Serve.DEADLINE) from None
+            raise unread(limits.timeout_ms) from None
         work = functools.partial(json_form.decode, model, data, length, limits)
-        decoded: InferRequest = work() if length < _LONG_JSON else await asyncio.to_thread(work)
+        decoded: InferRequest = work() if length < json_form.LONG else await asyncio.to_thread(work)
 
         def encode(results: Sequence[np.ndarray]) -> tuple[bytes, int | None]:
             return json_form.encode(model, decoded.id, decoded.wanted, results)
@@ -225,10 +184,7 @@ class _Handlers:
         if found is None:
             return None
         content, length_of_json = found
-        if length_of_json is None:
-            return Response(content, media_type="application/json")
-        headers = {json_form.JSON_LENGTH: str(length_of_json)}
-        return Response(content, headers=headers, media_type="application/octet-stream")
+        return Response(content, headers=json_form.answer_headers(length_of_json))
 
     def _model(self, request: Request) -> ServedModel:
         return self._repository.pool(request.path_params["name"], request.path_params.get("version", "")).model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 import socket
 import tempfile
@@ -15,7 +16,8 @@ import uvicorn
 from ..vm.api.thread_count import num_threads, set_num_threads
 from ..vm.diagnostics.source import FileError
 from .binding import Binding
-from .receiver import ReceivingProtocol
+from .exchange import exchange_for
+from .receiver import Begin, ReceivingProtocol
 from .repository import Repository
 from .rest import application
 from .sockets import addresses, listening, reserved
@@ -75,7 +77,7 @@ async def _serve(
     """Serve until a signal or, in one of several processes, the end of the pipe ``life``.  ``ready`` gets the port of gRPC."""
     seconds = repository.limits.timeout_ms / 1000
     config = uvicorn.Config(
-        application(repository, owns=False), http=ReceivingProtocol, log_level="warning", access_log=False,
+        application(repository, owns=False), http=ReceivingProtocol, log_level="warning", access_log=False, proxy_headers=False,
         server_header=False, timeout_graceful_shutdown=int(seconds) + 1,
         ssl_certfile=binding.certificate, ssl_keyfile=binding.key,
     )  # fmt: skip
@@ -86,7 +88,7 @@ async def _serve(
             from .grpc_server import started
 
             rpc, port = await started(repository, binding, is_shared=life is not None)
-        server = _Server(config, rest)
+        server = _Server(config, rest, functools.partial(exchange_for, repository))
         if life is not None:
             asyncio.get_running_loop().add_reader(life, server.end, life)
         ready(port)
@@ -103,8 +105,9 @@ async def _serve(
 class _Server(uvicorn.Server):
     """uvicorn's server, which accepts one connection at a time: processes that share the socket get equal numbers of them."""
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket) -> None:
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, begin: Begin) -> None:
         super().__init__(config)
+        self._begin = begin
         self._listening, self._opening = listening, set[asyncio.Task[Any]]()
 
     def end(self, life: int) -> None:
@@ -148,4 +151,6 @@ class _Server(uvicorn.Server):
             task.exception()  # a failed handshake of TLS is the client's
 
     def _protocol(self) -> ReceivingProtocol:
-        return ReceivingProtocol(self.config, self.server_state, self.lifespan.state)
+        protocol = ReceivingProtocol(self.config, self.server_state, self.lifespan.state)
+        protocol.begin = self._begin
+        return protocol

@@ -41,8 +41,7 @@ async def answered(
     ``gone`` is done once the client has gone; the result is then None.  Raises RequestError for a queue that is full and a time
     that is over, and the errors of the run.
     """
-    limits = repository.limits
-    milliseconds = min(limits.timeout_ms, request.timeout_ms or limits.timeout_ms)
+    milliseconds = patience(repository, request)
     job = Job(request.arguments, encode)
     pool = repository.submit(model, job)
     answer = asyncio.wrap_future(job.answer)
@@ -54,12 +53,28 @@ async def answered(
             return answer.result()
         if gone is not None and waits[1].done():
             return None
-        message = f"no answer within {milliseconds:g} ms"
-        raise RequestError(message, help="the parameter timeout, in microseconds", code=codes.Serve.DEADLINE)
+        raise late(milliseconds)
     finally:
         if not answer.done():
             pool.withdraw(job)
             answer.cancel()
+
+
+def patience(repository: Repository, request: InferRequest) -> float:
+    """The milliseconds from the first byte of a request to its answer."""
+    most = repository.limits.timeout_ms
+    return min(most, request.timeout_ms or most)
+
+
+def unread(milliseconds: float) -> RequestError:
+    """The refusal of a request whose body has not come in time."""
+    return RequestError(f"the body was not read within {milliseconds:g} ms", code=codes.Serve.DEADLINE)
+
+
+def late(milliseconds: float) -> RequestError:
+    """The refusal of a request whose answer has not come in time."""
+    message = f"no answer within {milliseconds:g} ms"
+    return RequestError(message, help="the parameter timeout, in microseconds", code=codes.Serve.DEADLINE)
 
 
 class Observed:
@@ -73,9 +88,7 @@ class Observed:
         """Count the request; ``error``: that of a refused request."""
         labels = ("", "") if self.model is None else (self.model.name, self.model.version)
         status = "OK" if error is None else "CANCELLED" if isinstance(error, asyncio.CancelledError) else _status(error)
-        self._metrics.requests.labels(*labels, self._transport, status).inc()
-        if error is None:
-            self._metrics.seconds.labels(*labels).observe(time.perf_counter() - self._began)
+        self._metrics.answered(*labels, self._transport, status, time.perf_counter() - self._began)
 
 
 def _status(error: BaseException) -> str:

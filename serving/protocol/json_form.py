@@ -12,13 +12,15 @@ import numpy as np
 from ...ops.core.tensor_types import numpy_dtype
 from ...vm.diagnostics import codes
 from ..limits import Limits
-from ..refusals import RequestError
+from ..refusals import RequestError, refusal, status_of, text_of
 from .datatypes import DATATYPE, little_endian
 from .requests import InferRequest, Inputs, Wanted, from_bytes, from_numbers, timeout_of, wanted_outputs
 from .served_model import ServedModel, TensorSpec
 
 #: The header with the number of bytes of JSON in a body with binary tensors.
 JSON_LENGTH = "Inference-Header-Content-Length"
+#: Bodies with at least so many bytes of JSON are decoded in another thread: other requests go on meanwhile.
+LONG = 1 << 16
 #: The parameter with the number of bytes of a binary tensor.
 BINARY_SIZE = "binary_data_size"
 
@@ -145,6 +147,24 @@ def encode(
     head = {"model_name": model.name, "model_version": model.version}
     text = json.dumps(head | ({"id": request_id} if request_id else {}) | {"outputs": entries}).encode()
     return (b"".join([text, *chunks]), len(text)) if chunks else (text, None)
+
+
+def answer_headers(json_length: int | None) -> dict[str, str]:
+    """The headers of an answer besides its length; ``json_length``: the result of ``encode``."""
+    if json_length is None:
+        return {"content-type": "application/json"}
+    return {JSON_LENGTH.lower(): str(json_length), "content-type": "application/octet-stream"}
+
+
+def encode_refusal(error: BaseException) -> tuple[int, dict[str, str], bytes]:
+    """The status, headers and body of the protocol's error answer."""
+    found = refusal(error)
+    status, headers = status_of(found).http, {"content-type": "application/json"}
+    if status == 429:
+        headers["retry-after"] = "1"
+    if status == 413:
+        headers["connection"] = "close"  # the rest of the body is not read
+    return status, headers, json.dumps({"error": text_of(found), "code": found.code}).encode()
 
 
 def tensor_entry(name: str, dtype: str, array: np.ndarray, binary: bool) -> tuple[dict[str, Any], bytes | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import ssl
 import subprocess
@@ -24,11 +25,11 @@ from .test_rest import binary_request
 LIMIT = 1 << 22
 
 
-@pytest.fixture(scope="module")
-def server(models: Path, start_server: Callable[..., Server]) -> Server:
-    return start_server(
-        f"rows={models / 'rows.rvm'}", "--body-bytes", LIMIT, "--tensor-bytes", LIMIT, "--pending-bytes", 8 * LIMIT
-    )
+@pytest.fixture(scope="module", params=[1, 2])
+def server(models: Path, start_server: Callable[..., Server], request: pytest.FixtureRequest) -> Server:
+    """A server whose runs are beside its connections, with one worker, or in other threads."""
+    options = ["--workers", request.param, "--body-bytes", LIMIT, "--tensor-bytes", LIMIT, "--pending-bytes", 8 * LIMIT]
+    return start_server(f"rows={models / 'rows.rvm'}", f"spin={models / 'spin.rvm'}", *options)
 
 
 def request_of(n: int, *more: str) -> tuple[bytes, np.ndarray]:
@@ -81,6 +82,54 @@ def test_bodies_of_all_sizes_in_pieces(server: Server) -> None:
                 check(answer(client), x)
 
 
+def test_an_exchange_answers_as_the_application_does(server: Server) -> None:
+    """A query makes a request take the application's way: damaged requests have the same answers both ways."""
+    rng = random.Random(0)
+    good, _ = request_of(3)
+    head, _, body = good.partition(b"\r\n\r\n")
+    statuses = set()
+    with connected(server) as client:
+        stream = client.makefile("rb")
+        for _ in range(300):
+            at = rng.randrange(len(body))
+            part = rng.choice([b"", b"-1", b"1e999", b"[]", b"{}", b'"', b"NaN", b"\xff", bytes(rng.choices(body, k=3))])
+            damaged = body[:at] + part + body[at + rng.randrange(3) :]
+            length = b"Content-Length: %d" % len(damaged)
+            found = []
+            for query in (b"", b"?way=application"):
+                changed = head.replace(b"/infer", b"/infer" + query).replace(b"Content-Length: %d" % len(body), length)
+                client.sendall(changed + b"\r\n\r\n" + damaged)
+                found.append(next_answer(stream))
+            assert found[0] == found[1], damaged
+            statuses.add(found[0][0])
+    assert statuses == {200, 400}
+
+
+def test_a_long_run_delays_no_other_request(server: Server) -> None:
+    """Runs that have been long are in other threads: a second client is answered meanwhile, and deadlines hold."""
+
+    def spin(n: int, **parameters: int) -> bytes:
+        inputs = [{"name": "n", "datatype": "INT32", "shape": [], "data": [n]}]
+        body = json.dumps({"inputs": inputs, "parameters": parameters}).encode()
+        return b"POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    data, x = request_of(3)
+    with connected(server) as client, connected(server) as other:
+        for _ in range(2):
+            client.sendall(spin(3_000_000))
+            time.sleep(0.05)
+            other.sendall(spin(3_000_000, timeout=10_000))
+            began = time.monotonic()
+            assert answer(other)[0] == 504
+            other.sendall(data)
+            check(answer(other), x)
+            client.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                client.recv(1)
+            client.settimeout(30)
+            assert answer(client)[0] == 200 and time.monotonic() - began > 0.2
+
+
 def test_other_forms_of_a_body(server: Server) -> None:
     """Chunks, ``Expect``, and two requests at once."""
     data, x = request_of(5000, "Transfer-Encoding: chunked")
@@ -94,11 +143,15 @@ def test_other_forms_of_a_body(server: Server) -> None:
         assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.sendall(body)
         check(answer(client), x)
-        both = [request_of(2), request_of(4)]
-        client.sendall(b"".join(data for data, _ in both))
+        many = [request_of(n) for n in (2, 4, 5000, 0, 7)]  # at once, and the end of each with the begin of the next
         stream = client.makefile("rb")
-        for _, x in both:
-            check(next_answer(stream), x)
+        for size in (1 << 30, 700, 50_000):
+            data = b"".join(data for data, _ in many)
+            for begin in range(0, len(data), size):
+                client.sendall(data[begin : begin + size])
+                time.sleep(0.002)
+            for _, x in many:
+                check(next_answer(stream), x)
 
 
 def pending_refused(server: Server, data: bytes) -> bool:
