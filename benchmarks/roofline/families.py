@@ -52,12 +52,16 @@ _LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w,
 
 @dataclass(frozen=True)
 class Family:
-    """A program, the shapes of its arguments, and the fewest bytes it must read and write."""
+    """A program, the shapes of its arguments, and the fewest bytes it must read and write.
+
+    ``has_zeros``: half of the elements of the arguments are 0.
+    """
 
     name: str
     text: str
     shapes: tuple[tuple[int, ...], ...]
     result_bytes: int
+    has_zeros: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -91,7 +95,8 @@ FAMILIES = (
     _rows("transpose", _unary("transpose(%x, axes=[1, 0])"), 4096, 4096),
     Family("transpose NCHW to NHWC", _TURNED, ((16, 256, 64, 64),), 4 * _N),
     Family("cumsum", _unary("cumsum(%x, axis=0)", _VECTOR), ((_N,),), 4 * _N),
-    Family("argwhere", _unary("argwhere(%x > 0f)", _VECTOR), ((_N,),), 4 * _N),
+    Family("argwhere", _unary("argwhere(%x)", _VECTOR), ((_N,),), 4 * _N // 2, has_zeros=True),
+    Family("argwhere(x > 0)", _unary("argwhere(%x > 0f)", _VECTOR), ((_N,),), 4 * _N // 2),
     _rows("elementwise", _unary("tanh(exp(%x))"), _ROWS, 8192),
 )  # fmt: skip
 
@@ -123,7 +128,10 @@ def launches(
 ) -> tuple[list[Ran], list[np.ndarray]]:
     """The launches of a family's program, and its result: from some blocks of each launch, or the ``whole`` grid."""
     exe = relay.compile(relay.parse(_HEADER + family.text), target="cuda")
-    arrays = list(arrays) if arrays is not None else [_drawn(s) for s in family.shapes]
+    if arrays is None:
+        drawn = [_drawn(s) for s in family.shapes]
+        arrays = [np.maximum(a, 0) for a in drawn] if family.has_zeros else drawn
+    arrays = list(arrays)
     found = list[Ran]()
     for packed in exe.packed:
         # the blocks that did not run left no values: half of the elements are chosen

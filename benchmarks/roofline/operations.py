@@ -272,7 +272,9 @@ def _prmt(b: Any, step: Any, mask: Words) -> None:
 @_named("P2R")
 def _p2r(b: Any, step: Any, mask: Words) -> None:
     bits = sum(b.flags[f"P{k}"].astype(np.uint64) << np.uint64(k) for k in range(7))
-    b.put(step.operands[0], bits & np.uint64(int(step.operands[3], 16)), mask)
+    place = np.uint64(next((8 * int(m[1:]) for m in step.modifiers if m in ("B1", "B2", "B3")), 0))
+    chosen = np.uint64(int(step.operands[3], 16)) << place
+    b.put(step.operands[0], b.integer(step.operands[2]) & ~chosen | bits << place & chosen, mask)
 
 
 @_named("FADD", "FMUL", "FFMA")

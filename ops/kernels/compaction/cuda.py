@@ -1,18 +1,32 @@
 """Stream compaction in CUDA C: the selected elements of each row, in order, and their number.
 
-The selected elements of each part of a row are counted, the counts are scanned, and a second pass over the elements gives each
-the number of selected elements before it.  The host never synchronizes with the device.  The order of elements is kept.
+One pass over memory: a block selects from a part of a row, and looks back for the number of selected elements before its part
+(see ``look_back``).  The host never synchronizes with the device.  The order of elements is kept.
 """
 
 from __future__ import annotations
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim
+from ....shape_funcs.symbolic.dim import Dim, lt, max_
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, size
+from ...codegen.cuda.look_back import add_look_back
 
-#: Elements per block: each of its 8 warps processes 256.
-PART = 2048
-_THREADS, _SCAN_THREADS = 256, 1024
+_THREADS = 256
+#: Packs per thread, at most; elements per thread, at most.
+_PACKS, _ELEMENTS = 4, 32
+
+
+@frozen
+class Packs:
+    """Selection from ``width`` neighbouring elements at once.
+
+    ``wanted``: the body of ``wanted_pack(row, at)``, which returns a bit for each element; ``at`` is a multiple of the width.
+    ``usable``: whether it may be called, a condition over the fields.
+    """
+
+    width: int
+    wanted: str
+    usable: str
 
 
 @frozen
@@ -20,8 +34,9 @@ class Compaction:
     """The selected elements, and their handlers.
 
     ``name``: prefix of the kernels' names.  ``fields``: parameters of every kernel, which the bodies may read.  The bodies:
-    ``wanted(row, at)`` returns a bool; ``visit(row, at, number, is_wanted)`` is called for every element, ``number`` being the
-    number of selected elements of the row before it; ``total(row, count)`` is called once per row.
+    ``wanted(row, at)`` returns a bool; ``visit(row, at, number, is_wanted)`` is called for the selected elements, or for all if
+    ``visits_all``, ``number`` being the number of selected elements of the row before it; ``total(row, count)`` is called once
+    per row.
     """
 
     name: str
@@ -31,91 +46,123 @@ class Compaction:
     total: str
     rows: Dim
     length: Dim
+    visits_all: bool = False
+    packs: Packs | None = None
 
 
-_COUNT = rf"""
-  int64 parts = (length + {PART - 1}) / {PART};
+# Thread t selects from packs t, t + THREADS, ... of the part; their counts are scanned together, 16 bits each.
+_SELECT = r"""
+  __shared__ int of_warp[32];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int64 parts = length > {part} ? (length + {part} - 1) / {part} : 1;
   for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {{
-    int64 row = work / parts, start = work % parts * {PART};
-    int found = 0;
+    int64 numbered = parts > 1 ? next_part(posted) : work;
+    int64 row = numbered / parts, in_row = numbered % parts, start = in_row * {part};
+    uint32 wanted[{packs}];
+    uint64 counts = 0;
 #pragma unroll
-    for (int k = 0; k < {PART}; k += {_THREADS}) {{
-      int64 at = start + k + threadIdx.x;
-      if (at < length && choice.wanted(row, at)) ++found;
+    for (int k = 0; k < {packs}; ++k) {{
+      int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
+      wanted[k] = choice.some(row, at, length);
     }}
-    found = block_reduce(found, Add());
-    if (threadIdx.x == 0) counts[work] = found;
+#pragma unroll
+    for (int k = 0; k < {packs}; ++k) counts |= uint64(__popc(wanted[k])) << 16 * k;
+    uint64 up_to = warp_scan(counts, Add());
+    if (lane == 31) {{
+#pragma unroll
+      for (int k = 0; k < {packs}; ++k) of_warp[k * {warps} + warp] = int(up_to >> 16 * k & 0xffffu);
+    }}
+    __syncthreads();
+    up_to -= counts;
+    int ends = warp_scan(lane < {packs} * {warps} ? of_warp[lane] : 0, Add()), own = shuffle_from(ends, 31);
+{visits}
+    if (in_row == parts - 1 && threadIdx.x == 0) choice.total(row, before + own);
+    __syncthreads();
   }}
 """
 
-_ADD_UP = rf"""
-  int64 parts = (length + {PART - 1}) / {PART};
-  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {{
+_LOOK_BACK = """
     int64 before = 0;
-    for (int64 start = 0; start < parts; start += blockDim.x) {{
-      int64 at = start + threadIdx.x, mine = at < parts ? counts[row * parts + at] : 0, all;
-      int64 up_to = block_scan(mine, Add(), all);
-      if (at < parts) counts[row * parts + at] = before + up_to - mine;
-      before += all;
-    }}
-    if (threadIdx.x == 0) choice.total(row, before);
-  }}
+    if (parts > 1) before = look_back(PostedCounts{posted, all_parts}, numbered, in_row, int64(own), int64(0), Add());
 """
 
-_VISIT = rf"""
-  __shared__ uint32 is_wanted[{_THREADS // 32}][8];
-  __shared__ int of_warp[{_THREADS // 32}];
-  int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  int64 parts = (length + {PART - 1}) / {PART};
-  for (int64 work = blockIdx.x; work < rows * parts; work += gridDim.x) {{
-    int64 row = work / parts, start = work % parts * {PART} + warp * 256 + lane, before = counts[work];
-    int mine = 0;
+_EACH_PACK = """
 #pragma unroll
-    for (int k = 0; k < 8; ++k) {{
-      int64 at = start + k * 32;
-      uint32 wanted = __ballot_sync(0xffffffffu, at < length && choice.wanted(row, at));
-      mine += __popc(wanted);
-      if (lane == 0) is_wanted[warp][k] = wanted;
+    for (int k = 0; k < {packs}; ++k) {{
+      const int group = k * {warps} + warp;
+      int place = shuffle_from(ends, group > 0 ? group - 1 : 0);
+      place = (group > 0 ? place : 0) + int(up_to >> 16 * k & 0xffffu);
+      int inside = (k * {threads} + int(threadIdx.x)) * {width};
+#pragma unroll
+      for (int i = 0; i < {width}; ++i) {{
+        bool is_wanted = wanted[k] >> i & 1;
+        {put}
+        place += is_wanted;
+      }}
     }}
-    if (lane == 0) of_warp[warp] = mine;
+"""
+
+_PUT_ALL = "if (start + inside + i < length) choice.visit(row, start + inside + i, before + place, is_wanted);"
+_PUT_SELECTED = "if (is_wanted) selected[place] = uint16(inside + i);"
+
+# Neighbouring threads visit neighbouring results.
+_VISIT_SELECTED = """
     __syncthreads();
-    for (int other = 0; other < warp; ++other) before += of_warp[other];
-#pragma unroll 1
-    for (int k = 0; k < 8; ++k) {{
-      uint32 wanted = is_wanted[warp][k];
-      int64 at = start + k * 32, number = before + __popc(wanted & ((1u << lane) - 1));
-      if (at < length) choice.visit(row, at, number, wanted >> lane & 1);
-      before += __popc(wanted);
-    }}
-    __syncthreads();
+#pragma unroll 4
+    for (int at = threadIdx.x; at < own; at += {threads}) choice.visit(row, start + selected[at], before + at, true);
+"""
+
+_SOME = """
+  DEVICE uint32 some(int64 row, int64 at, int64 length) const {{
+{packed}
+    uint32 bits = 0;
+#pragma unroll
+    for (int i = 0; i < {width}; ++i) if (at + i < length && wanted(row, at + i)) bits |= 1u << i;
+    return bits;
   }}
 """
 
 
 def add_compaction(assembly: Assembly, compaction: Compaction) -> None:
     """Add the kernels and launches of a compaction."""
+    width = compaction.packs.width if compaction.packs else 1
+    packs = min(_PACKS, max(1, _ELEMENTS // width))
+    part = _THREADS * packs * width
     kind = f"Choice_{compaction.name}"
+    assembly.text(_choice(compaction, kind, width))
+    all_parts = compaction.rows * max_((compaction.length + (part - 1)) // part, 1)
+    posted = add_look_back(assembly, f"clear_{compaction.name}", all_parts, lt(part, compaction.length), 0)
+    names = {p.name for p in compaction.fields}
+    own = (size("rows", compaction.rows), size("length", compaction.length), *posted)
+    parameters = (*compaction.fields, *(p for p in own if p.name not in names))
+    numbers = {"part": part, "packs": packs, "threads": _THREADS, "width": width, "warps": _THREADS // 32}
+    body = _SELECT.format(**numbers, visits=_visits(compaction, numbers))
+    begin = f"  {kind} choice = {{{', '.join(p.name for p in compaction.fields)}}};\n"
+    if not compaction.visits_all:
+        begin += f"  __shared__ uint16 selected[{part}];\n"
+    assembly.kernel(f"select_{compaction.name}", _THREADS, parameters, begin + body.strip("\n"))
+    assembly.launch(f"select_{compaction.name}", blocks(all_parts))
+
+
+def _visits(compaction: Compaction, numbers: dict[str, int]) -> str:
+    """The statements that look back, and visit the elements."""
+    if compaction.visits_all:
+        return _LOOK_BACK + _EACH_PACK.format(**numbers, put=_PUT_ALL)
+    return _EACH_PACK.format(**numbers, put=_PUT_SELECTED) + _LOOK_BACK + _VISIT_SELECTED.format(**numbers)
+
+
+def _choice(compaction: Compaction, kind: str, width: int) -> str:
+    """The type that has the fields, and the bodies as its methods."""
     members = "".join(f"  {p.kind} {p.name};\n" for p in compaction.fields)
-    bodies = (
+    bodies = [
         ("bool wanted(int64 row, int64 at)", compaction.wanted),
         ("void visit(int64 row, int64 at, int64 number, bool is_wanted)", compaction.visit),
         ("void total(int64 row, int64 count)", compaction.total),
-    )
-    methods = "".join(f"  DEVICE {head} const {{\n{body.strip(chr(10))}\n  }}\n" for head, body in bodies)
-    assembly.text(f"struct {kind} {{\n{members}{methods}}};\n")
-    parts = compaction.rows * ((compaction.length + (PART - 1)) // PART)
-    names = {p.name for p in compaction.fields}
-    own = (
-        size("rows", compaction.rows),
-        size("length", compaction.length),
-        Parameter("int64*", "counts", assembly.scratch(parts * 8)),
-    )
-    parameters = (*compaction.fields, *(p for p in own if p.name not in names))
-    begin = f"  {kind} choice = {{{', '.join(p.name for p in compaction.fields)}}};\n"
-    for step, body, threads, work in (
-        ("count", _COUNT, _THREADS, parts),
-        ("add_up", _ADD_UP, _SCAN_THREADS, compaction.rows),
-        ("visit", _VISIT, _THREADS, parts),
-    ):
-        assembly.kernel(f"{step}_{compaction.name}", threads, parameters, begin + body)
-        assembly.launch(f"{step}_{compaction.name}", blocks(work))
+    ]
+    packed = ""
+    if compaction.packs:
+        bodies.append(("uint32 wanted_pack(int64 row, int64 at)", compaction.packs.wanted))
+        packed = f"    if (at + {width} <= length && {compaction.packs.usable}) return wanted_pack(row, at);"
+    newline = chr(10)
+    methods = "".join(f"  DEVICE {head} const {{{newline}{body.strip(newline)}{newline}  }}{newline}" for head, body in bodies)
+    return f"struct {kind} {{\n{members}{methods}{_SOME.format(packed=packed, width=width).lstrip(newline)}}};\n"

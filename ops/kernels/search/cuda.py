@@ -5,9 +5,10 @@ from __future__ import annotations
 from ....shape_funcs.symbolic.dim import dim, product
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, element, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
-from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall
-from ...core.tensor_types import is_float
-from ..compaction.cuda import Compaction, add_compaction
+from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall, Operand
+from ...codegen.cuda.vector_access import ACCESS
+from ...core.tensor_types import ITEMSIZE, is_float
+from ..compaction.cuda import Compaction, Packs, add_compaction
 from ..sort.merge_cuda import Order, add_sort, entry_bytes
 
 _THREADS = 256
@@ -30,7 +31,6 @@ def argwhere(call: OpaqueCall) -> CudaSource:
     if rank:
         index.append("to[0] = int32(rest);")
     visit = f"""
-    if (!is_wanted) return;
     int32* to = out + number * {rank};
     auto write = [&](auto rest) {{ {" ".join(index)} }};
     // dividing 64-bit numbers is slow
@@ -45,11 +45,24 @@ def argwhere(call: OpaqueCall) -> CudaSource:
         total="    sizes[0] = count;",
         rows=dim(1),
         length=length,
+        packs=_packs(data) if data.position is not None else None,
     )
     assembly = Assembly()
     assembly.text(NUMBER, element("data_at", data))
     add_compaction(assembly, compaction)
     return assembly.source()
+
+
+def _packs(data: Operand) -> Packs:
+    """The selection from 16 bytes of elements at once."""
+    width = ACCESS // ITEMSIZE[data.dtype]
+    wanted = f"""
+    Pack<{data.dtype}, {width}> pack = load_pack<{data.dtype}, {width}>(data + at);
+    uint32 bits = 0;
+#pragma unroll
+    for (int i = 0; i < {width}; ++i) bits |= uint32(number(pack.at[i]) != 0) << i;
+    return bits;"""
+    return Packs(width, wanted, usable="aligned16(data)")
 
 
 # ---- unique ----------------------------------------------------------------------------------------------------------
@@ -124,11 +137,12 @@ class _Unique:
             total="    found[0] = int32(count);\n    sizes[0] = count;",
             rows=dim(1),
             length=self.length,
+            visits_all=True,
         )
 
     def first_elements(self) -> Compaction:
         """The compaction of elements that are the first of their group, in the order of the data."""
-        visit = ["if (!is_wanted) return;", "int64 group = inverse[at];", "ranks[group] = number;"]
+        visit = ["int64 group = inverse[at];", "ranks[group] = number;"]
         visit += ["values[number] = data[at];", "indices[number] = int32(at);"]
         if self.has_counts:
             visit.append("members[number] = size_of(starts, sizes[0], length, group);")

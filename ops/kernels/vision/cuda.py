@@ -37,7 +37,6 @@ def get_valid_counts(call: OpaqueCall) -> CudaSource:
         (reads("data", data), reads("threshold", threshold), *common, size("length", boxes)),
         wanted=f"    const {data.dtype}* box = data + (row * length + at) * fields;\n    return {wanted};",
         visit="""
-    if (!is_wanted) return;
     out_indices[row * length + number] = int32(at);
     for (int64 f = 0; f < fields; ++f) out[(row * length + number) * fields + f] = data[(row * length + at) * fields + f];""",
         total="    valid_count[row] = int32(count);",

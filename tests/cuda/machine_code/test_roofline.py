@@ -44,6 +44,11 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(1, keepdims=True)
 
 
+def _places(chosen: np.ndarray) -> np.ndarray:
+    """The indices of chosen elements, and zeros for as many as are not chosen."""
+    return np.pad(np.flatnonzero(chosen), (0, int((~chosen).sum())))[:, None]
+
+
 #: By family: numpy's function, and shapes of arguments.
 ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "layernorm(gelu(x + b) + r), 1024": (_normed, [(3, 260), (260,), (3, 260), (260,), (260,)]),
@@ -53,6 +58,8 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "sum, first axis": (lambda x: x.sum(0), [(600, 40)]),
     "transpose": (np.transpose, [(33, 70)]),
     "cumsum": (np.cumsum, [(5000,)]),
+    "argwhere": (np.argwhere, [(5000,)]),
+    "argwhere(x > 0)": (lambda x: _places(x > 0), [(9000,)]),
 }
 
 
@@ -70,7 +77,7 @@ def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> 
 FAST = {"layernorm(gelu(x + b) + r), 1024": 84, "layernorm(gelu(x + b) + r), 8192": 84} | dict.fromkeys(
     ["softmax, 1000", "softmax, 1024", "softmax, 8192", "layer_norm, 1024", "sum, last axis", "sum, first axis", "sum, all axes",
      "concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC", "elementwise",
-     "cumsum"], 85)  # fmt: skip
+     "cumsum", "argwhere"], 85)  # fmt: skip
 NARROW = {"sum, first axis", "transpose", "transpose NCHW to NHWC"}
 
 

@@ -35,9 +35,10 @@ def evaluate(group: Group, arrays: Sequence[Any], *, aligned: bool = True) -> tu
             gpu.allocate(max(1, (int(np.prod(s)) + away) * d.itemsize)) + away * d.itemsize
             for s, d in zip(shapes, dtypes, strict=True)
         ]
+        counts = gpu.put(np.full(1, -1, np.int64))  # of an operator with an upper bound
         dims = [*(t.shape for t in group.params), *(group.values()[r].shape for r in group.results)]
         sizes = [*(x.shape for x in inputs), *shapes]
-        status = _Steps(gpu, cuda_source(group), [*tensors, *results], dims, sizes).run()
+        status = _Steps(gpu, cuda_source(group), [*tensors, *results, counts], dims, sizes).run()
         return status, [gpu.get(a, s, d) for a, s, d in zip(results, shapes, dtypes, strict=True)]
 
 
