@@ -48,11 +48,11 @@ Run = Callable[[], np.ndarray]
 def ours(words: np.ndarray, weights: encoder.Inputs, n: int) -> Run:
     """The machine, with ``n`` threads."""
     text = (ROOT / "examples" / "transformer_encoder.relay").read_text()
-    vm = relay.VirtualMachine(relay.compile(relay.parse(text)))
+    vm = relay.VirtualMachine(relay.compile(relay.parse(text), params=weights))
 
     def run() -> np.ndarray:
         team.set_threads(n)
-        return np.asarray(vm.run(words=words, **weights).numpy())
+        return np.asarray(vm.run(words=words).numpy())
 
     return run
 

@@ -51,7 +51,7 @@ TEAM = np.dtype(
         ("core", _WORD),  # of the thread that published the work
         ("failed", _WORD),  # parts that returned a status
         ("splits", _WORD),  # kernels run in parts so far
-        ("alone_until", _WORD),  # ns: after a wait in vain
+        ("owed_until", _WORD),  # ns: the time at which the waits in vain so far are made up for
         ("patience", _WORD),
         ("mutex", _WORD, (_MUTEX_WORDS,)),
         ("work", _WORD, (_CONDITION_WORDS,)),  # condition: there are parts to take
@@ -68,8 +68,11 @@ team_at = record(TEAM)
 SPIN_NS = 20_000
 #: A wait for the last parts is in vain if it is longer than this and than the work before it: another process has the core.
 LATE_NS = 200_000
-#: After a wait in vain, kernels run in one thread for so many times its length: so such waits cost a twentieth of the time.
+#: Waits in vain may take a twentieth of the time: each one is made up for after so many times its length.
 PATIENCE = 20
+#: ns of waits in vain that are not yet made up for, beyond which kernels run in one thread.  A single wait of some milliseconds,
+#: in which the system runs something else, changes nothing; a busy process soon makes more of them.
+FORGIVEN_NS = 10_000_000
 _SET_MASK = int(signal.SIG_SETMASK)
 
 sleep_for_lock, unlock = by_name("pthread_mutex_lock", 1), by_name("pthread_mutex_unlock", 1)
@@ -129,7 +132,8 @@ def publish_work(team: int, function: int, argv: int, n: int, wanted: int) -> bo
     """Publish the work and wake workers; then the mutex is held.  False: no worker can help."""
     t = team_at(team)
     lock(team + _MUTEX)
-    threads = min(wanted, t.threads) if t.alone_until == 0 or clock_ns() >= t.alone_until else 1
+    owed = t.owed_until - clock_ns() if t.owed_until != 0 else 0
+    threads = min(wanted, t.threads) if owed <= t.patience * FORGIVEN_NS else 1
     if t.busy == 0 and threads > 1:
         while t.workers < threads - 1 and start_worker(team):
             t.workers += 1
@@ -164,7 +168,8 @@ def wait_for_parts(team: int, start: int) -> None:
         wait(team + _FINISHED, team + _MUTEX)
     now = clock_ns()
     waited = now - worked_until
-    t.alone_until = now + waited * t.patience if waited > max(LATE_NS, worked_until - start) else 0
+    if waited > max(LATE_NS, worked_until - start):
+        t.owed_until = max(t.owed_until, now) + waited * t.patience
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------------------
@@ -268,7 +273,7 @@ _team = _block[0]
 
 def _reset() -> None:
     """Reset the team: no work, no workers, free mutex.  Also runs in a forked child, which has none of its parent's workers."""
-    for name in ("workers", "busy", "end", "next", "done", "alone_until", "mutex", "work", "finished"):
+    for name in ("workers", "busy", "end", "next", "done", "owed_until", "mutex", "work", "finished"):
         _team[name] = 0
     for name, n in (("pthread_mutex_init", _MUTEX), ("pthread_cond_init", _WORK), ("pthread_cond_init", _FINISHED)):
         by_name(name, 2)(address() + n, 0)
@@ -292,8 +297,8 @@ def set_worth(work: int = WORTH_A_THREAD) -> None:
 
 
 def set_patience(times: int = PATIENCE) -> None:
-    """Set the number of lengths of a wait in vain for which kernels run in one thread.  0: none."""
-    _team["patience"], _team["alone_until"] = times, 0
+    """Set the number of lengths of a wait in vain after which the wait is made up for.  0: kernels never run in one thread."""
+    _team["patience"], _team["owed_until"] = times, 0
 
 
 def splits() -> int:
