@@ -55,6 +55,16 @@ def test_a_bulk_gives_the_same_with_and_without_graphs(graphs: str) -> None:
         np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
 
 
+@pytest.mark.parametrize("schedule", [0, 3])
+def test_a_scan_in_a_replayed_graph_looks_back_at_the_sums_of_this_launch(schedule: int) -> None:
+    vm = machine("def @main(%x: Tensor[(?n), int32]) { cumsum(%x, axis=0) }", graphs="on")
+    emulator.set("schedule", schedule)
+    for k in range(1, 6):
+        x = np.arange(20_000, dtype=np.int32) % (7 * k)
+        np.testing.assert_array_equal(vm.run(x).numpy(), np.cumsum(x, dtype=np.int32))
+    assert emulator.get("cuGraphLaunch") >= 3
+
+
 def test_what_comes_again_is_captured_once_and_replayed() -> None:
     vm = machine(CHAIN, fuse=False, graphs="on")
     x = np.linspace(-1, 1, 5, dtype="f")

@@ -22,10 +22,11 @@ from .cuda_text import stored
 from .parallel_fold import Fold
 from .vector_access import Packed, packed
 
-#: Elements of a row that a thread holds; packs that are loaded before the first of them is used.  The compiler moves loads before
-#: earlier computations; with groups of 2 packs
-#: layernorm(gelu) spills registers on sm_90.
-HELD, GROUP = 32, 1
+#: Elements of a row that a thread holds.
+HELD = 32
+#: Packs that are loaded before the first of them is used, by a fold and by the pass that stores.  The compiler moves loads before
+#: earlier computations; with groups of 2 packs in folds layernorm(gelu) spills registers on sm_90.
+FOLDED, STORED = 1, 2
 
 
 @frozen
@@ -143,12 +144,12 @@ class HeldText:
     def _store(self, result: str, ready: dict[int, str]) -> list[str]:
         lines, loads, call = self._function(self.rows.lowered.element, ready, self.dtype)
         each = f"if (mine && here < length) store_row({result} + row * length + here, {call}, straight);"
-        return ["{", *indented([*lines, *self._in_groups(loads, [each])]), "}"]
+        return ["{", *indented([*lines, *self._in_groups(loads, [each], STORED)]), "}"]
 
-    def _in_groups(self, loads: list[str], each: list[str]) -> list[str]:
-        """Loops over the packs: those of a group are loaded, and then ``each`` pack is computed."""
+    def _in_groups(self, loads: list[str], each: list[str], most: int = FOLDED) -> list[str]:
+        """Loops over the packs: those of a group, of at most ``most``, are loaded, and then ``each`` pack is computed."""
         here = f"const int64 here = int64(p * held.ways + held.way) * {self.rows.width}, at = here < length ? here : 0;"
-        group = min(GROUP, self.rows.packs)
+        group = min(most, self.rows.packs)
         over = ["#pragma unroll", f"for (int p = first; p < first + {group}; ++p) {{", f"    {here}"]
         return [
             "#pragma unroll",
