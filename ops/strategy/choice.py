@@ -23,12 +23,12 @@ FORCED, TUNED, ONLY = "forced", "tuned", "only one that fits"
 Preferred = Callable[[OpCall], Versions]
 
 
-@frozen
 class Rejection(Exception):
     """An implementation that cannot be used for a call: ``name``, and ``why`` as the end of a sentence."""
 
-    name: str
-    why: str
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name, why)
+        self.name, self.why = name, why
 
 
 def candidates(call: OpCall) -> tuple[Kernel, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -173,6 +175,18 @@ def test_a_forced_implementation_is_the_only_one() -> None:
         with pytest.raises(Rejection) as refused:
             force(call(*kernels), name)
         assert (refused.value.name, refused.value.why) == (name, why)
+
+
+def test_a_rejection_leaves_a_context_manager_as_it_is() -> None:
+    """``contextlib`` sets the traceback of an exception that it throws into a generator."""
+
+    @contextlib.contextmanager
+    def managed() -> Iterator[None]:
+        yield
+
+    with pytest.raises(Rejection, match="it is none of a") as refused, managed():
+        force(call(kernel("a")), "b")
+    assert (refused.value.name, refused.value.why) == ("b", "it is none of a")
 
 
 def test_what_falls_back_is_declared_later_right_for_every_size_and_fits_the_plan() -> None:
