@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import evaluate
 from ..core.group import Group
 from .conditions import Choice, Conditions, Versions, conditions_text, undecided

@@ -46,13 +46,15 @@ def evaluated(name: str) -> bytes:
 @pytest.mark.parametrize("name", [*CALLS, "layer norm", "layer norm of gelu"])
 def test_results_are_the_same_bits_for_any_grid(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, launched, used = evaluated(name), Session.launch, list[int]()
+    case = {"most": 1, "schedule": 0}
 
     def launch(self: Session, image: bytes, entry: str, grid: Any, *args: Any, **kwargs: Any) -> None:
-        emulator.set("schedule", schedule)
+        emulator.set("schedule", case["schedule"])
         used.append(int(np.prod(grid)))
-        launched(self, image, entry, (min(most, grid[0]), *grid[1:]), *args, **kwargs)
+        launched(self, image, entry, (min(case["most"], grid[0]), *grid[1:]), *args, **kwargs)
 
     monkeypatch.setattr(Session, "launch", launch)
     for most, schedule in ((1, 0), (3, 0), (1 << 30, 1), (1 << 30, 2), (4, 5)):
-        assert evaluated(name) == wanted
+        case |= {"most": most, "schedule": schedule}
+        assert evaluated(name) == wanted, case
     assert max(used) > 4, "the kernel has several blocks"
