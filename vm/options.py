@@ -43,6 +43,7 @@ class RuntimeOptions:
     memory_limit_bytes: int | None
     stack_limit_bytes: int
     link_bytes_per_s: int
+    link_latency_ns: int
 
     def arguments(self) -> dict[str, Any]:
         """The options as keyword arguments of ``VirtualMachine``."""

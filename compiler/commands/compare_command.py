@@ -11,13 +11,16 @@ from typing import Any
 import click
 
 from ...ops.core.tensor_types import Type
-from ...vm.diagnostics.source import FileError, InputError
+from ...vm.bytecode.executable import DEVICES
+from ...vm.diagnostics.source import ConfigError, FileError, InputError
 from ...vm.report.profile_report import Profile
+from ...vm.runtime.state_layout import SIM
 from ..comparison.compare import Comparison, compare_profiles
 from ..comparison.compare_conditions import FIGURES, Condition, ConditionError, failures, parse_condition
 from ..comparison.compare_text import page_table
 from ..comparison.result_check import Tolerance
 from ..comparison.run_comparison import PRESETS, REPEAT, compare_sides
+from ..comparison.simulated_link import FORM, PCI_EXPRESS, SimulatedLink
 from .compare_terminal import show
 from .exit_codes import ExitCode
 from .expected import Expected
@@ -84,7 +87,18 @@ _FAIL_IF_HELP = (
     "End with 1 if this holds in any case (repeatable), such as 'b.dtoh_bytes > 0' or 'b.time > a.time * 1.05'. "
     f"SIDE.FIGURE, numbers, + - * /, comparisons, and, or, not. Figures, per run, times in ns: {', '.join(FIGURES)}."
 )
+_LINK_HELP = (
+    f"Simulate a link to {DEVICES[SIM]}: its speed and the time that each copy takes besides; memory: neither. "
+    f"Default: {PCI_EXPRESS} for a --preset on {DEVICES[SIM]}, else memory."
+)
 _PRESET_HELP = "; ".join(f"{name}: sides {', '.join(sides)}" for name, sides in PRESETS.items())
+
+
+def _link(context: click.Context, parameter: click.Parameter, text: str | None) -> SimulatedLink | None:
+    try:
+        return None if text is None else SimulatedLink.parse(text)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
 
 
 def _side_options(command: Command) -> Command:
@@ -119,6 +133,7 @@ def _file_option(name: str, help_text: str) -> Callable[[Command], Command]:
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=REPEAT, show_default=True, help="Rounds; every side runs in each round."
 )
+@click.option("--link", metavar=FORM, callback=_link, help=_LINK_HELP)
 @click.option("--fail-if", "conditions", multiple=True, metavar="CONDITION", help=_FAIL_IF_HELP)
 @click.option(
     "--profiles/--no-profiles", default=None, help="Also print each side in nvprof's form; default: if there are two sides."
@@ -138,6 +153,7 @@ def compare_command(
     params: Path | None,
     device: str | None,
     repeat: int,
+    link: SimulatedLink | None,
     conditions: tuple[str, ...],
     profiles: bool | None,
     everything: bool,
@@ -163,7 +179,7 @@ def compare_command(
     saved = [f for f in files if f.suffix == PROFILE_SUFFIX]
     if saved:
         inputs = (values, shapes, dims, ranges, params)
-        given = any((named, preset, bindings, *lettered.values(), *inputs, device, expected, rtol, atol))
+        given = any((named, preset, bindings, *lettered.values(), *inputs, device, link, expected, rtol, atol))
         if len(saved) < len(files) or given:
             raise click.UsageError("saved profiles are compared with each other, as they are: no programs, sides or inputs")
         sides = {letter: _profile(f) for letter, f in zip(_side_names(len(files)), files, strict=True)}
@@ -187,6 +203,7 @@ def compare_command(
                 on_round=on_round,
                 tolerance=tolerance,
                 check=None if expected is None else _check(expected, tolerance),
+                link=PCI_EXPRESS if link is None and preset is not None and device == DEVICES[SIM] else link,
             )
     _write(found, json_out, html, trace)
     with standard_output():

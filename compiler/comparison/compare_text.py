@@ -85,6 +85,8 @@ def heading(comparison: ComparisonData) -> str:
         own = [s for s in _settings(profile) if s not in shared]
         lines.append(f"  {side_name(name)}: {', '.join(own) or 'as the others'}")
     lines.append(f"  all: {', '.join(s for s in _settings(first[0]) if s in shared)}")
+    if how.link:
+        lines.append(f"  copies to and from sim: modelled, over a link {how.link}; no copy overlaps work")
     names = " and ".join(map(side_name, comparison.sides)) if len(comparison.sides) == 2 else "all sides"
     within = f": {how.tolerance}" if how.tolerance else ""
     lines.append(f"The results of {names} agree{within}." if how.checked else "The results were not compared.")

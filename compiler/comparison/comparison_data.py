@@ -25,7 +25,7 @@ class Method:
     addresses of a machine's memory change its speed.  ``per_round``: runs of a side in a round, after ``warmup`` unmeasured
     runs; the least of their times is the round's sample.  ``interleaved`` False: profiles that were taken one after the
     other; then ``rounds`` are the runs of each.  ``checked``: whether results were compared.  ``tolerance``: the limits of
-    that comparison, in words.
+    that comparison, in words.  ``link``: the simulated link to ``sim``, which the times of copies are modelled by; "": none.
     """
 
     rounds: int
@@ -34,6 +34,7 @@ class Method:
     interleaved: bool = True
     checked: bool = True
     tolerance: str = ""
+    link: str = ""
 
 
 @frozen

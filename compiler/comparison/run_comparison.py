@@ -12,9 +12,10 @@ from ...ops.core.tensor_types import Type
 from ...vm.api.argument_errors import a_count, a_mapping, a_sequence
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine
-from ...vm.bytecode.executable import VMFunction
+from ...vm.bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ...vm.diagnostics.source import ConfigError, InputError
 from ...vm.report.profiling import Sampler, check_repeat
+from ...vm.runtime.state_layout import SIM
 from ..commands.inputs import Wanted, make_inputs
 from ..compile import Program, compile
 from ..config import Config
@@ -23,6 +24,7 @@ from .compare_text import side_name
 from .comparison_data import Case, Method
 from .result_check import ResultsDiffer, Tolerance, check_agreement
 from .signatures import check_signatures
+from .simulated_link import SimulatedLink
 
 __all__ = ["PRESETS", "Comparison", "ResultsDiffer", "compare", "compare_sides", "measure"]
 
@@ -61,16 +63,19 @@ def compare(
     seed: int = 0,
     rtol: float | Mapping[str, float] | None = None,
     atol: float | Mapping[str, float] | None = None,
+    link: str | None = None,
 ) -> Comparison:
     """``program`` in configuration ``a`` against itself (or ``other``) in configuration ``b``, as profiles and differences.
 
     ``inputs``: by name or by position; inputs omitted by name are random, from ``seed``, with ``dims`` and ``shapes`` for
     unknown sizes.  ``device`` (also a key of ``a`` and ``b``): by default the host.
     ``repeat``: rounds, in each of which both run in turn.  ``rtol``, ``atol``: tolerances of the result check, for all
-    outputs or by output (``"0"``, ``"1.0"`` in tuples); None: up to rounding.
+    outputs or by output (``"0"``, ``"1.0"`` in tuples); None: up to rounding.  ``link``: the speed of the link to ``sim`` and
+    the time that each copy takes besides, such as ``"16GB/s,5us"``; None: copies are as fast as memory.
     Raises ResultsDiffer if the results differ, and the errors of compilation and of runs.
     """
     tolerance = Tolerance(_by_output(rtol), _by_output(atol))
+    simulated = None if link is None else SimulatedLink.parse(link)
     sides = [a_mapping(side, f"compare: side {name}", 'such as {"fuse": "off"}') for name, side in (("a", a), ("b", b))]
     programs = {"a": (program, sides[0]), "b": (program if other is None else other, sides[1])}
     if isinstance(inputs, Mapping) or inputs is None:
@@ -78,10 +83,12 @@ def compare(
         sizes = {name: a_sequence(shape, f"compare: the shape of {name}") for name, shape in shapes.items()}
         dims = {name: a_count(size, f"compare: the size of {name}") for name, size in a_mapping(dims, "compare: dims").items()}
         wanted = Wanted(inputs, sizes, dims, a_count(seed, "compare: the seed"))
-        return compare_sides(programs, wanted, device=device, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance)
+        return compare_sides(
+            programs, wanted, device=device, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance, link=simulated
+        )
     check_repeat(repeat, warmup)
     exes, given = _executables(programs, device), a_sequence(inputs, "compare: inputs")
-    return measure(exes, {"": given}, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance)
+    return measure(exes, {"": given}, entry=entry, repeat=repeat, warmup=warmup, tolerance=tolerance, link=simulated)
 
 
 def _by_output(limit: float | Mapping[str, float] | None) -> Mapping[str, float]:
@@ -104,13 +111,14 @@ def compare_sides(
     on_round: Callable[[int, int], object] | None = None,
     tolerance: Tolerance | None = None,
     check: Callable[[str, Any, Type], object] | None = None,
+    link: SimulatedLink | None = None,
 ) -> Comparison:
     """Compare any number of sides, each a program in a configuration, by name.
 
     ``bindings``: one case each; shapes of parameters and sizes of dimensions, in addition to the inputs ``wanted`` in all
     cases; none: one case.  ``on_round``: called after each round with the number of finished rounds and of all rounds.
     ``tolerance``: the tolerance of the result check.  ``check``: called with name, result and result type of each
-    side; raises an error for a wrong result.
+    side; raises an error for a wrong result.  ``link``: of the sides on ``sim``; None: copies are as fast as memory.
     Raises as ``compare``.
     """
     check_repeat(repeat, warmup)
@@ -119,7 +127,9 @@ def compare_sides(
     exes = _executables(sides, device)
     function = check_signatures(exes, entry, {name: program for name, (program, _) in sides.items()})
     cases = {_case_name(b): make_inputs(function, _bound(function, wanted, b)) for b in bindings or ({},)}
-    return measure(exes, cases, entry=entry, repeat=repeat, warmup=warmup, on_round=on_round, tolerance=tolerance, check=check)
+    return measure(
+        exes, cases, entry=entry, repeat=repeat, warmup=warmup, on_round=on_round, tolerance=tolerance, check=check, link=link
+    )
 
 
 def measure(
@@ -132,17 +142,24 @@ def measure(
     on_round: Callable[[int, int], object] | None = None,
     tolerance: Tolerance | None = None,
     check: Callable[[str, Any, Type], object] | None = None,
+    link: SimulatedLink | None = None,
 ) -> Comparison:
-    """Measure the executables on the same arguments, in each case.  Raises ResultsDiffer.
+    """Measure the executables on the same arguments, in each case.  Raises ResultsDiffer, and InputError for a ``link`` without a
+    side on ``sim``.
 
     In a round every side runs, in a random order that the next round reverses, on a machine created for the round; blocks
     of random sizes are allocated in between.  The addresses of a machine's memory change its speed at small operators by up
     to a factor of two for its whole life, so two machines of one executable would differ.
     """
     check_repeat(repeat, warmup)
+    if link is not None and all(exe.target != DEVICES[SIM] for exe in sides.values()):
+        raise InputError(
+            f"a link leads to the device {DEVICES[SIM]}, and no side runs there",
+            help=f'device="{DEVICES[SIM]}"; --device {DEVICES[SIM]}',
+        )
     total, done, found, within = len(cases) * repeat, 0, [], ""
     for name, arguments in cases.items():
-        samplers = [Sampler(VirtualMachine(exe), arguments, entry=entry) for exe in sides.values()]
+        samplers = [Sampler(_machine(exe, link), arguments, entry=entry) for exe in sides.values()]
         within = _check_results(dict(zip(sides, samplers, strict=True)), tolerance, check)
         draw = random.Random(_SEED)
         order = list(samplers)
@@ -150,18 +167,28 @@ def measure(
             order.reverse() if i % 2 else draw.shuffle(order)
             for sampler in order:
                 held = _shift_memory(draw)
-                _sample(sampler, warmup)
+                _sample(sampler, warmup, link)
                 del held
             done += 1
             if on_round is not None:
                 on_round(done, total)
         found.append(Case(name, tuple(s.profile() for s in samplers)))
-    return Comparison(tuple(sides), tuple(found), Method(repeat, PER_ROUND, warmup, tolerance=within))
+    return Comparison(
+        tuple(sides),
+        tuple(found),
+        Method(repeat, PER_ROUND, warmup, tolerance=within, link=str(link) if link not in (None, SimulatedLink()) else ""),
+    )
 
 
-def _sample(sampler: Sampler, warmup: int) -> None:
+def _machine(exe: ExecutableData, link: SimulatedLink | None) -> VirtualMachine:
+    if link is None or exe.target != DEVICES[SIM]:
+        return VirtualMachine(exe)
+    return VirtualMachine(exe, link_bytes_per_s=link.bytes_per_s, link_latency_ns=link.latency_ns)
+
+
+def _sample(sampler: Sampler, warmup: int, link: SimulatedLink | None) -> None:
     """The runs of one side in a round."""
-    sampler.move_to(VirtualMachine(sampler.machine.exe))
+    sampler.move_to(_machine(sampler.machine.exe, link))
     for _ in range(warmup):
         sampler.run()
     for _ in range(PER_ROUND):

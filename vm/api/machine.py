@@ -35,7 +35,8 @@ class VirtualMachine(MachineCore):
     ``device``: the executable's target by name, or None.  The name may contain the number of the GPU, from 0: ``cuda:1``.
     Relay's list of devices may name ``cpu`` beside it.  ``memory_cfg``: None or ``"pooled"``, Relay's name of the only allocator.
     ``memory_limit_bytes``: most bytes of storage allocated at a time (None: no limit).  ``stack_limit_bytes``: size of the
-    stack, which limits the depth of calls.  ``link_bytes_per_s``: speed of the link to the ``sim`` device (0: that of memory).
+    stack, which limits the depth of calls.  ``link_bytes_per_s``: speed of the link to the ``sim`` device (0: that of memory);
+    ``link_latency_ns``: the time that each copy over the link takes besides.
 
     The executable's configuration has ``graphs``, ``bulk`` and ``debug_sync`` (see the compiler's configuration keys).
 

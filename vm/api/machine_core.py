@@ -130,6 +130,7 @@ class MachineCore:
         memory_limit_bytes: int | None = None,
         stack_limit_bytes: int = 64 << 20,
         link_bytes_per_s: int = 0,
+        link_latency_ns: int = 0,
     ) -> None:
         if not isinstance(exe, ExecutableData):
             help = "VirtualMachine(Executable.load(path))" if isinstance(exe, (str, os.PathLike)) else _NO_EXECUTABLE
@@ -144,7 +145,7 @@ class MachineCore:
         self.exe = exe
         self.device = exe.target
         self.memory_limit_bytes = memory_limit_bytes
-        options = RuntimeOptions(device, memory_limit_bytes, stack_limit_bytes, link_bytes_per_s)
+        options = RuntimeOptions(device, memory_limit_bytes, stack_limit_bytes, link_bytes_per_s, link_latency_ns)
         self._device = DEVICES.index(exe.target)
         with kernel_store.tracked_uses() as prepared:
             session, tables = opened(exe, ordinal)

@@ -58,6 +58,7 @@ class Runtime:
         state["stack_limit"] = max(min(options.stack_limit_bytes, _NO_LIMIT) // 8, self.first_words)
         state["limit_bytes"] = _NO_LIMIT if options.memory_limit_bytes is None else min(options.memory_limit_bytes, _NO_LIMIT)
         state["link_bytes_per_s"] = min(options.link_bytes_per_s, _NO_LIMIT)
+        state["link_latency_ns"] = min(options.link_latency_ns, _NO_LIMIT)
         state["team"] = thread_count.team()
         state["poison"] = environment.poison
         state["error_pc"] = -1

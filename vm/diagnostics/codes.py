@@ -109,6 +109,7 @@ class Config(Code):
     VALUE = "A configuration key has no such value.", 'relay.compile(relay.parse_expr("1f"), fuse="maybe")'
     KEY = "There is no such configuration key.", "relay.compile(program, optlevel=2)"
     DEVICE = "There is no such device, or an executable is for another device.", 'relay.compile(program, target="gpu")'
+    LINK = "A simulated link is not described by a speed and a time.", 'relay.compare(program, link="fast")'
     FUNCTION = "The program has no such function to call.", 'relay.VirtualMachine(relay.compile(program))["mian"]'
 
 

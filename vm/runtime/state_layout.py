@@ -85,6 +85,7 @@ STATE = np.dtype(
         ("queue_base", _WORD),  # words that ran before the contents of the buffer
         ("handed_out", _WORD),  # number of allocations of storage on the device
         ("link_bytes_per_s", _WORD),  # 0: as fast as memory
+        ("link_latency_ns", _WORD),  # of each copy over the link
         # waiting for a device
         ("outstanding", _WORD),  # whether a device has work that the host has not waited for
         ("wait_each", _WORD),  # wait after each launch

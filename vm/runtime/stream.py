@@ -84,10 +84,11 @@ def wait_for_all(state: int, why: int) -> int:
 
 @native
 def wait_for_transfer(state: int, start: int, nbytes: int) -> None:
-    """Wait for the duration of a transfer at the simulated bandwidth."""
-    rate = state_at(state).link_bytes_per_s
+    """Wait until a transfer that began at ``start`` has crossed the simulated link."""
+    rate, until = state_at(state).link_bytes_per_s, start + state_at(state).link_latency_ns
     if rate > 0:
-        until = start + int(nbytes * 1.0e9 / rate)
+        until += int(nbytes * 1.0e9 / rate)
+    if until > start:
         while clock_ns() < until:
             pass
 
