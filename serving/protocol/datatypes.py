@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
@@ -32,5 +34,9 @@ CONTENTS = {dtype: _contents(dtype) for dtype in DTYPES}
 
 
 def little_endian(dtype: str) -> np.dtype:
-    """The dtype of binary tensors: the protocol's are little-endian."""
-    return numpy_dtype(dtype).newbyteorder("<")
+    """The dtype of binary tensors: the protocol's are little-endian.
+
+    On such a computer it is numpy's own object: a machine's short way in takes arrays of no other object.
+    """
+    native = numpy_dtype(dtype)
+    return native if sys.byteorder == "little" else native.newbyteorder("<")
