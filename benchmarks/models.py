@@ -2,6 +2,7 @@
 
     pip install 'relayvm[bench]'
     python benchmarks/models.py [--threads 1] [--rounds 9] [--busy 2] [--only dense,encoder,conv,tail,nets] [--check] [--json]
+                                [--record FOLDER]
 
 dense    `x @ w` with a constant `w[k, n]`, for 1 to 512 rows of `x`.
 conv     convolutions of ResNet-50, MobileNetV2 and a text detector, with bias and ReLU (see ``convolutions``).
@@ -14,7 +15,7 @@ The number of rows, words, candidates or pictures, or height and width, are open
 number of threads and are timed in turn, once the threads of the other sleep; their results are compared first.  ``--busy``
 processes that only compute run meanwhile; the goal is then the same everywhere.  Ratios below 1: relayvm is faster.  The speed
 of a product stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured in the same
-run (``fma_peak.py``).
+run (``fma_peak.py``).  ``--record`` writes the figures and the state of the machine to a file, of which README.md has a table.
 """
 
 # ruff: noqa: E402
@@ -31,6 +32,7 @@ _parser.add_argument("--busy", type=int, default=0, help="processes that keep th
 _parser.add_argument("--only", default="dense,encoder,conv,tail,nets", help="groups, separated by commas")
 _parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
 _parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+_parser.add_argument("--record", metavar="FOLDER", help="write the figures to <date>-models-cpu.json there")
 GIVEN = _parser.parse_args()
 for _threads in ("RELAYVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_threads] = str(GIVEN.threads)  # read when the libraries load
@@ -40,6 +42,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +51,7 @@ import onnxruntime
 from convolutions import CONVOLUTIONS, NETWORKS, convolution
 from fma_peak import peak_gflops
 from onnx_graph import Graph
+from onnx_models import machine_state
 from other_work import busy, wait_for_idle_threads
 
 import relayvm as relay
@@ -249,8 +253,22 @@ def show(row: Row, peak: float) -> None:
     print(f"{row.name:34}{spans[0]:34}{spans[1]:34}{row.ratio:6.2f}{goal:12}{speed}", flush=True)
 
 
+def plain(row: Row) -> dict[str, object]:
+    """The row as data for JSON, which has no infinity: no goal is null."""
+    goal = row.goal if math.isfinite(row.goal) else None
+    return {"name": row.name, "times": {n: asdict(t) for n, t in row.times.items()}, "ratio": row.ratio, "goal": goal}
+
+
+def record(rows: list[dict[str, object]], machine: dict[str, object]) -> None:
+    """Write the figures and the state of the machine at the start of the run."""
+    date = f"{datetime.now(UTC):%Y-%m-%d}"
+    data = {"date": date, "machine": machine, "threads": GIVEN.threads, "busy": GIVEN.busy, "rows": rows}
+    Path(GIVEN.record, f"{date}-models-cpu.json").write_text(json.dumps(data, indent=1) + "\n")
+
+
 def main() -> None:
     """Measure the groups."""
+    machine = machine_state()
     rows: dict[str, list[Row]] = {}
     peak = GIVEN.threads * peak_gflops()
     if not GIVEN.json:
@@ -271,16 +289,11 @@ def main() -> None:
             most = BUSY if GIVEN.busy else goal
             met = met and mean <= most
             print(f"{group}, geometric mean: {mean:.2f} (goal {most})", file=sys.stderr)
+    found = [plain(row) for group in rows.values() for row in group]
     if GIVEN.json:
-        print(
-            json.dumps(
-                [
-                    {**asdict(row), "times": {name: asdict(t) for name, t in row.times.items()}} | {"ratio": row.ratio}
-                    for group in rows.values()
-                    for row in group
-                ]
-            )
-        )
+        print(json.dumps(found))
+    if GIVEN.record:
+        record(found, machine)
     raise SystemExit(GIVEN.check and not met)
 
 

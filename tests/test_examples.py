@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +149,24 @@ def test_every_link_and_target_of_the_readme_exists() -> None:
     targets = set(re.findall(r"`?make ([a-z]+)\b", text))
     assert {"demo", "test"} <= targets
     assert not [t for t in targets if not re.search(rf"^{t}:", makefile, re.MULTILINE)]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
+def test_the_server_of_the_readme_answers(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    install, _, commands = block.partition("\n")
+    assert install.startswith("pip install")  # done by the set-up of the tests
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert commands.count("serve rows.relay &") == 1 and commands.count(":8000/") == 2
+    commands = commands.replace("serve rows.relay &", f"serve rows.relay --port {port} --grpc-port 0 &").replace(
+        ":8000/", f":{port}/"
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", commands], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120
+    )
+    (line,) = [x for x in done.stdout.splitlines() if '"outputs"' in x]
+    (output,) = json.loads(line)["outputs"]
+    assert (output["shape"], output["data"]) == ([2, 2], [0.5] * 4), done.stderr

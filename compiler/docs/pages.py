@@ -11,8 +11,9 @@ from .command_page import commands_markdown
 from .error_pages import errors_markdown
 from .onnx_page import onnx_markdown
 from .operator_pages import ops_markdown
+from .speed_table import readme_markdown
 
-#: The pages: file name and generator.
+#: The pages: place from the folder of documents, and generator.
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops_markdown,
     "isa.md": isa_markdown,
@@ -20,6 +21,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors.md": errors_markdown,
     "onnx.md": onnx_markdown,
     "coming-from-relay.md": coming_from_relay_markdown,
+    "../README.md": readme_markdown,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 
@@ -28,7 +30,7 @@ def main() -> None:
     """Write every page that is not up to date, and report the pages written."""
     FOLDER.mkdir(exist_ok=True)
     for name, make in PAGES.items():
-        page, text = FOLDER / name, make()
+        page, text = (FOLDER / name).resolve(), make()
         fresh = page.exists() and page.read_text(encoding="utf-8") == text
         if not fresh:
             page.write_text(text, encoding="utf-8")
