@@ -234,7 +234,7 @@ def network_rows() -> Iterator[Row]:
     for name, network in NETWORKS.items():
         pair = Pair(network())
         for batch in (1, 4):
-            yield pair.row(f"{name}, {batch} pictures", random.standard_normal((batch, 3, 224, 224)).astype(np.float32), NETWORK)
+            yield pair.row(f"{name}, batch of {batch}", random.standard_normal((batch, 3, 224, 224)).astype(np.float32), NETWORK)
 
 
 GROUPS = {"dense": dense_rows, "encoder": encoder_rows, "conv": convolution_rows, "tail": tail_rows, "nets": network_rows}

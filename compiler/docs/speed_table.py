@@ -32,7 +32,7 @@ def speed_markdown(path: Path) -> str:
     ]
     for row in record["rows"]:
         ours, theirs = (row["times"][name]["median_ns"] / 1e6 for name in ("relayvm", "onnxruntime"))
-        lines.append(f"| {row['name']} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} |")
+        lines.append(f"| {row['name']} | {ours:.3g} | {theirs:.3g} | {ours / theirs:.2f} |")
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items() if name in ("onnxruntime", "numba"))
     where = f"{machine['processor']}, {machine['cores']} cores, {versions}"
     lines += [
