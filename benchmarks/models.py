@@ -256,7 +256,7 @@ def show(row: Row, peak: float) -> None:
 def plain(row: Row) -> dict[str, object]:
     """The row as data for JSON, which has no infinity: no goal is null."""
     goal = row.goal if math.isfinite(row.goal) else None
-    return {"name": row.name, "times": {n: asdict(t) for n, t in row.times.items()}, "ratio": row.ratio, "goal": goal}
+    return asdict(row) | {"ratio": row.ratio, "goal": goal}
 
 
 def record(rows: list[dict[str, object]], machine: dict[str, object]) -> None:

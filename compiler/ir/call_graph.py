@@ -29,6 +29,12 @@ def recursion_groups(mod: IRModule) -> list[list[str]]:
     return _components(edges)
 
 
+def recursive_functions(mod: IRModule) -> set[str]:
+    """The functions that may call themselves, directly or through others."""
+    directly = {name for name, f in mod.functions.items() if name in mentioned(f.body)}
+    return directly.union(*(group for group in recursion_groups(mod) if len(group) > 1))
+
+
 def callers(mod: IRModule) -> dict[str, list[str]]:
     """The functions that mention each function, by its name."""
     out: dict[str, list[str]] = {name: [] for name in mod.functions}

@@ -7,20 +7,17 @@ from collections.abc import Callable, Collection
 from ...ops.core.tensor_types import Type
 from ...shape_funcs.symbolic.dim import Dim, name_of, sym
 from ..ir.anf import Names, is_atom
-from ..ir.call_graph import mentioned, recursion_groups
+from ..ir.call_graph import recursion_groups
 from ..ir.expr import Call, Expr, Function, GlobalVar, IRModule, Let, Var, replace
 from ..ir.visitor import bound_vars, children, post_order, rewrite, with_children
 from ..type_inference.type_match import map_dims
 
 
-def can_be_inlined(mod: IRModule, name: str) -> bool:
-    """Whether calls of the function can be its body: it is not recursive, has no type parameters, and can be copied."""
-    recursive = name in mentioned(mod[name].body) or any(len(g) > 1 and name in g for g in recursion_groups(mod))
-    return not recursive and not mod[name].type_params and _can_be_copied(mod[name])
-
-
-def _can_be_copied(function: Function) -> bool:
-    return all(isinstance(node, (Function, Let)) for node in post_order(function) if bound_vars(node))
+def can_be_inlined(function: Function) -> bool:
+    """Whether calls of a function that is not recursive can be its body: it has no type parameters, and can be copied."""
+    return not function.type_params and all(
+        isinstance(node, (Function, Let)) for node in post_order(function) if bound_vars(node)
+    )
 
 
 def with_calls_inlined(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..ir.call_graph import recursion_groups
+from ..ir.call_graph import recursion_groups, recursive_functions
 from ..ir.expr import Call, Function, GlobalVar, IRModule, Let
 from ..ir.pass_declaration import declare_pass
 from ..ir.visitor import post_order
@@ -49,6 +49,7 @@ def _worth_inlining(mod: IRModule, left: int) -> tuple[set[str], int]:
     """The names of the functions whose calls are inlined if that adds at most ``left`` bindings, and the bindings left."""
     inside = {name: _Contents(f) for name, f in mod.functions.items()}
     calls = sum((contents.calls for contents in inside.values()), Counter[str]())
+    recursive = recursive_functions(mod)
     sizes: dict[str, int] = {}
     names: set[str] = set()
     for group in recursion_groups(mod):  # callees before their callers
@@ -56,16 +57,15 @@ def _worth_inlining(mod: IRModule, left: int) -> tuple[set[str], int]:
             callees = inside[name].calls
             sizes[name] = inside[name].bindings + sum(sizes[callee] * callees[callee] for callee in callees if callee in names)
             added = 0 if sizes[name] <= SMALL else sizes[name] * calls[name]
-            if calls[name] and added <= left and _may_be_inlined(mod, name):
+            if calls[name] and added <= left and name not in recursive and _may_be_inlined(mod[name]):
                 names.add(name)
                 left -= added
     return names, left
 
 
-def _may_be_inlined(mod: IRModule, name: str) -> bool:
-    function = mod[name]
+def _may_be_inlined(function: Function) -> bool:
     is_kept = function.attrs.get("Inline", 1) == 0 or function.is_primitive or "Compiler" in function.attrs
-    return not is_kept and can_be_inlined(mod, name)
+    return not is_kept and can_be_inlined(function)
 
 
 class _Contents:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ops.core.op import Op
-from ..ir.call_graph import mentioned
+from ..ir.call_graph import mentioned, recursive_functions
 from ..ir.expr import Call, Expr, Function, IRModule, Let, replace
 from ..ir.match_expr import RefCreate, RefRead, RefWrite
 from ..ir.visitor import children, free_vars, post_order, with_children
@@ -18,8 +18,8 @@ def inline(mod: IRModule) -> IRModule:
     A function for an external compiler takes the place of its name.  A function that no other mentions any more is removed,
     except ``main``.
     """
-    wanted = {name for name, f in mod.functions.items() if f.attrs.get("Inline")}
-    return inlined_calls(mod, {name for name in wanted if can_be_inlined(mod, name)}, whole=is_for_compiler)
+    wanted = {name for name, f in mod.functions.items() if f.attrs.get("Inline") and can_be_inlined(f)}
+    return inlined_calls(mod, wanted - recursive_functions(mod) if wanted else wanted, whole=is_for_compiler)
 
 
 def defuse_ops(mod: IRModule) -> IRModule:
