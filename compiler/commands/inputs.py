@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -36,6 +37,8 @@ FORMS = "NAME=@file.npy, NAME=@file.npz:key, NAME=float32[2,3]=1.5 or, for a sca
 _FILLED = re.compile(r"([a-z]+\d*)(?:\[([^\]]*)\])?=(.*)", re.DOTALL)
 #: The source of a size that a given value has.
 _VALUE = "a value"
+#: The number of drawn elements from which threads draw: numpy takes some 10 ns an element, a pool of threads 6 ms to begin.
+_MANY_NUMBERS = 1 << 21
 
 
 @frozen
@@ -163,8 +166,23 @@ def make_inputs(function: VMFunction, wanted: Wanted) -> tuple[Any, ...]:
     missing = [d for name, ty in leaves if name not in wanted.values for d in sizes.missing(name, ty)]
     if missing:
         raise InputError(missing)
-    made = {name: _leaf(name, ty, wanted, sizes) for name, ty in leaves}
+    made = _made(leaves, wanted, sizes)
     return tuple(_assembled(name, ty, made) for name, ty in function.params)
+
+
+def _made(leaves: Sequence[tuple[str, TensorType]], wanted: Wanted, sizes: _Sizes) -> dict[str, Any]:
+    """The tensors by name.  Threads share much work, with the same result: each tensor has its own generator."""
+
+    def make(leaf: tuple[str, TensorType]) -> Any:
+        return _leaf(*leaf, wanted, sizes)
+
+    drawn = sum(math.prod(sizes.shape(ty)) for name, ty in leaves if name not in wanted.values)
+    if drawn < _MANY_NUMBERS:
+        return {name: make((name, ty)) for name, ty in leaves}
+    from concurrent.futures import ThreadPoolExecutor  # few commands need the import
+
+    with ThreadPoolExecutor(min(len(leaves), os.cpu_count() or 1)) as threads:
+        return dict(zip((name for name, _ in leaves), threads.map(make, leaves), strict=True))
 
 
 def _leaves(name: str, ty: Type, function: VMFunction) -> list[tuple[str, TensorType]]:

@@ -7,6 +7,7 @@ devices of tensors, sizes, functions of closures.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -30,6 +31,10 @@ MAX_OFFSET = 1 << 48
 #: Largest number of characters of an instruction in a message.
 _MAX_SHOWN = 160
 
+#: The executables whose functions were checked: a load checks them, and each machine asks again.  Functions never change, nor
+#: do the tables that the checks of functions read, except for constants, of which the checks read the number alone.
+_with_checked_functions: weakref.WeakSet[ExecutableData] = weakref.WeakSet()
+
 
 def verify(exe: ExecutableData) -> None:
     """Check the whole executable.
@@ -37,9 +42,12 @@ def verify(exe: ExecutableData) -> None:
     Raises ExecutableFormatError; the message has the fault and its location: the table entry, or function, pc and instruction.
     """
     _check_tables(exe)
+    if exe in _with_checked_functions:
+        return
     tables = _Tables.of(exe)
     for function in exe.functions:
         _check_function(tables, function)
+    _with_checked_functions.add(exe)
 
 
 def _refuse(what: str) -> ExecutableFormatError:
