@@ -25,6 +25,9 @@ from . import (
     type_functor,
     vm,
 )
+from . import (
+    cluster as ray,
+)
 from .compiler.analysis.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from .compiler.analysis.structural_difference import assert_structural_equal
 from .compiler.analysis.substitution import bind
@@ -107,7 +110,7 @@ __all__ = [
     "TypeVisitor", "VMError", "Var", "VirtualMachine", "adt", "analysis", "assert_structural_equal", "astext", "backend",
     "bind", "build", "build_config", "compare", "compile", "const", "cpu", "create_executor", "cuda", "data_dep_optimization",
     "dataflow_pattern", "expr", "expr_functor", "fromtext", "frontend", "function", "load_param_dict", "loops",
-    "num_threads", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "register_op", "register_shape_func",
+    "num_threads", "op", "optimize", "param_dict", "parse", "parse_expr", "prelude", "ray", "register_op", "register_shape_func",
     "restore_shape_func", "save_param_dict", "scalar_type", "scope_builder", "serving", "set_num_threads", "structural_equal",
     "structural_hash", "testing", "transform", "ty", "type_functor", "unregister_op", "var", "vm",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving")  # a folder imports itself and what stands to its left
+LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving", "cluster")  # a folder imports itself and what stands to its left
 
 #: Imports to the right: the command line starts the server.
 TO_THE_RIGHT = {("compiler/commands/cli.py", "serving")}
@@ -34,6 +34,7 @@ NAMED_FILES = {
     "uvicorn": ("serving/receiver.py", "serving/server.py"),
     "grpc": ("serving/grpc_server.py",),
     "prometheus_client": ("serving/metrics.py",),
+    "ray": ("cluster/",),
 }
 #: Those that no file imports at module level, because importing relayvm must stay fast: ...
 LAZY = ("numba", "llvmlite", "scipy", "cupy", "ml_dtypes")
@@ -239,6 +240,8 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     # the packages of the extra serve, two of them under the names of their distributions
     serve = [re.split(r"[ <>=!~]", line)[0] for line in config["options.extras_require"]["serve"].split("\n") if line]
     declared |= {{"grpcio": "grpc", "prometheus-client": "prometheus_client"}.get(name, name) for name in serve}
+    # ray under the name of its extra
+    declared |= {"ray"} & {*config["options.extras_require"]}
     used = {
         i.top: f"{f.relative_to(ROOT)}:{i.line}"
         for f in source_files(ROOT)

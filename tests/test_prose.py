@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving")
+LAYERS = ("shape_funcs", "ops", "vm", "compiler", "serving", "cluster")
 #: Pages for readers.  CHANGELOG.md is left out: its table has the old names of moved modules.
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Folders and files whose docstrings and comments follow the rules.
@@ -23,6 +23,7 @@ CLEAN = (
     "examples",
     "ops",
     "serving",
+    "cluster",
     "shape_funcs",
     "tests",
     "vm",
