@@ -32,7 +32,7 @@ PIP     := $(PY) -m pip install --quiet --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check lint types layers docs bench fuzz gpu clean
+.PHONY: help demo test test-all check lint types layers docs site bench fuzz gpu clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -69,6 +69,10 @@ layers: $(VENV)/stamp-test
 
 docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md, docs/errors.md, docs/commands.md
 	$(PY) -m relayvm.compiler.docs.pages
+
+site: $(VENV)/stamp-site  ## the documentation as a site in build/site, links checked
+	$(PY) -m relayvm.compiler.docs.site_pages build/site-pages
+	$(PY) -m mkdocs build --strict --quiet
 
 bench: $(VENV)/stamp-bench  ## dispatch cost and kernels against numpy and onnxruntime, cold start, memory, parsing, tuning, error rates of compare (minutes)
 	$(PY) benchmarks/dispatch.py

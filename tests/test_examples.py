@@ -141,10 +141,8 @@ def test_the_readme_program_runs() -> None:
     assert done.stdout.splitlines() == [f"({(x.sum(axis=1) > 2).sum()}, 4)", "(0, 4)"]
 
 
-def test_every_link_and_target_of_the_readme_exists() -> None:
+def test_every_target_of_the_readme_exists() -> None:
     text = (ROOT / "README.md").read_text()
-    links = re.findall(r"\]\((?!http)([^)]+)\)", text)
-    assert links and not [link for link in links if not (ROOT / link.partition("#")[0]).exists()]
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"`?make ([a-z]+)\b", text))
     assert {"demo", "test"} <= targets
@@ -153,9 +151,8 @@ def test_every_link_and_target_of_the_readme_exists() -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 def test_the_server_of_the_readme_answers(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    install, _, commands = block.partition("\n")
-    assert install.startswith("pip install")  # done by the set-up of the tests
+    # the set-up of the tests has done the installation
+    (commands,) = re.findall(r"```sh\npip install [^\n]*\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

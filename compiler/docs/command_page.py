@@ -31,7 +31,7 @@ def commands_markdown() -> str:
     names = command.context_settings["help_option_names"]
     for name, found in _commands("relayvm", command):
         context = click.Context(found, info_name=name, terminal_width=_WIDTH, max_content_width=_WIDTH, help_option_names=names)
-        parts.append(f"## `{name}`\n\n```\n{found.get_help(context)}\n```")
+        parts.append(f"## `{name}`\n\n```text\n{found.get_help(context)}\n```")
     return "\n\n".join(parts) + "\n"
 
 

@@ -73,8 +73,8 @@ def _family(family: type[Code]) -> str:
     for code in family:
         parts.append(f"### {code}\n\n{code.meaning}\n")
         if code.example:
-            language = "" if _is_program(code) else "python"
-            parts.append(f"```{language}\n{code.example}\n```\n\n```\n{example_error(code).diagnostics[0]}\n```\n")
+            language = "relay" if _is_program(code) else "python"
+            parts.append(f"```{language}\n{code.example}\n```\n\n```text\n{example_error(code).diagnostics[0]}\n```\n")
     return "\n".join(parts)
 
 

@@ -10,8 +10,10 @@ _HEAD = """\
 
 Generated from the converters by `python -m relayvm.compiler.docs.pages`; do not edit. {count} operators.
 
-    mod, params = relay.frontend.from_onnx("model.onnx")
-    vm = relay.VirtualMachine(relay.compile(mod, params=params))
+```python
+mod, params = relay.frontend.from_onnx("model.onnx")
+vm = relay.VirtualMachine(relay.compile(mod, params=params))
+```
 
 A model is a path, a file's contents, or a `ModelProto` (`pip install 'relayvm[onnx]'`). A `dim_param` becomes a size `?name`, so
 equal names are checked to be equal sizes; other sizes that are not declared are `?`. An input without a rank needs
@@ -49,8 +51,10 @@ the texts that an exporter stored in the model, such as the characters of a reco
 
 ## Two applications
 
-    python examples/ocr.py PICTURE                  # pip install 'relayvm[ocr]'
-    python examples/voice_activity.py SOUND.wav     # pip install --no-deps silero-vad
+```sh
+python examples/ocr.py PICTURE                  # pip install 'relayvm[ocr]'
+python examples/voice_activity.py SOUND.wav     # pip install --no-deps silero-vad
+```
 
 [ocr.py](../examples/ocr.py) prints the lines of text in a picture with their boxes, and writes the picture with the boxes
 drawn. Three models of the package `rapidocr-onnxruntime` run on the virtual machine: detection for any number and size of

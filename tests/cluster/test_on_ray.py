@@ -24,7 +24,7 @@ def @main(%x: Tensor[(?n, 2), float32]) { (nn.softmax(%x), argwhere(%x)) }"""
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster() -> Iterator[None]:
-    ray.init(num_cpus=3, object_store_memory=200 << 20, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=3, object_store_memory=200 << 20, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
