@@ -19,6 +19,7 @@ _SIZES = {
     "mask_rcnn_tail": {"n": 5, "h": 8, "w": 6},
     "transformer_encoder": {"b": 2, "s": 5},
     "text_generation": {"b": 2, "s": 5},
+    "sentence_embedding": {"words": 5},
 }
 #: The inputs that cannot be any values of their types, by the program's name.
 _VALUES: dict[str, dict[str, Any]] = {

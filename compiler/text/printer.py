@@ -48,8 +48,8 @@ from .header import VERSION_LINE
 from .literals import literal_text
 from .metadata import CONSTANTS, metadata_text
 
-#: A name that parses; ``//`` would begin a comment.
-_NAME = re.compile(r"(?!.*//)/?[A-Za-z_]([\w/]*\w)?(\.[A-Za-z_]([\w/]*\w)?)*", re.ASCII)
+#: A variable's name that parses; ``//`` would begin a comment.
+_NAME = re.compile(r"(?!.*//)/?([0-9]+\.)*[A-Za-z_]([\w/]*\w)?(\.([0-9]+\.)*[A-Za-z_]([\w/]*\w)?)*", re.ASCII)
 _INDENT = "  "
 #: The deepest indentation: with more the text would grow with the square of its depth.
 _MOST_INDENTS = 64

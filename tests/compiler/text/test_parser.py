@@ -168,6 +168,19 @@ def test_projection_and_names_with_dots_and_slashes() -> None:
     assert second is function.params[1]
 
 
+@pytest.mark.parametrize("name", ["encoder.layer.0.weight", "0.weight", "12.0.bias", "a.1.2.b", "a/0.1.b"])
+def test_numbers_are_parts_of_the_names_of_weights(name: str) -> None:
+    function = parse_expr(f"fn (%{name}, %y) {{ (%{name}.0, %{name}.1.2, %y.3.4, %{name}) }}")
+    assert isinstance(function, Function) and [param.name for param in function.params] == [name, "y"]
+    assert isinstance(function.body, Tuple)
+    first, second, third, last = function.body.fields
+    assert isinstance(first, TupleGetItem) and first.tuple_value is last is function.params[0] and first.index == 0
+    for field, param, indices in ((second, function.params[0], (1, 2)), (third, function.params[1], (3, 4))):
+        assert isinstance(field, TupleGetItem) and isinstance(field.tuple_value, TupleGetItem)
+        assert (field.tuple_value.index, field.index) == indices and field.tuple_value.tuple_value is param
+    assert structural_equal(parse_expr(str(function)), function) and str(function).count(f"%{name}") == 4
+
+
 @pytest.mark.parametrize("name", ["/x", "a/0/b.c/1", "conv2d/2", "a.b/c", "_0"])
 def test_slashes_in_names(name: str) -> None:
     function = parse_expr(f"fn (%{name}, {name.lstrip('/')}=1) {{ @{name}(%{name}) }}")

@@ -28,7 +28,7 @@ from relayvm.compiler.text.parser import parse, parse_expr
 from relayvm.compiler.text.printer import astext
 from relayvm.ops.core import op
 from relayvm.ops.core.tensor_types import DTYPES, TensorType, numpy_dtype, scalar
-from relayvm.vm.diagnostics.source import ArgumentError
+from relayvm.vm.diagnostics.source import ArgumentError, ParseError
 
 from ..ir.random_modules import constants, expressions, modules, variables
 
@@ -105,6 +105,20 @@ def test_names_are_made_unique_and_valid() -> None:
     body = make_lets([(first, unary(second)), (third, unary(first))], Tuple((first, second, third)))
     text = str(IRModule({"main": Function((second,), body)}))
     assert "def @main(%x)" in text and "let %x1 = exp(%x);" in text and "let %v0_weird_ = " in text
+
+
+@settings(max_examples=300)
+@given(st.text("a1_./%", max_size=8))
+def test_a_name_that_can_be_read_is_kept(name: str) -> None:
+    var = Var(name)
+    read = parse_expr(str(Function((var,), var)))
+    assert isinstance(read, Function) and read.body is read.params[0]
+    try:
+        alone = parse_expr(f"fn (%{name}) {{ %{name} }}")
+    except ParseError:
+        return
+    if isinstance(alone, Function) and alone.params[0].name == name:
+        assert read.params[0].name == name
 
 
 def test_metadata_can_be_left_out() -> None:
