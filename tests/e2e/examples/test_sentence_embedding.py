@@ -1,4 +1,4 @@
-"""Vectors of texts by all-MiniLM-L6-v2: with random weights as numpy has them, and with the weights of the model if it is there."""
+"""Vectors of texts by all-MiniLM-L6-v2: with random weights as numpy has them; with the model's weights, answers are found."""
 
 from __future__ import annotations
 
