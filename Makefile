@@ -67,7 +67,7 @@ types: $(VENV)/stamp-test  ## mypy --strict over the package and a program that 
 layers: $(VENV)/stamp-test
 	$(PY) -m pytest tests/test_layers.py tests/test_packaging.py
 
-docs: $(VENV)/stamp-run  ## write the pages that are generated: docs/ops.md, docs/isa.md, docs/errors.md, docs/commands.md
+docs: $(VENV)/stamp-run  ## write the pages that are generated, wholly or in part: docs/ops.md, docs/python.md, README.md and others
 	$(PY) -m relayvm.compiler.docs.pages
 
 site: $(VENV)/stamp-site  ## the documentation as a site in build/site, links checked

@@ -56,7 +56,23 @@ PRINTED = {
         "error: @main: %x has size 5 on axis 1, not 4",
         "help: %x is declared Tensor[(?rows, 4), float32], the value is Tensor[(2, 5), float32]",
         "12.0",
-    ]
+    ],
+    "docs/python.md": [
+        "(2, 3) float32 cpu",
+        "[[0, 0], [1, 1], [2, 2], [3, 3]]",
+        "input/type | @main: %x has dtype float64, not float32 | %x is declared Tensor[(?n, 4), float32]; convert with .astype",
+        "0.0 ndarray",
+        "True",
+        "True",
+        "out of memory: 12582912 bytes are needed for float32[1048576, 3]",
+        "(1, 3) 0",
+        "[1, 2, 3]",
+        '#[version = "0.0.5"]',
+        "def @main(%x: Tensor[(?n, 4), float32]) {",
+        "}",
+        "",
+        "[[2.0, 2.0, 2.0, 2.0]]",
+    ],
 }
 #: Commands that do not run here, by their first words, with the reason.
 NOT_RUN = {

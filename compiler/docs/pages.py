@@ -11,6 +11,7 @@ from .command_page import commands_markdown
 from .error_pages import errors_markdown
 from .onnx_page import onnx_markdown
 from .operator_pages import ops_markdown
+from .python_page import python_markdown
 from .speed_table import readme_markdown
 
 #: The pages: place from the folder of documents, and generator.
@@ -21,6 +22,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors.md": errors_markdown,
     "onnx.md": onnx_markdown,
     "coming-from-relay.md": coming_from_relay_markdown,
+    "python.md": python_markdown,
     "../README.md": readme_markdown,
 }
 FOLDER = Path(__file__).resolve().parents[2] / "docs"

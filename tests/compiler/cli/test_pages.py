@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import relayvm as relay
 from relayvm.compiler.docs.operator_pages import operators
 from relayvm.compiler.docs.pages import FOLDER as PAGES_FOLDER
 from relayvm.compiler.docs.pages import PAGES
+from relayvm.compiler.docs.python_page import GROUPS, MODULES, WITH_MEMBERS, first_sentence, public_names
 from relayvm.vm.bytecode.executable import DEVICES as ALL_DEVICES
 from relayvm.vm.bytecode.isa import INSTRUCTIONS
 
@@ -50,3 +52,12 @@ def test_env(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_the_pages_are_fresh(name: str, golden: Golden) -> None:
     golden.check(PAGES_FOLDER / name, PAGES[name]())
+
+
+def test_every_public_name_is_described() -> None:
+    page = (PAGES_FOLDER / "python.md").read_text(encoding="utf-8")
+    for name, group in public_names().items():
+        described = first_sentence(getattr(relay, name))
+        assert described and group in (*GROUPS, MODULES) and f"| `{name}" in page, name
+    for name in WITH_MEMBERS:
+        assert f"### Members of `{name}`" in page
