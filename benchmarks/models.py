@@ -1,6 +1,6 @@
 """Matrix products with constant weights, and a whole text encoder, side by side with onnxruntime: the same ONNX model for both.
 
-    pip install 'relayvm[bench]'
+    pip install 'relayvm[bench]' torch          # torch may be in a folder of its own, or absent: PYTHONPATH=FOLDER
     python benchmarks/models.py [--threads 1] [--rounds 9] [--busy 2] [--only dense,encoder,conv,tail,nets] [--check] [--json]
                                 [--record FOLDER]
 
@@ -13,9 +13,11 @@ nets     ResNet-50 and MobileNetV2 on batches of 1 and 4 pictures of 224 rows an
 
 The number of rows, words, candidates or pictures, or height and width, are open in every model.  Both runtimes have the same
 number of threads and are timed in turn, once the threads of the other sleep; their results are compared first.  ``--busy``
-processes that only compute run meanwhile; the goal is then the same everywhere.  Ratios below 1: relayvm is faster.  The speed
-of a product stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured in the same
-run (``fma_peak.py``).  ``--record`` writes the figures and the state of the machine to a file, of which README.md has a table.
+processes that only compute run meanwhile; the goal is then the same everywhere.  Ratios below 1: relayvm is faster than
+onnxruntime.  The encoder and the networks also run in torch, eager and compiled, if torch is installed (``torch_models.py``).
+The speed of a product stands beside its share of the peak, the multiply-adds in registers that the threads could do, measured
+in the same run (``fma_peak.py``).  ``--record`` writes the figures and the state of the machine to a file, of which README.md has
+a table.
 """
 
 # ruff: noqa: E402
@@ -37,6 +39,7 @@ GIVEN = _parser.parse_args()
 for _threads in ("RELAYVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_threads] = str(GIVEN.threads)  # read when the libraries load
 
+import functools
 import json
 import math
 import statistics
@@ -53,6 +56,7 @@ from fma_peak import peak_gflops
 from onnx_graph import Graph
 from onnx_models import machine_state
 from other_work import busy, wait_for_idle_threads
+from torch_models import torch_runs
 
 import relayvm as relay
 
@@ -174,9 +178,10 @@ class Row:
 
 
 class Pair:
-    """Both runtimes over one model."""
+    """Both runtimes over one model, and ``others``: functions of the input by name."""
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: bytes, others: dict[str, Callable[[np.ndarray], np.ndarray]] | None = None) -> None:
+        self.others = others or {}
         mod, params = relay.frontend.from_onnx(model)
         self.machine = relay.VirtualMachine(relay.compile(mod, params=params, target="cpu"))
         options = onnxruntime.SessionOptions()
@@ -190,9 +195,12 @@ class Pair:
             OURS: lambda: self.machine.run(x).numpy(),
             PEER: lambda: self.session.run(None, {"x": x})[0],
         }
-        ours, theirs = (np.asarray(run()) for run in runs.values())
-        if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-3, atol=2e-4 * max(1.0, float(abs(theirs).max()))):
-            raise SystemExit(f"{name}: {OURS} and {PEER} give different results")
+        runs |= {name: functools.partial(other, x) for name, other in self.others.items()}
+        want = np.asarray(runs[PEER]())
+        for contestant, run in runs.items():
+            found = np.asarray(run())
+            if found.shape != want.shape or not np.allclose(found, want, rtol=1e-3, atol=2e-4 * max(1.0, float(abs(want).max()))):
+                raise SystemExit(f"{name}: {contestant} and {PEER} give different results")
         return Row(name, measure(runs, GIVEN.rounds, 0.01, wait_for_idle_threads), BUSY if GIVEN.busy else goal, gflop)
 
 
@@ -208,7 +216,8 @@ def dense_rows() -> Iterator[Row]:
 
 def encoder_rows() -> Iterator[Row]:
     """The encoder over sequences of all lengths."""
-    pair, random = Pair(encoder()), np.random.default_rng(1)
+    model, random = encoder(), np.random.default_rng(1)
+    pair = Pair(model, torch_runs(model, HEADS, GIVEN.threads))
     for words, goal in ENCODER.items():
         yield pair.row(f"encoder, {words} words", random.integers(0, VOCABULARY, (1, words)), goal)
 
@@ -232,7 +241,8 @@ def network_rows() -> Iterator[Row]:
     """The networks, for batches of two sizes."""
     random = np.random.default_rng(1)
     for name, network in NETWORKS.items():
-        pair = Pair(network())
+        model = network()
+        pair = Pair(model, torch_runs(model, None, GIVEN.threads))
         for batch in (1, 4):
             yield pair.row(f"{name}, batch of {batch}", random.standard_normal((batch, 3, 224, 224)).astype(np.float32), NETWORK)
 
@@ -250,7 +260,8 @@ def show(row: Row, peak: float) -> None:
     gflops = row.gflop / ours.median_ns * 1e9
     goal = f" (goal {row.goal})" if math.isfinite(row.goal) else ""
     speed = f"{gflops:8.1f} GFLOP/s, {gflops / peak:4.0%} of the peak" if row.gflop else ""
-    print(f"{row.name:34}{spans[0]:34}{spans[1]:34}{row.ratio:6.2f}{goal:12}{speed}", flush=True)
+    others = "".join(f"  {name} {t.median_ns / 1e3:.1f}" for name, t in row.times.items() if name not in (OURS, PEER))
+    print(f"{row.name:34}{spans[0]:34}{spans[1]:34}{row.ratio:6.2f}{goal:12}{speed}{others}", flush=True)
 
 
 def plain(row: Row) -> dict[str, object]:

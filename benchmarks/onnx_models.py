@@ -12,6 +12,7 @@ writes the figures and the state of the machine to two files.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -185,7 +186,7 @@ def runs(model: Subject, rounds: int) -> dict[str, Any]:
 
 def machine_state() -> dict[str, Any]:
     """The machine, versions and load, as they are now."""
-    packages = ("numpy", "numba", "onnx", OTHER)
+    packages = [name for name in ("numpy", "numba", "onnx", OTHER, "torch") if importlib.util.find_spec(name)]
     try:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

@@ -10,6 +10,8 @@ from .generated_part import ROOT, with_part
 
 #: The form of records' names; the newest is the last one.
 RECORDS = "*-models-cpu.json"
+#: The packages whose versions stand below the table.
+SHOWN = ("onnxruntime", "torch", "numba")
 
 
 def readme_markdown() -> str:
@@ -22,19 +24,23 @@ def speed_markdown(path: Path) -> str:
     """The table of a record, with the machine and the date."""
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     machine = record["machine"]
+    names = list(dict.fromkeys(name for row in record["rows"] for name in row["times"]))
     lines = [
-        f"| {record['threads']} thread{'s' * (record['threads'] > 1)}, milliseconds | relayvm | onnxruntime | ratio |",
-        "|---|--:|--:|--:|",
+        f"| {record['threads']} thread{'s' * (record['threads'] > 1)}, milliseconds | {' | '.join(names)} | ratio |",
+        f"|---|{'--:|' * len(names)}--:|",
     ]
     for row in record["rows"]:
-        ours, theirs = (row["times"][name]["median_ns"] / 1e6 for name in ("relayvm", "onnxruntime"))
-        lines.append(f"| {row['name']} | {ours:.3g} | {theirs:.3g} | {ours / theirs:.2f} |")
-    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items() if name in ("onnxruntime", "numba"))
+        times = {name: time["median_ns"] / 1e6 for name, time in row["times"].items()}
+        shown = " | ".join(f"{times[name]:.3g}" if name in times else "" for name in names)
+        lines.append(f"| {row['name']} | {shown} | {times['relayvm'] / times['onnxruntime']:.2f} |")
+    versions = ", ".join(
+        f"{name} {number}" for name, number in machine["versions"].items() if name in ("onnxruntime", "torch", "numba")
+    )
     where = f"{machine['processor']}, {machine['cores']} cores, {versions}"
     lines += [
         "",
-        f"Medians of {record['date']}, {where}. Both run the same ONNX model, whose sizes are open, in turn.",
-        f"A ratio below 1: relayvm is faster. Record: [{path.name}](benchmarks/results/{path.name}).",
+        f"Medians of {record['date']}, {where}. All run the same model, whose sizes are open, in turn.",
+        f"A ratio below 1: relayvm is faster than onnxruntime. Record: [{path.name}](benchmarks/results/{path.name}).",
         "",
     ]
     return "\n".join(lines)
