@@ -104,7 +104,7 @@ def _stable_value(value: Any) -> Any:
     if kind == "array":
         return value.dtype, value.rank
     if hasattr(value, "__machine__"):  # a machine form in a file that the toolchain's hash does not include
-        return _source_of(value.__machine__.__module__)
+        return source_of(value.__machine__.__module__)
     if isinstance(value, (int, float, bool, str, tuple)):
         return value
     return getattr(value, "__name__", None)  # types, twins; None: a built-in, or the name of an attribute
@@ -116,8 +116,15 @@ def _fields(dtype: Any) -> str:
 
 
 @functools.cache
-def _source_of(module: str) -> bytes:
-    return Path(str(sys.modules[module].__file__)).read_bytes()
+def source_of(module: str) -> bytes:
+    """The text of a module of machine forms, and the texts of the modules of this folder that it takes names from."""
+    found, todo = {}, [module]
+    while todo:
+        name = todo.pop()
+        found[name] = Path(str(sys.modules[name].__file__)).read_bytes()
+        used = {getattr(value, "__module__", None) or "" for value in vars(sys.modules[name]).values()}
+        todo += [other for other in used if other.startswith(f"{__package__}.") and other not in found]
+    return b"".join(text for _, text in sorted(found.items()))
 
 
 def _code_parts(code: types.CodeType, doc: str | None = None) -> Iterator[Any]:

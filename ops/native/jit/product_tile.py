@@ -11,11 +11,12 @@ other matrix.  The scheme is that of Goto and van de Geijn, "Anatomy of High-Per
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....shape_funcs.frozen_dataclass import frozen
 from ..memory import set_machine_form, twin
+from .tile_fetch import Fetch, function_type
 
 #: The most rows of a tile.
 TILE_ROWS = 6
@@ -25,8 +26,9 @@ PANEL_BYTES = 64
 GROUP_PANELS = 4
 #: A tile of fewer rows reads panels as fast as caches deliver them: it fetches nothing, which would take longer than it saves.
 FETCH_ROWS = 3
-#: Steps along the inner axis in which each row of the following tile is fetched once: a power of 2.
-_TURNS = 8
+#: Steps along the inner axis in one iteration, and the most sums for which this is so.  With AVX2 a step of 12 multiply-adds has
+#: 10 other instructions then, and 24 without, which take as long as the multiply-adds.  AVX-512 hides them.
+_STEPS, _FEW_SUMS = 4, 12
 
 
 @frozen
@@ -52,16 +54,16 @@ def panel_width(itemsize: int) -> int:
 
 
 @functools.cache
-def _registers() -> tuple[int, int, bool]:
-    """The number of vector registers of this machine, their bytes, and whether operations read their operands from memory."""
+def _registers() -> tuple[int, int]:
+    """The number of vector registers of this machine, and their bytes."""
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features()
     if features.get("avx512f"):
-        return 32, 64, True
+        return 32, 64
     if features.get("neon") or llvm.get_default_triple().startswith(("aarch64", "arm64")):
-        return 32, 16, False
-    return 16, 32 if features.get("avx") else 16, True
+        return 32, 16
+    return 16, 32 if features.get("avx") else 16
 
 
 def vector_bytes() -> int:
@@ -72,13 +74,12 @@ def vector_bytes() -> int:
 def register_tile(itemsize: int, rows: int) -> RegisterTile:
     """The tile of ``rows`` rows for floats of ``itemsize`` bytes on this machine: as many columns of a group as registers hold.
 
-    Registers hold the sums, a row of the panels, and an element of the other matrix.  With one row each element of the panels is
-    used once, from memory.  Measured, tiles that spill take 1.4 times as long.
+    Registers hold the sums, the row of the panels or the elements of the other matrix, whichever are fewer, and an element of the
+    other kind.  Measured, tiles that spill take 1.4 times as long.
     """
-    registers, nbytes, from_memory = _registers()
+    registers, nbytes = _registers()
     vectors = GROUP_PANELS * PANEL_BYTES // nbytes
-    read = 0 if rows == 1 and from_memory else 1
-    while (rows + read) * vectors + 1 > registers:
+    while rows * vectors + min(rows, vectors) + 1 > registers:
         vectors //= 2
     return RegisterTile(vectors, nbytes // itemsize)
 
@@ -224,6 +225,8 @@ class TileFunction:
     """Generator of the LLVM function of a tile of ``rows`` rows; ``kind``: the first part of its name."""
 
     kind = "product_tile"
+    #: Whether panels and rows may be fetched.
+    fetches = True
 
     def __init__(self, module: Any, element: Any, tile: RegisterTile, rows: int) -> None:
         from llvmlite import ir
@@ -250,44 +253,87 @@ class TileFunction:
         self._fill(function)
         return function
 
+    @property
+    def steps(self) -> int:
+        """The steps along the inner axis in one iteration."""
+        is_short = self.tile.lanes < self.panel and self.rows * self.tile.vectors <= _FEW_SUMS
+        return _STEPS if is_short else 1
+
     def _fill(self, function: Any) -> None:
         from llvmlite import ir
 
-        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, add, *fetched, a_ahead = function.args
-        blocks = {name: function.append_basic_block(name) for name in ("entry", "former", "begin", "step", "end")}
-        builders = {name: ir.IRBuilder(block) for name, block in blocks.items()}
-        entry = builders["entry"]
+        a, a_row, panels, panel_step, panel_row, out, out_row, inner, columns, add, *fetched = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
         firsts = [self.word(j * self.tile.lanes) for j in range(self.tile.vectors)]
-        masks = [self._mask(entry, entry.sub(columns, first)) if self.tile.is_part else None for first in firsts]
-        rows_of_out = [entry.gep(out, [entry.mul(out_row, self.word(i))]) for i in range(self.rows)]
-        rows_of_a = [entry.gep(a, [entry.mul(a_row, self.word(i))]) for i in range(self.rows)]
-        across = [self._in_panels(entry, panels, panel_step, j) for j in range(self.tile.vectors)]
-        ahead = self.ahead(entry, across[:: self.panel // self.tile.lanes], *fetched) if self.rows >= FETCH_ROWS else []
-        entry.cbranch(entry.icmp_signed("==", add, self.word(0)), blocks["begin"], blocks["former"])
+        masks = [self._mask(b, b.sub(columns, first)) if self.tile.is_part else None for first in firsts]
+        rows_of_out = [b.gep(out, [b.mul(out_row, self.word(i))]) for i in range(self.rows)]
+        rows_of_a = [b.gep(a, [b.mul(a_row, self.word(i))]) for i in range(self.rows)]
+        across = [self._in_panels(b, panels, panel_step, j) for j in range(self.tile.vectors)]
         places = [(row, j, masks[j]) for row in rows_of_out for j in range(self.tile.vectors)]
-        former = [self._load(builders["former"], row, j, mask) for row, j, mask in places]
-        builders["former"].branch(blocks["begin"])
-        zero = ir.Constant(self.vector, [0.0] * self.tile.lanes)
-        begin, step, end = builders["begin"], builders["step"], builders["end"]
-        first = [self._join(begin, {blocks["entry"]: zero, blocks["former"]: value}) for value in former]
-        begin.cbranch(begin.icmp_signed(">", inner, self.word(0)), blocks["step"], blocks["end"])
-        k = self._join(step, {blocks["begin"]: self.word(0)})
-        sums = [self._join(step, {blocks["begin"]: value}) for value in first]
-        at = self.row_at(step, k, panel_row)
-        after = self._step(step, rows_of_a, list(zip(across, masks, strict=True)), k, at, sums)
-        self._fetch(step, [step.gep(pointer, [at]) for pointer in ahead])
-        if ahead:
-            self._fetch(step, [self._row_ahead(step, a, a_ahead, a_row, k)])
-        following = step.add(k, self.word(1))
-        k.add_incoming(following, blocks["step"])
-        for total, value in zip(sums, after, strict=True):
-            total.add_incoming(value, blocks["step"])
-        step.cbranch(step.icmp_signed("<", following, inner), blocks["step"], blocks["end"])
-        pairs = zip(first, after, strict=True)
-        totals = [self._join(end, {blocks["begin"]: value, blocks["step"]: result}) for value, result in pairs]
+        state = [self.word(0), *self._former(b, add, places)]
+        run = functools.partial(self._run, b, (rows_of_a, list(zip(across, masks, strict=True)), panel_row, inner))
+        if self.fetches and self.rows >= FETCH_ROWS:
+            fetch = Fetch(self, a, a_row, across[:: self.panel // self.tile.lanes], panel_row, *fetched)
+            state = self._choice(b, fetch.is_wanted(b), lambda: run(state, self.steps, fetch), lambda: run(state, self.steps))
+        else:
+            state = run(state, self.steps)
+        _, *totals = run(state, 1) if self.steps > 1 else state
         for total, (row, j, mask) in zip(totals, places, strict=True):
-            self._store(end, total, row, j, mask)
-        end.ret_void()
+            self._store(b, total, row, j, mask)
+        b.ret_void()
+
+    def _former(self, builder: Any, add: Any, places: list[Any]) -> list[Any]:
+        """The vectors at ``places``, or zeros if there is nothing to add."""
+        from llvmlite import ir
+
+        zero = ir.Constant(self.vector, [0.0] * self.tile.lanes)
+
+        def loaded() -> list[Any]:
+            return [self._load(builder, row, j, mask) for row, j, mask in places]
+
+        return self._choice(builder, builder.icmp_signed("!=", add, self.word(0)), loaded, lambda: [zero] * len(places))
+
+    def _choice(self, builder: Any, condition: Any, if_true: Callable[[], list[Any]], if_false: Callable[[], list[Any]]) -> Any:
+        """The values that one of two branches computes."""
+        starts = [builder.append_basic_block(name) for name in ("yes", "no")]
+        after = builder.append_basic_block("after")
+        builder.cbranch(condition, *starts)
+        found: list[tuple[Any, list[Any]]] = []
+        for start, values in zip(starts, (if_true, if_false), strict=True):
+            builder.position_at_end(start)
+            results = values()
+            found.append((builder.block, results))
+            builder.branch(after)
+        builder.position_at_end(after)
+        blocks = [block for block, _ in found]
+        return [self._join(builder, dict(zip(blocks, pair, strict=True))) for pair in zip(*(r for _, r in found), strict=True)]
+
+    def _run(
+        self, builder: Any, operands: tuple[Any, ...], state: list[Any], steps: int, fetch: Fetch | None = None
+    ) -> list[Any]:
+        """A loop of iterations of ``steps`` steps as long as they fit: the step after them, and the sums.
+
+        ``state``: the first step, and the sums before it.
+        """
+        rows_of_a, across, panel_row, inner = operands
+        before, loop, after = builder.block, builder.append_basic_block("steps"), builder.append_basic_block("after")
+        fits = builder.icmp_signed("<=", builder.add(state[0], self.word(steps)), inner)
+        builder.cbranch(fits, loop, after)
+        builder.position_at_end(loop)
+        k, *sums = nodes = [self._join(builder, {before: value}) for value in state]
+        for step in range(steps):
+            now = builder.add(k, self.word(step))
+            sums = self._step(builder, rows_of_a, across, now, self.row_at(builder, now, panel_row), sums)
+        if fetch is not None:
+            fetch.emit(builder, k, steps)
+        following = builder.add(k, self.word(steps))
+        results = [following, *sums]
+        for node, value in zip(nodes, results, strict=True):
+            node.add_incoming(value, loop)
+        builder.cbranch(builder.icmp_signed("<=", builder.add(following, self.word(steps)), inner), loop, after)
+        builder.position_at_end(after)
+        pairs = zip(state, results, strict=True)
+        return [self._join(builder, {before: value, loop: result}) for value, result in pairs]
 
     def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
         """The row ``k`` of panels: its elements from the first row."""
@@ -299,45 +345,31 @@ class TileFunction:
         at = builder.add(builder.mul(step, self.word(first // self.panel)), self.word(first % self.panel))
         return builder.gep(panels, [at])
 
-    def ahead(self, builder: Any, panels: list[Any], ahead: Any, first: Any, end: Any) -> list[Any]:
-        """Per panel of the tile the pointer to what it fetches: for panels that fetch nothing, their own elements."""
-        chosen = []
-        for panel, pointer in enumerate(panels):
-            number = self.word(panel)
-            wanted = builder.and_(builder.icmp_signed("<=", first, number), builder.icmp_signed("<", number, end))
-            chosen.append(builder.gep(pointer, [builder.select(wanted, ahead, self.word(0))]))
-        return chosen
-
-    def _row_ahead(self, builder: Any, a: Any, ahead: Any, row: Any, k: Any) -> Any:
-        """The element that step ``k`` fetches of the rows that begin ``ahead`` elements on: each row in turn.
-
-        There are at least as many turns as rows, and no more than a cache line has elements.
-        """
-        turn = builder.and_(k, self.word(_TURNS - 1))
-        along = builder.add(ahead, builder.xor(k, turn))
-        return builder.gep(a, [builder.add(along, builder.mul(turn, row))])
-
-    def _fetch(self, builder: Any, pointers: list[Any]) -> None:
-        """Fetch lines into the second cache; no address faults."""
-        from llvmlite import ir
-
-        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-        fetch = self._declared("llvm.prefetch.p0", _function_type(ir.VoidType(), [byte, flag, flag, flag]))
-        for pointer in pointers:
-            place = builder.bitcast(pointer, byte)
-            builder.call(fetch, [place, flag(0), flag(2), flag(1)])  # a read, into the second cache, of data
-
     def _step(self, builder: Any, rows_of_a: list[Any], across: list[Any], k: Any, at: Any, sums: list[Any]) -> list[Any]:
         """One step along the inner axis: the sums after it.
 
         ``across``: pointers to vectors of panels, and their masks; ``at``: the row of the panels, from their first.
         """
-        vectors = self.tile.vectors
-        row = [self._load(builder, builder.gep(pointer, [at]), 0, mask) for pointer, mask in across]
-        kind = _function_type(self.vector, [self.vector] * 3)
-        fma = self._declared(f"llvm.fma.{self._suffix}", kind)
-        down = [self._splat(builder, builder.load(builder.gep(row_of_a, [k])), self.element) for row_of_a in rows_of_a]
-        return [builder.call(fma, [down[n // vectors], row[n % vectors], total]) for n, total in enumerate(sums)]
+        kind = function_type(self.vector, [self.vector] * 3)
+        fma = self.declared(f"llvm.fma.{self._suffix}", kind)
+
+        def of_panels(j: int) -> Any:
+            pointer, mask = across[j]
+            return self._load(builder, builder.gep(pointer, [at]), 0, mask)
+
+        def of_row(i: int) -> Any:
+            return self._splat(builder, builder.load(builder.gep(rows_of_a[i], [k])), self.element)
+
+        after, vectors = list(sums), self.tile.vectors
+        down = [of_row(i) for i in range(self.rows)]
+        if self.rows < vectors:
+            factors = ((i, j, down[i], vector) for j in range(vectors) for vector in [of_panels(j)] for i in range(self.rows))
+        else:
+            row = [of_panels(j) for j in range(vectors)]
+            factors = ((i, j, down[i], row[j]) for i in range(self.rows) for j in range(vectors))
+        for i, j, factor, vector in factors:
+            after[i * vectors + j] = builder.call(fma, [factor, vector, sums[i * vectors + j]])
+        return after
 
     @property
     def _suffix(self) -> str:
@@ -393,22 +425,17 @@ class TileFunction:
 
         place, word = self.vector.as_pointer(), ir.IntType(32)
         if what == "load":
-            kind = _function_type(self.vector, [place, word, mask.type, self.vector])
+            kind = function_type(self.vector, [place, word, mask.type, self.vector])
         else:
-            kind = _function_type(ir.VoidType(), [self.vector, place, word, mask.type])
-        return self._declared(f"llvm.masked.{what}.{self._suffix}.p0", kind)
+            kind = function_type(ir.VoidType(), [self.vector, place, word, mask.type])
+        return self.declared(f"llvm.masked.{what}.{self._suffix}.p0", kind)
 
-    def _declared(self, name: str, kind: Any) -> Any:
+    def declared(self, name: str, kind: Any) -> Any:
+        """The function of LLVM, declared once."""
         from llvmlite import ir
 
         found = self.module.globals.get(name)
         return ir.Function(self.module, kind, name) if found is None else found
-
-
-def _function_type(result: Any, arguments: list[Any]) -> Any:
-    from llvmlite import ir
-
-    return ir.FunctionType(result, arguments)
 
 
 set_machine_form(multiply_panels, lambda: _machine)

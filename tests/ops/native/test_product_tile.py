@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import platform
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from relayvm.ops.native.jit import product_tile
+from relayvm.ops.native.jit.native_compiler import OPTIMIZED
 from relayvm.ops.native.jit.product_tile import GROUP_PANELS, TILE_ROWS, multiply_panels, panel_width
 
 from .front_end.machine_code import compiled, python_function
 
-#: The number of vector registers, their bytes, whether operations read memory.
-MACHINES = {"neon": (32, 16, False), "sse": (16, 16, True), "avx": (16, 32, True), "avx512": (32, 64, True)}
+#: The number of vector registers, and their bytes.
+MACHINES = {"neon": (32, 16), "sse": (16, 16), "avx": (16, 32), "avx512": (32, 64)}
+#: Processors by the registers that code is generated for.
+PROCESSORS = {"avx": "haswell", "avx512": "skylake-avx512"}
 
 
 CALL = """
@@ -99,12 +104,52 @@ def test_a_matrix_by_rows_is_multiplied_in_place(monkeypatch: pytest.MonkeyPatch
 
 
 def test_registers_hold_every_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    for registers, nbytes, from_memory in MACHINES.values():
-        monkeypatch.setattr(product_tile, "_registers", lambda of=(registers, nbytes, from_memory): of)
+    for registers, nbytes in MACHINES.values():
+        monkeypatch.setattr(product_tile, "_registers", lambda of=(registers, nbytes): of)
         for rows in range(1, TILE_ROWS + 1):
             tile = product_tile.register_tile(4, rows)
             assert tile.vectors >= 1 and 64 % tile.width == 0
-            assert rows * tile.vectors + (0 if rows == 1 and from_memory else tile.vectors) + 1 <= registers
+            assert rows * tile.vectors + min(rows, tile.vectors) + 1 <= registers
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="assembly of x86-64")
+@pytest.mark.parametrize("machine", PROCESSORS)
+@pytest.mark.parametrize("rows", range(1, TILE_ROWS + 1))
+def test_no_step_of_a_tile_spills(monkeypatch: pytest.MonkeyPatch, machine: str, rows: int) -> None:
+    monkeypatch.setattr(product_tile, "_registers", lambda: MACHINES[machine])
+    spills = [line for line in inner_loops(assembly(rows, PROCESSORS[machine])) if "mm" in line and "(%rsp)" in line]
+    assert not spills
+
+
+def assembly(rows: int, processor: str) -> list[str]:
+    """The instructions and labels of the function of a tile."""
+    import llvmlite.binding as llvm
+    from llvmlite import ir
+
+    module = ir.Module()
+    function = product_tile.TileFunction(module, ir.FloatType(), product_tile.register_tile(4, rows), rows).function()
+    function.linkage = ""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    machine = target.create_target_machine(cpu=processor, opt=OPTIMIZED.code, codemodel="small", reloc="pic")
+    parsed = llvm.parse_assembly(str(module))
+    tuning = llvm.create_pipeline_tuning_options(speed_level=OPTIMIZED.speed)
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(parsed, builder)
+    return str(machine.emit_assembly(parsed)).splitlines()
+
+
+def inner_loops(lines: list[str]) -> list[str]:
+    """The instructions between a label and a jump back to it."""
+    found: list[str] = []
+    for at, line in enumerate(lines):
+        label = line.split(":")[0]
+        ends = [n for n in range(at, len(lines)) if re.search(rf"\tj\w+\t{re.escape(label)}$", lines[n])]
+        if line.startswith(".LBB") and ends:
+            found += lines[at : max(ends)]
+    assert sum("vfmadd" in line for line in found) > 0
+    return found
 
 
 def test_the_plain_form_is_the_same_product(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,14 +52,11 @@ class _ShiftedFunction(TileFunction):
     """Generator of the function of a tile: in place of the elements from row to row it takes the address of the offsets."""
 
     kind = "shifted_tile"
+    fetches = False  # rows at offsets of their own
 
     def row_at(self, builder: Any, k: Any, panel_row: Any) -> Any:
         table = builder.inttoptr(panel_row, self.word.as_pointer())
         return builder.load(builder.gep(table, [k]))
-
-    def ahead(self, builder: Any, panels: list[Any], ahead: Any, first: Any, end: Any) -> list[Any]:
-        """No panel: rows at offsets of their own are not fetched."""
-        return []
 
 
 set_machine_form(multiply_shifted, lambda: _machine)

@@ -1,0 +1,68 @@
+"""Fetching into the second cache while a tile of a product is computed: lines of panels, and rows of the next tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: The most rows of a tile that fetch one line of the panels in an iteration, after which the machine fetches the others: more
+#: fetches at a time than it can wait for take longer than they save.
+_FETCH_ONE = 4
+#: The most rows of a tile that are fetched in turn: a power of 2.
+_TURNS = 8
+
+
+def function_type(result: Any, arguments: list[Any]) -> Any:
+    """LLVM's type of a function."""
+    from llvmlite import ir
+
+    return ir.FunctionType(result, arguments)
+
+
+class Fetch:
+    """Generator of what a tile fetches: lines of the panels ahead, and of the rows of the next tile.
+
+    ``panels``: pointers to the first row of each panel of the tile.
+    """
+
+    def __init__(
+        self, function: Any, a: Any, a_row: Any, panels: list[Any], panel_row: Any, ahead: Any, first: Any, end: Any,
+        a_ahead: Any,
+    ) -> None:  # fmt: skip
+        self.function, self.word = function, function.word
+        self.a, self.a_row, self.panel_row, self.a_ahead = a, a_row, panel_row, a_ahead
+        self.panels, self.ahead, self.first, self.end = panels, ahead, first, end
+        self.chosen: list[Any] = []
+
+    def is_wanted(self, builder: Any) -> Any:
+        """Whether there is something to fetch; emits the pointers: a panel that fetches nothing has its own elements."""
+        wanted = builder.icmp_signed("!=", self.a_ahead, self.word(0))
+        for panel, pointer in enumerate(self.panels):
+            number = self.word(panel)
+            is_ahead = builder.and_(builder.icmp_signed("<=", self.first, number), builder.icmp_signed("<", number, self.end))
+            self.chosen.append(builder.gep(pointer, [builder.select(is_ahead, self.ahead, self.word(0))]))
+            wanted = builder.or_(wanted, is_ahead)
+        return wanted
+
+    def emit(self, builder: Any, k: Any, steps: int) -> None:
+        """Fetch lines for ``steps`` steps from ``k`` on into the second cache; no address faults.
+
+        Each row of the next tile is fetched in turn: a line of it while the steps go along a line, or half a line.
+        """
+        for step in range(0, steps, steps if self.function.rows <= _FETCH_ONE else 1):
+            at = self.function.row_at(builder, builder.add(k, self.word(step)), self.panel_row)
+            for pointer in self.chosen:
+                self._line(builder, builder.gep(pointer, [at]))
+        together = max(1, _TURNS * steps // self.function.panel)
+        along = builder.and_(k, self.word(_TURNS * steps // together - 1))
+        turn = builder.udiv(along, self.word(steps // together))
+        first = builder.add(self.a_ahead, builder.add(builder.xor(k, along), builder.mul(turn, self.a_row)))
+        for n in range(together):
+            self._line(builder, builder.gep(self.a, [builder.add(first, builder.mul(self.a_row, self.word(n)))]))
+
+    def _line(self, builder: Any, pointer: Any) -> None:
+        from llvmlite import ir
+
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        fetch = self.function.declared("llvm.prefetch.p0", function_type(ir.VoidType(), [byte, flag, flag, flag]))
+        # a read, into the second cache, of data
+        builder.call(fetch, [builder.bitcast(pointer, byte), flag(0), flag(2), flag(1)])
