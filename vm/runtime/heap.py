@@ -60,10 +60,14 @@ assert TENSOR.fields is not None and STORAGE.fields is not None and ADT.fields i
 _PAYLOAD = TENSOR.fields["payload"][1]
 _ELEMENTS = STORAGE.fields["elements"][1]
 _FIELDS = ADT.fields["inline"][1]
-_ITEMSIZES = tuple(ITEMSIZE[name] for name in DTYPES)
+#: The binary logarithm of the size of each dtype's elements, 2 bits each: a shift is cheaper than a table.
+_ITEM_SHIFTS = sum((ITEMSIZE[name].bit_length() - 1) << 2 * k for k, name in enumerate(DTYPES))
+assert all(ITEMSIZE[name] in (1, 2, 4, 8) for name in DTYPES)
 _MAX_BYTES = 1 << 46
 #: The limit for a tensor without elements, with its empty axes counted as 1: loops over it then take seconds at most.
 _MAX_EMPTY = 1 << 36
+#: Sizes up to this have a product of 63 bits at most.
+_HALF = 1 << 31
 #: In ``writer`` of a storage: the launch that should have written it was dropped, because work before it failed.
 LOST = -1
 #: In ``size_class`` of a storage: a caller's array, donated for one run (see ``api.donation``).
@@ -347,7 +351,7 @@ def trim(state: int) -> int:
 @native
 def itemsize(dtype: int) -> int:
     """Bytes of one element."""
-    return _ITEMSIZES[dtype]
+    return 1 << ((_ITEM_SHIFTS >> 2 * dtype) & 3)
 
 
 @native
@@ -372,14 +376,17 @@ def checked_bytes(shape: int, ndim: int, dtype: int) -> int:
 
     The other sizes of a tensor without elements count, too: loops iterate over them.
     """
-    total = itemsize(dtype)
-    size = total * 1.0  # beside the integer, because a float does not wrap
+    size = total = itemsize(dtype)
     for i in range(ndim):
         d = load_i64(shape + 8 * i)
         if d < 0:
             return -1
+        factor = max(d, 1)
+        # in float64 only where an integer might wrap
+        if (size > _HALF or factor > _HALF) and size * 1.0 * factor > _MAX_BYTES:
+            return -1
+        size *= factor
         total *= d
-        size *= max(d, 1)
     return -1 if size > (_MAX_BYTES if total != 0 else _MAX_EMPTY) else total
 
 
