@@ -112,6 +112,27 @@ def test_a_launch_is_issued_at_once_unless_its_region_is_awaited(
     assert calls == [7] * issued and block["queue_used"] == ENTRY_ARGS
 
 
+def test_words_are_compared_one_by_one() -> None:
+    for n in range(10):
+        a = np.random.default_rng(n).integers(-(2**63), 2**63 - 1, n + 1)
+        for changed in range(n + 1):  # the last: none of the words that are compared
+            b = a.copy()
+            b[changed] ^= 1 << (6 * n)
+            assert are_equal(a.ctypes.data, b.ctypes.data, n) == (changed == n)
+
+
+@pytest.mark.parametrize("order", [(3, 5), (3, 3, 5), (3, 5, 7)])
+def test_regions_in_turn_are_replayed(order: tuple[int, ...]) -> None:
+    vm = machine(CHAIN, fuse=False, graphs="on")
+    for _ in range(4):
+        for n in order:
+            x = np.linspace(-1, 1, n, dtype="f")
+            np.testing.assert_array_equal(vm.run(x).numpy(), chain(x))
+    sizes = len(set(order))
+    assert vm.counters["captures"] == sizes
+    assert vm.counters["replays"] == 4 * len(order) - 2 * sizes
+
+
 def test_a_region_that_stays_undecided_is_not_held_back_for_ever() -> None:
     vm = machine(CHAIN, fuse=False, graphs="auto")
     assert vm._runtime.session is not None

@@ -51,10 +51,11 @@ class Runtime:
     def _fill_state(self, environment: Environment) -> None:
         state, options = self.view, self.options
         for name in (
-            "code", "functions", "packed", "shape_programs", "constants", "libraries", "slots", "argv",
+            "code", "functions", "packed", "shape_programs", "constants", "libraries", "argv",
             "reason_kinds", "sync_counts",
         ):  # fmt: skip
             state[name] = getattr(self.tables, name).ctypes.data
+        state["slots"] = self.tables.slots.ctypes.data + 8
         state["stack_limit"] = max(min(options.stack_limit_bytes, _NO_LIMIT) // 8, self.first_words)
         state["limit_bytes"] = _NO_LIMIT if options.memory_limit_bytes is None else min(options.memory_limit_bytes, _NO_LIMIT)
         state["link_bytes_per_s"] = min(options.link_bytes_per_s, _NO_LIMIT)

@@ -30,7 +30,7 @@ from .objects.chunks import new_object, size_of_tensor
 from .objects.cycles import collect_cycles
 from .poison import link_tensor
 from .shape_eval import evaluate
-from .state_layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, TRACE_OFF, state_at
+from .state_layout import EVENT_ALLOC, HOST_CALL, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS, TRACE_OFF, state_at
 from .stream import (
     arguments_match,
     begin_copy_or_wait,
@@ -268,7 +268,8 @@ def invoke_shape_func(state: int, pc: int, regs: int, func: int, args: int, n_ar
     outs = s.argv + 8 * n_args
     fill_bytes(outs, 0, 8 * n_dsts)
     start = clock_ns() if s.tracing != TRACE_OFF else 0
-    status = evaluate(state, load_i64(s.shape_programs + 8 * func), s.argv, outs)
+    program = s.shape_programs + 8 * SHAPE_PROGRAM_WORDS * func
+    status = evaluate(state, load_i64(program), load_i64(program + 8), s.argv, outs)
     s.shape_func_calls += 1
     if s.tracing != TRACE_OFF:
         record_shape_func(state, pc, func, start, s.argv, n_args)

@@ -116,7 +116,7 @@ def check_program(state: int, program: int, regs: int, operands: int, n: int) ->
             return status
     if status != OK or run_rows(program, s.slots) != OK:
         return MISFIT
-    return OK if checks_hold(state, program) else MISFIT
+    return OK if checks_hold(state, program, s.slots) else MISFIT
 
 
 @native

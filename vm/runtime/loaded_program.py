@@ -16,6 +16,7 @@ from ...ops.core.tensor_types import DTYPES
 from ...ops.native.jit.gc_pause import collection_paused
 from ...ops.native.object_layout import TAG_TENSOR, TENSOR
 from ...ops.strategy.implementation import GPU, HOST
+from ...shape_funcs.symbolic.program import ShapeProgram
 from ..bytecode.executable import ExecutableData, LateBound, PackedFunc
 from ..bytecode.signature import named_dims
 from ..bytecode.sync_reason import SYNC_REASONS, number_of
@@ -25,7 +26,7 @@ from . import launch_check
 from .kernels.fallback import first_line, usable
 from .kernels.kernel_addresses import library_table
 from .kernels.side_compilation import companions
-from .state_layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS
+from .state_layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS
 
 if TYPE_CHECKING:
     from ..devices.cuda.session import Session
@@ -85,8 +86,9 @@ class Tables:
             np.int64,
         )
         assert len(self.functions) == FUNCTION_WORDS * len(exe.functions)
-        self._programs = [np.array(p.words(), np.int64) for p in exe.shape_funcs]
-        self.shape_programs = np.array([p.ctypes.data for p in self._programs], np.int64)
+        self._programs: list[np.ndarray] = []
+        self.shape_programs = np.array([x for p in exe.shape_funcs for x in self._shape_program(p)], np.int64)
+        assert len(self.shape_programs) == SHAPE_PROGRAM_WORDS * len(exe.shape_funcs)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
         #: Preconditions of launches of each packed function on its tensors; () for a trusted executable.
         self.demands = () if skips_checks(exe) else tuple(_demanded(i, p) for i, p in enumerate(exe.packed))
@@ -96,12 +98,21 @@ class Tables:
         self.libraries = library_table([p for p, _ in found])
         programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
         n_slots = max([len(p.loads) + len(p.rows) for p in programs] + [len(named_dims(f)) for f in exe.functions] + [1])
-        self.slots = np.zeros(n_slots, np.int64)
+        self.slots = np.zeros(1 + n_slots, np.int64)
         #: For each reason of a copy the number of its sync reason; for each sync reason the number of waits of the host.
         self.reason_kinds = np.array([number_of(reason) for reason in exe.reasons] or [0], np.int64)
         self.sync_counts = np.zeros(len(SYNC_REASONS), np.int64)
         self._packed(exe, [address for _, address in found])
         self._constants(exe)
+
+    def _shape_program(self, program: ShapeProgram) -> tuple[int, int]:
+        """The addresses of the words and of the slots of a program, each in memory of its own."""
+        self._programs += [
+            np.array(program.words(), np.int64),
+            np.zeros(1 + len(program.loads) + len(program.rows), np.int64),
+        ]
+        words, slots = self._programs[-2:]
+        return words.ctypes.data, slots.ctypes.data + 8
 
     def _packed(self, exe: ExecutableData, addresses: list[int]) -> None:
         self._rows = []

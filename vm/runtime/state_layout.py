@@ -38,11 +38,11 @@ STATE = np.dtype(
         ("code", _WORD),
         ("functions", _WORD),  # rows of FUNCTION_WORDS
         ("packed", _WORD),  # rows of PACKED_WORDS
-        ("shape_programs", _WORD),  # addresses of their words
+        ("shape_programs", _WORD),  # rows of SHAPE_PROGRAM_WORDS
         ("constants", _WORD),  # N_DEVICES object addresses for each constant; 0: not there yet
         ("libraries", _WORD),  # addresses of library functions
         ("team", _WORD),  # the thread team of kernels (``ops.native.threads.team``)
-        ("slots", _WORD),  # scratch of shape programs
+        ("slots", _WORD),  # scratch of shape programs, behind a word (see ``shape_eval``)
         ("argv", _WORD),  # scratch of calls: arguments, results of shape functions, the library table, a SHARE
         # frames
         ("stack", _WORD),
@@ -110,6 +110,8 @@ state_at: Callable[[int], Record] = record(STATE)
 
 #: A row of the function table: first word of its code, number of registers, number of parameters.
 FUNCTION_WORDS = 3
+#: Words of a shape program's row: addresses of its words and of its slots.
+SHAPE_PROGRAM_WORDS = 2
 #: A row of the packed table: kernel address (0: a kernel in Python; on a GPU: 1), device, address of the argument check
 #: (``arguments_match``), on a GPU the address of its launches (see ``cuda.launch_table``), number of workspaces among its last
 #: arguments, which no trace shows, address of its preconditions (``launch_check``; 0: the executable is trusted), positions of a

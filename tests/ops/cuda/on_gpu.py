@@ -32,7 +32,7 @@ from relayvm.ops.core.tensor_types import Tensor, numpy_dtype
 from relayvm.ops.core.type_relation import build_group, shape_program
 from relayvm.ops.native.memory import free
 from relayvm.ops.native.status import OK
-from relayvm.shape_funcs.symbolic.dim import Dim, const, dim, sym
+from relayvm.shape_funcs.symbolic.dim import Dim, axis_size, const, dim, sym
 from relayvm.shape_funcs.symbolic.program import SIZE, Load, assemble
 from relayvm.vm.devices.cuda import launch_table
 from relayvm.vm.devices.cuda.cublas_lt import ProductLibrary
@@ -160,6 +160,7 @@ class _Steps:
         self.loads: dict[Dim, Load] = {}
         for position, shape in reversed(list(enumerate(dims))):
             self.loads.update({d: (position, SIZE, axis) for axis, d in enumerate(shape) if const(d) is None})
+            self.loads.update({axis_size(position, axis): (position, SIZE, axis) for axis in range(len(shape))})
         self.fault = gpu.put(np.zeros(1, np.uint64))
         self.scratch = [gpu.allocate(max(1, self.value(n))) for n in source.scratch]
         self.handles: dict[str, int] = {}
@@ -205,8 +206,9 @@ class _Steps:
         library = ProductLibrary(address, self.gpu.allocate(_WORKSPACE), _WORKSPACE, self.finalizers.append)
         block["out"], block["products"], block["compute"] = out.ctypes.data, library.address, self.gpu.stream
         alpha, beta = self.argument(step.alpha), self.argument(step.beta)
-        words = np.array([self.argument(a) for a in launch_table.arguments(step)], np.int64)
-        status = launch_product(block.ctypes.data, library.product(step, alpha, beta), words.ctypes.data)
+        entry = launch_table.product_entry(step, library.product(step, alpha, beta))
+        words = np.array([self.argument(a) for a in entry], np.int64)
+        status = launch_product(block.ctypes.data, words.ctypes.data)
         assert status in (OK, NO_ALGORITHM), (int(block["error"][0]), emulator.text())
         clear_products(block.ctypes.data)
         free(int(block["queue"][0]))

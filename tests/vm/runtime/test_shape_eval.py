@@ -42,18 +42,23 @@ def programs(draw: st.DrawFn) -> tuple[ShapeProgram, np.ndarray]:
     return ShapeProgram(loads, tuple(rows), checks, outputs), np.array(values, np.int64)
 
 
-def run_native(program: ShapeProgram, data: np.ndarray, device: int = 0) -> tuple[int, list[int]]:
+def new_slots(program: ShapeProgram) -> np.ndarray:
+    return np.zeros(1 + len(program.loads) + len(program.rows), np.int64)
+
+
+def run_native(
+    program: ShapeProgram, data: np.ndarray, device: int = 0, slots: np.ndarray | None = None
+) -> tuple[int, list[int]]:
     """The status and the first output of the machine's evaluator, run as plain Python on the same memory."""
     state = np.zeros(1, STATE)
-    slots = np.zeros(len(program.loads) + len(program.rows) + 1, np.int64)
+    slots = new_slots(program) if slots is None else slots
     words = np.array(program.words(), np.int64)
     source = np.zeros(1, TENSOR)
     source[0]["tag"], source[0]["data"], source[0]["ndim"] = TAG_TENSOR, data.ctypes.data, data.ndim
     source[0]["dtype"], source[0]["device"] = DTYPES.index(data.dtype.name), device
     source[0]["shape"][: data.ndim] = data.shape
     argv, outs = np.array([source.ctypes.data], np.int64), np.zeros(4, np.int64)
-    state[0]["slots"] = slots.ctypes.data
-    status = evaluate(state.ctypes.data, words.ctypes.data, argv.ctypes.data, outs.ctypes.data)
+    status = evaluate(state.ctypes.data, words.ctypes.data, slots.ctypes.data + 8, argv.ctypes.data, outs.ctypes.data)
     if status != OK or not outs[0]:
         return status, []
     made = tensor(int(outs[0]))
@@ -81,6 +86,20 @@ def test_native_and_reference_agree(case: tuple[ShapeProgram, np.ndarray]) -> No
         assert largest_product(program, data) > 9.19e18
         return
     assert (status, shape) == (OK, list(wanted))
+
+
+@settings(max_examples=200, deadline=None)
+@given(programs(), st.lists(st.tuples(st.integers(0, 9), VALUES), max_size=4))
+def test_slots_that_are_kept_give_the_results_of_new_slots(
+    case: tuple[ShapeProgram, np.ndarray], changes: list[tuple[int, int]]
+) -> None:
+    program, data = case
+    kept = new_slots(program)
+    for place, value in [(0, int(data[0])) if len(data) else (0, 0), *changes, *changes[:1]]:
+        for _ in range(2):  # the second time nothing has changed
+            assert run_native(program, data, slots=kept) == run_native(program, data)
+        if len(data):
+            data[place % len(data)] = value
 
 
 def largest_product(program: ShapeProgram, data: np.ndarray) -> int:

@@ -55,6 +55,7 @@ GPU = np.dtype(
         ("n_graphs", _WORD),
         ("graph_limit", _WORD),
         ("graph_clock", _WORD),
+        ("last_region", _WORD),  # the row of the region before; 0: none
         # the ring of page-locked memory (0: none yet), the part that is being filled, its bytes in use, and of each part an event
         # after the last copies from it (0: none yet)
         ("ring", _WORD),
@@ -80,9 +81,9 @@ GRAPHS_OFF, GRAPHS_ON, GRAPHS_AUTO = range(3)
 #: Modes by their names in the configuration.
 GRAPHS = {"off": GRAPHS_OFF, "on": GRAPHS_ON, "auto": GRAPHS_AUTO}
 
-#: A graph: hash of its launches, their words and address of a copy of them (0: not captured), the executable graph, last use,
+#: A region: hash of its launches, their words and address of a copy of them (0: not captured), the executable graph, last use,
 #: host and GPU time of separate launches, events around these (0: times are read), state, hash of the first entry, number of
-#: regions held back because the region might be this one.
+#: regions held back because the region might be this one, the row of the region that followed the last time (0: none).
 GRAPH = np.dtype(
     [
         (name, _WORD)
@@ -99,6 +100,7 @@ GRAPH = np.dtype(
             "state",
             "first",
             "trials",
+            "next",
         )
     ]
 )
@@ -114,23 +116,30 @@ MAX_TRIALS = 16
 (ENTRY_WORDS, ENTRY_KIND, ENTRY_FUNCTION, ENTRY_GRID, ENTRY_BLOCK, ENTRY_SHARED, ENTRY_N_ARGS, ENTRY_ARGS) = (
     0, 1, 2, 3, 6, 9, 10, 11,
 )  # fmt: skip
-#: A product's entry has, beside the arguments of ``cublasLtMatmul``, the row's serial number as its grid, and the bias (0: none).
+#: A library call has the value of ``unless`` as its grid; a product the serial number of its row in the table of products.
 KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY = range(3)
+#: The arguments of a product's entry: those of ``cublasLtMatmul``, whose first matrix is b, and the bias (0: none).
+PRODUCT_HANDLE, PRODUCT_DESCRIPTION, PRODUCT_ALPHA, PRODUCT_B, PRODUCT_LAYOUT_B, PRODUCT_A = range(ENTRY_ARGS, ENTRY_ARGS + 6)
+PRODUCT_LAYOUT_A, PRODUCT_BETA, PRODUCT_ADDED, PRODUCT_LAYOUT_ADDED, PRODUCT_OUT = range(ENTRY_ARGS + 6, ENTRY_ARGS + 11)
+PRODUCT_LAYOUT_OUT, PRODUCT_ALGORITHM, PRODUCT_WORKSPACE, PRODUCT_WORKSPACE_BYTES = range(ENTRY_ARGS + 11, ENTRY_ARGS + 15)
+PRODUCT_STREAM, PRODUCT_BIAS, PRODUCT_WORDS = range(ENTRY_ARGS + 15, ENTRY_ARGS + 18)
+#: Behind a product's entry in a plan: ``unless``, the record PRODUCT, the sizes (see ``cuda_program.MatrixProduct``), and of the
+#: last launch with these sizes the row (0: none) and the alignment.
+PRODUCT_UNLESS, PRODUCT_RECORD, PRODUCT_SIZES, PRODUCT_ROW_AT, PRODUCT_ALIGNMENT, PRODUCT_ALL = (
+    PRODUCT_WORDS + k for k in (0, 1, 2, 8, 9, 10)
+)
 
-#: The launches of a packed function: address of the integer program over the tensors' sizes, address of its slots, whether the
-#: slots have the results for the sizes in them, number of workspaces, number of steps; then the slot of each workspace's bytes;
-#: then the steps.
-(PLAN_PROGRAM, PLAN_SLOTS, PLAN_IS_RUN, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(6)
-#: A step: kind, function, slots of the grid (a library call: three times the slot of ``unless``), block, slot of the shared
-#: bytes, number of arguments; then two words for each: its kind and its value.  A product has the address of its record PRODUCT
-#: as the function, and in place of the block's first extent the number of steps that it replaces.
-(STEP_KIND, STEP_FUNCTION, STEP_GRID, STEP_BLOCK, STEP_SHARED, STEP_N_ARGS, STEP_ARGS) = (0, 1, 2, 5, 8, 9, 10)
-#: Kinds of arguments: data of a tensor, slot of the program, constant word, workspace, fault words, instruction.
-ARG_DATA, ARG_SLOT, ARG_WORD, ARG_SCRATCH, ARG_FAULT, ARG_SITE = range(6)
+#: The launches of a packed function: address of the integer program over the tensors' sizes, address of its slots (see
+#: ``shape_eval``: the word before them is about the steps, too), address of the first step with work for these sizes (0: none),
+#: number of workspaces, number of steps; then the slot of each workspace's bytes; then the steps.
+(PLAN_PROGRAM, PLAN_SLOTS, PLAN_FIRST, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(6)
+#: A step: words in all; of the next step with work the address (0: none), and of the next behind those that a product replaces;
+#: number of steps that a product replaces; place and number of the entry's words that are positive if the step has work; place
+#: of the entry; number of the entry's words of each kind that launches and sizes decide; then for each its place in the entry
+#: and its value.  The entry has all other words already.
+(STEP_WORDS, STEP_NEXT, STEP_AFTER, STEP_INSTEAD, STEP_GATE, STEP_N_GATES, STEP_ENTRY) = range(7)
+(STEP_N_SIZES, STEP_N_DATA, STEP_N_SCRATCH, STEP_N_SITES, STEP_PATCHES) = range(7, 12)
 
-#: The arguments of a product's step: sizes (see ``cuda_program.MatrixProduct``), then addresses.
-(PRODUCT_M, PRODUCT_N, PRODUCT_K, PRODUCT_BATCH, PRODUCT_A_STEP, PRODUCT_B_STEP) = range(6)
-(PRODUCT_A, PRODUCT_B, PRODUCT_ADDED, PRODUCT_OUT, PRODUCT_BIAS, PRODUCT_WORDS) = range(6, 12)
 #: The constant part of a product: its description in the library, the library's numbers of the types of a, b and result, whether
 #: a and b are transposed, addresses of the factors.
 PRODUCT = np.dtype(

@@ -1,4 +1,8 @@
-"""Encode the launches of a packed function as words for machine code (``gpu_layout.PLAN_PROGRAM`` and the following)."""
+"""Encode the launches of a packed function as words for machine code (``gpu_layout.PLAN_PROGRAM`` and the following).
+
+A step has its queue entry with all words that are known.  Machine code stores the words that depend on sizes when the sizes
+change, and the addresses at each launch.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,9 @@ from ....ops.codegen.cuda.cuda_program import (
     Argument,
     CudaSource,
     Data,
-    Extent,
     Fault,
     Handle,
     Launch,
-    LibraryCall,
     MatrixProduct,
     Scratch,
     Site,
@@ -26,20 +28,32 @@ from ....ops.codegen.cuda.cuda_program import (
 )
 from ....ops.core.group import Group
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import Dim, axis_size, dim
+from ....shape_funcs.symbolic.dim import Dim, axis_size, const, dim
 from ....shape_funcs.symbolic.program import SIZE, Load, assemble
 from .gpu_layout import (
-    ARG_DATA,
-    ARG_FAULT,
-    ARG_SCRATCH,
-    ARG_SITE,
-    ARG_SLOT,
-    ARG_WORD,
+    ENTRY_ARGS,
+    ENTRY_GRID,
+    ENTRY_KIND,
+    ENTRY_N_ARGS,
+    ENTRY_WORDS,
     KERNEL_ENTRY,
     LIBRARY_ENTRY,
     MAX_LAUNCH_WORDS,
+    PRODUCT_A,
+    PRODUCT_ADDED,
+    PRODUCT_ALL,
+    PRODUCT_B,
+    PRODUCT_BIAS,
     PRODUCT_ENTRY,
+    PRODUCT_OUT,
+    PRODUCT_RECORD,
+    PRODUCT_SIZES,
+    PRODUCT_UNLESS,
+    PRODUCT_WORDS,
+    STEP_PATCHES,
 )
+
+_NOTHING = Word(0)
 
 
 @dataclass
@@ -53,17 +67,37 @@ class Plan:
 
 @frozen
 class Symbols:
-    """Lookups of addresses for a plan: kernels by name, library functions by name, handles by library, records of products."""
+    """Lookups of addresses for a plan: kernels by name, library functions by name, handles by library, records of products; the
+    address of the fault word."""
 
     kernel: Callable[[str], int]
     library: Callable[[str], int]
     handle: Callable[[str], int]
     product: Callable[[MatrixProduct, int, int], int]
+    fault: int
 
 
 def plan(group: Group, source: CudaSource, symbols: Symbols) -> Plan:
     """The plan of ``source``, which runs ``group``."""
     return _Encoder(group, source, symbols).plan()
+
+
+def product_entry(step: MatrixProduct, record: int) -> tuple[Argument, ...]:
+    """The entry of a product and the words behind it; zeros where machine code stores the row of the table."""
+    given: dict[int, Argument] = {
+        ENTRY_WORDS: Word(PRODUCT_WORDS),
+        ENTRY_KIND: Word(PRODUCT_ENTRY),
+        ENTRY_N_ARGS: Word(PRODUCT_WORDS - ENTRY_ARGS),
+        PRODUCT_A: step.a,
+        PRODUCT_B: step.b,
+        PRODUCT_ADDED: step.added or step.out,
+        PRODUCT_OUT: step.out,
+        PRODUCT_BIAS: step.bias or _NOTHING,
+        PRODUCT_UNLESS: Size(step.unless),
+        PRODUCT_RECORD: Word(record),
+        **{PRODUCT_SIZES + k: Size(n) for k, n in enumerate(step.sizes)},
+    }
+    return tuple(given.get(k, _NOTHING) for k in range(PRODUCT_ALL))
 
 
 class _Encoder:
@@ -78,69 +112,76 @@ class _Encoder:
         self.loads: dict[Dim, Load] = {d: (k, SIZE, axis) for k, axis, d in reversed(axes)}
         self.loads |= {axis_size(k, axis): (k, SIZE, axis) for k, axis, _ in axes}
         self.buffers: list[np.ndarray] = []
-        self.sizes: list[Dim] = []
 
     def plan(self) -> Plan:
         source = self.source
-        for extent in (*source.scratch, *(e for s in source.steps for e in _extents(s))):
-            self.sizes.append(dim(extent))
-        program = assemble([tuple(self.sizes)], [], self.loads)
-        self.slot = dict(zip(self.sizes, program.outputs[0], strict=True))
+        entries = [self.entry(step) for step in source.steps]
+        decided = (a.dim for entry in entries for a in entry if isinstance(a, Size))
+        sizes = [*map(dim, source.scratch), *(d for d in map(dim, decided) if const(d) is None)]
+        program = assemble([tuple(sizes)], [], self.loads)
+        self.slot = dict(zip(sizes, program.outputs[0], strict=True))
         words = np.array(program.words(), np.int64)
-        slots = np.zeros(max(len(program.loads) + len(program.rows), 1), np.int64)
+        slots = np.zeros(1 + len(program.loads) + len(program.rows), np.int64)
         self.buffers += [words, slots]
-        head = [words.ctypes.data, slots.ctypes.data, 0, len(source.scratch), len(source.steps)]
+        head = [words.ctypes.data, slots.ctypes.data + 8, 0, len(source.scratch), len(source.steps)]
         head += [self.slot[dim(n)] for n in source.scratch]
-        body = [w for step in source.steps for w in self.step(step)]
+        body = [w for step, entry in zip(source.steps, entries, strict=True) for w in self.step(step, entry)]
         return Plan(np.array(head + body, np.int64), len(source.scratch), self.buffers)
 
-    def step(self, step: Step) -> list[int]:
-        args = arguments(step)
-        assert len(args) <= MAX_LAUNCH_WORDS
+    def entry(self, step: Step) -> tuple[Argument, ...]:
+        """The queue entry of a step."""
+        if isinstance(step, MatrixProduct):
+            alpha, beta = (self.constant(a) for a in (step.alpha, step.beta))
+            return product_entry(step, self.symbols.product(step, alpha, beta))
+        assert len(step.args) <= MAX_LAUNCH_WORDS
+        head: tuple[Argument, ...]
         if isinstance(step, Launch):
-            head = [KERNEL_ENTRY, self.symbols.kernel(step.entry), *(self.slot[dim(e)] for e in step.grid), *step.block]
-            head.append(self.slot[dim(step.shared_bytes)])
-        elif isinstance(step, LibraryCall):
-            unless = self.slot[dim(step.unless)]
-            head = [LIBRARY_ENTRY, self.symbols.library(step.function), unless, unless, unless, 0, 0, 0, unless]
+            grid, block = tuple(map(Size, step.grid)), tuple(map(Word, step.block))
+            head = Word(KERNEL_ENTRY), Word(self.symbols.kernel(step.entry)), *grid, *block, Size(step.shared_bytes)
         else:
-            unless, (alpha, beta) = self.slot[dim(step.unless)], (self.argument(a)[1] for a in (step.alpha, step.beta))
-            product = self.symbols.product(step, alpha, beta)
-            head = [PRODUCT_ENTRY, product, unless, unless, unless, step.instead, 0, 0, unless]
-        return [*head, len(args), *(w for a in args for w in self.argument(a))]
+            function = Word(self.symbols.library(step.function))
+            head = Word(LIBRARY_ENTRY), function, Size(step.unless), *[_NOTHING] * 6
+        return Word(ENTRY_ARGS + len(step.args)), *head, Word(len(step.args)), *step.args
 
-    def argument(self, a: Argument) -> tuple[int, int]:
+    def step(self, step: Step, entry: tuple[Argument, ...]) -> list[int]:
+        """The words of a step with this entry."""
+        words: list[int] = []
+        patches: tuple[list[int], ...] = ([], [], [], [])  # of sizes, data, workspaces, sites
+        for place, a in enumerate(entry):
+            words.append(0)
+            match a:
+                case Size() if (known := const(a.dim)) is None:
+                    patches[0].extend((place, self.slot[dim(a.dim)]))
+                case Size():
+                    words[-1] = known
+                case Data():
+                    patches[1].extend((place, a.position))
+                case Scratch():
+                    patches[2].extend((place, a.index))
+                case Site():
+                    patches[3].extend((place, 0))
+                case _:
+                    words[-1] = self.constant(a)
+        at = STEP_PATCHES + sum(map(len, patches))
+        if isinstance(step, MatrixProduct):
+            instead, gate = step.instead, (PRODUCT_UNLESS, 1)
+        else:
+            instead, gate = 0, (ENTRY_GRID, 3 if isinstance(step, Launch) else 1)
+        head = [at + len(words), 0, 0, instead, *gate, at, *(len(p) // 2 for p in patches)]
+        return [*head, *(w for p in patches for w in p), *words]
+
+    def constant(self, a: Argument) -> int:
+        """An argument that is the same in each launch."""
         match a:
-            case Data():
-                return ARG_DATA, a.position
-            case Size():
-                return ARG_SLOT, self.slot[dim(a.dim)]
             case Word():
-                return ARG_WORD, a.value
-            case Scratch():
-                return ARG_SCRATCH, a.index
+                return a.value
             case Fault():
-                return ARG_FAULT, 0
-            case Site():
-                return ARG_SITE, 0
+                return self.symbols.fault
             case Handle():
-                return ARG_WORD, self.symbols.handle(a.library)
+                return self.symbols.handle(a.library)
             case Address():
                 constant = np.zeros((len(a.content) + 7) // 8, np.int64)
                 constant.view(np.uint8)[: len(a.content)] = np.frombuffer(a.content, np.uint8)
                 self.buffers.append(constant)
-                return ARG_WORD, constant.ctypes.data
+                return constant.ctypes.data
         raise AssertionError(a)
-
-
-def arguments(step: Step) -> tuple[Argument, ...]:
-    """The arguments of a step as words; of a product in the order of ``gpu_layout.PRODUCT_M`` and the following."""
-    if not isinstance(step, MatrixProduct):
-        return step.args
-    sizes = (Size(n) for n in step.sizes)
-    return (*sizes, step.a, step.b, step.added or step.out, step.out, step.bias or Word(0))
-
-
-def _extents(step: Step) -> list[Extent]:
-    sizes = [a.dim for a in arguments(step) if isinstance(a, Size)]
-    return [*sizes, *step.grid, step.shared_bytes] if isinstance(step, Launch) else [*sizes, step.unless]

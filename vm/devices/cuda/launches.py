@@ -11,55 +11,52 @@ from ...runtime.shape_eval import load_slots, run_rows
 from ...runtime.state_layout import CUDA, PACKED_WORDS, TRACE_OFF, state_at
 from .events import begin_timing, drop_timing, end_timing
 from .gpu_layout import (
-    ARG_DATA,
-    ARG_FAULT,
-    ARG_SCRATCH,
-    ARG_SITE,
-    ARG_SLOT,
-    ENTRY_ARGS,
-    ENTRY_BLOCK,
-    ENTRY_FUNCTION,
-    ENTRY_GRID,
     ENTRY_KIND,
-    ENTRY_N_ARGS,
-    ENTRY_SHARED,
-    ENTRY_WORDS,
-    OUT_WORDS,
     PLAN_BODY,
-    PLAN_IS_RUN,
+    PLAN_FIRST,
     PLAN_N_SCRATCH,
     PLAN_N_STEPS,
     PLAN_PROGRAM,
     PLAN_SLOTS,
     PRODUCT_ENTRY,
-    PRODUCT_WORDS,
-    STEP_ARGS,
-    STEP_BLOCK,
-    STEP_FUNCTION,
-    STEP_GRID,
-    STEP_KIND,
-    STEP_N_ARGS,
-    STEP_SHARED,
+    PRODUCT_ROW_AT,
+    STEP_AFTER,
+    STEP_ENTRY,
+    STEP_GATE,
+    STEP_INSTEAD,
+    STEP_N_DATA,
+    STEP_N_GATES,
+    STEP_N_SCRATCH,
+    STEP_N_SITES,
+    STEP_N_SIZES,
+    STEP_NEXT,
+    STEP_PATCHES,
+    STEP_WORDS,
     gpu_at,
 )
-from .graphs import commit_entry, reserve_entry
+from .graphs import issue_entry
 from .matrix_products import NO_ALGORITHM, launch_product
 
 #: Word in a row of the trace: the end of the enqueueing by the host.
 _ASKED_END = 8
 
 
+# ---- workspaces and arguments ----------------------------------------------------------------------------------------------
+
+
 @native
 def allocate_workspaces(state: int, gpu: int, plan: int) -> bool:
-    """Allocate the workspaces of a launch; False if there is no memory."""
+    """Allocate the workspaces of a launch; False if there is no memory.  A workspace of no bytes is 0."""
     c = gpu_at(gpu)
     n = load_i64(plan + 8 * PLAN_N_SCRATCH)
     for i in range(n):
         nbytes = load_i64(c.slots + 8 * load_i64(plan + 8 * (PLAN_BODY + i)))
-        storage = new_storage(state, max(nbytes, 1), CUDA)
-        if storage == 0:
-            release_workspaces(state, gpu, i)
-            return False
+        storage = 0
+        if nbytes > 0:
+            storage = new_storage(state, nbytes, CUDA)
+            if storage == 0:
+                release_workspaces(state, gpu, i)
+                return False
         store_i64(c.workspaces + 8 * i, storage)
     return True
 
@@ -68,85 +65,95 @@ def allocate_workspaces(state: int, gpu: int, plan: int) -> bool:
 def release_workspaces(state: int, gpu: int, n: int) -> None:
     """Release workspaces: the next users of their memory come later on the stream."""
     for i in range(n):
-        release(state, load_i64(gpu_at(gpu).workspaces + 8 * i))
+        storage = load_i64(gpu_at(gpu).workspaces + 8 * i)
+        if storage != 0:
+            release(state, storage)
 
 
 @native
-def argument_word(gpu: int, kind: int, what: int, argv: int, pc: int) -> int:
-    """One word of a launch's arguments."""
-    c = gpu_at(gpu)
-    if kind == ARG_DATA:
-        return tensor(load_i64(argv + 8 * what)).data  # type: ignore[no-any-return]
-    if kind == ARG_SLOT:
-        return load_i64(c.slots + 8 * what)
-    if kind == ARG_SCRATCH:
-        return tensor(load_i64(c.workspaces + 8 * what)).data  # type: ignore[no-any-return]
-    if kind == ARG_FAULT:
-        return c.fault
-    if kind == ARG_SITE:
-        return pc
-    return what
+def store_addresses(gpu: int, step: int, argv: int, pc: int) -> int:
+    """Store the words of a step's entry that each launch decides; the address of the entry."""
+    entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
+    at = step + 8 * (STEP_PATCHES + 2 * load_i64(step + 8 * STEP_N_SIZES))
+    for _ in range(load_i64(step + 8 * STEP_N_DATA)):
+        store_i64(entry + 8 * load_i64(at), tensor(load_i64(argv + 8 * load_i64(at + 8))).data)
+        at += 16
+    for _ in range(load_i64(step + 8 * STEP_N_SCRATCH)):
+        storage = load_i64(gpu_at(gpu).workspaces + 8 * load_i64(at + 8))
+        store_i64(entry + 8 * load_i64(at), tensor(storage).data if storage != 0 else 0)
+        at += 16
+    for _ in range(load_i64(step + 8 * STEP_N_SITES)):
+        store_i64(entry + 8 * load_i64(at), pc)
+        at += 16
+    return entry
 
 
-@native
-def launch_step(gpu: int, at: int, argv: int, pc: int) -> int:
-    """Fill the queue entry of one step and launch it, unless its grid is empty; a status."""
-    c = gpu_at(gpu)
-    n = load_i64(at + 8 * STEP_N_ARGS)
-    entry = reserve_entry(gpu, ENTRY_ARGS + n)
-    if entry == 0:
-        return OUT_OF_MEMORY
-    for k in range(3):
-        extent = load_i64(c.slots + 8 * load_i64(at + 8 * (STEP_GRID + k)))
-        if extent <= 0:
-            return OK
-        store_i64(entry + 8 * (ENTRY_GRID + k), extent)
-        store_i64(entry + 8 * (ENTRY_BLOCK + k), load_i64(at + 8 * (STEP_BLOCK + k)))
-    store_i64(entry + 8 * ENTRY_WORDS, ENTRY_ARGS + n)
-    store_i64(entry + 8 * ENTRY_KIND, load_i64(at + 8 * STEP_KIND))
-    store_i64(entry + 8 * ENTRY_FUNCTION, load_i64(at + 8 * STEP_FUNCTION))
-    store_i64(entry + 8 * ENTRY_SHARED, load_i64(c.slots + 8 * load_i64(at + 8 * STEP_SHARED)))
-    store_i64(entry + 8 * ENTRY_N_ARGS, n)
-    for i in range(n):
-        what = at + 8 * (STEP_ARGS + 2 * i)
-        store_i64(entry + 8 * (ENTRY_ARGS + i), argument_word(gpu, load_i64(what), load_i64(what + 8), argv, pc))
-    return commit_entry(gpu, ENTRY_ARGS + n)
-
-
-@native
-def product_step(gpu: int, at: int, argv: int, pc: int) -> int:
-    """Launch a matrix product; a status, or NO_ALGORITHM if the next steps have to compute it."""
-    c = gpu_at(gpu)
-    if load_i64(c.slots + 8 * load_i64(at + 8 * STEP_GRID)) <= 0:
-        return NO_ALGORITHM
-    words = c.out + 8 * (OUT_WORDS - PRODUCT_WORDS)  # calls of the library use the first of these words
-    for i in range(PRODUCT_WORDS):
-        what = at + 8 * (STEP_ARGS + 2 * i)
-        store_i64(words + 8 * i, argument_word(gpu, load_i64(what), load_i64(what + 8), argv, pc))
-    return launch_product(gpu, load_i64(at + 8 * STEP_FUNCTION), words)
+# ---- steps -----------------------------------------------------------------------------------------------------------------
 
 
 @native
 def launch_steps(state: int, gpu: int, plan: int, argv: int, pc: int) -> int:
-    """Launch all steps of a packed function; a status."""
-    at = plan + 8 * (PLAN_BODY + load_i64(plan + 8 * PLAN_N_SCRATCH))
-    skipped = 0
-    for _ in range(load_i64(plan + 8 * PLAN_N_STEPS)):
-        status = OK
-        if skipped > 0:
-            skipped -= 1
-        elif load_i64(at + 8 * STEP_KIND) == PRODUCT_ENTRY:
-            status = product_step(gpu, at, argv, pc) + 0
+    """Launch the steps of a packed function that have work; a status."""
+    step = load_i64(plan + 8 * PLAN_FIRST)
+    while step != 0:
+        entry = store_addresses(gpu, step, argv, pc)
+        after = load_i64(step + 8 * STEP_NEXT)
+        if load_i64(entry + 8 * ENTRY_KIND) == PRODUCT_ENTRY:
+            status = launch_product(gpu, entry) + 0
             if status == OK:
-                skipped = load_i64(at + 8 * STEP_BLOCK)
+                after = load_i64(step + 8 * STEP_AFTER)
             elif status == NO_ALGORITHM:
                 status = OK
         else:
-            status = launch_step(gpu, at, argv, pc) + 0
+            status = issue_entry(gpu, entry) + 0
         if status != 0:
             return status
-        at += 8 * (STEP_ARGS + 2 * load_i64(at + 8 * STEP_N_ARGS))
+        step = after
     return OK
+
+
+@native
+def prepare_steps(plan: int) -> None:
+    """Store the sizes in the entries of all steps, and connect the steps that have work."""
+    first = plan + 8 * (PLAN_BODY + load_i64(plan + 8 * PLAN_N_SCRATCH))
+    n = load_i64(plan + 8 * PLAN_N_STEPS)
+    at = first
+    for _ in range(n):
+        store_sizes(at, load_i64(plan + 8 * PLAN_SLOTS))
+        at += 8 * load_i64(at + 8 * STEP_WORDS)
+    at = first
+    for i in range(n):
+        behind = at + 8 * load_i64(at + 8 * STEP_WORDS)
+        store_i64(at + 8 * STEP_NEXT, step_with_work(behind, n - i - 1, 0))
+        store_i64(at + 8 * STEP_AFTER, step_with_work(behind, n - i - 1, load_i64(at + 8 * STEP_INSTEAD)))
+        at = behind
+    store_i64(plan + 8 * PLAN_FIRST, step_with_work(first, n, 0))
+
+
+@native
+def store_sizes(step: int, slots: int) -> None:
+    """Store the sizes in a step's entry; a product has no row of the table yet."""
+    entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
+    at = step + 8 * STEP_PATCHES
+    for _ in range(load_i64(step + 8 * STEP_N_SIZES)):
+        store_i64(entry + 8 * load_i64(at), load_i64(slots + 8 * load_i64(at + 8)))
+        at += 16
+    if load_i64(entry + 8 * ENTRY_KIND) == PRODUCT_ENTRY:
+        store_i64(entry + 8 * PRODUCT_ROW_AT, 0)
+
+
+@native
+def step_with_work(at: int, n: int, skipped: int) -> int:
+    """The first of ``n`` steps, but for those skipped, that has work; 0: none."""
+    for i in range(n):
+        gates = at + 8 * (load_i64(at + 8 * STEP_ENTRY) + load_i64(at + 8 * STEP_GATE))
+        k = 0 if i >= skipped else load_i64(at + 8 * STEP_N_GATES) + 1
+        while k < load_i64(at + 8 * STEP_N_GATES) and load_i64(gates + 8 * k) > 0:
+            k += 1
+        if k == load_i64(at + 8 * STEP_N_GATES):
+            return at
+        at += 8 * load_i64(at + 8 * STEP_WORDS)
+    return 0
 
 
 @native
@@ -162,34 +169,20 @@ def mark_written(gpu: int, argv: int, n: int, n_outputs: int) -> None:
 
 @native
 def evaluate_sizes(gpu: int, plan: int, argv: int) -> int:
-    """Set the slots of the launch, by its program unless the sizes are those of its previous launch; a status."""
+    """Set the slots and steps of the launch, unless they are set for the sizes of these tensors; a status."""
     program, slots = load_i64(plan + 8 * PLAN_PROGRAM), load_i64(plan + 8 * PLAN_SLOTS)
     gpu_at(gpu).slots = slots
-    if load_i64(plan + 8 * PLAN_IS_RUN) != 0 and are_loaded(program, argv, slots):
-        return OK
-    store_i64(plan + 8 * PLAN_IS_RUN, 0)
     status = load_slots(program, argv, slots) + 0
+    if status != OK:
+        store_i64(slots - 8, 0)
+        return status
+    if load_i64(slots - 8) != 0:
+        return OK
+    status = run_rows(program, slots) + 0
     if status == OK:
-        status = run_rows(program, slots) + 0
-    if status == OK:
-        store_i64(plan + 8 * PLAN_IS_RUN, 1)
+        prepare_steps(plan)
+        store_i64(slots - 8, 1)
     return status
-
-
-@native
-def are_loaded(program: int, argv: int, slots: int) -> bool:
-    """Whether the slots have the sizes of these tensors; the program loads nothing but sizes."""
-    at = program + 32
-    n = load_i64(program)
-    i = 0
-    while i < n:
-        t = tensor(load_i64(argv + 8 * load_i64(at)))
-        axis = load_i64(at + 16)
-        if axis >= t.ndim or t.shape[axis] != load_i64(slots + 8 * i):
-            return False
-        at += 24
-        i += 1
-    return True
 
 
 @native

@@ -9,36 +9,38 @@ from __future__ import annotations
 
 from ....ops.native.jit.c_functions import call_1, call_4, call_5, call_10
 from ....ops.native.memory import load_i64, native, store_i64
-from ....ops.native.status import OUT_OF_MEMORY
 from .gpu_layout import (
-    ENTRY_ARGS,
-    ENTRY_BLOCK,
     ENTRY_FUNCTION,
     ENTRY_GRID,
-    ENTRY_KIND,
-    ENTRY_N_ARGS,
-    ENTRY_SHARED,
-    ENTRY_WORDS,
     PRODUCT_A,
-    PRODUCT_A_STEP,
     PRODUCT_ADDED,
+    PRODUCT_ALGORITHM,
+    PRODUCT_ALIGNMENT,
+    PRODUCT_ALPHA,
     PRODUCT_B,
-    PRODUCT_B_STEP,
-    PRODUCT_BATCH,
+    PRODUCT_BETA,
     PRODUCT_BIAS,
-    PRODUCT_ENTRY,
-    PRODUCT_K,
-    PRODUCT_M,
-    PRODUCT_N,
+    PRODUCT_DESCRIPTION,
+    PRODUCT_HANDLE,
+    PRODUCT_LAYOUT_A,
+    PRODUCT_LAYOUT_ADDED,
+    PRODUCT_LAYOUT_B,
+    PRODUCT_LAYOUT_OUT,
     PRODUCT_OUT,
+    PRODUCT_RECORD,
     PRODUCT_ROW,
+    PRODUCT_ROW_AT,
     PRODUCT_ROWS,
+    PRODUCT_SIZES,
+    PRODUCT_STREAM,
+    PRODUCT_WORKSPACE,
+    PRODUCT_WORKSPACE_BYTES,
     gpu_at,
     product_at,
     product_row_at,
     products_at,
 )
-from .graphs import commit_entry, flush, reserve_entry
+from .graphs import flush, issue_entry
 from .library_calls import BIAS_POINTER
 
 #: The answer of ``launch_product`` if the library has no algorithm; no status.
@@ -54,65 +56,58 @@ _BATCH_COUNT, _BATCH_STRIDE, _ALIGNMENTS = 5, 6, 5
 _MOST_ALIGNED = 256
 _LOW = 0xFFFFFFFF
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
-_N_ARGS = 17
 
 
 @native
-def launch_product(gpu: int, product: int, w: int) -> int:
-    """Launch a product with the words ``w`` of its step; a status, or NO_ALGORITHM."""
-    row = product_row(gpu, product, w)
-    r, p, s = product_row_at(row), products_at(gpu_at(gpu).products), product_at(product)
-    if r.is_usable == 0:
-        return NO_ALGORITHM
-    entry = reserve_entry(gpu, ENTRY_ARGS + _N_ARGS)
-    if entry == 0:
-        return OUT_OF_MEMORY
-    store_i64(entry + 8 * ENTRY_WORDS, ENTRY_ARGS + _N_ARGS)
-    store_i64(entry + 8 * ENTRY_KIND, PRODUCT_ENTRY)
-    store_i64(entry + 8 * ENTRY_FUNCTION, p.multiply)
-    for i in range(3):
-        store_i64(entry + 8 * (ENTRY_GRID + i), r.serial)  # layouts of other sizes may get the same addresses later
-        store_i64(entry + 8 * (ENTRY_BLOCK + i), 0)
-    store_i64(entry + 8 * ENTRY_SHARED, 0)
-    store_i64(entry + 8 * ENTRY_N_ARGS, _N_ARGS)
-    at = entry + 8 * ENTRY_ARGS
-    store_i64(at, p.handle)
-    store_i64(at + 8, s.description)
-    store_i64(at + 16, s.alpha)
-    # by columns the product is that of the transposed matrices, in reverse order
-    store_i64(at + 24, load_i64(w + 8 * PRODUCT_B))
-    store_i64(at + 32, r.layout_b)
-    store_i64(at + 40, load_i64(w + 8 * PRODUCT_A))
-    store_i64(at + 48, r.layout_a)
-    store_i64(at + 56, s.beta)
-    store_i64(at + 64, load_i64(w + 8 * PRODUCT_ADDED))
-    store_i64(at + 72, r.layout_out)
-    store_i64(at + 80, load_i64(w + 8 * PRODUCT_OUT))
-    store_i64(at + 88, r.layout_out)
-    store_i64(at + 96, row + _ALGORITHM)
-    store_i64(at + 104, p.workspace)
-    store_i64(at + 112, p.workspace_bytes)
-    store_i64(at + 120, gpu_at(gpu).compute)
-    store_i64(at + 128, load_i64(w + 8 * PRODUCT_BIAS))
-    return commit_entry(gpu, ENTRY_ARGS + _N_ARGS)
+def launch_product(gpu: int, entry: int) -> int:
+    """Launch a product by its entry, with addresses and sizes; a status, or NO_ALGORITHM."""
+    alignment = alignment_of(entry)
+    row = load_i64(entry + 8 * PRODUCT_ROW_AT)
+    is_kept = row != 0 and load_i64(entry + 8 * PRODUCT_ALIGNMENT) == alignment
+    if not is_kept or product_row_at(row).serial != load_i64(entry + 8 * ENTRY_GRID):
+        row = find_row(gpu, entry, alignment)
+        store_row(gpu, entry, alignment, row)
+    return issue_entry(gpu, entry) if product_row_at(row).is_usable != 0 else NO_ALGORITHM
 
 
 @native
-def alignment_of(w: int) -> int:
+def alignment_of(entry: int) -> int:
     """The lowest alignment of the addresses of a product, in bytes, at most 256."""
-    bits = load_i64(w + 8 * PRODUCT_A) | load_i64(w + 8 * PRODUCT_B) | load_i64(w + 8 * PRODUCT_ADDED)
-    bits |= load_i64(w + 8 * PRODUCT_OUT) | load_i64(w + 8 * PRODUCT_BIAS) | _MOST_ALIGNED
+    bits = load_i64(entry + 8 * PRODUCT_A) | load_i64(entry + 8 * PRODUCT_B) | load_i64(entry + 8 * PRODUCT_ADDED)
+    bits |= load_i64(entry + 8 * PRODUCT_OUT) | load_i64(entry + 8 * PRODUCT_BIAS) | _MOST_ALIGNED
     return bits & -bits
 
 
 @native
-def product_row(gpu: int, product: int, w: int) -> int:
+def store_row(gpu: int, entry: int, alignment: int, row: int) -> None:
+    """Store the words of an entry that a row of the table decides."""
+    p, r, s = products_at(gpu_at(gpu).products), product_row_at(row), product_at(load_i64(entry + 8 * PRODUCT_RECORD))
+    store_i64(entry + 8 * PRODUCT_ROW_AT, row)
+    store_i64(entry + 8 * PRODUCT_ALIGNMENT, alignment)
+    store_i64(entry + 8 * ENTRY_GRID, r.serial)  # layouts of other sizes may get the same addresses later
+    store_i64(entry + 8 * ENTRY_FUNCTION, p.multiply)
+    store_i64(entry + 8 * PRODUCT_HANDLE, p.handle)
+    store_i64(entry + 8 * PRODUCT_DESCRIPTION, s.description)
+    store_i64(entry + 8 * PRODUCT_ALPHA, s.alpha)
+    # by columns the product is that of the transposed matrices, in reverse order
+    store_i64(entry + 8 * PRODUCT_LAYOUT_B, r.layout_b)
+    store_i64(entry + 8 * PRODUCT_LAYOUT_A, r.layout_a)
+    store_i64(entry + 8 * PRODUCT_BETA, s.beta)
+    store_i64(entry + 8 * PRODUCT_LAYOUT_ADDED, r.layout_out)
+    store_i64(entry + 8 * PRODUCT_LAYOUT_OUT, r.layout_out)
+    store_i64(entry + 8 * PRODUCT_ALGORITHM, row + _ALGORITHM)
+    store_i64(entry + 8 * PRODUCT_WORKSPACE, p.workspace)
+    store_i64(entry + 8 * PRODUCT_WORKSPACE_BYTES, p.workspace_bytes)
+    store_i64(entry + 8 * PRODUCT_STREAM, gpu_at(gpu).compute)
+
+
+@native
+def find_row(gpu: int, entry: int, alignment: int) -> int:
     """The row of a product, filled at its first meeting."""
-    p = products_at(gpu_at(gpu).products)
-    alignment = alignment_of(w)
+    p, sizes, product = products_at(gpu_at(gpu).products), entry + 8 * PRODUCT_SIZES, load_i64(entry + 8 * PRODUCT_RECORD)
     h = (product ^ alignment) * _ODD
     for i in range(_N_SIZES):
-        h = (h ^ load_i64(w + 8 * i)) * _ODD
+        h = (h ^ load_i64(sizes + 8 * i)) * _ODD
     h ^= (h >> 32) & _LOW
     place = h & (PRODUCT_ROWS - 1)
     while True:
@@ -122,7 +117,7 @@ def product_row(gpu: int, product: int, w: int) -> int:
             break
         if r.product == product and r.alignment == alignment:
             i = 0
-            while i < _N_SIZES and load_i64(row + _SIZES + 8 * i) == load_i64(w + 8 * i):
+            while i < _N_SIZES and load_i64(row + _SIZES + 8 * i) == load_i64(sizes + 8 * i):
                 i += 1
             if i == _N_SIZES:
                 return row
@@ -131,13 +126,14 @@ def product_row(gpu: int, product: int, w: int) -> int:
         flush(gpu)  # an error is in the GPU's record; entries that are held back use rows
         clear_products(gpu)
         row = p.rows + _ROW * (h & (PRODUCT_ROWS - 1))
-    fill_row(gpu, row, product, alignment, w)
+    fill_row(gpu, row, entry, alignment)
     return row
 
 
 @native
-def fill_row(gpu: int, row: int, product: int, alignment: int, w: int) -> None:
+def fill_row(gpu: int, row: int, entry: int, alignment: int) -> None:
     """Make the layouts of a product, and let the library choose an algorithm."""
+    product, w = load_i64(entry + 8 * PRODUCT_RECORD), entry + 8 * PRODUCT_SIZES
     c, r, s = gpu_at(gpu), product_row_at(row), product_at(product)
     p = products_at(c.products)
     p.used += 1
@@ -147,12 +143,11 @@ def fill_row(gpu: int, row: int, product: int, alignment: int, w: int) -> None:
     r.alignment = alignment
     for i in range(_N_SIZES):
         store_i64(row + _SIZES + 8 * i, load_i64(w + 8 * i))
-    m, n, k = load_i64(w + 8 * PRODUCT_M), load_i64(w + 8 * PRODUCT_N), load_i64(w + 8 * PRODUCT_K)
-    batch = load_i64(w + 8 * PRODUCT_BATCH)
+    m, n, k, batch = load_i64(w), load_i64(w + 8), load_i64(w + 16), load_i64(w + 24)
     a_width, a_rows = (m, k) if s.transpose_a != 0 else (k, m)
     b_width, b_rows = (k, n) if s.transpose_b != 0 else (n, k)
-    r.layout_a = new_layout(gpu, s.type_a, a_width, a_rows, batch, load_i64(w + 8 * PRODUCT_A_STEP))
-    r.layout_b = new_layout(gpu, s.type_b, b_width, b_rows, batch, load_i64(w + 8 * PRODUCT_B_STEP))
+    r.layout_a = new_layout(gpu, s.type_a, a_width, a_rows, batch, load_i64(w + 32))
+    r.layout_b = new_layout(gpu, s.type_b, b_width, b_rows, batch, load_i64(w + 40))
     r.layout_out = new_layout(gpu, s.type_out, n, m, batch, m * n)
     r.is_usable = 0
     if r.layout_a == 0 or r.layout_b == 0 or r.layout_out == 0:
@@ -162,7 +157,7 @@ def fill_row(gpu: int, row: int, product: int, alignment: int, w: int) -> None:
     for i in range(4):
         error |= call_4(p.set_preference, p.preference, _ALIGNMENTS + i, c.out, 4) & _LOW
     if s.has_bias != 0:  # the library derives the alignment of the bias from its address
-        error |= call_4(p.set_description, s.description, BIAS_POINTER, w + 8 * PRODUCT_BIAS, 8) & _LOW
+        error |= call_4(p.set_description, s.description, BIAS_POINTER, entry + 8 * PRODUCT_BIAS, 8) & _LOW
     if error != 0:
         return
     store_i64(c.out, 0)

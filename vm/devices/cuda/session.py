@@ -152,7 +152,9 @@ class Session:
     def _plan(self, group: Group, source: CudaSource) -> int:
         launches = [s for s in source.steps if isinstance(s, Launch)]
         functions = self.device.functions(source.text, {s.entry: s.shared_bytes != 0 for s in launches}) if launches else {}
-        made = plan(group, source, Symbols(functions.__getitem__, self._library_function, self._handle, self._product))
+        find = functions.__getitem__
+        symbols = Symbols(find, self._library_function, self._handle, self._product, int(self.record["fault"]))
+        made = plan(group, source, symbols)
         self._plans.append(made)
         return made.words.ctypes.data
 
