@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from relayvm.ops.kernels.conv import cuda as conv
 from relayvm.vm.devices.cuda.gpu_layout import PRODUCT_ROWS
 
 from ..emulator import emulator
@@ -72,6 +73,28 @@ def test_bytes_are_multiplied_in_int32() -> None:
         x, w = (np.random.default_rng(k).integers(-128, 128, (4, k)).astype(np.int8) for _ in range(2))
         np.testing.assert_array_equal(vm.run(x, w).numpy(), x.astype(int) @ w.astype(int).T)
         assert emulator.get("cublasLtMatmul") == used
+
+
+@pytest.mark.parametrize("graphs", ["off", "on"])
+@pytest.mark.parametrize("no_algorithm", [0, 1])
+def test_a_convolution_in_turns(graphs: str, no_algorithm: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv, "COLUMN_BYTES", 2 * 4 * 8 * 4 * 16)  # columns of 2 images of 4 x 4
+    types = "%x: Tensor[(?, ?, ?, ?), float32], %w: Tensor[(?, ?, ?, ?), float32]"
+    # more of the smaller images of the second convolution have room
+    vm = machine(f"def @main({types}) {{ nn.conv2d(nn.conv2d(%x, %w), %w) }}", graphs=graphs)
+    emulator.set("no_algorithm", no_algorithm)
+    calls, w = 0, np.random.default_rng(0).integers(-3, 4, (8, 8, 2, 2)).astype("f")
+    for batch, size in ((1, 5), (5, 5), (5, 5), (4, 3), (0, 5), (5, 5)):
+        x = np.random.default_rng(batch).integers(-3, 4, (batch, 8, size, size)).astype("f")
+        expected = x
+        for _ in range(2):
+            windows = np.lib.stride_tricks.sliding_window_view(expected, (2, 2), axis=(2, 3))
+            expected = np.einsum("bchwij,ocij->bohw", windows, w)
+        np.testing.assert_array_equal(vm.run(x, w).numpy(), expected)
+        calls += sum(-(-batch // min(max(2 * 16 // n**2, 1), batch)) for n in (size - 1, size - 2) if batch)
+    function = "cublasGemmStridedBatchedEx" if no_algorithm else "cublasLtMatmul"
+    replayed = 5 if graphs == "on" else 0  # the third run of 5 images of 5 x 5: 3 turns and 2
+    assert emulator.get(function) == calls - replayed == 19 - replayed
 
 
 @pytest.mark.parametrize("no_algorithm", [0, 1])

@@ -14,9 +14,13 @@ from ....shape_funcs.symbolic.dim import Dim, Shape
 
 @frozen
 class Data:
-    """The address of the first element of the tensor at ``position``."""
+    """The address of the first element of the tensor at ``position``.
+
+    Within ``Turns`` the address moves by ``item_bytes`` for each item before the turn's first.
+    """
 
     position: int
+    item_bytes: Dim | int = 0
 
 
 @frozen
@@ -122,7 +126,20 @@ class MatrixProduct:
     instead: int = 1
 
 
-Step = Launch | LibraryCall | MatrixProduct
+@frozen
+class Turns:
+    """The next ``n_steps`` steps run for ``per`` of ``total`` items (the images of a batch) at a time.
+
+    The last turn ends with the last item: all turns have the same sizes, and the last computes some items again.
+    ``0 < per <= total``, or nothing runs.
+    """
+
+    total: Extent
+    per: Extent
+    n_steps: int
+
+
+Step = Launch | LibraryCall | MatrixProduct | Turns
 
 
 @frozen

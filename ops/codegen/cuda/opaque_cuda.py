@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....shape_funcs.symbolic.dim import Dim, axis_size, dim, substitute
+from ....shape_funcs.symbolic.dim import INT, RESULT, UNKNOWNS, Dim, axis_size, dim, postorder, substitute
 from ...core.group import Group
 from ...strategy.implementation import GPU
 from ..cpu.epilogue import elementwise
@@ -32,9 +32,24 @@ def source(group: Group) -> CudaSource:
     node, tensors = group.nodes[0], [Operand(place, t.dtype, t.shape, value) for place, t, value in operands(group)]
     split = len(tensors) - len(node.outputs)
     counts = len(group.params) + len(node.outputs) if group.counts else None
-    inputs, results = tuple(tensors[:split]), tuple(tensors[split:])
+    inputs, results = tuple(tensors[:split]), tuple(map(_with_own_sizes, tensors[split:]))
     found: CudaSource = kernel.cuda(OpaqueCall(operator.name, node.attrs, inputs, results, counts, added or Sums()))
     return _followed_by_sums(found, group) if added else found
+
+
+def _with_own_sizes(result: Operand) -> Operand:
+    """A result whose computed sizes are read from the tensor.
+
+    The launch's program does not compute them again, and products of sizes are not expanded to sums.
+    """
+    assert result.position is not None, "a literal is no result"
+    own = (axis_size(result.position, i) for i in range(len(result.shape)))
+    return replace(result, shape=tuple(o if _is_computed(d) else d for o, d in zip(own, result.shape, strict=True)))
+
+
+def _is_computed(size: Dim) -> bool:
+    """Whether a size is computed from others before the launch."""
+    return size.op not in (INT, *UNKNOWNS) and all(d.op != RESULT for d in postorder([size]))
 
 
 def _followed_by_sums(product: CudaSource, group: Group) -> CudaSource:

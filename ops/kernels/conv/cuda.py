@@ -2,8 +2,9 @@
 
 * A group with few output channels, as in depthwise convolution: directly, one thread per element of the result.
 * Else matrix products by cuBLASLt or cuBLAS of gathered columns (im2col); for pointwise convolution, of the data itself.
-* With more than one group, too little memory for the columns, or dtypes that cuBLAS does not support: products of tiles that
-  are gathered into shared memory.
+  As many images at a time as have columns of at most 256 MiB.
+* With more than one group, larger columns of one image, or dtypes that cuBLAS does not support: products of tiles that are
+  gathered into shared memory.
 
 Sums are accumulated in float32; in float64 if data or result are float64.
 """
@@ -11,13 +12,14 @@ Sums are accumulated in float32; in float64 if data or result are float64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from string import Template
 from typing import Any
 
-from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, lt, not_, product, where
+from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, lt, max_, min_, not_, product, where
 from ...codegen.cuda.assembly import Assembly, Parameter, blocks, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
-from ...codegen.cuda.cuda_program import CudaSource, Data, OpaqueCall
+from ...codegen.cuda.cuda_program import Argument, CudaSource, Data, OpaqueCall, Operand, Turns
 from ...core.tensor_types import ITEMSIZE, computed_in
 from ..matmul.cublas_lt import matrix_product
 from ..matmul.library_products import PAIRS, Product, fits_library, library_call
@@ -29,7 +31,7 @@ _THREADS = 256
 TILE, DEPTH = 64, 16
 #: A group with fewer output channels is convolved directly.
 LEAST_CHANNELS = 8
-#: The largest number of bytes of gathered columns.
+#: The largest number of bytes of gathered columns; an image's are not divided.
 COLUMN_BYTES = 2**28
 
 #: ``attrs -> constants``: the attributes of the CPU body.
@@ -83,9 +85,9 @@ _DIRECT = Template("""
   }
 """)
 
-# The columns of each image in turn: all terms of a position contiguous, or all positions of a term.
+# The columns of the images of a turn, one image after another: all terms of a position contiguous, or all positions of a term.
 _GATHER = Template("""
-  int64 terms = geometry.terms(), places = geometry.places(), all = batches * places * terms, from;
+  int64 terms = geometry.terms(), places = geometry.places(), all = images * places * terms, from;
   int64 step = gridDim.x * int64($threads);
   for (int64 work = blockIdx.x * int64($threads) + threadIdx.x; work < all; work += step) {
     Place at = place_of($data_last, work, all, terms, 1, 1, places);  // term and place as channel and column
@@ -189,8 +191,8 @@ class _Convolution:
         )
         self.assembly.text(NUMBER, PLACE, terms)
 
-    def add(self, name: str, body: Template, grid: Dim, *more: Parameter) -> None:
-        """Add a kernel and its launch."""
+    def add(self, name: str, body: Template, grid: Dim, *more: Parameter, **arguments: Argument) -> None:
+        """Add a kernel and its launch; ``arguments`` override the declared arguments."""
         sizes = plane_sizes(self.data.shape, self.data_last, self.out.shape, self.out_last)
         own = tuple(size(n, s) for n, s in zip(("inputs", "kd", "kh", "kw"), (self.inputs, *self.window), strict=True))
         names = ", ".join(p.name for p in (*sizes, *own))
@@ -200,7 +202,7 @@ class _Convolution:
         )  # fmt: skip
         tensors = (reads("data", self.data), reads("weight", self.weight), writes("out", self.out))
         self.assembly.kernel(name, _THREADS, (*tensors, *sizes, *own, *more), text)
-        self.assembly.launch(name, grid)
+        self.assembly.launch(name, grid, arguments)
 
     def products(self, wanted: Dim) -> tuple[Dim, ...]:
         """Add the library products, run if ``wanted`` and possible; return the conditions under which they are possible."""
@@ -212,26 +214,40 @@ class _Convolution:
             shape = Product(batch, n, m, self.terms, columns_step, dim(0), not self.data_last, not turned)
         else:
             shape = Product(batch, m, n, self.terms, dim(0), columns_step, turned, self.data_last)
-        room = batch * columns_step * ITEMSIZE[self.data.dtype]
+        room = columns_step * ITEMSIZE[self.data.dtype]  # for the columns of an image
         fits, pointwise = fits_library(shape), self.is_pointwise()
         if self.layout == SPACE_OUT_IN:  # a matrix only for a single tap
             fits = all_(fits, eq(product(self.window), 1))
         gathered = all_(wanted, fits, not_(pointwise), le(room, COLUMN_BYTES))
         if const(gathered) != 0:
-            columns = self.assembly.scratch(where(gathered, room, 0))
-            parameter = Parameter(f"{self.data.dtype}*", "columns", columns)
-            self.add("gather", _GATHER, where(gathered, blocks(batch * columns_step, _THREADS), 0), parameter)
-            self.multiply(columns, shape, gathered)
+            self.by_columns(shape, gathered)
         if const(pointwise) != 0:
-            self.multiply(Data(_position(self.data.position)), shape, all_(wanted, fits, pointwise))
+            data, out = (Data(_position(t.position)) for t in (self.data, self.out))
+            self.multiply(data, out, shape, all_(wanted, fits, pointwise))
         return fits, where(pointwise, 1, le(room, COLUMN_BYTES))
 
-    def multiply(self, columns: Any, shape: Product, wanted: Dim) -> None:
+    def by_columns(self, shape: Product, wanted: Dim) -> None:
+        """Add the products of gathered columns, of as many images at a time as have room."""
+        elements = self.terms * self.places
+        room = elements * ITEMSIZE[self.data.dtype]
+        per = min_(shape.batch, max_(COLUMN_BYTES // max_(room, 1), 1))
+        columns = self.assembly.scratch(where(wanted, per * room, 0))
+        in_turns = const(eq(per, shape.batch)) != 1
+        data, out = (Data(_position(t.position), _image_bytes(t) if in_turns else 0) for t in (self.data, self.out))
+        before = len(self.assembly.steps)
+        parameters = Parameter(f"{self.data.dtype}*", "columns", columns), size("images", per)
+        self.add("gather", _GATHER, where(wanted, blocks(per * elements, _THREADS), 0), *parameters, data=data)
+        self.multiply(columns, out, replace(shape, batch=per), wanted)
+        if in_turns:
+            turns = Turns(where(wanted, shape.batch, 0), per, len(self.assembly.steps) - before)
+            self.assembly.steps.insert(before, turns)
+
+    def multiply(self, columns: Argument, to: Data, shape: Product, wanted: Dim) -> None:
         """Add one product of columns and kernel per image."""
         kernel = Data(_position(self.weight.position)), self.weight.dtype
-        out, given = (Data(_position(self.out.position)), self.out.dtype), (columns, self.data.dtype)
+        out, given = (to, self.out.dtype), (columns, self.data.dtype)
         matrices = (given, kernel, out) if self.out_last else (kernel, given, out)
-        (a, dtype), (b, _), (to, result) = matrices
+        (a, dtype), (b, _), (_, result) = matrices
         self.assembly.steps.append(matrix_product((a, b, to), (dtype, result), shape, wanted))
         self.assembly.steps.append(library_call(matrices, shape, wanted))
 
@@ -253,6 +269,10 @@ def _kernel_sizes(shape: Any, layout: int) -> tuple[Dim, ...]:
     else:
         outputs, inputs, spatial = shape[0], shape[-1], shape[1:-1]
     return outputs, inputs, *(dim(1),) * (3 - len(spatial)), *spatial
+
+
+def _image_bytes(images: Operand) -> Dim:
+    return product(images.shape[1:]) * ITEMSIZE[images.dtype]
 
 
 def _tiles(count: Dim) -> Dim:

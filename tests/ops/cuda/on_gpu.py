@@ -24,6 +24,7 @@ from relayvm.ops.codegen.cuda.cuda_program import (
     Site,
     Size,
     Step,
+    Turns,
     Word,
 )
 from relayvm.ops.core.group import Group, Literal, Node
@@ -133,7 +134,12 @@ def run(
 
 def steps_of(steps: Sequence[Step]) -> list[str]:
     """The function or kernel that each step calls."""
-    names = {MatrixProduct: lambda s: "cublasLtMatmul", LibraryCall: lambda s: s.function, Launch: lambda s: s.entry}
+    names = {
+        Turns: lambda s: "turns",
+        MatrixProduct: lambda s: "cublasLtMatmul",
+        LibraryCall: lambda s: s.function,
+        Launch: lambda s: s.entry,
+    }
     return [names[type(step)](step) for step in steps]
 
 
@@ -164,6 +170,7 @@ class _Steps:
         self.fault = gpu.put(np.zeros(1, np.uint64))
         self.scratch = [gpu.allocate(max(1, self.value(n))) for n in source.scratch]
         self.handles: dict[str, int] = {}
+        self.first_item = 0
         self.kept: list[Any] = []
         self.finalizers: list[Any] = []
 
@@ -177,10 +184,20 @@ class _Steps:
         if self.source.text:
             proof.prove(self.source.text)
         image = emulator.compile(self.source.text, checked=is_checked) if self.source.text else b""
+        self.run_steps(self.source.steps, image)
+        return self.close()
+
+    def run_steps(self, steps: Sequence[Step], image: bytes) -> None:
+        """Run steps, those of turns for each turn."""
         replaced = 0
-        for step in self.source.steps:
+        for k, step in enumerate(steps):
             if replaced > 0:
                 replaced -= 1
+            elif isinstance(step, Turns):
+                replaced, total, per = step.n_steps, self.value(step.total), self.value(step.per)
+                for done in range(0, total, max(per, 1)):
+                    self.first_item = min(done, total - per)
+                    self.run_steps(steps[k + 1 : k + 1 + replaced], image)
             elif isinstance(step, MatrixProduct):
                 replaced = step.instead if self.value(step.unless) != 0 and self.product(step) else 0
             elif isinstance(step, Launch):
@@ -191,6 +208,9 @@ class _Steps:
                     self.gpu.launch(image, step.entry, grid, step.block, args, self.value(step.shared_bytes))
             elif self.value(step.unless) != 0:
                 self.library(step)
+
+    def close(self) -> int:
+        """Release what the steps have made; the status that a kernel reported."""
         fault = int(self.gpu.get(self.fault, (1,), np.uint64)[0])
         for handle in self.handles.values():
             call("cublasDestroy_v2", word(handle))
@@ -221,7 +241,7 @@ class _Steps:
 
     def argument(self, argument: Any) -> int:
         if isinstance(argument, Data):
-            return self.tensors[argument.position]
+            return self.tensors[argument.position] + self.first_item * self.value(argument.item_bytes)
         if isinstance(argument, Size):
             return self.value(argument.dim)
         if isinstance(argument, Word):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from types import ModuleType
@@ -90,6 +91,30 @@ def test_every_way_to_convolve_gives_the_same(layout: int, monkeypatch: pytest.M
         monkeypatch.setattr(cuda, "COLUMN_BYTES", columns)
         monkeypatch.setattr(cuda, "LEAST_CHANNELS", channels)
         convolutions.check(data, weight, padding=1, **names)
+
+
+@pytest.mark.parametrize("no_algorithm", [False, True])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_columns_of_some_images_at_a_time_give_the_same(layout: int, no_algorithm: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolutions, "run", functools.partial(on_gpu, no_algorithm=no_algorithm))
+    rng = np.random.default_rng(2)
+    names = {"data_layout": data_layouts(2)[layout], "kernel_layout": kernel_layouts(2)[layout]}
+    for batch in (1, 2, 5, 7):
+        data, weight = (rng.integers(-4, 5, shape).astype("f") for shape in ((batch, 3, 6, 5), (9, 3, 3, 2)))
+        image = 4 * 3 * 3 * 2 * 6 * 6  # bytes of the columns of an image
+        for images in (1, 2, 3):
+            monkeypatch.setattr(cuda, "COLUMN_BYTES", images * image)
+            convolutions.check(data, weight, padding=1, **names)
+
+
+def test_columns_beyond_the_most_bytes_are_multiplied_in_turns() -> None:
+    def steps(batch: int, size: int) -> list[str]:
+        arrays = [np.broadcast_to(np.float32(0), shape) for shape in ((batch, 64, size, size), (64, 64, 3, 3))]
+        return steps_of(source_of("nn.conv2d", arrays, static=True).steps)
+
+    product = ["gather", "cublasLtMatmul", "cublasGemmStridedBatchedEx"]
+    assert steps(4, 58) == product
+    assert steps(400, 58) == ["turns", *product], "2.9 GB of columns"
 
 
 @pytest.mark.extensive(dtype=("bfloat16",))

@@ -30,6 +30,8 @@ GPU = np.dtype(
         ("fault", _WORD),  # a word in page-locked memory: instruction and status of the first failed kernel
         ("out", _WORD),  # results of driver calls; page-locked memory is not needed
         ("slots", _WORD),  # of the program of the current launch
+        ("first_item", _WORD),  # of the turn of the current launch (see ``cuda_program.Turns``)
+        ("next_step", _WORD),  # of the current launch; 0: none
         ("workspaces", _WORD),  # addresses of the storages of one launch's workspaces
         ("error", _WORD),  # the first error that the driver reported; all later calls fail with it
         ("good_serial", _WORD),  # launches before this one have completed
@@ -117,7 +119,9 @@ MAX_TRIALS = 16
     0, 1, 2, 3, 6, 9, 10, 11,
 )  # fmt: skip
 #: A library call has the value of ``unless`` as its grid; a product the serial number of its row in the table of products.
-KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY = range(3)
+KERNEL_ENTRY, LIBRARY_ENTRY, PRODUCT_ENTRY, TURNS_ENTRY = range(4)
+#: Turns are no launch: their step has the number of all items and that of a turn in place of an entry's grid.
+TURNS_ITEMS, TURNS_PER = ENTRY_GRID, ENTRY_GRID + 1
 #: The arguments of a product's entry: those of ``cublasLtMatmul``, whose first matrix is b, and the bias (0: none).
 PRODUCT_HANDLE, PRODUCT_DESCRIPTION, PRODUCT_ALPHA, PRODUCT_B, PRODUCT_LAYOUT_B, PRODUCT_A = range(ENTRY_ARGS, ENTRY_ARGS + 6)
 PRODUCT_LAYOUT_A, PRODUCT_BETA, PRODUCT_ADDED, PRODUCT_LAYOUT_ADDED, PRODUCT_OUT = range(ENTRY_ARGS + 6, ENTRY_ARGS + 11)
@@ -133,12 +137,12 @@ PRODUCT_UNLESS, PRODUCT_RECORD, PRODUCT_SIZES, PRODUCT_ROW_AT, PRODUCT_ALIGNMENT
 #: ``shape_eval``: the word before them is about the steps, too), address of the first step with work for these sizes (0: none),
 #: number of workspaces, number of steps; then the slot of each workspace's bytes; then the steps.
 (PLAN_PROGRAM, PLAN_SLOTS, PLAN_FIRST, PLAN_N_SCRATCH, PLAN_N_STEPS, PLAN_BODY) = range(6)
-#: A step: words in all; of the next step with work the address (0: none), and of the next behind those that a product replaces;
-#: number of steps that a product replaces; place and number of the entry's words that are positive if the step has work; place
-#: of the entry; number of the entry's words of each kind that launches and sizes decide; then for each its place in the entry
-#: and its value.  The entry has all other words already.
+#: A step: words in all; of the next step with work the address (0: none), and of the next behind those that a product replaces
+#: or that turns repeat; number of these steps; place and number of the entry's words that are positive if the step has work;
+#: place of the entry; number of the entry's words of each kind that launches and sizes decide; then for each its place in the
+#: entry and its value.  The entry has all other words already.
 (STEP_WORDS, STEP_NEXT, STEP_AFTER, STEP_INSTEAD, STEP_GATE, STEP_N_GATES, STEP_ENTRY) = range(7)
-(STEP_N_SIZES, STEP_N_DATA, STEP_N_SCRATCH, STEP_N_SITES, STEP_PATCHES) = range(7, 12)
+(STEP_N_SIZES, STEP_N_DATA, STEP_N_SCRATCH, STEP_N_SITES, STEP_N_ITEMS, STEP_PATCHES) = range(7, 13)
 
 #: The constant part of a product: its description in the library, the library's numbers of the types of a, b and result, whether
 #: a and b are transposed, addresses of the factors.

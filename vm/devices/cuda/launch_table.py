@@ -24,6 +24,7 @@ from ....ops.codegen.cuda.cuda_program import (
     Site,
     Size,
     Step,
+    Turns,
     Word,
 )
 from ....ops.core.group import Group
@@ -51,6 +52,8 @@ from .gpu_layout import (
     PRODUCT_UNLESS,
     PRODUCT_WORDS,
     STEP_PATCHES,
+    TURNS_ENTRY,
+    TURNS_ITEMS,
 )
 
 _NOTHING = Word(0)
@@ -117,7 +120,8 @@ class _Encoder:
         source = self.source
         entries = [self.entry(step) for step in source.steps]
         decided = (a.dim for entry in entries for a in entry if isinstance(a, Size))
-        sizes = [*map(dim, source.scratch), *(d for d in map(dim, decided) if const(d) is None)]
+        moved = (a.item_bytes for entry in entries for a in entry if isinstance(a, Data) and const(a.item_bytes) != 0)
+        sizes = [*map(dim, (*source.scratch, *moved)), *(d for d in map(dim, decided) if const(d) is None)]
         program = assemble([tuple(sizes)], [], self.loads)
         self.slot = dict(zip(sizes, program.outputs[0], strict=True))
         words = np.array(program.words(), np.int64)
@@ -133,6 +137,8 @@ class _Encoder:
         if isinstance(step, MatrixProduct):
             alpha, beta = (self.constant(a) for a in (step.alpha, step.beta))
             return product_entry(step, self.symbols.product(step, alpha, beta))
+        if isinstance(step, Turns):
+            return Word(ENTRY_ARGS), Word(TURNS_ENTRY), _NOTHING, Size(step.total), Size(step.per), *[_NOTHING] * 6
         assert len(step.args) <= MAX_LAUNCH_WORDS
         head: tuple[Argument, ...]
         if isinstance(step, Launch):
@@ -146,7 +152,7 @@ class _Encoder:
     def step(self, step: Step, entry: tuple[Argument, ...]) -> list[int]:
         """The words of a step with this entry."""
         words: list[int] = []
-        patches: tuple[list[int], ...] = ([], [], [], [])  # of sizes, data, workspaces, sites
+        patches: tuple[list[int], ...] = ([], [], [], [], [])  # of sizes, data, workspaces, sites, items of turns
         for place, a in enumerate(entry):
             words.append(0)
             match a:
@@ -156,6 +162,8 @@ class _Encoder:
                     words[-1] = known
                 case Data():
                     patches[1].extend((place, a.position))
+                    if const(a.item_bytes) != 0:
+                        patches[4].extend((place, self.slot[dim(a.item_bytes)]))
                 case Scratch():
                     patches[2].extend((place, a.index))
                 case Site():
@@ -165,6 +173,8 @@ class _Encoder:
         at = STEP_PATCHES + sum(map(len, patches))
         if isinstance(step, MatrixProduct):
             instead, gate = step.instead, (PRODUCT_UNLESS, 1)
+        elif isinstance(step, Turns):
+            instead, gate = step.n_steps, (TURNS_ITEMS, 2)
         else:
             instead, gate = 0, (ENTRY_GRID, 3 if isinstance(step, Launch) else 1)
         head = [at + len(words), 0, 0, instead, *gate, at, *(len(p) // 2 for p in patches)]

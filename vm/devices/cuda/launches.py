@@ -26,12 +26,16 @@ from .gpu_layout import (
     STEP_INSTEAD,
     STEP_N_DATA,
     STEP_N_GATES,
+    STEP_N_ITEMS,
     STEP_N_SCRATCH,
     STEP_N_SITES,
     STEP_N_SIZES,
     STEP_NEXT,
     STEP_PATCHES,
     STEP_WORDS,
+    TURNS_ENTRY,
+    TURNS_ITEMS,
+    TURNS_PER,
     gpu_at,
 )
 from .graphs import issue_entry
@@ -85,6 +89,10 @@ def store_addresses(gpu: int, step: int, argv: int, pc: int) -> int:
     for _ in range(load_i64(step + 8 * STEP_N_SITES)):
         store_i64(entry + 8 * load_i64(at), pc)
         at += 16
+    for _ in range(load_i64(step + 8 * STEP_N_ITEMS)):
+        word, nbytes = entry + 8 * load_i64(at), load_i64(gpu_at(gpu).slots + 8 * load_i64(at + 8))
+        store_i64(word, load_i64(word) + gpu_at(gpu).first_item * nbytes)
+        at += 16
     return entry
 
 
@@ -94,22 +102,51 @@ def store_addresses(gpu: int, step: int, argv: int, pc: int) -> int:
 @native
 def launch_steps(state: int, gpu: int, plan: int, argv: int, pc: int) -> int:
     """Launch the steps of a packed function that have work; a status."""
+    c = gpu_at(gpu)
     step = load_i64(plan + 8 * PLAN_FIRST)
     while step != 0:
-        entry = store_addresses(gpu, step, argv, pc)
-        after = load_i64(step + 8 * STEP_NEXT)
-        if load_i64(entry + 8 * ENTRY_KIND) == PRODUCT_ENTRY:
-            status = launch_product(gpu, entry) + 0
-            if status == OK:
-                after = load_i64(step + 8 * STEP_AFTER)
-            elif status == NO_ALGORITHM:
-                status = OK
+        entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
+        if load_i64(entry + 8 * ENTRY_KIND) == TURNS_ENTRY:
+            status = launch_turns(gpu, step, entry, argv, pc) + 0
+            step = load_i64(step + 8 * STEP_AFTER)
         else:
-            status = issue_entry(gpu, entry) + 0
+            status = launch_step(gpu, step, argv, pc) + 0
+            step = c.next_step
         if status != 0:
             return status
-        step = after
     return OK
+
+
+@native
+def launch_turns(gpu: int, turns: int, entry: int, argv: int, pc: int) -> int:
+    """Launch the steps that turns repeat; a status."""
+    c = gpu_at(gpu)
+    total, per, done = load_i64(entry + 8 * TURNS_ITEMS), load_i64(entry + 8 * TURNS_PER), 0
+    while done < total:
+        c.first_item = min(done, total - per)
+        step = load_i64(turns + 8 * STEP_NEXT)
+        while step != load_i64(turns + 8 * STEP_AFTER):
+            status = launch_step(gpu, step, argv, pc) + 0
+            if status != 0:
+                return status
+            step = c.next_step
+        done += per
+    return OK
+
+
+@native
+def launch_step(gpu: int, step: int, argv: int, pc: int) -> int:
+    """Launch one step, and store the step that follows; a status."""
+    c = gpu_at(gpu)
+    c.next_step = load_i64(step + 8 * STEP_NEXT)
+    entry = store_addresses(gpu, step, argv, pc)
+    if load_i64(entry + 8 * ENTRY_KIND) != PRODUCT_ENTRY:
+        return issue_entry(gpu, entry)
+    status = launch_product(gpu, entry) + 0
+    if status == NO_ALGORITHM:
+        return OK
+    c.next_step = load_i64(step + 8 * STEP_AFTER)
+    return status
 
 
 @native
