@@ -1,8 +1,8 @@
 """Host cost of an operator on a GPU, without the driver: the machine runs on a driver and libraries whose functions do nothing.
 
 200 operators, not fused, each with its allocation; launched one by one, and compared and replayed as a graph.  Besides
-elementwise operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products.  All take
-turns.
+elementwise operators, products through the table of cuBLASLt and through cuBLAS, and convolutions by such products.  In the last
+case each launch has other sizes than the launch before, so its programs over sizes run.  All take turns.
 Needs g++, no GPU.  The driver's own time comes on top: `make gpu` measures both together.
 
     python benchmarks/launch_overhead.py [--rounds N]
@@ -91,6 +91,8 @@ class _NoCompiler:
         return b"nothing"
 
 
+#: A convolution that narrows the picture; the sizes of its kernel are known.
+_NEW_SIZES = "convolution 1x3, new sizes"
 #: Contestants: an operator on ``%y``, the shape of ``%y``, the shape of a second argument ``%w``, configuration.
 _CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, str]]] = {
     "elementwise": ("nn.relu(%y)", (8,), (), {}),
@@ -98,6 +100,7 @@ _CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, str]]] 
     "product by cuBLAS": ("nn.dense(%y, %w)", (8, 8), (8, 8), {"impl.nn.dense": "gemm"}),
     "convolution 1x1": ("nn.conv2d(%y, %w)", (1, 8, 4, 4), (8, 8, 1, 1), {}),
     "convolution 3x3": ("nn.conv2d(%y, %w, padding=[1, 1])", (1, 8, 4, 4), (8, 8, 3, 3), {}),
+    _NEW_SIZES: ("nn.conv2d(%y, %w)", (1, 8, 1, 2 * _OPERATORS + 1), (8, 8, 1, 3), {}),
 }
 
 
@@ -107,7 +110,10 @@ class _Contestant:
     def __init__(self, case: str, graphs: str) -> None:
         operator, *shapes, config = _CASES[case]
         chain = "".join(f"let %y{i} = {operator.replace('%y', f'%y{i - 1}')}; " for i in range(1, _OPERATORS + 1))
-        types = [f"Tensor[({', '.join('?' * len(s))}), float32]" for s in shapes]
+        sizes = [["?"] * len(s) for s in shapes]
+        if case == _NEW_SIZES:  # or the width would be a longer sum after each convolution
+            sizes[1] = list(map(str, shapes[1]))
+        types = [f"Tensor[({', '.join(s)}), float32]" for s in sizes]
         params = "".join(f", %w: {type}" for s, type in zip(shapes[1:], types[1:], strict=True) if s)
         text = f'#[version = "0.0.5"]\ndef @main(%x: {types[0]}{params}) {{ let %y0 = %x; {chain}%y{_OPERATORS} }}'
         options = {"graphs": graphs, "fuse": False, "opt_level": 1, **config}
