@@ -1,10 +1,10 @@
 """Convolution on CUDA.
 
-* A group with few output channels, as in depthwise convolution: directly, one thread per element of the result.
-* Else matrix products by cuBLASLt or cuBLAS of gathered columns (im2col); for pointwise convolution, of the data itself.
-  As many images at a time as have columns of at most 256 MiB.
-* With more than one group, larger columns of one image, or dtypes that cuBLAS does not support: products of tiles that are
-  gathered into shared memory.
+* Matrix products by cuBLASLt or cuBLAS of gathered columns (im2col); for pointwise convolution, of the data itself.
+  Columns are those of as many images at a time as have room in COLUMN_BYTES.
+* Else, with more than one group, larger columns of one image, dtypes that cuBLAS does not support, or hardly any output channels:
+  directly, one thread per element of the result, if a group has few output channels, as in depthwise convolution; in products of
+  tiles that are gathered into shared memory, if it has more.
 
 Sums are accumulated in float32; in float64 if data or result are float64.
 """
@@ -29,8 +29,11 @@ from .weight_layout import OUT_IN_SPACE, SPACE_IN_OUT, SPACE_OUT_IN
 _THREADS = 256
 #: The side of a tile of the result (channels by positions), and the number of terms gathered at a time.
 TILE, DEPTH = 64, 16
-#: A group with fewer output channels is convolved directly.
+#: A group with fewer output channels is convolved directly instead of in tiles.
 LEAST_CHANNELS = 8
+#: From so many output channels on, a library multiplies columns.  A term costs the direct kernel the arithmetic of its place for
+#: each channel; gathering costs about twice as much, once for all channels.
+LEAST_OF_LIBRARY = 3
 #: The largest number of bytes of gathered columns; an image's are not divided.
 COLUMN_BYTES = 2**28
 
@@ -163,11 +166,12 @@ class _Convolution:
     def source(self) -> CudaSource:
         """All algorithms; launch sizes select one of them."""
         self.texts()
-        direct = lt(self.outputs // self.given["groups"], LEAST_CHANNELS)
-        by_library = all_(not_(direct), *self.products(not_(direct)))
+        of_group = self.outputs // self.given["groups"]
+        wanted = not_(lt(of_group, LEAST_OF_LIBRARY))
+        by_library = all_(wanted, *self.products(wanted))
+        direct, tiled = (all_(few, not_(by_library)) for few in (lt(of_group, LEAST_CHANNELS), le(LEAST_CHANNELS, of_group)))
         self.add("convolve_directly", _DIRECT, where(direct, blocks(product(self.out.shape), _THREADS), 0))
-        tiles = self.given["groups"] * _tiles(self.outputs // self.given["groups"]) * _tiles(self.out_sizes[0] * self.places)
-        tiled = all_(not_(direct), not_(by_library))
+        tiles = self.given["groups"] * _tiles(of_group) * _tiles(self.out_sizes[0] * self.places)
         self.add("convolve_tiles", _TILED, where(tiled, blocks(tiles), 0))
         return self.assembly.source()
 

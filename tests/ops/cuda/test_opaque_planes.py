@@ -107,6 +107,15 @@ def test_columns_of_some_images_at_a_time_give_the_same(layout: int, no_algorith
             convolutions.check(data, weight, padding=1, **names)
 
 
+@pytest.mark.parametrize("outputs", [1, 2, 3, 7, 8, 9])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_way_for_few_channels(groups: int, outputs: int) -> None:
+    arrays = [np.empty((1, 2 * groups, 5, 5), np.float32), np.empty((outputs * groups, 2, 3, 3), np.float32)]
+    steps = steps_of(source_of("nn.conv2d", arrays, static=True, groups=groups).steps)
+    kernel = "convolve_directly" if outputs < 8 else "convolve_tiles"
+    assert steps == ([kernel] if groups > 1 or outputs < 3 else ["gather", "cublasLtMatmul", "cublasGemmStridedBatchedEx"])
+
+
 def test_columns_beyond_the_most_bytes_are_multiplied_in_turns() -> None:
     def steps(batch: int, size: int) -> list[str]:
         arrays = [np.broadcast_to(np.float32(0), shape) for shape in ((batch, 64, size, size), (64, 64, 3, 3))]
