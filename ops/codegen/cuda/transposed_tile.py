@@ -1,7 +1,8 @@
 """CUDA C of nests that read along another axis than they write, such as a transpose: tiles go through shared memory.
 
 Threads compute the elements of a tile in the order of their operands in memory, and store them in the order of
-the result.  A tile is padded by a column, so that the threads of a warp use different banks.
+the result, in packs of 16 bytes each way where all rows are aligned whole packs, else element by element.  Lines of a tile are
+padded, so that the threads of a warp use different banks.
 """
 
 from __future__ import annotations
@@ -9,49 +10,118 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....shape_funcs.frozen_dataclass import frozen
-from ....shape_funcs.symbolic.dim import const, min_, product
+from ....shape_funcs.symbolic.dim import Dim, all_, const, dim, eq, le, min_, product, where
 from ...core.group import Group
+from ...core.tensor_types import ITEMSIZE
 from ..loop_nest.expression import AXIS, GUARD, LOAD, Cell
 from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest
 from ..loop_nest.linear_index import general
 from .assembly import Assembly
-from .cuda_nest import Kernel, elements, launch
+from .cuda_nest import Kernel, elements, launch, pack_type
 from .cuda_text import stored
+from .vector_access import ACCESS, Packed, packed, whole_rows
 
-#: Elements of a side of a tile; threads per block; the largest numbers of blocks, which loop over the tiles.
+#: Elements of a side of a tile of elements; threads per block; the largest numbers of blocks, which loop over the tiles.
 SIDE, THREADS, MAX_BLOCKS, MAX_PARTS = 32, 256, 1 << 20, 1 << 15
 
+
+def wide_side(dtype: str) -> int:
+    """Elements of a side of a tile of packs."""
+    return 64 if ITEMSIZE[dtype] <= 4 else 32
+
+
 _TILES = r"""
-// The result is `outer` matrices; element(matrix, row, column) is fastest for neighbouring rows.
-template <class T, class E> DEVICE void store_tiles(T* result, int64 outer, int64 rows, int64 columns, const E& element) {
-  __shared__ T tile[32][33];
-  const int x = threadIdx.x % 32, y = threadIdx.x / 32;
-  const int64 down = (rows + 31) / 32, lines = outer * down;
+// The result is `outer` matrices of `rows` and `columns`.  A block's tiles have SIDE rows and columns: at(matrix, row, column).
+template <int SIDE, class F> DEVICE void each_tile(int64 outer, int64 rows, int64 columns, const F& at) {
+  const int64 down = (rows + (SIDE - 1)) / SIDE;
+  // a block's next tile is `over` matrices and `step` tiles on: no numbers of 64 bits are divided
+  const bool is_long = down >= int64(1) << 32;
+  const int64 over = is_long ? 0 : gridDim.x / uint32(down), step = gridDim.x - over * down;
+  int64 matrix = is_long ? 0 : blockIdx.x / uint32(down), number = blockIdx.x - matrix * down;
 #pragma unroll 1
-  for (int64 line = blockIdx.x; line < lines; line += gridDim.x) {
-    const int64 matrix = outer == 1 ? 0 : lines < int64(1) << 32 ? int64(uint32(line) / uint32(down)) : line / down;
-    const int64 row = (line - matrix * down) * 32, here = row + x < rows ? row + x : rows - 1;
+  while (matrix < outer) {
 #pragma unroll 1
-    for (int64 column = blockIdx.y * int64(32); column < columns; column += gridDim.y * int64(32)) {
-      // beyond the matrix its last elements are computed again: the loads of a thread have no branch between them
-      T some[4];
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const int64 from = column + y + 8 * k;
-        some[k] = element(matrix, here, from < columns ? from : columns - 1);
-      }
-#pragma unroll
-      for (int k = 0; k < 4; ++k) tile[y + 8 * k][x] = some[k];
-      __syncthreads();
-      T* to = result + (matrix * rows + row + y) * columns + column + x;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        if (row + y + 8 * k < rows && column + x < columns) to[8 * k * columns] = tile[x][y + 8 * k];
-      }
+    for (int64 column = blockIdx.y * int64(SIDE); column < columns; column += gridDim.y * int64(SIDE)) {
+      at(matrix, number * SIDE, column);
       __syncthreads();
     }
+    matrix += over;
+    number += step;
+    if (number >= down) {
+      number -= down;
+      ++matrix;
+    }
   }
+}
+
+// element(matrix, row, column) is fastest for neighbouring rows.  `tile` has 32 * 33 elements.
+template <class T, class E>
+DEVICE void store_tiles(T* tile, T* result, int64 outer, int64 rows, int64 columns, const E& element) {
+  const int x = threadIdx.x % 32, y = threadIdx.x / 32;
+  each_tile<32>(outer, rows, columns, [&](int64 matrix, int64 row, int64 column) {
+    // beyond the matrix its last elements are computed again: the loads of a thread have no branch between them
+    const int64 here = row + x < rows ? row + x : rows - 1;
+    T some[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const int64 from = column + y + 8 * k;
+      some[k] = element(matrix, here, from < columns ? from : columns - 1);
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k) tile[(y + 8 * k) * 33 + x] = some[k];
+    __syncthreads();
+    T* to = result + (matrix * rows + row + y) * columns + column + x;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (row + y + 8 * k < rows && column + x < columns) to[8 * k * columns] = tile[x * 33 + y + 8 * k];
+    }
+  });
+}
+
+// A tile of packs: of SIDE lines of PACKS packs each.  A warp has NEAR neighbouring packs of several lines.
+template <class T> struct Wide {
+  static constexpr int N = 16 / sizeof(T), SIDE = sizeof(T) <= 4 ? 64 : 32, PACKS = SIDE / N, NEAR = PACKS < 8 ? PACKS : 8;
+  static constexpr int PITCH = SIDE + (sizeof(T) < 4 ? 4 / sizeof(T) : 1), EACH = SIDE * PACKS / 256;
+  int line, along;
+  // pack number `k` of this thread's EACH
+  DEVICE explicit Wide(int k) {
+    const int lane = threadIdx.x % 32, group = threadIdx.x / 32 + 8 * k;
+    line = group / (PACKS / NEAR) * (32 / NEAR) + lane / NEAR;
+    along = (group % (PACKS / NEAR) * NEAR + lane % NEAR) * N;
+  }
+};
+
+// The same with pack(matrix, row, column), a pack of neighbouring rows; rows and columns are whole packs.
+template <class T, class P>
+DEVICE void store_wide_tiles(T* tile, T* result, int64 outer, int64 rows, int64 columns, const P& pack) {
+  typedef Wide<T> W;
+  each_tile<W::SIDE>(outer, rows, columns, [&](int64 matrix, int64 row, int64 column) {
+    Pack<T, W::N> some[W::EACH];
+#pragma unroll
+    for (int k = 0; k < W::EACH; ++k) {
+      const W at(k);
+      const int64 here = row + at.along < rows ? row + at.along : rows - W::N;
+      some[k] = pack(matrix, here, column + at.line < columns ? column + at.line : columns - 1);
+    }
+#pragma unroll
+    for (int k = 0; k < W::EACH; ++k) {
+      const W at(k);
+#pragma unroll
+      for (int i = 0; i < W::N; ++i) tile[at.line * W::PITCH + at.along + i] = some[k].at[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < W::EACH; ++k) {
+      const W at(k);
+      Pack<T, W::N> turned;
+#pragma unroll
+      for (int i = 0; i < W::N; ++i) turned.at[i] = tile[(at.along + i) * W::PITCH + at.line];
+      if (row + at.line < rows && column + at.along < columns) {
+        store_pack(result + (matrix * rows + row + at.line) * columns + column + at.along, turned);
+      }
+    }
+  });
 }
 """
 
@@ -71,23 +141,89 @@ def add_tiles(assembly: Assembly, group: Group, nest: Nest, name: str) -> bool:
     if turned is None:
         return False
     assembly.text(_TILES)
-    kernel, position = Kernel(group), len(group.params) + group.results.index(nest.result)
-    dtype, lowered = group.values()[nest.result].dtype, general(group, nest)
-    result, total = kernel.array(position), kernel.count(nest.dims)
-    made = elements(kernel, lowered, 0, None, stored("{0}", dtype))
-    parts = [("matrix", turned.outer), ("row", turned.read), ("column", turned.written)]
-    apart = [
-        line for index, axes in parts for line in kernel.unravel_index(index, [nest.dims[a] for a in axes], min(axes, default=0))
-    ]
-    head = f"auto element = [&](int64 matrix, int64 row, int64 column) -> {dtype} {{"
-    lines = [*made.outer, head, *indented([*apart, *made.element]), "};"]
-    outer, rows, columns = (kernel.count([nest.dims[a] for a in axes]) for _, axes in parts)
-    lines += [f"if ({total} > 0) store_tiles({result}, {outer}, {rows}, {columns}, element);"]
-    body = "\n".join(indented([*kernel.prologue, *lines]))
-    assembly.kernel(name, THREADS, kernel.parameters(body), body)
-    out, down, across = (product(kernel.launch_size(position, a) for a in axes) for _, axes in parts)
-    launch(assembly, name, min_(out * ((down + (SIDE - 1)) // SIDE), MAX_BLOCKS), min_((across + (SIDE - 1)) // SIDE, MAX_PARTS))
+    _TileKernel(group, nest, turned).add(assembly, name)
     return True
+
+
+class _TileKernel:
+    def __init__(self, group: Group, nest: Nest, turned: Turned) -> None:
+        self.group, self.nest, self.turned = group, nest, turned
+        self.kernel, self.position = Kernel(group), len(group.params) + group.results.index(nest.result)
+        self.dtype, self.lowered = group.values()[nest.result].dtype, general(group, nest)
+        self.parts = (turned.outer, turned.read, turned.written)
+        self.packs = self._packs()
+
+    def add(self, assembly: Assembly, name: str) -> None:
+        """Add the kernel and its launch."""
+        kernel, nest = self.kernel, self.nest
+        result, total = kernel.array(self.position), kernel.count(nest.dims)
+        made = elements(kernel, self.lowered, 0, self.packs, stored("{0}", self.dtype), is_straight=self.packs is not None)
+        sizes = [kernel.count([nest.dims[a] for a in axes]) for axes in self.parts]
+        room = "32 * 33" if self.packs is None else f"Wide<{self.dtype}>::SIDE * Wide<{self.dtype}>::PITCH"
+        lines = [*made.outer, *self._function("element", self.dtype, made.element), f"__shared__ {self.dtype} tile[{room}];"]
+        if self.packs is not None:
+            lines += self._function("pack", pack_type(self.dtype, made.width, True), made.pack)
+        call = f"(tile, {result}, {', '.join(sizes)}, "
+        storing = [f"if ({total} > 0) store_tiles{call}element);"]
+        if self.packs is not None:
+            storing = [f"if ({self._fits(result, *sizes[1:])}) store_wide_tiles{call}pack);", f"else {storing[0]}"]
+        body = "\n".join(indented([*kernel.prologue, *lines, *storing]))
+        assembly.kernel(name, THREADS, kernel.parameters(body), body)
+        launch(assembly, name, *self._grid())
+
+    def _packs(self) -> Packed | None:
+        """Packs along the axis that operands are read along; None if these are not contiguous in all of them."""
+        axis = self.turned.read[-1]
+        if not whole_rows(self.group, self.nest, axis):
+            return None
+        found = packed(self.lowered, self.dtype, ACCESS // ITEMSIZE[self.dtype], axis)
+        return found if found is not None and found.loads else None
+
+    def _fits(self, result: str, rows: str, columns: str) -> str:
+        """The condition of tiles of packs: whole packs, aligned, and so many of them that most of a tile is used."""
+        assert self.packs is not None
+        kernel, width = self.kernel, self.packs.width
+        run = rows if self._is_flat() else kernel.size(self.nest.dims[self.turned.read[-1]])
+        bases = dict.fromkeys([result, *(kernel.array(cell.what) for cell in self.packs.loads)])
+        sizes = [f"{rows} >= {SIDE}", f"{columns} >= {SIDE}", f"{run} % {width} == 0", f"{columns} % {width} == 0"]
+        return " && ".join([*sizes, *(f"aligned16({base})" for base in bases)])
+
+    def _grid(self) -> tuple[Dim, Dim]:
+        sizes = [self.kernel.launch_size(self.position, axis) for axis in range(len(self.nest.dims))]
+        outer, rows, columns = (product(sizes[a] for a in axes) for axes in self.parts)
+        side = dim(SIDE)
+        if self.packs is not None:
+            run, width = rows if self._is_flat() else sizes[self.turned.read[-1]], self.packs.width
+            whole = all_(le(SIDE, rows), le(SIDE, columns), eq(run % width, 0), eq(columns % width, 0))
+            side = where(whole, wide_side(self.dtype), SIDE)
+        down, across = ((n + (side - 1)) // side for n in (rows, columns))
+        return min_(outer * down, MAX_BLOCKS), min_(across, MAX_PARTS)
+
+    def _function(self, name: str, kind: str, body: list[str]) -> list[str]:
+        """A function of the indices of a matrix, and of a row and a column of it."""
+        dims, lines = self.nest.dims, list[str]()
+        for index, axes in zip(("matrix", "row", "column"), self.parts, strict=True):
+            if axes == self.turned.read and self._is_flat():
+                lines += [f"const int64 i{axis} = {index if axis == axes[-1] else 0};" for axis in axes]
+            else:
+                lines += self.kernel.unravel_index(index, [dims[a] for a in axes], min(axes, default=0))
+        straight = ["constexpr bool straight = true;"] if name == "pack" else []
+        head = f"auto {name} = [&](int64 matrix, int64 row, int64 column) -> {kind} {{"
+        return [head, *indented([*straight, *lines, *body]), "};"]
+
+    def _is_flat(self) -> bool:
+        """Whether the read axes are one axis of each operand that varies along them: the last index may be that of a row."""
+        cells, read = self.nest.cells, self.turned.read
+        numbers = {n for n, c in enumerate(cells.table) if c.kind == AXIS and c.what in read}
+        for cell in cells.table:
+            if not numbers & set(cell.args):
+                continue
+            axes = _axes(cells.table, cell) if cell.kind == LOAD else []
+            if axes[-len(read) :] != list(read) or set(axes[: -len(read)]) & set(read):
+                return False
+            if not all(_is_whole(self.group, self.nest, cell, axis) for axis in read[1:]):
+                return False
+        return True
 
 
 def _turned(group: Group, nest: Nest) -> Turned | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....shape_funcs.frozen_dataclass import frozen
+from ...core.group import Group
 from ...core.tensor_types import ITEMSIZE
-from ..loop_nest.expression import APPLY, AXIS, GUARD, LITERAL, LOAD, Cell
+from ..loop_nest.expression import APPLY, AXIS, GUARD, LITERAL, LOAD, Cell, Cells
+from ..loop_nest.inlining import Nest
 from ..loop_nest.linear_index import Lowered, Table
 from ..loop_nest.statements import always_evaluated
 from .cuda_text import PACK, PICK
@@ -19,7 +21,7 @@ MAX_CELLS = 250
 
 @frozen
 class Packed:
-    """An element as a function of two loops: the innermost one now counts packs, and one more counts the elements of a pack.
+    """An element as a function of two loops: a loop now counts packs, and one more, inside all, counts the elements of a pack.
 
     ``first``: the elements of a pack; ``width`` of them.
     """
@@ -39,27 +41,43 @@ class Packed:
         return all(self.table.movable[a] for cell in self.loads for a in cell.args)
 
 
-def packed(lowered: Lowered, stored: str | None = None, width: int = 0) -> Packed | None:
-    """``lowered`` in packs along its innermost loop, whose extent must be a multiple of the width; None if not profitable.
+def packed(lowered: Lowered, stored: str | None = None, width: int = 0, axis: int | None = None) -> Packed | None:
+    """``lowered`` in packs along loop ``axis``, whose extent must be a multiple of the width; None if not profitable.
 
     ``stored``: the dtype in which packs of results are stored, if they are.  ``width``: the elements of a pack, whatever the
-    profit; 0 for as many as the accesses hold.
+    profit; 0 for as many as the accesses hold.  ``axis``: the innermost loop if None.
     """
     depth = len(lowered.extents)
     if depth == 0 or len(lowered.table) > MAX_CELLS:
         return None
-    always_loaded = _always_loaded(lowered.table, lowered.element, depth - 1)
+    axis = depth - 1 if axis is None else axis
+    always_loaded = _always_loaded(lowered.table, lowered.element, axis)
     loads = [lowered.table[n] for n in always_loaded if lowered.table[n].kind == LOAD]
     sizes = [ITEMSIZE[d] for d in (*(x.dtype for x in loads), *([stored] if stored else []))]
     if not sizes and not width:
         return None
     table = Table(lowered.table.scalars)
-    vectorizer = _Vectorizer(lowered.table, table, depth - 1, always_loaded)
+    vectorizer = _Vectorizer(lowered.table, table, axis, depth, always_loaded)
     for number in range(len(lowered.table)):
         vectorizer.put(number)
     if not stored and not width and not any(cell.kind == PACK for cell in table.table):
         return None
     return Packed(table, vectorizer.new[lowered.element], width or max(4, ACCESS // max(sizes)))
+
+
+def whole_rows(group: Group, nest: Nest, axis: int) -> bool:
+    """Whether the last index of every operand that varies along loop ``axis`` is that loop's, on an axis of the loop's extent.
+
+    Then packs along the loop are contiguous, and aligned where the extent is a multiple of their width and operands are aligned.
+    """
+    cells = nest.cells
+    loads = [c for c in cells.table if c.kind == LOAD and any(_depends(cells, a, axis) for a in c.args)]
+    return all(
+        cells[c.args[-1]].kind == AXIS
+        and not any(_depends(cells, a, axis) for a in c.args[:-1])
+        and group.params[c.what].shape[-1] == nest.dims[axis]
+        for c in loads
+    )
 
 
 def _always_loaded(table: Table, element: int, axis: int) -> set[int]:
@@ -77,7 +95,7 @@ def _always_loaded(table: Table, element: int, axis: int) -> set[int]:
     return found
 
 
-def _depends(table: Table, root: int, axis: int) -> bool:
+def _depends(table: Cells, root: int, axis: int) -> bool:
     """Whether the value of a cell depends on the index of loop ``axis``."""
     stack, seen = [root], set[int]()
     while stack:
@@ -94,8 +112,9 @@ class _Vectorizer:
     """Copies cells into ``table``, with each cell's value at the first element of a pack and, if constant, its stride from one
     element to the next."""
 
-    def __init__(self, old: Table, table: Table, axis: int, always_loaded: set[int]) -> None:
+    def __init__(self, old: Table, table: Table, axis: int, within: int, always_loaded: set[int]) -> None:
         self.old, self.table, self.axis, self.always_loaded = old, table, axis, always_loaded
+        self.within = Cell(AXIS, "int64", (), within)  # the number of an element in its pack
         self.new: list[int] = []
         self.first: list[int] = []
         self.stride: list[int | None] = []
@@ -106,7 +125,7 @@ class _Vectorizer:
         stride = self._stride(cell)
         self.stride.append(stride)
         if cell.kind == AXIS and cell.what == self.axis:
-            within = table.put(Cell(AXIS, "int64", (), self.axis + 1))
+            within = table.put(self.within)
             self.first.append(table.put(cell))
             self.new.append(table.apply("add", self.first[-1], within))
             return
@@ -119,7 +138,7 @@ class _Vectorizer:
             self.new.append(table.put(replace(cell, args=tuple(self.new[a] for a in cell.args))))
             return
         pack = table.put(Cell(PACK, cell.dtype, (self.first[cell.args[0]], step), cell.what))
-        within = table.put(Cell(AXIS, "int64", (), self.axis + 1))
+        within = table.put(self.within)
         self.new.append(table.put(Cell(PICK, cell.dtype, (pack, within))))
 
     def _stride(self, cell: Cell) -> int | None:

@@ -92,6 +92,35 @@ def test_transposes_are_tiles(dtype: str) -> None:
             np.testing.assert_array_equal(on_gpu(made, x, aligned=aligned), x.T)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "uint8", "float64"])
+def test_tiles_of_packs_and_of_elements_agree(dtype: str) -> None:
+    """Sides that are whole packs and sides that are not, from the least with packs to several tiles."""
+    made = group("transpose(%a, axes=[1, 0])", f"(?, ?), {dtype}")
+    planes = group("transpose(%a, axes=[0, 2, 3, 1])", f"(?, ?, ?, ?), {dtype}")
+    for shape in [(32, 32), (36, 64), (80, 144), (144, 80), (33, 64), (64, 33), (31, 64), (130, 66)]:
+        x = (drawn(shape) * 50).astype(numpy_dtype(dtype))
+        for aligned in (True, False):
+            np.testing.assert_array_equal(on_gpu(made, x, aligned=aligned), x.T)
+    for shape in [(2, 48, 4, 12), (3, 32, 14, 14), (1, 80, 7, 7), (2, 64, 8, 33)]:
+        x = (drawn(shape) * 50).astype(numpy_dtype(dtype))
+        for aligned in (True, False):
+            np.testing.assert_array_equal(on_gpu(planes, x, aligned=aligned), x.transpose(0, 2, 3, 1))
+
+
+def test_a_tile_of_packs_computes_with_all_operands() -> None:
+    """An operand along the rows of a tile, and an operand of which only a part is read, by packs and by elements."""
+    kind = "(?n, ?m), float32"
+    both = group("multiply(tanh(transpose(%a, axes=[1, 0])), reshape(%b, newshape=[-1, 1]))", kind, "(?m,), float32")
+    part = group("transpose(strided_slice(%a, begin=[0, 1], end=[64, 49], strides=[1, 1]), axes=[1, 0])", "(64, 52), float32")
+    for n, m in [(64, 48), (36, 100), (50, 49)]:
+        x, y = drawn((n, m)), drawn((m,))
+        found = on_gpu(both, x, y)
+        np.testing.assert_allclose(found, np.tanh(x.T) * y[:, None], rtol=1e-6, atol=1e-7)
+        np.testing.assert_array_equal(on_gpu(both, x, y, aligned=False), found)
+    x = drawn((64, 52))
+    np.testing.assert_array_equal(on_gpu(part, x), x[:, 1:49].T)
+
+
 @pytest.mark.parametrize("axes", [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 3, 2), (2, 3, 0, 1)])
 def test_transposes_of_four_axes(axes: tuple[int, ...]) -> None:
     kind = "(?, ?, ?, ?), float32"
