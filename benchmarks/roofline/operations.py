@@ -128,8 +128,9 @@ def _lea(b: Any, step: Any, mask: Words) -> None:
         high = np.where(b.signed(rest[0]) < 0, _LOW, np.uint64(0)) if "SX32" in step.modifiers else b.integer(rest[2])
         first = ((high & _LOW) << np.uint64(32) | b.integer(rest[0]) & _LOW) >> np.uint64(32 - amount)
     else:
-        first = b.integer(rest[0]) << np.uint64(amount)
-    total = (first & _LOW) + b.integer(rest[1])
+        first = b.word(rest[0]).astype(np.uint64) << np.uint64(amount)
+    # the carry of a difference says that nothing was borrowed
+    total = ((first & _LOW ^ _LOW) + np.uint64(1) if rest[0][0] == "-" else first & _LOW) + b.integer(rest[1])
     if "X" in step.modifiers:
         total = total + b.flag(read[0]).astype(np.uint64)
     for p in written:

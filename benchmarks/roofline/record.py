@@ -58,10 +58,6 @@ blocks that are resident together. A load takes the time that {need} KB in fligh
 lower: the model has no contention between the bounds. Nor has it a cost of waiting: a block of a scan (cumsum, argwhere) finds
 the sum of the blocks before it, which on a GPU may not have posted it yet.
 
-The sum over the first axis and transposes load 4 bytes at once: neighbouring threads load neighbouring elements, so a warp's
-load is 128 bytes, whole sectors. A transpose is bound by memory, at 100 %; 16-byte loads could gain at most the 3 % and 4 % that
-the sum over the first axis and the transpose from NCHW to NHWC are below 100 %.
-
 The column *before* is commit `{before}`.
 """
 _COLUMNS = ("program", "share before", "share after", "bound", "bytes that must move", "that move", "passes", "registers",

@@ -111,11 +111,16 @@ class Assembly:
         self.sizes.append(nbytes)
         return Scratch(len(self.sizes) - 1)
 
-    def kernel(self, name: str, threads: int, parameters: Sequence[Parameter], body: str) -> None:
-        """Declare a kernel with blocks of ``threads`` threads."""
+    def kernel(self, name: str, threads: int, parameters: Sequence[Parameter], body: str, resident: int = 1) -> None:
+        """Declare a kernel with blocks of ``threads`` threads.
+
+        ``resident``: the blocks that must fit a multiprocessor at once.  The compiler uses the registers that this leaves to each
+        thread, to have more loads in flight; without a number it prefers as few as all threads of a full multiprocessor have.
+        """
         assert name not in self.kernels and threads % 32 == 0, name
         declared = ", ".join(f"{p.kind} {p.name}" for p in parameters)
-        text = f'extern "C" __global__ void __launch_bounds__({threads}) {name}({declared}) {{\n{body.strip(chr(10))}\n}}\n'
+        bounds = f"__launch_bounds__({threads}{f', {resident}' if resident > 1 else ''})"
+        text = f'extern "C" __global__ void {bounds} {name}({declared}) {{\n{body.strip(chr(10))}\n}}\n'
         self.kernels[name] = text, tuple(parameters), threads
 
     def require(self, condition: Dim, status: int) -> None:

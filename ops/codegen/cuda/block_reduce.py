@@ -1,14 +1,15 @@
 """CUDA C of reductions: each row is folded in one pass over its elements, by as many threads as is profitable.
 
 A *row* is the set of elements folded into one element of the result.  If the innermost axis is folded, neighbouring threads
-share a row; else neighbouring threads fold neighbouring rows.  So a warp always reads neighbouring elements.  A few long rows
-are also split between blocks, and a second kernel combines the blocks' states.
+share a row; else neighbouring threads fold neighbouring rows: a pack of rows each, where the innermost axis is whole packs.  So a
+warp always reads neighbouring elements.  A few long rows are also split between blocks, and a second kernel combines the blocks'
+states.
 """
 
 from __future__ import annotations
 
 from ....shape_funcs.defs.reduce import reduced_axes
-from ....shape_funcs.symbolic.dim import Dim, const, dim, lt, max_, min_, where
+from ....shape_funcs.symbolic.dim import Dim, const, dim, eq, lt, max_, min_, where
 from ...core.group import Group
 from ...core.tensor_types import computed_in
 from ...native.status import EMPTY_REDUCTION
@@ -17,20 +18,26 @@ from ..loop_nest.expression_text import indented
 from ..loop_nest.inlining import Nest
 from ..loop_nest.linear_index import Lowered, Table, flat, general
 from ..loop_nest.statements import Writer
-from .assembly import Assembly, Parameter
+from .assembly import Assembly, Parameter, size
 from .cuda_nest import Kernel, elements, function, launch, pack_type
 from .cuda_program import Scratch, Size
 from .cuda_text import stored
 from .parallel_fold import fold
-from .vector_access import packed
+from .vector_access import Packed, are_one_axis, packed, whole_rows
 
 #: Threads per block (also in the text below); the largest number of blocks per launch; the blocks that occupy a GPU.
 THREADS, MAX_BLOCKS, BUSY = 256, 8192, 2048
 #: The least partition of a row per block, if neighbouring threads share a row and if they do not.
 LEAST_PARTITION = {True: 8192, False: 256}
 
+#: The blocks on a multiprocessor for which folds are compiled, if their states are small and if they are large.
+RESIDENT = {False: 4, True: 3}
+#: The largest size of the states of a thread's pack of rows, in bytes.
+STATES = 128
+
 #: Device code that all reductions share.
 REDUCE = r"""
+template <bool VALUE> struct Known { static constexpr bool value = VALUE; };
 // Who folds what in a block of 256: `ways` threads share a row, thread number `way` of them is this one.
 struct Tile {
   int ways, way, apart;  // apart: the distance from one of them to the next
@@ -92,43 +99,61 @@ template <class Fold> DEVICE typename Fold::State join_ways(typename Fold::State
   return state;
 }
 
-// BATCH elements or packs are loaded, and then folded in their order: as many loads are in flight.  Beyond the end a thread
-// loads its first of the batch again, so that no branch is between the loads.
+// load(at) of positions from `at` on, `step` from one to the next, and use(value, at) of each, in order.  BATCH loads are in
+// flight, without a branch between them.
+template <int BATCH, class L, class U>
+DEVICE void in_batches(int64 at, int64 end, int64 step, const L& load, const U& use) {
+#pragma unroll 1
+  for (; at + (BATCH - 1) * step < end; at += BATCH * step) {
+    decltype(load(at)) some[BATCH];
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) some[k] = load(at + k * step);
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) use(some[k], at + k * step);
+  }
+#pragma unroll 1
+  for (; at < end; at += step) use(load(at), at);
+}
+
 template <class Fold, int BATCH, class E>
 DEVICE void fold_each(typename Fold::State& state, int64 begin, int64 end, const Tile& tile, const E& element) {
-#pragma unroll 1
-  for (int64 at = begin + tile.way; at < end; at += BATCH * int64(tile.ways)) {
-    decltype(element(at)) some[BATCH];
-#pragma unroll
-    for (int k = 0; k < BATCH; ++k) {
-      const int64 here = at + k * int64(tile.ways);
-      some[k] = element(here < end ? here : at);
-    }
-#pragma unroll
-    for (int k = 0; k < BATCH; ++k) {
-      const int64 here = at + k * int64(tile.ways);
-      if (here < end) Fold::step(state, some[k], here);
-    }
-  }
+  in_batches<BATCH>(begin + tile.way, end, tile.ways, element, [&](auto e, int64 at) { Fold::step(state, e, at); });
 }
 
 template <class Fold, int N, int BATCH, class P>
 DEVICE void fold_packs(typename Fold::State& state, int64 begin, int64 end, const Tile& tile, const P& pack) {
-  const int64 step = int64(tile.ways) * N;
-#pragma unroll 1
-  for (int64 at = begin + int64(tile.way) * N; at < end; at += BATCH * step) {
-    decltype(pack(at)) some[BATCH];
+  in_batches<BATCH>(begin + int64(tile.way) * N, end, int64(tile.ways) * N, pack, [&](const auto& some, int64 at) {
 #pragma unroll
-    for (int k = 0; k < BATCH; ++k) some[k] = pack(at + k * step < end ? at + k * step : at);
+    for (int i = 0; i < N; ++i) Fold::step(state, some.at[i], at + i);
+  });
+}
+
+// The same for threads that fold N neighbouring rows each: pack(at) has the element `at` of each of them.
+template <class Fold, int N, int BATCH, class P>
+DEVICE void fold_columns(typename Fold::State (&states)[N], int64 begin, int64 end, const Tile& tile, const P& pack) {
+  in_batches<BATCH>(begin + tile.way, end, tile.ways, pack, [&](const auto& some, int64 at) {
 #pragma unroll
-    for (int k = 0; k < BATCH; ++k) {
-      const int64 here = at + k * step;
-      if (here < end) {
+    for (int i = 0; i < N; ++i) Fold::step(states[i], some.at[i], at);
+  });
+}
+
+// join_ways of N neighbouring rows.
+template <class Fold, int N> DEVICE void join_columns(typename Fold::State (&states)[N], const Tile& tile) {
+  if (tile.ways == 1) return;
+  __shared__ typename Fold::State all[N][256];
 #pragma unroll
-        for (int i = 0; i < N; ++i) Fold::step(state, some[k].at[i], here + i);
-      }
+  for (int i = 0; i < N; ++i) all[i][threadIdx.x] = states[i];
+  __syncthreads();
+  for (int distance = tile.ways / 2; distance > 0; distance /= 2) {
+    if (tile.way < distance) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) Fold::join(all[i][threadIdx.x], all[i][threadIdx.x + distance * tile.apart]);
     }
+    __syncthreads();
   }
+#pragma unroll
+  for (int i = 0; i < N; ++i) states[i] = all[i][threadIdx.x];
+  __syncthreads();
 }
 
 // The states of a row's `parts` become one.
@@ -163,6 +188,16 @@ class _Reduction:
         rank = len(group.values()[self.node.args[0]].shape)
         folded = reduced_axes(self.node.attrs, rank)
         self.side_by_side = not rank or rank - 1 in folded
+        self.is_flat = nest.folded > 0 and are_one_axis(group, nest, range(self.kept))
+        self.packs = self._packs()
+
+    def _packs(self) -> Packed | None:
+        """Packs of rows that neighbouring threads fold; None if rows are folded side by side, or are not contiguous."""
+        if self.side_by_side or not self.nest.folded or not (self.is_flat or whole_rows(self.group, self.nest, self.kept - 1)):
+            return None
+        lowered = general(self.group, self.nest)
+        found = packed(lowered, axis=self.kept - 1)
+        return found and packed(lowered, width=min(found.width, STATES // self.fold.nbytes), axis=self.kept - 1)
 
     def add(self) -> None:
         self.assembly.text(REDUCE)
@@ -171,8 +206,10 @@ class _Reduction:
         kernel = Kernel(self.group)
         rows, long = kernel.launch_count(self.position), kernel.known_at_launch(self.nest.dims[self.kept :])
         grid_x, parts = self._grid(rows, long)
-        if const(parts) != 1:
+        if long is not None and const(parts) != 1:
             partial = self.assembly.scratch(where(lt(1, parts), rows * parts * self.fold.nbytes, 0))
+            # a multiple of the elements that a thread reads at a time
+            kernel.pass_(size("share", ((long + (parts - 1)) // parts + 15) // 16 * 16))
             self._first(kernel, struct, grid_x, parts, partial)
             self._second(struct, rows, parts, partial)
         else:
@@ -180,7 +217,7 @@ class _Reduction:
 
     def _grid(self, rows: Dim, long: Dim | None) -> tuple[Dim, Dim]:
         """The number of blocks, and the number of partitions of each row."""
-        at_once = rows if self.side_by_side else (rows + 31) // 32
+        at_once = rows if self.side_by_side else (self._columns(rows) + 31) // 32
         if long is None:  # known only in the kernel
             return min_(at_once, MAX_BLOCKS), dim(1)
         parts = max_(min_(dim(BUSY) // at_once, long // LEAST_PARTITION[self.side_by_side]), 1)
@@ -189,39 +226,86 @@ class _Reduction:
         return min_(at_once, MAX_BLOCKS), parts
 
     def _first(self, kernel: Kernel, struct: str, grid_x: Dim, parts: Dim, partial: Scratch | None) -> None:
-        result = kernel.array(self.position)
         rows, length = kernel.count(self.nest.dims[: self.kept]), kernel.count(self.nest.dims[self.kept :])
         lines = [f"const int64 rows = {rows}, length = {length};"]
         if self.fold.needs_one:
             refuse = f"if (blockIdx.x + blockIdx.y + threadIdx.x == 0) fail(fault, {EMPTY_REDUCTION}, site);"
             lines += ["if (length == 0) {", f"    {refuse}", "    return;", "}"]
-        folding = self._variants(kernel, struct)
-        keep = self._keep(kernel, result, "row")
-        if partial is not None:
+        if partial is None:
+            lines += ["const int64 begin = 0, end = length;"]
+        else:
             kernel.pass_(Parameter(f"{struct}::State*", "partial", partial))
-            part = "partial[row * gridDim.y + blockIdx.y] = s;"
-            keep = ["if (gridDim.y > 1) {", f"    {part}", "} else {", *indented(keep), "}"]
-        share = "(length + gridDim.y - 1) / gridDim.y" if partial is not None else "length"
-        lines += [
+            lines += ["const int64 begin = share * blockIdx.y, end = begin + share < length ? begin + share : length;"]
+        by_element = self._rows(kernel, struct, partial is not None)
+        if self.packs is None:
+            lines += by_element
+        else:
+            run = rows if self.is_flat else kernel.size(self.nest.dims[self.kept - 1])
+            by_pack = self._packs_of_rows(kernel, struct, self.packs, partial is not None)
+            lines += [f"if ({run} % {self.packs.width} == 0) {{", *indented(by_pack), "} else {", *indented(by_element), "}"]
+        body = "\n".join(indented([*kernel.prologue, *lines]))
+        self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body, RESIDENT[self.fold.nbytes > 16])
+        launch(self.assembly, self.name, grid_x, parts)
+
+    def _rows(self, kernel: Kernel, struct: str, is_split: bool) -> list[str]:
+        """Statements that fold all rows of a block, an element at a time or packs along a row."""
+        return [
             f"const Tile tile(rows, length, {str(self.side_by_side).lower()});",
-            # a multiple of the elements that a thread reads at a time
-            f"const int64 share = ({share} + 15) / 16 * 16, begin = share * blockIdx.y;",
-            "const int64 end = begin + share < length ? begin + share : length;",
             "for (int64 base = blockIdx.x * tile.rows; base < rows; base += gridDim.x * tile.rows) {",
             "    const int64 row = base + tile.row;",
             f"    {struct}::State s = {struct}::start();",
             "    if (row < rows) {",
-            *indented(folding, 2),
+            *indented(self._variants(kernel, struct), 2),
             "    }",
             f"    s = join_ways<{struct}>(s, tile);",
             "    if (tile.way == 0 && row < rows) {",
-            *indented(keep, 2),
+            *indented(self._keep_part(kernel, is_split), 2),
             "    }",
             "}",
         ]
-        body = "\n".join(indented([*kernel.prologue, *lines]))
-        self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body)
-        launch(self.assembly, self.name, grid_x, parts)
+
+    def _packs_of_rows(self, kernel: Kernel, struct: str, packs: Packed, is_split: bool) -> list[str]:
+        """Statements that fold all rows of a block, a pack of rows by each thread."""
+        lowered, width = general(self.group, self.nest), packs.width
+        made = elements(kernel, lowered, self.kept, packs, is_straight=True)
+        apart = kernel.unravel_index("at", lowered.extents[self.kept :], self.kept)
+        of_row = self._row_indices(kernel, lowered)
+        kind = pack_type(made.dtype, width, False)
+        straight = " && ".join(f"aligned16({a})" for a in dict.fromkeys(kernel.array(cell.what) for cell in packs.loads))
+        known = "constexpr bool straight = decltype(kind)::value;"
+        fold = f"fold_columns<{struct}, {width}, {{}}>(states, begin, end, tile, [&](int64 at) {{{{ return pack(at, {{}}); }}}});"
+        return [
+            f"const bool aligned = {straight};",
+            f"const Tile tile(rows / {width}, length, false);",
+            f"for (int64 base = blockIdx.x * tile.rows; base < rows / {width}; base += gridDim.x * tile.rows) {{",
+            f"    const int64 first = (base + tile.row) * {width};",
+            f"    {struct}::State states[{width}];",
+            "#pragma unroll",
+            f"    for (int i = 0; i < {width}; ++i) states[i] = {struct}::start();",
+            "    if (first < rows) {",
+            "        const int64 row = first;",
+            *indented([*of_row, *made.outer, *made.rows], 2),
+            *indented(function("pack", kind, [known, *apart, *made.pack], ", auto kind"), 2),
+            f"        if (aligned) {fold.format(batch(lowered) // 2, 'Known<true>()')}",
+            f"        else {fold.format(1, 'Known<false>()')}",
+            "    }",
+            f"    join_columns<{struct}, {width}>(states, tile);",
+            "    if (tile.way == 0 && first < rows) {",
+            "#pragma unroll",
+            f"        for (int i = 0; i < {width}; ++i) {{",
+            f"            const {struct}::State& s = states[i];",
+            "            const int64 row = first + i;",
+            *indented(self._keep_part(kernel, is_split), 3),
+            "        }",
+            "    }",
+            "}",
+        ]
+
+    def _row_indices(self, kernel: Kernel, lowered: Lowered) -> list[str]:
+        """Statements that define the indices of row ``row``."""
+        if not self.is_flat:
+            return kernel.unravel_index("row", lowered.extents[: self.kept])
+        return [f"const int64 i{k} = {'row' if k == self.kept - 1 else 0};" for k in range(self.kept)]
 
     def _second(self, struct: str, rows: Dim, parts: Dim, partial: Scratch) -> None:
         """The kernel that combines the partial states of each row."""
@@ -248,6 +332,14 @@ class _Reduction:
         self.assembly.kernel(name, THREADS, kernel.parameters(body), body)
         launch(self.assembly, name, where(lt(1, parts), min_((rows * parts + 2047) // 2048, MAX_BLOCKS), 0))
 
+    def _columns(self, rows: Dim) -> Dim:
+        """The number of rows, or of packs of rows, of which each thread folds its share."""
+        if self.packs is None:
+            return rows
+        kernel, width = Kernel(self.group), self.packs.width
+        run = rows if self.is_flat else kernel.launch_size(self.position, self.nest.store.index(self.kept - 1))
+        return where(eq(run % width, 0), rows // width, rows)
+
     def _variants(self, kernel: Kernel, struct: str) -> list[str]:
         """Statements that fold the elements ``begin`` to ``end`` of row ``row`` into the state ``s``."""
         short = flat(self.group, self.nest)
@@ -267,7 +359,8 @@ class _Reduction:
         dtype = lowered.table[lowered.element].dtype
         inside = lowered.extents[kept:]
         apart = kernel.unravel_index("at", inside, kept)
-        lines = [*kernel.unravel_index("row", lowered.extents[:kept]), *made.outer, *made.rows]
+        of_row = kernel.unravel_index("row", lowered.extents[:kept]) if self.side_by_side else self._row_indices(kernel, lowered)
+        lines = [*of_row, *made.outer, *made.rows]
         lines += function("element", computed_in(dtype), [*apart, *made.element])
         several = batch(lowered) if self.side_by_side else 2 * batch(lowered)  # a load of a column is one element
         each = f"fold_each<{struct}, {several}>(s, begin, end, tile, element);"
@@ -286,6 +379,14 @@ class _Reduction:
                 each.replace("begin", "(begin > whole ? begin : whole)", 1),
             ]
         return [*lines, f"if ({last} % {made.width} == 0) {{", f"    {folding}", "} else {", f"    {each}", "}"]
+
+    def _keep_part(self, kernel: Kernel, is_split: bool) -> list[str]:
+        """Statements that store the state ``s`` of the block's part of row ``row``, or its result."""
+        keep = self._keep(kernel, kernel.array(self.position), "row")
+        if not is_split:
+            return keep
+        part = "partial[row * gridDim.y + blockIdx.y] = s;"
+        return ["if (gridDim.y > 1) {", f"    {part}", "} else {", *indented(keep), "}"]
 
     def _keep(self, kernel: Kernel, result: str, row: str) -> list[str]:
         """Statements that store the result of the state ``s``."""

@@ -25,7 +25,6 @@ from .parallel_fold import Fold, fold
 
 _ROWS = r"""
 struct Least { DEVICE int operator()(int a, int b) const { return a < b ? a : b; } };
-template <bool VALUE> struct Known { static constexpr bool value = VALUE; };
 template <class T, int N> DEVICE void store_row(T* to, const Pack<T, N>& pack, bool straight) {
   if (straight) {
     store_pack(to, pack);

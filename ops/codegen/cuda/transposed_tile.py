@@ -20,7 +20,7 @@ from ..loop_nest.linear_index import general
 from .assembly import Assembly
 from .cuda_nest import Kernel, elements, launch, pack_type
 from .cuda_text import stored
-from .vector_access import ACCESS, Packed, packed, whole_rows
+from .vector_access import ACCESS, Packed, are_one_axis, packed, whole_rows
 
 #: Elements of a side of a tile of elements; threads per block; the largest numbers of blocks, which loop over the tiles.
 SIDE, THREADS, MAX_BLOCKS, MAX_PARTS = 32, 256, 1 << 20, 1 << 15
@@ -151,6 +151,7 @@ class _TileKernel:
         self.kernel, self.position = Kernel(group), len(group.params) + group.results.index(nest.result)
         self.dtype, self.lowered = group.values()[nest.result].dtype, general(group, nest)
         self.parts = (turned.outer, turned.read, turned.written)
+        self.is_flat = are_one_axis(group, nest, turned.read)
         self.packs = self._packs()
 
     def add(self, assembly: Assembly, name: str) -> None:
@@ -183,7 +184,7 @@ class _TileKernel:
         """The condition of tiles of packs: whole packs, aligned, and so many of them that most of a tile is used."""
         assert self.packs is not None
         kernel, width = self.kernel, self.packs.width
-        run = rows if self._is_flat() else kernel.size(self.nest.dims[self.turned.read[-1]])
+        run = rows if self.is_flat else kernel.size(self.nest.dims[self.turned.read[-1]])
         bases = dict.fromkeys([result, *(kernel.array(cell.what) for cell in self.packs.loads)])
         sizes = [f"{rows} >= {SIDE}", f"{columns} >= {SIDE}", f"{run} % {width} == 0", f"{columns} % {width} == 0"]
         return " && ".join([*sizes, *(f"aligned16({base})" for base in bases)])
@@ -193,7 +194,7 @@ class _TileKernel:
         outer, rows, columns = (product(sizes[a] for a in axes) for axes in self.parts)
         side = dim(SIDE)
         if self.packs is not None:
-            run, width = rows if self._is_flat() else sizes[self.turned.read[-1]], self.packs.width
+            run, width = rows if self.is_flat else sizes[self.turned.read[-1]], self.packs.width
             whole = all_(le(SIDE, rows), le(SIDE, columns), eq(run % width, 0), eq(columns % width, 0))
             side = where(whole, wide_side(self.dtype), SIDE)
         down, across = ((n + (side - 1)) // side for n in (rows, columns))
@@ -203,27 +204,13 @@ class _TileKernel:
         """A function of the indices of a matrix, and of a row and a column of it."""
         dims, lines = self.nest.dims, list[str]()
         for index, axes in zip(("matrix", "row", "column"), self.parts, strict=True):
-            if axes == self.turned.read and self._is_flat():
+            if axes == self.turned.read and self.is_flat:
                 lines += [f"const int64 i{axis} = {index if axis == axes[-1] else 0};" for axis in axes]
             else:
                 lines += self.kernel.unravel_index(index, [dims[a] for a in axes], min(axes, default=0))
         straight = ["constexpr bool straight = true;"] if name == "pack" else []
         head = f"auto {name} = [&](int64 matrix, int64 row, int64 column) -> {kind} {{"
         return [head, *indented([*straight, *lines, *body]), "};"]
-
-    def _is_flat(self) -> bool:
-        """Whether the read axes are one axis of each operand that varies along them: the last index may be that of a row."""
-        cells, read = self.nest.cells, self.turned.read
-        numbers = {n for n, c in enumerate(cells.table) if c.kind == AXIS and c.what in read}
-        for cell in cells.table:
-            if not numbers & set(cell.args):
-                continue
-            axes = _axes(cells.table, cell) if cell.kind == LOAD else []
-            if axes[-len(read) :] != list(read) or set(axes[: -len(read)]) & set(read):
-                return False
-            if not all(_is_whole(self.group, self.nest, cell, axis) for axis in read[1:]):
-                return False
-        return True
 
 
 def _turned(group: Group, nest: Nest) -> Turned | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ....shape_funcs.frozen_dataclass import frozen
@@ -78,6 +79,26 @@ def whole_rows(group: Group, nest: Nest, axis: int) -> bool:
         and group.params[c.what].shape[-1] == nest.dims[axis]
         for c in loads
     )
+
+
+def are_one_axis(group: Group, nest: Nest, loops: Sequence[int]) -> bool:
+    """Whether ``loops`` are the last indices of each operand that varies along them, and of nothing else, over whole axes.
+
+    Then the index of the last of these loops may be that of all of them together, and the others 0.
+    """
+    cells = nest.cells.table
+    indices = {n for n, c in enumerate(cells) if c.kind == AXIS and c.what in loops}
+    for cell in cells:
+        if not indices & set(cell.args):
+            continue
+        if cell.kind != LOAD or not indices.isdisjoint(cell.args[: -len(loops)]):
+            return False
+        last, dims = cell.args[-len(loops) :], group.params[cell.what].shape[-len(loops) :]
+        if [cells[a].what if a in indices else None for a in last] != list(loops):
+            return False
+        if dims != tuple(nest.dims[k] for k in loops):
+            return False
+    return True
 
 
 def _always_loaded(table: Table, element: int, axis: int) -> set[int]:

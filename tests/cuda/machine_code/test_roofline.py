@@ -55,7 +55,7 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "softmax, 1024": (_softmax, [(9, 1000)]),
     "softmax, 8192": (_softmax, [(2, 1100)]),
     "sum, last axis": (lambda x: x.sum(1), [(5, 516)]),
-    "sum, first axis": (lambda x: x.sum(0), [(600, 40)]),
+    "sum, first axis": (lambda x: x.sum(0), [(1300, 260)]),
     "transpose": (np.transpose, [(36, 132)]),
     "transpose NCHW to NHWC": (lambda x: x.transpose(0, 2, 3, 1), [(2, 36, 4, 9)]),
     "cumsum": (np.cumsum, [(5000,)]),
@@ -74,8 +74,7 @@ def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> 
     np.testing.assert_allclose(result, want, rtol=1e-4, atol=2e-4)
 
 
-#: The least share of the copy rate that kernels reach, in percent; the families whose kernels do; families that load elements
-#: one by one.
+#: The least share of the copy rate that kernels reach, in percent; the families whose kernels do.
 SHARE = 85
 FAST = {
     *("layernorm(gelu(x + b) + r), 1024", "layernorm(gelu(x + b) + r), 8192", "layer_norm, 1024"),
@@ -83,7 +82,6 @@ FAST = {
     *("concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC"),
     *("cumsum", "argwhere", "elementwise"),
 }
-NARROW = {"sum, first axis"}
 
 
 @pytest.mark.parametrize("name", sorted(FAST))
@@ -96,7 +94,7 @@ def test_predicted_share_passes_and_loads(roofline: Any, name: str) -> None:
     assert found["divisions"] == 0, "no inner loop divides 64-bit integers"
     assert found["passes"] <= 1.01, "memory is read once"
     assert found["moves"] <= 1.01 * found["must_move"], "no sector is moved in vain"
-    assert name in NARROW or found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
+    assert found["wide_loads"] > 0.99, "the loads that ran are of 16 bytes"
 
 
 def test_a_division_in_an_inner_loop_is_found(roofline: Any) -> None:

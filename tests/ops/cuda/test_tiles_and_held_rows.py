@@ -83,6 +83,44 @@ def test_sums_of_all_widths(axis: int) -> None:
         np.testing.assert_array_equal(on_gpu(made, x, aligned=False), found)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int8"])
+def test_packs_of_columns_and_columns_agree(dtype: str) -> None:
+    """Sums over outer axes: widths that are whole packs and widths that are not, rows in one block and rows in several."""
+    columns = group("sum(%a, axis=[0])", f"(?, ?), {dtype}")
+    planes = group("sum(%a, axis=[0])", f"(?, ?, ?), {dtype}")
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype not in HALVES else {"rtol": HALVES[dtype], "atol": 10 * HALVES[dtype]}
+    for made, shape in [
+        *((columns, (rows, width)) for rows in (0, 1, 33, 700) for width in (1, 3, 4, 33, 128, 1000, 1023)),
+        *((columns, (3, width)) for width in (8191, 8192, 8193)),
+        *((planes, (300, *plane)) for plane in ((14, 14), (7, 7), (2, 64), (16, 3))),
+    ]:
+        x = (drawn(shape) * 8).astype(numpy_dtype(dtype))
+        found = on_gpu(made, x)
+        wide = x.astype(np.int64).sum(0).astype(np.int8) if dtype == "int8" else x.astype(np.float64).sum(0)
+        np.testing.assert_allclose(found.astype(wide.dtype), wide, **tolerance, err_msg=str(shape))
+        np.testing.assert_array_equal(on_gpu(made, x, aligned=False), found, err_msg=str(shape))
+
+
+@pytest.mark.parametrize("op", ["argmax", "variance", "max"])
+def test_folds_of_columns_in_packs(op: str) -> None:
+    made = group(f"{op}(%a, axis=[0, 1])", "(?, ?, ?), float32")
+    for shape in [(1, 1, 8), (9, 70, 36), (9, 70, 37)]:
+        x = np.round(drawn(shape) * 4)
+        rows = x.reshape(-1, shape[-1]).astype(np.float64)
+        found = on_gpu(made, x)
+        np.testing.assert_allclose(found, getattr(rows, {"variance": "var"}.get(op, op))(0), rtol=1e-5, err_msg=str(shape))
+        np.testing.assert_array_equal(on_gpu(made, x, aligned=False), found)
+
+
+def test_columns_of_a_part_of_an_operand() -> None:
+    """The width of the loop is whole packs, the operand's is not, and the other way round."""
+    for width, begin, end in [(37, 0, 36), (37, 1, 37), (36, 0, 35), (40, 4, 40)]:
+        part = f"strided_slice(%a, begin=[0, {begin}], end=[50, {end}], strides=[1, 1])"
+        x = drawn((50, width))
+        found = on_gpu(group(f"sum({part}, axis=[0])", f"(50, {width}), float32"), x)
+        np.testing.assert_allclose(found, x[:, begin:end].astype(np.float64).sum(0), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8", "int64"])
 def test_transposes_are_tiles(dtype: str) -> None:
     made = group("transpose(%a, axes=[1, 0])", f"(?, ?), {dtype}")
