@@ -18,12 +18,12 @@ RECORD, PAGE = ROOT / "benchmarks" / "results" / "gpu-roofline.json", ROOT / "do
 
 def main() -> None:
     """Predict, and write; with ``--before``, the figures become those that later ones are compared with."""
-    old = json.loads(RECORD.read_text()) if RECORD.exists() else {"before": {}, "before_commit": ""}
+    old = json.loads(RECORD.read_text()) if RECORD.exists() else {"before": {}, "before_commit": "", "before_halves": ""}
     found = measured()
     if "--before" in sys.argv[1:]:
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=True)
-        old = {"before": found, "before_commit": commit.stdout.strip()}
-    record = {"before_commit": old["before_commit"], "before": old["before"], "after": found}
+        old = {"before": found, "before_commit": commit.stdout.strip(), "before_halves": commit.stdout.strip()}
+    record = {**old, "after": found}
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     PAGE.write_text(page(record))
     for name, f in found.items():

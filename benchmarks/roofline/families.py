@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from relayvm.ops.codegen.cuda import cuda_source, look_back
 from relayvm.ops.codegen.cuda.cuda_program import Data, Launch, Scratch, Size, Word
 from relayvm.ops.codegen.cuda.machine_code import MachineCode, machine_code
 from relayvm.ops.core.group import Group
-from relayvm.ops.core.tensor_types import ITEMSIZE
+from relayvm.ops.core.tensor_types import HALVES, ITEMSIZE, numpy_dtype
 from relayvm.ops.core.type_relation import shape_program
 from relayvm.ops.native.jit import disassembler, nvrtc
 from relayvm.shape_funcs.symbolic.dim import axis_size, const, dim
@@ -54,7 +54,7 @@ _LAYER_NORM = f"def @main(%x: {_MATRIX}, %w: {_VECTOR}) {{ nn.layer_norm(%x, %w,
 class Family:
     """A program, the shapes of its arguments, and the fewest bytes it must read and write.
 
-    ``has_zeros``: half of the elements of the arguments are 0.
+    ``has_zeros``: half of the elements of the arguments are 0.  ``dtype``: of the arguments.
     """
 
     name: str
@@ -62,10 +62,16 @@ class Family:
     shapes: tuple[tuple[int, ...], ...]
     result_bytes: int
     has_zeros: bool = False
+    dtype: str = "float32"
 
     @property
     def nbytes(self) -> int:
-        return sum(4 * math.prod(s) for s in self.shapes) + self.result_bytes
+        return sum(ITEMSIZE[self.dtype] * math.prod(s) for s in self.shapes) + self.result_bytes
+
+    def of(self, dtype: str) -> Family:
+        """The same program for arguments and a result of a dtype of 2 bytes."""
+        text = re.sub(r"([\d.]+)f\b", rf"\1{dtype.replace('loat', '')}", self.text.replace("float32", dtype))
+        return replace(self, name=f"{self.name}, {dtype}", text=text, result_bytes=self.result_bytes // 2, dtype=dtype)
 
 
 def _rows(name: str, text: str, rows: int, columns: int, written: int | None = None) -> Family:
@@ -83,7 +89,7 @@ SAMPLES = 4
 #: Elements of the largest tensor of each program.
 ELEMENTS = _N = 1 << 24
 _ROWS = 1 << 11
-FAMILIES = (
+_FLOATS = (
     _normed(_N >> 10, 1024), _normed(_ROWS, 8192),
     *(_rows(f"softmax, {m}", _unary("nn.softmax(%x)"), _N // m, m) for m in (1000, 1024, 8192, 16384)),
     Family("layer_norm, 1024", _LAYER_NORM, ((_N >> 10, 1024), (1024,)), 4 * _N),
@@ -99,6 +105,12 @@ FAMILIES = (
     Family("argwhere(x > 0)", _unary("argwhere(%x > 0f)", _VECTOR), ((_N,),), 4 * _N // 2),
     _rows("elementwise", _unary("tanh(exp(%x))"), _ROWS, 8192),
 )  # fmt: skip
+#: The families that are predicted for dtypes of 2 bytes, too.
+HALVED = (
+    "layernorm(gelu(x + b) + r), 1024", "softmax, 1024", "sum, last axis", "sum, first axis", "concatenate 4, axis 1",
+    "transpose", "transpose NCHW to NHWC", "cumsum",
+)  # fmt: skip
+FAMILIES = (*_FLOATS, *(f.of(dtype) for dtype in HALVES for f in _FLOATS if f.name in HALVED))
 
 
 @dataclass(frozen=True)
@@ -129,7 +141,7 @@ def launches(
     """The launches of a family's program, and its result: from some blocks of each launch, or the ``whole`` grid."""
     exe = relay.compile(relay.parse(_HEADER + family.text), target="cuda")
     if arrays is None:
-        drawn = [_drawn(s) for s in family.shapes]
+        drawn = [_drawn(s).astype(numpy_dtype(family.dtype)) for s in family.shapes]
         arrays = [np.maximum(a, 0) for a in drawn] if family.has_zeros else drawn
     arrays = list(arrays)
     found = list[Ran]()
@@ -215,5 +227,5 @@ def _group(group: Group, arrays: Sequence[np.ndarray], whole: bool) -> tuple[lis
         places = [(n % grid[0], n // grid[0]) for n in range(count)] if whole else middle
         blocks = [run(launch, place, grid, words) for place in places]
         ran.append(Ran(codes[launch.entry], count, bounds(codes[launch.entry], blocks, count)))
-    kinds = [relay.ops.core.tensor_types.numpy_dtype(values[r].dtype) for r in group.results]
+    kinds = [numpy_dtype(values[r].dtype) for r in group.results]
     return ran, [r.view(k).reshape(s) for r, k, s in zip(results, kinds, shapes, strict=True)]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 Words = np.ndarray
 OPERATIONS: dict[str, Callable[..., None]] = {}
@@ -353,14 +354,39 @@ def _f2i(b: Any, step: Any, mask: Words) -> None:
         b.put(step.operands[0], np.clip(value, 0 if "U32" in m else -(2.0**31), 2.0**32 - 1).astype(np.int64) & 0xFFFFFFFF, mask)
 
 
+_HALVES = {"F16": np.dtype(np.float16), "BF16": np.dtype(bfloat16)}
+
+
 @_named("F2F")
 def _f2f(b: Any, step: Any, mask: Words) -> None:
     with np.errstate(all="ignore"):
         if step.modifiers[-2:] == ["F64", "F32"]:
             b.put_pair(step.operands[0], b.real(step.operands[1]).astype(np.float64), mask)
+        elif step.modifiers[0] in _HALVES:
+            b.put(step.operands[0], b.real(step.operands[1]).astype(_HALVES[step.modifiers[0]]).view(np.uint16), mask)
         else:
             assert step.modifiers[-2:] == ["F32", "F64"], step
             b.put(step.operands[0], b.double(step.operands[1]).astype(np.float32).view(np.uint32), mask)
+
+
+@_named("HADD2")
+def _hadd2(b: Any, step: Any, mask: Words) -> None:
+    """A float16 in one half of a register, as a float32."""
+    result, nothing, source = step.operands
+    register, half = source.split(".")
+    assert "F32" in step.modifiers and nothing == "-RZ" and half in ("H0_H0", "H1_H1"), step
+    bits = (b.word(register) >> np.uint32(16 * (half == "H1_H1"))).astype(np.uint16)
+    b.put(result, bits.view(np.float16).astype(np.float32).view(np.uint32), mask)
+
+
+@_named("F2FP")
+def _f2fp(b: Any, step: Any, mask: Words) -> None:
+    """Two float32 as the halves of a register."""
+    assert "PACK_AB" in step.modifiers, step
+    kind = _HALVES[step.modifiers[0]]
+    with np.errstate(all="ignore"):
+        high, low = (b.real(o).astype(kind).view(np.uint16).astype(np.uint32) for o in step.operands[1:])
+    b.put(step.operands[0], high << np.uint32(16) | low, mask)
 
 
 @_named("SHFL")

@@ -100,7 +100,7 @@ template <class Fold> DEVICE typename Fold::State join_ways(typename Fold::State
 }
 
 // load(at) of positions from `at` on, `step` from one to the next, and use(value, at) of each, in order.  BATCH loads are in
-// flight, without a branch between them.
+// flight, without a branch between them, then half as many.
 template <int BATCH, class L, class U>
 DEVICE void in_batches(int64 at, int64 end, int64 step, const L& load, const U& use) {
 #pragma unroll 1
@@ -111,8 +111,7 @@ DEVICE void in_batches(int64 at, int64 end, int64 step, const L& load, const U& 
 #pragma unroll
     for (int k = 0; k < BATCH; ++k) use(some[k], at + k * step);
   }
-#pragma unroll 1
-  for (; at < end; at += step) use(load(at), at);
+  if constexpr (BATCH > 1) in_batches<BATCH / 2>(at, end, step, load, use);
 }
 
 template <class Fold, int BATCH, class E>
@@ -220,7 +219,10 @@ class _Reduction:
         at_once = rows if self.side_by_side else (self._columns(rows) + 31) // 32
         if long is None:  # known only in the kernel
             return min_(at_once, MAX_BLOCKS), dim(1)
-        parts = max_(min_(dim(BUSY) // at_once, long // LEAST_PARTITION[self.side_by_side]), 1)
+        least = LEAST_PARTITION[self.side_by_side]
+        if self.packs is not None:  # the same number of packs of any width
+            least = least * 4 // self.packs.width
+        parts = max_(min_(dim(BUSY) // at_once, long // least), 1)
         if self.side_by_side:  # short rows share a block
             at_once = min_(at_once, max_(rows * long // 512, 1))
         return min_(at_once, MAX_BLOCKS), parts

@@ -23,6 +23,9 @@ from .cuda_text import stored
 from .held_rows import HeldText, held_rows
 from .parallel_fold import Fold, fold
 
+#: The blocks on a multiprocessor for which rows are compiled: with registers for fewer threads more loads are in flight.
+RESIDENT = 2
+
 _ROWS = r"""
 struct Least { DEVICE int operator()(int a, int b) const { return a < b ? a : b; } };
 template <class T, int N> DEVICE void store_row(T* to, const Pack<T, N>& pack, bool straight) {
@@ -72,7 +75,7 @@ class _RowKernel:
             lines += ["if (length == 0) {", f"    {refuse}", "    return;", "}"]
         lines += self._variants(kernel, result)
         body = "\n".join(indented([*kernel.prologue, *lines]))
-        self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body)
+        self.assembly.kernel(self.name, THREADS, kernel.parameters(body), body, RESIDENT)
         launch(self.assembly, self.name, self._blocks(kernel))
 
     def _struct(self, f: RowFold) -> str:

@@ -59,18 +59,29 @@ _SCAN_ROWS = """
   for (int64 work = blockIdx.x; work < outer * parts; work += gridDim.x) {{
     int64 number = parts > 1 ? next_part(posted) : work;
     int64 row = number / parts * length, in_row = number % parts, start = in_row * {part};
-    const bool aligned = {aligned};
+    const bool aligned = length >= {width} && {aligned};
     Pack<{dtype}, {width}> packs[{packs}];
     Sum before[{packs}];
+    auto place = [&](int k) {{ return start + (k * {threads} + int(threadIdx.x)) * {width}; }};
+    auto element_of = [&](int64 at) {{ return at < length ? data_at(data, row + at) : {dtype}{{}}; }};
+    if (aligned) {{  // no branch is between loads
 #pragma unroll
-    for (int k = 0; k < {packs}; ++k) {{
-      int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
-      if (aligned && at + {width} <= length) packs[k] = load_pack<{dtype}, {width}>(data + row + at);
-      else each<{width}>([&](int i) {{ packs[k].at[i] = at + i < length ? data_at(data, row + at + i) : {dtype}{{}}; }});
+      for (int k = 0; k < {packs}; ++k) {{
+        packs[k] = load_pack<{dtype}, {width}>(data + row + (place(k) + {width} <= length ? place(k) : 0));
+      }}
+      if (start + {part} > length && length % {width} != 0) {{
+#pragma unroll
+        for (int k = 0; k < {packs}; ++k) {{
+          if (place(k) + {width} > length) each<{width}>([&](int i) {{ packs[k].at[i] = element_of(place(k) + i); }});
+        }}
+      }}
+    }} else {{
+#pragma unroll
+      for (int k = 0; k < {packs}; ++k) each<{width}>([&](int i) {{ packs[k].at[i] = element_of(place(k) + i); }});
     }}
 #pragma unroll
     for (int k = 0; k < {packs}; ++k) {{
-      int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
+      int64 at = place(k);
       Sum sum = START;
       each<{width}>([&](int i) {{ if (at + i < length) sum = Join()(sum, summand(packs[k].at[i])); }});
       sum = warp_scan(sum, Join());
@@ -86,7 +97,7 @@ _SCAN_ROWS = """
       Sum sum = shuffle_from(ends, group > 0 ? group - 1 : 0);
       sum = group > 0 ? Join()(sum_before, sum) : sum_before;
       if (lane > 0) sum = Join()(sum, before[k]);
-      int64 at = start + (k * {threads} + int(threadIdx.x)) * {width};
+      int64 at = place(k);
       Pack<{out}, {width}> results;
       each<{width}>([&](int i) {{
         Sum next = Join()(sum, summand(packs[k].at[i]));

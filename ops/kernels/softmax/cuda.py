@@ -15,12 +15,14 @@ from ....shape_funcs.symbolic.dim import all_, const, eq, le, lt, not_, where
 from ...codegen.cuda.assembly import Assembly, around, blocks, literal, reads, size, writes
 from ...codegen.cuda.casts import NUMBER, converted
 from ...codegen.cuda.cuda_program import CudaSource, OpaqueCall
-from ...core.tensor_types import computed_in
+from ...core.tensor_types import ITEMSIZE, computed_in
 
 #: Elements per thread in registers; threads per block; threads per block with a warp per row.
 HELD, THREADS, WARP_THREADS = 32, 256, 256
 #: The longest row for a warp and for a block.
 WARP_ROW, BLOCK_ROW = 32 * HELD, THREADS * HELD
+#: The blocks on a multiprocessor for which rows in the registers of a warp and of a block are compiled.
+WARP_RESIDENT, BLOCK_RESIDENT = 4, 3
 #: The number of threads that share a column.
 SHARING = WARP_THREADS // 32
 
@@ -37,6 +39,7 @@ def log_softmax(call: OpaqueCall) -> CudaSource:
 
 _FUNCTIONS = Template("""
 typedef $number Number;
+template <bool VALUE> struct Known { static constexpr bool value = VALUE; };
 #define LOWEST ($lowest)
 const int WIDTH = 16 / sizeof($dtype), PACKS = $held / WIDTH;  // a pack: elements of 16 bytes
 struct Largest { DEVICE Number operator()(Number a, Number b) const { return b > a ? b : a; } };
@@ -46,29 +49,30 @@ DEVICE Number power_of(Number kept) { return $power; }
 DEVICE Number settled(Number total) { return $settled; }
 DEVICE $dtype outcome(Number kept, Number total) { return $outcome; }
 
-// Are the rows at multiples of 16 bytes?
+// Whether rows have elements, at multiples of 16 bytes.
 DEVICE bool packed_rows(const void* data, const void* out, int64 length) {
-  return length % WIDTH == 0 && aligned16(data) && aligned16(out);
+  return length > 0 && length % WIDTH == 0 && aligned16(data) && aligned16(out);
 }
 
-// A pack of a row from `at` on; beyond the row are the lowest numbers, whose exponentials are 0.
-DEVICE void load_numbers(const $dtype* row, int64 at, int64 length, bool packed, Number* numbers) {
-  if (packed && at < length) {
-    Pack<$dtype> pack = load_pack(row + at);
+// A pack of a row from `at` on; beyond the row are the lowest numbers, whose exponentials are 0.  No branch is between loads.
+template <bool PACKED> DEVICE void load_numbers(const $dtype* row, int64 at, int64 length, Number* numbers) {
+  if constexpr (PACKED) {
+    const Pack<$dtype> pack = load_pack(row + (at < length ? at : 0));
 #pragma unroll
-    for (int k = 0; k < WIDTH; ++k) numbers[k] = number(pack.at[k]);
+    for (int k = 0; k < WIDTH; ++k) numbers[k] = at < length ? number(pack.at[k]) : LOWEST;
   } else {
 #pragma unroll
     for (int k = 0; k < WIDTH; ++k) numbers[k] = at + k < length ? number(row[at + k]) : LOWEST;
   }
 }
 
-DEVICE void store_outcomes($dtype* row, int64 at, int64 length, bool packed, const Number* kept, Number total) {
-  if (packed && at < length) {
+template <bool PACKED>
+DEVICE void store_outcomes($dtype* row, int64 at, int64 length, const Number* kept, Number total) {
+  if constexpr (PACKED) {
     Pack<$dtype> pack;
 #pragma unroll
     for (int k = 0; k < WIDTH; ++k) pack.at[k] = outcome(kept[k], total);
-    store_pack(row + at, pack);
+    if (at < length) store_pack(row + at, pack);
   } else {
 #pragma unroll
     for (int k = 0; k < WIDTH; ++k) {
@@ -80,11 +84,11 @@ DEVICE void store_outcomes($dtype* row, int64 at, int64 length, bool packed, con
 
 # Thread `lane` of `lanes` has packs that are `lanes` packs apart; reduce(value, how) combines all of them.
 _HELD = """
-template <class T, class Reduce>
-DEVICE void held_row(const T* data, T* out, int length, int lane, int lanes, bool packed, Reduce reduce) {
+template <bool PACKED, class T, class Reduce>
+DEVICE void held_row(const T* data, T* out, int length, int lane, int lanes, Reduce reduce) {
   Number held[PACKS][WIDTH], top = LOWEST, total = 0;
 #pragma unroll
-  for (int p = 0; p < PACKS; ++p) load_numbers(data, (p * lanes + lane) * WIDTH, length, packed, held[p]);
+  for (int p = 0; p < PACKS; ++p) load_numbers<PACKED>(data, (p * lanes + lane) * WIDTH, length, held[p]);
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
 #pragma unroll
@@ -101,7 +105,7 @@ DEVICE void held_row(const T* data, T* out, int length, int lane, int lanes, boo
   }
   total = settled(reduce(total, Add()));
 #pragma unroll
-  for (int p = 0; p < PACKS; ++p) store_outcomes(out, (p * lanes + lane) * WIDTH, length, packed, held[p], total);
+  for (int p = 0; p < PACKS; ++p) store_outcomes<PACKED>(out, (p * lanes + lane) * WIDTH, length, held[p], total);
 }
 """
 
@@ -128,50 +132,56 @@ struct Join {
 };
 """
 
+# Rows of packs and rows of elements, known to the compiler.
+_ROWS = """
+  auto all_rows = [&](auto kind) {
+    constexpr bool PACKED = decltype(kind)::value;
+    $body
+  };
+  if (packed_rows(data, out, length)) all_rows(Known<true>());
+  else all_rows(Known<false>());
+"""
+
 _WARP_ROWS = """
-  int lane = threadIdx.x & 31;
-  bool packed = packed_rows(data, out, length);
-  auto reduce = [](Number value, auto how) { return warp_reduce(value, how); };
-  int64 warps = blockDim.x / 32;
-  for (int64 row = blockIdx.x * warps + threadIdx.x / 32; row < rows; row += gridDim.x * warps) {
-    held_row(data + row * length, out + row * length, int(length), lane, 32, packed, reduce);
-  }
+    auto reduce = [](Number value, auto how) { return warp_reduce(value, how); };
+    int64 warps = blockDim.x / 32;
+    for (int64 row = blockIdx.x * warps + threadIdx.x / 32; row < rows; row += gridDim.x * warps) {
+      held_row<PACKED>(data + row * length, out + row * length, int(length), int(threadIdx.x & 31), 32, reduce);
+    }
 """
 
 _BLOCK_ROWS = """
-  bool packed = packed_rows(data, out, length);
-  auto reduce = [](Number value, auto how) { return block_reduce(value, how); };
-  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
-    held_row(data + row * length, out + row * length, int(length), threadIdx.x, blockDim.x, packed, reduce);
-  }
+    auto reduce = [](Number value, auto how) { return block_reduce(value, how); };
+    for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
+      held_row<PACKED>(data + row * length, out + row * length, int(length), threadIdx.x, blockDim.x, reduce);
+    }
 """
 
 _LONG_ROWS = """
-  bool packed = packed_rows(data, out, length);
-  int64 first = threadIdx.x * int64(WIDTH), step = blockDim.x * int64(WIDTH);
-  Number some[WIDTH];
-  for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
-    Seen seen = {LOWEST, Number(0)};
-    for (int64 at = first; at < length; at += step) {
-      load_numbers(data + row * length, at, length, packed, some);
+    int64 first = threadIdx.x * int64(WIDTH), step = blockDim.x * int64(WIDTH);
+    Number some[WIDTH];
+    for (int64 row = blockIdx.x; row < rows; row += gridDim.x) {
+      Seen seen = {LOWEST, Number(0)};
+      for (int64 at = first; at < length; at += step) {
+        load_numbers<PACKED>(data + row * length, at, length, some);
 #pragma unroll
-      for (int k = 0; k < WIDTH; ++k) {
-        if (at + k < length) seen.rise(some[k]);
+        for (int k = 0; k < WIDTH; ++k) {
+          if (at + k < length) seen.rise(some[k]);
+        }
+#pragma unroll
+        for (int k = 0; k < WIDTH; ++k) {
+          if (at + k < length) seen.add(some[k]);
+        }
       }
+      seen = block_reduce(seen, Join());
+      Number total = seen.of_all();
+      for (int64 at = first; at < length; at += step) {
+        load_numbers<PACKED>(data + row * length, at, length, some);
 #pragma unroll
-      for (int k = 0; k < WIDTH; ++k) {
-        if (at + k < length) seen.add(some[k]);
+        for (int k = 0; k < WIDTH; ++k) some[k] = kept_of(some[k], seen.top);
+        store_outcomes<PACKED>(out + row * length, at, length, some, total);
       }
     }
-    seen = block_reduce(seen, Join());
-    Number total = seen.of_all();
-    for (int64 at = first; at < length; at += step) {
-      load_numbers(data + row * length, at, length, packed, some);
-#pragma unroll
-      for (int k = 0; k < WIDTH; ++k) some[k] = kept_of(some[k], seen.top);
-      store_outcomes(out + row * length, at, length, packed, some, total);
-    }
-  }
 """
 
 _COLUMNS = Template("""
@@ -223,12 +233,13 @@ def _source(call: OpaqueCall, kept: str, power: str, settled: str, outcome: str)
     tensors = (reads("data", data), writes("out", out))
     is_row, is_short, is_held = eq(inner, 1), le(length, WARP_ROW), le(length, BLOCK_ROW)
     rows = (*tensors, size("rows", outer), size("length", length))
-    for name, threads, body, used, per_block in (
-        ("warp_rows", WARP_THREADS, _WARP_ROWS, all_(is_row, is_short), WARP_THREADS // 32),
-        ("block_rows", THREADS, _BLOCK_ROWS, all_(is_row, not_(is_short), is_held), 1),
-        ("long_rows", THREADS, _LONG_ROWS, all_(is_row, lt(BLOCK_ROW, length)), 1),
+    for name, threads, body, used, per_block, resident in (
+        ("warp_rows", WARP_THREADS, _WARP_ROWS, all_(is_row, is_short), WARP_THREADS // 32, WARP_RESIDENT),
+        ("block_rows", THREADS, _BLOCK_ROWS, all_(is_row, not_(is_short), is_held), 1, BLOCK_RESIDENT),
+        ("long_rows", THREADS, _LONG_ROWS, all_(is_row, lt(BLOCK_ROW, length)), 1, 1),
     ):
-        assembly.kernel(name, threads, rows, body)
+        text = _ROWS.replace("$body", body.strip())
+        assembly.kernel(name, threads, rows, text, resident if ITEMSIZE[data.dtype] <= 4 else 1)
         assembly.launch(name, where(used, blocks(outer, per_block), 0))
     if const(inner) != 1:
         sizes = (size("outer", outer), size("length", length), size("inner", inner))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relayvm.ops.core.tensor_types import HALVES, numpy_dtype
 from relayvm.ops.native.jit import disassembler, nvrtc
 
 from ...emulator import proof
@@ -61,17 +62,26 @@ ORACLES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "cumsum": (np.cumsum, [(5000,)]),
     "argwhere": (np.argwhere, [(5000,)]),
     "argwhere(x > 0)": (lambda x: _places(x > 0), [(9000,)]),
+    "layernorm(gelu(x + b) + r), 1024, bfloat16": (_normed, [(3, 264), (264,), (3, 264), (264,), (264,)]),
+    "softmax, 1024, float16": (_softmax, [(9, 1000)]),
+    "sum, last axis, bfloat16": (lambda x: x.sum(1), [(5, 520)]),
+    "sum, first axis, float16": (lambda x: x.sum(0), [(700, 264)]),
+    "transpose, bfloat16": (np.transpose, [(40, 136)]),
+    "cumsum, float16": (np.cumsum, [(5003,)]),
 }
+#: The relative and absolute tolerance of results by dtype.
+TOLERANCE = {"float32": (1e-4, 2e-4), "float16": (4e-3, 0.2), "bfloat16": (2e-2, 0.1)}
 
 
 @pytest.mark.parametrize("name", ORACLES)
 def test_executed_machine_code_computes_the_result(roofline: Any, name: str) -> None:
     (family,) = (f for f in roofline.FAMILIES if f.name == name)
     numpy, shapes = ORACLES[name]
-    arrays = [np.random.default_rng(k).normal(size=s).astype(np.float32) for k, s in enumerate(shapes)]
+    arrays = [np.random.default_rng(k).normal(size=s).astype(numpy_dtype(family.dtype)) for k, s in enumerate(shapes)]
     _, (result,) = roofline.launches(family, arrays, whole=True)
     want = numpy(*(a.astype(np.float64) for a in arrays))
-    np.testing.assert_allclose(result, want, rtol=1e-4, atol=2e-4)
+    rtol, atol = TOLERANCE[family.dtype]
+    np.testing.assert_allclose(result.astype(np.float64), want, rtol=rtol, atol=atol)
 
 
 #: The least share of the copy rate that kernels reach, in percent; the families whose kernels do.
@@ -82,6 +92,12 @@ FAST = {
     *("concatenate 4, axis 0", "concatenate 4, axis 1", "transpose", "transpose NCHW to NHWC"),
     *("cumsum", "argwhere", "elementwise"),
 }
+#: Of the families of halves all but layernorm(gelu), whose loads wait for each other.
+FAST_HALVES = (
+    *("softmax, 1024", "sum, last axis", "sum, first axis", "concatenate 4, axis 1", "cumsum"),
+    *("transpose", "transpose NCHW to NHWC"),
+)
+FAST |= {f"{name}, {dtype}" for dtype in HALVES for name in FAST_HALVES}
 
 
 @pytest.mark.parametrize("name", sorted(FAST))
