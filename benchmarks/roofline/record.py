@@ -55,8 +55,8 @@ by instruction, and computes the time of an H100 (132 multiprocessors, 3.35 TB/s
 The time is the largest of three bounds: bytes of memory; instructions by pipe; the latency of one warp's instructions with the
 blocks that are resident together. A load takes the time that {need} KB in flight per multiprocessor need at the full rate.
 `benchmarks/roofline/model.py` has the formulae and their sources. Arguments have 2^24 elements, float32 unless the program's name
-states another dtype. The real figures will be lower: the model has no contention between the bounds. Nor has it a cost of waiting:
-a block of a scan (cumsum, argwhere) finds the sum of the blocks before it, which on a GPU may not have posted it yet.
+states another dtype. The real figures will be lower: the model has no contention between the bounds. Nor has it a cost of
+waiting: a block of a scan (cumsum, argwhere) finds the sum of the blocks before it, which on a GPU may not have posted it yet.
 
 The column *before* is commit `{before}`, for float16 and bfloat16 `{halves}`.
 """

@@ -72,6 +72,10 @@ def test_softmax_of_all_widths(width: int) -> None:
         np.testing.assert_allclose(found.astype(np.float64), e / e.sum(1, keepdims=True), rtol=tolerance, atol=tolerance / 10)
 
 
+def test_softmax_of_rows_without_elements() -> None:
+    assert run("nn.softmax", [np.zeros((3, 0), np.float32)], axis=-1).outputs[0].shape == (3, 0)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_sums_of_all_widths(axis: int) -> None:
     made = group(f"sum(%a, axis=[{axis}])", "(?, ?), float32")
