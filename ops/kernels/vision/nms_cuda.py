@@ -141,7 +141,19 @@ template <bool MASKED> DEVICE int64 choose(
     if (MASKED) {
       for (int64 at = tile + 1 + own; at * 64 < considered; at += blockDim.x) {
         uint64 more = 0;
-        for (uint64 rest = mine; rest != 0; rest &= rest - 1) more |= masks[(first + __ffsll(rest) - 1) * words + at];
+        for (uint64 rest = mine; rest != 0;) {
+          // several masks are in flight; where there are fewer, the last is loaded again
+          uint64 some[4];
+          int box = 0;
+#pragma unroll
+          for (int k = 0; k < 4; ++k) {
+            if (rest != 0) box = __ffsll(rest) - 1;
+            rest &= rest - 1;
+            some[k] = masks[(first + box) * words + at];
+          }
+#pragma unroll
+          for (int k = 0; k < 4; ++k) more |= some[k];
+        }
         later[at] |= more;
       }
     }
