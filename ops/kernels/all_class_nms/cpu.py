@@ -38,7 +38,7 @@ def keep_of_class(
         x0, x1 = min(boxes[b, i, 0], boxes[b, i, 2]), max(boxes[b, i, 0], boxes[b, i, 2])
         y0, y1 = min(boxes[b, i, 1], boxes[b, i, 3]), max(boxes[b, i, 1], boxes[b, i, 3])
         size = (x1 - x0) * (y1 - y0)
-        if is_covered(taken, kept, x0, y0, x1, y1, size, zero, iou_threshold, zero, True):
+        if is_covered(taken, 0, kept, x0, y0, x1, y1, size, zero, iou_threshold, zero, True):
             continue
         taken[LEFT, kept], taken[TOP, kept] = x0, y0
         taken[RIGHT, kept], taken[BOTTOM, kept] = x1, y1

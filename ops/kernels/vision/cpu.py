@@ -1,7 +1,8 @@
 """Boxes: valid counts, and non-maximum suppression.
 
 Suppression sorts once and compares each box with the kept boxes, stopping at the first that overlaps it.  The kept boxes
-are copied into separate arrays, one per coordinate, so that the comparison with a block of them vectorises.
+are copied into separate arrays, one per coordinate, so that the comparison with a block of them vectorises.  The kept boxes of a
+class stand together, in a bucket of classes, so that a box is not compared with the boxes of most other classes.
 Areas and overlaps are computed in the dtype of the data.
 """
 
@@ -15,6 +16,8 @@ from ..sort.cpu import sort_positions
 
 #: The number of kept boxes compared before a branch on whether one of them overlaps the box.
 _BLOCK = 32
+#: The number of buckets of classes, and the first class that has no bucket of its own: the dtypes of boxes hold it.
+_BUCKETS, _CLASSES = 256, 1 << 15
 #: The rows of ``taken``: the kept boxes, prepared for comparison.
 LEFT, TOP, RIGHT, BOTTOM, AREA, KIND = range(6)
 KEPT_ROWS = 6
@@ -46,13 +49,12 @@ def get_valid_counts(
 
 @generic
 def is_covered(
-    taken: Array, n_taken: int, x0: Element, y0: Element, x1: Element, y1: Element, size: Element, box_kind: Element,
+    taken: Array, start: int, stop: int, x0: Element, y0: Element, x1: Element, y1: Element, size: Element, box_kind: Element,
     threshold: Element, zero: Element, more: bool,
 ) -> bool:  # fmt: skip
-    """Whether one of the ``n_taken`` boxes of the same kind overlaps this box by at least the threshold; by more, if ``more``."""
-    start = 0
-    while start < n_taken:
-        end = min(start + _BLOCK, n_taken)
+    """Whether a taken box of ``start:stop`` and of the same kind overlaps this box by the threshold; by more, if ``more``."""
+    while start < stop:
+        end = min(start + _BLOCK, stop)
         hits = 0
         for number in range(start, end):
             q = np.uint64(number)
@@ -71,12 +73,37 @@ def is_covered(
 
 
 @generic
+def bucket_of(data: Array, b: int, i: int, id_index: int) -> int:
+    """The bucket of a box by its class; 0 without classes, and for numbers that are no usual class."""
+    if id_index < 0:
+        return 0
+    kind = data[b, i, id_index]
+    return int(kind) % _BUCKETS if 0 <= kind < _CLASSES else 0
+
+
+@generic
+def set_buckets(data: Array, b: int, order: Array, considered: int, id_index: int, ends: Array) -> None:
+    """Set ``ends`` to the begin of each bucket, which has room for all boxes of its classes."""
+    for bucket in range(_BUCKETS):
+        ends[bucket] = 0
+    for j in range(considered):
+        ends[bucket_of(data, b, order[j], id_index)] += 1
+    begin = 0
+    for bucket in range(_BUCKETS):
+        begin, ends[bucket] = begin + ends[bucket], begin
+        ends[_BUCKETS + bucket] = ends[bucket]
+
+
+@generic
 def suppress(
     data: Array, b: int, valid: int, limit: int, threshold: Element, keys: Array, order: Array, spare_keys: Array,
     spare_order: Array, counters: Array, taken: Array, force_suppress: bool, top_k: int, coord_start: int, score_index: int,
     id_index: int,
 ) -> None:  # fmt: skip
-    """Sort the first ``valid`` boxes of image ``b``, best first; ``order`` receives their positions, -1 for suppressed boxes."""
+    """Sort the first ``valid`` boxes of image ``b``, best first; ``order`` receives their positions, -1 for suppressed boxes.
+
+    The kept boxes of bucket ``k`` are ``counters[_BUCKETS + k]`` to ``counters[k]`` of ``taken``.
+    """
     for i in range(valid):
         keys[i], order[i] = data[b, i, score_index], i
     sort_positions(keys, order, spare_keys, spare_order, counters, valid, False)
@@ -84,7 +111,8 @@ def suppress(
     # a constant of the data's dtype, so that products are not widened
     spare_keys[0] = 0
     zero = spare_keys[0]
-    kept, compared = 0, 0
+    kept, bucket_index = 0, -1 if force_suppress else id_index
+    set_buckets(data, b, order, considered, bucket_index, counters)
     for j in range(valid):
         if j >= considered or kept == limit:
             order[j] = -1
@@ -94,16 +122,18 @@ def suppress(
         y0, y1 = min(data[b, i, c + 1], data[b, i, c + 3]), max(data[b, i, c + 1], data[b, i, c + 3])
         size = (x1 - x0) * (y1 - y0)
         box_kind = zero if force_suppress or id_index < 0 else data[b, i, id_index]
-        if is_covered(taken, compared, x0, y0, x1, y1, size, box_kind, threshold, zero, False):
+        bucket = bucket_of(data, b, i, bucket_index)
+        start, stop = counters[_BUCKETS + bucket], counters[bucket]
+        if is_covered(taken, start, stop, x0, y0, x1, y1, size, box_kind, threshold, zero, False):
             order[j] = -1
             continue
         kept += 1
         # a box without a class suppresses no other
         if id_index < 0 or data[b, i, id_index] >= 0:
-            taken[LEFT, compared], taken[TOP, compared] = x0, y0
-            taken[RIGHT, compared], taken[BOTTOM, compared] = x1, y1
-            taken[AREA, compared], taken[KIND, compared] = size, box_kind
-            compared += 1
+            taken[LEFT, stop], taken[TOP, stop] = x0, y0
+            taken[RIGHT, stop], taken[BOTTOM, stop] = x1, y1
+            taken[AREA, stop], taken[KIND, stop] = size, box_kind
+            counters[bucket] = stop + 1
 
 
 @generic

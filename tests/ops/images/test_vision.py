@@ -61,6 +61,10 @@ def kept_boxes(boxes: np.ndarray, limit: int, threshold: float, top_k: int, forc
     return out
 
 
+#: Classes of boxes: few, and those that share a bucket or are no usual class; -1: none.
+KINDS = ([-1, 0, 1], [-1, 0, 0.5, 256, 512, 1 << 15, 3e9, np.nan])
+
+
 @st.composite
 def detections(draw: st.DrawFn) -> dict[str, Any]:
     batches, boxes = draw(st.integers(0, 3)), draw(st.integers(0, 25))
@@ -69,7 +73,7 @@ def detections(draw: st.DrawFn) -> dict[str, Any]:
     # coarse values: equal scores, equal boxes, empty boxes, corners in any order
     columns = [rng.integers(0, 6, (batches, boxes, 4)) * 2.0, rng.integers(-4, 9, (batches, boxes, 1)) / 8]
     if has_id:
-        columns.append(rng.integers(-1, 2, (batches, boxes, 1)))
+        columns.append(rng.choice(draw(st.sampled_from(KINDS)), (batches, boxes, 1)))
     data = np.concatenate(columns, -1).astype(draw(st.sampled_from(["float32", "float64"])))
     return {
         "data": data,
@@ -207,7 +211,13 @@ def test_many_boxes_as_machine_code() -> None:
     rng = np.random.default_rng(0)
     corner = rng.random((2, 300, 2)) * 40
     data = np.concatenate(
-        [rng.integers(0, 3, (2, 300, 1)), rng.random((2, 300, 1)), corner, corner + 2 + rng.random((2, 300, 2)) * 9], -1
+        [
+            rng.choice([0, 0.5, 1, 256, 3e9], (2, 300, 1)),
+            rng.random((2, 300, 1)),
+            corner,
+            corner + 2 + rng.random((2, 300, 2)) * 9,
+        ],
+        -1,
     ).astype(np.float32)
     (count, valid, indices), _, _ = run("vision.get_valid_counts", [data, np.array(0.2, np.float32)], jit=True)
     assert count.tolist() == (data[:, :, 1] > np.float32(0.2)).sum(1).tolist()
