@@ -29,7 +29,7 @@ class BodyMemory:
     def room(self, nbytes: int, json_length: int) -> memoryview:
         """Memory for the body, aligned behind ``json_length`` bytes of JSON."""
         memory = self._repository.rooms.take(nbytes + 2 * _ALIGNMENT)
-        start = -(int(memory.ctypes.data) + json_length) % _ALIGNMENT
+        start = -(memory.__array_interface__["data"][0] + json_length) % _ALIGNMENT
         return memory.data[start : start + nbytes]
 
     def release(self) -> None:

@@ -107,16 +107,17 @@ class Exchange:
             self.received = end
 
     def went_on(self) -> None:
-        """Bytes have come: answer if these were the last, otherwise wait for the others, for a time."""
-        if self.response_complete:
-            return
-        if self.received == self._length:
+        """Bytes have come: answer if these were the last."""
+        if not self.response_complete and self.received == self._length:
             self._answer()
-        elif self._timer is None:
-            seconds = self._repository.limits.timeout_ms / 1000
-            self._timer = self._protocol.loop.call_later(seconds, self._end_unread)
 
-    def _end_unread(self) -> None:
+    @property
+    def seconds_to_read(self) -> float:
+        """The seconds that are left for the rest of the body."""
+        return self._began + self._repository.limits.timeout_ms / 1000 - time.monotonic()
+
+    def end_unread(self) -> None:
+        """The rest of the body has not come in time."""
         self.keep_alive = False  # the rest of the body is not read
         self._refuse(unread(self._repository.limits.timeout_ms))
 
@@ -132,7 +133,6 @@ class Exchange:
     # ---- the answer --------------------------------------------------------------------------------------------------
 
     def _answer(self) -> None:
-        self._stop_timer()
         self.more_body = False
         try:
             model = self._observed.model
@@ -160,14 +160,17 @@ class Exchange:
         def encode(results: Sequence[np.ndarray]) -> tuple[bytes, int | None]:
             return json_form.encode(model, request.id, request.wanted, results)
 
-        job = Job(request.arguments, encode)
-        left = self._began + patience(self._repository, request) / 1000 - time.monotonic()
-        if left > 0 and self._repository.run_here(model, job):
-            self._write(*job.answer.result())
+        milliseconds = patience(self._repository, request)
+        until = self._began + milliseconds / 1000
+        if time.monotonic() < until and (results := self._repository.run_here(model, request.arguments)) is not None:
+            body = encode(results)
+            if time.monotonic() >= until:  # a worker's answer would be late, too
+                raise late(milliseconds)
+            self._write(*body)
             return
-        loop = self._protocol.loop
+        loop, job = self._protocol.loop, Job(request.arguments, encode)
         self._waiting = self._repository.submit(model, job), job
-        self._timer = loop.call_later(max(0.0, left), self._end_late, patience(self._repository, request))
+        self._timer = loop.call_later(max(0.0, until - time.monotonic()), self._end_late, milliseconds)
         job.answer.add_done_callback(lambda _: _call(loop, self._done))
 
     def _done(self) -> None:

@@ -45,7 +45,9 @@ class Metrics:
         self.seconds = Histogram(
             "relayvm_request_seconds", "Seconds from the decoded request to its answer.", of, registry=registry, buckets=_SECONDS
         )
-        self.batches = Histogram("relayvm_batch_requests", "Requests of each run.", of, registry=registry, buckets=_BATCHES)
+        self.batches = Histogram(
+            "relayvm_batch_requests", "Requests of each run of a model with batch dims.", of, registry=registry, buckets=_BATCHES
+        )
         self.waiting = Gauge(
             "relayvm_queue_requests", "Requests that wait for a worker.", of, registry=registry, multiprocess_mode="livesum"
         )

@@ -11,13 +11,12 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
-from ..compiler.comparison.result_check import leaves
 from ..vm.api.machine import VirtualMachine
 from ..vm.api.thread_count import num_threads
 from ..vm.diagnostics import codes
@@ -107,16 +106,17 @@ class Pool:
                 self._queue.remove(job)
                 self._observe_waiting(-1)
 
-    def run_here(self, job: Job) -> bool:
-        """Run a job in the caller's thread; whether it has run.
+    def run_here(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The results of a run in the caller's thread; None if the run is a worker's.
 
-        An answer of another thread costs two changes of threads.  So a job runs here if the pool has one worker, for which no job
-        waits, and if runs with as many bytes of arguments, to a power of two, have been short.
+        An answer of another thread costs two changes of threads.  So a request runs here if the pool has one worker, for which no
+        job waits, and if runs with as many bytes of arguments, to a power of two, have been short.
         """
-        if self._here is None or self._queue or self._seconds.get(_size_class(job), math.inf) > self._limits.short_ms / 1000:
-            return False
-        self._run(self._here, [job])
-        return True
+        if self._here is None or self._queue:
+            return None
+        if self._seconds.get(_size_class(arguments), math.inf) > self._limits.short_ms / 1000:
+            return None
+        return self._timed(self._here, arguments)
 
     @property
     def waiting(self) -> int:
@@ -178,10 +178,9 @@ class Pool:
         if not jobs:
             return
         self._observe(len(jobs))
-        began = time.perf_counter()
         try:
             if len(jobs) == 1 or self._plan is None:
-                results = [arrays(machine, jobs[0].arguments)]
+                results = [self._timed(machine, jobs[0].arguments)]
             else:
                 requests = [job.arguments for job in jobs]
                 results = self._plan.divide(requests, arrays(machine, self._plan.join(requests)))
@@ -192,15 +191,21 @@ class Pool:
             for job in list(jobs):  # one request's failure is not the others'
                 self._run(machine, [job])
             return
-        if self._here is not None:
-            seconds, size = time.perf_counter() - began, _size_class(jobs[0])
-            before = self._seconds.get(size, seconds)
-            self._seconds[size] = before + _NEWEST * (seconds - before)
         for job, result in zip(jobs, results, strict=True):
             try:
                 job.answer.set_result(job.encode(result))
             except Exception as error:
                 job.answer.set_exception(error)
+
+    def _timed(self, machine: VirtualMachine, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The results of a run, whose seconds are noted if runs in the caller's thread are possible."""
+        began = time.perf_counter()
+        results = arrays(machine, arguments)
+        if self._here is not None:
+            seconds, size = time.perf_counter() - began, _size_class(arguments)
+            before = self._seconds.get(size, seconds)
+            self._seconds[size] = before + _NEWEST * (seconds - before)
+        return results
 
     def _give_back(self, jobs: list[Job]) -> None:
         """Return the jobs of a worker that has ended to the front of the queue."""
@@ -216,10 +221,18 @@ class Pool:
             self._changed.notify_all()
 
 
-def _size_class(job: Job) -> int:
-    return sum(a.nbytes for a in job.arguments).bit_length()
+def _size_class(arguments: Sequence[np.ndarray]) -> int:
+    return sum([a.nbytes for a in arguments]).bit_length()
 
 
 def arrays(machine: VirtualMachine, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The tensors of a run's result, in order, on the host."""
-    return [array for _, array in leaves(machine.run(*arguments))]
+    return list(_leaves(machine.run(*arguments)))
+
+
+def _leaves(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value if type(value) is np.ndarray else value.numpy()

@@ -21,7 +21,7 @@ from .exchange import Exchange
 Begin = Callable[["ReceivingProtocol", bytes, Sequence[tuple[bytes, bytes]], int], Exchange | None]
 
 #: Bytes that are received at a time outside of long bodies.
-_PIECE = 1 << 16
+_PIECE = 1 << 14
 _LARGEST = 1 << 62
 
 
@@ -46,6 +46,8 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     begin: Begin | None = None
     _exchange: Exchange | None = None  # of the newest request that has one
     _memory = _Memory()
+    _idle_from: float | None = None  # when the last answer was written; None: a request is under way
+    _reading: asyncio.TimerHandle | None = None
 
     # ---- the transport -----------------------------------------------------------------------------------------------
 
@@ -61,16 +63,59 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             exchange.received += nbytes
             if not exchange.is_receiving:
                 self.parser = httptools.HttpRequestParser(self)  # the other one waits for the body
-            exchange.went_on()
+                exchange.went_on()
             return
-        self.data_received(bytes(self._memory.view[:nbytes]))
+        self.data_received(self._memory.view[:nbytes])  # type: ignore[arg-type]  # the parser takes any bytes, and copies parts
         if self._exchange is not None and self._exchange is not exchange:
             self._exchange.went_on()
+            if self._exchange.is_receiving and self._reading is None:
+                self._reading = self.loop.call_later(self._exchange.seconds_to_read, self._look_at_body)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._reading, self.timeout_keep_alive_task):
+            if timer is not None:
+                timer.cancel()
         if self._exchange is not None:
             self._exchange.leave()
         super().connection_lost(exc)
+
+    # ---- times -------------------------------------------------------------------------------------------------------
+
+    # A timer for each request costs more than the request's head.  So a timer is not cancelled: it looks at the time once it
+    # rings, and is set anew if it rang for an earlier request.
+
+    def _look_at_body(self) -> None:
+        self._reading, exchange = None, self._exchange
+        if exchange is not None and exchange.is_receiving:
+            left = exchange.seconds_to_read
+            if left <= 0:
+                exchange.end_unread()
+            else:
+                self._reading = self.loop.call_later(left, self._look_at_body)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_from = None
+
+    def on_response_complete(self) -> None:
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            self._idle_from = self.loop.time()
+            if self.timeout_keep_alive_task is None:
+                self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection without a request for as long as uvicorn keeps it."""
+        self.timeout_keep_alive_task = None
+        if self._idle_from is not None:
+            left = self._idle_from + self.timeout_keep_alive - self.loop.time()
+            if left > 0:
+                self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+            else:
+                super().timeout_keep_alive_handler()
 
     # ---- the parser --------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..vm.api.machine import VirtualMachine
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import FileError, RelayError
@@ -46,8 +48,10 @@ class Repository:
         model = source.load()
         plan = _checked_plan(model, source, self.limits)
         labels = model.name, model.version
-        observed = self.metrics.batches.labels(*labels).observe, self.metrics.waiting.labels(*labels).inc
-        return Pool(model, plan, self.limits, *observed)
+        waiting = self.metrics.waiting.labels(*labels).inc
+        if plan is None:
+            return Pool(model, plan, self.limits, observe_waiting=waiting)
+        return Pool(model, plan, self.limits, self.metrics.batches.labels(*labels).observe, waiting)
 
     def _put(self, pool: Pool) -> None:
         versions = dict(self._pools.get(pool.model.name, {}))
@@ -74,10 +78,12 @@ class Repository:
             raise RequestError(message, help=f"its versions: {', '.join(versions)}", code=codes.Serve.MODEL)
         return self._pools[name][version or versions[-1]]
 
-    def run_here(self, model: ServedModel, job: Job) -> bool:
-        """Run a job in this thread if its model says that the run is short; whether it has run."""
+    def run_here(self, model: ServedModel, arguments: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The results of a run in this thread; None unless the model says that the run is short."""
         pool = self._pools[model.name].get(model.version)
-        return pool is not None and pool.model is model and not self.stopping and pool.run_here(job)
+        if pool is None or pool.model is not model or self.stopping:
+            return None
+        return pool.run_here(arguments)
 
     def submit(self, model: ServedModel, job: Job) -> Pool:
         """Queue a job for the model that decoded it, or for the model that has replaced it; the pool that has the job."""

@@ -53,7 +53,7 @@ def decode(model: ServedModel, body: memoryview, length: int, limits: Limits) ->
 
 def _parsed(data: bytes) -> Any:
     try:
-        return json.loads(data, parse_constant=_refuse_constant)
+        return _DECODER.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
     except (ValueError, RecursionError) as error:
         reason = (
             str(error) if isinstance(error, json.JSONDecodeError) else "text that is no UTF-8, too long a number, or too deep"
@@ -63,6 +63,10 @@ def _parsed(data: bytes) -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise RequestError(f"JSON has no {name}", help="send the tensor as binary data")
+
+
+#: As ``json.loads``, which would make a decoder for each request.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _decode_input(inputs: Inputs, entry: Mapping[str, Any], rest: memoryview) -> memoryview:

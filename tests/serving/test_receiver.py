@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,9 @@ def check(found: tuple[int, bytes], x: np.ndarray) -> None:
 def test_bodies_of_all_sizes_in_pieces(server: Server) -> None:
     """One connection; a body ends in the first piece, at its end, one byte later, and far behind."""
     random = np.random.default_rng(0)
+    whole = (len(ReceivingProtocol._memory.view) - len(request_of(0)[0])) // 21  # rows in the first piece, about
     with connected(server) as client:
-        for n in (0, 1, 3000, 3110, 3120, 3121, 6000, 60_000):
+        for n in (0, 1, whole // 2, *range(whole - 5, whole + 6), 6000, 60_000):
             data, x = request_of(n)
             for cuts in ([], sorted(random.integers(0, len(data), 3)), [data.index(b"\r\n\r\n") + 4], [len(data) - 1]):
                 for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
@@ -105,14 +107,28 @@ def test_an_exchange_answers_as_the_application_does(server: Server) -> None:
     assert statuses == {200, 400}
 
 
+def spin(n: int, **parameters: int) -> bytes:
+    """The bytes of a request whose run takes some ``n`` times 0.2 us."""
+    inputs = [{"name": "n", "datatype": "INT32", "shape": [], "data": [n]}]
+    body = json.dumps({"inputs": inputs, "parameters": parameters}).encode()
+    return b"POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+def test_a_run_that_passes_its_deadline_is_refused_in_every_thread(server: Server) -> None:
+    """Short runs before make the server run the long one beside its connections if it has one worker."""
+    with connected(server) as client:
+        for _ in range(40):
+            client.sendall(spin(1))
+            assert answer(client)[0] == 200
+        client.sendall(spin(500_000, timeout=5000))
+        status, body = answer(client)
+        assert status == 504 and b"no answer within 5 ms (the parameter timeout, in microseconds)" in body
+        client.sendall(spin(1))
+        assert answer(client)[0] == 200
+
+
 def test_a_long_run_delays_no_other_request(server: Server) -> None:
     """Runs that have been long are in other threads: a second client is answered meanwhile, and deadlines hold."""
-
-    def spin(n: int, **parameters: int) -> bytes:
-        inputs = [{"name": "n", "datatype": "INT32", "shape": [], "data": [n]}]
-        body = json.dumps({"inputs": inputs, "parameters": parameters}).encode()
-        return b"POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-
     data, x = request_of(3)
     with connected(server) as client, connected(server) as other:
         for _ in range(2):
@@ -239,3 +255,43 @@ def test_rooms_return_when_the_last_view_has_gone() -> None:
     del again, other, more
     assert rooms.kept_bytes == 1 << 18
     assert len(rooms.take(10)) == 10
+
+
+class Clock:
+    """A loop whose time a test sets; one timer at a time."""
+
+    def __init__(self) -> None:
+        self.now, self.timer = 0.0, (0.0, lambda: None)
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, seconds: float, ring: Callable[[], None]) -> object:
+        self.timer = self.now + seconds, ring
+        return object()
+
+    def ring(self) -> None:
+        """Go on to the time of the timer."""
+        self.now, ring = self.timer
+        ring()
+
+
+def test_a_connection_without_requests_is_closed_a_while_after_the_last_answer() -> None:
+    clock, closed = Clock(), list[float]()
+    protocol: Any = ReceivingProtocol.__new__(ReceivingProtocol)
+    protocol.transport = SimpleNamespace(is_closing=lambda: False, close=lambda: closed.append(clock.now))
+    protocol.flow, protocol.server_state = SimpleNamespace(resume_reading=lambda: None), SimpleNamespace(total_requests=0)
+    protocol.loop, protocol.pipeline, protocol.timeout_keep_alive, protocol.timeout_keep_alive_task = clock, (), 5, None
+    protocol.on_response_complete()
+    clock.now = 3.0
+    protocol._unset_keepalive_if_required()  # a request begins
+    clock.ring()  # at 5, within the request
+    clock.now = 9.0
+    protocol.on_response_complete()
+    clock.now = 13.0
+    protocol._unset_keepalive_if_required()
+    protocol.on_response_complete()
+    clock.ring()  # at 14, one second after the last answer
+    assert not closed
+    clock.ring()
+    assert closed == [18.0] and protocol.server_state.total_requests == 3

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import relayvm as relay
 from relayvm.serving.protocol.endpoints import ENDPOINTS, endpoints_table
 
 from .asgi import Answer, ask
+from .conftest import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
 X = np.arange(8, dtype="float32").reshape(2, 4)
@@ -123,7 +125,14 @@ def test_statistics(application: Any) -> None:
     text = ask(application, "/metrics").body.decode()
     for status in ("OK", "INVALID_ARGUMENT"):
         assert f'relayvm_requests_total{{model="kept",status="{status}",transport="rest",version="1"}}' in text
-    assert 'relayvm_queue_requests{model="kept",version="1"} 0.0' in text and "relayvm_batch_requests_bucket" in text
+    assert 'relayvm_queue_requests{model="kept",version="1"} 0.0' in text
+
+
+def test_statistics_of_batches(models: Path) -> None:
+    repository = relay.serving.load([models / "rows.rvm", models / "kept.rvm"], limits=SMALL, batch=["rows=n"])
+    text = repository.metrics.text().decode()
+    repository.close()
+    assert 'relayvm_batch_requests_count{model="rows"' in text and 'relayvm_batch_requests_count{model="kept"' not in text
 
 
 def test_every_endpoint_answers(application: Any) -> None:

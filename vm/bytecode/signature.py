@@ -104,7 +104,6 @@ class ArgumentChecker:
     def check(self, name: str, ty: TensorType, shape: tuple[int, ...], dtype: str) -> None:
         """Check a tensor's shape and dtype against the parameter's type.  Raises InputError for a mismatch."""
         where = f"@{self.function.name}: %{name}"
-        got = TensorType.of(shape, dtype)
         if dtype != ty.dtype:
             raise InputError(
                 f"{where} has dtype {dtype}, not {ty.dtype}",
@@ -114,14 +113,15 @@ class ArgumentChecker:
         if len(shape) != ty.rank:
             raise InputError(
                 f"{where} has rank {len(shape)}, not {ty.rank}",
-                help=f"%{name} is declared {ty}, the value is {got}",
+                help=f"%{name} is declared {ty}, the value is {TensorType.of(shape, dtype)}",
                 code=codes.Input.TYPE,
             )
         for axis, (size, d) in enumerate(zip(shape, ty.shape, strict=True)):
             known = const(d)
             if known is not None and known != size:
                 message = f"{where} has size {size} on axis {axis}, not {known}"
-                raise InputError(message, help=f"%{name} is declared {ty}, the value is {got}", code=codes.Input.TYPE)
+                help = f"%{name} is declared {ty}, the value is {TensorType.of(shape, dtype)}"
+                raise InputError(message, help=help, code=codes.Input.TYPE)
             before = self.sizes.setdefault(d, (size, f"%{name} axis {axis}")) if d.op == SYM else (size, "")
             if before[0] != size:
                 message = f"{where} has size {size} on axis {axis}, but {dim_text(d)} is {before[0]}"
