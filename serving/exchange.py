@@ -99,6 +99,11 @@ class Exchange:
         """Whether bytes of the body are still to come, into ``view``."""
         return self.received < self._length and not self.response_complete
 
+    @property
+    def left(self) -> int:
+        """The number of bytes of the body that are still to come."""
+        return self._length - self.received
+
     def take(self, piece: bytes) -> None:
         """Bytes of the body that came with the head."""
         if not self.response_complete:

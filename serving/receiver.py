@@ -8,6 +8,7 @@ A request of another form (chunks, ``Expect``, a second request in the pipeline,
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ Begin = Callable[["ReceivingProtocol", bytes, Sequence[tuple[bytes, bytes]], int
 
 #: Bytes that are received at a time outside of long bodies.
 _PIECE = 1 << 14
+#: The kernel wakes the loop once so many bytes of a body have come, or the rest of it; not for a rest that is short.
+_MANY, _FEW = 1 << 21, 1 << 16
 _LARGEST = 1 << 62
 
 
@@ -48,6 +51,7 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     _memory = _Memory()
     _idle_from: float | None = None  # when the last answer was written; None: a request is under way
     _reading: asyncio.TimerHandle | None = None
+    _least = 1  # bytes for which the kernel wakes the loop
 
     # ---- the transport -----------------------------------------------------------------------------------------------
 
@@ -63,13 +67,27 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             exchange.received += nbytes
             if not exchange.is_receiving:
                 self.parser = httptools.HttpRequestParser(self)  # the other one waits for the body
+            self._wake_at(exchange)
+            if not exchange.is_receiving:
                 exchange.went_on()
             return
         self.data_received(self._memory.view[:nbytes])  # type: ignore[arg-type]  # the parser takes any bytes, and copies parts
         if self._exchange is not None and self._exchange is not exchange:
             self._exchange.went_on()
+            self._wake_at(self._exchange)
             if self._exchange.is_receiving and self._reading is None:
                 self._reading = self.loop.call_later(self._exchange.seconds_to_read, self._look_at_body)
+
+    def _wake_at(self, exchange: Exchange) -> None:
+        """Set the bytes for which the kernel wakes the loop: a client's writes are then read by few calls.
+
+        The kernel wakes the loop for fewer bytes at the end of the stream, and where its memory has no room for more.
+        """
+        left = exchange.left if exchange.is_receiving else 0
+        least = min(left, _MANY) if left > _FEW and self.scheme == "http" else 1
+        if least != self._least:
+            self._least = least
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._reading, self.timeout_keep_alive_task):

@@ -72,9 +72,10 @@ def check(found: tuple[int, bytes], x: np.ndarray) -> None:
 def test_bodies_of_all_sizes_in_pieces(server: Server) -> None:
     """One connection; a body ends in the first piece, at its end, one byte later, and far behind."""
     random = np.random.default_rng(0)
-    whole = (len(ReceivingProtocol._memory.view) - len(request_of(0)[0])) // 21  # rows in the first piece, about
+    few, more = (len(request_of(n)[0]) for n in (500, 600))
+    whole = 500 + (len(ReceivingProtocol._memory.view) - few) * 100 // (more - few)  # rows in the first piece
     with connected(server) as client:
-        for n in (0, 1, whole // 2, *range(whole - 5, whole + 6), 6000, 60_000):
+        for n in (0, 1, whole // 2, *range(whole - 3, whole + 4), 6000, 60_000, 120_000):
             data, x = request_of(n)
             for cuts in ([], sorted(random.integers(0, len(data), 3)), [data.index(b"\r\n\r\n") + 4], [len(data) - 1]):
                 for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
@@ -295,3 +296,18 @@ def test_a_connection_without_requests_is_closed_a_while_after_the_last_answer()
     assert not closed
     clock.ring()
     assert closed == [18.0] and protocol.server_state.total_requests == 3
+
+
+def test_the_rest_of_a_body_is_awaited_as_long_as_its_request_may_take() -> None:
+    """A timer of the request before rings too early."""
+    clock, ended = Clock(), list[float]()
+    protocol: Any = ReceivingProtocol.__new__(ReceivingProtocol)
+    exchange = SimpleNamespace(is_receiving=True, seconds_to_read=2.0, end_unread=lambda: ended.append(clock.now))
+    protocol.loop, protocol._exchange = clock, exchange
+    protocol._look_at_body()
+    exchange.seconds_to_read = 0.0
+    assert not ended
+    clock.ring()
+    exchange.is_receiving = False
+    protocol._look_at_body()
+    assert ended == [2.0]
