@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import selectors
 import signal
 import sys
@@ -21,6 +20,7 @@ from typing import NoReturn
 
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import RelayError
+from . import reports
 
 log = logging.getLogger("relayvm.serving")
 
@@ -39,7 +39,7 @@ class ProcessError(RelayError):
 
 
 class _Child:
-    """A process, and the bytes that it has reported: ``_READY``, or a pickled error."""
+    """A process, and the bytes that it has reported: ``_READY``, or an error by ``reports``."""
 
     def __init__(self, pid: int, status: int) -> None:
         self.pid, self.status, self.said = pid, status, b""
@@ -188,7 +188,7 @@ class Supervisor:
             self._work(lambda: _write(write, _READY), self._life[0])
             code = 0
         except RelayError as error:
-            _write(write, pickle.dumps(error))
+            _write(write, reports.written(error))
         except BaseException as error:  # the process must not return into its parent's code
             log.error("a server process failed", exc_info=error)
         finally:
@@ -205,6 +205,5 @@ def _write(end: int, data: bytes) -> None:
 def _error_of(child: _Child, code: int) -> RelayError:
     data = child.said.removeprefix(_READY)
     if data:
-        error: RelayError = pickle.loads(data)  # from a process of this program
-        return error
+        return reports.read(data)
     return ProcessError(f"a server process ended with code {code} before it took requests", help="its log has the reason")

@@ -16,7 +16,11 @@ from pathlib import Path
 import pytest
 
 import relayvm as relay
+from relayvm.compiler.commands.exit_codes import code_of
+from relayvm.serving import reports
 from relayvm.serving.limits import Limits
+from relayvm.vm.diagnostics import codes
+from relayvm.vm.diagnostics.source import Diagnostic, FileError, InputError, RelayError, SequentialSpan, SourceText, Span
 
 from .conftest import ROWS, Server
 from .test_server import Load, replace_model
@@ -119,6 +123,26 @@ def test_a_model_that_cannot_be_served_ends_the_server_with_the_same_text(
     path = models / "rows.rvm" if options else tmp_path / "none.rvm"
     alone, several = (failed(str(path), *options, "--grpc-port", "0", "--processes", n) for n in ("1", "2"))
     assert alone == several and "error" in alone
+
+
+def test_errors_of_a_process_keep_their_texts_places_and_exit_codes() -> None:
+    class Unknown(RelayError):
+        kind = codes.Serve.REQUEST
+
+    found: list[RelayError] = [Unknown("one", help="two")]
+    for text in ("def @main(%x: float32) { exp(%x }", "def @main(%x: Tensor[(?n), float32]) { %x }\ndef @main() { 1 }"):
+        with pytest.raises(RelayError) as caught:
+            relay.parse(text)
+        found.append(caught.value)
+    found.append(FileError("no file", code=codes.Process.FAILED))
+    source = SourceText("a", "one\ntwo")
+    places = SequentialSpan(source, 0, 3, (Span(source, 0, 3), Span(source, 4, 7)))
+    found.append(InputError([Diagnostic("several", places, (("a note", Span(source, 4, 7)), ("no place", None)))]))
+    for error in found:
+        again = reports.read(reports.written(error))
+        assert str(again) == str(error) and code_of(again) == code_of(error)
+        assert [d.as_data() for d in again.diagnostics] == [d.as_data() for d in error.diagnostics]
+    assert type(again) is InputError
 
 
 def test_limits_are_divided_and_a_body_still_fits() -> None:
