@@ -72,11 +72,19 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
                 exchange.went_on()
             return
         self.data_received(self._memory.view[:nbytes])  # type: ignore[arg-type]  # the parser takes any bytes, and copies parts
-        if self._exchange is not None and self._exchange is not exchange:
-            self._exchange.went_on()
+        if self._exchange is not None:
             self._wake_at(self._exchange)
-            if self._exchange.is_receiving and self._reading is None:
-                self._reading = self.loop.call_later(self._exchange.seconds_to_read, self._look_at_body)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes that are in no exchange's memory: all bytes in a loop that passes no protocol of both kinds a buffer."""
+        before = self._exchange
+        is_rest = before is not None and before.is_receiving
+        super().data_received(data)
+        exchange = self._exchange
+        if exchange is not None and (is_rest or exchange is not before):
+            exchange.went_on()
+            if exchange.is_receiving and self._reading is None:
+                self._reading = self.loop.call_later(exchange.seconds_to_read, self._look_at_body)
 
     def _wake_at(self, exchange: Exchange) -> None:
         """Set the bytes for which the kernel wakes the loop: a client's writes are then read by few calls.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 import random
 import socket
@@ -17,6 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import relayvm as relay
+from relayvm.serving.limits import Limits
 from relayvm.serving.receiver import ReceivingProtocol
 from relayvm.serving.rooms import Rooms
 
@@ -311,3 +315,48 @@ def test_the_rest_of_a_body_is_awaited_as_long_as_its_request_may_take() -> None
     exchange.is_receiving = False
     protocol._look_at_body()
     assert ended == [2.0]
+
+
+class Forwarding(asyncio.Protocol):
+    """A protocol that passes bytes to another one, as uvloop does to a protocol of both kinds."""
+
+    def __init__(self, other: ReceivingProtocol) -> None:
+        self.connection_made, self.data_received = other.connection_made, other.data_received  # type: ignore[method-assign]
+        self.connection_lost = other.connection_lost  # type: ignore[method-assign]
+
+
+def test_a_loop_that_passes_bytes(models: Path) -> None:
+    import uvicorn
+
+    from relayvm.serving.exchange import exchange_for
+    from relayvm.serving.rest import application
+
+    repository = relay.serving.load([models / "rows.rvm"], limits=Limits(workers=1, reload_ms=0))
+    many = [request_of(n) for n in (0, 3, 60_000, 2, 5000)]
+
+    async def scenario() -> None:
+        config = uvicorn.Config(application(repository, owns=False), log_level="warning")
+        config.load()
+        state = uvicorn.Server(config).server_state
+
+        def protocol() -> Forwarding:
+            made = ReceivingProtocol(config, state, {})
+            made.begin = functools.partial(exchange_for, repository)
+            return Forwarding(made)
+
+        server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+        await asyncio.to_thread(ask_all, server.sockets[0].getsockname())
+        server.close()
+
+    def ask_all(address: tuple[str, int]) -> None:
+        with socket.create_connection(address, timeout=30) as client:
+            stream = client.makefile("rb")
+            for data, x in many:
+                client.sendall(data)
+                check(next_answer(stream), x)
+            client.sendall(b"".join(data for data, _ in many))
+            for _, x in many:
+                check(next_answer(stream), x)
+
+    asyncio.run(scenario())
+    repository.close()
