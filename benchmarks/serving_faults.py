@@ -4,7 +4,8 @@
     python benchmarks/serving_faults.py [--bodies 10000] [--messages 2000] [--left 500]
 
 Good clients send requests of 0 to 400 candidates all the time, over REST, and compare each answer with that of a machine in this
-process.  Exit code 1: a wrong answer, a lost request, an unexpected status, or a server that did not end well.
+process; so are the answers to damaged bodies that are still valid.  A second server of two processes loses a process again and
+again.  Exit code 1: a wrong answer, a lost request, an unexpected status, or a server that did not end well.
 """
 
 from __future__ import annotations
@@ -56,6 +57,35 @@ def plain(arrays: dict[str, np.ndarray]) -> bytes:
     return json.dumps({"inputs": inputs}).encode()
 
 
+def tensors(kind: str, body: bytes, length: int | None) -> dict[str, np.ndarray]:
+    """The ``inputs`` or ``outputs`` of a body by name."""
+    data = json.loads(body if length is None else body[:length])
+    rest, found = memoryview(body)[len(body) if length is None else length :], {}
+    for entry in data[kind]:
+        dtype, size = (
+            {"FP32": np.float32, "INT32": np.int32}[entry["datatype"]],
+            entry.get("parameters", {}).get("binary_data_size"),
+        )
+        if size is None:
+            array = np.array(entry["data"], dtype)
+        else:
+            array, rest = np.frombuffer(rest[:size], dtype), rest[size:]
+        found[entry["name"]] = array.reshape(entry["shape"])
+    return found
+
+
+def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+    """Whether tensors have the same names, shapes and bits."""
+    return a.keys() == b.keys() and all(a[k].shape == b[k].shape and a[k].tobytes() == b[k].tobytes() for k in a)
+
+
+def local_machine() -> Any:
+    """A machine of the program in this process."""
+    import relayvm as relay
+
+    return relay.VirtualMachine(relay.compile(PROGRAM))
+
+
 def request(body: bytes, length: int | None, declared: int | None = None) -> bytes:
     """The bytes of a request."""
     lines = [f"POST {PATH} HTTP/1.1", "Host: a", f"Content-Length: {len(body) if declared is None else declared}"]
@@ -72,6 +102,14 @@ class Connection:
 
     def ask(self, data: bytes) -> tuple[int, bytes]:
         """The status of the answer, and its body without JSON.  Raises ConnectionError without an answer."""
+        status, body, length = self.ask_whole(data)
+        return status, body[length or 0 :]
+
+    def ask_whole(self, data: bytes) -> tuple[int, bytes, int | None]:
+        """The status of the answer, its body, and the length of its JSON before binary tensors.
+
+        Raises ConnectionError without an answer.
+        """
         self.socket.sendall(data)
         first = self.stream.readline()
         if not first:
@@ -81,7 +119,8 @@ class Connection:
             name, _, value = line.lower().partition(b":")
             headers[name] = value.strip()
         body = self.stream.read(int(headers[b"content-length"]))
-        return int(first.split()[1]), body[int(headers.get(b"inference-header-content-length", b"0")) :]
+        length = headers.get(b"inference-header-content-length")
+        return int(first.split()[1]), body, None if length is None else int(length)
 
     def close(self) -> None:
         self.stream.close()
@@ -89,12 +128,13 @@ class Connection:
 
 
 class Good:
-    """Clients with good requests.  ``found``: answers by kind; a request that was sent whole and has no answer is lost."""
+    """Clients with good requests.  ``found``: answers by kind; a request that was sent whole and has no answer is lost.
 
-    def __init__(self, address: tuple[str, int], clients: int) -> None:
-        import relayvm as relay
+    ``connects_again``: whether a client whose connection was closed makes another one.
+    """
 
-        machine = relay.VirtualMachine(relay.compile(PROGRAM))
+    def __init__(self, address: tuple[str, int], clients: int, connects_again: bool = False) -> None:
+        machine, self._connects_again = local_machine(), connects_again
         self.cases = []
         for n in (0, 1, 7, 100, 400):
             arrays = arrays_of(n)
@@ -113,9 +153,13 @@ class Good:
             k += 1
             try:
                 status, body = connection.ask(data)
-            except ConnectionError:  # the server closed an idle connection: it has not read the request
+            except ConnectionError:  # the server closed an idle connection: it has not read the request; or it was killed
                 self.found["closed"] += 1
-                return
+                if not self._connects_again:
+                    return
+                connection.close()
+                connection = Connection(self._address)
+                continue
             self.found["right" if status == 200 and body == wanted else "wrong" if status == 200 else f"status {status}"] += 1
         connection.close()
 
@@ -141,13 +185,20 @@ def damaged(body: bytes, rng: random.Random) -> bytes:
 
 
 def malformed_bodies(address: tuple[str, int], count: int) -> Counter[str]:
-    """Damaged JSON and binary bodies: each has an answer."""
-    rng, found, connection = random.Random(1), Counter[str](), Connection(address)
+    """Damaged JSON and binary bodies: each has an answer, and a valid body has the results of a run in this process."""
+    rng, found, connection, machine = random.Random(1), Counter[str](), Connection(address), local_machine()
     data, length = binary(arrays_of(3))
     for k in range(count):
         body = damaged(data if k % 2 else plain(arrays_of(1)), rng)
-        status, _ = connection.ask(request(body, length + rng.randint(-1, 1) if k % 2 else None))
-        found[str(status)] += 1
+        json_length = length + rng.randint(-1, 1) if k % 2 else None
+        status, answer, answer_length = connection.ask_whole(request(body, json_length))
+        kind = str(status)
+        if status == 200:
+            arguments = tensors("inputs", body, json_length)
+            results = machine.run(arguments["boxes"], arguments["logits"])
+            wanted = {f"result.{i}": result.numpy() for i, result in enumerate(results)}
+            kind += " right" if same(tensors("outputs", answer, answer_length), wanted) else " wrong"
+        found[kind] += 1
     connection.close()
     return found
 
@@ -241,6 +292,50 @@ def killed_workers(pid: int, count: int) -> Counter[str]:
     return Counter({"workers ended": count})
 
 
+def connections_of(pid: int, port: int) -> int:
+    """The number of a process's connections on a port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    numbers = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
+    return sum(os.readlink(end) in numbers for end in Path(f"/proc/{pid}/fd").iterdir() if end.is_symlink())
+
+
+def children(pid: int) -> list[int]:
+    """The processes of a server."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def killed_processes(file: Path, count: int) -> tuple[Counter[str], bool]:
+    """Processes of a server killed under load: counts, and whether nothing else was lost.
+
+    Only the connections of a killed process are closed.  Each waits for the answer to one request.
+    """
+    process, said = started(["-m", "relayvm"], file, "--processes", "2")
+    host, _, port = said["rest"].removeprefix("http://").partition(":")
+    good, theirs = Good((host, int(port)), 8, connects_again=True), 0
+    for _ in range(count):
+        before, seen = children(process.pid), good.found["right"]
+        while good.found["right"] < seen + 200:
+            time.sleep(0.01)
+        theirs += connections_of(before[0], int(port))
+        os.kill(before[0], signal.SIGKILL)
+        while len(after := children(process.pid)) < 2 or before[0] in after:
+            time.sleep(0.01)
+    found = good.end()
+    process.terminate()
+    code = process.wait(90)
+    counts = Counter({"processes killed": count, "their connections": theirs, "exit code": code, **found})
+    return counts, code == 0 and set(found) <= {"right", "closed"} and found["closed"] <= theirs
+
+
+def started(launch: list[str], file: Path, *options: str, errors: Any = None) -> tuple[subprocess.Popen[str], dict[str, str]]:
+    """A server, and its addresses."""
+    command = [sys.executable, *launch, "serve", f"model={file}", "--port", "0", "--grpc-port", "0", "--json"]
+    command += ["--body-bytes", str(LIMIT), "--tensor-bytes", str(LIMIT), "--reload-ms", "100", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    assert process.stdout is not None
+    return process, json.loads("".join(process.stdout.readline() for _ in range(4)))
+
+
 def memory(pid: int) -> int:
     """Megabytes of memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -251,22 +346,19 @@ def memory(pid: int) -> int:
 @click.option("--bodies", default=10_000)
 @click.option("--messages", default=2000)
 @click.option("--left", default=600)
-def main(bodies: int, messages: int, left: int) -> None:
+@click.option("--processes", default=20, help="Processes to kill.")
+def main(bodies: int, messages: int, left: int, processes: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file, log = Path(folder) / "model.relay", Path(folder) / "log"
         file.write_bytes(PROGRAM.read_bytes())
-        command = [sys.executable, "-c", KILLER, "serve", str(file), "--port", "0", "--grpc-port", "0", "--json"]
-        command += ["--body-bytes", str(LIMIT), "--tensor-bytes", str(LIMIT), "--reload-ms", "100"]
         with log.open("w") as errors:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        assert process.stdout is not None
-        said: Any = json.loads("".join(process.stdout.readline() for _ in range(4)))
+            process, said = started(["-c", KILLER], file, errors=errors)
         host, _, port = said["rest"].removeprefix("http://").partition(":")
         address = (host, int(port))
         good, failed = Good(address, 4), False
         print("| fault | counts | good answers meanwhile | MB |\n|---|---|--:|--:|")
         for title, fault, fine in (
-            ("malformed bodies", lambda: malformed_bodies(address, bodies), {"200", *map(str, REFUSED)}),
+            ("malformed bodies", lambda: malformed_bodies(address, bodies), {"200 right", *map(str, REFUSED)}),
             ("malformed messages of gRPC", lambda: malformed_messages(said["grpc"], messages), GRPC),
             ("clients that leave", lambda: gone_clients(address, left), None),
             ("bodies beyond the limit", lambda: long_bodies(address, 100), {"413", "closed while the client sends"}),
@@ -288,6 +380,10 @@ def main(bodies: int, messages: int, left: int) -> None:
         )
         print(f"{text.count('a request failed')} unexpected errors.")
         failed |= code != 0 or set(found) != {"right", "closed"} or text.count("a request failed") > 0
+        file.write_bytes(PROGRAM.read_bytes())
+        counts, is_fine = killed_processes(file, processes)
+        print(f"\nA server of two processes: {', '.join(f'{kind}: {n}' for kind, n in counts.items())}.")
+        failed |= not is_fine
     sys.exit(int(failed))
 
 
