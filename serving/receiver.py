@@ -42,11 +42,13 @@ class _Memory(threading.local):
 class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     """uvicorn's protocol, which receives into its own memory, or into that of the exchange that answers the request.
 
-    ``begin``: finds the requests that are answered by an exchange, without the application.
+    ``begin``: finds the requests that are answered by an exchange, without the application.  ``ended``: called at the end of the
+    connection.
     """
 
     cycle: Any  # an exchange, or a cycle of uvicorn's
     begin: Begin | None = None
+    ended: Callable[[], None] | None = None
     _exchange: Exchange | None = None  # of the newest request that has one
     _memory = _Memory()
     _idle_from: float | None = None  # when the last answer was written; None: a request is under way
@@ -104,6 +106,8 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if self._exchange is not None:
             self._exchange.leave()
         super().connection_lost(exc)
+        if self.ended is not None:
+            self.ended()
 
     # ---- times -------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from .exchange import exchange_for
 from .receiver import Begin, ReceivingProtocol
 from .repository import Repository
 from .rest import application
+from .shares import Share, Shares
 from .sockets import addresses, listening, reserved
 from .supervisor import Supervisor
 
@@ -27,6 +28,8 @@ Announce = Callable[[dict[str, str]], None]
 
 #: Seconds for which no connection is accepted after the process has run out of file descriptors.
 _PAUSE = 0.5
+#: Seconds for which a process leaves a connection to processes that have fewer.
+_COURTESY = 0.05
 
 
 def run(repository: Repository, binding: Binding, announce: Announce) -> None:
@@ -52,29 +55,40 @@ def run_processes(processes: int, load: Callable[[], Repository], binding: Bindi
 
     rest = listening(binding)
     binding, rpc = reserved(binding)
-    threads = max(1, num_threads() // processes)
+    threads, shares = max(1, num_threads() // processes), Shares(processes)
     with tempfile.TemporaryDirectory(prefix="relayvm-serve-") as name, rest:
         folder = Path(name)
 
-        def work(ready: Callable[[], None], life: int) -> None:
+        def work(ready: Callable[[], None], life: int, place: int) -> None:
             metrics.share(folder)
             set_num_threads(threads)
             repository = load()
             signal.signal(signal.SIGTERM, lambda *_: None)  # as in ``run``
-            asyncio.run(_serve(repository, binding, rest, lambda _: ready(), life))
+            asyncio.run(_serve(repository, binding, rest, lambda _: ready(), life, shares.share(place)))
+
+        def ended(pid: int, place: int) -> None:
+            metrics.forget(folder, pid)
+            shares.leave(place)
 
         Supervisor(
-            processes, work, lambda: announce(addresses(binding, rest, binding.grpc_port)),
-            lambda pid: metrics.forget(folder, pid), 2 * timeout_ms / 1000 + 10,
-        ).run()  # fmt: skip
+            processes, work, lambda: announce(addresses(binding, rest, binding.grpc_port)), ended, 2 * timeout_ms / 1000 + 10
+        ).run()
     if rpc is not None:
         rpc.close()
 
 
 async def _serve(
-    repository: Repository, binding: Binding, rest: socket.socket, ready: Callable[[int | None], None], life: int | None
+    repository: Repository,
+    binding: Binding,
+    rest: socket.socket,
+    ready: Callable[[int | None], None],
+    life: int | None,
+    share: Share | None = None,
 ) -> None:
-    """Serve until a signal or, in one of several processes, the end of the pipe ``life``.  ``ready`` gets the port of gRPC."""
+    """Serve until a signal or, in one of several processes, the end of the pipe ``life``.  ``ready`` gets the port of gRPC.
+
+    ``share``: the connections of this process among those of all.
+    """
     seconds = repository.limits.timeout_ms / 1000
     config = uvicorn.Config(
         application(repository, owns=False), http=ReceivingProtocol, log_level="warning", access_log=False, proxy_headers=False,
@@ -88,7 +102,7 @@ async def _serve(
             from .grpc_server import started
 
             rpc, port = await started(repository, binding, is_shared=life is not None)
-        server = _Server(config, rest, functools.partial(exchange_for, repository))
+        server = _Server(config, rest, functools.partial(exchange_for, repository), share)
         if life is not None:
             asyncio.get_running_loop().add_reader(life, server.end, life)
         ready(port)
@@ -105,9 +119,9 @@ async def _serve(
 class _Server(uvicorn.Server):
     """uvicorn's server, which accepts one connection at a time: processes that share the socket get equal numbers of them."""
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket, begin: Begin) -> None:
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, begin: Begin, share: Share | None) -> None:
         super().__init__(config)
-        self._begin = begin
+        self._begin, self._share, self._count = begin, share, 0
         self._listening, self._opening = listening, set[asyncio.Task[Any]]()
 
     def end(self, life: int) -> None:
@@ -117,11 +131,15 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
+        self._add(0)
         self._listen()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().remove_reader(self._listening)
         self._listening.close()
+        if self._share is not None:
+            self._share.end()
+            self._share = None
         if self._opening:
             await asyncio.wait(self._opening)
         await super().shutdown([])
@@ -130,7 +148,27 @@ class _Server(uvicorn.Server):
         if self._listening.fileno() >= 0:
             asyncio.get_running_loop().add_reader(self._listening, self._accept)
 
+    def _add(self, connections: int) -> None:
+        """Count connections, for the other processes, too."""
+        self._count += connections
+        if self._share is not None:
+            self._share.set(self._count)
+
     def _accept(self) -> None:
+        if self._share is None or self._share.is_next():
+            self._take()
+        else:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._listening)
+            loop.call_later(_COURTESY, self._take_left)
+
+    def _take_left(self) -> None:
+        """Take a connection that the other processes have left."""
+        if self._listening.fileno() >= 0:
+            self._listen()
+            self._take()
+
+    def _take(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             connection, _ = self._listening.accept()
@@ -141,16 +179,17 @@ class _Server(uvicorn.Server):
             loop.call_later(_PAUSE, self._listen)
             return
         connection.setblocking(False)
+        self._add(1)
         opened = loop.create_task(loop.connect_accepted_socket(self._protocol, connection, ssl=self.config.ssl))
         self._opening.add(opened)
         opened.add_done_callback(self._opened)
 
     def _opened(self, task: asyncio.Task[Any]) -> None:
         self._opening.discard(task)
-        if not task.cancelled():
-            task.exception()  # a failed handshake of TLS is the client's
+        if task.cancelled() or task.exception() is not None:  # a failed handshake of TLS is the client's
+            self._add(-1)
 
     def _protocol(self) -> ReceivingProtocol:
         protocol = ReceivingProtocol(self.config, self.server_state, self.lifespan.state)
-        protocol.begin = self._begin
+        protocol.begin, protocol.ended = self._begin, functools.partial(self._add, -1)
         return protocol

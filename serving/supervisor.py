@@ -24,8 +24,9 @@ from . import reports
 
 log = logging.getLogger("relayvm.serving")
 
-#: The work of a process: the first argument is called once requests are taken, the second is the life pipe.
-Work = Callable[[Callable[[], None], int], None]
+#: The work of a process: the first argument is called once requests are taken, then the life pipe, and the process's place: a
+#: number that no other process has at a time.
+Work = Callable[[Callable[[], None], int, int], None]
 
 _READY = b"R"
 #: Seconds before a process is replaced that ended before it took requests, by the number of such ends in a row.
@@ -41,8 +42,8 @@ class ProcessError(RelayError):
 class _Child:
     """A process, and the bytes that it has reported: ``_READY``, or an error by ``reports``."""
 
-    def __init__(self, pid: int, status: int) -> None:
-        self.pid, self.status, self.said = pid, status, b""
+    def __init__(self, pid: int, status: int, place: int) -> None:
+        self.pid, self.status, self.place, self.said = pid, status, place, b""
 
     @property
     def is_ready(self) -> bool:
@@ -52,12 +53,12 @@ class _Child:
 class Supervisor:
     """The parent of ``count`` processes that do the same work.
 
-    ``announce`` is called once all of them take requests, ``ended`` with the number of a process that has ended.  Processes that
-    have not ended ``seconds`` after a signal are killed.
+    ``announce`` is called once all of them take requests, ``ended`` with the number and the place of a process that has
+    ended.  Processes that have not ended ``seconds`` after a signal are killed.
     """
 
     def __init__(
-        self, count: int, work: Work, announce: Callable[[], None], ended: Callable[[int], None], seconds: float
+        self, count: int, work: Work, announce: Callable[[], None], ended: Callable[[int, int], None], seconds: float
     ) -> None:
         self._count, self._work, self._announce, self._ended, self._seconds = count, work, announce, ended, seconds
         self._children: dict[int, _Child] = {}
@@ -124,7 +125,7 @@ class Supervisor:
             return
         self._remove(child)
         code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
-        self._ended(child.pid)
+        self._ended(child.pid, child.place)
         if self._deadline is not None:
             return
         if not self._is_announced:
@@ -169,14 +170,15 @@ class Supervisor:
         read, write = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
+        place = min(set(range(self._count)) - {child.place for child in self._children.values()})
         pid = os.fork()
         if pid == 0:
-            self._live(read, write)
+            self._live(read, write, place)
         os.close(write)
-        child = self._children[pid] = _Child(pid, read)
+        child = self._children[pid] = _Child(pid, read, place)
         self._selector.register(read, selectors.EVENT_READ, child)
 
-    def _live(self, read: int, write: int) -> NoReturn:
+    def _live(self, read: int, write: int, place: int) -> NoReturn:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -185,7 +187,7 @@ class Supervisor:
             for end in (read, self._life[1], *self._signals, *(child.status for child in self._children.values())):
                 os.close(end)
             self._selector.close()
-            self._work(lambda: _write(write, _READY), self._life[0])
+            self._work(lambda: _write(write, _READY), self._life[0], place)
             code = 0
         except RelayError as error:
             _write(write, reports.written(error))

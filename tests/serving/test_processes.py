@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -123,6 +124,51 @@ def test_a_model_that_cannot_be_served_ends_the_server_with_the_same_text(
     path = models / "rows.rvm" if options else tmp_path / "none.rvm"
     alone, several = (failed(str(path), *options, "--grpc-port", "0", "--processes", n) for n in ("1", "2"))
     assert alone == several and "error" in alone
+
+
+def connections(pid: int, port: int) -> int:
+    """The number of a process's connections on a port, those included that only the client has closed."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    numbers = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] in ("01", "08")}
+    return sum(os.readlink(end) in numbers for end in Path(f"/proc/{pid}/fd").iterdir() if end.is_symlink())
+
+
+def test_processes_have_equal_numbers_of_connections(models: Path, start_server: Callable[..., Server]) -> None:
+    """Also after some have ended; a process that is stopped leaves its share to the others, and so does one that is late."""
+    server = start_server(models / "rows.rvm", "--processes", COUNT)
+    host, _, port = server.rest.partition(":")
+    pids = processes(server.process.pid)
+
+    def opened(n: int) -> list[socket.socket]:
+        found = []
+        for _ in range(n):
+            found.append(socket.create_connection((host, int(port)), timeout=30))
+            found[-1].sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert found[-1].recv(100).startswith(b"HTTP/1.1 200")
+        return found
+
+    def numbers() -> list[int]:
+        return sorted(connections(pid, int(port)) for pid in pids)
+
+    def are_equal(each: int) -> bool:
+        found = numbers()
+        return sum(found) == each * COUNT and found[-1] - found[0] <= 2
+
+    first = opened(4 * COUNT)
+    assert are_equal(4), numbers()
+    for each in first[::2]:
+        each.close()
+    wait_until(lambda: sum(numbers()) == 2 * COUNT)
+    second = opened(2 * COUNT)
+    assert are_equal(4), numbers()
+    stopped = min(pids)
+    before = connections(stopped, int(port))
+    os.kill(stopped, signal.SIGSTOP)
+    third = opened(COUNT)
+    os.kill(stopped, signal.SIGCONT)
+    assert connections(stopped, int(port)) == before and sum(numbers()) == 5 * COUNT
+    for each in (*first, *second, *third):
+        each.close()
 
 
 def test_errors_of_a_process_keep_their_texts_places_and_exit_codes() -> None:
