@@ -11,7 +11,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -73,15 +73,15 @@ class ReceivingProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             if not exchange.is_receiving:
                 exchange.went_on()
             return
-        self.data_received(self._memory.view[:nbytes])  # type: ignore[arg-type]  # the parser takes any bytes, and copies parts
+        self.data_received(self._memory.view[:nbytes])  # the parser takes any bytes, and copies parts
         if self._exchange is not None:
             self._wake_at(self._exchange)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Take bytes that are in no exchange's memory: all bytes in a loop that passes no protocol of both kinds a buffer."""
         before = self._exchange
         is_rest = before is not None and before.is_receiving
-        super().data_received(data)
+        super().data_received(cast(bytes, data))
         exchange = self._exchange
         if exchange is not None and (is_rest or exchange is not before):
             exchange.went_on()

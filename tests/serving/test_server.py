@@ -85,18 +85,43 @@ def test_clients_of_another_package(server: Server) -> None:
 @pytest.mark.extensive
 def test_a_thousand_inferences(server: Server) -> None:
     check_clients(server, 1000)
+    check_curl(server, 1000)
+
+
+def curl(*arguments: str, given: bytes = b"") -> bytes:
+    """The answer to a request by curl; ``given``: its standard input."""
+    return subprocess.run(["curl", "-s", *arguments], input=given, capture_output=True, check=True).stdout
 
 
 def test_curl(server: Server) -> None:
-    def curl(*arguments: str) -> Any:
-        return json.loads(subprocess.run(["curl", "-s", *arguments], capture_output=True, check=True).stdout)
+    assert json.loads(curl(f"{server.rest}/v2/models/detector"))["inputs"][0]["parameters"] == {"dims": "?n, 4"}
+    for endpoint in ("health/live", "health/ready", "models/detector/ready"):
+        assert curl("-o", "/dev/null", "-w", "%{http_code}", f"{server.rest}/v2/{endpoint}") == b"200"
+    check_curl(server, 4)
 
-    assert curl(f"{server.rest}/v2/models/detector")["inputs"][0]["parameters"] == {"dims": "?n, 4"}
-    request = {
-        "inputs": [{"name": n, "datatype": "FP32", "shape": [0, k], "data": []} for n, k in (("boxes", 4), ("logits", 80))]
-    }
-    found = curl(f"{server.rest}/v2/models/detector/infer", "-d", json.dumps(request))
-    assert [t["shape"] for t in found["outputs"]] == [[0, 4], [0], [0]]
+
+def check_curl(server: Server, count: int) -> None:
+    """``count`` inferences of mixed sizes by curl, in JSON and in binary, have the results of a local run."""
+    machine, random = relay.VirtualMachine(relay.compile(DETECTION)), np.random.default_rng(1)
+    address = f"{server.rest}/v2/models/detector/infer"
+    for seed in range(count):
+        n = seed if seed < 2 else int(random.integers(0, 200))
+        arrays = dict(zip(("boxes", "logits"), candidates(n, seed), strict=True))
+        wanted = [tensor.numpy() for tensor in machine.run(*arrays.values())]
+        inputs = [{"name": k, "datatype": "FP32", "shape": a.shape} for k, a in arrays.items()]
+        for entry, array in zip(inputs, arrays.values(), strict=True):
+            entry["data"] = array.ravel().tolist()
+        found = json.loads(curl(address, "--data-binary", "@-", given=json.dumps({"inputs": inputs}).encode()))["outputs"]
+        for entry, array in zip(found, wanted, strict=True):
+            assert np.array_equal(np.array(entry["data"], array.dtype).reshape(entry["shape"]), array)
+        for entry, array in zip(inputs, arrays.values(), strict=True):
+            del entry["data"]
+            entry["parameters"] = {"binary_data_size": array.nbytes}
+        head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
+        header = f"Inference-Header-Content-Length: {len(head)}"
+        body = head + b"".join(a.tobytes() for a in arrays.values())
+        answer = curl("-H", header, address, "--data-binary", "@-", given=body)
+        assert answer.endswith(b"}" + b"".join(a.tobytes() for a in wanted))
 
 
 def test_typed_contents_and_refusals_of_grpc(server: Server) -> None:
