@@ -30,15 +30,16 @@ def written(error: RelayError) -> bytes:
 def read(data: bytes) -> RelayError:
     """The error that ``written`` wrote; a class that this process has not loaded becomes RelayError."""
     found = json.loads(data)
-    kinds = {kind.__name__: kind for kind in (RelayError, *_below(RelayError))}
-    kind, every = kinds.get(found["class"], RelayError), {str(code): code for family in _below(Code) for code in family}
+    kinds: dict[str, type[RelayError]] = {kind.__name__: kind for kind in _below(RelayError)}
+    kind = kinds.get(found["class"], RelayError)
+    every = {str(code): code for family in _below(Code) for code in family}
     diagnostics = [
         Diagnostic(
             d["message"], _span(d["span"]), tuple((text, _span(at)) for text, at in d["notes"]), d["help"], every[d["code"]]
         )
         for d in found["diagnostics"]
     ]
-    error = kind.__new__(kind)
+    error: RelayError = kind.__new__(kind)
     RelayError.__init__(error, diagnostics)  # classes have other parameters
     return error
 
