@@ -15,6 +15,7 @@ from ..shape_funcs.frozen_dataclass import frozen
 from ..shape_funcs.symbolic.dim import SYM, Dim, const
 from ..vm.api.argument_errors import a_mapping, wrong
 from ..vm.api.executable import Executable
+from ..vm.api.machine_code import compile_ahead
 from ..vm.bytecode.executable import DEVICES
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import ConfigError, InputError, SourceText, TypeCheckError
@@ -70,6 +71,7 @@ def _compiled_file(path: Path, device: str, settings: Config, tuning: Tuning) ->
     from .executable_cache import cached
 
     def compiled() -> tuple[Executable, Mapping[str, Path]]:
+        compile_ahead()
         module: IRModule | Path = path
         files: Mapping[str, Path] = {}
         if is_model_file(path):
@@ -99,6 +101,7 @@ def lowered(
 ) -> Lowered:
     """``mod`` after every pass; raises as ``compile``.  ``who`` is named in messages about the arguments."""
     device = device_of(target)
+    compile_ahead()
     module = bind_params(inline(as_module(mod, who)), a_mapping(params, f"{who}: params", "parameters of @main by name"))
     preferred = preferred_for(module, settings, device, tuning)
     found = lower(module, settings, device, preferred)

@@ -17,7 +17,9 @@ import numpy as np
 
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
 from ...ops.native.cache import kernel_store
+from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.jit.c_functions import call_2, call_4, call_8
+from ...ops.native.jit.native_compiler import OPTIMIZED
 from ...ops.native.memory import (
     alloc,
     bits_float,
@@ -351,7 +353,7 @@ _alive: list[Any] = []
 
 def builtin(body: Callable[..., Any], handle: np.ndarray) -> Callable[..., Any]:
     """Make a built-in function with a native body; its ``self`` is ``handle``, an int64 array."""
-    definition = _method_definition(body.__name__, _builtin_address(body))
+    definition = _method_definition(body.__name__, builtin_address(body))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     made: Callable[..., Any] = make(ctypes.addressof(definition), handle, None)
@@ -367,7 +369,7 @@ def method(body: Callable[..., Any], owner: type) -> Any:
 
 
 @functools.cache
-def _builtin_address(body: Callable[..., Any]) -> int:
+def builtin_address(body: Callable[..., Any]) -> int:
     """The address of a body, which is looked up once: a key takes a millisecond."""
     return kernel_store.address_of(body, "int64(int64, int64, int64)")
 
@@ -377,10 +379,20 @@ def _method_definition(name: str, address: int) -> _MethodDef:
     return _MethodDef(name.encode(), address, _METH_FASTCALL, None)
 
 
+_MACHINE_SIGNATURE = "int64(int64, int64, int64, int64)"
+
+
+@functools.cache
+def machine_key() -> CacheKey:
+    """The key of the machine's code in the kernel store."""
+    return kernel_store.object_key(requests.machine, _MACHINE_SIGNATURE)
+
+
 @functools.cache
 def machine_address() -> int:
     """The address of ``requests.machine``, the only entry point of the machine."""
-    return kernel_store.address_of(requests.machine, "int64(int64, int64, int64, int64)", "the virtual machine")
+    code = machine_key(), "the virtual machine", lambda: requests.machine
+    return kernel_store.address_at(*code, _MACHINE_SIGNATURE, OPTIMIZED)
 
 
 @functools.cache

@@ -332,6 +332,12 @@ def closer(state: int, n_constants: int, memory: tuple[Any, ...]) -> Any:
     return c_api.builtin(make_closer, destructor)(handle, (handle, *memory))
 
 
+def obtain_functions() -> None:
+    """Load or compile the functions that every machine has."""
+    for body in (enter, begin, alone, obtain, make_closer):
+        c_api.builtin_address(body)
+
+
 @functools.cache
 def _finish_tensors() -> None:
     """Install the native ``Tensor.__del__``, which never handles signals."""

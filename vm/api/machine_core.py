@@ -42,7 +42,7 @@ from ..runtime.state_layout import (
 )
 from ..runtime.trace_events import Event, read_events
 from ..values.results import python_value
-from . import c_api, thread_count
+from . import c_api, machine_code, thread_count
 from .argument_errors import a_text, wrong
 from .argument_rows import rows_of
 from .arguments import lost, prepare
@@ -150,6 +150,7 @@ class MachineCore:
         with kernel_store.tracked_uses() as prepared:
             session, tables = opened(exe, ordinal)
         thread_count.prepare()
+        machine_code.obtain()
         #: Kernels that the constructor loaded from the kernel cache or compiled.
         self.prepared: tuple[kernel_store.Use, ...] = tuple(prepared)
         self._runtime = runtime = Runtime(exe, session, tables, options)

@@ -175,6 +175,14 @@ def read(key: CacheKey, mapped: bool = False) -> Entry | None:
     return None
 
 
+def is_stored(key: CacheKey) -> bool:
+    """Whether there is a file for this key, which may be damaged."""
+    try:
+        return path_of(key.id).exists()
+    except OSError:
+        return False
+
+
 def write(entry: Entry) -> int:
     """Store an entry; the number of bytes written.  Evicts the least recently used entries to make room."""
     blob, limit = pack(entry), cap()

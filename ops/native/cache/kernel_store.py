@@ -32,6 +32,8 @@ __all__ = [
     "entry_of",
     "folder",
     "get_or_make",
+    "is_stored",
+    "object_key",
     "offer",
     "on_compile",
     "on_use",
@@ -191,6 +193,11 @@ def _map_code(entry: Entry) -> int:
     """The address of object code, mapped into this process.  Raises LinkError."""
     with _loading:
         return loader.load(ObjectCode(entry.symbol, bytes(entry.payload)))
+
+
+def is_stored(key: CacheKey) -> bool:
+    """Whether the store has code at a key, as far as can be told without reading it."""
+    return key.id in _offered or disk_cache.is_stored(key)
 
 
 def offer(entry: Entry) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
 import subprocess
 import sys
 import time
@@ -17,7 +15,9 @@ import relayvm as relay
 from relayvm.ops.core.group import Group
 from relayvm.ops.native.cache import disk_cache, kernel_store
 from relayvm.vm.runtime.kernels import side_compilation
-from relayvm.vm.runtime.kernels.side_compilation import COMPILED, LEFT, companions, compile_for
+from relayvm.vm.runtime.kernels.companion import Companion, Job
+from relayvm.vm.runtime.kernels.kernel_addresses import kernel_address
+from relayvm.vm.runtime.kernels.side_compilation import COMPILED, LEFT, companions, start_ahead, wait_ahead
 
 from ...programs import HEADER
 
@@ -40,41 +40,55 @@ def groups_of(exe: relay.Executable) -> list[Group]:
 
 
 class Started:
-    """Stands for processes; counts those that were started, with what they were told, and those that were ended."""
+    """Stands for companions; counts those that were started, with the jobs they were told, and those that were ended."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.told: list[Any] = []
-        self.ended = 0
-        monkeypatch.setattr(subprocess, "Popen", self.start)
+        self.told: list[list[Job]] = []
+        self.waits = self.ended = self.number = 0
+        monkeypatch.setattr(side_compilation, "Companion", self.start)
+        monkeypatch.setattr(side_compilation, "_ahead", [])
 
-    def start(self, command: list[str], stdin: Any, **others: Any) -> Started:
-        assert command[0] == sys.executable
-        assert pickle.load(stdin) == sys.path
-        self.told.append(pickle.load(stdin))
+    def start(self) -> Started:
+        self.number += 1
         return self
 
-    def kill(self) -> None:
-        self.ended += 1
+    def tell(self, jobs: list[Job]) -> bool:
+        self.told.append(jobs)
+        return True
 
     def wait(self) -> None:
-        pass
+        self.waits += 1
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def kernels_of(jobs: list[Job]) -> list[Any]:
+    """The literals of the kernels that a companion was told, in order."""
+    assert {function for function, _ in jobs} == {kernel_address}
+    return [group.literals for _, (group,) in jobs]
+
+
+def compile_all(number: int) -> None:
+    for _ in range(number):
+        for listener in tuple(kernel_store.on_compile):
+            listener("a kernel")
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
 def test_each_companion_has_all_kernels_and_another_begin(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
     started, groups = Started(monkeypatch), groups_of(program(KERNELS))
+    listeners = list(kernel_store.on_compile)
     assert len(groups) == KERNELS
     with companions(groups, processes):
         for n in range(KERNELS):
-            assert len(started.told) == (processes - 1 if n >= COMPILED else 0)
-            for listener in tuple(kernel_store.on_compile):
-                listener("a kernel")
+            assert started.number == (processes - 1 if n >= COMPILED else 0)
+            compile_all(1)
     literals = [g.literals for g in groups]
-    assert [owner for owner, _ in started.told] == [os.getpid()] * (processes - 1)
-    orders = [[g.literals for g in order] for _, order in started.told]
+    orders = [kernels_of(jobs) for jobs in started.told]
     assert all(sorted(order, key=repr) == sorted(literals, key=repr) for order in orders)
     assert len({repr(order[0]) for order in orders}) == started.ended == processes - 1
-    assert kernel_store.on_compile == []
+    assert kernel_store.on_compile == listeners
 
 
 def test_few_kernels_and_a_cache_that_is_not_written_need_no_companions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,34 +99,95 @@ def test_few_kernels_and_a_cache_that_is_not_written_need_no_companions(monkeypa
     monkeypatch.setenv(disk_cache.CAP_VARIABLE, "0")
     with companions(groups, 2):
         assert kernel_store.on_compile == listeners
-    assert started.told == []
+    start_ahead([])
+    assert started.number == 0
 
 
 def test_companions_end_with_an_error_of_their_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     started, groups = Started(monkeypatch), groups_of(program(KERNELS))
     listeners = list(kernel_store.on_compile)
     with pytest.raises(KeyboardInterrupt), companions(groups, 2):
-        for _ in range(COMPILED):
-            kernel_store.on_compile[-1]("a kernel")
+        compile_all(COMPILED)
         raise KeyboardInterrupt
-    assert (len(started.told), started.ended, kernel_store.on_compile) == (1, 1, listeners)
+    assert (started.number, started.ended, kernel_store.on_compile) == (1, 1, listeners)
 
 
-def test_a_companion_compiles_what_it_is_told_and_ends_with_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[str] = []
+@pytest.mark.parametrize("kernels", [2, KERNELS])
+def test_the_companion_started_ahead_goes_on_with_the_kernels(monkeypatch: pytest.MonkeyPatch, kernels: int) -> None:
+    started, groups = Started(monkeypatch), groups_of(program(kernels))
+    machine: list[Job] = [(print, ())]
+    start_ahead(machine)
+    start_ahead(machine)
+    assert (started.number, started.told) == (1, [machine])
+    with companions(groups, 2):
+        assert len(started.told) == 1  # nothing may be missing
+        compile_all(kernels)
+    assert (started.number, started.ended, len(started.told)) == (1, 0, 2)
+    assert kernels_of(started.told[1]) == [g.literals for g in reversed(groups)]
+    wait_ahead()
+    wait_ahead()
+    assert (started.waits, started.ended) == (1, 1)
 
-    def compile_one(group: Group) -> int:
-        compiled.append(group.name)
-        if len(compiled) == 1:
-            raise ValueError("a kernel that does not compile")
-        return 1
 
-    monkeypatch.setattr(side_compilation, "kernel_address", compile_one)
-    groups = groups_of(program(3))
-    compile_for(io.BytesIO(pickle.dumps((os.getppid(), groups))))
-    assert compiled == [g.name for g in groups]
-    compile_for(io.BytesIO(pickle.dumps((-1, groups))))
-    assert len(compiled) == 3
+def test_a_program_that_misses_no_kernel_tells_the_companion_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Started(monkeypatch)
+    start_ahead([])
+    with companions(groups_of(program(KERNELS)), 2):
+        pass
+    assert (started.number, len(started.told), started.ended) == (1, 1, 0)
+
+
+def test_a_companion_does_the_jobs_that_it_is_told(tmp_path: Path) -> None:
+    companion = Companion()
+    try:
+        first, second = tmp_path / "first", tmp_path / "second"
+        assert companion.tell([(os.mkdir, (first,)), (os.mkdir, (first,)), (os.mkdir, (second,))])  # the second job fails
+        companion.wait()
+        assert first.is_dir() and second.is_dir()
+        assert not companion.tell([(lambda: None, ())])  # exists in this process only
+        assert companion.tell([(os._exit, (1,))])
+        companion.wait()  # ends, although nothing was done
+    finally:
+        companion.end()
+
+
+_OWNER = """
+import os, sys, time
+from relayvm.vm.runtime.kernels.companion import Companion
+companion = Companion()
+companion.tell([(os.mkdir, (sys.argv[1],)), (time.sleep, (600,))])
+while not os.path.isdir(sys.argv[1]):
+    time.sleep(0.01)
+print(companion.pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_companion_ends_when_its_owner_is_gone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _OWNER, str(tmp_path / "made")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(relay.__file__).parents[1], check=True)
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{done.stdout.strip()}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+
+
+_COLD = """
+import relayvm as relay, numpy as np
+from relayvm.ops.native.cache import kernel_store
+compiled = []
+kernel_store.on_compile.append(compiled.append)
+exe = relay.compile("def @main(%x: Tensor[(?n), float32]) { add(%x, 1f) }".join(('#[version = "0.0.5"]', "")))
+print(relay.VirtualMachine(exe).run(np.zeros(2, "float32")).numpy(), "add" in compiled, "the virtual machine" in compiled)
+"""
+
+
+@pytest.mark.extensive
+def test_a_companion_compiles_the_machine_of_an_empty_cache(tmp_path: Path) -> None:
+    environment = os.environ | {"RELAYVM_NUM_THREADS": "2", "RELAYVM_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", _COLD]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=Path(relay.__file__).parents[1])
+    assert (done.stdout.strip(), done.stderr) == ("[1. 1.] True False", "")
 
 
 _RUN = """
