@@ -20,18 +20,21 @@ from pathlib import Path
 import numpy as np
 
 from ..ops.core.custom_op import has_own_declarations
-from ..ops.native.cache import disk_cache, tuning_records
+from ..ops.native.cache import disk_cache, kernel_store, tuning_records
 from ..ops.native.cache.cache_entry import Entry
 from ..ops.native.cache.cache_key import CacheKey
 from ..ops.native.cache.fingerprint import NONE
-from ..vm.api.executable import Executable, load_bytes
-from ..vm.bytecode.executable_file import to_bytes
+from ..vm.api import machine_code
+from ..vm.api.executable import Executable
+from ..vm.bytecode.executable_file import from_cache, to_bytes
 from ..vm.bytecode.executable_fingerprint import code_fields, machine_fields
 from ..vm.bytecode.trusted import register
+from ..vm.bytecode.verify import verify
 from ..vm.diagnostics.source import ExecutableFormatError
+from ..vm.runtime.kernels.prepared import Prepared, remember
 from .config import Config
-from .onnx_frontend.reading import is_model_file
-from .tuning.remember import OFF, Tuning
+from .model_files import is_model_file
+from .tuning.settings import OFF, Tuning
 
 #: The kind of an entry.
 EXECUTABLE = "executable"
@@ -150,21 +153,28 @@ def _read(key: CacheKey, folder: Path) -> Executable | None:
     if entry is None:
         return None
     length = int.from_bytes(entry.payload[:8], "little")
-    files = json.loads(bytes(entry.payload[8 : 8 + length]))
-    if any(_digest_of(folder / name) != digest for name, digest in files.items()):
+    head = json.loads(bytes(entry.payload[8 : 8 + length]))
+    if any(_digest_of(folder / name) != digest for name, digest in head.get("files", {}).items()):
         return None
     try:
-        return register(load_bytes(memoryview(entry.payload)[8 + length :], entry.name))
+        exe = register(from_cache(memoryview(entry.payload)[8 + length :], Executable))
     except ExecutableFormatError as error:
         disk_cache.warn_unusable(key, error.diagnostics[0].message)
         return None
+    if head.get("prepared") is not None:
+        prepared = Prepared.from_json(head["prepared"])
+        kernel_store.know(prepared.functions)
+        remember(exe, prepared)
+    return exe
 
 
 def _write(key: CacheKey, exe: Executable, path: Path, files: Mapping[str, Path]) -> None:
     if sum(c.nbytes for c in exe.constants if isinstance(c, np.ndarray)) * LARGEST_SHARE > disk_cache.cap():
         return  # and mapped weights are not read
+    verify(exe)  # readers do not verify it again
     digests = {name: _digest_of(file) for name, file in files.items()}
-    head = json.dumps(digests).encode()
+    found = machine_code.prepared(exe)
+    head = json.dumps({"files": digests, "prepared": None if found is None else found.to_json()}).encode()
     head += b" " * (-(8 + len(head)) % _ALIGNMENT)  # constants are aligned in the file, and mapped
     payload = len(head).to_bytes(8, "little") + head + to_bytes(exe)
     if None not in digests.values() and len(payload) * LARGEST_SHARE <= disk_cache.cap():

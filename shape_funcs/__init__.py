@@ -1,70 +1,14 @@
-"""Layer 0: symbolic dimensions, shape functions and their data-dependence flag per input.
+"""Layer 0: symbolic dimensions, shape functions and their data-dependence flag per input."""
 
-Importing this package registers the shape function of every operator.
-"""
+from __future__ import annotations
 
-from .defs import (
-    anchors,
-    blocks,
-    broadcast,
-    collapse,
-    conv,
-    conv_transpose,
-    correlation,
-    creation,
-    deformable,
-    fft,
-    image,
-    indexing,
-    matrix,
-    nn,
-    pad,
-    pool_gradient,
-    rearrange,
-    recurrence,
-    reduce,
-    reshape,
-    roi,
-    scatter,
-    slicing,
-    sort,
-    sparse,
-    tensor_layout,
-    threefry,
-    transform,
-    upsampling,
-    vision,
-)
+from .symbolic.registry import SHAPE_FUNCS
 
-__all__ = [
-    "anchors",
-    "blocks",
-    "broadcast",
-    "collapse",
-    "conv",
-    "conv_transpose",
-    "correlation",
-    "creation",
-    "deformable",
-    "fft",
-    "image",
-    "indexing",
-    "matrix",
-    "nn",
-    "pad",
-    "pool_gradient",
-    "rearrange",
-    "recurrence",
-    "reduce",
-    "reshape",
-    "roi",
-    "scatter",
-    "slicing",
-    "sort",
-    "sparse",
-    "tensor_layout",
-    "threefry",
-    "transform",
-    "upsampling",
-    "vision",
-]
+
+def _register() -> object:
+    from . import defs
+
+    return defs
+
+
+SHAPE_FUNCS.imports = _register

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.vm.report.profiling import finish
+from relayvm.vm.report.completion import finish
 
 from .contest import Contestant
 

@@ -1,1 +1,5 @@
 """The Python API of the language: node constructors and operator functions under Relay's names."""
+
+from __future__ import annotations
+
+from .. import ir as ir  # first, since it imports modules of this package

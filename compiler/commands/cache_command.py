@@ -17,8 +17,8 @@ from ...ops.native.cache.cache_key import differences, distinct_parts
 from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import FileError, InputError
 from ...vm.report.tables import bytes_short, bytes_text
-from ..compile import check_target
 from ..config import Config
+from ..targets import check_target
 from ..tuning.remember import misses
 from .exit_codes import ExitCode
 from .load_program import read_module

@@ -10,42 +10,27 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
 from ...ops.core.similar_names import did_you_mean
 from ...vm.diagnostics.printable import printable
 from ...vm.diagnostics.source import FileError, InputError
-from ..config import Config
-from ..onnx_frontend.convert_command import convert_command
-from ..pipeline import STAGES, stages
-from ..tuning.remember import remembered
-from .cache_command import cache_command
-from .compare_command import compare_command
 from .error_output import tell, wants_json
 from .exit_codes import ExitCode, listed
-from .inputs import make_inputs
-from .load_program import function_of, is_executable, open_program, read_module
+from .load_program import is_executable, open_program
 from .options import (
     config_option,
     device_option,
-    export_options,
     file_argument,
-    input_options,
     json_option,
     params_option,
-    repeat_option,
     size_options,
-    view_option,
-    wanted,
-    warmup_option,
-    write_file,
 )
-from .progress import compile_progress, round_progress
+from .progress import compile_progress
 from .run_command import run_command
 from .streams import answer, complain, discard_output, prepare_streams, standard_output
-from .tune_command import tune_command
 
 #: Error numbers of a standard output that accepts no more data; a broken pipe is no error.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -83,18 +68,67 @@ def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
     complain(f"warning: {printable(str(message))}")
 
 
+def _cache() -> click.Command:
+    from .cache_command import cache_command as found
+
+    return found
+
+
+def _compare() -> click.Command:
+    from .compare_command import compare_command as found
+
+    return found
+
+
+def _convert() -> click.Command:
+    from ..onnx_frontend.convert_command import convert_command as found
+
+    return found
+
+
+def _dump() -> click.Command:
+    from ..dump_command import dump_command as found
+
+    return found
+
+
+def _profile() -> click.Command:
+    from .profile_command import profile_command as found
+
+    return found
+
+
+def _serve() -> click.Command:
+    from ...serving.command import serve_command as found
+
+    return found
+
+
+def _tune() -> click.Command:
+    from .tune_command import tune_command as found
+
+    return found
+
+
 class _Commands(click.Group):
-    """The commands.  Only a command line that names the server or lists the commands imports the server."""
+    """The commands.  Those in files of their own are imported by a command line that names them, or lists all."""
+
+    LATE: ClassVar = {
+        "cache": _cache,
+        "compare": _compare,
+        "convert": _convert,
+        "dump": _dump,
+        "profile": _profile,
+        "serve": _serve,
+        "tune": _tune,
+    }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "serve"])
+        return sorted([*super().list_commands(ctx), *self.LATE])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name != "serve":
-            return super().get_command(ctx, cmd_name)
-        from ...serving.command import serve_command
-
-        return serve_command
+        late = self.LATE.get(cmd_name)
+        return super().get_command(ctx, cmd_name) if late is None else late()
 
 
 @click.group(
@@ -147,99 +181,6 @@ def compile_command(
     answer(data, text, as_json)
 
 
-_STAGE_HELP = "The stage to show; sass: machine code of a GPU (needs --device cuda and relayvm[sass])."
-
-
-@command.command()
-@file_argument
-@click.option("--stage", type=click.Choice(["parsed", *STAGES, "bytecode", "kernels", "sass"]), required=True, help=_STAGE_HELP)
-@params_option
-@device_option
-@config_option
-@json_option
-def dump(file: Path, stage: str, params: Path | None, device: str | None, config: dict[str, str], as_json: bool) -> None:
-    """Show FILE at a stage of compilation."""
-    with compile_progress():
-        text = _dumped(file, stage, device, config, params)
-    answer({"stage": stage, "text": text}, text.rstrip("\n"), as_json)
-
-
-def _dumped(file: Path, stage: str, device: str | None, config: dict[str, str], params: Path | None) -> str:
-    from ...vm.inspection import kernel_texts
-    from ..text.printer import astext
-
-    if stage == "bytecode":
-        return open_program(file, device, config, params).disassembly
-    if stage == "kernels":
-        return kernel_texts.sources(open_program(file, device, config, params))
-    if stage == "sass":
-        return kernel_texts.machine_codes(open_program(file, device, config, params))
-    module = read_module(file, params)
-    settings, target = Config.of(**config), _target(device)
-    if stage != "parsed":
-        module = stages(module, settings, target, remembered(module, settings, target))[stage]
-    return astext(module, show_meta_data=False, show_types=stage == "typed")
-
-
-def _target(device: str | None) -> str:
-    from ...vm.bytecode.executable import DEVICES
-    from ..compile import check_target
-
-    check_target(device or DEVICES[0])
-    return device or DEVICES[0]
-
-
-@command.command(short_help="Profile FILE: time, copies, memory.")
-@file_argument
-@input_options
-@params_option
-@device_option
-@config_option
-@repeat_option
-@warmup_option
-@view_option
-@export_options
-@json_option
-def profile(
-    file: Path,
-    entry: str,
-    params: Path | None,
-    device: str | None,
-    config: dict[str, str],
-    repeat: int,
-    warmup: int,
-    view: str,
-    as_json: bool,
-    json_out_path: Path | None,
-    csv_path: Path | None,
-    markdown_path: Path | None,
-    trace_path: Path | None,
-    html_path: Path | None,
-    **inputs: Any,
-) -> None:
-    """Profile several runs of FILE: kernels, copies with their reasons, waits, allocations, time."""
-    from ...vm.api.machine import VirtualMachine
-    from ...vm.report.profiling import profile as measure
-    from .profile_terminal import show
-
-    with compile_progress():
-        exe = open_program(file, device, config, params)
-        arguments = make_inputs(function_of(exe, entry), wanted(**inputs))
-        machine = VirtualMachine(exe)
-    with round_progress() as on_round:
-        found = measure(machine, arguments, repeat=repeat, warmup=warmup, entry=entry, on_round=on_round)
-    write_file(json_out_path, found.to_json)
-    write_file(csv_path, found.to_csv)
-    write_file(markdown_path, found.to_markdown)
-    write_file(trace_path, found.to_chrome_trace)
-    write_file(html_path, found.to_html)
-    if as_json:
-        answer(found.as_data(), "", as_json)
-    else:
-        with standard_output():
-            show(found.view(view))
-
-
 @command.command(short_help="Explain the copies of FILE.")
 @file_argument
 @size_options
@@ -264,12 +205,6 @@ def explain(
     with compile_progress():
         found = open_program(file, device, config, params).explain(shapes, dims, entry)
     answer(found.as_data(), str(found), as_json)
-
-
-command.add_command(convert_command)
-command.add_command(compare_command)
-command.add_command(cache_command)
-command.add_command(tune_command)
 
 
 # ---- reference --------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import click
 
 from ...vm.bytecode.atomic_file import write_whole
 from ...vm.bytecode.executable import DEVICES
-from ...vm.report.profile_views import VIEWS
 from ..comparison.result_check import RTOL, SCALE_TOL
 from ..config import describe
 from .exit_codes import ExitCode
@@ -26,9 +25,6 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 repeat_option = click.option("--repeat", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs.")
 warmup_option = click.option(
     "--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Unmeasured runs before the measured runs."
-)
-view_option = click.option(
-    "--view", type=click.Choice([*VIEWS]), default=next(iter(VIEWS)), show_default=True, help="The view to print."
 )
 device_option = click.option(
     "--device", metavar="|".join(DEVICES), help="The target device; default: cpu, or the target of a .rvm."

@@ -57,7 +57,7 @@ def run_command(
 ) -> int:
     """Run FILE once: results, counters, time.  Inputs that are not given are random, from the seed."""
     from ...vm.api.machine import VirtualMachine
-    from ...vm.report.profiling import finish
+    from ...vm.report.completion import finish
     from .summary import check_output, results, save
 
     if expected is None and (rtol or atol):

@@ -12,8 +12,8 @@ from ...ops.strategy.implementation import OpCall
 from ...ops.strategy.measured import bucket_of, bucket_text, static_shapes
 from ...vm.bytecode.executable import DEVICES
 from ...vm.report.tables import align, time_text
-from ..compile import check_target
 from ..config import Config
+from ..targets import check_target
 from ..tuning.remember import Tuned, calls_at, tune
 from ..tuning.tunable import Tunable, tunable
 from .load_program import read_module

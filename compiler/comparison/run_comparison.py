@@ -17,8 +17,9 @@ from ...vm.diagnostics.source import ConfigError, InputError
 from ...vm.report.profiling import Sampler, check_repeat
 from ...vm.runtime.state_layout import SIM
 from ..commands.inputs import Wanted, make_inputs
-from ..compile import Program, compile
+from ..compile import compile
 from ..config import Config
+from ..lowered import Program
 from .compare import Comparison
 from .compare_text import side_name
 from .comparison_data import Case, Method

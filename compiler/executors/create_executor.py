@@ -14,8 +14,9 @@ from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, ConfigError
 from ..analysis.substitution import bind
 from ..analysis.variables import free_vars
-from ..compile import bind_params, device_of
 from ..ir.expr import Expr, Function, GlobalVar, IRModule, replace
+from ..lowered import bind_params
+from ..targets import device_of
 from .evaluator import Evaluator
 from .static_program import check_static
 from .vm_compiler import compile, known_params

@@ -14,7 +14,7 @@ from ...vm.bytecode.named_arrays import load_param_dict
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, InputError
 from ...vm.report.benchmark import BenchmarkResult
-from ..compile import Program, as_module, bind_params
+from ..lowered import Program, as_module, bind_params
 from .static_program import check_static
 from .vm_compiler import VMCompiler, known_params
 

@@ -14,11 +14,12 @@ from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.python_source import here
 from ...vm.diagnostics.source import ArgumentError, ConfigError, InputError
-from ..compile import Lowered, Program, as_module, device_of, lowered
 from ..config import Config
 from ..ir.expr import IRModule
+from ..lowered import Lowered, Program, as_module, lowered
+from ..targets import device_of
 from ..transform.pass_context import context_options
-from ..tuning.remember import Tuning
+from ..tuning.settings import Tuning
 
 
 class VMCompiler:

@@ -13,10 +13,10 @@ from ...vm.diagnostics.source import InputError, SourceText
 from ..commands.options import json_option
 from ..commands.progress import compile_progress
 from ..commands.streams import answer
+from ..model_files import SUFFIX as MODEL
+from ..model_files import is_model_file
 from ..text.parser import parse
 from ..text.printer import astext
-from .reading import SUFFIX as MODEL
-from .reading import is_model_file
 
 #: The suffix of a program's text.
 TEXT = ".relay"

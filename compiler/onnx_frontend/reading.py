@@ -12,16 +12,8 @@ from ...vm.diagnostics.source import ArgumentError, FileError, ModelError
 from .model import MAX_NESTING, Model, label_of, printable, too_deep
 from .nesting import deep_node
 
-#: The suffix of a model's file.
-SUFFIX = ".onnx"
 #: The name of a model that was not read from a file.
 NO_FILE = "<model>"
-
-
-def is_model_file(file: object) -> bool:
-    """Whether a path, or a text of one line, is the name of a model's file."""
-    text = str(file) if isinstance(file, (str, Path)) else ""
-    return text.endswith(SUFFIX) and "\n" not in text
 
 
 def read_model(model: Any, opset: int | None = None, who: str = "from_onnx") -> Model:

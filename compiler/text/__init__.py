@@ -1,1 +1,5 @@
 """The text format: parser and printer."""
+
+from __future__ import annotations
+
+from .. import ir as ir  # first, since it imports modules of this package

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.api.argument_errors import a_count, a_mapping, a_sequence, a_text
-from ..ir.expr import IRModule
+
+if TYPE_CHECKING:
+    from ..ir.expr import IRModule
 
 
 @frozen

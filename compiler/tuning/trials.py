@@ -11,8 +11,8 @@ from ...ops.strategy.implementation import OpCall
 from ...ops.strategy.measured import Finding, Quartiles, implementations, static_shapes, untuned
 from ...vm.api.executable import Executable
 from ...vm.api.machine import VirtualMachine
+from ...vm.report.completion import finish
 from ...vm.report.interleaved import measure
-from ...vm.report.profiling import finish
 from ..builder.build import make_call
 from ..commands.random_inputs import draw
 from ..config import FORCE, Config

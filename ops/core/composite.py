@@ -19,10 +19,6 @@ from ...shape_funcs.defs.argument_checks import axis_in, need_rank, same_size
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Shape, dim
 from ...shape_funcs.symbolic.registry import Operand, register_shape_func
-from ..defs.broadcast import ADD, DIVIDE, MULTIPLY, SUBTRACT
-from ..defs.elementwise import CAST, NEGATIVE
-from ..defs.machine_ops import ASSERT_SAME_SIZE
-from ..defs.transform import ExpandDimsAttrs
 from .op import DTypeRule, InputRule, NoAttrs, Op, OpPattern, get
 from .parameters import Parameters
 from .tensor_types import HALVES
@@ -48,19 +44,19 @@ class Term:
         return self.operand.rank
 
     def __add__(self, other: Term | float) -> CallTerm:
-        return _call_term(ADD, self, self._as_term(other))
+        return _call_term(get("add"), self, self._as_term(other))
 
     def __sub__(self, other: Term | float) -> CallTerm:
-        return _call_term(SUBTRACT, self, self._as_term(other))
+        return _call_term(get("subtract"), self, self._as_term(other))
 
     def __mul__(self, other: Term | float) -> CallTerm:
-        return _call_term(MULTIPLY, self, self._as_term(other))
+        return _call_term(get("multiply"), self, self._as_term(other))
 
     def __truediv__(self, other: Term | float) -> CallTerm:
-        return _call_term(DIVIDE, self, self._as_term(other))
+        return _call_term(get("divide"), self, self._as_term(other))
 
     def __neg__(self) -> CallTerm:
-        return _call_term(NEGATIVE, self)
+        return _call_term(get("negative"), self)
 
     def _as_term(self, other: Term | float) -> Term:
         return other if isinstance(other, Term) else number(other, self.dtype)
@@ -194,7 +190,7 @@ def known(value: int) -> Number:
 
 def cast(x: Term, dtype: str) -> Term:
     """``x`` cast to ``dtype``; ``x`` itself if it has that dtype."""
-    return x if x.dtype == dtype else call(CAST, x, attrs=CAST.attrs(dtype))
+    return x if x.dtype == dtype else call(get("cast"), x, attrs=get("cast").attrs(dtype))
 
 
 def widened(*terms: Term) -> tuple[Term, ...]:
@@ -214,8 +210,8 @@ def equal_sizes(data: Term, axis: int, other: Term, other_axis: int, message: st
         return data
     same_size(mine, theirs, message, input, axis)
     shape = (*data.shape[:axis], theirs, *data.shape[axis + 1 :])
-    attrs = ASSERT_SAME_SIZE.attrs(axis, other_axis, message)
-    return CallTerm(Operand(shape, data.dtype), ASSERT_SAME_SIZE, attrs, (data, other))
+    check = get("vm.assert_same_size")
+    return CallTerm(Operand(shape, data.dtype), check, check.attrs(axis, other_axis, message), (data, other))
 
 
 def along(op: str, vector: Term, data: Term, axis: int, what: str, input: int) -> Term:
@@ -229,4 +225,4 @@ def along(op: str, vector: Term, data: Term, axis: int, what: str, input: int) -
     message = f"{op}: {what} has {{}} elements, but axis {axis} of the data has size {{}}"
     vector = equal_sizes(vector, 0, data, axis, message, input)
     after = data.rank - 1 - axis
-    return call(get("expand_dims"), vector, attrs=ExpandDimsAttrs(1, after)) if after else vector
+    return call(get("expand_dims"), vector, attrs=get("expand_dims").attrs(1, after)) if after else vector

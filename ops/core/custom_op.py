@@ -20,8 +20,6 @@ from typing import Any
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc, ShapeFuncBody, are_replaced, replace_shape_func
 from ...shape_funcs.symbolic.registry import register_shape_func as declare_shape_func
 from ...shape_funcs.symbolic.registry import restore_shape_func as restore_shape_func
-from ..codegen.cuda.custom_element import per_element
-from ..defs.broadcast import broadcast
 from ..native.memory import generic
 from ..strategy.implementation import Kernel
 from .compute import Compute, Scalar, Value
@@ -63,6 +61,7 @@ def register_op(
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"an operator's name is words with dots between them, not {name!r}")
+    REGISTRY.complete()  # a name of ours is taken
     if (element is None) == (kernel is None):
         raise ValueError(f"operator {name!r}: give either element or kernel")
     if element is not None and cuda is not None:
@@ -84,10 +83,14 @@ def register_op(
 
 
 def _kernel(body: Callable[..., int], cuda: str | Callable[[Any], Any] | None) -> Kernel:
+    from ..codegen.cuda.custom_element import per_element  # the code generator, which a run of a compiled program does without
+
     return Kernel("user", generic(body), attrs=asdict, cuda=per_element(cuda) if isinstance(cuda, str) else cuda, refuses=True)
 
 
 def _element_wise(element: Callable[..., Scalar]) -> Compute:
+    from ..defs.broadcast import broadcast  # the operators, which a run of a compiled program does without
+
     def compute(inputs: tuple[Value, ...], axes: tuple[Scalar, ...], attrs: Any, output: Value) -> Scalar:
         return element(*(broadcast(x, axes, output) for x in inputs), **asdict(attrs))
 

@@ -17,11 +17,9 @@ from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.dim import Dim, const, dim, unnamed
 from ...shape_funcs.symbolic.program import INT64_MAX, INT64_MIN
 from ...shape_funcs.symbolic.registry import Operand
-from ..defs.broadcast import MINIMUM
-from ..defs.elementwise import CAST
 from .composite import CallTerm, Term, call, input_terms, number
 from .dtype_rules import INDICES
-from .op import Legalization, Op
+from .op import Legalization, Op, get
 from .tensor_types import is_float, is_integer
 
 _casts = itertools.count()
@@ -95,9 +93,9 @@ def as_taken(term: Term, dtype: str) -> Term:
     if term.dtype == dtype:
         return term
     source = term.dtype
-    limited = call(MINIMUM, term, number(INT64_MAX, source)) if source == "uint64" and is_integer(dtype) else term
+    limited = call(get("minimum"), term, number(INT64_MAX, source)) if source == "uint64" and is_integer(dtype) else term
     operand = Operand(term.shape, dtype, _words(term.operand.data, source, dtype))
-    return CallTerm(operand, CAST, CAST.attrs(dtype), (limited,))
+    return CallTerm(operand, get("cast"), get("cast").attrs(dtype), (limited,))
 
 
 def _words(data: Sequence[Dim] | None, source: str, dtype: str) -> tuple[Dim, ...] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...shape_funcs.frozen_dataclass import frozen
+from ...shape_funcs.late_registry import LateRegistry
 from ...shape_funcs.symbolic.registry import SHAPE_FUNCS, ShapeFunc
 from ..strategy.implementation import Kernel
 from .compute import Compute, Reduction
@@ -59,7 +60,7 @@ InputRule = Callable[[Any, "tuple[Type | None, ...]"], "tuple[Type | None, ...]"
 #: ``(inputs, attrs) -> value`` or ``-> (value, ...)``: the expansion of a composite operator (see ops.core.composite).
 Expand = Callable[[tuple[Any, ...], Any], Any]
 
-REGISTRY: dict[str, Op] = {}
+REGISTRY: LateRegistry[Op] = LateRegistry()
 
 
 @frozen
@@ -111,7 +112,7 @@ class Op:
             if not ok:
                 raise ValueError(f"operator {self.name!r}: {what}")
 
-        need(self.name not in REGISTRY, "declared twice")
+        need(not REGISTRY.has_declared(self.name), "declared twice")
         need(self.doc.strip(), "has no doc")
         composite = self.pattern is OpPattern.COMPOSITE
         need((self.expand is not None) == composite, "expand goes with COMPOSITE")

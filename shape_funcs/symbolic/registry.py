@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..frozen_dataclass import frozen
+from ..late_registry import LateRegistry
 from .dim import Dim, IntLike, Shape, const, dim
 
 
@@ -82,7 +83,7 @@ class ShapeFunc:
         return self.data_dependent * n_inputs if len(self.data_dependent) == 1 else self.data_dependent
 
 
-SHAPE_FUNCS: dict[str, ShapeFunc] = {}
+SHAPE_FUNCS: LateRegistry[ShapeFunc] = LateRegistry()
 
 
 def register_shape_func(
@@ -96,7 +97,7 @@ def register_shape_func(
     flags = (data_dependent,) if isinstance(data_dependent, bool) else tuple(data_dependent)
 
     def register(body: ShapeFuncBody) -> ShapeFuncBody:
-        if name in SHAPE_FUNCS:
+        if SHAPE_FUNCS.has_declared(name):
             raise ValueError(f"operator {name!r} has a shape function already")
         SHAPE_FUNCS[name] = ShapeFunc(name, body, flags, upper_bound)
         return body

@@ -26,7 +26,7 @@ from relayvm.vm.api.executable import Executable
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.api.thread_count import set_num_threads
 from relayvm.vm.diagnostics.source import RelayError, VMError
-from relayvm.vm.report.profiling import finish
+from relayvm.vm.report.completion import finish
 
 from ..devices import DEVICES
 from ..golden_texts import Golden

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relayvm.compiler.compile import as_module, bind_params, compile
+from relayvm.compiler.compile import compile
 from relayvm.compiler.config import Config
 from relayvm.compiler.ir.expr import Call, Constant, Function, IRModule, Let, Var, replace
 from relayvm.compiler.ir.pass_context import PassContext
 from relayvm.compiler.ir.well_formed import check
+from relayvm.compiler.lowered import as_module, bind_params
 from relayvm.compiler.pipeline import passes, stages
 from relayvm.compiler.text.parser import parse
 from relayvm.ops.core.op import get

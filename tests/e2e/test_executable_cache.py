@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +18,18 @@ from relayvm.compiler import executable_cache
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.config import Config
 from relayvm.compiler.onnx_frontend import operator_table
-from relayvm.compiler.tuning.remember import Tuning
-from relayvm.ops.native.cache import disk_cache, tuning_records
+from relayvm.compiler.tuning.settings import Tuning
+from relayvm.ops.native.cache import disk_cache, kernel_store, tuning_records
 from relayvm.ops.native.cache.cache_key import CacheKey
 from relayvm.ops.native.cache.fingerprint import fingerprint
+from relayvm.shape_funcs.deferred import Deferred
+from relayvm.vm.api import machine_code
 from relayvm.vm.bytecode.executable_file import to_bytes
 from relayvm.vm.bytecode.trusted import is_compiled_here
+from relayvm.vm.options import CHECK_VARIABLE
+from relayvm.vm.runtime.kernels.prepared import Prepared
 
-from ..ops.native.fresh import fresh_cache
+from ..ops.native.fresh import fresh_cache, fresh_process
 
 SUM = "Add"
 
@@ -215,3 +220,52 @@ def test_the_cap(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert counts(lambda: relay.compile(model)) == UNSTORED
     monkeypatch.setenv(disk_cache.CAP_VARIABLE, str(executable_cache.LARGEST_SHARE * size))
     assert counts(lambda: relay.compile(model)) == MISS
+
+
+def test_a_machine_of_a_hit_reads_no_description_of_a_kernel(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(6, dtype="float32").reshape(3, 2)
+    expected = relay.VirtualMachine(relay.compile(model)).run(x).numpy()
+    monkeypatch.setenv(CHECK_VARIABLE, "0")
+    fresh_process(monkeypatch)
+    exe = relay.compile(model)
+    assert isinstance(exe.packed, Deferred) and len(exe.packed) == 1
+    monkeypatch.setattr(exe.packed, "_make", None)
+    machine = relay.VirtualMachine(exe)
+    np.testing.assert_array_equal(machine.run(x).numpy(), expected)
+    assert kernel_store.counters["compiles"] == 0 and [use.name for use in machine.prepared] == ["add"]
+
+
+def test_kernels_that_were_evicted_are_compiled_from_their_descriptions(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(6, dtype="float32").reshape(3, 2)
+    expected = relay.VirtualMachine(relay.compile(model)).run(x).numpy()
+    for file in list(disk_cache.entry_files()):
+        if disk_cache.check(file.path).key.kind == "object":
+            file.path.unlink()
+    fresh_process(monkeypatch)
+    machine = relay.VirtualMachine(relay.compile(model))
+    np.testing.assert_array_equal(machine.run(x).numpy(), expected)
+    assert {use.how for use in machine.prepared} == {"compiles"}
+
+
+def test_a_hit_is_verified_when_it_was_stored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fresh_cache(monkeypatch, tmp_path)
+    asked: list[relay.Executable] = []
+    monkeypatch.setattr(executable_cache, "verify", asked.append)
+    path = written(tmp_path / "model.onnx", [1, 2])
+    exe = relay.compile(path)
+    assert asked == [exe]
+    relay.compile(path)
+    assert asked == [exe]
+
+
+def test_prepared_kernels_are_the_same_when_it_is_read(model: Path) -> None:
+    made = machine_code.prepared(relay.compile(model))
+    assert made is not None and len(made.kernels) == 1 and len(made.functions) > 10
+    assert Prepared.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_checks_of_launches_read_the_descriptions(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHECK_VARIABLE, "1")
+    exe = relay.compile(model)
+    relay.VirtualMachine(exe)
+    assert exe.packed[0].name == "add"

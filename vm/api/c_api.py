@@ -19,7 +19,6 @@ from ...ops.core.tensor_types import DTYPES, ITEMSIZE, numpy_dtype
 from ...ops.native.cache import kernel_store
 from ...ops.native.cache.cache_key import CacheKey
 from ...ops.native.jit.c_functions import call_2, call_4, call_8
-from ...ops.native.jit.native_compiler import OPTIMIZED
 from ...ops.native.memory import (
     alloc,
     bits_float,
@@ -348,6 +347,9 @@ class _MethodDef(ctypes.Structure):
 
 
 _METH_FASTCALL = 0x0080
+#: The signature of the body of a built-in function, and of a function that frees what an object of Python held.
+BUILTIN_SIGNATURE, FREE_SIGNATURE = "int64(int64, int64, int64)", "void(int64)"
+_MACHINE_SIGNATURE = "int64(int64, int64, int64, int64)"
 _alive: list[Any] = []
 
 
@@ -362,7 +364,7 @@ def builtin(body: Callable[..., Any], handle: np.ndarray) -> Callable[..., Any]:
 
 def method(body: Callable[..., Any], owner: type) -> Any:
     """Make a method of a class with a native body; its ``self`` is the object."""
-    definition = _method_definition(body.__name__, kernel_store.address_of(body, "int64(int64, int64, int64)"))
+    definition = _method_definition(body.__name__, builtin_address(body))
     make = ctypes.pythonapi.PyDescr_NewMethod
     make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
     return make(owner, ctypes.addressof(definition))
@@ -371,15 +373,12 @@ def method(body: Callable[..., Any], owner: type) -> Any:
 @functools.cache
 def builtin_address(body: Callable[..., Any]) -> int:
     """The address of a body, which is looked up once: a key takes a millisecond."""
-    return kernel_store.address_of(body, "int64(int64, int64, int64)")
+    return kernel_store.address_of(body, BUILTIN_SIGNATURE)
 
 
 @functools.cache
 def _method_definition(name: str, address: int) -> _MethodDef:
     return _MethodDef(name.encode(), address, _METH_FASTCALL, None)
-
-
-_MACHINE_SIGNATURE = "int64(int64, int64, int64, int64)"
 
 
 @functools.cache
@@ -391,8 +390,7 @@ def machine_key() -> CacheKey:
 @functools.cache
 def machine_address() -> int:
     """The address of ``requests.machine``, the only entry point of the machine."""
-    code = machine_key(), "the virtual machine", lambda: requests.machine
-    return kernel_store.address_at(*code, _MACHINE_SIGNATURE, OPTIMIZED)
+    return kernel_store.address_of(requests.machine, _MACHINE_SIGNATURE, "the virtual machine")
 
 
 @functools.cache
@@ -406,11 +404,18 @@ def exporter() -> Callable[[Any, int, int], Any]:
     """The built-in ``export``."""
     name = ctypes.create_string_buffer(_VERSIONED_NAME)
     handle = np.zeros(EXPORT_WORDS, np.int64)
-    handle[_DELETER] = kernel_store.address_of(delete_managed, "void(int64)")
-    handle[_DESTRUCTOR] = kernel_store.address_of(destroy_capsule, "void(int64)")
+    handle[_DELETER] = kernel_store.address_of(delete_managed, FREE_SIGNATURE)
+    handle[_DESTRUCTOR] = kernel_store.address_of(destroy_capsule, FREE_SIGNATURE)
     handle[_NAME] = ctypes.addressof(name)
     _alive.append(name)
     return builtin(export, handle)
+
+
+#: The functions of this file that machines load, with their signatures.
+FUNCTIONS = (
+    (requests.machine, _MACHINE_SIGNATURE), (as_array, BUILTIN_SIGNATURE), (export, BUILTIN_SIGNATURE),
+    (delete_managed, FREE_SIGNATURE), (destroy_capsule, FREE_SIGNATURE),
+)  # fmt: skip
 
 
 def word_of(value: object, offset: int) -> int:

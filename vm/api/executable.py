@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ...ops.core.ndarray import NDArray
 from ..bytecode import executable_file, late_bound
 from ..bytecode.atomic_file import write_whole
-from ..bytecode.disassembly import disassembly, functions_text, kernels_text
 from ..bytecode.executable import ExecutableData
 from ..bytecode.named_arrays import arrays_of, save_param_dict
 from ..diagnostics.source import FileError
-from ..inspection.explain import Explanation, explain
-from . import saved_cache
 from .argument_errors import a_path, wrong
-from .saved_cache import Loaded
+
+if TYPE_CHECKING:
+    from ..inspection.explain import Explanation
+    from .saved_cache import Loaded
 
 _NO_PATH: Any = object()
 
@@ -46,16 +46,22 @@ class Executable(ExecutableData):
     @property
     def bytecode(self) -> str:
         """The functions of the ``disassembly``.  Raises EncodingError for code that does not decode."""
+        from ..bytecode.disassembly import functions_text  # for people, as other reports: a run does without
+
         return functions_text(self)
 
     @property
     def primitives(self) -> str:
         """The kernels of the ``disassembly``, a line for each: types, device, implementation."""
+        from ..bytecode.disassembly import kernels_text
+
         return kernels_text(self)
 
     @property
     def disassembly(self) -> str:
         """The disassembly of the bytecode and the tables.  Raises EncodingError for code that does not decode."""
+        from ..bytecode.disassembly import disassembly
+
         return disassembly(self)
 
     def explain(
@@ -68,6 +74,8 @@ class Executable(ExecutableData):
 
         ``shapes`` by parameter and ``dims`` by name make bytes exact.  Raises InputError if they do not fit the function.
         """
+        from ..inspection.explain import explain
+
         return explain(self, shapes, dims, entry)
 
     @overload
@@ -143,6 +151,8 @@ class Executable(ExecutableData):
         ``kind``: ``kernels`` (missing kernels are compiled first), ``tuning`` or ``all``.  Raises ConfigError for another
         ``kind``, FileError if the file cannot be written, RelayError if the kernel cache does not hold the kernels.
         """
+        from . import saved_cache
+
         saved_cache.save_cache(self, a_path(path, "save_cache: the file"), kind)
 
     def load_cache(self, path: str | os.PathLike[str], kind: str = "all", strict: bool = False) -> Loaded:
@@ -152,6 +162,8 @@ class Executable(ExecutableData):
         to run programs.  An entry that does not fit causes a warning that names the differences; with ``strict`` nothing is
         loaded and CacheMismatch is raised.  Raises ConfigError for an unknown ``kind``, FileError if the file cannot be read.
         """
+        from . import saved_cache
+
         return saved_cache.load_cache(self, a_path(path, "load_cache: the file"), kind, strict)
 
     @staticmethod

@@ -328,13 +328,18 @@ def closer(state: int, n_constants: int, memory: tuple[Any, ...]) -> Any:
     cycle, it first runs all their ``__del__``, in any order, and then destroys capsules.
     """
     handle = np.array([state, c_api.machine_address(), n_constants], np.int64)
-    destructor = np.array([kernel_store.address_of(close_capsule, "void(int64)")], np.int64)
+    destructor = np.array([kernel_store.address_of(close_capsule, c_api.FREE_SIGNATURE)], np.int64)
     return c_api.builtin(make_closer, destructor)(handle, (handle, *memory))
+
+
+_BUILTINS = enter, begin, alone, obtain, make_closer, finalize
+#: The functions of this file that machines load, with their signatures.
+FUNCTIONS = (*((body, c_api.BUILTIN_SIGNATURE) for body in _BUILTINS), (close_capsule, c_api.FREE_SIGNATURE))
 
 
 def obtain_functions() -> None:
     """Load or compile the functions that every machine has."""
-    for body in (enter, begin, alone, obtain, make_closer):
+    for body in _BUILTINS:
         c_api.builtin_address(body)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,14 +17,16 @@ from ..bytecode.signature import ArgumentChecker, as_array, positional
 from ..diagnostics import codes
 from ..diagnostics.python_source import here
 from ..diagnostics.source import ArgumentError, InputError, VMError
-from ..report.benchmark import BenchmarkPlan, BenchmarkResult, benchmark
-from ..report.profile_report import Profile
-from ..report.profiling import Collector, profile
 from . import dlpack
 from .argument_errors import a_mapping, a_sequence, a_text, described
 from .executable import Executable
 from .machine_core import MachineCore, check_device
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..report.benchmark import BenchmarkResult
+    from ..report.profile_report import Profile
+    from ..report.profiling import Collector
 
 _OUTPUTS_HELP = "numpy.empty(shape, dtype) for each result"
 
@@ -179,6 +181,8 @@ class VirtualMachine(MachineCore):
 
         Raises ConfigError for another device or an unknown function, InputError and VMError as ``invoke``.
         """
+        from ..report.benchmark import BenchmarkPlan, benchmark  # reports, which a run does without
+
         timing = BenchmarkPlan.of(
             repeat, number, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown
         )  # fmt: skip
@@ -206,6 +210,8 @@ class VirtualMachine(MachineCore):
         ``collectors`` are user-defined measurements of the timed runs: ``start()`` is called before a run, ``stop()`` after it;
         ``stop`` returns a dict of numbers, which the profile has as ``metrics``.
         """
+        from ..report.profiling import profile  # reports, which a run does without
+
         return profile(self, args, named, repeat=repeat, warmup=warmup, collectors=collectors)
 
 

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
+from ...ops.native.blas import gemm
 from ...ops.native.cache import kernel_store
+from ...ops.native.threads import team
+from ..bytecode.executable import ExecutableData
 from ..diagnostics.source import ConfigError
 from ..runtime.kernels import side_compilation
+from ..runtime.kernels.prepared import Prepared
 from . import c_api, guard, thread_count
+
+
+def prepared(exe: ExecutableData) -> Prepared | None:
+    """The rows and entries of an executable's kernels, and the entries of the machine's functions: what the cache keeps of them.
+
+    None if a kernel has no entry, such as a kernel in Python or of a GPU.
+    """
+    from ..runtime.kernels.described_kernels import prepared as prepared_kernels  # operators and code generators
+
+    kernels = prepared_kernels(exe.packed)
+    if kernels is None:
+        return None
+    functions: list[tuple[Callable[..., Any], str]] = [*guard.FUNCTIONS, *c_api.FUNCTIONS, *team.FUNCTIONS, *gemm.FUNCTIONS]
+    known = {kernel_store.function_name(f, signature): kernel_store.object_key(f, signature).id for f, signature in functions}
+    return Prepared(tuple(kernels), known)
 
 
 def compile_ahead() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...ops.core.op import REGISTRY
 from ...ops.core.tensor_types import DTYPES, TensorType, array_bytes, numpy_dtype
-from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE
 from ...ops.native.memory import load_i64
 from ...ops.native.memory import tensor as record_at
 from ...ops.native.object_layout import TAG_TENSOR
@@ -131,6 +130,8 @@ def _message(runtime: Runtime, instruction: isa.Instruction, status: int, regist
     if kernel is not None:
         return f"{operators(exe, kernel)}: {words}"
     if shape_func is not None:
+        from ...ops.defs.machine_ops import ASSERT_SAME_SIZE, ASSERT_SHAPE  # operators, which a run does without
+
         name = exe.shape_func_names[shape_func]
         if status == SHAPE_CHECK:
             args = [_TensorDescriptor(registers[r]) for r in instruction.get(Role.ARGS)]

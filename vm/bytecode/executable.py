@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Self
 
@@ -115,7 +115,7 @@ class ExecutableData:
 
     functions: tuple[VMFunction, ...]
     constants: tuple[np.ndarray | LateBound, ...]
-    packed: tuple[PackedFunc, ...]
+    packed: Sequence[PackedFunc]
     shape_funcs: tuple[ShapeProgram, ...]
     shape_func_names: tuple[str, ...]
     reasons: tuple[CopyReason, ...]

@@ -31,14 +31,13 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ...ops.core.copy_reason import CopyKind, CopyReason
-from ...ops.core.group import Group
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, Type, numpy_dtype
-from ...ops.core.type_relation import group_from_json
+from ...shape_funcs.deferred import Deferred
 from ...shape_funcs.symbolic.dim import ANY, Dim
 from ...shape_funcs.symbolic.program import INT64_MAX, ShapeProgram
 from ..diagnostics.source import ExecutableFormatError, FileError, SourceText
@@ -46,7 +45,10 @@ from .atomic_file import whole_file
 from .executable import ExecutableData, LateBound, MemoryNote, PackedFunc, VMFunction
 from .size_expressions import dim_from_json, dim_to_json, tensor_from_json, tensor_to_json
 from .types_json import definition_from_json, definition_to_json, type_from_json, type_to_json
-from .verify import verify
+from .verify import assume_verified, verify
+
+if TYPE_CHECKING:
+    from ...ops.core.group import Group
 
 #: Magic bytes as in PNG: no text file begins with them, and a transfer that changes line ends or the eighth bit alters them.
 MAGIC = b"\x89RVM\r\n\x1a\n"
@@ -205,6 +207,16 @@ def load_bytes(data: Contents, name: str, cls: type[_E]) -> _E:
     return exe
 
 
+def from_cache(contents: Contents, cls: type[_E]) -> _E:
+    """Deserialise what ``to_bytes`` made of an executable that verifies, in a file that is checked as a whole.
+
+    The descriptions of kernels are read when they are first asked for.  Raises ExecutableFormatError, see ``load``.
+    """
+    exe = _read(contents, cls, is_deferred=True)
+    assume_verified(exe)
+    return exe
+
+
 def _named(error: ExecutableFormatError, name: str | os.PathLike[str]) -> ExecutableFormatError:
     first = error.diagnostics[0]
     return ExecutableFormatError(f"{name}: {first.message}", help=first.help)
@@ -212,6 +224,10 @@ def _named(error: ExecutableFormatError, name: str | os.PathLike[str]) -> Execut
 
 def from_bytes(contents: Contents, cls: type[_E]) -> _E:
     """Deserialise the contents of a file without ``verify``.  Raises ExecutableFormatError, see ``load``."""
+    return _read(contents, cls)
+
+
+def _read(contents: Contents, cls: type[_E], is_deferred: bool = False) -> _E:
     data = memoryview(contents)
     header_bytes, code_bytes, _ = _check_size(bytes(data[: _HEAD.size]), len(data))
     code_at = _HEAD.size + header_bytes
@@ -221,7 +237,7 @@ def from_bytes(contents: Contents, cls: type[_E]) -> _E:
     _check_digests(bytes(data[: _aligned(end)]), constants, bytes(data[-_CHECKSUM_BYTES:]), is_mapped)
     try:
         header = _Fields("the header", _json(bytes(data[_HEAD.size : code_at])))
-        return _executable(header, bytes(data[code_at:end]), constants, is_mapped, cls)
+        return _executable(header, bytes(data[code_at:end]), constants, is_mapped, cls, is_deferred)
     except (ValueError, RecursionError) as error:
         # RecursionError: deeply nested lists
         text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -310,13 +326,18 @@ def _row(where: str, value: Any, *kinds: type) -> list[Any]:
 # ---- the parts of an executable ------------------------------------------------------------------------------------
 
 
-def _executable(header: _Fields, code: bytes, constants: memoryview, is_mapped: bool, cls: type[_E]) -> _E:
+def _executable(
+    header: _Fields, code: bytes, constants: memoryview, is_mapped: bool, cls: type[_E], is_deferred: bool
+) -> _E:  # fmt: skip
+    def packed() -> tuple[PackedFunc, ...]:
+        return header.each("packed", _packed)
+
     programs = header.each("shape_funcs", _named_program)
     config = header.get("config", dict)
     return cls(
         functions=_functions(header, code),
         constants=_constants(header, constants, is_mapped),
-        packed=header.each("packed", _packed),
+        packed=Deferred(len(header.get("packed", list)), packed) if is_deferred else packed(),
         shape_funcs=tuple(program for _, program in programs),
         shape_func_names=tuple(name for name, _ in programs),
         reasons=header.each("reasons", _reason),
@@ -399,6 +420,8 @@ def _reason(where: str, data: Any) -> CopyReason:
 
 
 def _group(where: str, data: Any) -> Group:
+    from ...ops.core.type_relation import group_from_json  # operators, which a prepared executable runs without
+
     return _converted(where, group_from_json, data)
 
 

@@ -16,7 +16,6 @@ from ...ops.core.adt_types import AdtDefinition, RefType, TypeCall, TypeVar
 from ...ops.core.tensor_types import DTYPES, ITEMSIZE, MAX_RANK, FuncType, TensorType, TupleType, Type
 from ...shape_funcs.frozen_dataclass import frozen
 from ...shape_funcs.symbolic.program import ShapeProgram
-from ..devices.cuda.gpu_layout import GRAPHS
 from ..diagnostics.source import ExecutableFormatError
 from ..runtime.state_layout import MAX_ARGS
 from . import isa
@@ -34,6 +33,8 @@ _MAX_SHOWN = 160
 #: The executables whose functions were checked: a load checks them, and each machine asks again.  Functions never change, nor
 #: do the tables that the checks of functions read, except for constants, of which the checks read the number alone.
 _with_checked_functions: weakref.WeakSet[ExecutableData] = weakref.WeakSet()
+#: Those all of whose tables were checked before they were stored in this user's cache, except for constants, which may change.
+_checked_before: weakref.WeakSet[ExecutableData] = weakref.WeakSet()
 
 
 def verify(exe: ExecutableData) -> None:
@@ -41,6 +42,9 @@ def verify(exe: ExecutableData) -> None:
 
     Raises ExecutableFormatError; the message has the fault and its location: the table entry, or function, pc and instruction.
     """
+    _check_constants(exe)
+    if exe in _checked_before:
+        return
     _check_tables(exe)
     if exe in _with_checked_functions:
         return
@@ -48,6 +52,11 @@ def verify(exe: ExecutableData) -> None:
     for function in exe.functions:
         _check_function(tables, function)
     _with_checked_functions.add(exe)
+
+
+def assume_verified(exe: ExecutableData) -> None:
+    """Take an executable for verified, whose bytes are those of one that was."""
+    _checked_before.add(exe)
 
 
 def _refuse(what: str) -> ExecutableFormatError:
@@ -64,16 +73,14 @@ def _need(ok: object, what: str) -> None:
 
 def _check_tables(exe: ExecutableData) -> None:
     _need(exe.target in DEVICES, f"its target is {exe.target!r}; devices: {', '.join(DEVICES)}")
+    from ..devices.cuda.gpu_layout import GRAPHS  # not for executables that were checked before
+
     graphs = exe.config.get("graphs", "auto")
     _need(graphs in GRAPHS, f"its configuration has graphs={graphs!r}; there are {', '.join(GRAPHS)}")
     names = [f.name for f in exe.functions]
     for i, name in enumerate(names):
         _need(name and name.isprintable(), f"function[{i}] has the name {name!r}")
     _need(len(set(names)) == len(names), f"two functions have one name: {', '.join(sorted(names))}")
-    for i, constant in enumerate(exe.constants):
-        fits = constant.dtype.name in DTYPES and constant.dtype.isnative
-        _need(fits, f"const[{i}] has the dtype {constant.dtype}; there are {', '.join(DTYPES)}")
-        _need(constant.ndim <= MAX_RANK, f"const[{i}] has {constant.ndim} dimensions; at most {MAX_RANK} are possible")
     for i, packed in enumerate(exe.packed):
         _check_packed(exe, f"packed[{i}] ({packed.name})", packed)
     _check_adts(exe)
@@ -82,6 +89,13 @@ def _check_tables(exe: ExecutableData) -> None:
     _need(named, f"there are {len(exe.shape_funcs)} shape functions and {len(exe.shape_func_names)} names for them")
     for i, program in enumerate(exe.shape_funcs):
         _check_program(f"shape_func[{i}] ({exe.shape_func_names[i]})", program)
+
+
+def _check_constants(exe: ExecutableData) -> None:
+    for i, constant in enumerate(exe.constants):
+        fits = constant.dtype.name in DTYPES and constant.dtype.isnative
+        _need(fits, f"const[{i}] has the dtype {constant.dtype}; there are {', '.join(DTYPES)}")
+        _need(constant.ndim <= MAX_RANK, f"const[{i}] has {constant.ndim} dimensions; at most {MAX_RANK} are possible")
 
 
 def _check_texts(exe: ExecutableData) -> None:

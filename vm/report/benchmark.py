@@ -11,7 +11,7 @@ import numpy as np
 
 from ...shape_funcs.frozen_dataclass import frozen
 from ..api.argument_errors import a_count, wrong
-from .profiling import finish
+from .completion import finish
 from .tables import time_text
 
 if TYPE_CHECKING:

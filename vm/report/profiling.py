@@ -13,6 +13,7 @@ from ...ops.native.cache.installed_version import installed_version
 from ..api.argument_errors import a_count, a_sequence, wrong
 from ..diagnostics.source import InputError
 from ..runtime.state_layout import COUNTERS
+from .completion import finish
 from .profile_memory import storage_contents
 from .profile_report import Profile
 from .profile_rows import Places, Trace, reasons, rows, samples_of, sites, timeline
@@ -172,14 +173,6 @@ def check_collectors(collectors: Any) -> None:
 
 
 _COLLECTOR_HELP = "a list of objects; stop() returns a dict of numbers, which the profile holds as metrics"
-
-
-def finish(machine: MachineCore) -> None:
-    """Synchronise with the device, without a copy.  Raises VMError if a queued kernel fails.
-
-    A run returns before the device has finished; its measured time must include the queued work.
-    """
-    machine._exclusively(functools.partial(machine._wait, None))  # not counted: the wait is part of the measurement
 
 
 # ---- metrics, environment and arguments ------------------------------------------------------------------------------------

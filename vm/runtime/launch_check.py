@@ -12,10 +12,10 @@ without the check run as fast as before.  ::
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ops.analysis.preconditions import Demands
 from ...ops.native.cache import kernel_store
 from ...ops.native.memory import load_i64, native, store_i64, tensor
 from ...ops.native.object_layout import TAG_TENSOR
@@ -25,6 +25,9 @@ from .heap import n_bytes, n_elements, release
 from .shape_eval import checks_hold, element, load_slots, run_rows
 from .state_layout import CUDA, TRACE_OFF, state_at
 from .stream import fetch, wait_for_all
+
+if TYPE_CHECKING:
+    from ...ops.analysis.preconditions import Demands
 
 _HEAD = 5
 #: No sync reason: the wait is not counted.

@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ops.analysis.preconditions import Demands, demands
-from ...ops.analysis.uses import reads
-from ...ops.codegen.cuda import has_kernel
-from ...ops.core.op import TypeRelError
 from ...ops.core.tensor_types import DTYPES
-from ...ops.native.jit.gc_pause import collection_paused
+from ...ops.native.cache import kernel_store
+from ...ops.native.jit import library_calls
 from ...ops.native.object_layout import TAG_TENSOR, TENSOR
-from ...ops.strategy.implementation import GPU, HOST
 from ...shape_funcs.symbolic.program import ShapeProgram
-from ..bytecode.executable import ExecutableData, LateBound, PackedFunc
+from ..bytecode.executable import DEVICES, ExecutableData, LateBound
 from ..bytecode.signature import named_dims
 from ..bytecode.sync_reason import SYNC_REASONS, number_of
-from ..bytecode.trusted import is_compiled_here, skips_checks
-from ..diagnostics.source import ExecutableFormatError, RelayError
-from . import launch_check
-from .kernels.fallback import first_line, usable
-from .kernels.kernel_addresses import library_table
-from .kernels.side_compilation import companions
+from ..bytecode.trusted import skips_checks
+from .kernels.prepared import KernelRow, prepared_for
 from .state_layout import ARGV_WORDS, CUDA, FUNCTION_WORDS, N_DEVICES, PACKED_WORDS, SHAPE_PROGRAM_WORDS
 
 if TYPE_CHECKING:
+    from ...ops.analysis.preconditions import Demands
     from ..devices.cuda.session import Session
 
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
 
 
-def _demanded(number: int, packed: PackedFunc) -> Demands:
-    with _described(number, packed):
-        return demands(packed.group, GPU if packed.device == CUDA else HOST)
+def _stored(kernels: Sequence[tuple[KernelRow, str]]) -> list[int] | None:
+    """The addresses of kernels that are in the store, by the ids of their entries; None if one is not there."""
+    addresses = []
+    for row, entry in kernels:
+        address = kernel_store.address_of_entry(entry, row.name)
+        if address is None:
+            return None
+        addresses.append(address)
+    return addresses
 
 
-def _made(number: int, packed: PackedFunc, own: bool) -> tuple[PackedFunc, int]:
-    """A kernel on the host that is usable here, and its address.  ``own``: this process's compiler made the description."""
-    with nullcontext() if own else _described(number, packed):
-        return usable(packed)
-
-
-@contextmanager
-def _described(number: int, packed: PackedFunc) -> Iterator[None]:
-    """Convert any error that a foreign description causes in a generator or a compiler to an ExecutableFormatError."""
-    try:
-        yield
-    except (RelayError, MemoryError, OSError):
-        raise
-    except Exception as error:
-        text = error.message if isinstance(error, TypeRelError) else f"{type(error).__name__}: {first_line(error)}"
-        raise ExecutableFormatError(f"the executable does not verify: packed[{number}] ({packed.name}): {text}") from error
-
-
-def _updated(packed: PackedFunc) -> tuple[int, int]:
-    """The positions of a parameter and of the result written over it, if only some elements are accessed; -1, -1 if none is."""
-    group = packed.group
-    kernel = group.kernel_on(GPU if packed.device == CUDA else HOST) if group.nodes[0].operator.kernels else None
-    for param, result in group.in_place:
-        if kernel is not None and kernel.updates(group.nodes[0].attrs):
-            return param, len(group.params) + result
-    return -1, -1
+def library_table(rows: Sequence[KernelRow]) -> np.ndarray:
+    """The addresses of the library functions that kernels call (0: not needed)."""
+    table = np.zeros(len(library_calls.TABLE), np.int64)
+    for name, address in library_calls.addresses(sorted({name for row in rows for name in row.libraries})).items():
+        table[library_calls.TABLE[name].index] = address
+    return table
 
 
 class Tables:
@@ -91,18 +69,16 @@ class Tables:
         assert len(self.shape_programs) == SHAPE_PROGRAM_WORDS * len(exe.shape_funcs)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
         #: Preconditions of launches of each packed function on its tensors; () for a trusted executable.
-        self.demands = () if skips_checks(exe) else tuple(_demanded(i, p) for i, p in enumerate(exe.packed))
-        groups = [p.group for p in exe.packed if p.device != CUDA]
-        with collection_paused(), companions(groups, processes):
-            found = [_made(i, p, is_compiled_here(exe)) if p.device != CUDA else (p, 0) for i, p in enumerate(exe.packed)]
-        self.libraries = library_table([p for p, _ in found])
-        programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
+        self.demands: tuple[Demands, ...] = ()
+        rows, addresses = self._kernels(exe, processes)
+        self.libraries = library_table(rows)
+        programs = [*exe.shape_funcs, *(demand.program for demand in self.demands if demand.program is not None)]
         n_slots = max([len(p.loads) + len(p.rows) for p in programs] + [len(named_dims(f)) for f in exe.functions] + [1])
         self.slots = np.zeros(1 + n_slots, np.int64)
         #: For each reason of a copy the number of its sync reason; for each sync reason the number of waits of the host.
         self.reason_kinds = np.array([number_of(reason) for reason in exe.reasons] or [0], np.int64)
         self.sync_counts = np.zeros(len(SYNC_REASONS), np.int64)
-        self._packed(exe, [address for _, address in found])
+        self._packed(exe, rows, addresses)
         self._constants(exe)
 
     def _shape_program(self, program: ShapeProgram) -> tuple[int, int]:
@@ -114,28 +90,36 @@ class Tables:
         words, slots = self._programs[-2:]
         return words.ctypes.data, slots.ctypes.data + 8
 
-    def _packed(self, exe: ExecutableData, addresses: list[int]) -> None:
+    def _kernels(self, exe: ExecutableData, processes: int) -> tuple[list[KernelRow], list[int]]:
+        """The kernels as the cache of executables knows them, else from their descriptions, with the demands of launches."""
+        skips, known = skips_checks(exe), prepared_for(exe)
+        if skips and known is not None:
+            addresses = _stored(known.kernels)
+            if addresses is not None:
+                return [row for row, _ in known.kernels], addresses
+        from .kernels.described_kernels import demands_of, obtained  # operators and code generators
+
+        if not skips:
+            self.demands = demands_of(exe)
+        return obtained(exe, processes)
+
+    def _packed(self, exe: ExecutableData, rows: Sequence[KernelRow], addresses: list[int]) -> None:
         self._rows = []
-        self.packed = np.zeros(PACKED_WORDS * max(1, len(exe.packed)), np.int64)
+        self.packed = np.zeros(PACKED_WORDS * max(1, len(rows)), np.int64)
         on_gpu = self._on_gpu(exe)
-        for i, p in enumerate(exe.packed):
-            values = p.group.values()
-            tensors = [*p.group.params, *(values[r] for r in p.group.results)]
-            types = [(len(t.shape), DTYPES.index(t.dtype)) for t in tensors]
-            workspaces = int(p.group.workspace)
-            types += [(1, DTYPES.index("int64"))] * (p.n_inputs + p.n_outputs - workspaces - len(tensors))  # the counts
-            types += [(1, DTYPES.index("uint8"))] * workspaces
-            devices = [p.device if read else -1 for read in reads(p.group)] + [p.device] * p.n_outputs
-            row = np.array([(*ty, device) for ty, device in zip(types, devices, strict=True)], np.int64)
-            self._rows.append(row)
+        for i, row in enumerate(rows):
+            self._rows.append(np.array(row.tensors, np.int64).reshape(-1, 3))
             launches = on_gpu.get(i, 0)
-            address = int(launches != 0) if p.device == CUDA else addresses[i]
+            address = int(launches != 0) if row.device == CUDA else addresses[i]
+            tensors = self._rows[-1].ctypes.data
             checks = self._demand_words(self.demands[i]) if self.demands else 0
-            words = address, p.device, row.ctypes.data, launches, workspaces, checks, *_updated(p)
+            words = address, row.device, tensors, launches, row.workspaces, checks, *row.updated
             self.packed[PACKED_WORDS * i : PACKED_WORDS * (i + 1)] = words
 
     def _demand_words(self, demands: Demands) -> int:
         """The address of the words of ``demands``."""
+        from . import launch_check  # not for trusted executables
+
         program = 0
         if demands.program is not None:
             self._programs.append(np.array(demands.program.words(), np.int64))
@@ -145,8 +129,11 @@ class Tables:
 
     def _on_gpu(self, exe: ExecutableData) -> dict[int, int]:
         """For each packed function of a GPU the address of its launches."""
-        # a user's kernel in numpy works on copies (see ``python_kernels``)
-        numbers = [i for i, p in enumerate(exe.packed) if p.device == CUDA and has_kernel(p.group)]
+        if exe.target != DEVICES[CUDA]:
+            return {}
+        from .kernels.described_kernels import launched_on_gpu
+
+        numbers = launched_on_gpu(exe)
         if self.session is None or not numbers:
             assert not numbers
             return {}

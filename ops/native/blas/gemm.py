@@ -175,6 +175,9 @@ def call_gemm(
 
 # ---- the records of this process -------------------------------------------------------------------------------------------
 
+_PART_SIGNATURE, _WHOLE_SIGNATURE = "int64(int64, int64)", f"int64({', '.join(['int64'] * _WORDS)})"
+#: The functions of this file that kernels of matrix products call, with their signatures.
+FUNCTIONS = (multiply_part, _PART_SIGNATURE), (multiply, _WHOLE_SIGNATURE)
 _records: dict[tuple[int, int], np.ndarray] = {}
 
 
@@ -183,7 +186,7 @@ def gemm_of(blas: int, scope: int) -> int:
     from ..cache import kernel_store
     from ..threads import team
 
-    part = kernel_store.address_of(multiply_part, "int64(int64, int64)", "a part of matrix products")
-    whole = kernel_store.address_of(multiply, f"int64({', '.join(['int64'] * _WORDS)})", "matrix products")
+    part = kernel_store.address_of(multiply_part, _PART_SIGNATURE, "a part of matrix products")
+    whole = kernel_store.address_of(multiply, _WHOLE_SIGNATURE, "matrix products")
     made = np.array([(whole, part, blas, scope, team.address())], GEMM)
     return _records.setdefault((blas, scope), made).ctypes.data

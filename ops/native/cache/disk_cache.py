@@ -158,8 +158,13 @@ def read(key: CacheKey, mapped: bool = False) -> Entry | None:
 
     ``mapped``: the payload is a view of the file in memory.
     """
+    return read_id(key.id, mapped)
+
+
+def read_id(key_id: str, mapped: bool = False) -> Entry | None:
+    """As ``read``, for the key with this id."""
     try:
-        path = path_of(key.id)
+        path = path_of(key_id)
         with _open_entry(path) as file:
             entry = _read_checked(path, file, mapped)
             if time.time() - os.fstat(file.fileno()).st_mtime > _TOUCH_SECONDS:
@@ -169,7 +174,7 @@ def read(key: CacheKey, mapped: bool = False) -> Entry | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except DamagedEntry as error:
-        warn_once("damaged", f"cache entry {key.id[:12]} cannot be used: {error}; compiling again (see `relayvm cache verify`)")
+        warn_once("damaged", f"cache entry {key_id[:12]} cannot be used: {error}; compiling again (see `relayvm cache verify`)")
     except OSError as error:
         _warn_folder("read", error)
     return None

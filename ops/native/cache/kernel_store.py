@@ -13,7 +13,7 @@ import functools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..jit import linker as loader
@@ -28,11 +28,14 @@ __all__ = [
     "Use",
     "address_at",
     "address_of",
+    "address_of_entry",
     "counters",
     "entry_of",
     "folder",
+    "function_name",
     "get_or_make",
     "is_stored",
+    "know",
     "object_key",
     "offer",
     "on_compile",
@@ -60,6 +63,8 @@ _watchers: contextvars.ContextVar[tuple[Callable[[Use, CacheKey], object], ...]]
 requested: dict[CacheKey, None] = {}
 #: Entries that an executable brought along (see ``offer``), by their ids.
 _offered: dict[str, Entry] = {}
+#: The ids of entries of this package's functions (see ``know``).
+_known: dict[str, str] = {}
 _counting = threading.Lock()
 
 
@@ -122,8 +127,36 @@ def source_key(source: str, signature: str, levels: Levels) -> CacheKey:
     return CacheKey.of("object", {"source": source, "signature": signature, **toolchain(), "options": options(levels)})
 
 
+def function_name(function: Callable[..., Any], signature: str) -> str:
+    """The name of a ``@native`` function with its signature, in ``know``."""
+    return f"{function.__module__}.{function.__qualname__} {signature}"
+
+
+def know(functions: Mapping[str, str]) -> None:
+    """Learn the ids of the entries of functions of this package, by ``function_name``; ids that a key would give, too."""
+    _known.update(functions)
+
+
+def address_of_entry(key_id: str, name: str) -> int | None:
+    """The address of the machine code of the entry with this id; None unless the store has the entry."""
+    entry = _offered.get(key_id) or disk_cache.read_id(key_id)
+    if entry is None:
+        return None
+    with _counting:
+        counters["bytes_read"] += len(entry.payload)
+    try:
+        return _get_counted(_addresses, entry.key, name, lambda: ("disk_hits", _map_code(entry)))
+    except loader.LinkError as error:
+        disk_cache.warn_unusable(entry.key, error)
+        return None
+
+
 def address_of(function: Callable[..., Any], signature: str, name: str | None = None, levels: Levels = OPTIMIZED) -> int:
     """The address of the machine code of a ``@native`` function, compiled unless the store has it."""
+    known = _known.get(function_name(function, signature)) if levels == OPTIMIZED else None
+    address = None if known is None else address_of_entry(known, name or function.__name__)
+    if address is not None:
+        return address
     key = object_key(function, signature, levels)
     return address_at(key, name or function.__name__, lambda: function, signature, levels)
 

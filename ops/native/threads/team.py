@@ -266,6 +266,10 @@ def start_worker(team: int) -> bool:
 
 # ---- the team of this process ----------------------------------------------------------------------------------------------
 
+#: The functions of this file that processes with threads load, with their signatures.
+WORKER_SIGNATURE, DIVIDE_SIGNATURE = "int64(int64)", "int64(int64, int64, int64, int64, int64)"
+FUNCTIONS = (worker, WORKER_SIGNATURE), (divide, DIVIDE_SIGNATURE)
+
 _worth = WORTH_A_THREAD
 _block = np.zeros(1, TEAM)
 _team = _block[0]
@@ -316,8 +320,8 @@ def load_workers() -> None:
     """Get the machine code of workers from the store: without it all kernels run in one thread."""
     from ..cache import kernel_store
 
-    _team["worker"] = kernel_store.address_of(worker, "int64(int64)", "worker")
-    _team["divide"] = kernel_store.address_of(divide, "int64(int64, int64, int64, int64, int64)", "divide")
+    _team["worker"] = kernel_store.address_of(worker, WORKER_SIGNATURE)
+    _team["divide"] = kernel_store.address_of(divide, DIVIDE_SIGNATURE)
 
 
 _team["parts"] = 1

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from relayvm.compiler.commands import cli
+from relayvm.compiler import dump_command
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.commands.progress import compile_progress
 from relayvm.ops.native.cache import kernel_store
+from relayvm.vm.options import CHECK_VARIABLE
 
 from .answers import answer
 
@@ -37,7 +38,7 @@ def test_an_internal_error_is_one_line(folder: Path, capsys: pytest.CaptureFixtu
     def broken(*_: Any) -> None:
         raise RuntimeError("boom\nand more")
 
-    monkeypatch.setattr(cli, "read_module", broken)
+    monkeypatch.setattr(dump_command, "read_module", broken)
     monkeypatch.delenv("RELAYVM_TRACEBACK", raising=False)
     args = ["dump", "rows.relay", "--stage", "parsed"]
     assert main(args) == ExitCode.INTERNAL
@@ -125,11 +126,17 @@ def test_an_unwritable_cache_is_said_once(
 def test_a_second_process_imports_no_compiler_backend(folder: Path) -> None:
     args = ["run", "rows.relay", "--dim", "n=3", "--json"]
     program = f"import sys; from relayvm.compiler.commands.cli import main; main({args}); print(*sys.modules, file=sys.stderr)"
+    environment = os.environ | {CHECK_VARIABLE: "0"}
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ, check=True)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
     assert json.loads(done.stdout)["kernel_compiles"] == 0
-    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    modules = set(done.stderr.split())
+    loaded = {name.partition(".")[0] for name in modules}
     assert "llvmlite" in loaded and not loaded & {"lark", "numba", "scipy", "rich"}
+    unused = ["ops.defs", "ops.codegen.cpu", "ops.core.type_relation", "shape_funcs.defs", "vm.inspection", "vm.report.profiling"]
+    unused += ["compiler.ir", "compiler.text", "compiler.pipeline", "compiler.emit", "compiler.comparison.compare", "serving"]
+    assert {"relayvm.vm.runtime.loop", "relayvm.compiler.executable_cache"} <= modules
+    assert not modules & {f"relayvm.{name}" for name in unused}
 
 
 def test_a_terminal_sees_that_kernels_are_compiled(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,12 +162,12 @@ def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_warnings_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    real = cli.read_module
+    real = dump_command.read_module
 
     def warning(path: Path, params: Path | None) -> Any:
         warnings.warn("the cache cannot be written", kernel_store.CacheWarning, stacklevel=1)
         return real(path, params)
 
-    monkeypatch.setattr(cli, "read_module", warning)
+    monkeypatch.setattr(dump_command, "read_module", warning)
     assert main(["dump", "rows.relay", "--stage", "parsed"]) == 0
     assert capsys.readouterr().err == "warning: the cache cannot be written\n"

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
-from relayvm.compiler.commands.profile_terminal import draw
+from relayvm.compiler.commands.profile_command import draw
 from relayvm.vm.report.profile_report import Profile
 
 from .answers import answer, data

@@ -81,7 +81,7 @@ def _chains(draw: st.DrawFn) -> tuple[str, list[np.ndarray]]:
 
 def _bound(text: str, constants: list[np.ndarray]) -> IRModule:
     """The program in typed A-normal form with its constants in place."""
-    from relayvm.compiler.compile import bind_params
+    from relayvm.compiler.lowered import bind_params
     from relayvm.compiler.passes.infer_type import infer_type
     from relayvm.compiler.passes.to_a_normal_form import to_a_normal_form
     from relayvm.compiler.text.parser import parse

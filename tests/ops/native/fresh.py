@@ -18,6 +18,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_store, "_addresses", kernel_store.SingleFlight())
     monkeypatch.setattr(kernel_store, "_payloads", kernel_store.SingleFlight())
     monkeypatch.setattr(kernel_store, "_offered", {})
+    monkeypatch.setattr(kernel_store, "_known", {})
     monkeypatch.setattr(kernel_store, "requested", {})
     monkeypatch.setattr(disk_cache, "_writes", type(disk_cache._writes)())
     monkeypatch.setattr(tuning_records, "_unsaved", {})

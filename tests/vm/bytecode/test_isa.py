@@ -152,7 +152,7 @@ MORE_FILES = {
     **dict.fromkeys(("ASSERT_SHAPE",), 7),
     **dict.fromkeys(("AllocClosure",), 8),
     "STOP_FUSION": 5,
-    "ASSERT_SAME_SIZE": 9,
+    "ASSERT_SAME_SIZE": 8,
     "ON_DEVICE": 8,
     "DeviceCopy": 10,
 }

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from ....ops.codegen import kernel_source
 from ....ops.codegen.cpu.kernel_source import KernelSource
@@ -16,13 +14,10 @@ from ....ops.native import memory
 from ....ops.native.cache import kernel_store
 from ....ops.native.cache.cache_key import CacheKey
 from ....ops.native.generated_source import define
-from ....ops.native.jit import library_calls
 from ....ops.native.jit.halves import scalar_types
 from ....ops.native.jit.native_compiler import OPTIMIZED, Levels, fingerprint, kernel_levels
 from ....ops.native.memory import native
 from ....ops.strategy.implementation import HOST
-from ...bytecode.executable import PackedFunc
-from ..state_layout import CUDA
 
 SIGNATURE = "int32(int64, int64)"
 
@@ -63,22 +58,18 @@ def kernel_address(group: Group) -> int:
     return kernel_store.address_at(key, group.name, lambda: kernel_function(source), SIGNATURE, levels)
 
 
+def group_key(group: Group) -> CacheKey | None:
+    """The key of a group's machine code; None for a kernel in Python."""
+    return None if in_python(group) else kernel_key(kernel_source(group), kernel_levels())
+
+
 def in_python(group: Group) -> bool:
     """Whether the group's kernel on the host is in Python."""
     kernel = group.kernel_on(HOST)
     return kernel is not None and kernel.in_python
 
 
-def library_table(packed: Sequence[PackedFunc]) -> np.ndarray:
-    """The addresses of the library functions that kernels call (0: not needed)."""
-    names = {name for p in packed if p.device != CUDA for name in _libraries(p.group)}
-    table = np.zeros(len(library_calls.TABLE), np.int64)
-    for name, address in library_calls.addresses(sorted(names)).items():
-        table[library_calls.TABLE[name].index] = address
-    return table
-
-
-def _libraries(group: Group) -> tuple[str, ...]:
+def libraries_of(group: Group) -> tuple[str, ...]:
     """The library functions that a group's kernel on the host calls: only kernels written by hand call any."""
     kernel = group.kernel_on(HOST)
     return () if kernel is None or kernel.in_python else kernel_source(group).libraries

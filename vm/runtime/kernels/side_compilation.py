@@ -11,12 +11,14 @@ from __future__ import annotations
 import atexit
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from ....ops.core.group import Group
 from ....ops.native.cache import kernel_store
 from ....ops.native.jit.native_compiler import OPTIMIZED, kernel_levels
 from .companion import Companion, Job, can_help
-from .kernel_addresses import kernel_address
+
+if TYPE_CHECKING:
+    from ....ops.core.group import Group
 
 #: Kernels that have been compiled, and kernels that may be left to compile, when companions start.
 COMPILED, LEFT = 3, 16
@@ -84,6 +86,8 @@ def companions(groups: Sequence[Group], processes: int) -> Iterator[None]:
 
 def _kernels(groups: Sequence[Group], begin: int) -> list[Job]:
     """Jobs for all kernels: those before ``begin`` backwards, then the others."""
+    from .kernel_addresses import kernel_address  # code generators, which a program does without whose kernels are in the cache
+
     return [(kernel_address, (group,)) for group in (*reversed(groups[:begin]), *reversed(groups[begin:]))]
 
 

@@ -1,0 +1,134 @@
+"""A program after every pass: what ``compile`` makes an executable of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ops.core.tensor_types import DTYPES, TensorType, dim_text
+from ..shape_funcs.frozen_dataclass import frozen
+from ..shape_funcs.symbolic.dim import SYM, Dim, const
+from ..vm.api.argument_errors import a_mapping, wrong
+from ..vm.api.executable import Executable
+from ..vm.api.machine_code import compile_ahead
+from ..vm.diagnostics import codes
+from ..vm.diagnostics.source import InputError, SourceText, TypeCheckError
+from .config import Config
+from .emit.emitter import emit
+from .ir.expr import Constant, Function, IRModule, Let, Var, replace
+from .ir.pass_context import PassContext
+from .model_files import is_model_file
+from .pipeline import context_of, lower
+from .targets import device_of
+from .text.parser import as_source, parse
+from .transform.inlining import inline
+from .tuning.remember import preferred_for, remember
+from .tuning.settings import Tuning
+
+Program = IRModule | Function | SourceText | str | Path
+
+
+@frozen
+class Lowered:
+    """A module after every pass, with its context and configuration."""
+
+    module: IRModule
+    context: PassContext
+    settings: Config
+
+    def emit(self) -> Executable:
+        """The executable."""
+        return emit(self.module, self.context, self.settings.texts())
+
+
+def lowered(
+    mod: Program, target: str, params: Mapping[str, Any] | None, settings: Config, tuning: Tuning, who: str = "compile"
+) -> Lowered:
+    """``mod`` after every pass; raises as ``compile``.  ``who`` is named in messages about the arguments."""
+    device = device_of(target)
+    compile_ahead()
+    module = bind_params(inline(as_module(mod, who)), a_mapping(params, f"{who}: params", "parameters of @main by name"))
+    preferred = preferred_for(module, settings, device, tuning)
+    found = lower(module, settings, device, preferred)
+    remember(preferred)
+    return Lowered(found, context_of(module, settings, device), settings)
+
+
+def as_module(mod: Program, who: str = "compile") -> IRModule:
+    """The module that ``mod`` is or describes.  Raises ParseError, TypeCheckError for a module without functions."""
+    if is_model_file(mod):
+        from .onnx_frontend.from_onnx import from_onnx  # many files, that other programs do not need
+
+        mod = from_onnx(mod)[0]
+    if isinstance(mod, (str, SourceText, Path)):
+        mod = parse(as_source(mod, who))
+    if isinstance(mod, Function):
+        mod = IRModule({"main": mod})
+    if not isinstance(mod, IRModule):
+        help = "its IRModule or text; an Executable runs as it is" if isinstance(mod, Executable) else None
+        raise wrong("a program", "an IRModule, a Function, a text or a Path", mod, help)
+    if not mod.functions:
+        raise TypeCheckError("the module has no function", help="write `def @main(...) { ... }`", code=codes.Type.EMPTY)
+    return replace(mod)  # its owner may change it later
+
+
+def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
+    """``mod`` with the given parameters of ``main`` as constants.  Raises InputError."""
+    if not params:
+        return mod
+    if "main" not in mod.functions:
+        raise InputError("params bind parameters of @main, but the module has no @main", code=codes.Input.PARAMETERS)
+    main = mod["main"]
+    names = [p.name for p in main.params]
+    unknown = [name for name in params if name not in names]
+    if unknown:
+        listed = ", ".join(f"%{n}" for n in unknown)
+        raise InputError(
+            f"@main has no parameter {listed}",
+            help=f"its parameters: {', '.join(f'%{n}' for n in names)}",
+            code=codes.Input.PARAMETERS,
+        )
+    values = {p: _constant(p, params[p.name]) for p in main.params if p.name in params}
+    _check_sizes(values)
+    body = main.body
+    for p in reversed(main.params):
+        if p.name in params:
+            body = Let(p, Constant(values[p]), body, span=p.span)
+    left = tuple(p for p in main.params if p.name not in params)
+    return replace(mod, functions={**mod.functions, "main": replace(main, params=left, body=body)})
+
+
+def _check_sizes(values: Mapping[Var, np.ndarray]) -> None:
+    """Raises InputError if two values disagree on the size of a named dimension."""
+    found: dict[Dim, tuple[int, str]] = {}
+    for param, data in values.items():
+        shape = param.annotation.shape if isinstance(param.annotation, TensorType) else ()
+        for axis, (d, size) in enumerate(zip(shape, data.shape, strict=False)):
+            before, where = found.setdefault(d, (size, f"axis {axis} of %{param.name}")) if d.op == SYM else (size, "")
+            if before != size:
+                message = f"params: {dim_text(d)} is {before} by {where}, but {size} by axis {axis} of %{param.name}"
+                raise InputError(message, param.span, help="equal names are equal sizes", code=codes.Input.PARAMETERS)
+
+
+def _constant(param: Var, value: Any) -> np.ndarray:
+    """The value as a constant's data.  Raises InputError if it does not fit the parameter's type."""
+    data = np.array(value, order="C")
+    data.setflags(write=False)
+    if data.dtype.name not in DTYPES:
+        raise InputError(
+            f"params: %{param.name} has the dtype {data.dtype}",
+            help=f"valid dtypes: {', '.join(DTYPES)}",
+            code=codes.Input.PARAMETERS,
+        )
+    wanted = param.annotation
+    if isinstance(wanted, TensorType):
+        fits = data.ndim == wanted.rank and data.dtype.name == wanted.dtype
+        if not fits or any(const(d) not in (None, n) for d, n in zip(wanted.shape, data.shape, strict=True)):
+            got = TensorType.of(data.shape, data.dtype.name)
+            raise InputError(
+                f"params: %{param.name} is {wanted}, but the value is {got}", param.span, code=codes.Input.PARAMETERS
+            )
+    return data

@@ -1,0 +1,29 @@
+"""Sequences whose items are made when the first is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Deferred(Sequence[T]):
+    """The items that ``make`` returns, ``length`` of them: made once, at the first access to an item."""
+
+    def __init__(self, length: int, make: Callable[[], Sequence[T]]) -> None:
+        self._length = length
+        self._make: Callable[[], Sequence[T]] | None = make
+        self._items: Sequence[T] = ()
+
+    def _made(self) -> Sequence[T]:
+        if self._make is not None:
+            self._items, self._make = self._make(), None
+            assert len(self._items) == self._length
+        return self._items
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._made()[at]

@@ -1,0 +1,80 @@
+"""Registries of declarations that are imported when a name is first asked for.
+
+A process that runs a compiled program asks for no operator; the declarations of all take longer to import than it takes to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+V = TypeVar("V")
+
+
+class LateRegistry(dict[str, V]):
+    """A dict that calls ``imports`` before it is first read; declarations, which ``imports`` runs, are added by item.
+
+    ``has_declared`` reads what is there so far: a declaration that asks whether its name is taken must not import the others.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The package that has the registry sets it to a function that imports all declarations.
+        self.imports: Callable[[], object] | None = None
+
+    def complete(self) -> None:
+        """Import all declarations."""
+        imports, self.imports = self.imports, None
+        if imports is not None:
+            imports()
+
+    def has_declared(self, name: str) -> bool:
+        """Whether a declaration that was imported so far has this name."""
+        return super().__contains__(name)
+
+    def __missing__(self, name: str) -> V:
+        if self.imports is None:
+            raise KeyError(name)
+        self.complete()
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        self.complete()
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self.complete()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self.complete()
+        return super().__len__()
+
+    def __delitem__(self, name: str) -> None:
+        self.complete()
+        super().__delitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of a dict."""
+        self.complete()
+        return super().get(name, default)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """As of a dict."""
+        self.complete()
+        return super().pop(name, *default)
+
+    def keys(self) -> Any:
+        """As of a dict."""
+        self.complete()
+        return super().keys()
+
+    def values(self) -> Any:
+        """As of a dict."""
+        self.complete()
+        return super().values()
+
+    def items(self) -> Any:
+        """As of a dict."""
+        self.complete()
+        return super().items()
