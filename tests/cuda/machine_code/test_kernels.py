@@ -13,21 +13,27 @@ from relayvm.ops.native.jit import disassembler, nvrtc
 
 from ...emulator import proof
 
-PARAMS = "%x: Tensor[(?, ?n), float32], %w: Tensor[(?n,), float32]"
+PARAMS = "%x: Tensor[(?, ?n), {0}], %w: Tensor[(?n,), {0}]"
 #: By family: the body of a program over ``PARAMS``.
 PROGRAMS = {
     "elementwise": "tanh(exp(%x))",
     "sum of rows": "sum(%x, axis=[1])",
     "sum of columns": "sum(%x, axis=[0])",
+    "largest of columns": "argmax(%x, axis=[0])",
+    "variance of columns": "variance(%x, axis=[0])",
+    "variance of rows": "variance(%x, axis=[1])",
+    "sum of error functions": "sum(%x * erf(%x), axis=[1])",
+    "transpose": "transpose(%x, axes=[1, 0])",
+    "cumsum": "cumsum(%x, axis=1)",
     "softmax": "nn.softmax(%x)",
     "layernorm": "nn.layer_norm(%x, %w, %w)",
 }
 
 
 @functools.cache
-def kernels(program: str) -> tuple[MachineCode, ...]:
+def kernels(program: str, dtype: str) -> tuple[MachineCode, ...]:
     """The machine code of a program's kernels; skips without NVRTC or a disassembler."""
-    mod = relay.parse(f'#[version = "0.0.5"]\ndef @main({PARAMS}) {{ {program} }}')
+    mod = relay.parse(f'#[version = "0.0.5"]\ndef @main({PARAMS.format(dtype)}) {{ {program} }}')
     found = list[MachineCode]()
     try:
         for packed in relay.compile(mod, target="cuda").packed:
@@ -38,7 +44,9 @@ def kernels(program: str) -> tuple[MachineCode, ...]:
     return tuple(found)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("family", PROGRAMS)
-def test_no_register_is_spilled(family: str) -> None:
-    assert kernels(PROGRAMS[family])
-    assert {k.kernel: k.spills for k in kernels(PROGRAMS[family]) if k.spills} == {}
+def test_no_register_is_spilled(family: str, dtype: str) -> None:
+    found = kernels(PROGRAMS[family], dtype)
+    assert found
+    assert {k.kernel: k.spills for k in found if k.spills} == {}
