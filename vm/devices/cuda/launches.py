@@ -151,46 +151,51 @@ def launch_step(gpu: int, step: int, argv: int, pc: int) -> int:
 
 @native
 def prepare_steps(plan: int) -> None:
-    """Store the sizes in the entries of all steps, and connect the steps that have work."""
-    first = plan + 8 * (PLAN_BODY + load_i64(plan + 8 * PLAN_N_SCRATCH))
-    n = load_i64(plan + 8 * PLAN_N_STEPS)
-    at = first
-    for _ in range(n):
-        store_sizes(at, load_i64(plan + 8 * PLAN_SLOTS))
+    """Store the sizes in the entries of the steps that have work, and connect these steps."""
+    at = plan + 8 * (PLAN_BODY + load_i64(plan + 8 * PLAN_N_SCRATCH))
+    link = plan + 8 * PLAN_FIRST
+    for _ in range(load_i64(plan + 8 * PLAN_N_STEPS)):
+        if store_sizes(at, load_i64(plan + 8 * PLAN_SLOTS)):
+            store_i64(link, at)
+            link = at + 8 * STEP_NEXT
         at += 8 * load_i64(at + 8 * STEP_WORDS)
-    at = first
-    for i in range(n):
-        behind = at + 8 * load_i64(at + 8 * STEP_WORDS)
-        store_i64(at + 8 * STEP_NEXT, step_with_work(behind, n - i - 1, 0))
-        store_i64(at + 8 * STEP_AFTER, step_with_work(behind, n - i - 1, load_i64(at + 8 * STEP_INSTEAD)))
-        at = behind
-    store_i64(plan + 8 * PLAN_FIRST, step_with_work(first, n, 0))
+    store_i64(link, 0)
+    at = load_i64(plan + 8 * PLAN_FIRST)
+    while at != 0:
+        store_i64(at + 8 * STEP_AFTER, step_after(at))
+        at = load_i64(at + 8 * STEP_NEXT)
 
 
 @native
-def store_sizes(step: int, slots: int) -> None:
-    """Store the sizes in a step's entry; a product has no row of the table yet."""
+def store_sizes(step: int, slots: int) -> bool:
+    """Store the sizes in a step's entry, where a product has no row of the table yet; False at once if it has no work."""
     entry = step + 8 * load_i64(step + 8 * STEP_ENTRY)
+    gate, end = load_i64(step + 8 * STEP_GATE), load_i64(step + 8 * STEP_GATE) + load_i64(step + 8 * STEP_N_GATES)
     at = step + 8 * STEP_PATCHES
     for _ in range(load_i64(step + 8 * STEP_N_SIZES)):
-        store_i64(entry + 8 * load_i64(at), load_i64(slots + 8 * load_i64(at + 8)))
+        place, value = load_i64(at), load_i64(slots + 8 * load_i64(at + 8))
+        store_i64(entry + 8 * place, value)
+        if value <= 0 and gate <= place < end:
+            return False
         at += 16
+    for k in range(gate, end):  # a word that no size decides may be 0, too
+        if load_i64(entry + 8 * k) <= 0:
+            return False
     if load_i64(entry + 8 * ENTRY_KIND) == PRODUCT_ENTRY:
         store_i64(entry + 8 * PRODUCT_ROW_AT, 0)
+    return True
 
 
 @native
-def step_with_work(at: int, n: int, skipped: int) -> int:
-    """The first of ``n`` steps, but for those skipped, that has work; 0: none."""
-    for i in range(n):
-        gates = at + 8 * (load_i64(at + 8 * STEP_ENTRY) + load_i64(at + 8 * STEP_GATE))
-        k = 0 if i >= skipped else load_i64(at + 8 * STEP_N_GATES) + 1
-        while k < load_i64(at + 8 * STEP_N_GATES) and load_i64(gates + 8 * k) > 0:
-            k += 1
-        if k == load_i64(at + 8 * STEP_N_GATES):
-            return at
-        at += 8 * load_i64(at + 8 * STEP_WORDS)
-    return 0
+def step_after(step: int) -> int:
+    """The next step with work behind those that this step replaces or repeats; 0: none."""
+    end = step + 8 * load_i64(step + 8 * STEP_WORDS)
+    for _ in range(load_i64(step + 8 * STEP_INSTEAD)):
+        end += 8 * load_i64(end + 8 * STEP_WORDS)
+    at = load_i64(step + 8 * STEP_NEXT)
+    while at != 0 and at < end:
+        at = load_i64(at + 8 * STEP_NEXT)
+    return at
 
 
 @native
