@@ -156,10 +156,12 @@ class _Encoder:
         for place, a in enumerate(entry):
             words.append(0)
             match a:
-                case Size() if (known := const(a.dim)) is None:
-                    patches[0].extend((place, self.slot[dim(a.dim)]))
                 case Size():
-                    words[-1] = known
+                    known = const(a.dim)
+                    if known is None:
+                        patches[0].extend((place, self.slot[dim(a.dim)]))
+                    else:
+                        words[-1] = known
                 case Data():
                     patches[1].extend((place, a.position))
                     if const(a.item_bytes) != 0:
