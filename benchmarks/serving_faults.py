@@ -32,7 +32,8 @@ sys.path.insert(0, str(ROOT / "examples"))
 PROGRAM = ROOT / "examples" / "detection_tail.relay"
 LIMIT = 1 << 22
 REFUSED = {400, 413, 422}
-GRPC = {"OK", "INVALID_ARGUMENT", "NOT_FOUND", "RESOURCE_EXHAUSTED"}
+DTYPES = {"FP32": np.float32, "INT32": np.int32}
+GRPC = {"OK right", "INVALID_ARGUMENT", "NOT_FOUND", "RESOURCE_EXHAUSTED"}
 PATH = "/v2/models/model/infer"
 
 
@@ -62,16 +63,30 @@ def tensors(kind: str, body: bytes, length: int | None) -> dict[str, np.ndarray]
     data = json.loads(body if length is None else body[:length])
     rest, found = memoryview(body)[len(body) if length is None else length :], {}
     for entry in data[kind]:
-        dtype, size = (
-            {"FP32": np.float32, "INT32": np.int32}[entry["datatype"]],
-            entry.get("parameters", {}).get("binary_data_size"),
-        )
+        dtype: Any = DTYPES[entry["datatype"]]
+        size = entry.get("parameters", {}).get("binary_data_size")
         if size is None:
             array = np.array(entry["data"], dtype)
         else:
             array, rest = np.frombuffer(rest[:size], dtype), rest[size:]
         found[entry["name"]] = array.reshape(entry["shape"])
     return found
+
+
+def message_tensors(entries: Any, raw: Any) -> dict[str, np.ndarray]:
+    """The tensors of a message by name; ``raw``: its raw contents."""
+    found = {}
+    for k, entry in enumerate(entries):
+        dtype: Any = DTYPES[entry.datatype]
+        typed = [*entry.contents.fp32_contents, *entry.contents.int_contents]
+        found[entry.name] = (np.frombuffer(raw[k], dtype) if raw else np.array(typed, dtype)).reshape(entry.shape)
+    return found
+
+
+def is_right(machine: Any, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> bool:
+    """Whether an answer has the results of a run in this process."""
+    results = machine.run(inputs["boxes"], inputs["logits"])
+    return same(outputs, {f"result.{i}": result.numpy() for i, result in enumerate(results)})
 
 
 def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
@@ -194,22 +209,20 @@ def malformed_bodies(address: tuple[str, int], count: int) -> Counter[str]:
         status, answer, answer_length = connection.ask_whole(request(body, json_length))
         kind = str(status)
         if status == 200:
-            arguments = tensors("inputs", body, json_length)
-            results = machine.run(arguments["boxes"], arguments["logits"])
-            wanted = {f"result.{i}": result.numpy() for i, result in enumerate(results)}
-            kind += " right" if same(tensors("outputs", answer, answer_length), wanted) else " wrong"
+            inputs, outputs = tensors("inputs", body, json_length), tensors("outputs", answer, answer_length)
+            kind += " right" if is_right(machine, inputs, outputs) else " wrong"
         found[kind] += 1
     connection.close()
     return found
 
 
 def malformed_messages(address: str, count: int) -> Counter[str]:
-    """Damaged messages of gRPC."""
+    """Damaged messages of gRPC; valid ones have the results of a run in this process."""
     import grpc
 
     from relayvm.serving.protocol.messages import SERVICE, message
 
-    arrays, rng, found = arrays_of(3), random.Random(2), Counter[str]()
+    arrays, rng, found, machine = arrays_of(3), random.Random(2), Counter[str](), local_machine()
     inputs = [{"name": k, "datatype": "FP32", "shape": a.shape} for k, a in arrays.items()]
     raw = [a.tobytes() for a in arrays.values()]
     good = message("ModelInferRequest")(model_name="model", inputs=inputs, raw_input_contents=raw).SerializeToString()
@@ -217,9 +230,13 @@ def malformed_messages(address: str, count: int) -> Counter[str]:
         call = channel.unary_unary(f"/{SERVICE}/ModelInfer", lambda data: data, lambda data: data)
         for k in range(count):
             head = 90 if k % 2 else len(good)  # the tensors' descriptions, or anywhere
+            data = damaged(good[:head], rng) + good[head:]
             try:
-                call(damaged(good[:head], rng) + good[head:], timeout=30)
-                found["OK"] += 1
+                answer = message("ModelInferResponse").FromString(call(data, timeout=30))
+                given = message("ModelInferRequest").FromString(data)
+                inputs = message_tensors(given.inputs, given.raw_input_contents)
+                outputs = message_tensors(answer.outputs, answer.raw_output_contents)
+                found["OK right" if is_right(machine, inputs, outputs) else "OK wrong"] += 1
             except grpc.RpcError as error:
                 found[error.code().name] += 1
         call(good, timeout=30)
