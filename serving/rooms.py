@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from typing import Any
 
@@ -31,7 +32,7 @@ class Rooms:
             memory = free.pop() if free else None
             if memory is not None:
                 self.kept_bytes -= size
-        return np.asarray(_Lent(self, np.empty(size, np.uint8) if memory is None else memory))
+        return np.asarray(_Lent(self, _fresh(size) if memory is None else memory))
 
     def give(self, memory: np.ndarray) -> None:
         """Keep the memory of arrays that have gone."""
@@ -39,6 +40,11 @@ class Rooms:
             if self.kept_bytes + memory.nbytes <= self._most:
                 self._free.setdefault(memory.nbytes, []).append(memory)
                 self.kept_bytes += memory.nbytes
+
+
+def _fresh(size: int) -> np.ndarray:
+    """Memory of the system, which gets it back at once: in the heap, small objects between rooms would keep them."""
+    return np.frombuffer(mmap.mmap(-1, size), np.uint8)
 
 
 class _Lent:
