@@ -412,7 +412,7 @@ def exporter() -> Callable[[Any, int, int], Any]:
 
 
 #: The functions of this file that machines load, with their signatures.
-FUNCTIONS = (
+FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (
     (requests.machine, _MACHINE_SIGNATURE), (as_array, BUILTIN_SIGNATURE), (export, BUILTIN_SIGNATURE),
     (delete_managed, FREE_SIGNATURE), (destroy_capsule, FREE_SIGNATURE),
 )  # fmt: skip

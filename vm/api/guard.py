@@ -332,9 +332,12 @@ def closer(state: int, n_constants: int, memory: tuple[Any, ...]) -> Any:
     return c_api.builtin(make_closer, destructor)(handle, (handle, *memory))
 
 
-_BUILTINS = enter, begin, alone, obtain, make_closer, finalize
+_BUILTINS: tuple[Callable[..., Any], ...] = enter, begin, alone, obtain, make_closer, finalize
 #: The functions of this file that machines load, with their signatures.
-FUNCTIONS = (*((body, c_api.BUILTIN_SIGNATURE) for body in _BUILTINS), (close_capsule, c_api.FREE_SIGNATURE))
+FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (
+    *((body, c_api.BUILTIN_SIGNATURE) for body in _BUILTINS),
+    (close_capsule, c_api.FREE_SIGNATURE),
+)
 
 
 def obtain_functions() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
 
 from ...ops.native.blas import gemm
 from ...ops.native.cache import kernel_store
@@ -26,7 +24,7 @@ def prepared(exe: ExecutableData) -> Prepared | None:
     kernels = prepared_kernels(exe.packed)
     if kernels is None:
         return None
-    functions: list[tuple[Callable[..., Any], str]] = [*guard.FUNCTIONS, *c_api.FUNCTIONS, *team.FUNCTIONS, *gemm.FUNCTIONS]
+    functions = *guard.FUNCTIONS, *c_api.FUNCTIONS, *team.FUNCTIONS, *gemm.FUNCTIONS
     known = {kernel_store.function_name(f, signature): kernel_store.object_key(f, signature).id for f, signature in functions}
     return Prepared(tuple(kernels), known)
 
@@ -36,6 +34,8 @@ def compile_ahead() -> None:
 
     With one thread nothing is started.
     """
+    if c_api.machine_address.cache_info().currsize:
+        return
     with contextlib.suppress(ConfigError):  # a number of threads that is none: VirtualMachine reports it
         if thread_count.num_threads() > 1 and not kernel_store.is_stored(c_api.machine_key()):
             side_compilation.start_ahead([(c_api.machine_address, ())])

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 _FOREVER = 1 << 60  # a reference count that never reaches 0: objects that live as long as the machine
 
 
+def _demanded(exe: ExecutableData) -> tuple[Demands, ...]:
+    from .kernels.described_kernels import demands_of  # operators and code generators
+
+    return demands_of(exe)
+
+
 def _stored(kernels: Sequence[tuple[KernelRow, str]]) -> list[int] | None:
     """The addresses of kernels that are in the store, by the ids of their entries; None if one is not there."""
     addresses = []
@@ -69,10 +75,10 @@ class Tables:
         assert len(self.shape_programs) == SHAPE_PROGRAM_WORDS * len(exe.shape_funcs)
         self.argv = np.zeros(ARGV_WORDS, np.int64)
         #: Preconditions of launches of each packed function on its tensors; () for a trusted executable.
-        self.demands: tuple[Demands, ...] = ()
+        self.demands = () if skips_checks(exe) else _demanded(exe)
         rows, addresses = self._kernels(exe, processes)
         self.libraries = library_table(rows)
-        programs = [*exe.shape_funcs, *(demand.program for demand in self.demands if demand.program is not None)]
+        programs = [*exe.shape_funcs, *(d.program for d in self.demands if d.program is not None)]
         n_slots = max([len(p.loads) + len(p.rows) for p in programs] + [len(named_dims(f)) for f in exe.functions] + [1])
         self.slots = np.zeros(1 + n_slots, np.int64)
         #: For each reason of a copy the number of its sync reason; for each sync reason the number of waits of the host.
@@ -91,16 +97,14 @@ class Tables:
         return words.ctypes.data, slots.ctypes.data + 8
 
     def _kernels(self, exe: ExecutableData, processes: int) -> tuple[list[KernelRow], list[int]]:
-        """The kernels as the cache of executables knows them, else from their descriptions, with the demands of launches."""
-        skips, known = skips_checks(exe), prepared_for(exe)
-        if skips and known is not None:
+        """The kernels as the cache of executables knows them, else from their descriptions."""
+        known = prepared_for(exe)
+        if known is not None and not self.demands:
             addresses = _stored(known.kernels)
             if addresses is not None:
                 return [row for row, _ in known.kernels], addresses
-        from .kernels.described_kernels import demands_of, obtained  # operators and code generators
+        from .kernels.described_kernels import obtained  # operators and code generators
 
-        if not skips:
-            self.demands = demands_of(exe)
         return obtained(exe, processes)
 
     def _packed(self, exe: ExecutableData, rows: Sequence[KernelRow], addresses: list[int]) -> None:

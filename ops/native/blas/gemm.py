@@ -10,6 +10,7 @@ Kernels find the address of a GEMM record in the library table, and call the mac
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,7 @@ def call_gemm(
 
 _PART_SIGNATURE, _WHOLE_SIGNATURE = "int64(int64, int64)", f"int64({', '.join(['int64'] * _WORDS)})"
 #: The functions of this file that kernels of matrix products call, with their signatures.
-FUNCTIONS = (multiply_part, _PART_SIGNATURE), (multiply, _WHOLE_SIGNATURE)
+FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (multiply_part, _PART_SIGNATURE), (multiply, _WHOLE_SIGNATURE)
 _records: dict[tuple[int, int], np.ndarray] = {}
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 import functools
 import os
 import signal
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -268,7 +270,7 @@ def start_worker(team: int) -> bool:
 
 #: The functions of this file that processes with threads load, with their signatures.
 WORKER_SIGNATURE, DIVIDE_SIGNATURE = "int64(int64)", "int64(int64, int64, int64, int64, int64)"
-FUNCTIONS = (worker, WORKER_SIGNATURE), (divide, DIVIDE_SIGNATURE)
+FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (worker, WORKER_SIGNATURE), (divide, DIVIDE_SIGNATURE)
 
 _worth = WORTH_A_THREAD
 _block = np.zeros(1, TEAM)

@@ -129,6 +129,18 @@ def test_the_companion_started_ahead_goes_on_with_the_kernels(monkeypatch: pytes
     assert (started.waits, started.ended) == (1, 1)
 
 
+def test_a_forked_process_does_not_wait_for_the_companion_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Started(monkeypatch)
+    start_ahead([])
+    child = os.fork()
+    if child == 0:
+        wait_ahead()
+        os._exit(started.waits)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    wait_ahead()
+    assert (started.waits, started.ended) == (1, 1)
+
+
 def test_a_program_that_misses_no_kernel_tells_the_companion_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     started = Started(monkeypatch)
     start_ahead([])

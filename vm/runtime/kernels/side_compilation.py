@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,8 @@ COMPILED, LEFT = 3, 16
 MOST = 7
 #: The companion that was started ahead of a program, if there is one.
 _ahead: list[Companion] = []
+#: Held by a thread that starts, awaits or ends it.
+_using = threading.RLock()
 
 
 def start_ahead(jobs: Sequence[Job]) -> None:
@@ -33,9 +37,11 @@ def start_ahead(jobs: Sequence[Job]) -> None:
 
     Nothing is started where kernels are not optimized: most programs there compile faster than a process starts.
     """
-    if _ahead or kernel_levels() != OPTIMIZED or not can_help():
+    if kernel_levels() != OPTIMIZED or not can_help():
         return
-    with contextlib.suppress(OSError):  # no process can be started: this one compiles alone
+    with _using, contextlib.suppress(OSError):  # no process can be started: this one compiles alone
+        if _ahead:
+            return
         companion = Companion()
         companion.tell(jobs)
         _ahead.append(companion)
@@ -44,15 +50,28 @@ def start_ahead(jobs: Sequence[Job]) -> None:
 
 def wait_ahead() -> None:
     """Wait for the jobs of the companion that was started ahead, and end it."""
-    for companion in _ahead:
-        companion.wait()
-    _end_ahead()
+    with _using:
+        for companion in _ahead:
+            companion.wait()
+        _end_ahead()
 
 
 def _end_ahead() -> None:
-    atexit.unregister(_end_ahead)
-    while _ahead:
-        _ahead.pop().end()
+    with _using:
+        atexit.unregister(_end_ahead)
+        while _ahead:
+            _ahead.pop().end()
+
+
+def _forget_ahead() -> None:
+    """Forget the companion in a forked child: it works for the parent, and its answer is for one process."""
+    global _using
+    _using = threading.RLock()
+    _ahead.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_ahead)
 
 
 @contextlib.contextmanager
@@ -67,8 +86,8 @@ def companions(groups: Sequence[Group], processes: int) -> Iterator[None]:
     def count(name: str) -> None:
         nonlocal compiled
         compiled += 1
-        if compiled == 1 and _ahead:
-            _ahead[0].tell(_kernels(groups, len(groups)))
+        for companion in _ahead[: compiled == 1]:
+            companion.tell(_kernels(groups, len(groups)))
         if compiled == COMPILED and len(groups) >= COMPILED + LEFT:
             started.extend(_start(groups, min(processes - 1, MOST) - len(_ahead)))
 
