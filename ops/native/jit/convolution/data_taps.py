@@ -6,6 +6,7 @@ rows outside.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ...memory import set_machine_form, twin
@@ -20,6 +21,10 @@ COLUMN_WORDS = 3
 MOST_STEP = 2
 #: Bytes of the zeros that stand for a row outside the data.
 ZERO_BYTES = MOST_STEP * PANEL_BYTES
+#: Bytes of the shortest vectors that are loaded in part by one instruction: those of AVX.
+_MASKED_BYTES = 32
+#: Bytes of the parts of a vector of AVX across which most instructions move no elements.
+_QUARTER_BYTES = 16
 
 
 @twin
@@ -33,7 +38,7 @@ def _has_masks(emitter: Any) -> Any:
 
     from ...front_end.machine_types import BOOL, Value
 
-    return Value(BOOL, (ir.IntType(1)(int(vector_bytes() == PANEL_BYTES)),))
+    return Value(BOOL, (ir.IntType(1)(int(vector_bytes() >= _MASKED_BYTES)),))
 
 
 @twin
@@ -125,13 +130,9 @@ class _DataFunction(PlaneFunction):
         x.add_incoming(self.word(0), before)
         zero = ir.Constant(self.vector, [0.0] * self.lanes)
         sums = self._taps(b, function, (row, b.mul(x, self.word(self.step))), [zero] * count)
-        mask = self._mask(b, b.sub(columns, x))
-        for place, total in zip(of_out, sums, strict=True):
-            self._store(b, total, b.bitcast(b.gep(place, [x]), self.vector.as_pointer()), mask)
-        following = b.add(x, self.word(self.lanes))
-        x.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, columns), loop, after)
-        b.position_at_end(after)
+        places = [b.bitcast(b.gep(place, [x]), self.vector.as_pointer()) for place in of_out]
+        self._store_rows(b, [self._in_order(b, total) for total in sums], places, b.sub(columns, x))
+        self._repeat(b, x, columns, ir.IntType(1)(1), after)
 
     def taps_of(self, function: Any) -> Any:
         """The table of taps."""
@@ -148,20 +149,62 @@ class _DataFunction(PlaneFunction):
 
     def operands(self, b: Any, function: Any, at: Any, column: Any, count: int) -> Any:
         """The vectors of ``count`` rows that a column of taps reads, in order.  ``at``: row and column of the first sums."""
-        data, height, width, row_stride, _, _, zeros, *_ = function.args
-        row = b.add(at[0], b.load(column))
-        along = b.add(at[1], b.load(b.gep(column, [self.word(1)])))
+        _, height, width, row_stride, _, _, zeros, *_ = function.args
+        row, along, place, below = self._first_operand(b, function, at, column)
         masks = self._inside(b, along, width)
-        place = b.gep(data, [b.add(b.mul(row, width), along)])
-        below = b.mul(row_stride, width)
         for _ in range(count):
             here = b.select(b.icmp_unsigned("<", row, height), place, zeros)
-            parts = [
-                self._load(b, b.bitcast(b.gep(here, [self.word(n * self.lanes)]), self.vector.as_pointer()), mask)
-                for n, mask in enumerate(masks)
-            ]
-            yield parts[0] if self.step == 1 else self._alternate(b, *parts)
+            yield self._operand(
+                b, [self._load(b, vector, mask) for vector, mask in zip(self._vectors(b, here), masks, strict=True)]
+            )
             row, place = b.add(row, row_stride), b.gep(place, [below])
+
+    def _first_operand(self, b: Any, function: Any, at: Any, column: Any) -> tuple[Any, Any, Any, Any]:
+        """Row, column and place of the first operand of a column of taps, and the elements from an operand to the one below."""
+        data, _, width, row_stride, *_ = function.args
+        row = b.add(at[0], b.load(column))
+        along = b.add(at[1], b.load(b.gep(column, [self.word(1)])))
+        return row, along, b.gep(data, [b.add(b.mul(row, width), along)]), b.mul(row_stride, width)
+
+    def _vectors(self, b: Any, place: Any) -> list[Any]:
+        """The places of the vectors that have the elements of an operand."""
+        return [b.bitcast(b.gep(place, [self.word(n * self.lanes)]), self.vector.as_pointer()) for n in range(self.step)]
+
+    def _operand(self, b: Any, parts: list[Any]) -> Any:
+        return parts[0] if self.step == 1 else self._alternate(b, *parts)
+
+    def _add_rows(self, b: Any, function: Any, row: Any, column: Any, sums: list[Any], factors: list[Any]) -> list[Any]:
+        """Read operands that are all inside the data without masks, on machines whose masks take instructions."""
+        count = len(sums) + len(factors) - 1
+        if vector_bytes() == PANEL_BYTES:
+            return super()._add_rows(b, function, row, column, sums, factors)
+        _, height, width, row_stride, *_ = function.args
+        first, along, place, below = self._first_operand(b, function, row, column)
+        last = b.add(first, b.mul(row_stride, self.word(count - 1)))
+        # ``width`` and ``height`` are not negative: a comparison without sign finds what is before or behind
+        ends = b.sub(width, self.word(self.step * self.lanes))
+        is_inside = b.and_(b.icmp_unsigned("<", first, height), b.icmp_unsigned("<", last, height))
+        is_inside = b.and_(is_inside, b.and_(b.icmp_signed(">=", along, self.word(0)), b.icmp_signed("<=", along, ends)))
+        inside, beyond, after = (b.append_basic_block(name) for name in ("inside", "beyond", "added"))
+        b.cbranch(is_inside, inside, beyond)
+        b.position_at_end(inside)
+        added = self._add_products(b, self._whole(b, place, below, count), sums, factors)
+        b.branch(after)
+        b.position_at_end(beyond)
+        also_added = super()._add_rows(b, function, row, column, sums, factors)
+        b.branch(after)
+        b.position_at_end(after)
+        totals = [b.phi(self.vector) for _ in sums]
+        for total, value, other in zip(totals, added, also_added, strict=True):
+            total.add_incoming(value, inside)
+            total.add_incoming(other, beyond)
+        return totals
+
+    def _whole(self, b: Any, place: Any, below: Any, count: int) -> Iterator[Any]:
+        """The vectors of ``count`` rows from ``place`` on, ``below`` elements apart."""
+        for _ in range(count):
+            yield self._operand(b, [b.load(vector, align=self.bits // 8) for vector in self._vectors(b, place)])
+            place = b.gep(place, [below])
 
     def weight_place(self, column: Any, b: Any) -> Any:
         """The number of the first weight of a column of taps."""
@@ -177,20 +220,48 @@ class _DataFunction(PlaneFunction):
             low = b.select(b.icmp_signed(">", n, self.word(0)), n, self.word(0))
             return b.select(b.icmp_signed("<", low, self.word(lanes)), low, self.word(lanes))
 
+        first, end = clamped(b.neg(along)), clamped(b.sub(width, along))
+        if vector_bytes() != PANEL_BYTES:
+            return [self._between(b, first, end, n * self.lanes) for n in range(self.step)]
         one = self.word(1)
-        first, end = (b.shl(one, clamped(n)) for n in (b.neg(along), b.sub(width, along)))
-        bits = b.sub(end, first)
+        bits = b.sub(b.shl(one, end), b.shl(one, first))
         return [
             b.bitcast(b.trunc(b.lshr(bits, self.word(n * self.lanes)), ir.IntType(self.lanes)), self.mask_type)
             for n in range(self.step)
         ]
 
-    def _alternate(self, b: Any, first: Any, second: Any) -> Any:
-        """Every second element of two vectors."""
+    def _between(self, b: Any, first: Any, end: Any, begin: int) -> Any:
+        """The lanes from ``first`` to ``end`` (exclusive), where the number of lane 0 is ``begin``."""
         from llvmlite import ir
 
         number = ir.IntType(32)
-        return b.shuffle_vector(first, second, ir.Constant(ir.VectorType(number, self.lanes), list(range(0, 2 * self.lanes, 2))))
+        lanes = ir.Constant(ir.VectorType(number, self.lanes), list(range(begin, begin + self.lanes)))
+        low, high = (self._splat(b, b.trunc(n, number)) for n in (first, end))
+        return b.and_(b.icmp_signed(">=", lanes, low), b.icmp_signed("<", lanes, high))
+
+    def _alternate(self, b: Any, first: Any, second: Any) -> Any:
+        """Every second element of two vectors, in the order of ``_order``."""
+        return self._shuffled(b, first, second, [2 * n for n in self._order])
+
+    def _in_order(self, b: Any, vector: Any) -> Any:
+        """The lanes of sums in the order of their columns."""
+        if self.step == 1:
+            return vector
+        return self._shuffled(b, vector, vector, [self._order.index(n) for n in range(self.lanes)])
+
+    @property
+    def _order(self) -> list[int]:
+        """The column of each lane.  With AVX, an instruction takes elements of the same quarter (16 bytes) of two vectors."""
+        if vector_bytes() == PANEL_BYTES:
+            return list(range(self.lanes))
+        some = _QUARTER_BYTES // (self.bits // 8)
+        half = self.lanes // 2
+        return [begin + n + i for n in range(0, half, some // 2) for begin in (0, half) for i in range(some // 2)]
+
+    def _shuffled(self, b: Any, first: Any, second: Any, lanes: list[int]) -> Any:
+        from llvmlite import ir
+
+        return b.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), lanes))
 
 
 set_machine_form(has_masks, lambda: _has_masks)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import panel_width
+from ..product_tile import PANEL_BYTES, panel_width, vector_bytes
 
 #: Rows of sums that are computed together, the most first: an addition waits for the one before it in its row.  Most planes of
 #: networks have a multiple of 7 rows.
@@ -79,7 +79,7 @@ class PlaneFunction:
 
         self.module, self.element, self.word = module, element, ir.IntType(64)
         self.bits = 64 if element == ir.DoubleType() else 32
-        self.lanes = panel_width(self.bits // 8)
+        self.lanes = min(PANEL_BYTES, vector_bytes()) // (self.bits // 8)
         self.vector = ir.VectorType(element, self.lanes)
         self.mask_type = ir.VectorType(ir.IntType(1), self.lanes)
         self.name = f"relayvm.plane_taps.f{self.bits}"
@@ -154,6 +154,7 @@ class PlaneFunction:
     def _row_block(self, b: Any, function: Any, y: Any, count: int) -> None:
         """Emit the loop over the columns of ``count`` rows from ``y`` on."""
         plane, row_step, _, _, _, _, out, out_row, _, columns, add = function.args
+        is_new = b.icmp_signed("==", add, self.word(0))
         before, loop, after = b.block, function.append_basic_block("x"), function.append_basic_block("x.end")
         from_plane = b.gep(plane, [b.mul(y, row_step)])
         of_out = [b.gep(out, [b.mul(out_row, b.add(y, self.word(r)))]) for r in range(count)]
@@ -161,15 +162,44 @@ class PlaneFunction:
         b.position_at_end(loop)
         x = b.phi(self.word)
         x.add_incoming(self.word(0), before)
-        mask = self._mask(b, b.sub(columns, x))
-        adds = self._mask(b, b.select(b.icmp_signed("!=", add, self.word(0)), b.sub(columns, x), self.word(0)))
+        adds = self._mask(b, b.select(is_new, self.word(0), b.sub(columns, x)))
         places = [b.bitcast(b.gep(row, [x]), self.vector.as_pointer()) for row in of_out]
         sums = self._taps(b, function, b.gep(from_plane, [x]), [self._load(b, p, adds) for p in places])
+        self._store_rows(b, sums, places, b.sub(columns, x))
+        self._repeat(b, x, columns, is_new, after)
+
+    def _store_rows(self, b: Any, sums: list[Any], places: list[Any], count: Any) -> None:
+        """Store the first ``count`` lanes of each sum."""
+        whole, part, after = (b.append_basic_block(name) for name in ("whole", "part", "stored"))
+        if vector_bytes() == PANEL_BYTES:  # masked stores are as fast as others
+            b.branch(part)
+        else:
+            b.cbranch(b.icmp_signed(">=", count, self.word(self.lanes)), whole, part)
+        b.position_at_end(whole)
+        for place, total in zip(places, sums, strict=True):
+            b.store(total, place, align=self.bits // 8)
+        b.branch(after)
+        b.position_at_end(part)
+        mask = self._mask(b, count)
         for place, total in zip(places, sums, strict=True):
             self._store(b, total, place, mask)
+        b.branch(after)
+        b.position_at_end(after)
+
+    def _repeat(self, b: Any, x: Any, columns: Any, is_new: Any, after: Any) -> None:
+        """Emit the end of the loop over ``x``, which begins with its block.
+
+        Where parts of vectors are slow to store, the last vector of a row ends with the row: elements that are computed twice
+        have the same bits, if they are ``is_new`` and nothing is added to them.
+        """
         following = b.add(x, self.word(self.lanes))
-        x.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, columns), loop, after)
+        start = following
+        if vector_bytes() != PANEL_BYTES:
+            last = b.sub(columns, self.word(self.lanes))
+            may_move = b.and_(is_new, b.icmp_signed(">=", last, self.word(0)))
+            start = b.select(b.and_(may_move, b.icmp_signed("<", last, following)), last, following)
+        x.add_incoming(start, b.block)
+        b.cbranch(b.icmp_signed("<", following, columns), x.parent, after)
         b.position_at_end(after)
 
     def _taps(self, b: Any, function: Any, row: Any, sums: list[Any]) -> list[Any]:
@@ -195,24 +225,34 @@ class PlaneFunction:
         for _ in range(height):
             factors.append(self._splat(b, b.load(place)))
             place = b.gep(place, [w_row])
-        added = list(sums)
-        fma = self._declared(f"llvm.fma.v{self.lanes}f{self.bits}", self.vector, [self.vector] * 3)
-        for y, vector in enumerate(self.operands(b, function, row, here, len(sums) + height - 1)):
-            for t, factor in enumerate(factors):
-                if 0 <= y - t < len(sums):
-                    added[y - t] = b.call(fma, [factor, vector, added[y - t]])
+        added = self._add_rows(b, function, row, here, sums, factors)
         following = b.gep(here, [self.word(self.column_words)])
-        here.add_incoming(following, loop)
         for total, value, result in zip(sums, first, added, strict=True):
             total.add_incoming(value, before)
-            total.add_incoming(result, loop)
+            total.add_incoming(result, b.block)
+        here.add_incoming(following, b.block)
         b.cbranch(b.icmp_unsigned("!=", following, last), loop, end)
+        after = b.block
         b.position_at_end(end)
         totals = [b.phi(self.vector) for _ in first]
         for total, value, result in zip(totals, first, added, strict=True):
             total.add_incoming(value, before)
-            total.add_incoming(result, loop)
+            total.add_incoming(result, after)
         return totals
+
+    def _add_rows(self, b: Any, function: Any, row: Any, column: Any, sums: list[Any], factors: list[Any]) -> list[Any]:
+        """Emit the products of the operands of a column of taps, whose weights are ``factors``; the sums after them."""
+        return self._add_products(b, self.operands(b, function, row, column, len(sums) + len(factors) - 1), sums, factors)
+
+    def _add_products(self, b: Any, operands: Iterable[Any], sums: list[Any], factors: list[Any]) -> list[Any]:
+        """Add to each sum the operands from its row on, in order, times the factors."""
+        added = list(sums)
+        fma = self._declared(f"llvm.fma.v{self.lanes}f{self.bits}", self.vector, [self.vector] * 3)
+        for y, vector in enumerate(operands):
+            for t, factor in enumerate(factors):
+                if 0 <= y - t < len(sums):
+                    added[y - t] = b.call(fma, [factor, vector, added[y - t]])
+        return added
 
     def _splat(self, b: Any, value: Any) -> Any:
         from llvmlite import ir
