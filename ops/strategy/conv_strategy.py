@@ -29,7 +29,7 @@ from ..kernels.conv import cuda as cuda
 from ..kernels.conv.weight_layout import OUT_IN_SPACE, OUT_SPACE_IN, SPACE_IN_OUT, SPACE_OUT_IN
 from ..kernels.matmul.cpu import BLAS_LIMIT
 from ..native.jit.convolution import data_taps, plane_taps, winograd_vectors
-from ..native.jit.product_tile import GROUP_PANELS, panel_width
+from ..native.jit.product_tile import GROUP_PANELS, TILE_ROWS, panel_width
 from .conditions import Conditions, condition
 from .implementation import Blocks, Kernel, OpCall, Scratch
 from .matmul_strategy import GEMM, is_one_float
@@ -242,11 +242,10 @@ class _Convolution:
         return panel_width(ITEMSIZE[call.inputs[0].dtype])
 
     def panel_elements(self, call: OpCall) -> Dim:
-        """The number of elements of a group of panels of ``tiles``, and of the columns that are more, in a panel or apart."""
+        """The number of elements of a group of panels of ``tiles``, of a few columns more, and of a tile's weights."""
         _, inputs, taps = self.weight(call)
-        return ((GROUP_PANELS + 1) * self.width(call) + tiles.APART) * min_(
-            inputs * product(taps), max_(tiles.INNER, product(taps))
-        )
+        width, inner = self.width(call), min_(inputs * product(taps), max_(tiles.INNER, product(taps)))
+        return ((GROUP_PANELS + 1) * width + tiles.APART + TILE_ROWS) * inner + TILE_ROWS * width
 
     def column_numbers(self, call: OpCall) -> Dim:
         """The number of integers that ``tiles`` needs for a panel: a record for each tap, and three numbers per column."""

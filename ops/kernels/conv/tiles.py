@@ -2,7 +2,8 @@
 
 The weight is the left matrix as it is.  The right matrix has a column per position of the result and a row per channel and tap;
 only a group of panels of it exists at a time, packed from the data into a buffer that stays in the second cache.  With one tap,
-stride 1 and no padding, the data are that matrix, and are read where they are: packing takes longer than it saves.
+stride 1 and no padding, the data are that matrix.  Registers as wide as a line read it where it is: packing takes longer than it
+saves.  Narrower registers read each row of the data again for each panel, so whole lines of it are copied first.
 
 Every element of the result is one sum over channels and taps, in order: the same bits for any tiles and any number of threads.
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...native.jit.convolution.panel_row import store_alternate, store_gathered, store_run, store_two_runs
-from ...native.jit.prefetch import fetch_to_write
-from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, multiply_panels
+from ...native.jit.convolution.panel_row import reads_rows_apart, store_alternate, store_gathered, store_run, store_two_runs
+from ...native.jit.prefetch import fetch, fetch_to_write
+from ...native.jit.product_tile import GROUP_PANELS, PANEL_BYTES, TILE_ROWS, copy_line, multiply_panels
 from ...native.jit.row_products import multiply_by_rows
 from ...native.memory import Array, Axes, generic
 from ..spatial.cpu import BATCH, CHANNEL, COLUMN, DEPTH, ROW
@@ -26,6 +27,8 @@ FINISHED_ROWS = 24
 #: The most columns behind whole panels that are multiplied apart, and the least terms with which this is faster: 49 positions, of
 #: pictures of 7 x 7, are three whole panels and one column.
 APART, LEAST_INNER = 4, 64
+#: Bytes between addresses that belong to the same set of a first cache.
+PAGE_BYTES = 4096
 #: Forms of a row of a panel: operands that follow one another, in one or two rows of the data, every second element, or operands
 #: anywhere.
 RUN, TWO_RUNS, ALTERNATE, ANYWHERE = range(4)
@@ -151,11 +154,39 @@ def pack_panel(panel: Array, to: int, data: Array, at: int, channels: int, chann
 
 
 @generic
+def copy_columns(panels: Array, data: Array, at: int, channels: int, channel: int, count: int) -> None:
+    """Copy ``count`` columns of rows that begin at ``at`` and are ``channel`` elements apart into panels, whole lines each."""
+    width = PANEL_BYTES // panels.itemsize
+    whole, some = count // width * width, lanes_between(0, count % width, width)
+    for i in range(channels):
+        for j in range(0, whole, width):
+            copy_line(data, at + j, panels, j * channels + i * width)
+        if some > 0:
+            store_run(panels, whole * channels + i * width, data, at + whole, some)
+        at += channel
+
+
+@generic
 def fetch_rows(out: Array, to: int, rows: int, positions: int, count: int) -> None:
     """Ask for the results of a tile, which will be written."""
     for i in range(rows):
         for j in range(0, count, PANEL_BYTES // out.itemsize):
             fetch_to_write(out, to + i * positions + j)
+
+
+@generic
+def copy_rows(weight: Array, first: int, step: int, rows: int, inner: int, room: Array, to: int, pitch: int, ahead: int) -> None:
+    """Copy ``inner`` elements of rows ``step`` elements apart to rows ``pitch`` elements apart; fetch those ``ahead``."""
+    width = PANEL_BYTES // room.itemsize
+    whole = inner // width * width
+    for _ in range(rows):
+        for k in range(0, whole, width):
+            copy_line(weight, first + k, room, to + k)
+            fetch(weight, first + ahead + k)
+        for k in range(whole, inner):
+            room[to + k] = weight[first + k]
+        first += step
+        to += pitch
 
 
 @generic
@@ -176,6 +207,9 @@ def multiply_rows(
     width = PANEL_BYTES // out.itemsize
     apart = count % width if count % width <= APART and inner >= LEAST_INNER else 0
     whole, turned = count - apart, room.size - APART * inner
+    # rows of the weight that are whole pages apart are in the same sets of the first cache, and push each other out
+    is_copied, pitch = terms * out.itemsize % PAGE_BYTES == 0 and not reads_rows_apart(), inner + width
+    copied = turned - TILE_ROWS * pitch
     for j in range(apart):
         for k in range(inner):
             room[turned + j * inner + k] = columns[first + whole // width * panel + k * row + j]
@@ -187,10 +221,17 @@ def multiply_rows(
             fetch_rows(out, to + o * positions, rows, positions, count)
         if o + rows < bottom:
             fetch_rows(out, to + (o + rows) * positions, min(TILE_ROWS, bottom - o - rows), positions, count)
-        multiply_panels(
-            weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole,
-            add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, following * terms,
-        )  # fmt: skip
+        if is_copied:
+            copy_rows(weight, o * terms + at, terms, rows, inner, room, copied, pitch, following * terms)
+            multiply_panels(
+                room, copied, pitch, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole, add, 0,
+                GROUP_PANELS, 0, 0,
+            )  # fmt: skip
+        else:
+            multiply_panels(
+                weight, o * terms + at, terms, columns, first, panel, row, out, to + o * positions, positions, rows, inner, whole,
+                add, ahead, tile if ahead > 0 else GROUP_PANELS, tile + 1, following * terms,
+            )  # fmt: skip
         if apart > 0:
             multiply_by_rows(
                 weight, o * terms + at, terms, room, turned, inner, out, to + o * positions + whole, positions, rows, inner,
@@ -233,14 +274,16 @@ def convolve_tiles(
             channels = (part + 1) * kernel[1] // parts - i
             inner = channels * taps
             at = b * steps[BATCH] + (g * kernel[1] + i) * steps[CHANNEL]
-            if is_matrix:
+            if is_matrix and reads_rows_apart():
                 ahead = columns if begin + count < positions else 0
                 multiply_rows(
                     weight, top, bottom, i * taps, terms, data, at + begin, width, positions, out,
                     b * out_steps[BATCH] + begin, positions, inner, count, i, ahead, panels, part + 1 == parts, finish, argv,
                 )  # fmt: skip
                 continue
-            for j in range(0, count, width):
+            if is_matrix:
+                copy_columns(panels, data, at + begin, channels, steps[CHANNEL], count)
+            for j in range(0, 0 if is_matrix else count, width):
                 place_taps(
                     places, width, begin + j, min(width, count - j), sizes, steps, kernel, out_sizes, stride, before, dilation
                 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relayvm.ops.kernels.conv import tiles
 from relayvm.ops.native.cache import kernel_store
 from relayvm.ops.native.jit import linker, native_compiler, product_tile
 from relayvm.ops.native.jit.convolution.data_taps import has_masks
@@ -78,3 +79,13 @@ def test_convolution_without_masks(implementation: str, dtype: str) -> None:
         for n in (1, 3)
     )
     np.testing.assert_array_equal(whole.outputs[0], in_parts.outputs[0])
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_weights_that_are_pages_apart(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    channels = 2 * tiles.PAGE_BYTES // np.dtype(dtype).itemsize
+    for outputs, kernel, columns in [(13, (1, 1), 83), (5, (2, 1), 3)]:
+        weight, data = numbers(rng, (outputs, channels, *kernel), dtype), numbers(rng, (1, channels, 2, columns), dtype)
+        check(data, weight, jit=True, tolerance=1e-3, implementation="tiles")

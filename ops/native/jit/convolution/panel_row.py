@@ -6,7 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 from ...memory import set_machine_form, twin
-from ..product_tile import panel_width
+from ..product_tile import PANEL_BYTES, panel_width, vector_bytes
+
+
+@twin
+def reads_rows_apart() -> bool:
+    """Whether a tile of a product reads rows of a matrix where they are as fast as panels.
+
+    Narrow vectors read a part of a row for each panel, of lines that are far apart.
+    """
+    return True
+
+
+def _reads_rows_apart(emitter: Any) -> Any:
+    from llvmlite import ir
+
+    from ...front_end.machine_types import BOOL, Value
+
+    return Value(BOOL, (ir.IntType(1)(int(vector_bytes() == PANEL_BYTES)),))
 
 
 @twin
@@ -94,6 +111,12 @@ class PanelRow:
         """The lanes whose bits are set, from bit ``first`` on."""
         from llvmlite import ir
 
+        if vector_bytes() != PANEL_BYTES:  # no register of a bit for each lane
+            number = ir.IntType(8 * self.nbytes)
+            kind = ir.VectorType(number, self.lanes)
+            bits = self.builder.trunc(self.builder.lshr(self.word(inside), ir.IntType(64)(first)), number)
+            own = self.builder.and_(self.splat(bits, kind), ir.Constant(kind, [1 << n for n in range(self.lanes)]))
+            return self.builder.icmp_unsigned("!=", own, ir.Constant(kind, [0] * self.lanes))
         bits = self.builder.trunc(self.builder.lshr(self.word(inside), ir.IntType(64)(first)), ir.IntType(self.lanes))
         return self.builder.bitcast(bits, ir.VectorType(ir.IntType(1), self.lanes))
 
@@ -190,6 +213,7 @@ def _form(generate: Callable[..., None]) -> Callable[[], Callable[..., None]]:
     return lambda: generate
 
 
+set_machine_form(reads_rows_apart, lambda: _reads_rows_apart)
 set_machine_form(store_run, _form(_store_run))
 set_machine_form(store_two_runs, _form(_store_two_runs))
 set_machine_form(store_part, _form(_store_part))
