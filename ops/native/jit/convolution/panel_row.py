@@ -142,6 +142,52 @@ class PanelRow:
         function = module.globals.get(full) or ir.Function(module, kind, full)
         return self.builder.call(function, [source, ir.IntType(32)(self.nbytes), mask, otherwise or self.zero])
 
+    def part(self, source: Any, inside: Any, first: int = 0, otherwise: Any = None) -> Any:
+        """The vector at ``source``, of which only elements are read whose bits of ``inside`` are set, from bit ``first`` on.
+
+        Elsewhere it is ``otherwise``, or 0.
+        """
+        b = self.builder
+        if vector_bytes() == PANEL_BYTES:
+            return self.load("load", source, self.mask(inside, first), otherwise)
+        whole, some, after = self._by_bits(inside, first)
+        b.position_at_end(whole)
+        value = b.load(source, align=self.nbytes)
+        b.branch(after)
+        b.position_at_end(some)
+        other = self.load("load", source, self.mask(inside, first), otherwise)
+        b.branch(after)
+        b.position_at_end(after)
+        found = b.phi(self.vector)
+        found.add_incoming(value, whole)
+        found.add_incoming(other, some)
+        return found
+
+    def store_part(self, value: Any, kept: Any) -> None:
+        """Store the lanes whose bits of ``kept`` are set."""
+        b = self.builder
+        if vector_bytes() == PANEL_BYTES:
+            self.store_masked(value, self.mask(kept))
+            return
+        whole, some, after = self._by_bits(kept, 0)
+        b.position_at_end(whole)
+        self.store(value)
+        b.branch(after)
+        b.position_at_end(some)
+        self.store_masked(value, self.mask(kept))
+        b.branch(after)
+        b.position_at_end(after)
+
+    def _by_bits(self, bits: Any, first: int) -> tuple[Any, Any, Any]:
+        """Branch to one of two blocks, for all lanes and for some: masks take instructions; and the block after them."""
+        from llvmlite import ir
+
+        b, lanes = self.builder, ir.IntType(self.lanes)
+        whole, some, after = (b.append_basic_block(name) for name in ("whole", "some", "after"))
+        own = b.trunc(b.lshr(self.word(bits), ir.IntType(64)(first)), lanes)
+        b.cbranch(b.icmp_unsigned("==", own, lanes((1 << self.lanes) - 1)), whole, some)
+        return whole, some, after
+
     def store(self, value: Any) -> None:
         """Store the row."""
         self.builder.store(value, self.place, align=self.nbytes)
@@ -158,7 +204,7 @@ class PanelRow:
 
 def _store_run(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
     row = PanelRow(emitter, panel, to)
-    row.store(row.load("load", row.at(data, at), row.mask(inside)))
+    row.store(row.part(row.at(data, at), inside))
 
 
 def _store_two_runs(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any, second: Any, also_inside: Any) -> None:
@@ -178,23 +224,26 @@ def _store_gathered(
     start = row.splat(b.ptrtoint(b.gep(data.parts[0], [row.word(at)]), ir.IntType(64)), numbers)
     addresses = b.add(start, b.mul(offsets, ir.Constant(numbers, [row.nbytes] * row.lanes)))
     pointers = b.inttoptr(addresses, ir.VectorType(row.element.as_pointer(), row.lanes))
-    row.store_masked(row.load("gather", pointers, row.mask(inside)), row.mask(kept))
+    row.store_part(row.load("gather", pointers, row.mask(inside)), kept)
 
 
 def _store_alternate(emitter: Any, panel: Any, to: Any, data: Any, at: Any, inside: Any) -> None:
     from llvmlite import ir
 
     row = PanelRow(emitter, panel, to)
-    b, number, near = row.builder, ir.IntType(32), row.at(data, at)
-    low = row.load("load", near, row.mask(inside))
-    high = row.load("load", b.gep(near, [number(1)]), row.mask(inside, row.lanes))
-    even = ir.Constant(ir.VectorType(number, row.lanes), list(range(0, 2 * row.lanes, 2)))
+    b, number, last = row.builder, ir.IntType(32), row.lanes - 1
+    near = row.at(data, at)
+    low = row.part(near, inside)
+    # the second vector begins at the last element of the first: its own last element is the last that is stored
+    behind = b.gep(b.bitcast(near, row.element.as_pointer()), [number(last)])
+    high = row.part(b.bitcast(behind, near.type), inside, last)
+    even = ir.Constant(ir.VectorType(number, row.lanes), [n if n < row.lanes else n + 1 for n in range(0, 2 * row.lanes, 2)])
     row.store(b.shuffle_vector(low, high, even))
 
 
 def _store_part(emitter: Any, panel: Any, to: Any, kept: Any, data: Any, at: Any, inside: Any) -> None:
     row = PanelRow(emitter, panel, to)
-    row.store_masked(row.load("load", row.at(data, at), row.mask(inside)), row.mask(kept))
+    row.store_part(row.part(row.at(data, at), inside), kept)
 
 
 def _store_halves(emitter: Any, panel: Any, to: Any, also_to: Any, kept: Any, data: Any, at: Any, inside: Any) -> None:
@@ -202,11 +251,11 @@ def _store_halves(emitter: Any, panel: Any, to: Any, also_to: Any, kept: Any, da
 
     row = PanelRow(emitter, panel, to)
     b, number, near = row.builder, ir.IntType(32), row.at(data, at)
-    low = row.load("load", near, row.mask(inside))
-    high = row.load("load", b.gep(near, [number(1)]), row.mask(inside, row.lanes))
+    low = row.part(near, inside)
+    high = row.part(b.gep(near, [number(1)]), inside, row.lanes)
     for half, target in enumerate((row, PanelRow(emitter, panel, also_to))):
         lanes = ir.Constant(ir.VectorType(number, row.lanes), list(range(half, 2 * row.lanes, 2)))
-        target.store_masked(b.shuffle_vector(low, high, lanes), row.mask(kept))
+        target.store_part(b.shuffle_vector(low, high, lanes), kept)
 
 
 def _form(generate: Callable[..., None]) -> Callable[[], Callable[..., None]]:
