@@ -293,7 +293,9 @@ class TileFunction:
 
         return self._choice(builder, builder.icmp_signed("!=", add, self.word(0)), loaded, lambda: [zero] * len(places))
 
-    def _choice(self, builder: Any, condition: Any, if_true: Callable[[], list[Any]], if_false: Callable[[], list[Any]]) -> Any:
+    def _choice(
+        self, builder: Any, condition: Any, if_true: Callable[[], list[Any]], if_false: Callable[[], list[Any]]
+    ) -> list[Any]:
         """The values that one of two branches computes."""
         starts = [builder.append_basic_block(name) for name in ("yes", "no")]
         after = builder.append_basic_block("after")
