@@ -192,14 +192,27 @@ def machine_state() -> dict[str, Any]:
     except (OSError, subprocess.CalledProcessError):
         commit = "unknown"
     return {
-        "processor": _processor(), "cores": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version(),
+        "processor": _processor(), "vectors": _vectors(), "cores": os.cpu_count(),
+        "platform": platform.platform(), "python": platform.python_version(),
         "versions": {name: version(name) for name in packages}, "commit": commit, "load": list(os.getloadavg()),
     }  # fmt: skip
 
 
 def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return _cpuinfo("model name") or platform.processor()
+
+
+def _vectors() -> str:
+    """The widest vector instructions of the processor."""
+    flags = _cpuinfo("flags").split()
+    return next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags), platform.machine())
+
+
+def _cpuinfo(key: str) -> str:
+    """What Linux says of the first processor; "" elsewhere."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
 
 
 def verdict(name: str, how: str, found: Mapping[str, Any]) -> str:

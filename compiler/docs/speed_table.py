@@ -1,4 +1,4 @@
-"""The table of speed in README.md, from the newest record of ``benchmarks/models.py``."""
+"""The tables of speed in README.md, from the newest records of ``benchmarks/models.py``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Any
 
 from .generated_part import ROOT, with_part
 
-#: The form of records' names; the newest is the last one.
-RECORDS = "*-models-cpu.json"
+#: The form of records' names, which begin with the date.
+RECORDS = "????-??-??-models-cpu.json"
 #: The packages whose versions stand below the table.
 SHOWN = ("onnxruntime", "torch", "numba")
 
 
 def readme_markdown() -> str:
-    """README.md with the table of the newest record."""
-    *_, newest = sorted((ROOT / "benchmarks" / "results").glob(RECORDS))
-    return with_part("README.md", "speed", speed_markdown(newest))
+    """README.md with the tables of the newest records: one of each kind of vector instructions."""
+    newest: dict[str, Path] = {}
+    for path in sorted((ROOT / "benchmarks" / "results").glob(RECORDS)):
+        newest[json.loads(path.read_text(encoding="utf-8"))["machine"]["vectors"]] = path
+    return with_part("README.md", "speed", "\n".join(map(speed_markdown, newest.values())))
 
 
 def speed_markdown(path: Path) -> str:
@@ -36,7 +38,7 @@ def speed_markdown(path: Path) -> str:
     versions = ", ".join(
         f"{name} {number}" for name, number in machine["versions"].items() if name in ("onnxruntime", "torch", "numba")
     )
-    where = f"{machine['processor']}, {machine['cores']} cores, {versions}"
+    where = f"{machine['processor']} with {machine['vectors']}, {machine['cores']} cores, {versions}"
     lines += [
         "",
         f"Medians of {record['date']}, {where}. All run the same model, whose sizes are open, in turn.",
