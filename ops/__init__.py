@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from .core.op import REGISTRY
 
 
-def _declare() -> object:
+def _declare() -> ModuleType:
     from . import defs
 
     return defs

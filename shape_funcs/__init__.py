@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from .symbolic.registry import SHAPE_FUNCS
 
 
-def _register() -> object:
+def _register() -> ModuleType:
     from . import defs
 
     return defs

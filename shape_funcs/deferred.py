@@ -17,9 +17,11 @@ class Deferred(Sequence[T]):
         self._items: Sequence[T] = ()
 
     def _made(self) -> Sequence[T]:
-        if self._make is not None:
-            self._items, self._make = self._make(), None
-            assert len(self._items) == self._length
+        make = self._make
+        if make is not None:  # two threads may make the items, which are equal
+            items = make()
+            assert len(items) == self._length
+            self._items, self._make = items, None
         return self._items
 
     def __len__(self) -> int:

@@ -1,11 +1,13 @@
 """Registries of declarations that are imported when a name is first asked for.
 
 A process that runs a compiled program asks for no operator; the declarations of all take longer to import than it takes to run.
+The import system is the lock: a thread waits for another thread's import, and a declaration reads what is there so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, TypeVar
 
 V = TypeVar("V")
@@ -19,12 +21,12 @@ class LateRegistry(dict[str, V]):
 
     def __init__(self) -> None:
         super().__init__()
-        #: The package that has the registry sets it to a function that imports all declarations.
-        self.imports: Callable[[], object] | None = None
+        #: A function that imports the module of all declarations, whose last statement sets this to None.
+        self.imports: Callable[[], ModuleType] | None = None
 
     def complete(self) -> None:
         """Import all declarations."""
-        imports, self.imports = self.imports, None
+        imports = self.imports
         if imports is not None:
             imports()
 
@@ -33,9 +35,9 @@ class LateRegistry(dict[str, V]):
         return super().__contains__(name)
 
     def __missing__(self, name: str) -> V:
-        if self.imports is None:
-            raise KeyError(name)
         self.complete()
+        if not self.has_declared(name):
+            raise KeyError(name)
         return self[name]
 
     def __contains__(self, name: object) -> bool:

@@ -1,6 +1,7 @@
 """Operators, one file per family.  Importing this package declares every operator."""
 
 from ..core import composite
+from ..core.op import REGISTRY
 from . import (
     adt_ops,
     all_class_nms,
@@ -105,3 +106,5 @@ __all__ = [
     "vision",
     "weight_forms",
 ]
+
+REGISTRY.imports = None  # all are declared

@@ -3,6 +3,7 @@
 Importing this package registers the shape function of every operator.
 """
 
+from ..symbolic.registry import SHAPE_FUNCS
 from . import (
     anchors,
     blocks,
@@ -68,3 +69,5 @@ __all__ = [
     "upsampling",
     "vision",
 ]
+
+SHAPE_FUNCS.imports = None  # all are registered

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +16,33 @@ import pytest
 import relayvm as relay
 from relayvm.shape_funcs.late_registry import LateRegistry
 
+#: The module of the declarations; ``late_test`` has the registry and the list of imports.
+DECLARATIONS = """
+import time
+from late_test import imports, made
+imports.append("all")
+assert made.has_declared("a") and not made.has_declared("b")
+made["b"] = 2
+assert made["b"] == 2 and "c" not in made, "declarations may read what is there"
+time.sleep(0.1)
+made["c"] = 3
+made.imports = None
+"""
+Made = tuple[LateRegistry[int], list[str]]
 
-def registry() -> tuple[LateRegistry[int], list[str]]:
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     """A registry with one declaration, two more to import, and the imports that were made."""
     made: LateRegistry[int] = LateRegistry()
     imports: list[str] = []
-
-    def declare() -> None:
-        imports.append("all")
-        assert made.has_declared("a") and not made.has_declared("b")
-        made["b"] = 2
-        assert made["b"] == 2 and "c" not in made, "declarations may read what is there"
-        made["c"] = 3
-
+    (tmp_path / "late_declarations.py").write_text(DECLARATIONS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "late_test", types.SimpleNamespace(made=made, imports=imports))
     made["a"] = 1
-    made.imports = declare
-    return made, imports
+    made.imports = lambda: importlib.import_module("late_declarations")
+    yield made, imports
+    sys.modules.pop("late_declarations", None)
 
 
 READS: dict[str, tuple[Callable[[LateRegistry[int]], Any], Any]] = {
@@ -48,16 +62,33 @@ READS: dict[str, tuple[Callable[[LateRegistry[int]], Any], Any]] = {
 
 
 @pytest.mark.parametrize("read", READS)
-def test_a_read_sees_all_declarations_which_are_imported_once(read: str) -> None:
-    made, imports = registry()
+def test_a_read_sees_all_declarations_which_are_imported_once(read: str, registry: Made) -> None:
+    made, imports = registry
     assert made["a"] == 1 and made.has_declared("a") and not made.has_declared("c") and imports == []
     function, expected = READS[read]
     assert function(made) == expected
     assert "b" in made and imports == ["all"]
 
 
-def test_an_unknown_name_is_a_key_error() -> None:
-    made, imports = registry()
+def test_a_thread_waits_for_the_import_of_another(registry: Made) -> None:
+    made, imports = registry
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(made.__getitem__, ["c"] * 4)) == [3] * 4
+    assert imports == ["all"]
+
+
+def test_a_failed_import_is_tried_again(registry: Made) -> None:
+    made, imports = registry
+    whole, made.imports = made.imports, lambda: importlib.import_module("late_module_that_is_not_there")
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError):
+            made.get("c")
+    made.imports = whole
+    assert made["c"] == 3 and imports == ["all"]
+
+
+def test_an_unknown_name_is_a_key_error(registry: Made) -> None:
+    made, imports = registry
     with pytest.raises(KeyError, match="d"):
         made["d"]
     assert imports == ["all"]
