@@ -16,6 +16,7 @@ LEAST = {
     "exporter_shapes": ("--shapes n=1 --shapes n=5", 0, 0, 0),
     # the length of a text, which is read off a shape
     "transformer_encoder": ("--shapes b=0;s=4 --shapes b=2;s=0 --shapes b=2;s=7", 0, 0, 0),
+    "sentence_embedding": ("--shapes words=1 --shapes words=7", 0, 0, 0),
     # the number of boxes that are kept, of which the host makes a shape
     "detection_tail": ("--shapes n=0 --shapes n=1 --shapes n=300", 1, 4, 1),
     # the number of proposals that are kept, and the number of detections

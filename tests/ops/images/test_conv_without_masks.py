@@ -46,7 +46,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         return addresses[key]
 
     monkeypatch.setattr(native_compiler, "_target_machine", machine)
-    monkeypatch.setattr(product_tile, "_registers", lambda: (16, MACHINES[name], True))
+    monkeypatch.setattr(product_tile, "_registers", lambda: (16, MACHINES[name]))
     monkeypatch.setattr(kernel_store, "address_of", address_of)
     return name
 
