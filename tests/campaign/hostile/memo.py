@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relayvm.ops.native.cache import kernel_store
-from relayvm.vm.runtime import loaded_program
-from relayvm.vm.runtime.kernels import kernel_addresses
+from relayvm.vm.runtime.kernels import described_kernels, kernel_addresses
 
 
 def _by(key: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,6 +25,6 @@ def _by(key: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., 
 
 def remember() -> None:
     """From now on, in this process."""
-    loaded_program.usable = _by(lambda packed: (packed.group.key(), packed.because), loaded_program.usable)  # type: ignore[assignment]
+    described_kernels.usable = _by(lambda packed: (packed.group.key(), packed.because), described_kernels.usable)  # type: ignore[assignment]
     kernel_addresses.kernel_source = _by(lambda group: group.key(), kernel_addresses.kernel_source)  # type: ignore[assignment]
     kernel_store.address_of = _by(lambda *args: args, kernel_store.address_of)  # type: ignore[assignment]
