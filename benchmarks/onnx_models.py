@@ -209,7 +209,7 @@ def _vectors() -> str:
 
 
 def _cpuinfo(key: str) -> str:
-    """What Linux says of the first processor; "" elsewhere."""
+    """The value of a key of the first processor in Linux's list; "" elsewhere."""
     file = Path("/proc/cpuinfo")
     lines = file.read_text().splitlines() if file.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
