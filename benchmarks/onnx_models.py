@@ -203,7 +203,7 @@ def _processor() -> str:
 
 
 def _vectors() -> str:
-    """The widest vector instructions of the processor."""
+    """The widest vector instructions of this machine."""
     flags = _cpuinfo("flags").split()
     return next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags), platform.machine())
 
