@@ -154,14 +154,14 @@ def _read(key: CacheKey, folder: Path) -> Executable | None:
         return None
     length = int.from_bytes(entry.payload[:8], "little")
     head = json.loads(bytes(entry.payload[8 : 8 + length]))
-    if any(_digest_of(folder / name) != digest for name, digest in head.get("files", {}).items()):
+    if any(_digest_of(folder / name) != digest for name, digest in head["files"].items()):
         return None
     try:
         exe = register(from_cache(memoryview(entry.payload)[8 + length :], Executable))
     except ExecutableFormatError as error:
         disk_cache.warn_unusable(key, error.diagnostics[0].message)
         return None
-    if head.get("prepared") is not None:
+    if head["prepared"] is not None:
         prepared = Prepared.from_json(head["prepared"])
         kernel_store.know(prepared.functions)
         remember(exe, prepared)

@@ -205,7 +205,8 @@ def test_damaged_and_foreign_entries(model: Path, monkeypatch: pytest.MonkeyPatc
         assert counts(lambda: relay.compile(model)) == MISS
     assert os.stat(path).st_mode & 0o077 == 0
     # a whole entry whose contents are no executable
-    disk_cache.write(disk_cache.check(path)._replace(payload=b"\2\0\0\0\0\0\0\0{}no executable"))
+    head = b'{"files": {}, "prepared": null}'
+    disk_cache.write(disk_cache.check(path)._replace(payload=len(head).to_bytes(8, "little") + head + b"no executable"))
     disk_cache._causes.cache_clear()
     with pytest.warns(disk_cache.CacheWarning, match="not an executable"):
         assert counts(lambda: relay.compile(model)) == MISS
