@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.commands.array_files import read_weights
-from ..compiler.commands.load_program import open_program
 from ..compiler.compile import compile
+from ..compiler.inputs.array_files import read_weights
+from ..compiler.load_program import open_program
 from ..serving.protocol.served_model import ServedModel
 from ..vm.api.executable import Executable, load_bytes
 from ..vm.bytecode.executable import DEVICES

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..compiler.commands.random_inputs import draw
 from ..compiler.comparison.result_check import Tolerance, mismatches
+from ..compiler.inputs.random_inputs import draw
 from ..ops.core.tensor_types import TensorType
 from ..shape_funcs.frozen_dataclass import frozen
 from ..shape_funcs.symbolic.dim import SYM, Dim, const, name_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..compiler.commands.load_program import open_program
+from ..compiler.load_program import open_program
 from ..shape_funcs.frozen_dataclass import frozen
 from ..vm.diagnostics import codes
 from ..vm.diagnostics.source import ConfigError, FileError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relayvm.compiler.commands.inputs import Wanted
+from relayvm.compiler.inputs.given_inputs import Wanted
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 PROGRAMS = sorted(EXAMPLES.rglob("*.relay"))

@@ -18,10 +18,10 @@ from ...vm.bytecode.executable import DEVICES
 from ...vm.diagnostics.source import FileError, InputError
 from ...vm.report.tables import bytes_short, bytes_text
 from ..config import Config
+from ..load_program import read_module
 from ..targets import check_target
 from ..tuning.remember import misses
 from .exit_codes import ExitCode
-from .load_program import read_module
 from .options import config_option, device_option, file_argument, json_option, sizes_option
 from .streams import answer
 

@@ -17,9 +17,9 @@ import click
 from ...ops.core.similar_names import did_you_mean
 from ...vm.diagnostics.printable import printable
 from ...vm.diagnostics.source import FileError, InputError
+from ..load_program import is_executable, open_program
 from .error_output import tell, wants_json
 from .exit_codes import ExitCode, listed
-from .load_program import is_executable, open_program
 from .options import (
     config_option,
     device_option,
@@ -87,7 +87,7 @@ def _convert() -> click.Command:
 
 
 def _dump() -> click.Command:
-    from ..dump_command import dump_command as found
+    from .dump_command import dump_command as found
 
     return found
 

@@ -21,11 +21,12 @@ from ..comparison.compare_text import page_table
 from ..comparison.result_check import Tolerance
 from ..comparison.run_comparison import PRESETS, REPEAT, compare_sides
 from ..comparison.simulated_link import FORM, PCI_EXPRESS, SimulatedLink
+from ..inputs.given_inputs import InputSyntaxError, parse_shape, split_option
+from ..inputs.random_inputs import Range
+from ..load_program import STDIN, with_weights
 from .compare_terminal import show
 from .exit_codes import ExitCode
 from .expected import Expected
-from .inputs import InputSyntaxError, parse_shape, split_option
-from .load_program import STDIN, with_weights
 from .options import (
     Command,
     device_option,
@@ -39,7 +40,6 @@ from .options import (
     write_file,
 )
 from .progress import compile_progress, round_progress
-from .random_inputs import Range
 from .streams import complain, standard_output
 
 #: The suffix of a saved profile.

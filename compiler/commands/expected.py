@@ -11,7 +11,7 @@ from ...ops.core.tensor_types import TensorType, TupleType, Type, is_float, nump
 from ...shape_funcs.frozen_dataclass import frozen
 from ...vm.diagnostics.source import InputError
 from ..comparison.result_check import Mismatch, ResultsUnexpected, Tolerance, leaves, mismatches
-from .array_files import read_arrays
+from ..inputs.array_files import read_arrays
 from .summary import name_of
 
 

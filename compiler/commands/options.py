@@ -14,9 +14,9 @@ from ...vm.bytecode.atomic_file import write_whole
 from ...vm.bytecode.executable import DEVICES
 from ..comparison.result_check import RTOL, SCALE_TOL
 from ..config import describe
+from ..inputs.given_inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
+from ..inputs.random_inputs import Range, parse_range
 from .exit_codes import ExitCode
-from .inputs import FORMS, InputSyntaxError, Wanted, parse_input, parse_shape, split_option
-from .random_inputs import Range, parse_range
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -12,8 +12,8 @@ import click
 from ...vm.api.machine import VirtualMachine
 from ...vm.report.profile_views import VIEWS
 from ...vm.report.profiling import profile as measure
-from .inputs import make_inputs
-from .load_program import function_of, open_program
+from ..inputs.given_inputs import make_inputs
+from ..load_program import function_of, open_program
 from .options import (
     config_option,
     device_option,

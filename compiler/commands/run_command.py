@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from ..comparison.result_check import Tolerance
+from ..inputs.given_inputs import make_inputs
+from ..load_program import function_of, open_program
 from .exit_codes import ExitCode
 from .expected import Expected
-from .inputs import make_inputs
-from .load_program import function_of, open_program
 from .options import (
     config_option,
     device_option,

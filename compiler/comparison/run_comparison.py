@@ -16,9 +16,9 @@ from ...vm.bytecode.executable import DEVICES, ExecutableData, VMFunction
 from ...vm.diagnostics.source import ConfigError, InputError
 from ...vm.report.profiling import Sampler, check_repeat
 from ...vm.runtime.state_layout import SIM
-from ..commands.inputs import Wanted, make_inputs
 from ..compile import compile
 from ..config import Config
+from ..inputs.given_inputs import Wanted, make_inputs
 from ..lowered import Program
 from .compare import Comparison
 from .compare_text import side_name

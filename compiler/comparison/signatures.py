@@ -12,7 +12,7 @@ from ...vm.api.executable import Executable
 from ...vm.bytecode.executable import VMFunction
 from ...vm.diagnostics import codes
 from ...vm.diagnostics.source import InputError, RelayError
-from ..commands.load_program import function_of
+from ..load_program import function_of
 from .compare_text import side_name
 
 

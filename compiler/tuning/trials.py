@@ -14,9 +14,9 @@ from ...vm.api.machine import VirtualMachine
 from ...vm.report.completion import finish
 from ...vm.report.interleaved import measure
 from ..builder.build import make_call
-from ..commands.random_inputs import draw
 from ..config import FORCE, Config
 from ..emit.emitter import emit
+from ..inputs.random_inputs import draw
 from ..ir.expr import Expr, Function, IRModule, Tuple, Var
 from ..pipeline import context_of, lower
 

@@ -290,7 +290,7 @@ def test_results_agree_up_to_their_own_rounding(dtype: str) -> None:
 
 @BOTH
 def test_inputs_of_the_command_line(dtype: str, tmp_path: Path) -> None:
-    from relayvm.compiler.commands.inputs import draw, parse_input
+    from relayvm.compiler.inputs.given_inputs import draw, parse_input
 
     assert parse_input(f"x={dtype}[2]=0.1")[1].tolist() == np.full(2, 0.1, numpy_dtype(dtype)).tolist()
     assert draw("x", dtype, (3,), 0).dtype == numpy_dtype(dtype)

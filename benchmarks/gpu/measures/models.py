@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import relayvm as relay
-from relayvm.compiler.commands.inputs import Wanted
 from relayvm.compiler.comparison.run_comparison import compare_sides
+from relayvm.compiler.inputs.given_inputs import Wanted
 from relayvm.vm.report.profile_report import Profile
 from relayvm.vm.runtime.trace_events import DTOH
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from relayvm.compiler import dump_command
+from relayvm.compiler.commands import dump_command
 from relayvm.compiler.commands.cli import main
 from relayvm.compiler.commands.exit_codes import ExitCode
 from relayvm.compiler.commands.progress import compile_progress

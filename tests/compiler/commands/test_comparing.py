@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayvm.compiler.commands.inputs import Wanted, draw, parse_shape, split_option
 from relayvm.compiler.comparison.result_check import ResultsDiffer, check_agreement
 from relayvm.compiler.comparison.run_comparison import PER_ROUND, PRESETS, compare, compare_sides
 from relayvm.compiler.compile import compile
+from relayvm.compiler.inputs.given_inputs import Wanted, draw, parse_shape, split_option
 from relayvm.ops.core.tensor_types import DTYPES
 from relayvm.vm.diagnostics.source import ConfigError, InputError
 

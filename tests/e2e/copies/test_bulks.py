@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.commands.inputs import make_inputs
-from relayvm.compiler.commands.load_program import function_of
+from relayvm.compiler.inputs.given_inputs import make_inputs
+from relayvm.compiler.load_program import function_of
 from relayvm.ops.core.copy_reason import CopyKind
 from relayvm.vm.api.machine import VirtualMachine
 from relayvm.vm.bytecode import isa

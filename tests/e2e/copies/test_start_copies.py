@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.commands.inputs import Wanted, make_inputs
-from relayvm.compiler.commands.load_program import function_of
+from relayvm.compiler.inputs.given_inputs import Wanted, make_inputs
+from relayvm.compiler.load_program import function_of
 from relayvm.vm.bytecode import isa
 
 from ...devices import TARGETS

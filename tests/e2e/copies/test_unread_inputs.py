@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relayvm as relay
-from relayvm.compiler.commands.inputs import Wanted, make_inputs
-from relayvm.compiler.commands.load_program import function_of
+from relayvm.compiler.inputs.given_inputs import Wanted, make_inputs
+from relayvm.compiler.load_program import function_of
 from relayvm.ops.analysis.uses import reads
 from relayvm.ops.codegen import kernel_source
 from relayvm.ops.core.group import Group

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ops.core.similar_names import did_you_mean
-from ...vm.api.argument_errors import a_text
-from ...vm.api.executable import Executable, load_bytes
-from ...vm.bytecode.executable import DEVICES, VMFunction
-from ...vm.bytecode.executable_file import MAGIC
-from ...vm.diagnostics import codes
-from ...vm.diagnostics.source import FileError, InputError, SourceText
-from ..compile import compile
-from ..config import Config
-from ..targets import check_target
-from .array_files import read_weights
+from ..ops.core.similar_names import did_you_mean
+from ..vm.api.argument_errors import a_text
+from ..vm.api.executable import Executable, load_bytes
+from ..vm.bytecode.executable import DEVICES, VMFunction
+from ..vm.bytecode.executable_file import MAGIC
+from ..vm.diagnostics import codes
+from ..vm.diagnostics.source import FileError, InputError, SourceText
+from .compile import compile
+from .config import Config
+from .inputs.array_files import read_weights
+from .targets import check_target
 
 if TYPE_CHECKING:
-    from ..ir.expr import IRModule
+    from .ir.expr import IRModule
 
 #: The suffix of a stored executable.
 SUFFIX = ".rvm"
@@ -52,7 +52,7 @@ def _from_stdin() -> Executable | SourceText:
         data = sys.stdin.buffer.read()
     except OSError as error:
         raise FileError(f"cannot read standard input: {error.strerror or error}") from error
-    from ..text.parser import decode_source
+    from .text.parser import decode_source
 
     return load_bytes(data, name) if data.startswith(MAGIC) else decode_source(data, name)
 
@@ -62,7 +62,7 @@ def read_module(path: Path, params: Path | None = None) -> IRModule:
 
     Raises FileError, ParseError, ModelError, and InputError for a stored executable and for weights that do not fit.
     """
-    from ..lowered import as_module, bind_params
+    from .lowered import as_module, bind_params
 
     found = path if is_executable(path) else load(path)
     if isinstance(found, Executable) or is_executable(path):

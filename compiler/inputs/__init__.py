@@ -1,0 +1,1 @@
+"""Inputs of a run: from files, from the command line, or random."""
