@@ -1,6 +1,6 @@
 """Time from the start of a process to its result: with an empty cache of kernels, and later.
 
-    python benchmarks/cold_start.py [--runs 3] [--device cpu] [--json]
+    python benchmarks/cold_start.py [--runs 5] [--device cpu] [--json]
 
 Each run is a fresh `relayvm run` of an example.  The first run has an empty cache of kernels.  The other runs
 use its kernels and must compile nothing.  Python stores its bytecode, as for a package that pip installed, even if the
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,10 +35,11 @@ class Subject:
 
 
 SUBJECTS = (
-    Subject("detection_tail", ("n=2000",), 12.0, 40),
-    Subject("transformer_encoder", ("b=1", "s=32"), 10.0, 40),  # 12 layers, which have the same kernels
+    Subject("detection_tail", ("n=2000",), 5.0, 40),
+    Subject("transformer_encoder", ("b=1", "s=32"), 6.0, 40),  # 12 layers, which have the same kernels
 )
-LATER_GOAL_S = 1.0
+#: The most seconds of the median of the later processes.
+LATER_GOAL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def measured(subject: Subject, device: str, runs: int) -> dict[str, Any]:
         first = start(cache, subject, device)
         later = [start(cache, subject, device) for _ in range(runs)]
     met = first.wall_s <= subject.first_goal_s and first.kernel_compiles <= subject.most_kernels
-    met = met and all(s.wall_s <= LATER_GOAL_S and s.kernel_compiles == 0 for s in later)
+    met = met and statistics.median(s.wall_s for s in later) <= LATER_GOAL_S and not any(s.kernel_compiles for s in later)
     return {"first": asdict(first), "later": [asdict(s) for s in later], "goal_met": met}
 
 
@@ -97,7 +99,7 @@ def show(subject: Subject, found: dict[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=3, help="runs with a warm cache")
+    parser.add_argument("--runs", type=int, default=5, help="runs with a warm cache")
     parser.add_argument("--device", default="cpu", choices=("cpu", "sim"))
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     args = parser.parse_args()
